@@ -1,0 +1,35 @@
+# Everything runs from .venv, which is made on first use and again when its inputs change.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+
+.PHONY: demo test check bench docs clean
+
+demo: $(STAMP)
+	$(BIN)/hotline demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+check: $(STAMP)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/sqlfluff lint --disable-progress-bar queries
+	$(BIN)/python docs/generate.py --check
+
+bench: $(STAMP)
+	$(BIN)/python tests/benchmarks/bench_import.py
+
+docs: $(STAMP)
+	$(BIN)/python docs/generate.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@

@@ -1,0 +1,285 @@
+"""Find the SQL files under `queries/` and read their headers.
+
+A query is one file, and its leading comment is its contract:
+
+    -- GPU idle time inside each training step.        the summary: the first paragraph
+    --
+    -- Idle is the time in which no kernel runs.       the description: further paragraphs
+    --
+    -- :param step BIGINT = NULL     only this step    without `=` the parameter is required
+    -- :reads gpu_busy, step                           the tables and views it needs
+    -- :writes step_idle                               derive queries only; the query's own name if left out
+    -- :column idle_ns BIGINT        GPU idle time     in the order of the result; answers and views must have them
+
+A directive may go on in lines that are indented further. The folder is the kind and the file name is the query's name,
+unique among all kinds. A header that breaks these rules is a mistake in this package, and raises ValueError.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Literal, SupportsFloat, SupportsIndex, get_args
+
+from hotline_analysis.errors import QueryNotFoundError, QueryParameterError
+
+if TYPE_CHECKING:
+    if sys.version_info >= (3, 11):
+        from importlib.resources.abc import Traversable
+    else:
+        from importlib.abc import Traversable
+
+Kind = Literal["derive", "answer", "view"]
+ParamType = Literal["BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN"]
+Value = int | float | str | bool | None
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+PARAM_TYPES: tuple[ParamType, ...] = get_args(ParamType)
+
+_NAME = r"[a-z][a-z0-9_]*"
+_PARAM = re.compile(
+    rf"(?P<name>{_NAME}) +(?P<type>{'|'.join(PARAM_TYPES)})"
+    r"(?: *= *(?P<default>'(?:[^']|'')*'|[^\s']+))? +(?P<description>[^\s=].*)"
+)
+_COLUMN = re.compile(rf"(?P<name>{_NAME}) +(?P<type>[A-Z][A-Z0-9_]*(?:\(.*?\))?(?:\[\])*) +(?P<description>\S.*)")
+_NAMES = re.compile(rf"{_NAME}(?: *, *{_NAME})*")
+# Text and comments are matched first, so that a `$` inside them is no placeholder.
+_PLACEHOLDER = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|\$(?P<name>[A-Za-z_]\w*)")
+_TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """A `$name` of a query. `default` means nothing when `required` is true."""
+
+    name: str
+    type: ParamType
+    required: bool
+    default: Value
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a query's result, with its DuckDB type."""
+
+    name: str
+    type: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One SQL file. `sql` is the whole file, so that line numbers in DuckDB's errors are those of the file."""
+
+    name: str
+    kind: Kind
+    summary: str
+    description: str
+    params: tuple[Param, ...]
+    reads: tuple[str, ...]
+    writes: str | None
+    """The table that a derive query builds; None for the other kinds."""
+    columns: tuple[Column, ...]
+    sql: str
+
+    def bind(self, **arguments: object) -> dict[str, Value]:
+        """Return a value of the declared type for every parameter.
+
+        A parameter that is left out takes its default. Text, as a command line gives it, is converted. None is accepted
+        where it is the default.
+        """
+        declared = {param.name: param for param in self.params}
+        valid = ", ".join(f"{param.name} {param.type}" for param in self.params)
+        hint = f"{self.name} takes {valid}." if valid else f"{self.name} takes no parameters."
+        for name in arguments:
+            if name not in declared:
+                raise QueryParameterError(f"Query {self.name} has no parameter {name}.", hint=hint)
+        values: dict[str, Value] = {}
+        for param in self.params:
+            if param.name not in arguments:
+                if param.required:
+                    raise QueryParameterError(f"Query {self.name} needs the parameter {param.name}.", hint=hint)
+                values[param.name] = param.default
+                continue
+            given = arguments[param.name]
+            if given is None and not param.required and param.default is None:
+                values[param.name] = None
+                continue
+            try:
+                values[param.name] = _convert(given, param.type)
+            except (TypeError, ValueError):
+                raise QueryParameterError(
+                    f"Parameter {param.name} of query {self.name} must be {param.type}, not {given!r}.", hint=hint
+                ) from None
+        return values
+
+
+def queries(kind: Kind | None = None, *, root: Traversable | None = None) -> list[Query]:
+    """Return the queries of one kind, or all, sorted by name. `root` replaces the shipped folder."""
+    found = _shipped() if root is None else _read(root)
+    return [query for query in found.values() if kind is None or query.kind == kind]
+
+
+def get(name: str, *, root: Traversable | None = None) -> Query:
+    """Return the query of that name, whatever its kind."""
+    found = _shipped() if root is None else _read(root)
+    if name not in found:
+        close = difflib.get_close_matches(name, found, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(close)}?" if close else "`hotline queries` lists all of them."
+        raise QueryNotFoundError(f"There is no query named {name!r}.", hint=hint)
+    return found[name]
+
+
+@functools.cache
+def _shipped() -> dict[str, Query]:
+    return _read(resources.files("hotline_analysis.queries"))
+
+
+def _read(root: Traversable) -> dict[str, Query]:
+    found: dict[str, Query] = {}
+    for kind in KINDS:
+        folder = root.joinpath(kind)
+        if not folder.is_dir():
+            continue
+        for file in folder.iterdir():
+            if not file.name.endswith(".sql"):
+                continue
+            name = file.name.removesuffix(".sql")
+            if name in found:
+                raise ValueError(f"{kind}/{file.name}: there is a {found[name].kind} query of this name too")
+            found[name] = _parse(name, kind, file.read_text(encoding="utf-8"))
+    return dict(sorted(found.items()))
+
+
+def _parse(name: str, kind: Kind, sql: str) -> Query:
+    where = f"{kind}/{name}.sql"
+    if not re.fullmatch(_NAME, name):
+        raise ValueError(f"{where}: a query's name is lower case letters, digits and _")
+    prose, directives = _split_header(where, sql)
+    paragraphs = [" ".join(paragraph.split()) for paragraph in "\n".join(prose).split("\n\n") if paragraph.strip()]
+    if not paragraphs:
+        raise ValueError(f"{where}: the header must begin with a sentence that says what the query answers")
+
+    params: list[Param] = []
+    columns: list[Column] = []
+    reads: tuple[str, ...] | None = None
+    writes = name if kind == "derive" else None
+    for line, word, text in directives:
+        place = f"{where}:{line}"
+        if word == "param":
+            params.append(_param(place, text))
+        elif word == "column":
+            match = _match(_COLUMN, text, place, ":column NAME TYPE  description")
+            columns.append(Column(match["name"], match["type"], match["description"]))
+        elif word == "reads" and reads is None:
+            _match(_NAMES, text, place, ":reads NAME, NAME")
+            reads = tuple(re.findall(_NAME, text))
+        elif word == "writes" and kind == "derive":
+            writes = _match(re.compile(_NAME), text, place, ":writes NAME")[0]
+        else:
+            raise ValueError(f"{place}: :{word} cannot stand here in a query of kind {kind}")
+
+    if reads is None:
+        raise ValueError(f"{where}: the header has no :reads")
+    if not columns and kind != "derive":
+        raise ValueError(f"{where}: the header has no :column")
+    for what, names in (
+        ("parameter", [param.name for param in params]),
+        ("column", [column.name for column in columns]),
+    ):
+        if len(set(names)) < len(names):
+            raise ValueError(f"{where}: a {what} is declared twice")
+    used = {match["name"] for match in _PLACEHOLDER.finditer(sql) if match["name"]}
+    if odd := used ^ {param.name for param in params}:
+        raise ValueError(f"{where}: declared or used, but not both: {', '.join(f'${name}' for name in sorted(odd))}")
+    return Query(
+        name=name,
+        kind=kind,
+        summary=paragraphs[0],
+        description="\n\n".join(paragraphs[1:]),
+        params=tuple(params),
+        reads=reads,
+        writes=writes,
+        columns=tuple(columns),
+        sql=sql,
+    )
+
+
+def _split_header(where: str, sql: str) -> tuple[list[str], list[tuple[int, str, str]]]:
+    """Return the lines of prose, and (line number, word, text) of each directive with its continuation lines joined."""
+    prose: list[str] = []
+    directives: list[tuple[int, str, str]] = []
+    for number, text in _comment_lines(sql):
+        if match := re.fullmatch(r":(\w+)\s*(.*)", text):
+            directives.append((number, match[1], match[2]))
+        elif not directives:
+            prose.append(text)
+        elif text.startswith(" "):
+            line, word, begun = directives[-1]
+            directives[-1] = (line, word, f"{begun} {text.strip()}")
+        elif text:
+            raise ValueError(f"{where}:{number}: prose goes before the directives; indent what continues one")
+    return prose, directives
+
+
+def _comment_lines(sql: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(sql.splitlines(), start=1):
+        if not line.startswith("--"):
+            return
+        yield number, line.removeprefix("--").removeprefix(" ").rstrip()
+
+
+def _param(place: str, text: str) -> Param:
+    match = _match(_PARAM, text, place, f":param NAME {'|'.join(PARAM_TYPES)} [= DEFAULT]  description")
+    type_ = next(known for known in PARAM_TYPES if known == match["type"])
+    literal = match["default"]
+    try:
+        default = None if literal in (None, "NULL") else _literal(literal, type_)
+    except ValueError:
+        raise ValueError(f"{place}: the default {literal} is no {type_}") from None
+    return Param(match["name"], type_, literal is None, default, match["description"])
+
+
+def _match(pattern: re.Pattern[str], text: str, place: str, form: str) -> re.Match[str]:
+    match = pattern.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{place}: expected {form}")
+    return match
+
+
+def _literal(literal: str, type_: ParamType) -> Value:
+    if (type_ == "VARCHAR") != literal.startswith("'"):
+        raise ValueError
+    return _convert(literal[1:-1].replace("''", "'") if type_ == "VARCHAR" else literal, type_)
+
+
+def _convert(given: object, type_: ParamType) -> Value:
+    """Convert from the declared type or from text. TypeError or ValueError says that it cannot be done."""
+    if type_ == "VARCHAR":
+        if not isinstance(given, str):
+            raise TypeError
+        return given
+    if type_ == "BOOLEAN":
+        if isinstance(given, bool):
+            return given
+        if not isinstance(given, str) or given.lower() not in _TRUTH:
+            raise TypeError
+        return _TRUTH[given.lower()]
+    if isinstance(given, bool):
+        raise TypeError
+    if type_ == "DOUBLE":
+        if not isinstance(given, (str, SupportsFloat)):
+            raise TypeError
+        return float(given)
+    if not isinstance(given, (str, SupportsIndex)):
+        raise TypeError
+    number = int(given)
+    if not -(2**63) <= number < 2**63:
+        raise ValueError
+    return number

@@ -1,0 +1,1 @@
+"""The file format: bytes of a Kineto/Chrome trace → Arrow tables. Knows nothing of what the events mean."""

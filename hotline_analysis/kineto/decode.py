@@ -1,0 +1,73 @@
+"""Event texts → Arrow tables with the columns of `schema`, in native code. One `Decoder` per thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import resources
+
+import duckdb
+import pyarrow as pa
+
+from hotline_analysis.kineto.split import Batch
+
+# Which query decodes what, and which flag of `contents.sql` says that a batch has such events.
+_DECODERS = (
+    ("op", "ops"),
+    ("python_call", "python_calls"),
+    ("runtime_call", "runtime_calls"),
+    ("gpu_op", "gpu_ops"),
+    ("collective", "collectives"),
+    ("memory_event", "memory_events"),
+    ("sync", "syncs"),
+    ("counter", "counters"),
+    ("flow", "flows"),
+)
+
+
+@cache
+def _statement(name: str) -> str:
+    """The text of one query of this package."""
+    return resources.files(__package__).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
+
+
+class Decoder:
+    """Turns batches of event texts into one Arrow table per table of the run directory."""
+
+    def __init__(self) -> None:
+        self._connection = duckdb.connect(config={"threads": 1, "python_enable_replacements": False})
+        self._create("category_spelling")
+
+    def close(self) -> None:
+        """Release the connection."""
+        self._connection.close()
+
+    def _create(self, query: str, table: str | None = None) -> None:
+        # The names come from this module, never from a trace.
+        self._connection.execute(f"create or replace temp table {table or query} as {_statement(query)}")
+
+    def decode(self, batch: Batch) -> Mapping[str, pa.Table]:
+        """Decode one batch.
+
+        The tables hold the columns of their namesakes in `schema` in any order, with two differences: `event` and
+        `flow` have `pid` and `tid` where the schema has `track_id`, and there are columns that the schema lacks.
+        Texts that are no events (no phase and no name) are missing from all tables.
+        """
+        texts = pa.table({"event_id": batch.ids.to_arrow(), "text": batch.texts.to_arrow()})
+        self._connection.register("texts", texts)
+        self._create("parsed")
+        self._connection.unregister("texts")
+        self._create("batch")
+        contents = self._connection.sql(_statement("contents"))
+        flags = dict(zip(contents.columns, contents.fetchall()[0], strict=True))
+        self._connection.execute("create or replace temp table claims (event_id bigint, claimed bigint)")
+        tables = {}
+        for name, flag in _DECODERS:
+            if flags[flag]:
+                self._create(name, "decoded")
+                self._connection.execute("insert into claims select event_id, claimed from decoded")
+                tables[name] = self._connection.sql("from decoded").to_arrow_table()
+        if flags["leftovers"]:
+            tables["event_args"] = self._connection.sql(_statement("event_args")).to_arrow_table()
+        tables["event"] = self._connection.sql(_statement("event")).to_arrow_table()
+        return tables

@@ -1,0 +1,106 @@
+"""Bytes of a trace file: decompression by content, not by name, and what was readable when the data is damaged."""
+
+from __future__ import annotations
+
+import codecs
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import zstandard
+from isal import isal_zlib
+
+from hotline_analysis.errors import TraceFormatError
+
+CHUNK_BYTES = 16 << 20
+_COMPRESSED_CHUNK_BYTES = 1 << 20
+_GZIP_MAGIC = b"\x1f\x8b"
+_ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+_ENCODINGS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unused_data(self) -> bytes: ...
+    def decompress(self, data: bytes, /) -> bytes: ...
+
+
+class TextSource:
+    """The uncompressed text of one trace file, in chunks, and how far it could be read.
+
+    Iterating yields text; invalid UTF-8 becomes U+FFFD. After the iteration, `problem` says in words why reading
+    stopped before the end, or is None. `bytes_read` counts bytes of the file as it lies on disk, for progress bars.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.problem: str | None = None
+        self.bytes_read = 0
+        self.text_bytes = 0
+
+    def __iter__(self) -> Iterator[str]:
+        """Decode incrementally, so that a character cut by a chunk's border is read whole."""
+        decoder: codecs.IncrementalDecoder | None = None
+        for data in self._raw():
+            if decoder is None:
+                decoder = codecs.getincrementaldecoder(_ENCODINGS.get(data[:2], "utf-8"))("replace")
+            self.text_bytes += len(data)
+            if text := decoder.decode(data):
+                yield text
+        if decoder is not None and (text := decoder.decode(b"", final=True)):
+            yield text
+
+    def _raw(self) -> Iterator[bytes]:
+        try:
+            with self.path.open("rb") as file:
+                head = file.peek(4)[:4]
+                if head.startswith(_GZIP_MAGIC):
+                    yield from self._inflate(file.read, lambda: isal_zlib.decompressobj(wbits=31))
+                elif head.startswith(_ZSTD_MAGIC):
+                    yield from self._inflate(file.read, lambda: zstandard.ZstdDecompressor().decompressobj())
+                else:
+                    while data := file.read(CHUNK_BYTES):
+                        self.bytes_read += len(data)
+                        yield data
+        except OSError as error:
+            if not self.bytes_read:
+                raise TraceFormatError(
+                    f"cannot read {self.path}: {error.strerror or error}", hint="Check the path and its permissions."
+                ) from error
+            self.problem = f"reading stopped after {self.bytes_read:,} bytes: {error.strerror or error}"
+
+    def _inflate(self, read: Callable[[int], bytes], start: Callable[[], _Decompressor]) -> Iterator[bytes]:
+        """Decompress member after member; on damage keep what was decoded and note the problem."""
+        member = start()
+        pending: list[bytes] = []
+        pending_bytes = 0
+        in_member = False
+        while data := read(_COMPRESSED_CHUNK_BYTES):
+            self.bytes_read += len(data)
+            while data:
+                if member.eof:
+                    member = start()
+                in_member = True
+                try:
+                    out = member.decompress(data)
+                except (isal_zlib.error, zlib.error, zstandard.ZstdError) as error:
+                    if pending:
+                        yield b"".join(pending)
+                    self.problem = f"the compressed data is damaged near byte {self.bytes_read:,} of the file ({error})"
+                    return
+                data = b""
+                if member.eof:
+                    in_member = False
+                    data = member.unused_data.lstrip(b"\0")  # tape-style padding after a gzip member
+                pending.append(out)
+                pending_bytes += len(out)
+                if pending_bytes >= CHUNK_BYTES:
+                    yield b"".join(pending)
+                    pending, pending_bytes = [], 0
+        if pending:
+            yield b"".join(pending)
+        if in_member:
+            self.problem = "the compressed data ends too early"

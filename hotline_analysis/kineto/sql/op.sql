@@ -1,0 +1,35 @@
+-- CPU ops and annotations. `claimed` counts the args that found a column.
+with parsed as (
+    select
+        event_id,
+        (correlation is not null)::integer + (external_id is not null)::integer as claimed_ids,
+        from_json(
+            args,
+            '{"Sequence number":"BIGINT","Fwd thread id":"BIGINT","Record function id":"BIGINT","Ev Idx":"BIGINT",
+              "Profiler Event Index":"BIGINT","Input Dims":"VARCHAR","Input type":"VARCHAR","Input Strides":"VARCHAR",
+              "Concrete Inputs":"VARCHAR","Module Hierarchy":"VARCHAR","Call stack":"VARCHAR"}'
+        ) as a
+    from batch
+    where category in ('cpu_op', 'user_annotation') and args is not null
+)
+
+select
+    event_id,
+    a."Sequence number" as sequence_number,
+    a."Fwd thread id" as forward_thread,
+    a."Record function id" as record_function_id,
+    coalesce(a."Ev Idx", a."Profiler Event Index") as profiler_index,
+    a."Input Dims" as input_dims,
+    a."Input type" as input_types,
+    a."Input Strides" as input_strides,
+    a."Concrete Inputs" as concrete_inputs,
+    nullif(a."Module Hierarchy", '') as module_hierarchy,
+    nullif(a."Call stack", '') as call_stack,
+    claimed_ids
+    + (a."Sequence number" is not null)::integer + (a."Fwd thread id" is not null)::integer
+    + (a."Record function id" is not null)::integer
+    + (a."Ev Idx" is not null or a."Profiler Event Index" is not null)::integer
+    + (a."Input Dims" is not null)::integer + (a."Input type" is not null)::integer
+    + (a."Input Strides" is not null)::integer + (a."Concrete Inputs" is not null)::integer
+    + (a."Module Hierarchy" is not null)::integer + (a."Call stack" is not null)::integer as claimed
+from parsed

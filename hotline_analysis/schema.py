@@ -1,0 +1,324 @@
+"""Every table of a run directory: its columns, their types and units, and what NULL means.
+
+This is the one definition. The importer writes Parquet with these types, `Trace` creates its views from it, and
+`docs/tables.md` is generated from it.
+
+Conventions: times are integer nanoseconds on the trace file's own clock (`rank_info.base_time_ns` is to be added for
+absolute time); intervals are half-open `[start_ns, end_ns)`; `event_id` is the event's position in the file's
+`traceEvents` array, from 0. Every table also has `rank` (BIGINT), which comes from the partition folder and not from
+the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+
+Type = Literal["BIGINT", "INTEGER", "DOUBLE", "VARCHAR", "BOOLEAN", "JSON"]
+
+_ARROW: Mapping[str, pa.DataType] = {
+    "BIGINT": pa.int64(),
+    "INTEGER": pa.int32(),
+    "DOUBLE": pa.float64(),
+    "VARCHAR": pa.string(),
+    "BOOLEAN": pa.bool_(),
+    "JSON": pa.string(),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: name, DuckDB type, and a line on what it means and what NULL means."""
+
+    name: str
+    type: Type
+    doc: str
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One table. `kind` is `read` (from the file), `derived` (from other tables) or `view` (a join made on opening)."""
+
+    name: str
+    kind: Literal["read", "derived", "view"]
+    doc: str
+    columns: tuple[Column, ...]
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The Arrow schema of one partition's file, which has no `rank` column."""
+        return pa.schema([(column.name, _ARROW[column.type]) for column in self.columns])
+
+    @property
+    def ddl(self) -> str:
+        """A `create table` statement with the same columns plus `rank`, for documentation and tests."""
+        columns = [Column("rank", "BIGINT", "process rank"), *self.columns]
+        lines = ",\n".join(f'    "{column.name}" {column.type}' for column in columns)
+        return f"create table {self.name} (\n{lines}\n)"
+
+
+def _table(name: str, kind: Literal["read", "derived", "view"], doc: str, columns: str) -> Table:
+    """Build a table from lines `name TYPE meaning`, which is easier to read and to review than constructor calls."""
+    parsed = []
+    for line in columns.strip().splitlines():
+        column, kind_of_value, meaning = line.strip().split(maxsplit=2)
+        parsed.append(Column(column, kind_of_value, meaning))  # type: ignore[arg-type]
+    return Table(name, kind, doc, tuple(parsed))
+
+
+_LABELS = """
+        step BIGINT number of the training step; NULL outside every step
+        phase VARCHAR load_data, forward, loss, zero_grad, backward, optimizer or other; NULL outside every step
+        module_id BIGINT the module (see `module`); NULL where none is known
+        pass VARCHAR forward, backward or recompute; NULL where no module is known
+        bucket VARCHAR where the work counts to: `module`, or a named bucket when no module explains it
+        evidence VARCHAR how the module label was found; NULL without one
+"""
+
+_TABLES = (
+    _table("rank_info", "read", "One row: the file, the profiler's flags, and what could not be read.", """
+        file VARCHAR name of the trace file
+        rank_source VARCHAR where the rank came from: distributedInfo, file_name or default
+        world_size BIGINT number of ranks in the job; NULL when the file does not say
+        event_count BIGINT events read
+        lost_event_count BIGINT events that could not be read, estimated where the damage hides their number
+        lost_bytes BIGINT bytes of the uncompressed text that belong to no readable event
+        truncated BOOLEAN the file ends before its events do
+        damage VARCHAR what was wrong, in words; NULL for a clean file
+        base_time_ns BIGINT what to add to a time for nanoseconds since 1970; NULL when the file does not say
+        start_ns BIGINT start of the first event with a duration; NULL without one
+        end_ns BIGINT end of the last event with a duration; NULL without one
+        with_stack BOOLEAN python frames were recorded (seen in the events)
+        record_shapes BOOLEAN input shapes were recorded (seen in the events)
+        profile_memory BOOLEAN allocations were recorded (seen in the events)
+        metadata JSON everything in the file beside its events
+        """),
+    _table("device", "read", "The GPUs that the file lists under `deviceProperties`.", """
+        device_id BIGINT device number, as in `gpu_op.device`
+        name VARCHAR the vendor's name
+        memory_bytes BIGINT memory of the device
+        sm_count BIGINT streaming multiprocessors, or compute units
+        properties JSON all that the file says about it
+        """),
+    _table("track", "read", "One row per thread or stream that an event lies on.", """
+        track_id BIGINT number within the rank, in order of first appearance
+        pid VARCHAR process id as in the file; a device number or a word for some rows
+        tid VARCHAR thread id as in the file; a stream number for GPU tracks
+        process_name VARCHAR name given to the process; NULL without one
+        process_label VARCHAR label given to the process, such as `GPU 0`; NULL without one
+        thread_name VARCHAR name given to the thread or stream; NULL without one
+        """),
+    _table("event", "read", "One row per readable event of the file, of every kind.", """
+        event_id BIGINT position in the file's `traceEvents` array
+        track_id BIGINT the thread or stream; NULL when the event names none
+        ph VARCHAR the trace format's phase letter: X complete, s/f flow, i instant, C counter, M metadata, B/E begin/end
+        category VARCHAR kind of event in one spelling (`cpu_op`, `kernel`, …); NULL when the event has none
+        raw_category VARCHAR the file's spelling where it differs from `category`; NULL where it does not
+        name VARCHAR the event's name
+        start_ns BIGINT start; NULL when the event has none
+        dur_ns BIGINT duration; NULL for events without one
+        end_ns BIGINT start plus duration; NULL for events without a duration
+        correlation BIGINT correlation id that ties a GPU event to its launch; NULL without one
+        external_id BIGINT External id that ties a launch to its op; NULL without one
+        scope VARCHAR scope letter of an instant event; NULL for others
+        """),
+    _table("op", "read", "What the profiler says of a CPU op or annotation beyond its times.", """
+        event_id BIGINT the event
+        sequence_number BIGINT autograd sequence number; NULL for ops autograd does not record
+        forward_thread BIGINT thread number of the forward op, on backward ops; NULL or 0 on forward ops
+        record_function_id BIGINT id of the recorded function; NULL when absent
+        profiler_index BIGINT the profiler's own event number (`Ev Idx`); NULL when absent
+        input_dims JSON shapes of the inputs; NULL when shapes were not recorded
+        input_types JSON dtypes of the inputs; NULL when shapes were not recorded
+        input_strides JSON strides of the inputs; NULL when not recorded
+        concrete_inputs JSON values of scalar inputs, as text; NULL when not recorded
+        module_hierarchy VARCHAR module names recorded by `with_modules`; NULL when absent or empty
+        call_stack VARCHAR python stack recorded in old traces; NULL when absent or empty
+        """),
+    _table("python_call", "read", "Python frames (`with_stack`): the profiler's own ids.", """
+        event_id BIGINT the event
+        python_id BIGINT id of the call
+        python_parent_id BIGINT id of the calling frame; NULL for a root
+        python_module_id BIGINT instance number of an `nn.Module` call; NULL for plain functions
+        profiler_index BIGINT the profiler's own event number (`Ev Idx`); NULL when absent
+        """),
+    _table("runtime_call", "read", "Calls of the CUDA or HIP runtime and driver: what only some of them say.", """
+        event_id BIGINT the event
+        callback_id BIGINT number of the API function (`cbid` or `cid`)
+        kernel VARCHAR kernel name, where the launch call knows it (AMD); NULL elsewhere
+        grid JSON grid dimensions, likewise
+        block JSON block dimensions, likewise
+        shared_memory_bytes BIGINT dynamic shared memory, likewise
+        source VARCHAR source pointer of a copy, likewise
+        destination VARCHAR destination pointer of a copy, likewise
+        bytes BIGINT bytes to copy, likewise
+        kind VARCHAR kind of copy, likewise
+        """),
+    _table("gpu_op", "read", "Work on a GPU: kernels, copies and memsets.", """
+        event_id BIGINT the event
+        device BIGINT device number; NULL when the event names none
+        context BIGINT CUDA context; NULL when absent
+        stream BIGINT stream; NULL when the event names none
+        queued BIGINT the profiler's queue time stamp, usually 0; NULL when absent
+        grid JSON grid dimensions; NULL for copies and memsets
+        block JSON block dimensions; NULL for copies and memsets
+        registers_per_thread BIGINT registers; NULL when unknown
+        shared_memory_bytes BIGINT shared memory per block; NULL when unknown
+        blocks_per_sm DOUBLE blocks per multiprocessor; NULL when unknown
+        warps_per_sm DOUBLE warps per multiprocessor; NULL when unknown
+        occupancy_pct DOUBLE estimated achieved occupancy, 0 to 100; NULL when unknown
+        bytes BIGINT bytes moved, for copies and memsets; NULL for kernels
+        bandwidth_gb_per_s DOUBLE memory bandwidth of a copy or memset; NULL for kernels
+        kind VARCHAR the vendor's kind of dispatch or copy (AMD); NULL elsewhere
+        """),
+    _table("collective", "read", "Collective communication, on the op that asks for it or the kernel that does it.", """
+        event_id BIGINT the event
+        name VARCHAR collective, such as `allreduce`
+        dtype VARCHAR element type
+        in_elements BIGINT elements sent by this rank
+        out_elements BIGINT elements received by this rank
+        group_size BIGINT ranks that take part
+        group_name VARCHAR process group
+        group_description VARCHAR what the process group is for
+        group_ranks JSON ranks of the group
+        in_split JSON split sizes of the input
+        out_split JSON split sizes of the output
+        peer BIGINT rank argument, for point-to-point calls; NULL when absent
+        global_rank_start BIGINT first rank of the group; NULL when absent
+        global_rank_stride BIGINT distance between ranks of the group; NULL when absent
+        """),
+    _table("memory_event", "read", "Allocations and releases (`profile_memory`).", """
+        event_id BIGINT the event
+        address BIGINT address of the block
+        bytes BIGINT bytes allocated, negative when released
+        device_type BIGINT 0 for the CPU, 1 for CUDA, as in torch's DeviceType
+        device_id BIGINT device number, -1 for the CPU
+        total_allocated_bytes BIGINT allocated after the event, on this device
+        total_reserved_bytes BIGINT reserved by the allocator after the event, on this device
+        """),
+    _table("sync", "read", "Synchronisation recorded on a GPU track (`cuda_sync`).", """
+        event_id BIGINT the event
+        kind VARCHAR kind of synchronisation
+        device BIGINT device number
+        context BIGINT CUDA context
+        stream BIGINT stream; NULL or -1 when the whole context waits
+        wait_on_stream BIGINT stream waited for; NULL when none
+        wait_on_event_id BIGINT CUDA event waited for; NULL when none
+        wait_on_correlation BIGINT correlation of the call that recorded that CUDA event; NULL when unknown
+        """),
+    _table("flow", "read", "Ends of the arrows between events (launch to kernel, forward to backward).", """
+        event_id BIGINT the flow event itself
+        kind VARCHAR `launch` for arrows from CPU to GPU, `fwdbwd` for forward to backward, else the category
+        flow_id VARCHAR arrows with the same kind and id belong together
+        ph VARCHAR s for the start, t for a step, f for the end
+        track_id BIGINT the thread or stream of the event it is attached to
+        start_ns BIGINT time of the event it is attached to
+        """),
+    _table("counter", "read", "Counter samples, one row per series.", """
+        event_id BIGINT the event
+        series VARCHAR name of the series within the counter
+        value DOUBLE the value; NULL when it is no number
+        """),
+    _table("event_args", "read", "What no column holds, so that nothing in the file is lost. Few events have a row.", """
+        event_id BIGINT the event
+        args JSON its complete `args`, if some of them have no column of their own
+        fields JSON the whole event, if it has top-level fields that no column holds
+        """),
+    _table("model_op", "read", "Modules of the model in execution order, if the trace's own `nn.Module` frames tell.", """
+        module_id BIGINT position in execution order, parents before children, from 0
+        parent_id BIGINT the module that calls it; NULL for a root
+        depth BIGINT number of modules around it
+        name VARCHAR last part of the path
+        path VARCHAR path from the root module: `ResNet_0.Sequential_1.BasicBlock_0`
+        type VARCHAR class of the module
+        param_count BIGINT parameters; NULL when the trace does not say
+        param_bytes BIGINT bytes of the parameters; NULL when the trace does not say
+        source VARCHAR file and line; NULL when the trace does not say
+        """),
+    _table("nesting", "derived", "Who contains whom on a CPU thread. One row per event with a duration that is not GPU work.", """
+        event_id BIGINT the event
+        track_id BIGINT its thread
+        depth BIGINT number of events around it on its thread
+        parent_id BIGINT the innermost event around it; NULL for a root
+        start_ns BIGINT start, as in `event`
+        end_ns BIGINT end, cut to the parent's end when it overhangs (old traces round to microseconds)
+        self_ns BIGINT time inside the event and outside its children
+        op_id BIGINT the innermost CPU op that contains the event, the event itself if it is one; NULL without one
+        """),
+    _table("launch", "derived", "One row per GPU event: the call that launched it, and the way from call to execution.", """
+        event_id BIGINT the GPU event
+        runtime_id BIGINT the runtime or driver call that launched it; NULL when the trace holds none
+        op_id BIGINT the innermost CPU op around the launch; NULL without one
+        link VARCHAR correlation, flow or external_id; NULL when unlinked
+        launch_start_ns BIGINT when the launching call started; NULL when unlinked
+        launch_dur_ns BIGINT how long the launching call took; NULL when unlinked
+        queue_ns BIGINT from the end of the call to the start of the work, 0 when it started earlier; NULL when unlinked
+        kernel_count BIGINT GPU events that the same call launched (over 1: a graph); NULL when unlinked
+        """),
+    _table("step", "derived", "Training steps. Without step marks in the trace, one row for the whole trace.", """
+        step BIGINT number of the step, as annotated, or counted from 0
+        name VARCHAR the annotation; NULL when none
+        event_id BIGINT the annotating event; NULL when none
+        track_id BIGINT thread of the annotation; NULL when none
+        start_ns BIGINT start of the step on the CPU
+        end_ns BIGINT end of the step on the CPU
+        evidence VARCHAR profiler_step, annotation or whole_trace
+        """),
+    _table("phase_span", "derived", "Stretches of a CPU thread that belong to one phase. Spans of one thread never overlap.", """
+        track_id BIGINT the thread
+        start_ns BIGINT start
+        end_ns BIGINT end
+        phase VARCHAR load_data, forward, loss, zero_grad, backward, optimizer or other
+        event_id BIGINT the event that shows the phase; NULL where it is inferred from its neighbours
+        evidence VARCHAR annotation, profiler, autograd, python or op_name
+        """),
+    _table("module_span", "derived", "One row per call of a module and pass. Spans of one thread and depth never overlap.", """
+        module_id BIGINT the module
+        call BIGINT which call of the module in this pass, from 0
+        pass VARCHAR forward, backward or recompute
+        track_id BIGINT the thread
+        depth BIGINT depth of the module in the tree
+        start_ns BIGINT start
+        end_ns BIGINT end
+        event_id BIGINT the `nn.Module` frame; NULL for backward spans, which have none
+        evidence VARCHAR nn_module, sequence_number or flow
+        """),
+    _table("label", "derived", "Step, phase and module of every event with a duration.", """
+        event_id BIGINT the event
+""" + _LABELS),
+    _table("gpu_busy", "derived", "Times when a device runs at least one kernel, copy or memset. Spans never overlap.", """
+        device BIGINT device number; -1 when the events name none
+        start_ns BIGINT start
+        end_ns BIGINT end
+        """),
+    _table("cpu_segment", "derived", "What each CPU thread does at each moment: the innermost event, cut at its children.", """
+        track_id BIGINT the thread
+        start_ns BIGINT start
+        end_ns BIGINT end
+        event_id BIGINT the innermost event at that time
+        activity VARCHAR launch, sync, runtime, op, load_data, python or annotation
+        """),
+    _table("annotated_event", "view", "The view to query: every event with a duration, and all that is known about it.", """
+        event_id BIGINT position in the file's `traceEvents` array
+        track_id BIGINT the thread or stream
+        category VARCHAR kind of event
+        name VARCHAR the event's name
+        start_ns BIGINT start
+        dur_ns BIGINT duration
+        end_ns BIGINT end
+        device BIGINT device of GPU work; NULL on the CPU
+        stream BIGINT stream of GPU work; NULL on the CPU
+        op_id BIGINT the innermost CPU op around the event, or around the launch of GPU work; NULL without one
+        self_ns BIGINT time outside children; the duration for GPU work
+""" + _LABELS + """
+        module_path VARCHAR path of the module; NULL where none is known
+"""),
+)
+
+TABLES: Mapping[str, Table] = {table.name: table for table in _TABLES}
+READ_TABLES: tuple[Table, ...] = tuple(table for table in _TABLES if table.kind == "read")
+DERIVED_TABLES: tuple[Table, ...] = tuple(table for table in _TABLES if table.kind == "derived")
+FORMAT_VERSION = 1

@@ -1,0 +1,189 @@
+from pathlib import Path
+
+import pytest
+
+from hotline_analysis import catalog
+from hotline_analysis.errors import QueryNotFoundError, QueryParameterError
+
+IDLE = """\
+-- GPU idle time inside each training step,
+-- by what the CPU was doing.
+--
+-- Idle is the time in which
+-- no kernel runs.
+--
+-- It needs a GPU.
+--
+-- :param step BIGINT = NULL     only this step
+-- :param share DOUBLE = 0.5     keep what is
+--                               above this share
+-- :param name VARCHAR = 'it''s' only this name
+-- :param exact BOOLEAN = true   as it says
+-- :param n BIGINT               how many rows
+-- :reads gpu_busy,
+--        step
+-- :column rank BIGINT           process rank
+-- :column parts STRUCT(a BIGINT, b DECIMAL(18, 3))[] what it is made of (in order)
+select rank, parts -- not a parameter: $nothing
+from gpu_busy
+where ($step is null or step = $step) and share > $share and name != $name and $exact and note != '$text'
+limit $n
+"""
+NESTING = "-- Build nesting.\n--\n-- :reads event\nselect * from event\n"
+
+
+def write(root: Path, **files: str) -> Path:
+    for name, text in files.items():
+        kind, _, stem = name.partition("_")
+        (root / kind).mkdir(exist_ok=True)
+        (root / kind / f"{stem}.sql").write_text(text, encoding="utf-8")
+    return root
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return write(tmp_path, answer_idle=IDLE, derive_nesting=NESTING)
+
+
+def test_header(root: Path) -> None:
+    query = catalog.get("idle", root=root)
+    assert (query.name, query.kind, query.writes) == ("idle", "answer", None)
+    assert query.summary == "GPU idle time inside each training step, by what the CPU was doing."
+    assert query.description == "Idle is the time in which no kernel runs.\n\nIt needs a GPU."
+    assert query.reads == ("gpu_busy", "step")
+    assert query.columns == (
+        catalog.Column("rank", "BIGINT", "process rank"),
+        catalog.Column("parts", "STRUCT(a BIGINT, b DECIMAL(18, 3))[]", "what it is made of (in order)"),
+    )
+    assert query.params == (
+        catalog.Param("step", "BIGINT", False, None, "only this step"),
+        catalog.Param("share", "DOUBLE", False, 0.5, "keep what is above this share"),
+        catalog.Param("name", "VARCHAR", False, "it's", "only this name"),
+        catalog.Param("exact", "BOOLEAN", False, True, "as it says"),
+        catalog.Param("n", "BIGINT", True, None, "how many rows"),
+    )
+    assert query.sql == IDLE
+
+
+def test_derive_query_writes_its_name_unless_it_says_otherwise(tmp_path: Path) -> None:
+    write(tmp_path, derive_nesting=NESTING, derive_spans=NESTING.replace("select", "-- :writes phase_span\nselect"))
+    assert [query.writes for query in catalog.queries(root=tmp_path)] == ["nesting", "phase_span"]
+
+
+def test_queries_are_sorted_and_filtered_by_kind(root: Path) -> None:
+    write(root, view_busy=IDLE)
+    (root / "answer" / "README.md").write_text("no query")
+    assert [query.name for query in catalog.queries(root=root)] == ["busy", "idle", "nesting"]
+    assert [query.name for query in catalog.queries("derive", root=root)] == ["nesting"]
+
+
+def test_shipped_queries_have_valid_headers() -> None:
+    folder = Path(__file__).parents[1] / "queries"
+    assert [query.name for query in catalog.queries()] == sorted(file.stem for file in folder.glob("*/*.sql"))
+
+
+@pytest.mark.parametrize(("name", "hint"), [("idel", "did you mean idle?"), ("zzz", "`hotline queries` lists all of")])
+def test_unknown_query(root: Path, name: str, hint: str) -> None:
+    with pytest.raises(QueryNotFoundError, match=f"There is no query named '{name}'. Hint: {hint}"):
+        catalog.get(name, root=root)
+
+
+def test_bind_fills_defaults(root: Path) -> None:
+    values = catalog.get("idle", root=root).bind(n=3)
+    assert values == {"step": None, "share": 0.5, "name": "it's", "exact": True, "n": 3}
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "value"),
+    [
+        ("step", "-7", -7),
+        ("step", None, None),
+        ("step", 2**63 - 1, 2**63 - 1),
+        ("share", "1e3", 1000.0),
+        ("share", 1, 1.0),
+        ("name", "7", "7"),
+        ("exact", "False", False),
+        ("exact", "yes", True),
+        ("exact", False, False),
+    ],
+)
+def test_bind_converts(root: Path, name: str, given: object, value: object) -> None:
+    bound = catalog.get("idle", root=root).bind(n=1, **{name: given})[name]
+    assert bound == value
+    assert type(bound) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("step", "ten"),
+        ("step", "1.5"),
+        ("step", 1.5),
+        ("step", True),
+        ("step", 2**63),
+        ("share", "half"),
+        ("share", True),
+        ("share", [1]),
+        ("share", None),
+        ("name", 7),
+        ("exact", "maybe"),
+        ("exact", 1),
+        ("n", None),
+    ],
+)
+def test_bind_rejects_wrong_type(root: Path, name: str, given: object) -> None:
+    with pytest.raises(QueryParameterError, match=f"Parameter {name} of query idle must be"):
+        catalog.get("idle", root=root).bind(**{"n": 1, name: given})
+
+
+def test_bind_rejects_unknown_and_missing(root: Path) -> None:
+    valid = "Hint: idle takes step BIGINT, share DOUBLE, name VARCHAR, exact BOOLEAN, n BIGINT."
+    with pytest.raises(QueryParameterError, match=f"Query idle has no parameter steps. {valid}"):
+        catalog.get("idle", root=root).bind(n=1, steps=2)
+    with pytest.raises(QueryParameterError, match=f"Query idle needs the parameter n. {valid}"):
+        catalog.get("idle", root=root).bind()
+    with pytest.raises(QueryParameterError, match="Hint: nesting takes no parameters"):
+        catalog.get("nesting", root=root).bind(n=1)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("-- Build nesting.\n", "", "must begin with a sentence"),
+        ("-- :reads event\n", "", "has no :reads"),
+        (":reads event", ":reads event step", "bad.sql:3: expected :reads"),
+        (":reads event", ":raeds event", "bad.sql:3: :raeds cannot stand here"),
+        (":reads event", ":reads event\n-- and more", "bad.sql:4: prose goes before the directives"),
+        (":reads event", ":reads event\n-- :reads step", "bad.sql:4: :reads cannot stand here"),
+        (":reads event", ":reads event\n-- :param n INT = 3  rows", "expected :param NAME BIGINT|DOUBLE"),
+        (":reads event", ":reads event\n-- :param n BIGINT = 3", "expected :param NAME BIGINT|DOUBLE"),
+        (":reads event", ":reads event\n-- :param n BIGINT = '3'  rows", "the default '3' is no BIGINT"),
+        (":reads event", ":reads event\n-- :param n VARCHAR = a  rows", "the default a is no VARCHAR"),
+        (":reads event", ":reads event\n-- :param n BIGINT = 3  rows", "declared or used, but not both: \\$n"),
+        ("from event", "from event limit $n", "declared or used, but not both: \\$n"),
+        (":reads event", ":reads event\n-- :column rank bigint  it", "expected :column NAME TYPE"),
+        (":reads event", ":reads event\n-- :column a BIGINT  b\n-- :column a BIGINT  b", "a column is declared twice"),
+    ],
+)
+def test_malformed_header(tmp_path: Path, old: str, new: str, message: str) -> None:
+    write(tmp_path, derive_bad=NESTING.replace(old, new))
+    with pytest.raises(ValueError, match=message.replace("|", r"\|")):
+        catalog.queries(root=tmp_path)
+
+
+def test_answer_must_declare_columns_and_may_not_write(tmp_path: Path) -> None:
+    write(tmp_path, answer_bad=NESTING)
+    with pytest.raises(ValueError, match="has no :column"):
+        catalog.queries(root=tmp_path)
+    write(tmp_path, answer_bad=NESTING.replace("select", "-- :writes step\nselect"))
+    with pytest.raises(ValueError, match=":writes cannot stand here in a query of kind answer"):
+        catalog.queries(root=tmp_path)
+
+
+def test_name_must_be_unique_and_an_identifier(tmp_path: Path) -> None:
+    write(tmp_path, derive_idle=NESTING, answer_idle=IDLE)
+    with pytest.raises(ValueError, match=r"answer/idle\.sql: there is a derive query of this name too"):
+        catalog.queries(root=tmp_path)
+    (tmp_path / "derive" / "idle.sql").rename(tmp_path / "derive" / "Idle-time.sql")
+    with pytest.raises(ValueError, match="lower case"):
+        catalog.queries(root=tmp_path)
