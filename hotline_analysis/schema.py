@@ -63,7 +63,7 @@ class Table:
 def _table(name: str, kind: Literal["read", "derived", "view"], doc: str, columns: str) -> Table:
     """Build a table from lines `name TYPE meaning`, which is easier to read and to review than constructor calls."""
     parsed = []
-    for line in columns.strip().splitlines():
+    for line in filter(str.strip, columns.splitlines()):
         column, kind_of_value, meaning = line.strip().split(maxsplit=2)
         parsed.append(Column(column, kind_of_value, meaning))  # type: ignore[arg-type]
     return Table(name, kind, doc, tuple(parsed))
@@ -75,7 +75,7 @@ _LABELS = """
         module_id BIGINT the module (see `module`); NULL where none is known
         pass VARCHAR forward, backward or recompute; NULL where no module is known
         bucket VARCHAR where the work counts to: `module`, or a named bucket when no module explains it
-        evidence VARCHAR how the module label was found; NULL without one
+        evidence VARCHAR how the module was found: nn_module, sequence_number or flow; NULL without one
 """
 
 _TABLES = (
@@ -137,6 +137,8 @@ _TABLES = (
         concrete_inputs JSON values of scalar inputs, as text; NULL when not recorded
         module_hierarchy VARCHAR module names recorded by `with_modules`; NULL when absent or empty
         call_stack VARCHAR python stack recorded in old traces; NULL when absent or empty
+        trace_name VARCHAR name of the recording, in old traces; NULL when absent
+        trace_iteration BIGINT iteration of the recording, in old traces; NULL when absent
         """),
     _table("python_call", "read", "Python frames (`with_stack`): the profiler's own ids.", """
         event_id BIGINT the event
@@ -198,6 +200,8 @@ _TABLES = (
         device_id BIGINT device number, -1 for the CPU
         total_allocated_bytes BIGINT allocated after the event, on this device
         total_reserved_bytes BIGINT reserved by the allocator after the event, on this device
+        profiler_index BIGINT the profiler's own event number (`Ev Idx`); NULL when absent
+        finished BOOLEAN the profiler's mark of the same name; NULL when absent
         """),
     _table("sync", "read", "Synchronisation recorded on a GPU track (`cuda_sync`).", """
         event_id BIGINT the event
@@ -214,6 +218,7 @@ _TABLES = (
         kind VARCHAR `launch` for arrows from CPU to GPU, `fwdbwd` for forward to backward, else the category
         flow_id VARCHAR arrows with the same kind and id belong together
         ph VARCHAR s for the start, t for a step, f for the end
+        binding VARCHAR binding point (`bp`), e for the enclosing slice; NULL when absent
         track_id BIGINT the thread or stream of the event it is attached to
         start_ns BIGINT time of the event it is attached to
         """),
@@ -227,7 +232,7 @@ _TABLES = (
         args JSON its complete `args`, if some of them have no column of their own
         fields JSON the whole event, if it has top-level fields that no column holds
         """),
-    _table("model_op", "read", "Modules of the model in execution order, if the trace's own `nn.Module` frames tell.", """
+    _table("model_op", "derived", "Modules of the model in execution order, if the trace's own `nn.Module` frames tell.", """
         module_id BIGINT position in execution order, parents before children, from 0
         parent_id BIGINT the module that calls it; NULL for a root
         depth BIGINT number of modules around it
@@ -247,6 +252,7 @@ _TABLES = (
         end_ns BIGINT end, cut to the parent's end when it overhangs (old traces round to microseconds)
         self_ns BIGINT time inside the event and outside its children
         op_id BIGINT the innermost CPU op that contains the event, the event itself if it is one; NULL without one
+        overhangs BOOLEAN the event ends after its parent, and was cut
         """),
     _table("launch", "derived", "One row per GPU event: the call that launched it, and the way from call to execution.", """
         event_id BIGINT the GPU event
@@ -273,7 +279,7 @@ _TABLES = (
         end_ns BIGINT end
         phase VARCHAR load_data, forward, loss, zero_grad, backward, optimizer or other
         event_id BIGINT the event that shows the phase; NULL where it is inferred from its neighbours
-        evidence VARCHAR annotation, profiler, autograd, python or op_name
+        evidence VARCHAR annotation, profiler, autograd, python, op_name or neighbours
         """),
     _table("module_span", "derived", "One row per call of a module and pass. Spans of one thread and depth never overlap.", """
         module_id BIGINT the module
@@ -293,13 +299,6 @@ _TABLES = (
         device BIGINT device number; -1 when the events name none
         start_ns BIGINT start
         end_ns BIGINT end
-        """),
-    _table("cpu_segment", "derived", "What each CPU thread does at each moment: the innermost event, cut at its children.", """
-        track_id BIGINT the thread
-        start_ns BIGINT start
-        end_ns BIGINT end
-        event_id BIGINT the innermost event at that time
-        activity VARCHAR launch, sync, runtime, op, load_data, python or annotation
         """),
     _table("annotated_event", "view", "The view to query: every event with a duration, and all that is known about it.", """
         event_id BIGINT position in the file's `traceEvents` array

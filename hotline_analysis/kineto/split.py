@@ -73,6 +73,7 @@ class EventSplitter:
         self.damage = Damage()
         self.found_events = False
         self.has_trace_key = False
+        self.beginning = ""
         self._chunks = iter(chunks)
         self._text = ""
         self._final = False
@@ -110,6 +111,7 @@ class EventSplitter:
 
     def _document(self) -> Iterator[Batch]:
         position = self._skip_space(0)
+        self.beginning = self._text[position : position + 16]
         if position == len(self._text):
             return
         if self._text[position] == "[":

@@ -40,6 +40,7 @@ select
     ) as external_id,
     timed.s as scope,
     timed.id as flow_id,
+    timed.bp,
     timed.args_object as args,
     case when timed.args_object is not null then len(json_keys(timed.args_object)) else 0 end as arg_count,
     case when timed.field_count > (timed.ph is not null)::integer + (timed.cat is not null)::integer

@@ -4,6 +4,7 @@ select
     case category when 'ac2g' then 'launch' else coalesce(category, '') end as kind,
     flow_id,
     ph,
+    bp as binding,
     pid,
     tid,
     start_ns,

@@ -6,7 +6,7 @@ with parsed as (
         from_json(
             args,
             '{"Addr":"BIGINT","Bytes":"BIGINT","Device Type":"BIGINT","Device Id":"BIGINT",
-              "Total Allocated":"BIGINT","Total Reserved":"BIGINT","Ev Idx":"BIGINT"}'
+              "Total Allocated":"BIGINT","Total Reserved":"BIGINT","Ev Idx":"BIGINT","finished":"BOOLEAN"}'
         ) as a
     from batch
     where category = 'cpu_instant_event' and contains(args, '"Bytes"')
@@ -20,7 +20,9 @@ select
     a."Device Id" as device_id,
     a."Total Allocated" as total_allocated_bytes,
     a."Total Reserved" as total_reserved_bytes,
-    claimed_ids
+    a."Ev Idx" as profiler_index,
+    a.finished as finished,
+    claimed_ids + (a.finished is not null)::integer
     + (a."Addr" is not null)::integer + (a."Bytes" is not null)::integer + (a."Device Type" is not null)::integer
     + (a."Device Id" is not null)::integer + (a."Total Allocated" is not null)::integer
     + (a."Total Reserved" is not null)::integer + (a."Ev Idx" is not null)::integer as claimed

@@ -7,7 +7,8 @@ with parsed as (
             args,
             '{"Sequence number":"BIGINT","Fwd thread id":"BIGINT","Record function id":"BIGINT","Ev Idx":"BIGINT",
               "Profiler Event Index":"BIGINT","Input Dims":"VARCHAR","Input type":"VARCHAR","Input Strides":"VARCHAR",
-              "Concrete Inputs":"VARCHAR","Module Hierarchy":"VARCHAR","Call stack":"VARCHAR"}'
+              "Concrete Inputs":"VARCHAR","Module Hierarchy":"VARCHAR","Call stack":"VARCHAR",
+              "Trace name":"VARCHAR","Trace iteration":"BIGINT"}'
         ) as a
     from batch
     where category in ('cpu_op', 'user_annotation') and args is not null
@@ -25,7 +26,10 @@ select
     a."Concrete Inputs" as concrete_inputs,
     nullif(a."Module Hierarchy", '') as module_hierarchy,
     nullif(a."Call stack", '') as call_stack,
+    a."Trace name" as trace_name,
+    a."Trace iteration" as trace_iteration,
     claimed_ids
+    + (a."Trace name" is not null)::integer + (a."Trace iteration" is not null)::integer
     + (a."Sequence number" is not null)::integer + (a."Fwd thread id" is not null)::integer
     + (a."Record function id" is not null)::integer
     + (a."Ev Idx" is not null or a."Profiler Event Index" is not null)::integer

@@ -1,0 +1,63 @@
+"""Raw tables of one rank → derived tables, by running the queries of `queries/derive` in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import duckdb
+
+from hotline_analysis import catalog
+from hotline_analysis.schema import DERIVED_TABLES
+
+# Each entry reads only what stands above it or comes from the file. `Query.writes` names the table it makes.
+_ORDER = (
+    "name_class",
+    "cpu_span",
+    "nesting",
+    "launch",
+    "step",
+    "gpu_busy",
+    "module_call",
+    "model_op",
+    "frame_segment",
+    "node",
+    "node_module",
+    "module_segment",
+    "module_span",
+    "marker",
+    "marker_segment",
+    "main_track",
+    "backward_burst",
+    "phase_evidence",
+    "phase_span",
+    "label",
+)
+
+
+def annotate(connection: duckdb.DuckDBPyConnection, on_progress: Callable[[float], None] | None = None) -> list[str]:
+    """Derive the annotation of one rank and return the names of the tables that make it up.
+
+    The connection must hold the tables of the file (`schema.READ_TABLES`), without a `rank` column. The derived ones
+    are left in it as temporary tables, together with those that only serve the next.
+    """
+    for number, name in enumerate(_ORDER):
+        _derive(connection, name)
+        if name == "nesting" and _overhangs(connection):
+            _derive(connection, "cpu_span_fitted")
+            _derive(connection, "nesting")
+        if on_progress:
+            on_progress((number + 1) / len(_ORDER))
+    return [table.name for table in DERIVED_TABLES]
+
+
+def _derive(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    query = catalog.get(name)
+    # A query may read the table it replaces, so the new one gets the name only when it is complete.
+    connection.execute(f"create or replace temp table derived as {query.sql}")
+    connection.execute(f"drop table if exists {query.writes}")
+    connection.execute(f"alter table derived rename to {query.writes}")
+
+
+def _overhangs(connection: duckdb.DuckDBPyConnection) -> bool:
+    rows = connection.execute("select coalesce(bool_or(overhangs), false) from nesting").fetchall()
+    return bool(rows[0][0])

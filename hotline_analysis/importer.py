@@ -1,0 +1,445 @@
+"""Trace files → a run directory: each file is read, annotated and written once, and the run appears when all is done.
+
+Several files are imported by as many processes as there are processors. A process is this module run as a program:
+unlike `multiprocessing`, that asks nothing of the caller's main module.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from glob import glob, has_magic
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hotline_analysis import catalog
+from hotline_analysis.annotate import annotate
+from hotline_analysis.errors import EmptyTraceError, HotlineError, HotlineWarning, TraceFormatError
+from hotline_analysis.kineto.reader import TraceReader
+from hotline_analysis.schema import FORMAT_VERSION, READ_TABLES, TABLES
+from hotline_analysis.trace import MANIFEST, Trace, replace_folder
+
+Source = str | os.PathLike[str]
+Progress = Callable[[str, float], None]
+"""Called with what is being done and the share of the whole that is done, from 0 to 1."""
+
+SUFFIXES = (".json", ".json.gz", ".json.zst")
+_ROW_GROUP = 122_880
+_MEMORY_LIMIT = "400MB"
+_READING = 0.7  # share of an import's time that reading takes, for the progress bar
+
+
+def load(source: Source | Sequence[Source], *, on_progress: Progress | None = None) -> Trace:
+    """Open a run directory, or import trace files to a temporary one and open that.
+
+    `source` is a run directory, a trace file (`.json`, `.json.gz`, `.json.zst`), a folder of them, a glob, or a list of
+    files. The temporary run is deleted when the trace is closed or forgotten; `import_traces` makes one that stays.
+    Raises `TraceFormatError`, `EmptyTraceError` or `RunFormatError`, and warns (`HotlineWarning`) about what was lost.
+    """
+    if isinstance(source, str | os.PathLike) and (Path(source) / MANIFEST).is_file():
+        return Trace(Path(source))
+    folder = Path(tempfile.mkdtemp(prefix="hotline-"))
+    run = folder / "run.hotline"
+    try:
+        import_traces(source, run, on_progress=on_progress)
+    except BaseException:
+        _remove(folder)
+        raise
+    return Trace(run, delete_on_close=True)
+
+
+def import_traces(
+    source: Source | Sequence[Source],
+    output: Source,
+    *,
+    overwrite: bool = False,
+    on_progress: Progress | None = None,
+) -> Path:
+    """Import trace files and annotate them; write a run directory and return its path.
+
+    The run appears when it is complete, and not at all if something goes wrong. Of a folder or glob, files that are no
+    traces are skipped with a warning. Raises `TraceFormatError` or `EmptyTraceError` if nothing can be read, and
+    `ExportExistsError` if the output exists and `overwrite` is false.
+    """
+    files, is_search = find_traces(source)
+    target = Path(output)
+
+    def write(partial: Path) -> None:
+        parts, warned = _import_all(files, partial, on_progress, skip_bad=is_search)
+        ranked, more = _assign_ranks(parts)
+        for part in ranked:
+            for table in TABLES.values():
+                if table.kind != "view":
+                    place = partial / table.name / f"rank={part['rank']}"
+                    place.mkdir(parents=True)
+                    (Path(part["folder"]) / f"{table.name}.parquet").rename(place / "data.parquet")
+            _remove(Path(part.pop("folder")))
+        manifest = {"format_version": FORMAT_VERSION, "parts": ranked, "warnings": [*warned, *more]}
+        (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        for text in manifest["warnings"]:
+            warnings.warn(text, HotlineWarning, stacklevel=4)
+
+    return replace_folder(target, write, overwrite=overwrite)
+
+
+def find_traces(source: Source | Sequence[Source]) -> tuple[list[Path], bool]:
+    """Return the files that a source names, and whether they were searched for rather than named one by one."""
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        if path.is_dir():
+            found = _traces_in(path)
+            if not found:
+                raise TraceFormatError(
+                    f"{path} holds no trace files", hint=f"Looked for files ending in {', '.join(SUFFIXES)}."
+                )
+            return found, True
+        if not path.exists() and has_magic(str(source)):
+            found = sorted(Path(name) for name in glob(str(source), recursive=True) if Path(name).is_file())
+            if not found:
+                raise TraceFormatError(f"no file matches {source}", hint="Quote the pattern, and check the folder.")
+            return found, True
+        return [_existing(path)], False
+    files = [_existing(Path(name)) for name in source]
+    if not files:
+        raise TraceFormatError("the list of trace files is empty", hint="Pass at least one file.")
+    return files, False
+
+
+def _existing(path: Path) -> Path:
+    if not path.exists():
+        raise TraceFormatError(f"{path} does not exist", hint="Check the path.")
+    if path.is_dir():
+        raise TraceFormatError(f"{path} is a folder in a list of files", hint="Pass the folder alone.")
+    return path
+
+
+def _traces_in(folder: Path) -> list[Path]:
+    """Trace files of a folder, or if it has none itself, of the folders below it that are no run directories."""
+    direct = sorted(path for path in folder.iterdir() if path.is_file() and path.name.lower().endswith(SUFFIXES))
+    if direct:
+        return direct
+    below = (path for path in folder.rglob("*") if path.is_file() and path.name.lower().endswith(SUFFIXES))
+    return sorted(path for path in below if not any((parent / MANIFEST).exists() for parent in path.parents))
+
+
+# --- several files ---------------------------------------------------------------------------------------------------
+
+
+def _import_all(
+    files: Sequence[Path], partial: Path, on_progress: Progress | None, *, skip_bad: bool
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Import each file to a folder of its own; return what is known of each, and warnings about the skipped ones."""
+    folders = [partial / f"part-{number}" for number in range(len(files))]
+    for folder in folders:
+        folder.mkdir()
+    results: Iterable[dict[str, Any] | HotlineError]
+    if len(files) == 1:
+        report = on_progress or (lambda what, share: None)
+        results = [_guarded(lambda: import_file(files[0], folders[0], os.cpu_count() or 1, report))]
+    else:
+        results = _in_processes(files, folders, on_progress)
+    parts: list[dict[str, Any]] = []
+    warned = []
+    failed: list[HotlineError] = []
+    for result in results:
+        if isinstance(result, HotlineError):
+            failed.append(result)
+            warned.append(f"skipped: {result.message}")
+        else:
+            parts.append(result)
+    if failed and (not parts or not skip_bad):
+        raise failed[0]
+    return parts, warned
+
+
+def _guarded(work: Callable[[], dict[str, Any]]) -> dict[str, Any] | HotlineError:
+    try:
+        return work()
+    except HotlineError as error:
+        return error
+
+
+def _in_processes(
+    files: Sequence[Path], folders: Sequence[Path], on_progress: Progress | None
+) -> list[dict[str, Any] | HotlineError]:
+    processors = os.cpu_count() or 1
+    workers = min(len(files), processors)
+    threads = max(1, processors // workers)
+    done = 0
+
+    def run(number: int) -> dict[str, Any] | HotlineError:
+        nonlocal done
+        command = [sys.executable, "-m", "hotline_analysis.importer", str(files[number]), str(folders[number]), str(threads)]
+        finished = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        done += 1
+        if on_progress:
+            on_progress(f"imported {files[number].name}", done / len(files))
+        return _parse_result(finished, files[number])
+
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(run, range(len(files))))
+
+
+def _parse_result(finished: subprocess.CompletedProcess[str], file: Path) -> dict[str, Any] | HotlineError:
+    try:
+        result: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
+    except (ValueError, IndexError):
+        reason = (finished.stderr.strip().splitlines() or ["no message"])[-1]
+        return HotlineError(f"importing {file} failed (exit status {finished.returncode}): {reason}")
+    if "error" in result:
+        kinds = {kind.__name__: kind for kind in (TraceFormatError, EmptyTraceError)}
+        return kinds.get(result["error"], HotlineError)(result["message"], hint=result["hint"])
+    return result
+
+
+def _assign_ranks(parts: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Give every file a rank of its own: that of the file, or the next free one if another file has it already."""
+    taken: dict[int, str] = {}
+    warned = []
+    for part in parts:
+        rank = part["rank"]
+        if rank in taken:
+            free = max(max(other["rank"] for other in parts), *taken) + 1
+            warned.append(
+                f"{part['file']} and {taken[rank]} both claim rank {rank}; {part['file']} is imported as rank {free}"
+            )
+            part["rank"] = rank = free
+        taken[rank] = part["file"]
+        if part["damage"]:
+            warned.append(
+                f"{part['file']}: {part['damage']} ({part['event_count']:,} events were read,"
+                f" about {part['lost_event_count']:,} were lost)"
+            )
+    return sorted(parts, key=lambda part: part["rank"]), warned
+
+
+# --- one file --------------------------------------------------------------------------------------------------------
+
+
+def import_file(file: Path, folder: Path, threads: int, on_progress: Progress) -> dict[str, Any]:
+    """Read and annotate one trace file; write `<table>.parquet` for every table and return the manifest's entry."""
+    size = max(1, file.stat().st_size)
+    reader = TraceReader(file, lambda done: on_progress(f"reading {file.name}", _READING * done / size))
+    tracks = _write_raw(reader, folder)
+    connection = duckdb.connect(
+        config={
+            "threads": threads,
+            "memory_limit": _MEMORY_LIMIT,
+            "temp_directory": str(folder / "spill"),
+            "preserve_insertion_order": False,
+            "python_enable_replacements": False,
+        }
+    )
+    try:
+        _open_raw(connection, folder)
+        _pair_begin_end(connection, folder)
+        connection.register("track_key", tracks)
+        _save(connection, "track", catalog.get("track").sql, folder)
+        _save_table(_devices(reader.metadata), "device", folder)
+        derived = annotate(
+            connection,
+            lambda share: on_progress(f"annotating {file.name}", _READING + (1 - _READING) * share),
+        )
+        for name in derived:
+            _save(connection, name, f"from {name}", folder)
+        info = _rank_info(connection, file, reader)
+        _save_table(pa.Table.from_pylist([info], TABLES["rank_info"].arrow), "rank_info", folder)
+    finally:
+        connection.close()
+    rank, _ = _rank_of(file, reader.metadata)
+    names = ("file", "rank_source", "event_count", "lost_event_count", "lost_bytes", "damage")
+    return {"rank": rank, **{name: info[name] for name in names}, "folder": str(folder)}
+
+
+class _TableWriter:
+    """Collects batches of one table and writes them as Parquet row groups of a useful size."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._schema = TABLES[name].arrow
+        self._writer = pq.ParquetWriter(folder / f"{name}.parquet", self._schema, compression="zstd", compression_level=1)
+        self._held: list[pa.Table] = []
+        self._rows = 0
+
+    def write(self, table: pa.Table) -> None:
+        self._held.append(table.select(self._schema.names).cast(self._schema))
+        self._rows += table.num_rows
+        if self._rows >= _ROW_GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._held:
+            self._writer.write_table(pa.concat_tables(self._held), row_group_size=_ROW_GROUP)
+        self._held, self._rows = [], 0
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+
+def _write_raw(reader: TraceReader, folder: Path) -> pa.Table:
+    """Write the tables that come from the file; return the tracks as a table (track_id, pid, tid)."""
+    special = {"rank_info", "device", "track"}
+    writers = {table.name: _TableWriter(table.name, folder) for table in READ_TABLES if table.name not in special}
+    tracks = pl.DataFrame(schema={"pid": pl.String, "tid": pl.String, "track_id": pl.Int64})
+    try:
+        for tables in reader:
+            tracks = _number_tracks(tracks, tables["event"])
+            for name, table in tables.items():
+                if "pid" in table.column_names:
+                    table = pl.from_arrow(table).join(  # type: ignore[union-attr]
+                        tracks, on=["pid", "tid"], how="left", nulls_equal=True, maintain_order="left"
+                    ).to_arrow()
+                writers[name].write(table)
+    finally:
+        for writer in writers.values():
+            writer.close()
+    return tracks.to_arrow()
+
+
+def _number_tracks(tracks: pl.DataFrame, events: pa.Table) -> pl.DataFrame:
+    """Add the threads and streams that these events are the first to name, in order of appearance."""
+    seen = pl.from_arrow(events.select(["pid", "tid"])).unique(maintain_order=True)  # type: ignore[union-attr]
+    new = seen.filter(pl.any_horizontal("pid", "tid").is_not_null() if False else ~pl.all_horizontal(pl.all().is_null()))
+    new = new.join(tracks, on=["pid", "tid"], how="anti", nulls_equal=True)
+    return tracks.vstack(new.with_columns(track_id=pl.int_range(pl.len()) + tracks.height))
+
+
+def _open_raw(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    for table in READ_TABLES:
+        path = folder / f"{table.name}.parquet"
+        if path.exists():
+            connection.read_parquet(_literal(path)).create_view(table.name)
+
+
+def _literal(path: Path) -> str:
+    """A path in which the database sees no glob pattern."""
+    return re.sub(r"([*?\[])", r"[\1]", str(path))
+
+
+def _pair_begin_end(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """Give durations to events that the file holds as separate begin and end. Few traces have any."""
+    if not connection.execute("select count(*) from event where ph = 'B'").fetchall()[0][0]:
+        return
+    connection.execute(f"create temp table paired as {catalog.get('begin_end').sql}")
+    columns = TABLES["event"].arrow.names
+    chosen = ", ".join(
+        f"coalesce(event.{name}, paired.{name}) as {name}" if name in ("dur_ns", "end_ns") else f"event.{name}"
+        for name in columns
+    )
+    _save(
+        connection,
+        "event",
+        f"select {chosen} from event left join paired on event.event_id = paired.event_id order by event.event_id",  # noqa: S608
+        folder,
+        replace=True,
+    )
+
+
+def _save(
+    connection: duckdb.DuckDBPyConnection, name: str, query: str, folder: Path, *, replace: bool = False
+) -> None:
+    """Write the result of a query as the Parquet file of a table, with exactly the columns of the schema."""
+    target = folder / f"{name}.parquet"
+    new = folder / f"{name}.new.parquet" if replace else target
+    columns = ", ".join(f'"{column.name}"::{column.type} as "{column.name}"' for column in TABLES[name].columns)
+    escaped = str(new).replace("'", "''")
+    connection.execute(
+        f"copy (select {columns} from ({query})) to '{escaped}' (format parquet, compression zstd, compression_level 1)"  # noqa: S608
+    )
+    if replace:
+        new.replace(target)
+
+
+def _save_table(table: pa.Table, name: str, folder: Path) -> None:
+    pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+
+
+def _devices(metadata: Mapping[str, Any]) -> pa.Table:
+    listed = metadata.get("deviceProperties")
+    rows = [
+        {
+            "device_id": _integer(device.get("id")),
+            "name": str(device["name"]) if "name" in device else None,
+            "memory_bytes": _integer(device.get("totalGlobalMem")),
+            "sm_count": _integer(device.get("numSms")),
+            "properties": json.dumps(device),
+        }
+        for device in (listed if isinstance(listed, list) else [])
+        if isinstance(device, dict)
+    ]
+    return pa.Table.from_pylist(rows, TABLES["device"].arrow)
+
+
+def _integer(value: object) -> int | None:
+    try:
+        number = int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def _rank_of(file: Path, metadata: Mapping[str, Any]) -> tuple[int, str]:
+    """The rank of a file, and where it is known from."""
+    distributed = metadata.get("distributedInfo")
+    rank = _integer(distributed.get("rank")) if isinstance(distributed, dict) else None
+    if rank is not None and rank >= 0:
+        return rank, "distributedInfo"
+    in_name = re.search(r"rank[-_. ]?(\d{1,9})(?!\d)", file.name, re.IGNORECASE)
+    return (int(in_name[1]), "file_name") if in_name else (0, "default")
+
+
+def _rank_info(connection: duckdb.DuckDBPyConnection, file: Path, reader: TraceReader) -> dict[str, Any]:
+    facts = connection.execute(
+        "select"
+        " (select min(start_ns) from event where dur_ns is not null and coalesce(category, '') <> 'trace'),"
+        " (select max(end_ns) from event where coalesce(category, '') <> 'trace'),"
+        " exists (select 1 from python_call), exists (select 1 from op where input_dims is not null),"
+        " exists (select 1 from memory_event)"
+    ).fetchall()[0]
+    distributed = reader.metadata.get("distributedInfo")
+    damage = reader.damage
+    return {
+        "file": file.name,
+        "rank_source": _rank_of(file, reader.metadata)[1],
+        "world_size": _integer(distributed.get("world_size")) if isinstance(distributed, dict) else None,
+        "event_count": reader.event_count,
+        "lost_event_count": damage.lost_events,
+        "lost_bytes": damage.lost_bytes,
+        "truncated": damage.truncated,
+        "damage": "; ".join(damage.notes) or None,
+        "base_time_ns": _integer(reader.metadata.get("baseTimeNanoseconds")),
+        **dict(zip(("start_ns", "end_ns", "with_stack", "record_shapes", "profile_memory"), facts, strict=True)),
+        "metadata": json.dumps(reader.metadata),
+    }
+
+
+def _remove(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _main() -> None:
+    """Import one file on behalf of another process and print the result as a line of JSON."""
+    file, folder, threads = sys.argv[1:]
+    try:
+        result = import_file(Path(file), Path(folder), int(threads), lambda what, share: None)
+    except HotlineError as error:
+        result = {"error": type(error).__name__, "message": error.message, "hint": error.hint}
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    _main()

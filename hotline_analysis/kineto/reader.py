@@ -1,0 +1,110 @@
+"""One trace file → a stream of Arrow tables: split and decoded in parallel, delivered in file order."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from hotline_analysis.errors import EmptyTraceError, TraceFormatError
+from hotline_analysis.kineto.decode import Decoder
+from hotline_analysis.kineto.source import TextSource
+from hotline_analysis.kineto.split import Batch, Damage, EventSplitter
+
+_DECODERS = 2
+
+
+class TraceReader:
+    """Reads one trace file. Iterate once; `metadata` and `damage` are complete afterwards.
+
+    Each item maps table names to Arrow tables (see `Decoder.decode`); rows come in file order. Raises
+    `TraceFormatError` for a file that is no trace and `EmptyTraceError` for one without events.
+    """
+
+    def __init__(self, path: Path, on_progress: Callable[[int], None] | None = None) -> None:
+        self.path = path
+        self.event_count = 0
+        self._source = TextSource(path)
+        self._splitter = EventSplitter(self._source)
+        self._on_progress = on_progress
+        self._local = threading.local()
+        self._decoders: list[Decoder] = []
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Everything in the file beside its events."""
+        return self._splitter.metadata
+
+    @property
+    def damage(self) -> Damage:
+        """What could not be read."""
+        return self._splitter.damage
+
+    def __iter__(self) -> Iterator[Mapping[str, pa.Table]]:
+        """Deliver the events, a few batches ahead of the reader, so that memory stays flat."""
+        pending: deque[tuple[int, Future[Mapping[str, pa.Table]]]] = deque()
+        pool = ThreadPoolExecutor(_DECODERS, thread_name_prefix="hotline-decode")
+        try:
+            for batch in self._splitter:
+                pending.append((len(batch.texts), pool.submit(self._decode, batch)))
+                if len(pending) > _DECODERS:
+                    yield self._count(*pending.popleft())
+                if self._on_progress:
+                    self._on_progress(self._source.bytes_read)
+            while pending:
+                yield self._count(*pending.popleft())
+        finally:
+            pool.shutdown(cancel_futures=True)
+            for decoder in self._decoders:
+                decoder.close()
+        self._finish()
+
+    def _decode(self, batch: Batch) -> Mapping[str, pa.Table]:
+        if not hasattr(self._local, "decoder"):
+            self._local.decoder = Decoder()
+            self._decoders.append(self._local.decoder)
+        decoder: Decoder = self._local.decoder
+        return decoder.decode(batch)
+
+    def _count(self, texts: int, result: Future[Mapping[str, pa.Table]]) -> Mapping[str, pa.Table]:
+        tables = result.result()
+        readable = tables["event"].num_rows
+        self.event_count += readable
+        if readable < texts:
+            self.damage.lost_events += texts - readable
+            self.damage.note("the events contain something that is no event")
+        return tables
+
+    def _finish(self) -> None:
+        """Turn a file without events into an error that says what the file is instead."""
+        if self._source.problem:
+            self.damage.truncated = True
+            self.damage.notes.insert(0, self._source.problem)
+        if self.event_count:
+            return
+        if not self._source.text_bytes:
+            if self._source.problem:
+                raise TraceFormatError(
+                    f"{self.path} cannot be decompressed: {self._source.problem}", hint="Copy or export it again."
+                )
+            raise EmptyTraceError(f"{self.path} is empty (0 bytes of text)", hint="Was the export interrupted?")
+        if not self._splitter.has_trace_key:
+            raise TraceFormatError(
+                f"{self.path} is no PyTorch profiler trace: it is not a JSON object with `traceEvents`"
+                f" nor a JSON array of events (it starts with {self._splitter.beginning!r})",
+                hint="Pass a file written by torch.profiler's export_chrome_trace or tensorboard_trace_handler.",
+            )
+        if self.damage.lost_events:
+            raise TraceFormatError(
+                f"{self.path} has no readable event: {'; '.join(self.damage.notes)}"
+                f" ({self.damage.lost_events:,} events were damaged)",
+                hint="Copy or export it again.",
+            )
+        raise EmptyTraceError(
+            f"{self.path} holds no events", hint="Was the profiler active? A schedule may have skipped every step."
+        )

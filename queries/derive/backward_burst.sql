@@ -1,0 +1,69 @@
+-- Stretches in which autograd runs on a thread of its own, for that thread and for the main thread, which waits.
+--
+-- A stretch ends where the main thread shows another phase. The main thread's share is the weakest evidence of all: any
+-- marker on the main thread itself counts more.
+--
+-- :reads node, marker_segment, main_track, step
+with elsewhere as (
+    select node.*
+    from node
+    where node.track_id not in (select track_id from main_track)
+),
+
+sign as (
+    select start_ns
+    from marker_segment
+    where
+        track_id in (select track_id from main_track)
+        and family in ('strong', 'weak')
+        and label <> 'backward'
+    union all
+    select start_ns from step
+),
+
+counted as (
+    select
+        start_ns,
+        row_number() over (order by start_ns) as number
+    from sign
+),
+
+grouped as (
+    select
+        elsewhere.track_id,
+        elsewhere.event_id,
+        elsewhere.start_ns,
+        elsewhere.end_ns,
+        coalesce(counted.number, 0) as number
+    from elsewhere
+    asof left join counted on elsewhere.start_ns >= counted.start_ns
+),
+
+burst as (
+    select
+        track_id,
+        min(start_ns) as start_ns,
+        max(end_ns) as end_ns,
+        arg_min(event_id, start_ns) as event_id
+    from grouped
+    group by track_id, number
+),
+
+apart as (
+    select
+        track_id,
+        start_ns,
+        least(end_ns, coalesce(lead(start_ns) over (partition by track_id order by start_ns), end_ns)) as end_ns,
+        event_id
+    from burst
+)
+
+select * from apart
+union all
+select
+    main_track.track_id,
+    apart.start_ns,
+    apart.end_ns,
+    apart.event_id
+from apart
+cross join main_track

@@ -1,0 +1,118 @@
+-- What launched each GPU event: by correlation id, else by launch flow, else by External id.
+--
+-- All GPU events that share the correlation of one call were launched by it: a graph launch has many. Where a GPU event
+-- has only an External id, the op is known but not the call, and the launch times stay NULL.
+--
+-- :reads event, nesting, flow
+with gpu as (
+    select
+        event_id,
+        track_id,
+        start_ns,
+        correlation,
+        external_id
+    from event
+    where category in ('kernel', 'gpu_memcpy', 'gpu_memset') and dur_ns is not null
+),
+
+api_call as (
+    select
+        correlation,
+        arg_min(event_id, (start_ns, event_id)) as runtime_id
+    from event
+    where category in ('cuda_runtime', 'cuda_driver') and correlation > 0 and dur_ns is not null
+    group by correlation
+),
+
+by_correlation as (
+    select
+        gpu.event_id,
+        api_call.runtime_id
+    from gpu
+    inner join api_call on gpu.correlation = api_call.correlation
+),
+
+rest as (
+    select * from gpu
+    where event_id not in (select event_id from by_correlation)
+),
+
+by_flow as (
+    select
+        rest.event_id,
+        arg_max(nesting.event_id, (nesting.depth, nesting.event_id)) as runtime_id
+    from rest
+    inner join flow as head
+        on rest.track_id = head.track_id and rest.start_ns = head.start_ns and head.kind = 'launch' and head.ph = 'f'
+    inner join flow as tail on head.flow_id = tail.flow_id and tail.kind = 'launch' and tail.ph = 's'
+    inner join nesting on tail.track_id = nesting.track_id and tail.start_ns = nesting.start_ns
+    group by rest.event_id
+),
+
+by_external_id as (
+    select
+        rest.event_id,
+        min(op.event_id) as op_id
+    from rest
+    inner join event as op on rest.external_id = op.external_id and op.category = 'cpu_op' and op.external_id > 0
+    where rest.event_id not in (select event_id from by_flow)
+    group by rest.event_id
+),
+
+linked as (
+    select
+        event_id,
+        runtime_id,
+        null::bigint as op_id,
+        'correlation' as link
+    from by_correlation
+    union all
+    select
+        event_id,
+        runtime_id,
+        null::bigint,
+        'flow'
+    from by_flow
+    union all
+    select
+        event_id,
+        null::bigint,
+        op_id,
+        'external_id'
+    from by_external_id
+),
+
+call as (
+    select
+        nesting.event_id,
+        nesting.op_id,
+        event.start_ns,
+        event.dur_ns
+    from nesting
+    inner join event on nesting.event_id = event.event_id
+    where nesting.event_id in (select runtime_id from linked)
+),
+
+launched as (
+    select
+        runtime_id,
+        count(*) as kernel_count
+    from linked
+    where runtime_id is not null
+    group by runtime_id
+)
+
+select
+    gpu.event_id,
+    linked.runtime_id,
+    coalesce(linked.op_id, call.op_id) as op_id,
+    linked.link,
+    call.start_ns as launch_start_ns,
+    call.dur_ns as launch_dur_ns,
+    greatest(gpu.start_ns - call.start_ns - call.dur_ns, 0) as queue_ns,
+    case when linked.link is not null then coalesce(launched.kernel_count, 1) end as kernel_count
+from gpu
+left join linked on gpu.event_id = linked.event_id
+left join call on linked.runtime_id = call.event_id
+left join launched on linked.runtime_id = launched.runtime_id
+order by gpu.event_id

@@ -1,0 +1,115 @@
+-- Events that show a phase or a bucket, each with those around it: the input of the segments below.
+--
+-- `family` is strong, weak, aside or bucket; `depth` counts the markers of the same family around it on its thread.
+--
+-- :reads event, nesting, name_class, step, node
+with classed as (
+    select
+        event.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        nesting.depth as tree_depth,
+        name_class.strong_phase,
+        name_class.weak_phase,
+        name_class.aside_phase,
+        name_class.bucket,
+        name_class.evidence
+    from event
+    inner join name_class on event.category = name_class.category and event.name = name_class.name
+    inner join nesting on event.event_id = nesting.event_id
+    where nesting.end_ns > nesting.start_ns and event.event_id not in (select event_id from step where event_id is not null)
+),
+
+telling as (
+    select
+        track_id,
+        start_ns
+    from classed
+    where strong_phase is not null or weak_phase is not null
+    union all
+    select
+        nesting.track_id,
+        nesting.start_ns
+    from node
+    inner join nesting on node.forward_id = nesting.event_id
+),
+
+told as (
+    select distinct classed.event_id
+    from classed
+    inner join telling
+        on classed.track_id = telling.track_id
+            and classed.start_ns <= telling.start_ns
+            and classed.end_ns > telling.start_ns
+    where classed.aside_phase is not null
+),
+
+marker as (
+    select
+        'strong' as family,
+        strong_phase as label,
+        *
+    from classed
+    where strong_phase is not null
+    union all
+    select
+        'weak' as family,
+        weak_phase as label,
+        *
+    from classed
+    where weak_phase is not null
+    union all
+    select
+        'aside' as family,
+        aside_phase as label,
+        *
+    from classed
+    where aside_phase is not null and event_id not in (select event_id from told)
+    union all
+    select
+        'bucket' as family,
+        bucket as label,
+        *
+    from classed
+    where bucket is not null
+),
+
+edge as (
+    select
+        family,
+        label,
+        event_id,
+        track_id,
+        start_ns,
+        end_ns,
+        tree_depth,
+        evidence,
+        start_ns as at_ns,
+        1 as opens,
+        tree_depth as in_order,
+        1 as change
+    from marker
+    union all
+    select
+        family,
+        label,
+        event_id,
+        track_id,
+        start_ns,
+        end_ns,
+        tree_depth,
+        evidence,
+        end_ns,
+        0,
+        -tree_depth,
+        -1
+    from marker
+)
+
+select
+    *,
+    sum(change) over (
+        partition by family, track_id order by at_ns, opens, in_order rows unbounded preceding
+    ) - change as depth
+from edge

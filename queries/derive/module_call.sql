@@ -1,0 +1,79 @@
+-- Calls of modules, as the trace's `nn.Module: Conv2d_3` frames tell: one row per call, with the module around it.
+--
+-- The name is the identity: the profiler numbers the instances of each class, so an instance called twice has one name.
+--
+-- :reads event, cpu_span, nesting
+with frame as (
+    select
+        nesting.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        nesting.depth,
+        substring(event.name, 12) as name
+    from nesting
+    inner join event on nesting.event_id = event.event_id
+    where event.category = 'python_function' and starts_with(event.name, 'nn.Module: ')
+),
+
+edge as (
+    select
+        event_id,
+        track_id,
+        name,
+        start_ns as at_ns,
+        1 as opens,
+        depth,
+        (end_ns > start_ns)::integer as change,
+        end_ns
+    from frame
+    union all
+    select
+        event_id,
+        track_id,
+        null,
+        end_ns,
+        0,
+        -depth,
+        -1,
+        null
+    from frame
+    where end_ns > start_ns
+),
+
+open_at as (
+    select
+        *,
+        (sum(change) over (partition by track_id order by at_ns, opens, depth rows unbounded preceding) - change)::integer
+            as module_depth
+    from edge
+),
+
+started as (
+    select
+        event_id,
+        track_id,
+        name,
+        at_ns as start_ns,
+        end_ns,
+        module_depth,
+        module_depth + 1 as inner_depth
+    from open_at
+    where opens = 1
+)
+
+select
+    inside.event_id,
+    inside.track_id,
+    inside.name,
+    inside.start_ns,
+    inside.end_ns,
+    inside.module_depth as depth,
+    container.event_id as parent_call_id,
+    container.name as parent_name
+from started as inside
+asof left join started as container
+    on inside.track_id = container.track_id
+        and inside.module_depth = container.inner_depth
+        and inside.start_ns >= container.start_ns
+order by inside.event_id

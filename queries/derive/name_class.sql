@@ -1,0 +1,113 @@
+-- Names that tell what happens inside an event: a phase, a bucket, a module call or an autograd node.
+--
+-- Rules are data: for phases and for buckets, the first rule that matches a name counts. A `strong` name decides for all
+-- it contains, the innermost one first. A `weak` name decides only where no strong one is around it: a loss computed
+-- inside the model's forward is loss, and a module called inside `## loss ##` is loss too. An `aside` name says that its
+-- event is no part of a phase, unless something in it or around it tells one. The names are PyTorch's own (torch/profiler, torch/optim/optimizer.py, torch/utils/data/dataloader.py, torch/csrc/autograd/engine.cpp) and common
+-- words in users' annotations.
+--
+-- :reads event
+with rule as (
+    select * from (
+        values
+        -- order, category, pattern, kind, label, evidence
+        (1, 'user_annotation', '^enumerate\(DataLoader\)#', 'strong', 'load_data', 'profiler'),
+        (2, 'user_annotation', '^Optimizer\.zero_grad#', 'strong', 'zero_grad', 'profiler'),
+        (3, 'user_annotation', '^Optimizer\.step#', 'strong', 'optimizer', 'profiler'),
+        (4, 'user_annotation', '^(\w*DataParallel|DDP|FSDP)\.forward$', 'weak', 'forward', 'profiler'),
+        (5, 'user_annotation', '^(ProfilerStep#|nccl:|gloo:|mpi:|ucc:)', 'none', null, null),
+        -- words of users
+        (10, 'user_annotation', '(?i)zero_?grad', 'strong', 'zero_grad', 'annotation'),
+        (11, 'user_annotation', '(?i)(optimi[sz]er|(^|[^a-z])optim|opt_step)', 'strong', 'optimizer', 'annotation'),
+        (12, 'user_annotation', '(?i)(backward|(^|[^a-z])bwd([^a-z]|$))', 'strong', 'backward', 'annotation'),
+        (13, 'user_annotation', '(?i)(forward|(^|[^a-z])fwd([^a-z]|$))', 'strong', 'forward', 'annotation'),
+        (14, 'user_annotation', '(?i)((^|[^a-z])loss|criterion)', 'strong', 'loss', 'annotation'),
+        (15, 'user_annotation', '(?i)(data_?load|load_?(data|batch))', 'strong', 'load_data', 'annotation'),
+        (16, 'user_annotation', '(?i)(next|get|fetch|wait_for)_?(data|batch)', 'strong', 'load_data', 'annotation'),
+        (17, 'user_annotation', '(?i)(batch_to_device|(^|[^a-z])h2d)', 'strong', 'load_data', 'annotation'),
+        -- TorchRec's pipelines spread the next batch's input over the ranks
+        (18, 'user_annotation', '(?i)(data_dist|input_dist|(^|[^a-z])sdd_)', 'strong', 'load_data', 'annotation'),
+        (19, 'user_annotation', '', 'aside', 'other', 'annotation'),
+        -- autograd nodes; any such name makes a node
+        (20, 'cpu_op', '^autograd::engine::evaluate_function: ', 'strong', 'backward', 'autograd'),
+        (21, 'cpu_op', '^(torch::autograd::|torch::jit::)?\w*Backward\d*$', 'strong', 'backward', 'autograd'),
+        -- python frames
+        (30, 'python_function', '(^|/)torch/_tensor\.py\(\d+\): backward$', 'strong', 'backward', 'python'),
+        (
+            31, 'python_function', '(^|/)torch/autograd/__init__\.py\(\d+\): (backward|grad)$',
+            'strong', 'backward', 'python'
+        ),
+        (32, 'python_function', '(^|/)torch/optim/optimizer\.py\(\d+\): zero_grad$', 'strong', 'zero_grad', 'python'),
+        (33, 'python_function', '(^|/)torch/optim/\w+\.py\(\d+\): step$', 'strong', 'optimizer', 'python'),
+        (
+            34, 'python_function', '(^|/)torch/(cuda/)?amp/grad_scaler\.py\(\d+\): (step|unscale_|update)$',
+            'strong', 'optimizer', 'python'
+        ),
+        (35, 'python_function', '(^|/)torch/nn/utils/clip_grad\.py\(\d+\): ', 'strong', 'optimizer', 'python'),
+        (
+            36, 'python_function', '(^|/)torch/utils/data/dataloader\.py\(\d+\): (__next__|__iter__)$',
+            'strong', 'load_data', 'python'
+        ),
+        (37, 'python_function', '(^|/)torch/\w+/__init__\.py\(\d+\): synchronize$', 'aside', 'other', 'python'),
+        (40, 'python_function', '^nn\.Module: \w*(Loss|Criterion)\w*_\d+$', 'weak', 'loss', 'python'),
+        (41, 'python_function', '^nn\.Module: ', 'weak', 'forward', 'python'),
+        (
+            42, 'python_function',
+            '(^|/)torch/nn/functional\.py\(\d+\): (cross_entropy|\w+_loss|binary_cross_entropy\w*|kl_div)$',
+            'weak', 'loss', 'python'
+        ),
+        (43, 'python_function', '\.py\(\d+\): forward$', 'weak', 'forward', 'python'),
+        -- ops and calls
+        (50, 'cpu_op', '^aten::(\w+_loss\w*|binary_cross_entropy\w*|kl_div)$', 'weak', 'loss', 'op_name'),
+        (51, 'cpu_op', '^aten::_fused_(adam|adamw|sgd|adagrad)_?$', 'weak', 'optimizer', 'op_name'),
+        (52, 'cpu_op', '^aten::_foreach_zero_$', 'weak', 'zero_grad', 'op_name'),
+        (53, 'cuda_runtime', '^(cuda|hip)DeviceSynchronize$', 'aside', 'other', 'op_name'),
+        -- buckets
+        (
+            60, 'cpu_op', '^(autograd::engine::evaluate_function: )?torch::autograd::AccumulateGrad$',
+            'bucket', 'gradient_accumulation', null
+        ),
+        (
+            61, 'cpu_op', '^(torch::distributed::reducer::|c10d::|nccl:|record_param_comms$)',
+            'bucket', 'communication', null
+        ),
+        (62, 'user_annotation', '^(nccl|gloo|mpi|ucc):', 'bucket', 'communication', null)
+    ) as rules (priority, category, pattern, kind, label, evidence)
+),
+
+names as (
+    select distinct
+        category,
+        name
+    from event
+    where dur_ns is not null and category in ('cpu_op', 'user_annotation', 'python_function', 'cuda_runtime')
+),
+
+matched as (
+    select
+        names.category,
+        names.name,
+        rule.kind,
+        rule.label,
+        rule.evidence,
+        row_number() over (
+            partition by names.category, names.name, rule.kind = 'bucket' order by rule.priority
+        ) as choice
+    from names
+    inner join rule on names.category = rule.category and regexp_matches(names.name, rule.pattern)
+)
+
+select
+    category,
+    name,
+    max(label) filter (where kind = 'strong') as strong_phase,
+    max(label) filter (where kind = 'weak') as weak_phase,
+    max(label) filter (where kind = 'aside') as aside_phase,
+    max(label) filter (where kind = 'bucket') as bucket,
+    max(evidence) filter (where kind <> 'bucket') as evidence,
+    coalesce(bool_or(evidence = 'autograd'), false) as is_node,
+    category = 'python_function' and starts_with(name, 'nn.Module: ') as is_module
+from matched
+where choice = 1
+group by category, name
+order by category, name

@@ -1,0 +1,135 @@
+-- Who contains whom on each CPU thread.
+--
+-- The depth of an event is the number of events open when it starts: +1 at every start, -1 at every end, summed up in
+-- order of time. Its parent is then the last event that started before it one level up. Both need no loop.
+-- Instantaneous events contain nothing. An event that ends after its parent is cut there, and marked in `overhangs`.
+--
+-- :reads cpu_span
+with edge as (
+    select
+        event_id,
+        track_id,
+        start_ns as at_ns,
+        1 as opens,
+        -end_ns as longest_first,
+        layer,
+        (end_ns > start_ns)::integer as change,
+        (is_op and end_ns > start_ns)::integer as op_change,
+        end_ns,
+        is_op
+    from cpu_span
+    union all
+    select
+        event_id,
+        track_id,
+        end_ns,
+        0,
+        0,
+        0,
+        -1,
+        -is_op::integer,
+        null,
+        null
+    from cpu_span
+    where end_ns > start_ns
+),
+
+open_at as (
+    select
+        event_id,
+        track_id,
+        at_ns as start_ns,
+        end_ns,
+        is_op,
+        opens,
+        (sum(change) over in_order - change)::integer as depth,
+        (sum(op_change) over in_order - op_change)::integer as op_depth
+    from edge
+    window in_order as (
+        partition by track_id order by at_ns, opens, longest_first, layer, event_id rows unbounded preceding
+    )
+),
+
+started as (
+    select * exclude (opens)
+    from open_at
+    where opens = 1
+),
+
+container as (
+    select
+        event_id,
+        track_id,
+        start_ns,
+        end_ns,
+        depth + 1 as inner_depth
+    from started
+    where end_ns > start_ns
+),
+
+parented as (
+    select
+        inside.event_id,
+        inside.track_id,
+        inside.depth,
+        inside.op_depth,
+        inside.is_op,
+        inside.start_ns,
+        inside.end_ns,
+        case when inside.start_ns < container.end_ns then container.event_id end as parent_id,
+        case when inside.start_ns < container.end_ns then container.end_ns end as parent_end_ns
+    from started as inside
+    asof left join container
+        on inside.track_id = container.track_id
+            and inside.depth = container.inner_depth
+            and inside.start_ns >= container.start_ns
+),
+
+op_container as (
+    select
+        event_id,
+        track_id,
+        start_ns,
+        op_depth + 1 as inner_depth
+    from started
+    where is_op and end_ns > start_ns
+),
+
+in_op as (
+    select
+        inside.event_id,
+        op_container.event_id as op_id
+    from started as inside
+    asof inner join op_container
+        on inside.track_id = op_container.track_id
+            and inside.op_depth = op_container.inner_depth
+            and inside.start_ns >= op_container.start_ns
+    where not inside.is_op and inside.op_depth > 0
+),
+
+children as (
+    select
+        parent_id,
+        sum(least(end_ns, parent_end_ns) - start_ns)::bigint as covered_ns
+    from parented
+    where parent_id is not null
+    group by parent_id
+)
+
+select
+    parented.event_id,
+    parented.track_id,
+    parented.depth,
+    parented.parent_id,
+    parented.start_ns,
+    coalesce(least(parented.end_ns, parented.parent_end_ns), parented.end_ns) as end_ns,
+    greatest(
+        coalesce(least(parented.end_ns, parented.parent_end_ns), parented.end_ns) - parented.start_ns
+        - coalesce(children.covered_ns, 0),
+        0
+    ) as self_ns,
+    case when parented.is_op then parented.event_id else in_op.op_id end as op_id,
+    coalesce(parented.end_ns > parented.parent_end_ns, false) as overhangs
+from parented
+left join in_op on parented.event_id = in_op.event_id
+left join children on parented.event_id = children.parent_id

@@ -1,0 +1,99 @@
+-- Autograd nodes (backward functions) and the forward op that created each.
+--
+-- A forward op carries the sequence number of the *next* node, so ops that create none share it with the op that does:
+-- the creator is the last one to start before the node. `Fwd thread id` numbers threads in an order of its own; it
+-- stands for the thread on which most of its sequence numbers occur. Where there are no numbers, the profiler's
+-- forward-to-backward flows tell.
+--
+-- :reads event, op, cpu_span, nesting, flow, name_class
+with node as (
+    select
+        nesting.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        nesting.depth,
+        op.sequence_number,
+        op.forward_thread
+    from nesting
+    inner join event on nesting.event_id = event.event_id
+    inner join name_class on event.category = name_class.category and event.name = name_class.name and name_class.is_node
+    left join op on nesting.event_id = op.event_id
+),
+
+forward_op as (
+    select
+        cpu_span.event_id,
+        cpu_span.track_id,
+        cpu_span.start_ns,
+        op.sequence_number
+    from op
+    inner join cpu_span on op.event_id = cpu_span.event_id
+    where
+        op.sequence_number is not null
+        and coalesce(op.forward_thread, 0) = 0
+        and op.event_id not in (select event_id from node)
+),
+
+thread_of as (
+    select
+        node.forward_thread,
+        forward_op.track_id
+    from (select distinct forward_thread, sequence_number from node where forward_thread > 0) as node
+    inner join (select distinct track_id, sequence_number from forward_op) as forward_op
+        on node.sequence_number = forward_op.sequence_number
+    group by node.forward_thread, forward_op.track_id
+    qualify row_number() over (partition by node.forward_thread order by count(*) desc, forward_op.track_id) = 1
+),
+
+numbered as (
+    select
+        node.event_id,
+        node.start_ns,
+        node.sequence_number,
+        thread_of.track_id
+    from node
+    inner join thread_of on node.forward_thread = thread_of.forward_thread
+    where node.sequence_number is not null
+),
+
+by_number as (
+    select
+        numbered.event_id,
+        forward_op.event_id as forward_id
+    from numbered
+    asof inner join forward_op
+        on numbered.track_id = forward_op.track_id
+            and numbered.sequence_number = forward_op.sequence_number
+            and numbered.start_ns >= forward_op.start_ns
+),
+
+by_flow as (
+    select
+        node.event_id,
+        arg_max(tail_op.event_id, (tail_op.depth, tail_op.event_id)) as forward_id
+    from node
+    inner join flow as head
+        on node.track_id = head.track_id and node.start_ns = head.start_ns and head.kind = 'fwdbwd' and head.ph = 'f'
+    inner join flow as tail on head.flow_id = tail.flow_id and tail.kind = 'fwdbwd' and tail.ph = 's'
+    inner join nesting as tail_op
+        on tail.track_id = tail_op.track_id and tail.start_ns = tail_op.start_ns and tail_op.op_id = tail_op.event_id
+    where node.event_id not in (select event_id from by_number)
+    group by node.event_id
+)
+
+select
+    node.event_id,
+    node.track_id,
+    node.start_ns,
+    node.end_ns,
+    node.depth,
+    coalesce(by_number.forward_id, by_flow.forward_id) as forward_id,
+    case
+        when by_number.forward_id is not null then 'sequence_number'
+        when by_flow.forward_id is not null then 'flow'
+    end as evidence
+from node
+left join by_number on node.event_id = by_number.event_id
+left join by_flow on node.event_id = by_flow.event_id
+order by node.track_id, node.start_ns
