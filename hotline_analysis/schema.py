@@ -263,6 +263,7 @@ _TABLES = (
         launch_dur_ns BIGINT how long the launching call took; NULL when unlinked
         queue_ns BIGINT from the end of the call to the start of the work, 0 when it started earlier; NULL when unlinked
         kernel_count BIGINT GPU events that the same call launched (over 1: a graph); NULL when unlinked
+        busy_ns BIGINT the part of its duration in which no earlier work keeps the device busy; sums up to `gpu_busy`
         """),
     _table("step", "derived", "Training steps. Without step marks in the trace, one row for the whole trace.", """
         step BIGINT number of the step, as annotated, or counted from 0
@@ -277,6 +278,7 @@ _TABLES = (
         track_id BIGINT the thread
         start_ns BIGINT start
         end_ns BIGINT end
+        is_main BOOLEAN the thread is the one that runs the training loop
         phase VARCHAR load_data, forward, loss, zero_grad, backward, optimizer or other
         event_id BIGINT the event that shows the phase; NULL where it is inferred from its neighbours
         evidence VARCHAR annotation, profiler, autograd, python, op_name or neighbours
@@ -299,6 +301,21 @@ _TABLES = (
         device BIGINT device number; -1 when the events name none
         start_ns BIGINT start
         end_ns BIGINT end
+        """),
+    _table("gpu_gap", "derived", "Times when a device does nothing, and why. With `gpu_busy` they fill the observed time.", """
+        device BIGINT device number; -1 when the events name none
+        start_ns BIGINT start
+        end_ns BIGINT end
+        next_id BIGINT the GPU event that ends the gap; NULL for the gap after the last one
+        step BIGINT step of that event, or at the time of the last gap; NULL outside every step or when unlinked
+        phase VARCHAR phase of that event; NULL outside every step or when unlinked
+        load_data_ns BIGINT of it, the host was loading data
+        sync_ns BIGINT of it, the host was in a synchronise, or just out of one that let the queue run dry
+        op_ns BIGINT of it, the host was inside ops and runtime calls, on the way to the launch
+        python_ns BIGINT of it, the host was outside ops: python, or nothing the profiler shows
+        launch_ns BIGINT of it, from the launch call to the start of the work
+        queued_ns BIGINT of it, the work was launched already and waited for something on the GPU
+        unknown_ns BIGINT of it, what ended the gap has no known launch
         """),
     _table("annotated_event", "view", "The view to query: every event with a duration, and all that is known about it.", """
         event_id BIGINT position in the file's `traceEvents` array

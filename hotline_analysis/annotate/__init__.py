@@ -31,6 +31,8 @@ _ORDER = (
     "phase_evidence",
     "phase_span",
     "label",
+    "host_activity",
+    "gpu_gap",
 )
 
 

@@ -3,7 +3,7 @@
 -- A stretch ends where the main thread shows another phase. The main thread's share is the weakest evidence of all: any
 -- marker on the main thread itself counts more.
 --
--- :reads node, marker_segment, main_track, step
+-- :reads node, nesting, marker_segment, main_track, step
 with elsewhere as (
     select node.*
     from node
@@ -43,19 +43,31 @@ burst as (
     select
         track_id,
         min(start_ns) as start_ns,
-        max(end_ns) as end_ns,
         arg_min(event_id, start_ns) as event_id
     from grouped
     group by track_id, number
 ),
 
-apart as (
+started as (
     select
         track_id,
         start_ns,
-        least(end_ns, coalesce(lead(start_ns) over (partition by track_id order by start_ns), end_ns)) as end_ns,
-        event_id
+        event_id,
+        lead(start_ns) over (partition by track_id order by start_ns) as next_ns
     from burst
+),
+
+-- What autograd's thread does after its last node (hooks, callbacks) still belongs to the backward pass.
+apart as (
+    select
+        started.track_id,
+        started.start_ns,
+        max(least(nesting.end_ns, coalesce(started.next_ns, nesting.end_ns))) as end_ns,
+        any_value(started.event_id) as event_id
+    from nesting
+    asof inner join started on nesting.track_id = started.track_id and nesting.start_ns >= started.start_ns
+    where nesting.depth = 0
+    group by started.track_id, started.start_ns
 )
 
 select * from apart

@@ -3,7 +3,9 @@
 -- All GPU events that share the correlation of one call were launched by it: a graph launch has many. Where a GPU event
 -- has only an External id, the op is known but not the call, and the launch times stay NULL.
 --
--- :reads event, nesting, flow
+-- `busy_ns` shares out the time a device is busy: of work that overlaps, the one that started first has the time.
+--
+-- :reads event, nesting, flow, gpu_op
 with gpu as (
     select
         event_id,
@@ -100,6 +102,29 @@ launched as (
     from linked
     where runtime_id is not null
     group by runtime_id
+),
+
+reached as (
+    select
+        gpu.event_id,
+        gpu.start_ns,
+        event.end_ns,
+        coalesce(gpu_op.device, -1) as device,
+        max(event.end_ns) over (
+            partition by coalesce(gpu_op.device, -1) order by gpu.start_ns, gpu.event_id rows unbounded preceding
+        ) as reached_ns
+    from gpu
+    inner join event on gpu.event_id = event.event_id
+    left join gpu_op on gpu.event_id = gpu_op.event_id
+),
+
+busy as (
+    select
+        event_id,
+        greatest(0, end_ns - greatest(start_ns, coalesce(
+            lag(reached_ns) over (partition by device order by start_ns, event_id), start_ns
+        ))) as busy_ns
+    from reached
 )
 
 select
@@ -110,8 +135,10 @@ select
     call.start_ns as launch_start_ns,
     call.dur_ns as launch_dur_ns,
     greatest(gpu.start_ns - call.start_ns - call.dur_ns, 0) as queue_ns,
-    case when linked.link is not null then coalesce(launched.kernel_count, 1) end as kernel_count
+    case when linked.link is not null then coalesce(launched.kernel_count, 1) end as kernel_count,
+    busy.busy_ns
 from gpu
+inner join busy on gpu.event_id = busy.event_id
 left join linked on gpu.event_id = linked.event_id
 left join call on linked.runtime_id = call.event_id
 left join launched on linked.runtime_id = launched.runtime_id

@@ -175,6 +175,7 @@ select
     track_id,
     min(start_ns) as start_ns,
     max(end_ns) as end_ns,
+    track_id in (select track_id from main_track) as is_main,
     any_value(phase) as phase,
     arg_min(event_id, start_ns) as event_id,
     arg_min(evidence, start_ns) as evidence

@@ -1,0 +1,82 @@
+"""Where the time goes: by step, phase, module, op and kernel, and what the annotation covers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import polars as pl
+
+from hotline_analysis.errors import QueryParameterError
+from hotline_analysis.trace import Trace
+
+By = Literal["op", "kernel", "module"]
+Sort = Literal["gpu_self", "gpu_total", "cpu_self", "cpu_total"]
+_SORTS = ("gpu_self", "gpu_total", "cpu_self", "cpu_total")
+
+
+def steps(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
+    """Each training step: duration, GPU work it launched, GPU busy and idle time. One row per rank and step.
+
+    See the query `steps` in `docs/queries.md` for the columns; all times are integer nanoseconds.
+    """
+    return trace.query("steps", rank=rank)
+
+
+def phases(trace: Trace, *, rank: int | None = None, step: int | None = None) -> pl.DataFrame:
+    """Each phase (load_data, forward, …): time on the main CPU thread and GPU work launched in it, over all steps.
+
+    See the query `phases` in `docs/queries.md` for the columns.
+    """
+    return trace.query("phases", rank=rank, step=step)
+
+
+def modules(trace: Trace, *, rank: int | None = None, step: int | None = None) -> pl.DataFrame:
+    """The model as a tree: each module's own and total time per pass, on the CPU and on the GPU.
+
+    Empty if the trace has no `nn.Module` frames. See the query `modules` in `docs/queries.md` for the columns.
+    """
+    return trace.query("modules", rank=rank, step=step)
+
+
+def coverage(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
+    """Where all GPU time in the file counts to: modules and named buckets. The shares add up to 100 %.
+
+    Empty without GPU work. See the query `coverage` in `docs/queries.md` for the columns.
+    """
+    return trace.query("coverage", rank=rank)
+
+
+def slowest_ops(
+    trace: Trace,
+    n: int = 10,
+    *,
+    by: By = "op",
+    sort: Sort | None = None,
+    rank: int | None = None,
+    step: int | None = None,
+    phase: str | None = None,
+) -> pl.DataFrame:
+    """The `n` ops, kernels or modules that take the most time.
+
+    `sort` is gpu_self, gpu_total, cpu_self or cpu_total; by default GPU self time if the trace has GPU work, else CPU
+    self time. Kernels have GPU time only, so `sort` does not apply to them. Modules count all passes together, and
+    cannot be restricted to a phase. See the queries `slowest_ops`, `slowest_kernels` and `slowest_modules` in
+    `docs/queries.md` for the columns. Raises `QueryParameterError` for an unknown `by` or `sort`.
+    """
+    order = sort or ("gpu_self" if has_gpu_work(trace) else "cpu_self")
+    if order not in _SORTS:
+        raise QueryParameterError(f"sort must be one of {', '.join(_SORTS)}, not {order!r}")
+    if by == "op":
+        return trace.query("slowest_ops", sort=order, limit=n, rank=rank, step=step, phase=phase)
+    if by == "kernel":
+        return trace.query("slowest_kernels", limit=n, rank=rank, step=step, phase=phase)
+    if by != "module":
+        raise QueryParameterError(f"by must be op, kernel or module, not {by!r}")
+    if phase is not None:
+        raise QueryParameterError("modules cannot be restricted to a phase", hint="Use modules(), which has passes.")
+    return trace.query("slowest_modules", sort=order, limit=n, rank=rank, step=step)
+
+
+def has_gpu_work(trace: Trace) -> bool:
+    """Whether the trace holds any kernel, copy or memset with a duration."""
+    return bool(trace.sql("select exists (select 1 from launch) as found")["found"][0])

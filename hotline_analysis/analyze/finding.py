@@ -1,0 +1,27 @@
+"""An answer with its reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer to one question about a trace.
+
+    `answer` is a word to branch on, `statement` one sentence with the numbers, `advice` what to do about it (empty when
+    nothing needs doing), `thresholds` the limits that decided, and `evidence` the frame the numbers come from.
+    """
+
+    question: str
+    answer: str
+    statement: str
+    advice: str
+    thresholds: Mapping[str, float]
+    evidence: pl.DataFrame
+
+    def __str__(self) -> str:
+        return f"{self.question} {self.statement}"

@@ -1,0 +1,27 @@
+-- Where the GPU time in the file counts to: modules and named buckets, which add up to all of it.
+--
+-- `module` is time that a module explains, in forward, backward or recompute. `pre_window` was launched before the trace
+-- began, `unlinked` has no launch in the trace for another reason. `communication` was launched by collective calls
+-- outside modules, `gradient_accumulation` adds gradients up, `outside_steps` was launched outside every step. The rest
+-- is called by its phase. Times are sums of durations, so concurrent work counts each.
+--
+-- :param rank BIGINT = NULL      only this rank
+-- :reads label, event
+-- :column rank BIGINT            process rank
+-- :column bucket VARCHAR         bucket
+-- :column event_count BIGINT     GPU events in it
+-- :column gpu_time_ns BIGINT     sum of their durations
+-- :column gpu_time_pct DOUBLE    share of the rank's GPU time
+select
+    event.rank,
+    label.bucket,
+    count(*) as event_count,
+    sum(event.dur_ns)::bigint as gpu_time_ns,
+    100.0 * sum(event.dur_ns) / nullif(sum(sum(event.dur_ns)) over (partition by event.rank), 0) as gpu_time_pct
+from event
+inner join label on event.rank = label.rank and event.event_id = label.event_id
+where
+    event.category in ('kernel', 'gpu_memcpy', 'gpu_memset')
+    and ($rank is null or event.rank = $rank)
+group by event.rank, label.bucket
+order by event.rank, gpu_time_ns desc, label.bucket

@@ -1,0 +1,94 @@
+-- Each phase of the steps: time on the main CPU thread, GPU work launched in it, and how long the GPU waited for that.
+--
+-- The CPU times of a rank add up to the duration of its steps. GPU work counts to the phase whose call launched it.
+--
+-- :param rank BIGINT = NULL       only this rank
+-- :param step BIGINT = NULL       only this step
+-- :reads phase_span, step, label, event, launch, gpu_gap
+-- :column rank BIGINT             process rank
+-- :column phase VARCHAR           load_data, forward, loss, zero_grad, backward, optimizer or other
+-- :column cpu_ns BIGINT           time the main thread spent in it
+-- :column cpu_pct DOUBLE          share of the steps' duration
+-- :column gpu_event_count BIGINT  kernels, copies and memsets launched in it
+-- :column gpu_time_ns BIGINT      sum of their durations
+-- :column gpu_time_pct DOUBLE     share of the GPU time launched by the steps; NULL without GPU work
+-- :column gpu_busy_ns BIGINT      time in which they kept a device busy
+-- :column gpu_idle_ns BIGINT      time in which a device waited for them
+with cpu_piece as (
+    select
+        phase_span.rank,
+        phase_span.phase,
+        step.step,
+        least(phase_span.end_ns, step.end_ns) - phase_span.start_ns as dur_ns,
+        phase_span.start_ns < step.end_ns as in_step
+    from phase_span
+    asof inner join step on phase_span.rank = step.rank and phase_span.start_ns >= step.start_ns
+    where phase_span.is_main
+),
+
+cpu as (
+    select
+        rank,
+        phase,
+        sum(dur_ns)::bigint as cpu_ns
+    from cpu_piece
+    where in_step and ($step is null or step = $step)
+    group by rank, phase
+),
+
+gpu as (
+    select
+        label.rank,
+        label.phase,
+        count(*) as gpu_event_count,
+        sum(event.dur_ns)::bigint as gpu_time_ns,
+        sum(launch.busy_ns)::bigint as gpu_busy_ns
+    from launch
+    inner join label on launch.rank = label.rank and launch.event_id = label.event_id
+    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
+    where label.phase is not null and ($step is null or label.step = $step)
+    group by label.rank, label.phase
+),
+
+idle as (
+    select
+        rank,
+        phase,
+        sum(end_ns - start_ns)::bigint as gpu_idle_ns
+    from gpu_gap
+    where phase is not null and ($step is null or step = $step)
+    group by rank, phase
+),
+
+named as (
+    select
+        rank,
+        phase
+    from cpu
+    union
+    select
+        rank,
+        phase
+    from gpu
+)
+
+select
+    named.rank,
+    named.phase,
+    coalesce(cpu.cpu_ns, 0) as cpu_ns,
+    100.0 * coalesce(cpu.cpu_ns, 0) / nullif(sum(cpu.cpu_ns) over (partition by named.rank), 0) as cpu_pct,
+    coalesce(gpu.gpu_event_count, 0) as gpu_event_count,
+    coalesce(gpu.gpu_time_ns, 0) as gpu_time_ns,
+    100.0 * coalesce(gpu.gpu_time_ns, 0) / nullif(sum(gpu.gpu_time_ns) over (partition by named.rank), 0) as gpu_time_pct,
+    coalesce(gpu.gpu_busy_ns, 0) as gpu_busy_ns,
+    coalesce(idle.gpu_idle_ns, 0) as gpu_idle_ns
+from named
+left join cpu on named.rank = cpu.rank and named.phase = cpu.phase
+left join gpu on named.rank = gpu.rank and named.phase = gpu.phase
+left join idle on named.rank = idle.rank and named.phase = idle.phase
+where $rank is null or named.rank = $rank
+order by
+    named.rank,
+    list_position(
+        ['load_data', 'forward', 'loss', 'zero_grad', 'backward', 'optimizer', 'other'], named.phase
+    )
