@@ -31,17 +31,19 @@ _MEANING = {
     "unknown": "before work whose launch is not in the trace",
 }
 _ADVICE = {
-    "gpu-bound": "Make the kernels cheaper: lower precision (AMP, TF32), fused kernels (torch.compile), a larger batch "
-    "only if the kernels are small. The slowest ops and modules below say where.",
+    "gpu-bound": "Make the kernels cheaper: lower precision (AMP, TF32), fused kernels (torch.compile); the slowest ops "
+    "and modules say where.",
     "communication-bound": "Overlap communication with backward (bucket sizes, gradient_as_bucket_view), send less "
     "(accumulation, lower precision), or look for a rank that arrives late.",
     "copy-bound": "Keep data on the GPU, use pinned memory with non_blocking=True, and copy on a stream of its own.",
-    "input-bound": "Give the DataLoader more workers, pin_memory=True and prefetching, or move preprocessing to the GPU.",
-    "sync-bound": "Avoid `.item()`, `.cpu()`, `print(tensor)`, nonzero and boolean masks inside the step; log every n steps; "
-    "copy with non_blocking=True.",
-    "launch-bound": "Launch less and larger work: torch.compile, CUDA graphs, fused or foreach optimizers, a larger batch.",
+    "input-bound": "Give the DataLoader more workers, pin_memory=True and prefetching, or preprocess on the GPU.",
+    "sync-bound": "Avoid `.item()`, `.cpu()`, `print(tensor)`, nonzero and boolean masks inside the step, log every n "
+    "steps, and copy with non_blocking=True.",
+    "launch-bound": "Launch less and larger work: torch.compile, CUDA graphs, a fused or foreach optimizer, a larger "
+    "batch.",
     "python-bound": "Take python out of the step: torch.compile, CUDA graphs, vectorised loops, logging every n steps.",
-    "gpu-wait-bound": "Look at streams and events: work waits for another stream, or many tiny kernels follow each other.",
+    "gpu-wait-bound": "Look at streams and events: work waits for another stream, or many tiny kernels follow each "
+    "other.",
     "mixed": "Start with the largest cause in the evidence.",
     "unknown": "Capture a longer window, with warm-up steps in the schedule.",
     "no-gpu": "",
@@ -53,9 +55,9 @@ def gpu_or_cpu_bound(
 ) -> Finding:
     """Is the GPU the bottleneck or the CPU, and why?
 
-    The GPU is, if it is busy for at least `busy_pct` of the time from the first step to the last; then communication or
-    copies are named if they are the first thing running for at least `class_pct` of the busy time. Otherwise the CPU is,
-    and the largest cause of idle time gives the name if it explains at least `cause_pct` of it. `answer` is one of
+    The GPU is, if it is busy for at least `busy_pct` of the time from the first step to the last; then communication
+    or copies are named if they are the first thing running for at least `class_pct` of the busy time. Otherwise the CPU
+    is, and the largest cause of idle time gives the name if it explains at least `cause_pct` of it. `answer` is one of
     gpu-bound, communication-bound, copy-bound, input-bound, sync-bound, launch-bound, python-bound, gpu-wait-bound,
     mixed, unknown, or no-gpu for a trace without GPU work. `evidence` has a row with a verdict for the run, each step
     and each phase (query `gpu_or_cpu_bound`). With several ranks, the answer is about all of them together.
@@ -65,9 +67,7 @@ def gpu_or_cpu_bound(
     question = "Is the GPU or the CPU the bottleneck?"
     run = evidence.filter(pl.col("scope") == "run").select(pl.col(_SUMS).sum())
     total = _with_verdict(
-        run.with_columns(
-            gpu_busy_pct=100 * pl.col("gpu_busy_ns") / (pl.col("gpu_busy_ns") + pl.col("gpu_idle_ns"))
-        ),
+        run.with_columns(gpu_busy_pct=100 * pl.col("gpu_busy_ns") / (pl.col("gpu_busy_ns") + pl.col("gpu_idle_ns"))),
         **thresholds,
     ).row(0, named=True)
     answer = total["verdict"]
@@ -101,7 +101,10 @@ def _with_verdict(frame: pl.DataFrame, *, busy_pct: float, class_pct: float, cau
     verdict = (
         pl.when(pl.col("gpu_busy_ns") + pl.col("gpu_idle_ns") == 0)
         .then(pl.lit("no-gpu"))
-        .when((pl.col("gpu_busy_pct") >= busy_pct) & (100 * pl.col("communication_ns") >= class_pct * pl.col("gpu_busy_ns")))
+        .when(
+            (pl.col("gpu_busy_pct") >= busy_pct)
+            & (100 * pl.col("communication_ns") >= class_pct * pl.col("gpu_busy_ns"))
+        )
         .then(pl.lit("communication-bound"))
         .when((pl.col("gpu_busy_pct") >= busy_pct) & (100 * pl.col("copy_ns") >= class_pct * pl.col("gpu_busy_ns")))
         .then(pl.lit("copy-bound"))
@@ -121,8 +124,8 @@ def optimizer_bottleneck(
     """Is the optimizer the bottleneck?
 
     Its share is measured on what bounds the loop: on the GPU, the share of the busy and idle time of the work that the
-    optimizer launched; on the CPU, the share of the steps' time that the main thread spends in it. From `yes_pct` on the
-    answer is yes, from `partly_pct` on partly, else no: by Amdahl's law, removing 30 % makes steps at most 1.43 times
+    optimizer launched; on the CPU, the share of the steps' time that the main thread spends in it. From `yes_pct` on
+    the answer is yes, from `partly_pct` on partly, else no: by Amdahl's law, removing 30 % makes steps at most 1.43 times
     faster, 15 % at most 1.18 times. `answer` is `no-optimizer` if the trace shows none (inference). `evidence` is the
     frame of `phases`.
     """
@@ -137,9 +140,7 @@ def optimizer_bottleneck(
     total = times["time"].sum()
     optimizer = times.filter(pl.col("phase") == "optimizer")
     if optimizer.is_empty() or not total:
-        return Finding(
-            question, "no-optimizer", "The trace shows no optimizer step.", "", thresholds, evidence
-        )
+        return Finding(question, "no-optimizer", "The trace shows no optimizer step.", "", thresholds, evidence)
     share = 100 * optimizer["time"].sum() / total
     answer = "yes" if share >= yes_pct else "partly" if share >= partly_pct else "no"
     where = "GPU time of the steps" if on_gpu else "steps' CPU time, which is what bounds them"

@@ -63,7 +63,7 @@ def slowest_ops(
     cannot be restricted to a phase. See the queries `slowest_ops`, `slowest_kernels` and `slowest_modules` in
     `docs/queries.md` for the columns. Raises `QueryParameterError` for an unknown `by` or `sort`.
     """
-    order = sort or ("gpu_self" if has_gpu_work(trace) else "cpu_self")
+    order = sort or ("gpu_self" if has_gpu_work(trace, rank=rank) else "cpu_self")
     if order not in _SORTS:
         raise QueryParameterError(f"sort must be one of {', '.join(_SORTS)}, not {order!r}")
     if by == "op":
@@ -77,6 +77,7 @@ def slowest_ops(
     return trace.query("slowest_modules", sort=order, limit=n, rank=rank, step=step)
 
 
-def has_gpu_work(trace: Trace) -> bool:
+def has_gpu_work(trace: Trace, *, rank: int | None = None) -> bool:
     """Whether the trace holds any kernel, copy or memset with a duration."""
-    return bool(trace.sql("select exists (select 1 from launch) as found")["found"][0])
+    found = trace.sql("select exists (select 1 from launch where $rank is null or rank = $rank) as found", rank=rank)
+    return bool(found["found"][0])

@@ -16,7 +16,7 @@ sign as (
     where
         track_id in (select track_id from main_track)
         and family in ('strong', 'weak')
-        and label <> 'backward'
+        and label != 'backward'
     union all
     select start_ns from step
 ),

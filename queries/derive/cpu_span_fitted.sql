@@ -14,7 +14,8 @@ with crossing as (
         cpu_span.start_ns,
         cpu_span.end_ns
     from cpu_span
-    where cpu_span.category <> 'python_function'
+    where
+        cpu_span.category != 'python_function'
         and cpu_span.event_id in (
             select event_id from nesting where overhangs
             union
@@ -29,7 +30,8 @@ fitted as (
         min(frame.start_ns) filter (where frame.start_ns > crossing.start_ns) as end_ns
     from crossing
     inner join cpu_span as frame
-        on crossing.track_id = frame.track_id
+        on
+            crossing.track_id = frame.track_id
             and frame.category = 'python_function'
             and frame.start_ns < crossing.end_ns
             and frame.end_ns > crossing.start_ns

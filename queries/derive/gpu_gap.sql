@@ -3,8 +3,9 @@
 -- The observed time of a device reaches from the first step or its first work to the last step's end or its last work.
 -- A gap belongs to the step and phase of the work that ends it. It has up to two parts. Until that work is launched the
 -- GPU waits for the host; that part is split by what the host does. From the launch on it waits for the launch to take
--- effect (`launch_ns`), or if it was launched before the gap began, for something on the GPU: an event, another stream,
--- the gap between kernels (`queued_ns`). If the host was inside a synchronise when the gap began, the queue ran dry because
+-- effect (`launch_ns`, up to 50 us after the call returned, ten times what a launch usually takes). After that, or if the
+-- work was launched before the gap began, it waits for something on the GPU: an event, another stream, the gap between
+-- kernels (`queued_ns`). If the host was inside a synchronise when the gap began, the queue ran dry because
 -- of it: all of the host's part but data loading counts as `sync_ns`, and so does the way of work that a blocking call
 -- launched. The parts add up to the gap.
 --
@@ -74,7 +75,8 @@ ended as (
             when gap.is_last then gap.end_ns
             else greatest(gap.start_ns, least(gap.end_ns, coalesce(launch.launch_start_ns, gap.end_ns)))
         end as launched_ns,
-        coalesce(launch.launch_start_ns <= gap.start_ns, false) as was_queued
+        coalesce(launch.launch_start_ns <= gap.start_ns, false) as was_queued,
+        launch.launch_start_ns + launch.launch_dur_ns + 50000 as due_ns
     from gap
     left join starting on gap.device = starting.device and gap.end_ns = starting.start_ns
     left join launch on starting.event_id = launch.event_id and not gap.is_last
@@ -87,7 +89,8 @@ at_start as (
         ended.*,
         host_activity.kind as kind_at_start,
         coalesce(host_activity.load_data_before_ns, 0)
-        + case when host_activity.kind = 'load_data' then ended.start_ns - host_activity.at_ns else 0 end as load_data_0,
+        + case when host_activity.kind = 'load_data' then ended.start_ns - host_activity.at_ns else 0 end
+            as load_data_0,
         coalesce(host_activity.sync_before_ns, 0)
         + case when host_activity.kind = 'sync' then ended.start_ns - host_activity.at_ns else 0 end as sync_0,
         coalesce(host_activity.op_before_ns, 0)
@@ -119,7 +122,10 @@ split as (
     select
         *,
         launched_ns - start_ns as host_ns,
-        case when was_queued then 0 else end_ns - launched_ns end as launching_ns,
+        case
+            when was_queued then 0
+            else least(end_ns, coalesce(due_ns, end_ns)) - launched_ns
+        end as launching_ns,
         coalesce(kind_at_start = 'sync', false) as was_drained
     from summed
 )
@@ -143,7 +149,10 @@ select
         else split.host_ns - split.load_data_ns - split.sync_ns - split.op_ns
     end as python_ns,
     case when split.is_unlinked or split.is_blocking then 0 else split.launching_ns end as launch_ns,
-    case when split.was_queued then split.end_ns - split.launched_ns else 0 end as queued_ns,
+    case
+        when split.is_unlinked then 0
+        else split.end_ns - split.launched_ns - split.launching_ns
+    end as queued_ns,
     case when split.is_unlinked then split.end_ns - split.start_ns else 0 end as unknown_ns
 from split
 left join label on split.next_id = label.event_id

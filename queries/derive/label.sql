@@ -44,7 +44,8 @@ in_module as (
         case when in_phase.at_ns < module_segment.end_ns then module_segment.module_id end as module_id,
         case when in_phase.at_ns < module_segment.end_ns then module_segment.pass end as pass,
         case when in_phase.at_ns < module_segment.end_ns then module_segment.evidence end as evidence,
-        case when in_phase.at_ns < module_segment.end_ns and module_segment.is_node then module_segment.active_id end as node_id
+        case when in_phase.at_ns < module_segment.end_ns and module_segment.is_node then module_segment.active_id end
+            as node_id
     from in_phase
     asof left join module_segment
         on in_phase.track_id = module_segment.track_id and in_phase.at_ns >= module_segment.start_ns
@@ -112,7 +113,8 @@ unlinked as (
     select
         launch.event_id,
         case
-            when event.correlation < first_call.correlation or event.start_ns < first_call.start_ns
+            when
+                event.correlation < first_call.correlation or event.start_ns < first_call.start_ns
                 or event.start_ns < first_launched.start_ns then 'pre_window'
             else 'unlinked'
         end as bucket

@@ -18,7 +18,9 @@ with classed as (
     from event
     inner join name_class on event.category = name_class.category and event.name = name_class.name
     inner join nesting on event.event_id = nesting.event_id
-    where nesting.end_ns > nesting.start_ns and event.event_id not in (select event_id from step where event_id is not null)
+    where
+        nesting.end_ns > nesting.start_ns
+        and event.event_id not in (select event_id from step where event_id is not null)
 ),
 
 telling as (
@@ -39,7 +41,8 @@ told as (
     select distinct classed.event_id
     from classed
     inner join telling
-        on classed.track_id = telling.track_id
+        on
+            classed.track_id = telling.track_id
             and classed.start_ns <= telling.start_ns
             and classed.end_ns > telling.start_ns
     where classed.aside_phase is not null

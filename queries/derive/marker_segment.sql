@@ -24,7 +24,8 @@ around as (
         container.evidence
     from started as inside
     asof inner join started as container
-        on inside.family = container.family
+        on
+            inside.family = container.family
             and inside.track_id = container.track_id
             and inside.depth = container.inner_depth
             and inside.start_ns >= container.start_ns

@@ -36,7 +36,7 @@ tree as (
         tree.depth + 1,
         tree.path || '.' || numbered.name
     from numbered
-    inner join tree on numbered.parent_name = tree.name and numbered.name <> tree.name
+    inner join tree on numbered.parent_name = tree.name and numbered.name != tree.name
     where tree.depth < 200
 )
 

@@ -44,7 +44,9 @@ edge as (
 open_at as (
     select
         *,
-        (sum(change) over (partition by track_id order by at_ns, opens, depth rows unbounded preceding) - change)::integer
+        (
+            sum(change) over (partition by track_id order by at_ns, opens, depth rows unbounded preceding) - change
+        )::integer
             as module_depth
     from edge
 ),
@@ -73,7 +75,8 @@ select
     container.name as parent_name
 from started as inside
 asof left join started as container
-    on inside.track_id = container.track_id
+    on
+        inside.track_id = container.track_id
         and inside.module_depth = container.inner_depth
         and inside.start_ns >= container.start_ns
 order by inside.event_id

@@ -81,7 +81,8 @@ around as (
         container.event_id as container_id
     from started as inside
     asof left join started as container
-        on inside.track_id = container.track_id
+        on
+            inside.track_id = container.track_id
             and inside.depth = container.inner_depth
             and inside.start_ns >= container.start_ns
 ),

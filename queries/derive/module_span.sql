@@ -17,7 +17,8 @@ with frame as (
     from module_call
     inner join model_op on module_call.name = model_op.name
     left join module_segment
-        on module_call.track_id = module_segment.track_id
+        on
+            module_call.track_id = module_segment.track_id
             and module_call.start_ns = module_segment.start_ns
             and module_call.event_id = module_segment.active_id
 ),

@@ -68,7 +68,7 @@ with rule as (
             'bucket', 'gradient_accumulation', null
         ),
         (
-            61, 'cpu_op', '^(torch::distributed::reducer::|c10d::|nccl:|record_param_comms$)',
+            61, 'cpu_op', '^(torch::distributed::|torch\.distributed\.|c10d::|nccl:|record_param_comms$)',
             'bucket', 'communication', null
         ),
         (62, 'user_annotation', '^(nccl|gloo|mpi|ucc):', 'bucket', 'communication', null)
@@ -104,7 +104,7 @@ select
     max(label) filter (where kind = 'weak') as weak_phase,
     max(label) filter (where kind = 'aside') as aside_phase,
     max(label) filter (where kind = 'bucket') as bucket,
-    max(evidence) filter (where kind <> 'bucket') as evidence,
+    max(evidence) filter (where kind != 'bucket') as evidence,
     coalesce(bool_or(evidence = 'autograd'), false) as is_node,
     category = 'python_function' and starts_with(name, 'nn.Module: ') as is_module
 from matched

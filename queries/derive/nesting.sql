@@ -80,7 +80,8 @@ parented as (
         case when inside.start_ns < container.end_ns then container.end_ns end as parent_end_ns
     from started as inside
     asof left join container
-        on inside.track_id = container.track_id
+        on
+            inside.track_id = container.track_id
             and inside.depth = container.inner_depth
             and inside.start_ns >= container.start_ns
 ),
@@ -101,7 +102,8 @@ in_op as (
         op_container.event_id as op_id
     from started as inside
     asof inner join op_container
-        on inside.track_id = op_container.track_id
+        on
+            inside.track_id = op_container.track_id
             and inside.op_depth = op_container.inner_depth
             and inside.start_ns >= op_container.start_ns
     where not inside.is_op and inside.op_depth > 0

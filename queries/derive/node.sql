@@ -17,7 +17,9 @@ with node as (
         op.forward_thread
     from nesting
     inner join event on nesting.event_id = event.event_id
-    inner join name_class on event.category = name_class.category and event.name = name_class.name and name_class.is_node
+    inner join
+        name_class
+        on event.category = name_class.category and event.name = name_class.name and name_class.is_node
     left join op on nesting.event_id = op.event_id
 ),
 
@@ -63,7 +65,8 @@ by_number as (
         forward_op.event_id as forward_id
     from numbered
     asof inner join forward_op
-        on numbered.track_id = forward_op.track_id
+        on
+            numbered.track_id = forward_op.track_id
             and numbered.sequence_number = forward_op.sequence_number
             and numbered.start_ns >= forward_op.start_ns
 ),

@@ -79,10 +79,10 @@ select
     start_ns,
     end_ns,
     case
-        when strong.label <> '' then strong
-        when weak.label <> '' then weak
-        when burst.label <> '' then burst
-        when aside.label <> '' then aside
+        when strong.label != '' then strong
+        when weak.label != '' then weak
+        when burst.label != '' then burst
+        when aside.label != '' then aside
     end as found
 from held
 where end_ns > start_ns

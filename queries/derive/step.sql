@@ -35,7 +35,9 @@ named as (
     from annotation
     where
         not exists (select 1 from profiler)
-        and regexp_matches(name, '(?i)(^|[^a-z_.])((train|training|eval|val|valid|test)[_ ]?)?(step|iteration|iter|batch)([^a-z_]|$)')
+        and regexp_matches(
+            name, '(?i)(^|[^a-z_.])((train|training|eval|val|valid|test)[_ ]?)?(step|iteration|iter|batch)([^a-z_]|$)'
+        )
         and not regexp_matches(name, '(?i)(optimi[sz]er|zero_?grad|forward|backward|loss|load|data|wait|fetch)')
 ),
 
@@ -65,11 +67,11 @@ whole as (
     select
         coalesce(
             min(start_ns) filter (where event_id in (select event_id from nesting)),
-            min(start_ns) filter (where ph in ('X', 'B') and coalesce(category, '') <> 'trace')
+            min(start_ns) filter (where ph in ('X', 'B') and coalesce(category, '') != 'trace')
         ) as start_ns,
         coalesce(
             max(end_ns) filter (where event_id in (select event_id from nesting)),
-            max(end_ns) filter (where ph in ('X', 'B') and coalesce(category, '') <> 'trace')
+            max(end_ns) filter (where ph in ('X', 'B') and coalesce(category, '') != 'trace')
         ) as end_ns
     from event
     where dur_ns is not null and not exists (select 1 from chosen)

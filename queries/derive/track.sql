@@ -6,7 +6,8 @@ with named as (
         track_key.pid,
         track_key.tid,
         event.name as field,
-        coalesce(json_extract_string(event_args.args, '$.name'), json_extract_string(event_args.args, '$.labels')) as value,
+        coalesce(json_extract_string(event_args.args, '$.name'), json_extract_string(event_args.args, '$.labels'))
+            as value,
         event.event_id
     from event
     inner join event_args on event.event_id = event_args.event_id

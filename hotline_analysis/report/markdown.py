@@ -1,0 +1,39 @@
+"""A report as GitHub-flavoured Markdown."""
+
+from __future__ import annotations
+
+import re
+
+from hotline_analysis.report.model import Report, Section
+from hotline_analysis.report.text import cell
+
+
+def render(report: Report) -> str:
+    """Render headings, lists and tables. What Markdown or HTML could read as markup in a name is escaped."""
+    lines = [f"# {_escape(report.title)}", ""]
+    lines += [f"- {name}: {_escape(value)}" for name, value in report.facts.items()]
+    lines += ["", f"**{_escape(report.headline)}**", ""]
+    lines += [f"- **{finding.question}** {_escape(finding.statement)}" for finding in report.findings]
+    for section in report.sections:
+        lines += ["", f"## {section.title}", "", *_table(section), "", _escape(section.note)]
+    lines += ["", "## Coverage", "", _escape(report.coverage)]
+    if report.advice:
+        lines += ["", "## What to do", "", *(f"- {_escape(advice)}" for advice in report.advice)]
+    if report.warnings:
+        lines += ["", "## Warnings", "", *(f"- {_escape(warning)}" for warning in report.warnings)]
+    return "\n".join(lines) + "\n"
+
+
+def _table(section: Section) -> list[str]:
+    head = "| " + " | ".join(field.title for field in section.fields) + " |"
+    rule = "|" + "|".join("---" if field.kind == "name" else "---:" for field in section.fields) + "|"
+    body = [
+        "| " + " | ".join(_escape(cell(field, row[field.column])) for field in section.fields) + " |"
+        for row in section.rows.iter_rows(named=True)
+    ]
+    return [head, rule, *body]
+
+
+def _escape(text: str) -> str:
+    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_\[\]|#~!])", r"\\\1", text)

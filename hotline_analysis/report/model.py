@@ -1,0 +1,96 @@
+"""What a report is made of, apart from how it looks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import polars as pl
+
+from hotline_analysis.analyze import Finding
+
+Kind = Literal["name", "count", "time", "share"]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column of a section: the frame's column, its title, and what its values are."""
+
+    column: str
+    title: str
+    kind: Kind
+
+
+@dataclass(frozen=True)
+class Section:
+    """One table: the rows to show, the exact frame they come from, and how to read it."""
+
+    name: str
+    title: str
+    note: str
+    fields: Sequence[Field]
+    rows: pl.DataFrame
+    """Times are integer nanoseconds, shares per cent."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A report on one trace. Print it, or take `to_text`, `to_markdown` or `to_json`."""
+
+    title: str
+    facts: Mapping[str, str]
+    headline: str
+    findings: Sequence[Finding]
+    sections: Sequence[Section]
+    coverage: str
+    advice: Sequence[str]
+    warnings: Sequence[str] = field(default_factory=tuple)
+
+    def to_text(self, width: int | None = None, color: bool = False) -> str:
+        """Text for a terminal, `width` columns wide (default 110), with ANSI colours if wanted."""
+        from hotline_analysis.report.text import render
+
+        return render(self, width=width or 110, color=color)
+
+    def to_markdown(self) -> str:
+        """GitHub-flavoured Markdown. Names from the trace are escaped."""
+        from hotline_analysis.report.markdown import render
+
+        return render(self)
+
+    def to_json(self) -> str:
+        """JSON with exact values: times in integer nanoseconds, shares in per cent."""
+        return json.dumps(self._as_dict(), indent=2) + "\n"
+
+    def _as_dict(self) -> dict[str, Any]:
+        return {
+            "title": self.title,
+            "facts": dict(self.facts),
+            "headline": self.headline,
+            "findings": [
+                {
+                    "question": finding.question,
+                    "answer": finding.answer,
+                    "statement": finding.statement,
+                    "advice": finding.advice,
+                    "thresholds": dict(finding.thresholds),
+                    "evidence": finding.evidence.to_dicts(),
+                }
+                for finding in self.findings
+            ],
+            "sections": [
+                {"name": section.name, "title": section.title, "note": section.note, "rows": section.rows.to_dicts()}
+                for section in self.sections
+            ],
+            "coverage": self.coverage,
+            "advice": list(self.advice),
+            "warnings": list(self.warnings),
+        }
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+    def _repr_markdown_(self) -> str:
+        return self.to_markdown()
