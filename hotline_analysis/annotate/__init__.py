@@ -12,6 +12,7 @@ from hotline_analysis.schema import DERIVED_TABLES
 # Each entry reads only what stands above it or comes from the file. `Query.writes` names the table it makes.
 _ORDER = (
     "name_class",
+    "timed",
     "cpu_span",
     "nesting",
     "launch",
@@ -30,6 +31,7 @@ _ORDER = (
     "backward_burst",
     "phase_evidence",
     "phase_span",
+    "label_segment",
     "label",
     "host_activity",
     "gpu_gap",

@@ -55,6 +55,7 @@ select
             then coalesce(fitted.end_ns, cpu_span.end_ns)
         else cpu_span.end_ns
     end as end_ns,
+    cpu_span.class_id,
     cpu_span.is_op,
     cpu_span.layer
 from cpu_span

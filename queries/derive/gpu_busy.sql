@@ -2,16 +2,16 @@
 --
 -- Touching intervals are merged. Synchronisation records and annotations on GPU tracks are no work and do not count.
 --
--- :reads event, gpu_op
+-- :reads timed, gpu_op
 with work as (
     select
         coalesce(gpu_op.device, -1) as device,
-        event.event_id,
-        event.start_ns,
-        event.end_ns
-    from event
-    left join gpu_op on event.event_id = gpu_op.event_id
-    where event.category in ('kernel', 'gpu_memcpy', 'gpu_memset') and event.dur_ns > 0
+        timed.event_id,
+        timed.start_ns,
+        timed.end_ns
+    from timed
+    left join gpu_op on timed.event_id = gpu_op.event_id
+    where timed.category in ('kernel', 'gpu_memcpy', 'gpu_memset') and timed.dur_ns > 0
 ),
 
 reached as (

@@ -1,15 +1,16 @@
--- Times when a device does nothing, and why: what the launching thread did until it launched the work that ends the gap.
+-- Times when a device does nothing, and why: what the launching thread did until it launched the work that ends the
+-- gap.
 --
 -- The observed time of a device reaches from the first step or its first work to the last step's end or its last work.
 -- A gap belongs to the step and phase of the work that ends it. It has up to two parts. Until that work is launched the
 -- GPU waits for the host; that part is split by what the host does. From the launch on it waits for the launch to take
--- effect (`launch_ns`, up to 50 us after the call returned, ten times what a launch usually takes). After that, or if the
--- work was launched before the gap began, it waits for something on the GPU: an event, another stream, the gap between
--- kernels (`queued_ns`). If the host was inside a synchronise when the gap began, the queue ran dry because
--- of it: all of the host's part but data loading counts as `sync_ns`, and so does the way of work that a blocking call
+-- effect (`launch_ns`, up to 50 us after the call returned, ten times what a launch usually takes). After that, or if
+-- the work was launched before the gap began, it waits for something on the GPU: an event, another stream, the gap
+-- between kernels (`queued_ns`). If the host was inside a synchronise when the gap began, the queue ran dry because of
+-- it: all of the host's part but data loading counts as `sync_ns`, and so does the way of work that a blocking call
 -- launched. The parts add up to the gap.
 --
--- :reads gpu_busy, event, gpu_op, launch, nesting, label, step, host_activity, main_track
+-- :reads gpu_busy, timed, gpu_op, launch, nesting, label, step, host_activity, main_track
 with observed as (
     select
         gpu_busy.device,
@@ -55,12 +56,12 @@ gap as (
 starting as (
     select
         coalesce(gpu_op.device, -1) as device,
-        event.start_ns,
-        min(event.event_id) as event_id
-    from event
-    inner join gpu_op on event.event_id = gpu_op.event_id
-    where event.dur_ns > 0
-    group by coalesce(gpu_op.device, -1), event.start_ns
+        timed.start_ns,
+        min(timed.event_id) as event_id
+    from gpu_op
+    inner join timed on gpu_op.event_id = timed.event_id
+    where timed.dur_ns > 0
+    group by coalesce(gpu_op.device, -1), timed.start_ns
 ),
 
 ended as (

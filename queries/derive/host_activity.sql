@@ -1,10 +1,11 @@
--- What each launching thread does at each moment, with running totals, so that any stretch can be summed up by two look-ups.
+-- What each launching thread does at each moment, with running totals, so that any stretch can be summed up by two
+-- look-ups.
 --
--- Loading data counts before waiting in a synchronise, and that before being inside an op or a runtime call; what is left
--- is python (or time the profiler shows nothing of). A synchronise is a call that returns when the GPU is done,
+-- Loading data counts before waiting in a synchronise, and that before being inside an op or a runtime call; what is
+-- left is python (or time the profiler shows nothing of). A synchronise is a call that returns when the GPU is done,
 -- blocking copies among them.
 --
--- :reads event, nesting, launch, phase_span, main_track
+-- :reads cpu_span, name_class, nesting, launch, phase_span, main_track
 with host as (
     select distinct nesting.track_id
     from launch
@@ -13,21 +14,17 @@ with host as (
     select track_id from main_track
 ),
 
-call as (
+outer_call as (
     select
         nesting.track_id,
         nesting.event_id,
         nesting.start_ns,
-        nesting.end_ns,
-        event.category in ('cuda_runtime', 'cuda_driver')
-        and (
-            regexp_matches(event.name, 'Synchronize$|^(cuda|hip)Free$')
-            or (regexp_matches(event.name, '^(cuda|hip)Memcpy') and not regexp_matches(event.name, 'Async'))
-        ) as is_sync
+        nesting.end_ns
     from nesting
-    inner join event on nesting.event_id = event.event_id
+    inner join cpu_span on nesting.event_id = cpu_span.event_id
     where
-        event.category in ('cpu_op', 'cuda_runtime', 'cuda_driver')
+        nesting.op_depth = 0
+        and cpu_span.category in ('cpu_op', 'cuda_runtime', 'cuda_driver')
         and nesting.end_ns > nesting.start_ns
         and nesting.track_id in (select track_id from host)
 ),
@@ -36,7 +33,7 @@ reached as (
     select
         *,
         max(end_ns) over (partition by track_id order by start_ns, event_id rows unbounded preceding) as reached_ns
-    from call
+    from outer_call
 ),
 
 compared as (
@@ -65,12 +62,14 @@ span as (
     group by track_id, island
     union all
     select
-        track_id,
+        nesting.track_id,
         'sync',
-        start_ns,
-        end_ns
-    from call
-    where is_sync
+        nesting.start_ns,
+        nesting.end_ns
+    from cpu_span
+    inner join name_class on cpu_span.class_id = name_class.class_id and name_class.is_sync
+    inner join nesting on cpu_span.event_id = nesting.event_id
+    where nesting.end_ns > nesting.start_ns and nesting.track_id in (select track_id from host)
     union all
     select
         track_id,

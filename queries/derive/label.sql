@@ -4,20 +4,18 @@
 -- where the trace does not hold that call, by the op that External id names; else its labels are NULL, and its bucket
 -- says whether it was launched before the trace began.
 --
--- :reads event, nesting, launch, step, phase_span, module_segment, marker_segment, model_op, gpu_op, node, node_module
+-- :reads timed, nesting, launch, step, phase_span, label_segment, node, node_module
 with point as (
     select
         event_id,
         track_id,
-        start_ns as at_ns,
-        false as is_gpu
+        start_ns as at_ns
     from nesting
     union all
     select
         launch.event_id,
         nesting.track_id,
-        nesting.start_ns,
-        true
+        nesting.start_ns
     from launch
     inner join nesting on coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
 ),
@@ -30,39 +28,19 @@ in_step as (
     asof left join step on point.at_ns >= step.start_ns
 ),
 
-in_phase as (
+in_segment as (
     select
-        in_step.*,
-        case when in_step.at_ns < phase_span.end_ns then phase_span.phase end as phase
+        in_step.event_id,
+        in_step.step,
+        label_segment.phase,
+        label_segment.module_id,
+        label_segment.pass,
+        label_segment.evidence,
+        label_segment.node_id,
+        label_segment.bucket as named_bucket
     from in_step
-    asof left join phase_span on in_step.track_id = phase_span.track_id and in_step.at_ns >= phase_span.start_ns
-),
-
-in_module as (
-    select
-        in_phase.*,
-        case when in_phase.at_ns < module_segment.end_ns then module_segment.module_id end as module_id,
-        case when in_phase.at_ns < module_segment.end_ns then module_segment.pass end as pass,
-        case when in_phase.at_ns < module_segment.end_ns then module_segment.evidence end as evidence,
-        case when in_phase.at_ns < module_segment.end_ns and module_segment.is_node then module_segment.active_id end
-            as node_id
-    from in_phase
-    asof left join module_segment
-        on in_phase.track_id = module_segment.track_id and in_phase.at_ns >= module_segment.start_ns
-),
-
-bucket_segment as (
-    select * from marker_segment
-    where family = 'bucket'
-),
-
-in_bucket as (
-    select
-        in_module.*,
-        case when in_module.at_ns < bucket_segment.end_ns then bucket_segment.label end as named_bucket
-    from in_module
-    asof left join bucket_segment
-        on in_module.track_id = bucket_segment.track_id and in_module.at_ns >= bucket_segment.start_ns
+    asof left join label_segment
+        on in_step.track_id = label_segment.track_id and in_step.at_ns >= label_segment.start_ns
 ),
 
 origin_phase as (
@@ -77,27 +55,27 @@ origin_phase as (
 
 labelled as (
     select
-        in_bucket.event_id,
-        in_bucket.step,
-        case when in_bucket.step is not null then coalesce(in_bucket.phase, 'other') end as phase,
-        in_bucket.module_id,
-        in_bucket.pass,
+        in_segment.event_id,
+        in_segment.step,
+        case when in_segment.step is not null then coalesce(in_segment.phase, 'other') end as phase,
+        in_segment.module_id,
+        in_segment.pass,
         case
-            when in_bucket.module_id is not null then 'module'
-            when in_bucket.step is null then 'outside_steps'
-            when in_bucket.named_bucket is not null then in_bucket.named_bucket
-            when in_bucket.phase = 'backward' and origin_phase.phase = 'loss' then 'loss'
-            else coalesce(in_bucket.phase, 'other')
+            when in_segment.module_id is not null then 'module'
+            when in_segment.step is null then 'outside_steps'
+            when in_segment.named_bucket is not null then in_segment.named_bucket
+            when in_segment.phase = 'backward' and origin_phase.phase = 'loss' then 'loss'
+            else coalesce(in_segment.phase, 'other')
         end as bucket,
-        in_bucket.evidence
-    from in_bucket
-    left join origin_phase on in_bucket.node_id = origin_phase.event_id
+        in_segment.evidence
+    from in_segment
+    left join origin_phase on in_segment.node_id = origin_phase.event_id
 ),
 
 first_launched as (
-    select min(event.start_ns) as start_ns
+    select min(timed.start_ns) as start_ns
     from launch
-    inner join event on launch.event_id = event.event_id
+    inner join timed on launch.event_id = timed.event_id
     where launch.link is not null
 ),
 
@@ -105,7 +83,7 @@ first_call as (
     select
         min(correlation) as correlation,
         min(start_ns) as start_ns
-    from event
+    from timed
     where category in ('cuda_runtime', 'cuda_driver') and correlation > 0
 ),
 
@@ -114,12 +92,12 @@ unlinked as (
         launch.event_id,
         case
             when
-                event.correlation < first_call.correlation or event.start_ns < first_call.start_ns
-                or event.start_ns < first_launched.start_ns then 'pre_window'
+                timed.correlation < first_call.correlation or timed.start_ns < first_call.start_ns
+                or timed.start_ns < first_launched.start_ns then 'pre_window'
             else 'unlinked'
         end as bucket
     from launch
-    inner join event on launch.event_id = event.event_id
+    inner join timed on launch.event_id = timed.event_id
     cross join first_call
     cross join first_launched
     where launch.event_id not in (select event_id from labelled)

@@ -5,24 +5,25 @@
 --
 -- `busy_ns` shares out the time a device is busy: of work that overlaps, the one that started first has the time.
 --
--- :reads event, nesting, flow, gpu_op
+-- :reads timed, nesting, flow, gpu_op
 with gpu as (
     select
         event_id,
         track_id,
         start_ns,
+        end_ns,
         correlation,
         external_id
-    from event
-    where category in ('kernel', 'gpu_memcpy', 'gpu_memset') and dur_ns is not null
+    from timed
+    where category in ('kernel', 'gpu_memcpy', 'gpu_memset')
 ),
 
 api_call as (
     select
         correlation,
         arg_min(event_id, (start_ns, event_id)) as runtime_id
-    from event
-    where category in ('cuda_runtime', 'cuda_driver') and correlation > 0 and dur_ns is not null
+    from timed
+    where category in ('cuda_runtime', 'cuda_driver') and correlation > 0
     group by correlation
 ),
 
@@ -56,7 +57,7 @@ by_external_id as (
         rest.event_id,
         min(op.event_id) as op_id
     from rest
-    inner join event as op on rest.external_id = op.external_id and op.category = 'cpu_op' and op.external_id > 0
+    inner join timed as op on rest.external_id = op.external_id and op.category = 'cpu_op' and op.external_id > 0
     where rest.event_id not in (select event_id from by_flow)
     group by rest.event_id
 ),
@@ -88,10 +89,10 @@ call as (
     select
         nesting.event_id,
         nesting.op_id,
-        event.start_ns,
-        event.dur_ns
+        timed.start_ns,
+        timed.dur_ns
     from nesting
-    inner join event on nesting.event_id = event.event_id
+    inner join timed on nesting.event_id = timed.event_id
     where nesting.event_id in (select runtime_id from linked)
 ),
 
@@ -108,13 +109,12 @@ reached as (
     select
         gpu.event_id,
         gpu.start_ns,
-        event.end_ns,
+        gpu.end_ns,
         coalesce(gpu_op.device, -1) as device,
-        max(event.end_ns) over (
+        max(gpu.end_ns) over (
             partition by coalesce(gpu_op.device, -1) order by gpu.start_ns, gpu.event_id rows unbounded preceding
         ) as reached_ns
     from gpu
-    inner join event on gpu.event_id = event.event_id
     left join gpu_op on gpu.event_id = gpu_op.event_id
 ),
 
@@ -142,4 +142,3 @@ inner join busy on gpu.event_id = busy.event_id
 left join linked on gpu.event_id = linked.event_id
 left join call on linked.runtime_id = call.event_id
 left join launched on linked.runtime_id = launched.runtime_id
-order by gpu.event_id

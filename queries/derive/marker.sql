@@ -2,10 +2,10 @@
 --
 -- `family` is strong, weak, aside or bucket; `depth` counts the markers of the same family around it on its thread.
 --
--- :reads event, nesting, name_class, step, node
+-- :reads cpu_span, nesting, name_class, step, node
 with classed as (
     select
-        event.event_id,
+        cpu_span.event_id,
         nesting.track_id,
         nesting.start_ns,
         nesting.end_ns,
@@ -15,12 +15,12 @@ with classed as (
         name_class.aside_phase,
         name_class.bucket,
         name_class.evidence
-    from event
-    inner join name_class on event.category = name_class.category and event.name = name_class.name
-    inner join nesting on event.event_id = nesting.event_id
+    from cpu_span
+    inner join name_class on cpu_span.class_id = name_class.class_id
+    inner join nesting on cpu_span.event_id = nesting.event_id
     where
         nesting.end_ns > nesting.start_ns
-        and event.event_id not in (select event_id from step where event_id is not null)
+        and cpu_span.event_id not in (select event_id from step where event_id is not null)
 ),
 
 telling as (
@@ -103,7 +103,7 @@ edge as (
         end_ns,
         tree_depth,
         evidence,
-        end_ns,
+        end_ns as at_ns,
         0,
         -tree_depth,
         -1

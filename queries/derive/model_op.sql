@@ -32,7 +32,7 @@ tree as (
     select
         numbered.name,
         numbered.module_id,
-        tree.module_id,
+        tree.module_id as parent_id,
         tree.depth + 1,
         tree.path || '.' || numbered.name
     from numbered

@@ -2,7 +2,7 @@
 --
 -- The name is the identity: the profiler numbers the instances of each class, so an instance called twice has one name.
 --
--- :reads event, cpu_span, nesting
+-- :reads cpu_span, name_class, nesting
 with frame as (
     select
         nesting.event_id,
@@ -10,10 +10,10 @@ with frame as (
         nesting.start_ns,
         nesting.end_ns,
         nesting.depth,
-        substring(event.name, 12) as name
-    from nesting
-    inner join event on nesting.event_id = event.event_id
-    where event.category = 'python_function' and starts_with(event.name, 'nn.Module: ')
+        substring(name_class.name, 12) as name
+    from cpu_span
+    inner join name_class on cpu_span.class_id = name_class.class_id and name_class.is_module
+    inner join nesting on cpu_span.event_id = nesting.event_id
 ),
 
 edge as (
@@ -46,8 +46,7 @@ open_at as (
         *,
         (
             sum(change) over (partition by track_id order by at_ns, opens, depth rows unbounded preceding) - change
-        )::integer
-            as module_depth
+        )::integer as module_depth
     from edge
 ),
 

@@ -1,9 +1,10 @@
 -- Names that tell what happens inside an event: a phase, a bucket, a module call or an autograd node.
 --
--- Rules are data: for phases and for buckets, the first rule that matches a name counts. A `strong` name decides for all
--- it contains, the innermost one first. A `weak` name decides only where no strong one is around it: a loss computed
--- inside the model's forward is loss, and a module called inside `## loss ##` is loss too. An `aside` name says that its
--- event is no part of a phase, unless something in it or around it tells one. The names are PyTorch's own (torch/profiler, torch/optim/optimizer.py, torch/utils/data/dataloader.py, torch/csrc/autograd/engine.cpp) and common
+-- Rules are data: for phases and for buckets, the first rule that matches a name counts. A `strong` name decides for
+-- all it contains, the innermost one first. A `weak` name decides only where no strong one is around it: a loss
+-- computed inside the model's forward is loss, and a module called inside `## loss ##` is loss too. An `aside` name
+-- says that its event is no part of a phase, unless something in it or around it tells one. The names are PyTorch's own
+-- (torch/profiler, torch/optim/optimizer.py, torch/utils/data/dataloader.py, torch/csrc/autograd/engine.cpp) and common
 -- words in users' annotations.
 --
 -- :reads event
@@ -62,6 +63,9 @@ with rule as (
         (51, 'cpu_op', '^aten::_fused_(adam|adamw|sgd|adagrad)_?$', 'weak', 'optimizer', 'op_name'),
         (52, 'cpu_op', '^aten::_foreach_zero_$', 'weak', 'zero_grad', 'op_name'),
         (53, 'cuda_runtime', '^(cuda|hip)DeviceSynchronize$', 'aside', 'other', 'op_name'),
+        -- calls that return when the GPU is done, blocking copies among them
+        (54, 'cuda_runtime', 'Synchronize$|^(cuda|hip)(Free|Memcpy|MemcpyWithStream|Memcpy2D|Memcpy3D)$', 'sync', null, null),
+        (55, 'cuda_driver', 'Synchronize$|^cu(MemFree|Memcpy|Memcpy2D|Memcpy3D|MemcpyDtoH|MemcpyHtoD|MemcpyDtoD)(_v2)?$', 'sync', null, null),
         -- buckets
         (
             60, 'cpu_op', '^(autograd::engine::evaluate_function: )?torch::autograd::AccumulateGrad$',
@@ -80,7 +84,7 @@ names as (
         category,
         name
     from event
-    where dur_ns is not null and category in ('cpu_op', 'user_annotation', 'python_function', 'cuda_runtime')
+    where dur_ns is not null and category in ('cpu_op', 'user_annotation', 'python_function', 'cuda_runtime', 'cuda_driver')
 ),
 
 matched as (
@@ -91,22 +95,24 @@ matched as (
         rule.label,
         rule.evidence,
         row_number() over (
-            partition by names.category, names.name, rule.kind = 'bucket' order by rule.priority
+            partition by names.category, names.name, rule.kind in ('bucket', 'sync'), rule.kind = 'sync' order by rule.priority
         ) as choice
     from names
     inner join rule on names.category = rule.category and regexp_matches(names.name, rule.pattern)
 )
 
 select
+    row_number() over (order by category, name) as class_id,
     category,
     name,
     max(label) filter (where kind = 'strong') as strong_phase,
     max(label) filter (where kind = 'weak') as weak_phase,
     max(label) filter (where kind = 'aside') as aside_phase,
     max(label) filter (where kind = 'bucket') as bucket,
-    max(evidence) filter (where kind != 'bucket') as evidence,
+    max(evidence) filter (where kind not in ('bucket', 'sync')) as evidence,
     coalesce(bool_or(evidence = 'autograd'), false) as is_node,
-    category = 'python_function' and starts_with(name, 'nn.Module: ') as is_module
+    category = 'python_function' and starts_with(name, 'nn.Module: ') as is_module,
+    bool_or(kind = 'sync') as is_sync
 from matched
 where choice = 1
 group by category, name

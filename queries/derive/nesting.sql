@@ -131,7 +131,8 @@ select
         0
     ) as self_ns,
     case when parented.is_op then parented.event_id else in_op.op_id end as op_id,
-    coalesce(parented.end_ns > parented.parent_end_ns, false) as overhangs
+    coalesce(parented.end_ns > parented.parent_end_ns, false) as overhangs,
+    parented.op_depth
 from parented
 left join in_op on parented.event_id = in_op.event_id
 left join children on parented.event_id = children.parent_id

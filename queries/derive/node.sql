@@ -5,7 +5,7 @@
 -- stands for the thread on which most of its sequence numbers occur. Where there are no numbers, the profiler's
 -- forward-to-backward flows tell.
 --
--- :reads event, op, cpu_span, nesting, flow, name_class
+-- :reads op, cpu_span, nesting, flow, name_class
 with node as (
     select
         nesting.event_id,
@@ -15,11 +15,9 @@ with node as (
         nesting.depth,
         op.sequence_number,
         op.forward_thread
-    from nesting
-    inner join event on nesting.event_id = event.event_id
-    inner join
-        name_class
-        on event.category = name_class.category and event.name = name_class.name and name_class.is_node
+    from cpu_span
+    inner join name_class on cpu_span.class_id = name_class.class_id and name_class.is_node
+    inner join nesting on cpu_span.event_id = nesting.event_id
     left join op on nesting.event_id = op.event_id
 ),
 

@@ -1,8 +1,8 @@
 -- Which phase the trace shows on each thread, where it shows one: strong markers over weak
 -- ones over autograd's stretches over asides.
 --
--- Every layer's borders go into one list; at each border the last word of each layer counts, an empty word meaning none.
--- Steps put borders of their own, so that no stretch reaches across them.
+-- Every layer's borders go into one list; at each border the last word of each layer counts, an empty word meaning
+-- none. Steps put borders of their own, so that no stretch reaches across them.
 --
 -- :reads marker_segment, backward_burst, step, main_track
 with layer as (

@@ -16,8 +16,8 @@ with shown as (
         start_ns,
         end_ns,
         found.label as phase,
-        found.evidence as evidence,
-        found.event_id as event_id
+        found.evidence,
+        found.event_id
     from phase_evidence
     where found is not null
 ),
@@ -28,7 +28,7 @@ main_piece as (
         phase_evidence.end_ns,
         phase_evidence.found,
         step.start_ns as step_start_ns,
-        step.evidence <> 'whole_trace' as is_step
+        step.evidence != 'whole_trace' as is_step
     from phase_evidence
     asof inner join step on phase_evidence.start_ns >= step.start_ns
     where phase_evidence.track_id in (select track_id from main_track) and phase_evidence.start_ns < step.end_ns
@@ -40,7 +40,7 @@ step_end as (
         step.end_ns as step_end_ns,
         coalesce(min(main_piece.start_ns), step.end_ns) as first_ns,
         coalesce(max(main_piece.end_ns), step.start_ns) as last_ns,
-        any_value(step.evidence) <> 'whole_trace' as is_step
+        any_value(step.evidence) != 'whole_trace' as is_step
     from step
     left join main_piece on step.start_ns = main_piece.step_start_ns
     group by step.start_ns, step.end_ns
@@ -157,8 +157,8 @@ piece as (
 broken as (
     select
         *,
-        lag(phase) over in_order is distinct from phase
-        or lag(end_ns) over in_order is distinct from start_ns
+        coalesce(lag(phase) over in_order != phase, true)
+        or coalesce(lag(end_ns) over in_order != start_ns, true)
         or start_ns in (select start_ns from step) as is_new
     from piece
     window in_order as (partition by track_id order by start_ns)

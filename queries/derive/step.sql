@@ -1,7 +1,8 @@
 -- Training steps: PyTorch's `ProfilerStep#n`, else the user's own step annotations, else one step for the whole trace.
 --
--- A user's annotation counts as a step if its name says so (`step 12`, `train_step`, `iteration=3`, `step[DECODE bs=32]`)
--- and no other such annotation is around it. Names of the optimizer's step and of data loading do not count.
+-- A user's annotation counts as a step if its name says so (`step 12`, `train_step`, `iteration=3`,
+-- `step[DECODE bs=32]`) and no other such annotation is around it. Names of the optimizer's step and of data loading do
+-- not count.
 --
 -- :reads event, nesting
 with annotation as (
@@ -56,9 +57,9 @@ chosen as (
         count(distinct number) over () = count(*) over () as numbered
     from marked
     where track_id = (
-        select track_id from marked
-        group by track_id
-        order by count(*) desc, track_id
+        select candidate.track_id from marked as candidate
+        group by candidate.track_id
+        order by count(*) desc, candidate.track_id
         limit 1
     )
 ),
