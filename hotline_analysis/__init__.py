@@ -1,4 +1,136 @@
-"""Annotate PyTorch profiler traces and find what makes training slow."""
-from hotline_analysis.importer import import_traces, load
-from hotline_analysis.trace import Trace
-__all__=["Trace","import_traces","load"]
+"""Annotate PyTorch profiler traces and find what makes training slow.
+
+    import hotline_analysis as ha
+
+    trace = ha.load("traces/")
+    print(ha.report(trace))
+
+The public names below are loaded when they are first used, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hotline_analysis.analyze import (
+        Finding,
+        coverage,
+        gpu_or_cpu_bound,
+        modules,
+        optimizer_bottleneck,
+        phases,
+        slowest_ops,
+        steps,
+    )
+    from hotline_analysis.errors import (
+        EmptyTraceError,
+        ExportExistsError,
+        HotlineError,
+        HotlineWarning,
+        ModelMismatchError,
+        QueryNotFoundError,
+        QueryParameterError,
+        RunFormatError,
+        TraceFormatError,
+    )
+    from hotline_analysis.importer import import_traces, load
+    from hotline_analysis.report import Report, report
+    from hotline_analysis.trace import Trace
+
+    __version__: str
+
+__all__ = [
+    "EmptyTraceError",
+    "ExportExistsError",
+    "Finding",
+    "HotlineError",
+    "HotlineWarning",
+    "ModelMismatchError",
+    "QueryNotFoundError",
+    "QueryParameterError",
+    "Report",
+    "RunFormatError",
+    "Trace",
+    "TraceFormatError",
+    "__version__",
+    "coverage",
+    "demo_trace",
+    "gpu_or_cpu_bound",
+    "import_traces",
+    "load",
+    "modules",
+    "optimizer_bottleneck",
+    "phases",
+    "report",
+    "slowest_ops",
+    "steps",
+]
+
+_NAMES = {
+    "analyze": (
+        "Finding",
+        "coverage",
+        "gpu_or_cpu_bound",
+        "modules",
+        "optimizer_bottleneck",
+        "phases",
+        "slowest_ops",
+        "steps",
+    ),
+    "errors": (
+        "EmptyTraceError",
+        "ExportExistsError",
+        "HotlineError",
+        "HotlineWarning",
+        "ModelMismatchError",
+        "QueryNotFoundError",
+        "QueryParameterError",
+        "RunFormatError",
+        "TraceFormatError",
+    ),
+    "importer": ("import_traces", "load"),
+    "report": ("Report", "report"),
+    "trace": ("Trace",),
+}
+_HOME = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
+
+
+def demo_trace() -> Path:
+    """Return the path of a trace that comes with the package: three training steps of a small Transformer on a CPU."""
+    return Path(__file__).parent / "data" / "demo.json.gz"
+
+
+def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: object = version("hotline-analysis")
+    elif name in _HOME:
+        value = getattr(import_module(_HOME[name]), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+class _Package(ModuleType):
+    """Keeps `hotline_analysis.report` the function, although there is a module of the same name.
+
+    When a submodule is imported, the import system sets it as an attribute of its package.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (name in _HOME and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

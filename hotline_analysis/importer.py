@@ -12,6 +12,8 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,6 +40,7 @@ Progress = Callable[[str, float], None]
 SUFFIXES = (".json", ".json.gz", ".json.zst")
 _ROW_GROUP = 122_880
 _MEMORY_LIMIT = "400MB"
+_MAX_RANK = 1_000_000_000
 _READING = 0.7  # share of an import's time that reading takes, for the progress bar
 
 
@@ -57,7 +60,7 @@ def load(source: Source | Sequence[Source], *, on_progress: Progress | None = No
     except BaseException:
         _remove(folder)
         raise
-    return Trace(run, delete_on_close=True)
+    return Trace(run, temporary=folder)
 
 
 def import_traces(
@@ -86,9 +89,10 @@ def import_traces(
                     place.mkdir(parents=True)
                     (Path(part["folder"]) / f"{table.name}.parquet").rename(place / "data.parquet")
             _remove(Path(part.pop("folder")))
-        manifest = {"format_version": FORMAT_VERSION, "parts": ranked, "warnings": [*warned, *more]}
+        warned += more
+        manifest = {"format_version": FORMAT_VERSION, "parts": ranked, "warnings": warned}
         (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-        for text in manifest["warnings"]:
+        for text in warned:
             warnings.warn(text, HotlineWarning, stacklevel=4)
 
     return replace_folder(target, write, overwrite=overwrite)
@@ -134,6 +138,11 @@ def _traces_in(folder: Path) -> list[Path]:
     return sorted(path for path in below if not any((parent / MANIFEST).exists() for parent in path.parents))
 
 
+# Looks for modules where this process does, and not in the working directory, where anything may lie beside the traces.
+_CHILD = (
+    "import sys; sys.path[:] = sys.argv.pop(1).split(chr(10)); from hotline_analysis.importer import _main; _main()"
+)
+
 # --- several files ---------------------------------------------------------------------------------------------------
 
 
@@ -177,27 +186,44 @@ def _in_processes(
     processors = os.cpu_count() or 1
     workers = min(len(files), processors)
     threads = max(1, processors // workers)
+    running: set[subprocess.Popen[str]] = set()
     done = 0
 
     def run(number: int) -> dict[str, Any] | HotlineError:
         nonlocal done
-        command = [sys.executable, "-m", "hotline_analysis.importer", str(files[number]), str(folders[number]), str(threads)]
-        finished = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+        arguments = ["\n".join(sys.path), str(files[number]), str(folders[number]), str(threads)]
+        process = subprocess.Popen(
+            [sys.executable, "-c", _CHILD, *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+        )
+        running.add(process)
+        out, err = process.communicate()
+        running.remove(process)
         done += 1
         if on_progress:
             on_progress(f"imported {files[number].name}", done / len(files))
-        return _parse_result(finished, files[number])
+        return _parse_result(out, err, process.returncode, files[number])
 
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(run, range(len(files))))
-
-
-def _parse_result(finished: subprocess.CompletedProcess[str], file: Path) -> dict[str, Any] | HotlineError:
+    pool = ThreadPoolExecutor(workers)
     try:
-        result: dict[str, Any] = json.loads(finished.stdout.splitlines()[-1])
+        return list(pool.map(run, range(len(files))))
+    finally:  # when interrupted, do not wait for what is still running
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in list(running):
+            process.kill()
+        pool.shutdown()
+
+
+def _parse_result(out: str, err: str, status: int, file: Path) -> dict[str, Any] | HotlineError:
+    try:
+        result: dict[str, Any] = json.loads(out.splitlines()[-1])
     except (ValueError, IndexError):
-        reason = (finished.stderr.strip().splitlines() or ["no message"])[-1]
-        return HotlineError(f"importing {file} failed (exit status {finished.returncode}): {reason}")
+        reason = (err.strip().splitlines() or ["no message"])[-1]
+        return HotlineError(f"importing {file} failed (exit status {status}): {reason}")
     if "error" in result:
         kinds = {kind.__name__: kind for kind in (TraceFormatError, EmptyTraceError)}
         return kinds.get(result["error"], HotlineError)(result["message"], hint=result["hint"])
@@ -256,6 +282,8 @@ def import_file(file: Path, folder: Path, threads: int, on_progress: Progress) -
             _save(connection, name, f"from {name}", folder)
         info = _rank_info(connection, file, reader)
         _save_table(pa.Table.from_pylist([info], TABLES["rank_info"].arrow), "rank_info", folder)
+    except duckdb.Error as error:
+        raise HotlineError(f"{file} cannot be annotated: {error}", hint="Is there enough memory and disk?") from error
     finally:
         connection.close()
     rank, _ = _rank_of(file, reader.metadata)
@@ -268,7 +296,9 @@ class _TableWriter:
 
     def __init__(self, name: str, folder: Path) -> None:
         self._schema = TABLES[name].arrow
-        self._writer = pq.ParquetWriter(folder / f"{name}.parquet", self._schema, compression="zstd", compression_level=1)
+        self._writer = pq.ParquetWriter(
+            folder / f"{name}.parquet", self._schema, compression="zstd", compression_level=1
+        )
         self._held: list[pa.Table] = []
         self._rows = 0
 
@@ -298,9 +328,11 @@ def _write_raw(reader: TraceReader, folder: Path) -> pa.Table:
             tracks = _number_tracks(tracks, tables["event"])
             for name, table in tables.items():
                 if "pid" in table.column_names:
-                    table = pl.from_arrow(table).join(  # type: ignore[union-attr]
-                        tracks, on=["pid", "tid"], how="left", nulls_equal=True, maintain_order="left"
-                    ).to_arrow()
+                    table = (
+                        pl.DataFrame(table)
+                        .join(tracks, on=["pid", "tid"], how="left", nulls_equal=True, maintain_order="left")
+                        .to_arrow()
+                    )
                 writers[name].write(table)
     finally:
         for writer in writers.values():
@@ -310,9 +342,10 @@ def _write_raw(reader: TraceReader, folder: Path) -> pa.Table:
 
 def _number_tracks(tracks: pl.DataFrame, events: pa.Table) -> pl.DataFrame:
     """Add the threads and streams that these events are the first to name, in order of appearance."""
-    seen = pl.from_arrow(events.select(["pid", "tid"])).unique(maintain_order=True)  # type: ignore[union-attr]
-    new = seen.filter(pl.any_horizontal("pid", "tid").is_not_null() if False else ~pl.all_horizontal(pl.all().is_null()))
-    new = new.join(tracks, on=["pid", "tid"], how="anti", nulls_equal=True)
+    seen = pl.DataFrame(events.select(["pid", "tid"])).unique(maintain_order=True)
+    new = seen.filter(pl.any_horizontal(pl.all().is_not_null())).join(
+        tracks, on=["pid", "tid"], how="anti", nulls_equal=True, maintain_order="left"
+    )
     return tracks.vstack(new.with_columns(track_id=pl.int_range(pl.len()) + tracks.height))
 
 
@@ -320,7 +353,7 @@ def _open_raw(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     for table in READ_TABLES:
         path = folder / f"{table.name}.parquet"
         if path.exists():
-            connection.read_parquet(_literal(path)).create_view(table.name)
+            connection.read_parquet(_literal(path), hive_partitioning=False).create_view(table.name)
 
 
 def _literal(path: Path) -> str:
@@ -347,9 +380,7 @@ def _pair_begin_end(connection: duckdb.DuckDBPyConnection, folder: Path) -> None
     )
 
 
-def _save(
-    connection: duckdb.DuckDBPyConnection, name: str, query: str, folder: Path, *, replace: bool = False
-) -> None:
+def _save(connection: duckdb.DuckDBPyConnection, name: str, query: str, folder: Path, *, replace: bool = False) -> None:
     """Write the result of a query as the Parquet file of a table, with exactly the columns of the schema."""
     target = folder / f"{name}.parquet"
     new = folder / f"{name}.new.parquet" if replace else target
@@ -394,9 +425,9 @@ def _rank_of(file: Path, metadata: Mapping[str, Any]) -> tuple[int, str]:
     """The rank of a file, and where it is known from."""
     distributed = metadata.get("distributedInfo")
     rank = _integer(distributed.get("rank")) if isinstance(distributed, dict) else None
-    if rank is not None and rank >= 0:
+    if rank is not None and 0 <= rank < _MAX_RANK:
         return rank, "distributedInfo"
-    in_name = re.search(r"rank[-_. ]?(\d{1,9})(?!\d)", file.name, re.IGNORECASE)
+    in_name = re.search(r"(?<![a-z])rank[-_. ]?(\d{1,9})(?!\d)", file.name, re.IGNORECASE)
     return (int(in_name[1]), "file_name") if in_name else (0, "default")
 
 
@@ -411,7 +442,7 @@ def _rank_info(connection: duckdb.DuckDBPyConnection, file: Path, reader: TraceR
     distributed = reader.metadata.get("distributedInfo")
     damage = reader.damage
     return {
-        "file": file.name,
+        "file": os.fsencode(file.name).decode("utf-8", "replace"),
         "rank_source": _rank_of(file, reader.metadata)[1],
         "world_size": _integer(distributed.get("world_size")) if isinstance(distributed, dict) else None,
         "event_count": reader.event_count,
@@ -434,6 +465,7 @@ def _remove(folder: Path) -> None:
 def _main() -> None:
     """Import one file on behalf of another process and print the result as a line of JSON."""
     file, folder, threads = sys.argv[1:]
+    threading.Thread(target=_exit_after, args=[os.getppid()], daemon=True).start()
     try:
         result = import_file(Path(file), Path(folder), int(threads), lambda what, share: None)
     except HotlineError as error:
@@ -441,5 +473,8 @@ def _main() -> None:
     print(json.dumps(result))
 
 
-if __name__ == "__main__":
-    _main()
+def _exit_after(parent: int) -> None:
+    """End this process when its parent is gone."""
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)

@@ -72,14 +72,18 @@ def _table(name: str, kind: Literal["read", "derived", "view"], doc: str, column
 _LABELS = """
         step BIGINT number of the training step; NULL outside every step
         phase VARCHAR load_data, forward, loss, zero_grad, backward, optimizer or other; NULL outside every step
-        module_id BIGINT the module (see `module`); NULL where none is known
+        module_id BIGINT the module (see `model_op`); NULL where none is known
         pass VARCHAR forward, backward or recompute; NULL where no module is known
         bucket VARCHAR where the work counts to: `module`, or a named bucket when no module explains it
         evidence VARCHAR how the module was found: nn_module, sequence_number or flow; NULL without one
 """
 
 _TABLES = (
-    _table("rank_info", "read", "One row: the file, the profiler's flags, and what could not be read.", """
+    _table(
+        "rank_info",
+        "read",
+        "One row: the file, the profiler's flags, and what could not be read.",
+        """
         file VARCHAR name of the trace file
         rank_source VARCHAR where the rank came from: distributedInfo, file_name or default
         world_size BIGINT number of ranks in the job; NULL when the file does not say
@@ -95,26 +99,41 @@ _TABLES = (
         record_shapes BOOLEAN input shapes were recorded (seen in the events)
         profile_memory BOOLEAN allocations were recorded (seen in the events)
         metadata JSON everything in the file beside its events
-        """),
-    _table("device", "read", "The GPUs that the file lists under `deviceProperties`.", """
+        """,
+    ),
+    _table(
+        "device",
+        "read",
+        "The GPUs that the file lists under `deviceProperties`.",
+        """
         device_id BIGINT device number, as in `gpu_op.device`
         name VARCHAR the vendor's name
         memory_bytes BIGINT memory of the device
         sm_count BIGINT streaming multiprocessors, or compute units
         properties JSON all that the file says about it
-        """),
-    _table("track", "read", "One row per thread or stream that an event lies on.", """
+        """,
+    ),
+    _table(
+        "track",
+        "read",
+        "One row per thread or stream that an event lies on.",
+        """
         track_id BIGINT number within the rank, in order of first appearance
         pid VARCHAR process id as in the file; a device number or a word for some rows
         tid VARCHAR thread id as in the file; a stream number for GPU tracks
         process_name VARCHAR name given to the process; NULL without one
         process_label VARCHAR label given to the process, such as `GPU 0`; NULL without one
         thread_name VARCHAR name given to the thread or stream; NULL without one
-        """),
-    _table("event", "read", "One row per readable event of the file, of every kind.", """
+        """,
+    ),
+    _table(
+        "event",
+        "read",
+        "One row per readable event of the file, of every kind.",
+        """
         event_id BIGINT position in the file's `traceEvents` array
         track_id BIGINT the thread or stream; NULL when the event names none
-        ph VARCHAR the trace format's phase letter: X complete, s/f flow, i instant, C counter, M metadata, B/E begin/end
+        ph VARCHAR letter of the trace format: X complete, s/f flow, i instant, C counter, M metadata, B/E begin/end
         category VARCHAR kind of event in one spelling (`cpu_op`, `kernel`, …); NULL when the event has none
         raw_category VARCHAR the file's spelling where it differs from `category`; NULL where it does not
         name VARCHAR the event's name
@@ -124,8 +143,13 @@ _TABLES = (
         correlation BIGINT correlation id that ties a GPU event to its launch; NULL without one
         external_id BIGINT External id that ties a launch to its op; NULL without one
         scope VARCHAR scope letter of an instant event; NULL for others
-        """),
-    _table("op", "read", "What the profiler says of a CPU op or annotation beyond its times.", """
+        """,
+    ),
+    _table(
+        "op",
+        "read",
+        "What the profiler says of a CPU op or annotation beyond its times.",
+        """
         event_id BIGINT the event
         sequence_number BIGINT autograd sequence number; NULL for ops autograd does not record
         forward_thread BIGINT thread number of the forward op, on backward ops; NULL or 0 on forward ops
@@ -139,15 +163,25 @@ _TABLES = (
         call_stack VARCHAR python stack recorded in old traces; NULL when absent or empty
         trace_name VARCHAR name of the recording, in old traces; NULL when absent
         trace_iteration BIGINT iteration of the recording, in old traces; NULL when absent
-        """),
-    _table("python_call", "read", "Python frames (`with_stack`): the profiler's own ids.", """
+        """,
+    ),
+    _table(
+        "python_call",
+        "read",
+        "Python frames (`with_stack`): the profiler's own ids.",
+        """
         event_id BIGINT the event
         python_id BIGINT id of the call
         python_parent_id BIGINT id of the calling frame; NULL for a root
         python_module_id BIGINT instance number of an `nn.Module` call; NULL for plain functions
         profiler_index BIGINT the profiler's own event number (`Ev Idx`); NULL when absent
-        """),
-    _table("runtime_call", "read", "Calls of the CUDA or HIP runtime and driver: what only some of them say.", """
+        """,
+    ),
+    _table(
+        "runtime_call",
+        "read",
+        "Calls of the CUDA or HIP runtime and driver: what only some of them say.",
+        """
         event_id BIGINT the event
         callback_id BIGINT number of the API function (`cbid` or `cid`)
         kernel VARCHAR kernel name, where the launch call knows it (AMD); NULL elsewhere
@@ -158,8 +192,13 @@ _TABLES = (
         destination VARCHAR destination pointer of a copy, likewise
         bytes BIGINT bytes to copy, likewise
         kind VARCHAR kind of copy, likewise
-        """),
-    _table("gpu_op", "read", "Work on a GPU: kernels, copies and memsets.", """
+        """,
+    ),
+    _table(
+        "gpu_op",
+        "read",
+        "Work on a GPU: kernels, copies and memsets.",
+        """
         event_id BIGINT the event
         device BIGINT device number; NULL when the event names none
         context BIGINT CUDA context; NULL when absent
@@ -175,8 +214,13 @@ _TABLES = (
         bytes BIGINT bytes moved, for copies and memsets; NULL for kernels
         bandwidth_gb_per_s DOUBLE memory bandwidth of a copy or memset; NULL for kernels
         kind VARCHAR the vendor's kind of dispatch or copy (AMD); NULL elsewhere
-        """),
-    _table("collective", "read", "Collective communication, on the op that asks for it or the kernel that does it.", """
+        """,
+    ),
+    _table(
+        "collective",
+        "read",
+        "Collective communication, on the op that asks for it or the kernel that does it.",
+        """
         event_id BIGINT the event
         name VARCHAR collective, such as `allreduce`
         dtype VARCHAR element type
@@ -191,8 +235,13 @@ _TABLES = (
         peer BIGINT rank argument, for point-to-point calls; NULL when absent
         global_rank_start BIGINT first rank of the group; NULL when absent
         global_rank_stride BIGINT distance between ranks of the group; NULL when absent
-        """),
-    _table("memory_event", "read", "Allocations and releases (`profile_memory`).", """
+        """,
+    ),
+    _table(
+        "memory_event",
+        "read",
+        "Allocations and releases (`profile_memory`).",
+        """
         event_id BIGINT the event
         address BIGINT address of the block
         bytes BIGINT bytes allocated, negative when released
@@ -202,8 +251,13 @@ _TABLES = (
         total_reserved_bytes BIGINT reserved by the allocator after the event, on this device
         profiler_index BIGINT the profiler's own event number (`Ev Idx`); NULL when absent
         finished BOOLEAN the profiler's mark of the same name; NULL when absent
-        """),
-    _table("sync", "read", "Synchronisation recorded on a GPU track (`cuda_sync`).", """
+        """,
+    ),
+    _table(
+        "sync",
+        "read",
+        "Synchronisation recorded on a GPU track (`cuda_sync`).",
+        """
         event_id BIGINT the event
         kind VARCHAR kind of synchronisation
         device BIGINT device number
@@ -212,8 +266,13 @@ _TABLES = (
         wait_on_stream BIGINT stream waited for; NULL when none
         wait_on_event_id BIGINT CUDA event waited for; NULL when none
         wait_on_correlation BIGINT correlation of the call that recorded that CUDA event; NULL when unknown
-        """),
-    _table("flow", "read", "Ends of the arrows between events (launch to kernel, forward to backward).", """
+        """,
+    ),
+    _table(
+        "flow",
+        "read",
+        "Ends of the arrows between events (launch to kernel, forward to backward).",
+        """
         event_id BIGINT the flow event itself
         kind VARCHAR `launch` for arrows from CPU to GPU, `fwdbwd` for forward to backward, else the category
         flow_id VARCHAR arrows with the same kind and id belong together
@@ -221,18 +280,33 @@ _TABLES = (
         binding VARCHAR binding point (`bp`), e for the enclosing slice; NULL when absent
         track_id BIGINT the thread or stream of the event it is attached to
         start_ns BIGINT time of the event it is attached to
-        """),
-    _table("counter", "read", "Counter samples, one row per series.", """
+        """,
+    ),
+    _table(
+        "counter",
+        "read",
+        "Counter samples, one row per series.",
+        """
         event_id BIGINT the event
         series VARCHAR name of the series within the counter
         value DOUBLE the value; NULL when it is no number
-        """),
-    _table("event_args", "read", "What no column holds, so that nothing in the file is lost. Few events have a row.", """
+        """,
+    ),
+    _table(
+        "event_args",
+        "read",
+        "What no column holds, so that nothing in the file is lost. Few events have a row.",
+        """
         event_id BIGINT the event
         args JSON its complete `args`, if some of them have no column of their own
         fields JSON the whole event, if it has top-level fields that no column holds
-        """),
-    _table("model_op", "derived", "Modules of the model in execution order, if the trace's own `nn.Module` frames tell.", """
+        """,
+    ),
+    _table(
+        "model_op",
+        "derived",
+        "Modules of the model in execution order, if the trace's own `nn.Module` frames tell.",
+        """
         module_id BIGINT position in execution order, parents before children, from 0
         parent_id BIGINT the module that calls it; NULL for a root
         depth BIGINT number of modules around it
@@ -242,8 +316,13 @@ _TABLES = (
         param_count BIGINT parameters; NULL when the trace does not say
         param_bytes BIGINT bytes of the parameters; NULL when the trace does not say
         source VARCHAR file and line; NULL when the trace does not say
-        """),
-    _table("nesting", "derived", "Who contains whom on a CPU thread. One row per event with a duration that is not GPU work.", """
+        """,
+    ),
+    _table(
+        "nesting",
+        "derived",
+        "Who contains whom on a CPU thread. One row per event with a duration that is not GPU work.",
+        """
         event_id BIGINT the event
         track_id BIGINT its thread
         depth BIGINT number of events around it on its thread
@@ -253,8 +332,13 @@ _TABLES = (
         self_ns BIGINT time inside the event and outside its children
         op_id BIGINT the innermost CPU op that contains the event, the event itself if it is one; NULL without one
         overhangs BOOLEAN the event ends after its parent, and was cut
-        """),
-    _table("launch", "derived", "One row per GPU event: the call that launched it, and the way from call to execution.", """
+        """,
+    ),
+    _table(
+        "launch",
+        "derived",
+        "One row per GPU event: the call that launched it, and the way from call to execution.",
+        """
         event_id BIGINT the GPU event
         runtime_id BIGINT the runtime or driver call that launched it; NULL when the trace holds none
         op_id BIGINT the innermost CPU op around the launch; NULL without one
@@ -264,8 +348,13 @@ _TABLES = (
         queue_ns BIGINT from the end of the call to the start of the work, 0 when it started earlier; NULL when unlinked
         kernel_count BIGINT GPU events that the same call launched (over 1: a graph); NULL when unlinked
         busy_ns BIGINT the part of its duration in which no earlier work keeps the device busy; sums up to `gpu_busy`
-        """),
-    _table("step", "derived", "Training steps. Without step marks in the trace, one row for the whole trace.", """
+        """,
+    ),
+    _table(
+        "step",
+        "derived",
+        "Training steps. Without step marks in the trace, one row for the whole trace.",
+        """
         step BIGINT number of the step, as annotated, or counted from 0
         name VARCHAR the annotation; NULL when none
         event_id BIGINT the annotating event; NULL when none
@@ -273,8 +362,13 @@ _TABLES = (
         start_ns BIGINT start of the step on the CPU
         end_ns BIGINT end of the step on the CPU
         evidence VARCHAR profiler_step, annotation or whole_trace
-        """),
-    _table("phase_span", "derived", "Stretches of a CPU thread that belong to one phase. Spans of one thread never overlap.", """
+        """,
+    ),
+    _table(
+        "phase_span",
+        "derived",
+        "Stretches of a CPU thread that belong to one phase. Spans of one thread never overlap.",
+        """
         track_id BIGINT the thread
         start_ns BIGINT start
         end_ns BIGINT end
@@ -282,8 +376,13 @@ _TABLES = (
         phase VARCHAR load_data, forward, loss, zero_grad, backward, optimizer or other
         event_id BIGINT the event that shows the phase; NULL where it is inferred from its neighbours
         evidence VARCHAR annotation, profiler, autograd, python, op_name or neighbours
-        """),
-    _table("module_span", "derived", "One row per call of a module and pass. Spans of one thread and depth never overlap.", """
+        """,
+    ),
+    _table(
+        "module_span",
+        "derived",
+        "One row per call of a module and pass. Spans of one thread and depth never overlap.",
+        """
         module_id BIGINT the module
         call BIGINT which call of the module in this pass, from 0
         pass VARCHAR forward, backward or recompute
@@ -293,16 +392,32 @@ _TABLES = (
         end_ns BIGINT end
         event_id BIGINT the `nn.Module` frame; NULL for backward spans, which have none
         evidence VARCHAR nn_module, sequence_number or flow
-        """),
-    _table("label", "derived", "Step, phase and module of every event with a duration.", """
+        """,
+    ),
+    _table(
+        "label",
+        "derived",
+        "Step, phase and module of every event with a duration.",
+        """
         event_id BIGINT the event
-""" + _LABELS),
-    _table("gpu_busy", "derived", "Times when a device runs at least one kernel, copy or memset. Spans never overlap.", """
+"""
+        + _LABELS,
+    ),
+    _table(
+        "gpu_busy",
+        "derived",
+        "Times when a device runs at least one kernel, copy or memset. Spans never overlap.",
+        """
         device BIGINT device number; -1 when the events name none
         start_ns BIGINT start
         end_ns BIGINT end
-        """),
-    _table("gpu_gap", "derived", "Times when a device does nothing, and why. With `gpu_busy` they fill the observed time.", """
+        """,
+    ),
+    _table(
+        "gpu_gap",
+        "derived",
+        "Times when a device does nothing, and why. With `gpu_busy` they fill the observed time.",
+        """
         device BIGINT device number; -1 when the events name none
         start_ns BIGINT start
         end_ns BIGINT end
@@ -316,8 +431,13 @@ _TABLES = (
         launch_ns BIGINT of it, from the launch call to the start of the work
         queued_ns BIGINT of it, the work was launched already and waited for something on the GPU
         unknown_ns BIGINT of it, what ended the gap has no known launch
-        """),
-    _table("annotated_event", "view", "The view to query: every event with a duration, and all that is known about it.", """
+        """,
+    ),
+    _table(
+        "annotated_event",
+        "view",
+        "The view to query: every event with a duration, and all that is known about it.",
+        """
         event_id BIGINT position in the file's `traceEvents` array
         track_id BIGINT the thread or stream
         category VARCHAR kind of event
@@ -329,9 +449,12 @@ _TABLES = (
         stream BIGINT stream of GPU work; NULL on the CPU
         op_id BIGINT the innermost CPU op around the event, or around the launch of GPU work; NULL without one
         self_ns BIGINT time outside children; the duration for GPU work
-""" + _LABELS + """
+"""
+        + _LABELS
+        + """
         module_path VARCHAR path of the module; NULL where none is known
-"""),
+""",
+    ),
 )
 
 TABLES: Mapping[str, Table] = {table.name: table for table in _TABLES}

@@ -6,7 +6,8 @@ import json
 import re
 import shutil
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -26,33 +27,39 @@ class Trace:
 
     Open one with `hotline_analysis.load`. Every answer is a `polars.DataFrame`. Statements run in a database of their
     own, which can read the files of this run and nothing else. Use it as a context manager, or let it go out of scope,
-    to close it; a run that was imported to a temporary folder is deleted then.
+    to close it; `temporary`, a folder that exists for this run alone, is deleted then.
     """
 
-    def __init__(self, path: Path, *, delete_on_close: bool = False) -> None:
+    def __init__(self, path: Path, *, temporary: Path | None = None) -> None:
         self.path = path
         self.manifest: Mapping[str, Any] = _read_manifest(path)
         self._connection = duckdb.connect(
             config={"python_enable_replacements": False, "autoinstall_known_extensions": False}
         )
-        self._close = weakref.finalize(self, _release, self._connection, path if delete_on_close else None)
-        for table in TABLES.values():
-            if table.kind != "view":
-                self._create_view(table.name, [column.name for column in table.columns])
-        self._connection.execute(f"create view annotated_event as {catalog.get('annotated_event').sql}")
-        escaped = str(path.resolve()).replace("'", "''")
-        self._connection.execute(f"set allowed_directories = ['{escaped}']")
+        self._close = weakref.finalize(self, _release, self._connection, temporary)
+        try:
+            for table in TABLES.values():
+                if table.kind != "view":
+                    self._create_view(table.name, [column.name for column in table.columns])
+            self._connection.execute(f"create view annotated_event as {catalog.get('annotated_event').sql}")
+        except duckdb.Error as error:
+            self._close()
+            raise RunFormatError(f"{path} is damaged: {error}", hint="Import the traces again.") from error
+        # The database compares patterns with this list, too, so the folder stands in it in both spellings.
+        allowed = [str(path.resolve()), _glob_escape(str(path.resolve()))]
+        self._connection.execute(f"set allowed_directories = [{', '.join(map(_quote, allowed))}]")
         self._connection.execute("set enable_external_access = false")
         self._connection.execute("set lock_configuration = true")
 
     def _create_view(self, name: str, columns: Sequence[str]) -> None:
         # The table and its columns come from the schema; only the path is foreign. Glob characters in it are escaped.
-        pattern = re.sub(r"([*?\[])", r"[\1]", str(self.path.resolve())) + f"/{name}/*/data.parquet"
-        literal = pattern.replace("'", "''")
+        # Hive partitioning is not left to the database, which would see `lr=0.1/` anywhere in the path as a column.
+        rank = "regexp_extract(filename, 'rank=(\\d+)[/\\\\]data.parquet$', 1)::bigint"
+        pattern = _quote(f"{_glob_escape(str(self.path.resolve()))}/{name}/*/data.parquet")
         quoted = ", ".join(f'"{column}"' for column in columns)
         self._connection.execute(
-            f"create view {name} as select rank, {quoted} from read_parquet("  # noqa: S608
-            f"'{literal}', hive_partitioning = true, hive_types = {{'rank': bigint}})"
+            f"create view {name} as select {rank} as rank, {quoted}"  # noqa: S608
+            f" from read_parquet({pattern}, hive_partitioning = false, filename = true)"
         )
 
     # --- questions -----------------------------------------------------------------------------------------------
@@ -60,13 +67,31 @@ class Trace:
     def sql(self, query: str, **parameters: object) -> pl.DataFrame:
         """Run one SQL statement (DuckDB's dialect) on the tables of the run; `$name` stands for a parameter.
 
-        The tables and views are described in `docs/tables.md`. Raises `HotlineError` if the statement is wrong.
+        The tables and views are described in `docs/tables.md`. The statement can read this run and nothing else, and
+        can write nothing. Raises `HotlineError` if it is wrong, or is more than a single SELECT.
         """
-        try:
-            relation = self._connection.sql(query, params=parameters) if parameters else self._connection.sql(query)
-            return relation.pl() if relation is not None else pl.DataFrame()
-        except duckdb.Error as error:
-            raise HotlineError(f"the SQL statement failed: {error}", hint="See docs/tables.md for the tables.") from error
+        with _as_hotline_error():
+            self._refuse_all_but_select(query)
+            return self._run(query, parameters)
+
+    def _refuse_all_but_select(self, query: str) -> None:
+        statements = duckdb.extract_statements(query)
+        tree = self._connection.execute("select json_serialize_sql(?)", [query]).fetchall()[0][0]
+        # A COPY or INSERT can hide in a WITH clause. In the tree, quotes inside the query's own texts are escaped.
+        if (
+            [statement.type for statement in statements] != [duckdb.StatementType.SELECT]
+            or tree.startswith('{"error":true')
+            or re.search(r'"type":"(COPY|INSERT|UPDATE|DELETE|MERGE)\w*_QUERY_NODE"', tree)
+        ):
+            raise HotlineError(
+                "only a single SELECT statement can be run here",
+                hint="Traces are read-only; write the returned frame with polars, or use export.",
+            )
+
+    def _run(self, query: str, parameters: Mapping[str, object]) -> pl.DataFrame:
+        relation = self._connection.sql(query, params=parameters) if parameters else self._connection.sql(query)
+        frame: pl.DataFrame = relation.pl()
+        return frame
 
     def query(self, name: str, **parameters: object) -> pl.DataFrame:
         """Run a query that this package ships, by name; see `hotline queries` for the list.
@@ -75,7 +100,8 @@ class Trace:
         `QueryParameterError`.
         """
         query = catalog.get(name)
-        return self.sql(query.sql, **query.bind(**parameters))
+        with _as_hotline_error():
+            return self._run(query.sql, query.bind(**parameters))
 
     def table(self, name: str) -> pl.DataFrame:
         """Return a whole table or view, such as `annotated_event`. Large traces have large tables: prefer `sql`."""
@@ -123,6 +149,19 @@ class Trace:
         return f"<Trace {self.path.name}: {which}, {events:,} events>"
 
 
+@contextmanager
+def _as_hotline_error() -> Iterator[None]:
+    try:
+        yield
+    except duckdb.Error as error:
+        raise HotlineError(f"the SQL statement failed: {error}", hint="See docs/tables.md for the tables.") from error
+
+
+def _quote(text: str) -> str:
+    """A text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def _release(connection: duckdb.DuckDBPyConnection, folder: Path | None) -> None:
     connection.close()
     if folder is not None:
@@ -134,7 +173,8 @@ def _read_manifest(path: Path) -> Mapping[str, Any]:
         manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise RunFormatError(
-            f"{path} is no run directory: it has no {MANIFEST}", hint="Make one with `hotline import TRACES -o run.hotline`."
+            f"{path} is no run directory: it has no {MANIFEST}",
+            hint="Make one with `hotline import TRACES -o run.hotline`.",
         ) from None
     except (OSError, ValueError) as error:
         raise RunFormatError(f"{path / MANIFEST} cannot be read: {error}", hint="Import the traces again.") from error
@@ -164,11 +204,13 @@ def replace_folder(target: Path, write: Callable[[Path], None], *, overwrite: bo
     if target.exists() and not overwrite:
         raise ExportExistsError(f"{target} exists already", hint="Choose another name, or overwrite it (--overwrite).")
     if target.exists() and not (target / MANIFEST).exists() and (not target.is_dir() or any(_foreign(target))):
-        raise ExportExistsError(f"{target} was not written by this tool and is not replaced", hint="Choose another name.")
+        raise ExportExistsError(
+            f"{target} was not written by this tool and is not replaced", hint="Choose another name."
+        )
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        for stale in target.parent.glob(f".{_glob_escape(target.name)}.*.partial"):
-            if not _is_alive(stale):
+        for stale in target.parent.iterdir():
+            if _is_left_over(stale, target.name):
                 shutil.rmtree(stale, ignore_errors=True)
         partial = _make_partial(target)
     except OSError as error:
@@ -184,6 +226,10 @@ def replace_folder(target: Path, write: Callable[[Path], None], *, overwrite: bo
             shutil.rmtree(old, ignore_errors=True)
         else:
             partial.rename(target)
+    except (OSError, duckdb.IOException) as error:
+        raise HotlineError(
+            f"cannot write {target}: {error}", hint="Is the disk full? Choose another place with -o."
+        ) from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return target
@@ -205,16 +251,17 @@ def _make_partial(target: Path) -> Path:
     return Path(tempfile.mkdtemp(prefix=f".{target.name}.{os.getpid()}.", suffix=".partial", dir=target.parent))
 
 
-def _is_alive(partial: Path) -> bool:
+def _is_left_over(path: Path, target: str) -> bool:
+    """Whether this is the unfinished folder of a process that is gone; `_make_partial` gives them their names."""
     import os
 
-    match = re.search(r"\.(\d+)\.[^.]*\.partial$", partial.name)
+    match = re.fullmatch(rf"\.{re.escape(target)}\.(\d+)\.[a-z0-9_]{{8}}(\.old)?\.partial", path.name)
     if match is None:
-        return True
+        return False
     try:
         os.kill(int(match[1]), 0)
     except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
         return True
-    return True
+    except (OSError, OverflowError):
+        return False
+    return False

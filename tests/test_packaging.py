@@ -28,14 +28,18 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 def test_wheel_holds_the_package_and_nothing_else(wheel: set[str]) -> None:
     # The same patterns as package-data in pyproject.toml.
-    code = [file for pattern in ("**/*.py", "py.typed", "data/*") for file in (ROOT / "hotline_analysis").glob(pattern)]
+    patterns = ("**/*.py", "py.typed", "data/*", "kineto/sql/*.sql")
+    code = [file for pattern in patterns for file in (ROOT / "hotline_analysis").glob(pattern)]
     sql = [file for pattern in ("*.py", "**/*.sql") for file in (ROOT / "queries").glob(pattern)]
     expected = {file.relative_to(ROOT).as_posix() for file in code}
     expected |= {f"hotline_analysis/queries/{file.relative_to(ROOT / 'queries').as_posix()}" for file in sql}
     assert {name for name in wheel if ".dist-info/" not in name} == expected
 
 
-@pytest.mark.parametrize("name", ["hotline_analysis/py.typed", "hotline_analysis/data/demo.json.gz"])
+@pytest.mark.parametrize(
+    "name",
+    ["hotline_analysis/py.typed", "hotline_analysis/data/demo.json.gz", "hotline_analysis/kineto/sql/batch.sql"],
+)
 def test_wheel_holds(wheel: set[str], name: str) -> None:
     assert name in wheel
 

@@ -31,8 +31,8 @@ _MEANING = {
     "unknown": "before work whose launch is not in the trace",
 }
 _ADVICE = {
-    "gpu-bound": "Make the kernels cheaper: lower precision (AMP, TF32), fused kernels (torch.compile); the slowest ops "
-    "and modules say where.",
+    "gpu-bound": "Make the kernels cheaper: lower precision (AMP, TF32), fused kernels (torch.compile); the slowest "
+    "ops and modules say where.",
     "communication-bound": "Overlap communication with backward (bucket sizes, gradient_as_bucket_view), send less "
     "(accumulation, lower precision), or look for a rank that arrives late.",
     "copy-bound": "Keep data on the GPU, use pinned memory with non_blocking=True, and copy on a stream of its own.",
@@ -125,9 +125,9 @@ def optimizer_bottleneck(
 
     Its share is measured on what bounds the loop: on the GPU, the share of the busy and idle time of the work that the
     optimizer launched; on the CPU, the share of the steps' time that the main thread spends in it. From `yes_pct` on
-    the answer is yes, from `partly_pct` on partly, else no: by Amdahl's law, removing 30 % makes steps at most 1.43 times
-    faster, 15 % at most 1.18 times. `answer` is `no-optimizer` if the trace shows none (inference). `evidence` is the
-    frame of `phases`.
+    the answer is yes, from `partly_pct` on partly, else no: by Amdahl's law, removing 30 % makes steps at most 1.43
+    times faster, 15 % at most 1.18 times. `answer` is `no-optimizer` if the trace shows none (inference). `evidence`
+    is the frame of `phases`.
     """
     thresholds = {"yes_pct": yes_pct, "partly_pct": partly_pct}
     question = "Is the optimizer the bottleneck?"
@@ -141,7 +141,7 @@ def optimizer_bottleneck(
     optimizer = times.filter(pl.col("phase") == "optimizer")
     if optimizer.is_empty() or not total:
         return Finding(question, "no-optimizer", "The trace shows no optimizer step.", "", thresholds, evidence)
-    share = 100 * optimizer["time"].sum() / total
+    share = 100 * int(optimizer["time"].sum()) / int(total)
     answer = "yes" if share >= yes_pct else "partly" if share >= partly_pct else "no"
     where = "GPU time of the steps" if on_gpu else "steps' CPU time, which is what bounds them"
     speedup = f"{1 / (1 - share / 100):.2f}" if share < 99.5 else "many"

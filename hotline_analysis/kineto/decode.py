@@ -28,7 +28,7 @@ _DECODERS = (
 @cache
 def _statement(name: str) -> str:
     """The text of one query of this package."""
-    return resources.files(__package__).joinpath("sql", f"{name}.sql").read_text(encoding="utf-8")
+    return (resources.files(__package__) / "sql" / f"{name}.sql").read_text(encoding="utf-8")
 
 
 class Decoder:

@@ -29,6 +29,7 @@ class TraceReader:
     def __init__(self, path: Path, on_progress: Callable[[int], None] | None = None) -> None:
         self.path = path
         self.event_count = 0
+        self._phase_count = 0
         self._source = TextSource(path)
         self._splitter = EventSplitter(self._source)
         self._on_progress = on_progress
@@ -75,6 +76,7 @@ class TraceReader:
         tables = result.result()
         readable = tables["event"].num_rows
         self.event_count += readable
+        self._phase_count += readable - tables["event"]["ph"].null_count
         if readable < texts:
             self.damage.lost_events += texts - readable
             self.damage.note("the events contain something that is no event")
@@ -83,20 +85,23 @@ class TraceReader:
     def _finish(self) -> None:
         """Turn a file without events into an error that says what the file is instead."""
         if self._source.problem:
-            self.damage.truncated = True
             self.damage.notes.insert(0, self._source.problem)
-        if self.event_count:
+        if self._phase_count:
             return
-        if not self._source.text_bytes:
-            if self._source.problem:
-                raise TraceFormatError(
-                    f"{self.path} cannot be decompressed: {self._source.problem}", hint="Copy or export it again."
-                )
-            raise EmptyTraceError(f"{self.path} is empty (0 bytes of text)", hint="Was the export interrupted?")
-        if not self._splitter.has_trace_key:
+        if not self._source.text_bytes and self._source.problem:
             raise TraceFormatError(
-                f"{self.path} is no PyTorch profiler trace: it is not a JSON object with `traceEvents`"
-                f" nor a JSON array of events (it starts with {self._splitter.beginning!r})",
+                f"{self.path} cannot be decompressed: {self._source.problem}", hint="Copy or export it again."
+            )
+        if not self._splitter.beginning:
+            raise EmptyTraceError(f"{self.path} is empty", hint="Was the export interrupted?")
+        if self.event_count or not self._splitter.has_trace_key:
+            what = (
+                "none of its objects is an event, which has a phase `ph`"
+                if self.event_count
+                else "it is not a JSON object with `traceEvents` nor a JSON array of events"
+            )
+            raise TraceFormatError(
+                f"{self.path} is no PyTorch profiler trace: {what} (it starts with {self._splitter.beginning!r})",
                 hint="Pass a file written by torch.profiler's export_chrome_trace or tensorboard_trace_handler.",
             )
         if self.damage.lost_events:

@@ -6,7 +6,7 @@ import codecs
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import BinaryIO, Protocol
 
 import zstandard
 from isal import isal_zlib
@@ -18,6 +18,9 @@ _COMPRESSED_CHUNK_BYTES = 1 << 20
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ENCODINGS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+
+
+_DAMAGE: tuple[type[Exception], ...] = (isal_zlib.error, zlib.error, zstandard.ZstdError)  # type: ignore[assignment]
 
 
 class _Decompressor(Protocol):
@@ -58,9 +61,9 @@ class TextSource:
             with self.path.open("rb") as file:
                 head = file.peek(4)[:4]
                 if head.startswith(_GZIP_MAGIC):
-                    yield from self._inflate(file.read, lambda: isal_zlib.decompressobj(wbits=31))
+                    yield from self._inflate(file, lambda: isal_zlib.decompressobj(wbits=31))
                 elif head.startswith(_ZSTD_MAGIC):
-                    yield from self._inflate(file.read, lambda: zstandard.ZstdDecompressor().decompressobj())
+                    yield from self._inflate(file, lambda: zstandard.ZstdDecompressor().decompressobj())
                 else:
                     while data := file.read(CHUNK_BYTES):
                         self.bytes_read += len(data)
@@ -72,29 +75,28 @@ class TextSource:
                 ) from error
             self.problem = f"reading stopped after {self.bytes_read:,} bytes: {error.strerror or error}"
 
-    def _inflate(self, read: Callable[[int], bytes], start: Callable[[], _Decompressor]) -> Iterator[bytes]:
-        """Decompress member after member; on damage keep what was decoded and note the problem."""
+    def _inflate(self, file: BinaryIO, start: Callable[[], _Decompressor]) -> Iterator[bytes]:
+        """Decompress member after member; on damage keep what can be decoded before it and note the problem."""
         member = start()
+        member_at = 0
         pending: list[bytes] = []
         pending_bytes = 0
         in_member = False
-        while data := read(_COMPRESSED_CHUNK_BYTES):
+        while data := file.read(_COMPRESSED_CHUNK_BYTES):
             self.bytes_read += len(data)
-            while data:
+            while data := data if in_member else data.lstrip(b"\0"):  # tape-style padding after a gzip member
+                at = self.bytes_read - len(data)
                 if member.eof:
-                    member = start()
-                in_member = True
+                    member, member_at = start(), at
                 try:
                     out = member.decompress(data)
-                except (isal_zlib.error, zlib.error, zstandard.ZstdError) as error:
-                    if pending:
-                        yield b"".join(pending)
+                except _DAMAGE as error:
+                    pending.append(self._salvage(file, start(), member_at, at))
+                    yield b"".join(pending)
                     self.problem = f"the compressed data is damaged near byte {self.bytes_read:,} of the file ({error})"
                     return
-                data = b""
-                if member.eof:
-                    in_member = False
-                    data = member.unused_data.lstrip(b"\0")  # tape-style padding after a gzip member
+                in_member = not member.eof
+                data = member.unused_data if member.eof else b""
                 pending.append(out)
                 pending_bytes += len(out)
                 if pending_bytes >= CHUNK_BYTES:
@@ -104,3 +106,18 @@ class TextSource:
             yield b"".join(pending)
         if in_member:
             self.problem = "the compressed data ends too early"
+
+    @staticmethod
+    def _salvage(file: BinaryIO, member: _Decompressor, begin: int, at: int) -> bytes:
+        """What a member gives between `at`, up to where it was decoded, and the damage, found byte by byte."""
+        file.seek(begin)
+        while begin < at:
+            begin += len(data := file.read(min(at - begin, _COMPRESSED_CHUNK_BYTES)))
+            member.decompress(data)
+        found = []
+        try:
+            while data := file.read(1):
+                found.append(member.decompress(data))
+        except _DAMAGE:
+            pass
+        return b"".join(found)

@@ -3,7 +3,7 @@
 The separators between events are found by a regular expression in native code. That is a guess: `},{` may also stand
 inside an event. The guess is checked for every event, again in native code, since a piece that starts at an event and
 ends inside it is never valid JSON. Only around pieces that fail the check is the text parsed step by step, which finds
-the true borders, the end of the array, and damage.
+the true borders, the end of the array, and damage. Behind damage, reading goes on at the next object that has a `ph`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _SPACE = " \t\r\n\ufeff"
 _NOT_SPACE = re.compile(r"[^ \t\r\n\ufeff]")
 _EVENTS_KEY = re.compile(r'"traceEvents"\s*:\s*\[')
 _EVENT_LIKE = re.compile(r'\[\s*(?=\{\s*"(?:ph|name|cat|ts|pid|tid|dur|args)"\s*:)')
+_OBJECT = re.compile(r'\{[ \t\r\n]*"')
 _ARRAY_END = re.compile(r'\}\s*(?=\]\s*(?:,\s*"(?:[^"\\]|\\.)*"\s*:|\}?\s*\Z))')
+_DELIMITERS = frozenset(",}] \t\r\n")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f]")
 _LONE_SURROGATE = re.compile(
     r"(?<!\\)((?:\\\\)*)(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
@@ -34,7 +37,10 @@ _LONE_SURROGATE = re.compile(
 _DAMAGED = "some events are damaged and were skipped"
 _LIMIT = 64 << 20  # longest event, and longest value beside the events, that is waited for
 
-_decoder = json.JSONDecoder(strict=False)
+_TOO_DEEP = 1 << 16  # how much is skipped of what nests too deeply to be parsed
+_MAX_DIGITS = 4000  # Python refuses to convert longer integers
+
+_decoder = json.JSONDecoder(strict=False, parse_int=lambda text: int(text) if len(text) < _MAX_DIGITS else float(text))
 
 
 @dataclass
@@ -116,8 +122,10 @@ class EventSplitter:
             return
         if self._text[position] == "[":
             self._text = self._text[position + 1 :]
-            self.has_trace_key = True
+            self.found_events = self.has_trace_key = True
             yield from self._events()
+            while not self._at_padding() and self._search(0):
+                yield from self._events()
             return
         if self._text[position] != "{":
             return
@@ -138,10 +146,8 @@ class EventSplitter:
                     self._cut("the file ends before its outermost brace is closed")
                 return False
             if self._text[position] == "}":
-                rest = self._text[position + 1 :]
-                if not self.found_events or _EVENT_LIKE.search(rest):
-                    return self._search(position + 1)
-                return False
+                self._text = self._text[position + 1 :]
+                return not (self.found_events and self._at_padding()) and self._search(0)
             key, position = self._value(position)
             if not isinstance(key, str):
                 return self._search(0)
@@ -149,25 +155,39 @@ class EventSplitter:
             if self._text[position : position + 1] != ":":
                 return self._search(0)
             position = self._skip_space(position + 1)
+            self.has_trace_key |= key == "traceEvents"
             if key == "traceEvents" and self._text[position : position + 1] == "[":
                 return self._enter(position + 1)
             start = position
             value, position = self._value(position)
             if position < 0:
                 return self._search(start)
-            self.metadata[key] = value
+            if "\\" in self._text[start:position]:
+                value = _decoder.decode(_repair(self._text[start:position]))
+            self.metadata[key.encode("utf-8", "replace").decode()] = value
             self._text = self._text[position:]
 
     def _value(self, position: int) -> tuple[Any, int]:
         """Parse one JSON value, reading on while it is incomplete; the position is -1 when that fails."""
         while True:
             try:
-                return _decoder.raw_decode(self._text, position)
+                value, end = _decoder.raw_decode(self._text, position)
+                # What follows tells whether a number is complete; other values end with a character of their own.
+                if self._text[end : end + 1] in _DELIMITERS or isinstance(value, str | list | dict) or not self._more():
+                    return value, end
             except RecursionError:
                 return None, -1
             except ValueError:
                 if len(self._text) - position > _LIMIT or not self._more():
                     return None, -1
+
+    def _at_padding(self) -> bool:
+        """Whether nothing but white space and zeros is left in the file."""
+        while not self._text.strip(_SPACE + "\0"):
+            self._text = ""
+            if not self._more():
+                return True
+        return False
 
     def _enter(self, position: int) -> bool:
         self._text = self._text[position:]
@@ -223,10 +243,7 @@ class EventSplitter:
                     self._text = ""
                 self._more()
                 continue
-            if end < 0:
-                body, rest = self._text, ""
-            else:
-                body, rest = self._text[: end + 1], self._text[self._text.index("{", end) :]
+            body, rest = (self._text, "") if end < 0 else (self._text[: end + 1], self._text[end + 1 :])
             if batch := self._split(body, rest):
                 yield batch
             if not self._at_end:
@@ -234,25 +251,28 @@ class EventSplitter:
 
     def _last_separator(self) -> int:
         """Position of the `}` of the last `},{` in the text, or -1."""
-        text = self._text
-        brace = len(text)
-        while (brace := text.rfind("{", 0, brace)) > 0:
-            before = text[max(0, brace - 256) : brace].rstrip(_SPACE)
-            if before.endswith(",") and before[:-1].rstrip(_SPACE).endswith("}"):
-                return text.rindex("}", 0, brace)
-        return -1
+        window = 1 << 16
+        while True:
+            start = max(0, len(self._text) - window)
+            last = -1
+            for match in _SEPARATOR_PATTERN.finditer(self._text, start):
+                last = match.start()
+            if last >= 0 or not start:
+                return last
+            window *= 16
 
     def _split(self, body: str, rest: str) -> Batch | None:
-        """Take the events out of `body`, which starts at an event; `rest` is the text after the separator behind it.
+        """Take the events out of `body`, which starts at an event; `rest` is the text from the comma behind it.
 
         Sets `_text` to what is to be read next: the rest, or an event that needs more text, or the text behind the
         array's end. An empty `rest` means that the file has no more text than `body`.
         """
-        pieces = pl.Series([body[1:]]).str.split(_SEPARATOR, literal=False).explode()
-        last = len(pieces) - 1
-        closed = pl.when(pl.int_range(pl.len()) < last).then(pl.lit("}")).otherwise(pl.lit(""))
-        texts = pl.DataFrame({"p": pieces}).select(pl.concat_str([pl.lit("{"), pl.col("p"), closed])).to_series()
-        wrong = self._invalid(texts) if body[0] == "{" else list(range(len(texts)))
+        pieces = pl.DataFrame({"p": [body[1:]]}).select(pl.col("p").str.split(_SEPARATOR, literal=False).explode())
+        closing = pl.when(pl.int_range(pl.len()) < pl.len() - 1).then(pl.lit("}")).otherwise(pl.lit(""))
+        texts = pieces.select(pl.concat_str([pl.lit("{"), pl.col("p"), closing])).to_series()
+        wrong = self._invalid(texts)
+        if body[0] != "{" and wrong[:1] != [0]:
+            wrong.insert(0, 0)
         self._text = rest
         if wrong:
             return self._careful(body, rest, texts, wrong)
@@ -269,13 +289,13 @@ class EventSplitter:
         self._checker.unregister("pieces")
         return [row[0] for row in rows]
 
-    def _batch(self, parts: list[pl.Series | int]) -> Batch | None:
+    def _batch(self, parts: list[pl.Series | list[str] | int]) -> Batch | None:
         """Number the events; an integer in `parts` stands for so many lost ones, which keep their numbers."""
         texts, ids = [], []
         for part in parts:
             count = part if isinstance(part, int) else len(part)
             if not isinstance(part, int):
-                texts.append(part)
+                texts.append(pl.Series(part))
                 ids.append(pl.int_range(self._next_id, self._next_id + count, eager=True))
             self._next_id += count
         return Batch(pl.concat(texts), pl.concat(ids)) if texts else None
@@ -283,65 +303,84 @@ class EventSplitter:
     def _careful(self, body: str, rest: str, texts: pl.Series, wrong: list[int]) -> Batch | None:
         """Split a text in which some pieces are no events: parse from each wrong piece on until a border fits again."""
         starts = [0, *(match.end() - 1 for match in _SEPARATOR_PATTERN.finditer(body))]
-        parts: list[pl.Series | int] = []
-        piece = 0
-        while piece < len(starts):
-            next_wrong = bisect.bisect_left(wrong, piece)
-            stop = wrong[next_wrong] if next_wrong < len(wrong) else len(starts)
-            if stop > piece:
-                parts.append(texts[piece:stop])
-            if stop == len(starts):
-                break
-            event, end = self._event_at(body, starts[stop], more=bool(rest))
-            if end is None:  # the event goes on behind this text
-                self._text = f"{body[starts[stop] :]},{rest}"
+        parts: list[pl.Series | list[str] | int] = []
+        at = 0
+        while at < len(body):
+            piece = bisect.bisect_left(starts, at)
+            if piece < len(starts) and starts[piece] == at:
+                next_wrong = bisect.bisect_left(wrong, piece)
+                stop = wrong[next_wrong] if next_wrong < len(wrong) else len(starts)
+                if stop > piece:
+                    parts.append(texts[piece:stop])
+                    at = starts[stop] if stop < len(starts) else len(body)
+                    continue
+            end, failed, unfinished = _value_end(body, at)
+            if end is None and unfinished and rest and len(body) - at < _LIMIT:
+                self._text = body[at:] + rest
                 return self._batch(parts)
-            if event is None:
-                damaged_end = starts[stop + 1] if stop + 1 < len(starts) else len(body)
-                array_end = _ARRAY_END.search(body, starts[stop], min(len(body), damaged_end + 256))
-                end = array_end.end() if array_end and array_end.end() <= damaged_end else damaged_end
-                self._lose(body[starts[stop] : end], 1)
+            if end is None:
+                end = self._after_damage(body, at, failed)
+                lost = body[at:end]
+                count = max(lost.count('"ph"'), int(lost.startswith("{")))
+                self.damage.lose(lost, count)
                 if not rest and end == len(body):
-                    self.damage.notes.remove(_DAMAGED)
                     break
+                self.damage.note(_DAMAGED)
+                parts.append(count)
+            elif body[at] != "{":
+                self.damage.lose(body[at:end], 1)
+                self.damage.note("the events contain something that is no event")
                 parts.append(1)
+            elif parts and isinstance(parts[-1], list):
+                parts[-1].append(_repair(body[at:end]))
             else:
-                parts.append(pl.Series([event]))
-            follow = _NOT_SPACE.search(body, end)
-            if follow and body[follow.start()] == "]":
-                self._text = body[follow.start() + 1 :] + (f",{rest}" if rest else "")
+                parts.append([_repair(body[at:end])])
+            at = _skip(body, end)
+            if body[at : at + 1] == "]":
+                self._text = body[at + 1 :] + rest
                 self._at_end = True
                 return self._batch(parts)
-            piece = bisect.bisect_left(starts, end)
-            between = body[end : starts[piece] if piece < len(starts) else len(body)].strip(_SPACE + ",")
-            if between:
-                self._lose(between, 0)
+            while body[at : at + 1] == ",":
+                at = _skip(body, at + 1)
         if not rest:
             self._cut("the file ends inside the events")
             self._at_end = True
         return self._batch(parts)
 
-    def _lose(self, text: str, events: int) -> None:
-        self.damage.lose(text, events)
-        self.damage.note(_DAMAGED)
-
     @staticmethod
-    def _event_at(body: str, start: int, *, more: bool) -> tuple[str | None, int | None]:
-        """Parse the event at a position: its repaired text and its end; the end is None if more text is needed."""
-        try:
-            _, end = _decoder.raw_decode(body, start)
-        except RecursionError:
-            return None, start
-        except json.JSONDecodeError as error:
-            unfinished = error.msg.startswith("Unterminated string") or error.pos >= len(body) - 16
-            return None, None if more and unfinished and len(body) - start < _LIMIT else start
-        return (_repair(body[start:end]), end) if body[start] == "{" else (None, start)
+    def _after_damage(body: str, start: int, failed: int) -> int:
+        """Where to go on behind a damaged event: at the next event, else the array's end, else the end of the text."""
+        position = max(start + 1, failed)
+        while match := _OBJECT.search(body, position):
+            end, failed, unfinished = _value_end(body, match.start())
+            if unfinished or (end is not None and "ph" in _decoder.raw_decode(body, match.start())[0]):
+                return match.start()
+            position = max(match.start() + 1, failed)
+        array_end = _ARRAY_END.search(body, start)
+        return array_end.end() if array_end else len(body)
+
+
+def _skip(text: str, position: int) -> int:
+    match = _NOT_SPACE.search(text, position)
+    return match.start() if match else len(text)
+
+
+def _value_end(text: str, start: int) -> tuple[int | None, int, bool]:
+    """The end of the JSON value at a position; or None, where it fails, and whether it may only need more text."""
+    try:
+        _, end = _decoder.raw_decode(text, start)
+    except RecursionError:
+        return None, start + _TOO_DEEP, False
+    except json.JSONDecodeError as error:
+        unfinished = error.msg.startswith("Unterminated string") or error.pos >= len(text) - 16
+        return None, error.pos, unfinished
+    return end, end, False
 
 
 def _repair(text: str) -> str:
     """An event that Python's parser accepts, in strict JSON: no raw control characters, no lone surrogates."""
     if _CONTROL.search(text):
-        text = _CONTROL.sub(" ", text)
+        text = _STRING.sub(lambda string: _CONTROL.sub(lambda code: f"\\u{ord(code[0]):04x}", string[0]), text)
     if "\\u" in text or "\\U" in text:
         text = _LONE_SURROGATE.sub(r"\1\\ufffd", text)
     return text

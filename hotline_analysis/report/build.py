@@ -354,7 +354,7 @@ def _recapture(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, cover: p
         " exists (select 1 from op where rank = $rank) or exists"
         "   (select 1 from event where rank = $rank and category = 'cpu_op') as has_ops,"
         " exists (select 1 from model_op where rank = $rank) as has_modules,"
-        " exists (select 1 from event where rank = $rank and category in ('cuda_runtime', 'cuda_driver')) as has_runtime",
+        " exists (select 1 from event where rank = $rank and category like 'cuda%') as has_runtime",
         rank=rank,
     ).row(0, named=True)
     advice = []

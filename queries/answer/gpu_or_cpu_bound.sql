@@ -1,10 +1,10 @@
 -- How busy the GPU is, and what the CPU does while it idles: for the run, each step and each phase.
 --
--- GPU work and the idle time before it belong to the step and phase that launched the work. The idle causes are those of
--- `gpu_gap` and add up to the idle time. Work launched before the window or outside the steps counts to the run alone.
+-- GPU work and the idle time before it belong to the step and phase that launched the work. The idle causes are those
+-- of `gpu_gap` and add up to the idle time. Work launched before the window or outside the steps counts to the run alone.
 --
 -- :param rank BIGINT = NULL           only this rank
--- :reads launch, label, event, gpu_gap, step
+-- :reads launch, label, event, gpu_gap
 -- :column rank BIGINT                 process rank
 -- :column scope VARCHAR               run, step or phase
 -- :column step BIGINT                 the step; NULL for other scopes
@@ -28,10 +28,11 @@ with busy as (
         label.phase,
         launch.busy_ns,
         launch.queue_ns,
-        event.category <> 'kernel' as is_copy,
+        event.category != 'kernel' as is_copy,
         event.category = 'kernel' and regexp_matches(
             event.name,
-            '(?i)(nccl|rccl|msccl|nvshmem|deep_ep|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce)'
+            '(?i)(nccl|rccl|msccl|nvshmem|deep_ep|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all'
+            || '|cross_device_reduce)'
         ) as is_communication
     from launch
     inner join label on launch.rank = label.rank and launch.event_id = label.event_id
@@ -88,7 +89,8 @@ scoped as (
         work.queue_ns
     from work
     full join idle
-        on work.rank = idle.rank
+        on
+            work.rank = idle.rank
             and work.level = idle.level
             and work.step is not distinct from idle.step
             and work.phase is not distinct from idle.phase

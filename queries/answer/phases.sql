@@ -79,7 +79,9 @@ select
     100.0 * coalesce(cpu.cpu_ns, 0) / nullif(sum(cpu.cpu_ns) over (partition by named.rank), 0) as cpu_pct,
     coalesce(gpu.gpu_event_count, 0) as gpu_event_count,
     coalesce(gpu.gpu_time_ns, 0) as gpu_time_ns,
-    100.0 * coalesce(gpu.gpu_time_ns, 0) / nullif(sum(gpu.gpu_time_ns) over (partition by named.rank), 0) as gpu_time_pct,
+    100.0
+    * coalesce(gpu.gpu_time_ns, 0)
+    / nullif(sum(gpu.gpu_time_ns) over (partition by named.rank), 0) as gpu_time_pct,
     coalesce(gpu.gpu_busy_ns, 0) as gpu_busy_ns,
     coalesce(idle.gpu_idle_ns, 0) as gpu_idle_ns
 from named

@@ -1,6 +1,7 @@
 -- Modules by time, all passes together.
 --
--- `self` is what belongs to the module and to no module in it, so self times add up; `total` includes the modules in it.
+-- `self` is what belongs to the module and to no module in it, so self times add up; `total` includes the modules in
+-- it.
 --
 -- :param rank BIGINT = NULL            only this rank
 -- :param step BIGINT = NULL            only this step

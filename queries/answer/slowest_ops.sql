@@ -1,7 +1,7 @@
 -- CPU ops by name, with their own time and that of all they call, on the CPU and on the GPU.
 --
--- `total` counts an op with everything inside it, once where an op of the same name is inside another; `self` counts what
--- no inner op explains. GPU time is that of the work launched directly by the op (self) or anywhere inside it (total).
+-- `total` counts an op with everything inside it, once where an op of the same name is inside another; `self` counts
+-- what no inner op explains. GPU time is that of the work launched directly by the op (self) or anywhere inside it (total).
 -- CPU time includes waiting. Totals of different ops overlap and do not add up; selfs do.
 --
 -- :param rank BIGINT = NULL            only this rank
@@ -97,7 +97,8 @@ at_end as (
         coalesce(running.until_here_ns, 0) as gpu_until_end_ns
     from outermost
     asof left join running
-        on outermost.rank = running.rank
+        on
+            outermost.rank = running.rank
             and outermost.track_id = running.track_id
             and outermost.end_ns > running.start_ns
 ),
@@ -116,7 +117,8 @@ grouped as (
         at_start.name,
         count(*) as count,
         coalesce(sum(self_time.cpu_self_ns), 0)::bigint as cpu_self_ns,
-        coalesce(sum(at_start.end_ns - at_start.start_ns) filter (where at_start.is_outermost), 0)::bigint as cpu_total_ns,
+        coalesce(sum(at_start.end_ns - at_start.start_ns) filter (where at_start.is_outermost), 0)::bigint
+            as cpu_total_ns,
         coalesce(sum(gpu_self.gpu_self_ns), 0)::bigint as gpu_self_ns,
         coalesce(
             sum(at_start.gpu_until_end_ns - at_start.gpu_until_start_ns) filter (where at_start.is_outermost), 0

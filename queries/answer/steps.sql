@@ -1,7 +1,7 @@
 -- Each training step: its time on the CPU, the GPU work it launched, and how long the GPU waited for it.
 --
--- GPU work belongs to the step whose CPU call launched it, whenever it ran. `gpu_busy_ns` is the time it kept its device
--- busy, `gpu_idle_ns` the idle time before it. With several devices, both are sums over them.
+-- GPU work belongs to the step whose CPU call launched it, whenever it ran. `gpu_busy_ns` is the time it kept its
+-- device busy, `gpu_idle_ns` the idle time before it. With several devices, both are sums over them.
 --
 -- :param rank BIGINT = NULL        only this rank
 -- :reads step, label, event, launch, gpu_gap

@@ -16,7 +16,8 @@ select
         when category in ('user_annotation', 'python_function') then 0
         when category = 'cpu_op' then 1
         else 2
-    end as layer
+    end as layer,
+    false as is_cut
 from timed
 where
     ph in ('X', 'B')

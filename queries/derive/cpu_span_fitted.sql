@@ -1,13 +1,13 @@
--- `cpu_span` again, with annotations shrunk to fit between python frames.
+-- `cpu_span` again, with what sticks out of its surroundings fitted into them.
 --
 -- `record_function` starts an annotation inside the python frame that enters it and ends it inside the frame that
 -- leaves it, so both frames cross its borders. The annotation is taken to start when the entering frames end and to end
--- when the leaving frames start; a few microseconds change sides, and all events nest again. Only the tree uses these
--- times.
+-- when the leaving frames start; a few microseconds change sides, and all events nest again. Any other event that ends
+-- after its parent (old traces round to microseconds) is cut there, and all in it. Only the tree uses these times.
 --
 -- :writes cpu_span
 -- :reads cpu_span, nesting
-with crossing as (
+with recursive crossing as (
     select
         cpu_span.event_id,
         cpu_span.track_id,
@@ -23,11 +23,13 @@ with crossing as (
         )
 ),
 
-fitted as (
+border as (
     select
         crossing.event_id,
-        max(frame.end_ns) filter (where frame.start_ns <= crossing.start_ns) as start_ns,
-        min(frame.start_ns) filter (where frame.start_ns > crossing.start_ns) as end_ns
+        coalesce(max(frame.end_ns) filter (where frame.start_ns <= crossing.start_ns), any_value(crossing.start_ns))
+            as start_ns,
+        coalesce(min(frame.start_ns) filter (where frame.start_ns > crossing.start_ns), any_value(crossing.end_ns))
+            as end_ns
     from crossing
     inner join cpu_span as frame
         on
@@ -39,24 +41,44 @@ fitted as (
         (frame.start_ns <= crossing.start_ns and frame.end_ns < crossing.end_ns)
         or (frame.start_ns > crossing.start_ns and frame.end_ns > crossing.end_ns)
     group by crossing.event_id
+),
+
+fitted as (
+    select * from border
+    where start_ns < end_ns
+),
+
+-- Where an event sticks out, what starts after its parent's end is not inside it, whatever the first tree says.
+cut as (
+    select
+        inside.event_id,
+        inside.end_ns
+    from nesting as inside
+    inner join nesting as parent on inside.parent_id = parent.event_id
+    where
+        inside.overhangs
+        and not parent.overhangs
+        and inside.event_id not in (select event_id from fitted)
+        and parent.event_id not in (select event_id from fitted)
+    union all
+    select
+        inside.event_id,
+        cut.end_ns
+    from cut
+    inner join nesting as inside on cut.event_id = inside.parent_id
+    where inside.start_ns < cut.end_ns
 )
 
 select
     cpu_span.event_id,
     cpu_span.track_id,
     cpu_span.category,
-    case
-        when coalesce(fitted.start_ns, cpu_span.start_ns) < coalesce(fitted.end_ns, cpu_span.end_ns)
-            then coalesce(fitted.start_ns, cpu_span.start_ns)
-        else cpu_span.start_ns
-    end as start_ns,
-    case
-        when coalesce(fitted.start_ns, cpu_span.start_ns) < coalesce(fitted.end_ns, cpu_span.end_ns)
-            then coalesce(fitted.end_ns, cpu_span.end_ns)
-        else cpu_span.end_ns
-    end as end_ns,
+    coalesce(fitted.start_ns, cpu_span.start_ns) as start_ns,
+    least(coalesce(fitted.end_ns, cpu_span.end_ns), coalesce(cut.end_ns, fitted.end_ns, cpu_span.end_ns)) as end_ns,
     cpu_span.class_id,
     cpu_span.is_op,
-    cpu_span.layer
+    cpu_span.layer,
+    coalesce(cut.end_ns < cpu_span.end_ns, false) as is_cut
 from cpu_span
 left join fitted on cpu_span.event_id = fitted.event_id
+left join cut on cpu_span.event_id = cut.event_id

@@ -81,11 +81,11 @@ held as (
 select
     track_id,
     start_ns,
-    phase.phase as phase,
-    module.module_id as module_id,
-    module.pass as pass,
-    module.evidence as evidence,
-    module.node_id as node_id,
-    bucket.bucket as bucket
+    phase.phase,
+    module.module_id,
+    module.pass,
+    module.evidence,
+    module.node_id,
+    bucket.bucket
 from held
 where end_ns > start_ns or end_ns is null

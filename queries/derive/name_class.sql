@@ -64,8 +64,22 @@ with rule as (
         (52, 'cpu_op', '^aten::_foreach_zero_$', 'weak', 'zero_grad', 'op_name'),
         (53, 'cuda_runtime', '^(cuda|hip)DeviceSynchronize$', 'aside', 'other', 'op_name'),
         -- calls that return when the GPU is done, blocking copies among them
-        (54, 'cuda_runtime', 'Synchronize$|^(cuda|hip)(Free|Memcpy|MemcpyWithStream|Memcpy2D|Memcpy3D)$', 'sync', null, null),
-        (55, 'cuda_driver', 'Synchronize$|^cu(MemFree|Memcpy|Memcpy2D|Memcpy3D|MemcpyDtoH|MemcpyHtoD|MemcpyDtoD)(_v2)?$', 'sync', null, null),
+        (
+            54,
+            'cuda_runtime',
+            'Synchronize$|^(cuda|hip)(Free|Memcpy|MemcpyWithStream|Memcpy2D|Memcpy3D)$',
+            'sync',
+            null,
+            null
+        ),
+        (
+            55,
+            'cuda_driver',
+            'Synchronize$|^cu(MemFree|Memcpy|Memcpy2D|Memcpy3D|MemcpyDtoH|MemcpyHtoD|MemcpyDtoD)(_v2)?$',
+            'sync',
+            null,
+            null
+        ),
         -- buckets
         (
             60, 'cpu_op', '^(autograd::engine::evaluate_function: )?torch::autograd::AccumulateGrad$',
@@ -84,7 +98,9 @@ names as (
         category,
         name
     from event
-    where dur_ns is not null and category in ('cpu_op', 'user_annotation', 'python_function', 'cuda_runtime', 'cuda_driver')
+    where
+        dur_ns is not null
+        and category in ('cpu_op', 'user_annotation', 'python_function', 'cuda_runtime', 'cuda_driver')
 ),
 
 matched as (
@@ -95,7 +111,8 @@ matched as (
         rule.label,
         rule.evidence,
         row_number() over (
-            partition by names.category, names.name, rule.kind in ('bucket', 'sync'), rule.kind = 'sync' order by rule.priority
+            partition by names.category, names.name, rule.kind in ('bucket', 'sync'), rule.kind = 'sync'
+            order by rule.priority
         ) as choice
     from names
     inner join rule on names.category = rule.category and regexp_matches(names.name, rule.pattern)

@@ -16,7 +16,8 @@ with edge as (
         (end_ns > start_ns)::integer as change,
         (is_op and end_ns > start_ns)::integer as op_change,
         end_ns,
-        is_op
+        is_op,
+        is_cut
     from cpu_span
     union all
     select
@@ -28,6 +29,7 @@ with edge as (
         0,
         -1,
         -is_op::integer,
+        null,
         null,
         null
     from cpu_span
@@ -41,6 +43,7 @@ open_at as (
         at_ns as start_ns,
         end_ns,
         is_op,
+        is_cut,
         opens,
         (sum(change) over in_order - change)::integer as depth,
         (sum(op_change) over in_order - op_change)::integer as op_depth
@@ -74,6 +77,7 @@ parented as (
         inside.depth,
         inside.op_depth,
         inside.is_op,
+        inside.is_cut,
         inside.start_ns,
         inside.end_ns,
         case when inside.start_ns < container.end_ns then container.event_id end as parent_id,
@@ -131,7 +135,7 @@ select
         0
     ) as self_ns,
     case when parented.is_op then parented.event_id else in_op.op_id end as op_id,
-    coalesce(parented.end_ns > parented.parent_end_ns, false) as overhangs,
+    parented.is_cut or coalesce(parented.end_ns > parented.parent_end_ns, false) as overhangs,
     parented.op_depth
 from parented
 left join in_op on parented.event_id = in_op.event_id

@@ -16,7 +16,7 @@ with parsed as (
 select
     event_id,
     a."Collective name" as name,
-    a.dtype as dtype,
+    a.dtype,
     a."In msg nelems" as in_elements,
     a."Out msg nelems" as out_elements,
     a."Group size" as group_size,

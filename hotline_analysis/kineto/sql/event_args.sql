@@ -13,7 +13,8 @@ select
     batch.fields
 from batch
 left join claimed on batch.event_id = claimed.event_id
-where batch.fields is not null or batch.arg_count > coalesce(
-    claimed.claimed, (batch.correlation is not null)::integer + (batch.external_id is not null)::integer
-)
+where
+    batch.fields is not null or batch.arg_count > coalesce(
+        claimed.claimed, (batch.correlation is not null)::integer + (batch.external_id is not null)::integer
+    )
 order by batch.event_id

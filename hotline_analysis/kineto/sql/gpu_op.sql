@@ -16,20 +16,20 @@ with parsed as (
 
 select
     event_id,
-    a.device as device,
-    a.context as context,
-    a.stream as stream,
-    a.queued as queued,
-    a.grid as grid,
-    a.block as block,
+    a.device,
+    a.context,
+    a.stream,
+    a.queued,
+    a.grid,
+    a.block,
     a."registers per thread" as registers_per_thread,
     a."shared memory" as shared_memory_bytes,
     a."blocks per SM" as blocks_per_sm,
     a."warps per SM" as warps_per_sm,
     a."est. achieved occupancy %" as occupancy_pct,
-    a.bytes as bytes,
+    a.bytes,
     a."memory bandwidth (GB/s)" as bandwidth_gb_per_s,
-    a.kind as kind,
+    a.kind,
     claimed_ids
     + (a.device is not null)::integer + (a.context is not null)::integer + (a.stream is not null)::integer
     + (a.queued is not null)::integer + (a.grid is not null)::integer + (a.block is not null)::integer

@@ -21,7 +21,7 @@ select
     a."Total Allocated" as total_allocated_bytes,
     a."Total Reserved" as total_reserved_bytes,
     a."Ev Idx" as profiler_index,
-    a.finished as finished,
+    a.finished,
     claimed_ids + (a.finished is not null)::integer
     + (a."Addr" is not null)::integer + (a."Bytes" is not null)::integer + (a."Device Type" is not null)::integer
     + (a."Device Id" is not null)::integer + (a."Total Allocated" is not null)::integer

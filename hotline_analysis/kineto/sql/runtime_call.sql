@@ -15,14 +15,14 @@ with parsed as (
 select
     event_id,
     coalesce(a.cbid, a.cid) as callback_id,
-    a.kernel as kernel,
-    a.grid as grid,
-    a.block as block,
+    a.kernel,
+    a.grid,
+    a.block,
     a."shared memory" as shared_memory_bytes,
     a.src as source,
     a.dst as destination,
-    a.bytes as bytes,
-    a.kind as kind,
+    a.bytes,
+    a.kind,
     claimed_ids
     + (a.cbid is not null or a.cid is not null)::integer + (a.kernel is not null)::integer
     + (a.grid is not null)::integer + (a.block is not null)::integer + (a."shared memory" is not null)::integer

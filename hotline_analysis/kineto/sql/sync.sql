@@ -15,10 +15,10 @@ with parsed as (
 select
     event_id,
     a.cuda_sync_kind as kind,
-    a.device as device,
-    a.context as context,
-    a.stream as stream,
-    a.wait_on_stream as wait_on_stream,
+    a.device,
+    a.context,
+    a.stream,
+    a.wait_on_stream,
     a.wait_on_cuda_event_id as wait_on_event_id,
     a.wait_on_cuda_event_record_corr_id as wait_on_correlation,
     claimed_ids

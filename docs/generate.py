@@ -1,0 +1,301 @@
+"""Write the generated parts of the documentation, or check that they are up to date (`--check`).
+
+`docs/tables.md` comes from the schema, `docs/queries.md` from the headers of the queries, `docs/cli.md` from `--help`.
+In every other page, a fenced block that follows a line `<!-- output of: COMMAND -->` shows what the command prints.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from difflib import unified_diff
+from pathlib import Path
+
+import typer
+from typer.testing import CliRunner
+
+from hotline_analysis import catalog
+from hotline_analysis.catalog import Query
+from hotline_analysis.cli import app
+from hotline_analysis.schema import TABLES, Table
+
+ROOT = Path(__file__).parents[1]
+COLUMNS = 110
+EXAMPLE = re.compile(
+    r"^<!-- output of: (?P<command>.+?) -->\n(?P<fence>```\w*)\n(?P<output>.*?)^```$", re.DOTALL | re.MULTILINE
+)
+MARKER = re.compile(r"^<!-- output of: ", re.MULTILINE)
+NOTE = "<!-- Written by docs/generate.py from {source}. Change that, then run `make docs`. -->"
+
+
+def main(argv: Sequence[str]) -> int:
+    if argv not in ([], ["--check"]):
+        print("usage: python docs/generate.py [--check]", file=sys.stderr)
+        return 2
+    stale = dict(stale_pages())
+    for path, text in stale.items():
+        name = path.relative_to(ROOT).as_posix()
+        if argv:
+            print(f"{name} is stale; run `make docs`")
+            print("\n".join([*_difference(path, text)][:20]))
+        else:
+            path.write_text(text, encoding="utf-8")
+            print(f"wrote {name}")
+    return 1 if argv and stale else 0
+
+
+def stale_pages() -> Iterator[tuple[Path, str]]:
+    """Yield each page that differs from what it should be, and its new text."""
+    generated = {
+        ROOT / "docs/tables.md": tables_page,
+        ROOT / "docs/queries.md": queries_page,
+        ROOT / "docs/cli.md": cli_page,
+    }
+    written = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+    for path, page in generated.items():
+        text = page()
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            yield path, text
+    for path in written:
+        if path in generated:
+            continue
+        old = path.read_text(encoding="utf-8")
+        if (new := with_outputs(old)) != old:
+            yield path, new
+
+
+def _difference(path: Path, text: str) -> Iterator[str]:
+    old = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    return unified_diff(old, text.splitlines(), "in the repository", "as generated", lineterm="")
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+_TABLES_INTRO = """\
+# Tables
+
+What a run directory holds, and what `hotline sql` and `Trace.sql` can ask about. `hotline schema` shows the same.
+
+* **Times** (`_ns`) are integer nanoseconds, exact to the last digit in the file, on the clock of the trace file. Add
+  `rank_info.base_time_ns` for nanoseconds since 1970.
+* **Intervals** are half-open: `[start_ns, end_ns)`.
+* **Sizes** (`_bytes`) are bytes, **shares** (`_pct`) go from 0 to 100.
+* **`rank`** (BIGINT) is the first column of every table: the rank of the process, from the name of the partition
+  folder.
+* **`event_id`** is the event's position in the file's `traceEvents` array, from 0. With `rank` it identifies an event,
+  in all tables.
+* **NULL** means that a value is unknown or does not apply; each column says which.
+
+A run directory is `<table>/rank=<rank>/data.parquet` for each table, and a `manifest.json`. Any engine reads it. The
+views are not stored: a `Trace` makes them when it opens the run.
+"""
+
+_TABLE_KINDS = {
+    "read": ("Read from the file", "What the trace says, without interpretation."),
+    "derived": (
+        "Derived",
+        "What the annotation adds. Each is built by the query of the same name, see [queries](queries.md).",
+    ),
+    "view": ("Views", "Made when a run is opened."),
+}
+
+
+def tables_page() -> str:
+    lines = [NOTE.format(source="hotline_analysis/schema.py"), "", _TABLES_INTRO]
+    for kind, (title, _) in _TABLE_KINDS.items():
+        names = [f"[`{table.name}`](#{table.name})" for table in TABLES.values() if table.kind == kind]
+        lines.append(f"* {title}: {', '.join(names)}")
+    for kind, (title, meaning) in _TABLE_KINDS.items():
+        lines += ["", f"## {title}", "", meaning]
+        for table in TABLES.values():
+            if table.kind == kind:
+                lines += _table_section(table)
+    return "\n".join(lines) + "\n"
+
+
+def _table_section(table: Table) -> Iterator[str]:
+    yield from ["", f"### {table.name}", "", table.doc, ""]
+    yield from _markdown_table(
+        ("column", "type", "meaning"), [(f"`{column.name}`", column.type, column.doc) for column in table.columns]
+    )
+
+
+# --- queries ---------------------------------------------------------------------------------------------------------
+
+_QUERIES_INTRO = """\
+# Queries
+
+Every question is one SQL file, and this page shows what the header of each file says. Run one with
+`hotline query NAME TRACE --param key=value`, or in Python with `trace.query(NAME, key=value)`. The tables that they
+read are described in [tables](tables.md).
+"""
+
+_QUERY_KINDS = {
+    "answer": ("Answers", "Each answers one question about a run."),
+    "view": ("Views", "Each gives the data for one chart, with a bounded number of rows."),
+    "derive": (
+        "Derived tables",
+        "These build the [derived tables](tables.md#derived) during import, and the [views](tables.md#views) when a run"
+        " is opened. What they build beside those is intermediate and not kept.",
+    ),
+}
+
+
+def queries_page() -> str:
+    lines = [NOTE.format(source="the headers of queries/**/*.sql"), "", _QUERIES_INTRO]
+    grouped = {kind: catalog.queries(kind) for kind in catalog.KINDS}
+    for kind, (title, _) in _QUERY_KINDS.items():
+        names = [f"[`{query.name}`](#{query.name})" for query in grouped[_kind(kind)]]
+        lines += [f"* {title}: {', '.join(names) or 'none yet'}"]
+    for kind, (title, meaning) in _QUERY_KINDS.items():
+        lines += ["", f"## {title}", "", meaning]
+        for query in grouped[_kind(kind)]:
+            lines += _query_section(query)
+    return "\n".join(lines) + "\n"
+
+
+def _kind(name: str) -> catalog.Kind:
+    return next(kind for kind in catalog.KINDS if kind == name)
+
+
+def _query_section(query: Query) -> Iterator[str]:
+    yield from ["", f"### {query.name}", "", query.summary]
+    if query.description:
+        yield from ["", query.description]
+    yield from ["", f"Reads {', '.join(map(_table_reference, query.reads))}."]
+    if query.params:
+        rows = [
+            (
+                f"`{param.name}`",
+                param.type,
+                "required" if param.required else _literal(param.default),
+                param.description,
+            )
+            for param in query.params
+        ]
+        yield ""
+        yield from _markdown_table(("parameter", "type", "default", "meaning"), rows)
+    if query.columns:
+        yield ""
+        yield from _markdown_table(
+            ("column", "type", "meaning"),
+            [(f"`{column.name}`", column.type, column.description) for column in query.columns],
+        )
+    yield from [
+        "",
+        "<details><summary>SQL</summary>",
+        "",
+        "```sql",
+        _without_header(query.sql),
+        "```",
+        "",
+        "</details>",
+    ]
+
+
+def _table_reference(name: str) -> str:
+    return f"[`{name}`](tables.md#{name})" if name in TABLES else f"`{name}`"
+
+
+def _literal(value: catalog.Value) -> str:
+    if value is None:
+        return "NULL"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value!r}`"
+
+
+def _without_header(sql: str) -> str:
+    lines = sql.strip().splitlines()
+    begin = next(number for number, line in enumerate(lines) if not line.startswith("--"))
+    return "\n".join(lines[begin:])
+
+
+# --- the command line ------------------------------------------------------------------------------------------------
+
+
+_CLI_INTRO = """\
+# Command line
+
+`TRACE` is a run directory (see `hotline import`), a trace file (`.json`, `.json.gz`, `.json.zst`), a folder or a
+pattern of trace files, or several files. Trace files are imported each time; a run directory opens at once.
+
+Results go to stdout; errors and warnings go to stderr, one line each. The exit status is 0 on success, 1 after an
+error, 2 for wrong usage and 130 after Ctrl-C.
+
+Tables for people use units, shorten long names in the middle and end after 100 rows; `--json` and `--csv` give all
+rows, exact numbers and complete names. So does a file given with `-o` whose name ends in `.json` or `.csv`. `NO_COLOR`
+turns colours off, `COLUMNS` sets the width.
+"""
+
+
+def command_names() -> list[str]:
+    """Return the names of all commands, in the order of `hotline --help`."""
+    group = typer.main.get_command(app)
+    return list(getattr(group, "commands"))  # noqa: B009  # the class that has it is private to typer
+
+
+def cli_page() -> str:
+    names = command_names()
+    lines = [NOTE.format(source="the help of each command"), "", _CLI_INTRO]
+    lines += [f"* [`hotline {name}`](#hotline-{name})" for name in names]
+    lines += ["", "## hotline", "", *_help([])]
+    for name in names:
+        lines += ["", f"## hotline {name}", "", *_help([name])]
+    return "\n".join(lines) + "\n"
+
+
+def _help(command: list[str]) -> list[str]:
+    result = CliRunner().invoke(app, [*command, "--help"], prog_name="hotline", env={"COLUMNS": str(COLUMNS)})
+    if result.exit_code != 0:
+        raise SystemExit(f"hotline {' '.join(command)} --help failed")
+    return ["```text", *(line.rstrip() for line in result.output.rstrip().splitlines()), "```"]
+
+
+# --- examples in pages -----------------------------------------------------------------------------------------------
+
+
+def with_outputs(page: str) -> str:
+    """Return the page with each example's output as the command prints it now."""
+    if len(MARKER.findall(page)) != len(EXAMPLE.findall(page)):
+        raise SystemExit("a line `<!-- output of: … -->` must be followed by a fenced block")
+    return EXAMPLE.sub(
+        lambda match: f"<!-- output of: {match['command']} -->\n{match['fence']}\n{run_example(match['command'])}```",
+        page,
+    )
+
+
+def run_example(command: str) -> str:
+    """Run a command in the root of the repository and return what it prints, without trailing spaces."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    hidden = ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+    environment = {name: value for name, value in os.environ.items() if name not in hidden}
+    environment |= {"PATH": path, "COLUMNS": str(COLUMNS), "NO_COLOR": "1", "PYTHONUTF8": "1"}
+    arguments = shlex.split(command)
+    try:
+        done = subprocess.run(
+            arguments, cwd=ROOT, env=environment, capture_output=True, encoding="utf-8", check=False, timeout=300
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise SystemExit(f"`{command}` failed: {error}") from None
+    if done.returncode != 0:
+        raise SystemExit(f"`{command}` failed with exit status {done.returncode}: {done.stderr.strip()}")
+    return "".join(f"{line.rstrip()}\n" for line in done.stdout.rstrip().splitlines())
+
+
+# --- Markdown --------------------------------------------------------------------------------------------------------
+
+
+def _markdown_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(headers)} |"
+    yield f"|{'---|' * len(headers)}"
+    for row in rows:
+        yield f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

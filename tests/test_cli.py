@@ -1,0 +1,295 @@
+import gzip
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import hotline_analysis as ha
+from hotline_analysis.cli import app
+
+ROOT = Path(__file__).parents[1]
+TRACE = ROOT / "tests/data/cnn.json.gz"
+COMMANDS = list(getattr(typer.main.get_command(app), "commands"))  # noqa: B009  # its class is private to typer
+EVIL = "[red]\x1b[31mevil\n\u202e[/red]"
+
+
+class Result:
+    def __init__(self, *arguments: object) -> None:
+        done = CliRunner().invoke(app, list(map(str, arguments)), prog_name="hotline", env={"COLUMNS": "110"})
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        self.status = done.exit_code
+        self.out = done.stdout
+        self.err = done.stderr
+
+
+def hotline(*arguments: object) -> str:
+    result = Result(*arguments)
+    assert result.status == 0, result.err
+    assert result.err == ""
+    return result.out
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return ha.import_traces(TRACE, tmp_path_factory.mktemp("runs") / "run.hotline")
+
+
+@pytest.fixture
+def evil(tmp_path: Path) -> Path:
+    events = [{"ph": "X", "cat": "cpu_op", "name": EVIL, "pid": 1, "tid": 1, "ts": 1, "dur": 5}]
+    path = tmp_path / "evil.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    return path
+
+
+# --- help ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_has_help_with_an_example_and_a_place_in_the_docs(command: str) -> None:
+    text = hotline(command, "--help")
+    assert f"Example:\n    hotline {command}" in text
+    assert f"\n## hotline {command}\n" in (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+
+
+def test_the_summaries_fit_into_the_list_of_commands() -> None:
+    assert "..." not in hotline("--help").partition("Commands:")[2]
+
+
+def test_the_examples_in_the_help_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "traces").mkdir()
+    (tmp_path / "traces/rank0.json.gz").write_bytes(TRACE.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    for command in COMMANDS:
+        example = hotline(command, "--help").partition("Example:\n")[2].splitlines()[0]
+        hotline(*shlex.split(example)[1:])
+    assert {path.name for path in tmp_path.iterdir()} >= {"run.hotline", "report.md", "dashboard"}
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom hotline_analysis.cli import app\ntry:\n    app(['--help'])\nexcept SystemExit:\n"
+        "    print(sorted({'torch', 'altair', 'duckdb', 'polars', 'pyarrow'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_version() -> None:
+    assert hotline("--version") == f"hotline_analysis {ha.__version__}\n"
+
+
+def test_it_runs_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "hotline_analysis", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"hotline_analysis {ha.__version__}\n"
+
+
+# --- commands --------------------------------------------------------------------------------------------------------
+
+
+def test_import_says_what_it_wrote(tmp_path: Path) -> None:
+    target = tmp_path / "run.hotline"
+    out = hotline("import", TRACE, "-o", target)
+    assert out.startswith(f"{target}: 1 rank, 6,851 events from 0.1 MB in ")
+    assert out.count("\n") == 1
+    assert ha.load(target).ranks == [0]
+    refused = Result("import", TRACE, "-o", target)
+    assert (refused.status, refused.err.count("\n")) == (1, 1)
+    hotline("import", TRACE, "-o", target, "--overwrite")
+
+
+def test_import_several_files(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        (tmp_path / f"rank{rank}.json.gz").write_bytes(TRACE.read_bytes())
+    out = hotline("import", tmp_path / "rank0.json.gz", tmp_path / "rank1.json.gz", "-o", tmp_path / "run.hotline")
+    assert ": 2 ranks, 13,702 events from 0.3 MB in " in out
+
+
+def test_demo() -> None:
+    out = hotline("demo")
+    assert out.startswith("demo.json.gz\n")
+    assert "aten::mm" in out
+
+
+def test_report_formats(run: Path, tmp_path: Path) -> None:
+    assert hotline("report", run).startswith("cnn.json.gz\n")
+    assert hotline("report", run, "--rank", 0, "--format", "markdown").startswith("# ")
+    assert json.loads(hotline("report", run, "--format", "json"))["findings"]
+    target = tmp_path / "report.md"
+    assert hotline("report", run, "--format", "markdown", "-o", target) == ""
+    assert target.read_text(encoding="utf-8").startswith("# ")
+
+
+def test_query(run: Path) -> None:
+    table = hotline("query", "slowest_ops", run, "-p", "limit=3")
+    header, rule, *rows = table.splitlines()
+    assert header.split()[:2] == ["name", "count"]
+    assert "cpu_self ms" in header
+    assert set(rule) == {"─"}
+    assert len(rows) == 3
+    assert json.loads(hotline("query", "slowest_ops", run, "-p", "limit=3", "--json"))[0]["name"].startswith("aten::")
+    assert hotline("query", "slowest_ops", run, "--csv").startswith("name,count,cpu_self_ns,")
+
+
+def test_queries() -> None:
+    assert "slowest_ops" in hotline("queries")
+    assert "nesting" not in hotline("queries", "--kind", "answer")
+    listed = json.loads(hotline("queries", "--kind", "derive", "--json"))
+    assert {query["kind"] for query in listed} == {"derive"}
+
+
+def test_sql(run: Path) -> None:
+    statement = "select 1::bigint as n, 0.5 as half, 'x' as text, null as nothing, [1, 2] as list, sum(2) as two"
+    row = {"n": 1, "half": 0.5, "text": "x", "nothing": None, "list": [1, 2], "two": 2}
+    assert json.loads(hotline("sql", statement, run, "--json")) == [row]
+    assert hotline("sql", statement, run, "--csv") == 'n,half,text,nothing,list,two\n1,0.5,x,,"[1, 2]",2\n'
+    assert hotline("sql", "select 'x' as text where false", run) == "text\n────\nno rows\n"
+
+
+def test_the_ending_of_the_file_chooses_the_format(run: Path, tmp_path: Path) -> None:
+    hotline("sql", "select 1 as n", run, "-o", tmp_path / "n.json")
+    hotline("sql", "select 1 as n", run, "-o", tmp_path / "n.csv")
+    hotline("sql", "select 1 as n", run, "-o", tmp_path / "n.txt")
+    assert json.loads((tmp_path / "n.json").read_text()) == [{"n": 1}]
+    assert (tmp_path / "n.csv").read_text() == "n\n1\n"
+    assert (tmp_path / "n.txt").read_text() == "n\n─\n1\n"
+
+
+def test_export(run: Path, tmp_path: Path) -> None:
+    out = hotline("export", run, "-o", tmp_path / "dashboard")
+    assert " tables, " in out
+    assert pl.read_parquet(tmp_path / "dashboard/annotated_event.parquet").height > 6000
+
+
+def test_schema(run: Path) -> None:
+    assert "annotated_event" in hotline("schema")
+    assert "module_path" in hotline("schema", "annotated_event")
+    described = json.loads(hotline("schema", "--json"))
+    with ha.load(run) as trace:
+        for table in described:
+            names = [column["name"] for column in table["columns"]]
+            assert names == trace.sql(f"describe {table['name']}")["column_name"].to_list()
+    assert hotline("schema", "step", "--ddl").startswith("create table step (\n")
+
+
+# --- what goes wrong -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("report", "nowhere.json"),
+        ("report", "nowhere/*.json"),
+        ("query", "slowest_op", TRACE),
+        ("query", "slowest_ops", TRACE, "--param", "n=1"),
+        ("query", "slowest_ops", TRACE, "--param", "limit=many"),
+        ("sql", "selec 1", TRACE),
+        ("sql", "from nowhere", TRACE),
+        ("schema", "evnt"),
+    ],
+)
+def test_an_error_is_one_line(arguments: tuple[object, ...]) -> None:
+    result = Result(*arguments)
+    assert (result.status, result.out) == (1, "")
+    assert result.err.startswith("error: ")
+    assert " Hint: " in result.err
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nothing",),
+        ("report",),
+        ("import", TRACE),
+        ("query", "slowest_ops", TRACE, "--param", "limit"),
+        ("sql", "select 1", TRACE, "--json", "--csv"),
+        ("schema", "--json", "--ddl"),
+        ("report", TRACE, "--format", "pdf"),
+    ],
+)
+def test_wrong_usage_exits_2(arguments: tuple[object, ...]) -> None:
+    result = Result(*arguments)
+    assert (result.status, result.out) == (2, "")
+    assert "Usage: hotline" in result.err
+
+
+def test_a_warning_is_one_line_and_the_result_stands(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.json"
+    cut.write_bytes(gzip.decompress(TRACE.read_bytes())[:1_000_000])
+    result = Result("sql", "select count(*) > 0 as found from event", cut, "--json")
+    assert (result.status, json.loads(result.out)) == (0, [{"found": True}])
+    assert result.err.startswith("warning: cut.json: ")
+    assert result.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("Query interrupted")], ids=["python", "duckdb"])
+def test_ctrl_c(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: object, **options: object) -> None:
+        raise error
+
+    monkeypatch.setattr(ha, "load", interrupted)
+    result = Result("report", TRACE)
+    assert (result.status, result.out, result.err) == (130, "", "")
+
+
+def test_a_closed_pipe_is_silent(run: Path) -> None:
+    command = [sys.executable, "-m", "hotline_analysis", "sql", "from event", str(run), "--csv"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 141
+
+
+def test_nothing_but_the_result_goes_into_a_pipe() -> None:
+    command = [sys.executable, "-m", "hotline_analysis", "sql", "select 1 as n", str(TRACE), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ('[{"n": 1}]\n', "")
+
+
+def test_names_are_no_markup_and_no_control_characters(evil: Path) -> None:
+    assert hotline("sql", "select name from event", evil).splitlines()[-1] == r"[red]\x1b[31mevil \u202e[/red]"
+    assert json.loads(hotline("sql", "select name from event", evil, "--json")) == [{"name": EVIL}]
+    assert "\x1b" not in hotline("report", evil)
+    failed = Result("report", evil.with_name("[red]\x1b[31m.json"))
+    assert r"[red]\x1b[31m.json" in failed.err
+
+
+# --- output files ----------------------------------------------------------------------------------------------------
+
+
+def test_an_output_file_is_not_replaced_unasked(run: Path, tmp_path: Path) -> None:
+    target = tmp_path / "n.json"
+    target.write_text("mine")
+    for arguments in (("sql", "select 1 as n", run), ("query", "steps", run), ("report", run)):
+        refused = Result(*arguments, "-o", target)
+        assert (refused.status, target.read_text()) == (1, "mine")
+        assert "--overwrite" in refused.err
+    hotline("sql", "select 1 as n", run, "-o", target, "--overwrite")
+    assert json.loads(target.read_text()) == [{"n": 1}]
+    assert Result("report", run, "-o", tmp_path, "--overwrite").status == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["n.json"]
+
+
+def test_a_failure_leaves_no_file(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / "n.json"
+    assert Result("sql", "selec", run, "-o", target).status == 1
+    assert Result("sql", "select 1 as n", run, "-o", tmp_path / "nowhere" / "n.json").status == 1
+
+    def full(path: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", full)
+    failed = Result("sql", "select 1 as n", run, "-o", target)
+    assert (failed.status, failed.err) == (1, f"error: cannot write {target}: No space left on device\n")
+    assert list(tmp_path.iterdir()) == []

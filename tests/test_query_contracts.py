@@ -1,0 +1,227 @@
+"""The header of every shipped query says what it reads and what it returns, and DuckDB agrees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+
+import duckdb
+import polars as pl
+import pytest
+
+from hotline_analysis import Trace, catalog
+from hotline_analysis.annotate import annotate
+from hotline_analysis.catalog import Query
+from hotline_analysis.schema import READ_TABLES, TABLES
+from tests.trace_builder import TraceBuilder
+
+VIEWS = [query for query in catalog.queries("derive") if TABLES.get(query.name, TABLES["event"]).kind == "view"]
+DERIVE = [query for query in catalog.queries("derive") if query not in VIEWS]
+KEPT = [query for query in DERIVE if query.writes in TABLES]
+SORTED = [*catalog.queries("answer"), *catalog.queries("view")]
+REPORTED = [*SORTED, *VIEWS]
+
+
+def taking(name: str) -> list[Query]:
+    return [query for query in SORTED if name in {param.name for param in query.params}]
+
+
+# Parameters without a default; every query must run with them.
+REQUIRED: Mapping[str, object] = {"device": 0, "start_ns": 0, "end_ns": 1_000_000}
+
+
+def name_of(query: Query) -> str:
+    return query.name
+
+
+def training() -> TraceBuilder:
+    """Two steps of everything that a query looks at: modules, loss, autograd, optimizer, copies, a collective."""
+    trace = TraceBuilder(rank=0)
+    for number in range(2):
+        at = 1000 * number
+        seq = 10 * number
+
+        def ids(start: int, end: int, offset: int = at) -> tuple[int, int]:
+            return offset + start, offset + end
+
+        trace.on(1).step(number, *ids(0, 900))
+        trace.annotation("enumerate(DataLoader)#_Iter.__next__", *ids(5, 50))
+        trace.op("aten::copy_", *ids(60, 70)).launches("copy", *ids(75, 80), category="gpu_memcpy", nbytes=64)
+        trace.module("Net", 0, *ids(100, 200)).module("Linear", 0, *ids(110, 150))
+        trace.op("aten::addmm", *ids(120, 140), seq=seq).launches("gemm", *ids(130, 170))
+        trace.module("ReLU", 0, *ids(160, 190))
+        trace.op("aten::relu", *ids(165, 180), seq=seq + 1).launches("relu", *ids(175, 185), stream=8)
+        trace.op("aten::mse_loss", *ids(210, 230), seq=seq + 2).launches("loss", *ids(240, 250))
+        trace.on(2).backward("MseLossBackward0", *ids(300, 320), seq=seq + 2).launches("loss_grad", *ids(310, 330))
+        trace.backward("ReluBackward0", *ids(330, 350), seq=seq + 1).launches("relu_grad", *ids(350, 360))
+        trace.backward("AddmmBackward0", *ids(360, 400), seq=seq).launches("gemm_grad", *ids(400, 450))
+        trace.op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", *ids(400, 420))
+        trace.launches("add", *ids(450, 455))
+        trace.op("c10d::allreduce_", *ids(430, 440)).launches("ncclDevKernel_AllReduce", *ids(440, 600), stream=9)
+        trace.on(1).annotation("Optimizer.step#SGD.step", *ids(500, 600))
+        trace.op("aten::_foreach_add_", *ids(510, 530)).launches("sgd", *ids(620, 640))
+        trace.annotation("Optimizer.zero_grad#SGD.zero_grad", *ids(610, 640))
+        trace.op("aten::item", *ids(700, 800)).runtime(
+            "cudaStreamSynchronize", *ids(710, 790), correlation=900 + number
+        )
+    return trace
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    return training().load(tmp_path_factory.mktemp("contracts"))
+
+
+@pytest.fixture(scope="module")
+def database(trace: Trace) -> Iterator[duckdb.DuckDBPyConnection]:
+    """Every table that a derive query reads, as it stands when the annotation of the trace is done."""
+    connection = duckdb.connect()
+    for table in READ_TABLES:
+        _create_from(connection, table.name, trace.table(table.name).drop("rank"))
+    # What the importer gives to the queries that it runs itself.
+    _create_from(connection, "track_key", trace.sql("select track_id, pid, tid from track"))
+    annotate(connection)
+    yield connection
+    connection.close()
+
+
+def _create_from(connection: duckdb.DuckDBPyConnection, name: str, frame: pl.DataFrame) -> None:
+    connection.register("given", frame.to_arrow())
+    connection.execute(f"create table {name} as from given")
+    connection.unregister("given")
+
+
+def with_tables(source: duckdb.DuckDBPyConnection | None, names: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
+    """A database with these tables alone: copies from `source`, or else empty ones as the schema has them."""
+    connection = duckdb.connect()
+    for name in names:
+        if source is None:
+            connection.execute(TABLES[name].ddl)
+        else:
+            _create_from(connection, name, source.sql(f"from {name}").pl())
+    return connection
+
+
+def arguments(query: Query, **given: object) -> dict[str, object]:
+    needed = {param.name: REQUIRED[param.name] for param in query.params if param.required}
+    return {**query.bind(**needed, **given)}
+
+
+def result(connection: duckdb.DuckDBPyConnection, query: Query) -> duckdb.DuckDBPyRelation:
+    values = arguments(query)
+    return connection.sql(query.sql, params=values) if values else connection.sql(query.sql)
+
+
+def words(sql: str) -> set[str]:
+    """The words of a statement outside comments and texts."""
+    return set(re.findall(r"\w+", re.sub(r"--[^\n]*|'(?:[^']|'')*'", " ", sql)))
+
+
+@pytest.mark.parametrize("query", REPORTED, ids=name_of)
+def test_the_columns_are_those_of_the_header(query: Query) -> None:
+    declared = [(column.name, column.type) for column in query.columns] or [
+        ("rank", "BIGINT"),
+        *((column.name, column.type) for column in TABLES[query.name].columns),
+    ]
+    with with_tables(None, query.reads) as empty:
+        found = result(empty, query)
+        assert list(zip(found.columns, map(str, found.types), strict=True)) == declared
+
+
+@pytest.mark.parametrize("query", SORTED, ids=name_of)
+def test_a_run_without_events_is_no_error(query: Query) -> None:
+    with with_tables(None, query.reads) as empty:
+        assert result(empty, query).fetchall() == []
+
+
+@pytest.mark.parametrize("query", KEPT, ids=name_of)
+def test_derived_tables_have_the_columns_of_the_schema(query: Query, database: duckdb.DuckDBPyConnection) -> None:
+    table = TABLES[str(query.writes)]
+    found = result(database, query)
+    types = dict(zip(found.columns, map(str, found.types), strict=True))
+    assert [column.name for column in table.columns if column.name not in types] == []
+    for column in table.columns:
+        # NULL literals and sums in windows may be of another integer type; the importer casts them when it saves.
+        same = {"BIGINT": {"BIGINT", "INTEGER", "HUGEINT", '"NULL"'}, "JSON": {"JSON", "VARCHAR"}}
+        assert types[column.name] in same.get(column.type, {column.type}), column.name
+
+
+@pytest.mark.parametrize("query", DERIVE, ids=name_of)
+def test_derive_queries_read_what_the_header_says(query: Query, database: duckdb.DuckDBPyConnection) -> None:
+    with with_tables(database, query.reads) as reduced:
+        assert len(result(reduced, query).columns) > 0
+    assert set(query.reads) <= words(query.sql)
+
+
+@pytest.mark.parametrize("query", REPORTED, ids=name_of)
+def test_answers_read_what_the_header_says(query: Query) -> None:
+    with with_tables(None, query.reads) as reduced:
+        result(reduced, query).fetchall()
+    assert set(query.reads) <= words(query.sql)
+    assert len(set(query.reads)) == len(query.reads)
+
+
+@pytest.mark.parametrize("query", catalog.queries(), ids=name_of)
+def test_no_table_of_the_header_can_be_left_out(query: Query, database: duckdb.DuckDBPyConnection) -> None:
+    """Without any one of them DuckDB cannot bind the statement, so each is read and not only mentioned."""
+    source = database if query in DERIVE else None
+    for missing in query.reads:
+        rest = tuple(name for name in query.reads if name != missing)
+        with with_tables(source, rest) as reduced, pytest.raises(duckdb.Error, match=f"{missing} does not exist"):
+            result(reduced, query)
+
+
+@pytest.mark.parametrize("query", SORTED, ids=name_of)
+def test_the_order_does_not_depend_on_the_order_of_the_rows(query: Query, trace: Trace) -> None:
+    first = trace.query(query.name, **arguments(query))
+    assert first.height > 0, "the test's own trace should have an answer"
+    for seed in range(3):
+        with duckdb.connect() as shuffled:
+            for name in query.reads:
+                _create_from(shuffled, name, trace.table(name).sample(fraction=1, shuffle=True, seed=seed))
+            again = result(shuffled, query).pl()
+        assert again.equals(first)
+
+
+@pytest.mark.parametrize("query", SORTED, ids=name_of)
+def test_the_last_order_by_is_total(query: Query, trace: Trace) -> None:
+    """No two rows of an answer are the same in its key: its text columns and numbers of rank, step and so on."""
+    frame = trace.query(query.name, **arguments(query))
+    key = [name for name, kind in frame.schema.items() if kind == pl.String or not name.endswith(("_ns", "_pct"))]
+    assert frame.select(pl.struct(key).is_duplicated().any()).item() is False
+
+
+@pytest.mark.parametrize("query", taking("rank"), ids=name_of)
+def test_a_rank_that_is_not_there_has_no_rows(query: Query, trace: Trace) -> None:
+    assert trace.query(query.name, **arguments(query, rank=99)).is_empty()
+    with_rank = trace.query(query.name, **arguments(query, rank=0))
+    assert with_rank.equals(trace.query(query.name, **arguments(query)))
+
+
+@pytest.mark.parametrize("query", taking("step"), ids=name_of)
+def test_steps_add_up_to_the_run(query: Query, trace: Trace) -> None:
+    """Every sum of nanoseconds over step 0 and step 1 is that of the whole run, in which nothing is outside steps."""
+    options = {"limit": 1000} if "limit" in {param.name for param in query.params} else {}
+    whole = trace.query(query.name, **arguments(query, **options))
+    parts = [trace.query(query.name, **arguments(query, step=step, **options)) for step in (0, 1)]
+    assert all(part.height > 0 for part in parts)
+    for column in (
+        name for name in whole.columns if name.endswith("_ns") and name not in {"min_ns", "mean_ns", "max_ns"}
+    ):
+        assert sum(part[column].sum() for part in parts) == whole[column].sum(), column
+
+
+def test_the_annotation_runs_in_an_order_that_works() -> None:
+    """Each derive query is run after those that write what it reads. The file's tables are there from the start."""
+    source = Path(str(annotate.__globals__["__file__"])).read_text(encoding="utf-8")
+    order = re.findall(r'^    "(\w+)",$', source, re.MULTILINE)
+    assert len(order) == len(set(order)) > 10
+    known = {table.name for table in READ_TABLES}
+    for name in order:
+        query = catalog.get(name)
+        assert set(query.reads) <= known, name
+        known.add(str(query.writes))
+    assert {table.name for table in TABLES.values() if table.kind == "derived"} <= known
+    assert all(a != b for a, b in pairwise(order))
