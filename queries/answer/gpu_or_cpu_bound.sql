@@ -1,7 +1,8 @@
 -- How busy the GPU is, and what the CPU does while it idles: for the run, each step and each phase.
 --
 -- GPU work and the idle time before it belong to the step and phase that launched the work. The idle causes are those
--- of `gpu_gap` and add up to the idle time. Work launched before the window or outside the steps counts to the run alone.
+-- of `gpu_gap` and add up to the idle time. Work launched before the window or outside the steps counts to the run
+-- alone.
 --
 -- :param rank BIGINT = NULL           only this rank
 -- :reads launch, label, event, gpu_gap

@@ -1,8 +1,8 @@
 -- CPU ops by name, with their own time and that of all they call, on the CPU and on the GPU.
 --
 -- `total` counts an op with everything inside it, once where an op of the same name is inside another; `self` counts
--- what no inner op explains. GPU time is that of the work launched directly by the op (self) or anywhere inside it (total).
--- CPU time includes waiting. Totals of different ops overlap and do not add up; selfs do.
+-- what no inner op explains. GPU time is that of the work launched directly by the op (self) or anywhere inside it
+-- (total). CPU time includes waiting. Totals of different ops overlap and do not add up; selfs do.
 --
 -- :param rank BIGINT = NULL            only this rank
 -- :param step BIGINT = NULL            only this step
