@@ -1,0 +1,161 @@
+"""The report: its numbers by hand on a built trace, its shares on every real one, and what names may not do to it."""
+
+import json
+import os
+import re
+import warnings
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import hotline_analysis as ha
+from hotline_analysis.errors import HotlineWarning, QueryParameterError
+from hotline_analysis.report.humane import duration, percent, safe, shares, short_kernel, shorten
+from tests.trace_builder import TraceBuilder
+
+SHARED = Path(os.environ["HOTLINE_TRACES"]) if "HOTLINE_TRACES" in os.environ else None
+REAL = sorted(SHARED.rglob("*.json.gz")) if SHARED else []
+OWN = sorted((Path(__file__).parent / "data").glob("*.json.gz"))
+
+
+def launch_bound_trace() -> TraceBuilder:
+    """Two steps of 100 µs, each with 40 µs of forward (a kernel of 10 µs) and 20 µs of optimizer (a kernel of 5 µs)."""
+    builder = TraceBuilder(rank=3, world_size=8)
+    for number, base in ((1, 0), (2, 100)):
+        builder.step(number, base, base + 100)
+        builder.annotation("## forward ##", base, base + 40)
+        builder.op("aten::mm", base + 5, base + 30).launches("void gemm<float>(int)", base + 20, base + 30)
+        builder.annotation("Optimizer.step#SGD.step", base + 60, base + 80)
+        builder.op("aten::add_", base + 62, base + 75).launches("add_kernel", base + 70, base + 75)
+    return builder
+
+
+def test_facts_and_findings(tmp_path: Path) -> None:
+    with launch_bound_trace().load(tmp_path) as trace:
+        report = ha.report(trace)
+    assert report.facts["ranks"] == "rank 3 of 8"
+    assert report.facts["steps"] == "2, mean 100 µs (100 µs to 100 µs)"
+    assert report.facts["recorded"] == "times only (no stacks, shapes or memory)"
+    bound, optimizer, slowest = report.findings
+    # 2 x (10 + 5) µs of 200 µs
+    assert "busy 15.0 % of the time" in bound.statement
+    # 20 of 100 µs of each step
+    assert optimizer.answer == "partly"
+    assert "takes 20.0 % of the steps' CPU time" in optimizer.statement
+    assert slowest.answer == "aten::mm"
+    assert "20.0 µs of GPU time in 2 calls, 66.7 %" in slowest.statement
+
+
+def test_phases_by_hand(tmp_path: Path) -> None:
+    with launch_bound_trace().load(tmp_path) as trace:
+        report = ha.report(trace)
+    rows = next(section for section in report.sections if section.name == "phases").rows
+    found = {row["phase"]: (row["cpu_ns"], row["cpu_pct"], row["gpu_time_ns"]) for row in rows.iter_rows(named=True)}
+    assert found == {
+        "forward": (80_000, 40.0, 20_000),
+        "optimizer": (40_000, 20.0, 10_000),
+        "other": (80_000, 40.0, 0),
+    }
+
+
+def test_advice_says_what_is_missing(tmp_path: Path) -> None:
+    builder = TraceBuilder().op("aten::mm", 0, 10).launches("gemm", 12, 20)
+    builder.kernel("early", 0, 2, correlation=0)
+    with builder.load(tmp_path) as trace:
+        advice = " ".join(ha.report(trace).advice)
+    for word in ("No steps", "No modules", "No shapes", "launched before the trace began"):
+        assert word in advice
+
+
+def test_unknown_rank(tmp_path: Path) -> None:
+    with launch_bound_trace().load(tmp_path) as trace, pytest.raises(QueryParameterError, match="no rank 7"):
+        ha.report(trace, rank=7)
+
+
+def test_several_ranks_are_compared(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        TraceBuilder(rank=rank).step(1, 0, 50).op("aten::mm", 0, 40).launches("gemm", 10, 30 + 10 * rank).write(
+            tmp_path / f"{rank}.json"
+        )
+    with ha.load(tmp_path) as trace:
+        report = ha.report(trace, rank=1)
+    assert "rank 1 of 2 ranks" in report.title
+    ranks = next(section for section in report.sections if section.name == "ranks").rows
+    assert ranks.select("rank", "gpu_busy_ns").rows() == [(0, 20_000), (1, 30_000)]
+
+
+@pytest.mark.parametrize("path", [*OWN, *REAL], ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_every_trace(path: Path) -> None:
+    """Shares as printed add up to 100.0 %, all formats render, and no figure is negative or over the whole."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HotlineWarning)
+        trace = ha.load(path)
+    with trace:
+        report = ha.report(trace)
+    text, markdown, data = report.to_text(), report.to_markdown(), json.loads(report.to_json())
+    assert report.headline in " ".join(text.split())
+    assert all(len(line) <= 110 for line in text.splitlines())
+    for section in report.sections:
+        assert f"## {section.title}" in markdown
+        times = section.rows.select(pl.col(pl.Int64)).fill_null(0)
+        assert all(value >= 0 for row in times.rows() for value in row)
+        for name in section.rows.columns:
+            if name.endswith("_pct"):
+                assert section.rows[name].fill_null(0).is_between(0, 100.0001).all(), (section.name, name)
+    for name, column in (("phases", "cpu_pct"), ("coverage", "gpu_time_pct")):
+        for section in data["sections"]:
+            if section["name"] == name and any(row[column] for row in section["rows"]):
+                assert round(sum(row[column] for row in section["rows"]), 6) == 100.0
+    printed = re.findall(r"([0-9.]+) %", report.coverage)
+    assert not printed or abs(sum(map(float, printed)) - 100.0) < 0.05
+
+
+def test_names_are_text(tmp_path: Path) -> None:
+    """Markup, control characters and long names of a trace stay text in every format."""
+    evil = "[bold]x[/bold]</script>|`*_\u202e\x1b[31m\n" + "y" * 10_000
+    builder = TraceBuilder().step(1, 0, 100).op(evil, 0, 50).launches(f"void {evil}<int>()", 10, 40)
+    with builder.load(tmp_path) as trace:
+        report = ha.report(trace)
+    text, markdown = report.to_text(), report.to_markdown()
+    assert "[bold]x[/bold]" in text
+    assert not any(character in text + markdown for character in "\x1b\u202e")
+    assert "</script>" not in markdown
+    assert "\\|" in markdown
+    assert max(map(len, text.splitlines())) <= 110
+    assert json.loads(report.to_json())["findings"][2]["answer"] == evil
+
+
+def test_shares_add_up() -> None:
+    assert shares([1, 1, 1]) == [33.4, 33.3, 33.3]
+    assert shares([0, 0]) == [0.0, 0.0]
+    assert shares([999_999, 1]) == [100.0, 0.0]
+    assert round(sum(shares([3, 5, 7, 11, 13, 17])), 6) == 100.0
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        (0, "0 ns"),
+        (999, "999 ns"),
+        (1_000, "1.00 µs"),
+        (12_345, "12.3 µs"),
+        (123_456_789, "123 ms"),
+        (1_234_567_890, "1.23 s"),
+        (1_234_567_890_123, "1,235 s"),
+        (None, "–"),
+    ],
+)
+def test_duration(ns: int | None, text: str) -> None:
+    assert duration(ns) == text
+
+
+def test_small_words() -> None:
+    assert percent(12.34) == "12.3 %"
+    assert percent(None) == "–"
+    assert safe("a\nb\x1b") == "a\\nb\\x1b"
+    assert short_kernel("void at::native::(anonymous namespace)::add<float, 4>(int, float*)") == "at::native::add"
+    assert short_kernel("void cutlass::Kernel2<cutlass_80_gemm_tn>(Params)") == "cutlass_80_gemm_tn"
+    assert short_kernel("Memcpy HtoD (Pageable -> Device)") == "Memcpy HtoD (Pageable -> Device)"
+    assert shorten("abcdefghij", 10) == "abcdefghij"
+    assert shorten("abcdefghijk", 10) == "abc…fghijk"
