@@ -16,14 +16,14 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hotline_analysis import catalog
@@ -210,7 +210,10 @@ def _in_processes(
 
     pool = ThreadPoolExecutor(workers)
     try:
-        return list(pool.map(run, range(len(files))))
+        futures = [pool.submit(run, number) for number in range(len(files))]
+        while wait(futures, timeout=0.2).not_done:
+            pass  # wakes up to be interrupted, even if another thread receives the signal
+        return [future.result() for future in futures]
     finally:  # when interrupted, do not wait for what is still running
         pool.shutdown(wait=False, cancel_futures=True)
         for process in list(running):
@@ -296,8 +299,14 @@ class _TableWriter:
 
     def __init__(self, name: str, folder: Path) -> None:
         self._schema = TABLES[name].arrow
+        texts = [field.name for field in self._schema if pa.types.is_string(field.type)]
+        # Numbers rarely repeat; trying to encode them as a dictionary doubles the time of writing.
         self._writer = pq.ParquetWriter(
-            folder / f"{name}.parquet", self._schema, compression="zstd", compression_level=1
+            folder / f"{name}.parquet",
+            self._schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=texts or False,
         )
         self._held: list[pa.Table] = []
         self._rows = 0
@@ -322,31 +331,24 @@ def _write_raw(reader: TraceReader, folder: Path) -> pa.Table:
     """Write the tables that come from the file; return the tracks as a table (track_id, pid, tid)."""
     special = {"rank_info", "device", "track"}
     writers = {table.name: _TableWriter(table.name, folder) for table in READ_TABLES if table.name not in special}
-    tracks = pl.DataFrame(schema={"pid": pl.String, "tid": pl.String, "track_id": pl.Int64})
+    tracks: dict[tuple[str | None, str | None], int] = {}
     try:
         for tables in reader:
-            tracks = _number_tracks(tracks, tables["event"])
+            pairs = zip(*(tables["pair"].column(name).to_pylist() for name in ("pid", "tid")), strict=True)
+            numbers = [None if pair == (None, None) else tracks.setdefault(pair, len(tracks)) for pair in pairs]
+            track_of = pa.array(numbers, pa.int64())
             for name, table in tables.items():
-                if "pid" in table.column_names:
-                    table = (
-                        pl.DataFrame(table)
-                        .join(tracks, on=["pid", "tid"], how="left", nulls_equal=True, maintain_order="left")
-                        .to_arrow()
-                    )
+                if name == "pair":
+                    continue
+                if "pair" in table.column_names:
+                    table = table.append_column("track_id", pc.take(track_of, table.column("pair")))
                 writers[name].write(table)
     finally:
         for writer in writers.values():
             writer.close()
-    return tracks.to_arrow()
-
-
-def _number_tracks(tracks: pl.DataFrame, events: pa.Table) -> pl.DataFrame:
-    """Add the threads and streams that these events are the first to name, in order of appearance."""
-    seen = pl.DataFrame(events.select(["pid", "tid"])).unique(maintain_order=True)
-    new = seen.filter(pl.any_horizontal(pl.all().is_not_null())).join(
-        tracks, on=["pid", "tid"], how="anti", nulls_equal=True, maintain_order="left"
-    )
-    return tracks.vstack(new.with_columns(track_id=pl.int_range(pl.len()) + tracks.height))
+    rows = [{"pid": pid, "tid": tid, "track_id": number} for (pid, tid), number in tracks.items()]
+    schema = pa.schema([("pid", pa.string()), ("tid", pa.string()), ("track_id", pa.int64())])
+    return pa.Table.from_pylist(rows, schema)
 
 
 def _open_raw(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:

@@ -7,6 +7,7 @@ from functools import cache
 from importlib import resources
 
 import duckdb
+import polars as pl
 import pyarrow as pa
 
 from hotline_analysis.kineto.split import Batch
@@ -50,18 +51,27 @@ class Decoder:
         """Decode one batch.
 
         The tables hold the columns of their namesakes in `schema` in any order, with two differences: `event` and
-        `flow` have `pid` and `tid` where the schema has `track_id`, and there are columns that the schema lacks.
-        Texts that are no events (no phase and no name) are missing from all tables.
+        `flow` have `pair` where the schema has `track_id`, a row number of the additional table `pair` (pid, tid), and
+        there are columns that the schema lacks. Texts that are no events (no phase and no name) are in no table.
         """
-        texts = pa.table({"event_id": batch.ids.to_arrow(), "text": batch.texts.to_arrow()})
-        self._connection.register("texts", texts)
-        self._create("parsed")
-        self._connection.unregister("texts")
+        columns = {"event_id": batch.ids, "text": batch.texts, "field_count": batch.field_counts}
+        newest = pl.CompatLevel.newest()  # keeps the engines from copying the texts
+        self._connection.register(
+            "texts", pa.table({name: column.to_arrow(compat_level=newest) for name, column in columns.items()})
+        )
         self._create("batch")
+        self._create("pair")
         contents = self._connection.sql(_statement("contents"))
         flags = dict(zip(contents.columns, contents.fetchall()[0], strict=True))
+        flags["collectives"] = batch.has_collectives
+        if flags["rounded"]:
+            self._create("exact_start")
+            self._connection.execute(
+                "update batch set start_ns = exact_start.start_ns from exact_start"
+                " where batch.event_id = exact_start.event_id"
+            )
         self._connection.execute("create or replace temp table claims (event_id bigint, claimed bigint)")
-        tables = {}
+        tables = {"pair": self._connection.sql("from pair").to_arrow_table()}
         for name, flag in _DECODERS:
             if flags[flag]:
                 self._create(name, "decoded")
@@ -70,4 +80,5 @@ class Decoder:
         if flags["leftovers"]:
             tables["event_args"] = self._connection.sql(_statement("event_args")).to_arrow_table()
         tables["event"] = self._connection.sql(_statement("event")).to_arrow_table()
+        self._connection.unregister("texts")
         return tables

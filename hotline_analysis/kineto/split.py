@@ -17,6 +17,7 @@ from typing import Any
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 
 # `\s` would match Unicode spaces, which JSON forbids, and is ten times slower.
 _SEPARATOR = r"\}[ \t\r\n]*,[ \t\r\n]*\{"
@@ -65,10 +66,12 @@ class Damage:
 
 @dataclass(frozen=True)
 class Batch:
-    """Texts of events, each a JSON object, and their event ids."""
+    """Texts of events, each a JSON object, with their event ids and their numbers of top-level fields."""
 
     texts: pl.Series
     ids: pl.Series
+    field_counts: pl.Series
+    has_collectives: bool
 
 
 class EventSplitter:
@@ -270,7 +273,8 @@ class EventSplitter:
         pieces = pl.DataFrame({"p": [body[1:]]}).select(pl.col("p").str.split(_SEPARATOR, literal=False).explode())
         closing = pl.when(pl.int_range(pl.len()) < pl.len() - 1).then(pl.lit("}")).otherwise(pl.lit(""))
         texts = pieces.select(pl.concat_str([pl.lit("{"), pl.col("p"), closing])).to_series()
-        wrong = self._invalid(texts)
+        counts = self._count_fields(texts)
+        wrong = counts.is_null().arg_true().to_list()
         if body[0] != "{" and wrong[:1] != [0]:
             wrong.insert(0, 0)
         self._text = rest
@@ -279,17 +283,19 @@ class EventSplitter:
         if not rest:
             self._cut("the file ends inside the events")
             self._at_end = True
-        return self._batch([texts])
+        return self._batch([texts], counts)
 
-    def _invalid(self, texts: pl.Series) -> list[int]:
-        """Positions of the texts that are not valid JSON, ascending."""
-        frame = pl.DataFrame({"position": pl.int_range(len(texts), eager=True), "text": texts})
-        self._checker.register("pieces", frame.to_arrow())
-        rows = self._checker.sql("select position from pieces where not json_valid(text) order by position").fetchall()
+    def _count_fields(self, texts: pl.Series) -> pl.Series:
+        """The number of fields of each text; NULL for a text that is not valid JSON."""
+        newest = pl.CompatLevel.newest()  # keeps the engines from copying the texts
+        self._checker.register("pieces", pa.table({"text": texts.to_arrow(compat_level=newest)}))
+        counts = self._checker.sql('select try(len(json_keys("text"))) as fields from pieces').pl()["fields"]
         self._checker.unregister("pieces")
-        return [row[0] for row in rows]
+        return counts
 
-    def _batch(self, parts: list[pl.Series | list[str] | int]) -> Batch | None:
+    def _batch(
+        self, parts: list[pl.Series | list[str] | int], field_counts: pl.Series | None = None
+    ) -> Batch | None:
         """Number the events; an integer in `parts` stands for so many lost ones, which keep their numbers."""
         texts, ids = [], []
         for part in parts:
@@ -298,7 +304,12 @@ class EventSplitter:
                 texts.append(pl.Series(part))
                 ids.append(pl.int_range(self._next_id, self._next_id + count, eager=True))
             self._next_id += count
-        return Batch(pl.concat(texts), pl.concat(ids)) if texts else None
+        if not texts:
+            return None
+        events = pl.concat(texts)
+        counts = self._count_fields(events) if field_counts is None else field_counts
+        # Found in the texts at once, since a look at the args of every event would cost as much as decoding them.
+        return Batch(events, pl.concat(ids), counts, events.str.contains('"Collective name"', literal=True).any())
 
     def _careful(self, body: str, rest: str, texts: pl.Series, wrong: list[int]) -> Batch | None:
         """Split a text in which some pieces are no events: parse from each wrong piece on until a border fits again."""
@@ -366,14 +377,16 @@ def _skip(text: str, position: int) -> int:
 
 
 def _value_end(text: str, start: int) -> tuple[int | None, int, bool]:
-    """The end of the JSON value at a position; or None, where it fails, and whether it may only need more text."""
+    """The end of the JSON value at a position; or None, where it is damaged, and whether it may only need more text."""
     try:
         _, end = _decoder.raw_decode(text, start)
     except RecursionError:
         return None, start + _TOO_DEEP, False
     except json.JSONDecodeError as error:
         unfinished = error.msg.startswith("Unterminated string") or error.pos >= len(text) - 16
-        return None, error.pos, unfinished
+        # A string whose end was hit goes on to the next quote, perhaps that of `{"` where the next event starts.
+        quote = text.rfind('"', start, error.pos)
+        return None, max(start, text.rfind('"', start, max(start, quote))), unfinished
     return end, end, False
 
 

@@ -4,7 +4,7 @@
 -- where the trace does not hold that call, by the op that External id names; else its labels are NULL, and its bucket
 -- says whether it was launched before the trace began.
 --
--- :reads timed, nesting, launch, step, phase_span, label_segment, node, node_module
+-- :reads timed, nesting, launch, phase_span, label_segment, node, node_module
 with point as (
     select
         event_id,
@@ -20,27 +20,19 @@ with point as (
     inner join nesting on coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
 ),
 
-in_step as (
-    select
-        point.*,
-        case when point.at_ns < step.end_ns then step.step end as step
-    from point
-    asof left join step on point.at_ns >= step.start_ns
-),
-
 in_segment as (
     select
-        in_step.event_id,
-        in_step.step,
+        point.event_id,
+        label_segment.step,
         label_segment.phase,
         label_segment.module_id,
         label_segment.pass,
         label_segment.evidence,
         label_segment.node_id,
         label_segment.bucket as named_bucket
-    from in_step
+    from point
     asof left join label_segment
-        on in_step.track_id = label_segment.track_id and in_step.at_ns >= label_segment.start_ns
+        on point.track_id = label_segment.track_id and point.at_ns >= label_segment.start_ns
 ),
 
 origin_phase as (
@@ -100,7 +92,7 @@ unlinked as (
     inner join timed on launch.event_id = timed.event_id
     cross join first_call
     cross join first_launched
-    where launch.event_id not in (select event_id from labelled)
+    where launch.link is null
 )
 
 select * from labelled

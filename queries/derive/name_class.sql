@@ -18,20 +18,23 @@ with rule as (
         (4, 'user_annotation', '^(\w*DataParallel|DDP|FSDP)\.forward$', 'weak', 'forward', 'profiler'),
         (5, 'user_annotation', '^(ProfilerStep#|nccl:|gloo:|mpi:|ucc:)', 'none', null, null),
         -- words of users
-        (10, 'user_annotation', '(?i)zero_?grad', 'strong', 'zero_grad', 'annotation'),
-        (11, 'user_annotation', '(?i)(optimi[sz]er|(^|[^a-z])optim|opt_step)', 'strong', 'optimizer', 'annotation'),
+        (10, 'user_annotation', '(?i)zero[_ -]?grad', 'strong', 'zero_grad', 'annotation'),
+        (11, 'user_annotation', '(?i)(optimi[sz]er|(^|[^a-z])optim|opt[_ -]step)', 'strong', 'optimizer', 'annotation'),
         (12, 'user_annotation', '(?i)(backward|(^|[^a-z])bwd([^a-z]|$))', 'strong', 'backward', 'annotation'),
         (13, 'user_annotation', '(?i)(forward|(^|[^a-z])fwd([^a-z]|$))', 'strong', 'forward', 'annotation'),
         (14, 'user_annotation', '(?i)((^|[^a-z])loss|criterion)', 'strong', 'loss', 'annotation'),
-        (15, 'user_annotation', '(?i)(data_?load|load_?(data|batch))', 'strong', 'load_data', 'annotation'),
-        (16, 'user_annotation', '(?i)(next|get|fetch|wait_for)_?(data|batch)', 'strong', 'load_data', 'annotation'),
+        (15, 'user_annotation', '(?i)(data[_ -]?load|load[_ -]?(data|batch))', 'strong', 'load_data', 'annotation'),
+        (
+            16, 'user_annotation', '(?i)(next|get|fetch|wait[_ ]for)[_ -]?(data|batch)',
+            'strong', 'load_data', 'annotation'
+        ),
         (17, 'user_annotation', '(?i)(batch_to_device|(^|[^a-z])h2d)', 'strong', 'load_data', 'annotation'),
         -- TorchRec's pipelines spread the next batch's input over the ranks
         (18, 'user_annotation', '(?i)(data_dist|input_dist|(^|[^a-z])sdd_)', 'strong', 'load_data', 'annotation'),
         (19, 'user_annotation', '', 'aside', 'other', 'annotation'),
         -- autograd nodes; any such name makes a node
         (20, 'cpu_op', '^autograd::engine::evaluate_function: ', 'strong', 'backward', 'autograd'),
-        (21, 'cpu_op', '^(torch::autograd::|torch::jit::)?\w*Backward\d*$', 'strong', 'backward', 'autograd'),
+        (21, 'cpu_op', '^(torch::autograd::|torch::jit::)?\w*Backwards?\d*$', 'strong', 'backward', 'autograd'),
         -- python frames
         (30, 'python_function', '(^|/)torch/_tensor\.py\(\d+\): backward$', 'strong', 'backward', 'python'),
         (

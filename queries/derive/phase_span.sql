@@ -83,7 +83,8 @@ context as (
 gap as (
     select
         *,
-        coalesce(before_phase not in ('forward', 'loss'), true) and after_phase in ('loss', 'backward') as hides_forward
+        coalesce(before_phase not in ('forward', 'loss'), true)
+        and coalesce(after_phase in ('loss', 'backward'), false) as hides_forward
     from context
     where found is null
 ),

@@ -4,10 +4,10 @@ select
     coalesce(bool_or(category = 'python_function'), false) as python_calls,
     coalesce(bool_or(category in ('cuda_runtime', 'cuda_driver')), false) as runtime_calls,
     coalesce(bool_or(category in ('kernel', 'gpu_memcpy', 'gpu_memset')), false) as gpu_ops,
-    coalesce(bool_or(contains(args, '"Collective name"')), false) as collectives,
     coalesce(bool_or(category = 'cpu_instant_event'), false) as memory_events,
     coalesce(bool_or(category = 'cuda_sync'), false) as syncs,
     coalesce(bool_or(ph = 'C'), false) as counters,
     coalesce(bool_or(ph in ('s', 't', 'f')), false) as flows,
-    coalesce(bool_or(arg_count > 0 or fields is not null), false) as leftovers
+    coalesce(bool_or(arg_count > 0 or has_more), false) as leftovers,
+    coalesce(bool_or(is_rounded), false) as rounded
 from batch

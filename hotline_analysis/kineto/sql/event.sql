@@ -1,17 +1,17 @@
--- What every event has.
+-- What every event has. `pair` is the thread or stream, numbered within the batch.
 select
-    event_id,
-    ph,
-    category,
-    raw_category,
-    name,
-    pid,
-    tid,
-    start_ns,
-    dur_ns,
-    start_ns + dur_ns as end_ns,
-    correlation,
-    external_id,
-    scope
+    batch.event_id,
+    pair.pair,
+    batch.ph,
+    batch.category,
+    batch.raw_category,
+    batch.name,
+    batch.start_ns,
+    batch.dur_ns,
+    batch.start_ns + batch.dur_ns as end_ns,
+    batch.correlation,
+    batch.external_id,
+    batch.scope
 from batch
-where ph is not null or name is not null
+left join pair on batch.pid is not distinct from pair.pid and batch.tid is not distinct from pair.tid
+where batch.ph is not null or batch.name is not null

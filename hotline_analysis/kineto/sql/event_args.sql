@@ -10,11 +10,12 @@ select
     case when batch.arg_count > coalesce(
         claimed.claimed, (batch.correlation is not null)::integer + (batch.external_id is not null)::integer
     ) then batch.args end as args,
-    batch.fields
+    case when batch.has_more then texts."text" end as fields
 from batch
+inner join texts on batch.event_id = texts.event_id
 left join claimed on batch.event_id = claimed.event_id
 where
-    batch.fields is not null or batch.arg_count > coalesce(
+    batch.has_more or batch.arg_count > coalesce(
         claimed.claimed, (batch.correlation is not null)::integer + (batch.external_id is not null)::integer
     )
 order by batch.event_id

@@ -1,13 +1,13 @@
 -- Ends of arrows. Their pid, tid and ts point to the event they are attached to.
 select
-    event_id,
-    case category when 'ac2g' then 'launch' else coalesce(category, '') end as kind,
-    flow_id,
-    ph,
-    bp as binding,
-    pid,
-    tid,
-    start_ns,
+    batch.event_id,
+    case batch.category when 'ac2g' then 'launch' else coalesce(batch.category, '') end as kind,
+    batch.flow_id,
+    batch.ph,
+    batch.bp as binding,
+    pair.pair,
+    batch.start_ns,
     0 as claimed
 from batch
-where ph in ('s', 't', 'f')
+left join pair on batch.pid is not distinct from pair.pid and batch.tid is not distinct from pair.tid
+where batch.ph in ('s', 't', 'f')

@@ -1,0 +1,8 @@
+-- The threads and streams that a batch names, numbered within the batch in order of their first event.
+select
+    pid,
+    tid,
+    row_number() over (order by min(event_id)) - 1 as pair
+from batch
+group by pid, tid
+order by pair
