@@ -9,6 +9,7 @@ from importlib import resources
 import duckdb
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hotline_analysis.kineto.split import Batch
 
@@ -47,6 +48,9 @@ class Decoder:
         # The names come from this module, never from a trace.
         self._connection.execute(f"create or replace temp table {table or query} as {_statement(query)}")
 
+    def _table(self, query: str, statement: str | None = None) -> pa.Table:
+        return self._connection.sql(statement or _statement(query)).to_arrow_table()
+
     def decode(self, batch: Batch) -> Mapping[str, pa.Table]:
         """Decode one batch.
 
@@ -70,15 +74,17 @@ class Decoder:
                 "update batch set start_ns = exact_start.start_ns from exact_start"
                 " where batch.event_id = exact_start.event_id"
             )
-        self._connection.execute("create or replace temp table claims (event_id bigint, claimed bigint)")
-        tables = {"pair": self._connection.sql("from pair").to_arrow_table()}
-        for name, flag in _DECODERS:
-            if flags[flag]:
-                self._create(name, "decoded")
-                self._connection.execute("insert into claims select event_id, claimed from decoded")
-                tables[name] = self._connection.sql("from decoded").to_arrow_table()
-        if flags["leftovers"]:
-            tables["event_args"] = self._connection.sql(_statement("event_args")).to_arrow_table()
-        tables["event"] = self._connection.sql(_statement("event")).to_arrow_table()
+        tables = {name: self._table(name) for name, flag in _DECODERS if flags[flag]}
+        claims = [table.select(["event_id", "claimed"]) for table in tables.values()]
+        claimed = sum(pc.sum(table.column("claimed")).as_py() or 0 for table in claims)
+        if flags["leftovers"] or flags["args"] > claimed:
+            empty = pa.schema([("event_id", pa.int64()), ("claimed", pa.int64())]).empty_table()
+            self._connection.register(
+                "claims", pa.concat_tables([empty, *(table.cast(empty.schema) for table in claims)])
+            )
+            tables["event_args"] = self._table("event_args")
+            self._connection.unregister("claims")
+        tables["pair"] = self._table("pair", "from pair")
+        tables["event"] = self._table("event")
         self._connection.unregister("texts")
         return tables

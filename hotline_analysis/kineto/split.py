@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import polars as pl
@@ -72,6 +72,15 @@ class Batch:
     ids: pl.Series
     field_counts: pl.Series
     has_collectives: bool
+
+
+class _Parsed(NamedTuple):
+    """A JSON value and its end. For a damaged one the end is None, and `failed` and `unfinished` say more."""
+
+    value: Any
+    end: int | None
+    failed: int
+    unfinished: bool
 
 
 class EventSplitter:
@@ -272,7 +281,7 @@ class EventSplitter:
         """
         pieces = pl.DataFrame({"p": [body[1:]]}).select(pl.col("p").str.split(_SEPARATOR, literal=False).explode())
         closing = pl.when(pl.int_range(pl.len()) < pl.len() - 1).then(pl.lit("}")).otherwise(pl.lit(""))
-        texts = pieces.select(pl.concat_str([pl.lit("{"), pl.col("p"), closing])).to_series()
+        texts: pl.Series = pieces.select(pl.concat_str([pl.lit("{"), pl.col("p"), closing])).to_series()
         counts = self._count_fields(texts)
         wrong = counts.is_null().arg_true().to_list()
         if body[0] != "{" and wrong[:1] != [0]:
@@ -289,13 +298,11 @@ class EventSplitter:
         """The number of fields of each text; NULL for a text that is not valid JSON."""
         newest = pl.CompatLevel.newest()  # keeps the engines from copying the texts
         self._checker.register("pieces", pa.table({"text": texts.to_arrow(compat_level=newest)}))
-        counts = self._checker.sql('select try(len(json_keys("text"))) as fields from pieces').pl()["fields"]
+        counts: pl.Series = self._checker.sql('select try(len(json_keys("text"))) as fields from pieces').pl()["fields"]
         self._checker.unregister("pieces")
         return counts
 
-    def _batch(
-        self, parts: list[pl.Series | list[str] | int], field_counts: pl.Series | None = None
-    ) -> Batch | None:
+    def _batch(self, parts: list[pl.Series | list[str] | int], field_counts: pl.Series | None = None) -> Batch | None:
         """Number the events; an integer in `parts` stands for so many lost ones, which keep their numbers."""
         texts, ids = [], []
         for part in parts:
@@ -325,12 +332,13 @@ class EventSplitter:
                     parts.append(texts[piece:stop])
                     at = starts[stop] if stop < len(starts) else len(body)
                     continue
-            end, failed, unfinished = _value_end(body, at)
-            if end is None and unfinished and rest and len(body) - at < _LIMIT:
+            parsed = _parse(body, at)
+            end = parsed.end
+            if end is None and parsed.unfinished and rest and len(body) - at < _LIMIT:
                 self._text = body[at:] + rest
                 return self._batch(parts)
             if end is None:
-                end = self._after_damage(body, at, failed)
+                end = self._after_damage(body, at, parsed.failed, more=bool(rest))
                 lost = body[at:end]
                 count = max(lost.count('"ph"'), int(lost.startswith("{")))
                 self.damage.lose(lost, count)
@@ -359,14 +367,14 @@ class EventSplitter:
         return self._batch(parts)
 
     @staticmethod
-    def _after_damage(body: str, start: int, failed: int) -> int:
+    def _after_damage(body: str, start: int, failed: int, *, more: bool) -> int:
         """Where to go on behind a damaged event: at the next event, else the array's end, else the end of the text."""
         position = max(start + 1, failed)
         while match := _OBJECT.search(body, position):
-            end, failed, unfinished = _value_end(body, match.start())
-            if unfinished or (end is not None and "ph" in _decoder.raw_decode(body, match.start())[0]):
+            parsed = _parse(body, match.start())
+            if (parsed.unfinished and more) or (parsed.end is not None and "ph" in parsed.value):
                 return match.start()
-            position = max(match.start() + 1, failed)
+            position = max(match.start() + 1, parsed.failed)
         array_end = _ARRAY_END.search(body, start)
         return array_end.end() if array_end else len(body)
 
@@ -376,18 +384,26 @@ def _skip(text: str, position: int) -> int:
     return match.start() if match else len(text)
 
 
-def _value_end(text: str, start: int) -> tuple[int | None, int, bool]:
-    """The end of the JSON value at a position; or None, where it is damaged, and whether it may only need more text."""
-    try:
-        _, end = _decoder.raw_decode(text, start)
-    except RecursionError:
-        return None, start + _TOO_DEEP, False
-    except json.JSONDecodeError as error:
-        unfinished = error.msg.startswith("Unterminated string") or error.pos >= len(text) - 16
-        # A string whose end was hit goes on to the next quote, perhaps that of `{"` where the next event starts.
-        quote = text.rfind('"', start, error.pos)
-        return None, max(start, text.rfind('"', start, max(start, quote))), unfinished
-    return end, end, False
+def _parse(text: str, start: int) -> _Parsed:
+    """Parse the JSON value at a position. Windows keep it fast: a parser's error costs time for all text before it."""
+    window = 1 << 14
+    while True:
+        piece = text[start : start + window]
+        is_whole = start + window >= len(text)
+        window *= 16
+        try:
+            value, end = _decoder.raw_decode(piece)
+        except RecursionError:
+            return _Parsed(None, None, start + _TOO_DEEP, False)
+        except json.JSONDecodeError as error:
+            unfinished = error.msg.startswith("Unterminated string") or error.pos >= len(piece) - 16
+            if unfinished and not is_whole:
+                continue
+            # A string whose end was hit goes on to the next quote, perhaps that of `{"` where the next event starts.
+            quote = piece.rfind('"', 0, max(0, piece.rfind('"', 0, error.pos)))
+            return _Parsed(None, None, start + max(0, quote), unfinished)
+        if end < len(piece) or is_whole:
+            return _Parsed(value, start + end, start, False)
 
 
 def _repair(text: str) -> str:

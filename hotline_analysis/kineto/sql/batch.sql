@@ -2,8 +2,8 @@
 --
 -- `from_json` reads numbers as doubles. A double holds microseconds with three decimals exactly up to 2^53 ns; later
 -- time stamps (since 1970, with decimals) are marked in `is_rounded` and taken from the text by `exact_start.sql`.
--- DECIMAL keeps the nanosecond. Times and durations that no clock shows become NULL; `has_more` then tells that the event
--- says more than the columns do. Within the limits, ends and distances fit 64 bits.
+-- DECIMAL keeps the nanosecond. Times and durations that no clock shows become NULL; `has_more` then tells that the
+-- event says more than the columns do. Within the limits, ends and distances fit 64 bits.
 with parsed as (
     select
         event_id,

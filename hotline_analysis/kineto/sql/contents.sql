@@ -8,6 +8,7 @@ select
     coalesce(bool_or(category = 'cuda_sync'), false) as syncs,
     coalesce(bool_or(ph = 'C'), false) as counters,
     coalesce(bool_or(ph in ('s', 't', 'f')), false) as flows,
-    coalesce(bool_or(arg_count > 0 or has_more), false) as leftovers,
+    coalesce(bool_or(has_more), false) as leftovers,
+    coalesce(sum(arg_count - (correlation is not null)::integer - (external_id is not null)::integer), 0) as args,
     coalesce(bool_or(is_rounded), false) as rounded
 from batch

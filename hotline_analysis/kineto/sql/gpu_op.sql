@@ -2,7 +2,6 @@
 with parsed as (
     select
         event_id,
-        (correlation is not null)::integer + (external_id is not null)::integer as claimed_ids,
         from_json(
             args,
             '{"device":"BIGINT","context":"BIGINT","stream":"BIGINT","queued":"BIGINT","grid":"VARCHAR",
@@ -30,8 +29,7 @@ select
     a.bytes,
     a."memory bandwidth (GB/s)" as bandwidth_gb_per_s,
     a.kind,
-    claimed_ids
-    + (a.device is not null)::integer + (a.context is not null)::integer + (a.stream is not null)::integer
+    (a.device is not null)::integer + (a.context is not null)::integer + (a.stream is not null)::integer
     + (a.queued is not null)::integer + (a.grid is not null)::integer + (a.block is not null)::integer
     + (a."registers per thread" is not null)::integer + (a."shared memory" is not null)::integer
     + (a."blocks per SM" is not null)::integer + (a."warps per SM" is not null)::integer

@@ -2,7 +2,6 @@
 with parsed as (
     select
         event_id,
-        (external_id is not null)::integer as claimed_ids,
         from_json(
             args,
             '{"Addr":"BIGINT","Bytes":"BIGINT","Device Type":"BIGINT","Device Id":"BIGINT",
@@ -22,7 +21,7 @@ select
     a."Total Reserved" as total_reserved_bytes,
     a."Ev Idx" as profiler_index,
     a.finished,
-    claimed_ids + (a.finished is not null)::integer
+    (a.finished is not null)::integer
     + (a."Addr" is not null)::integer + (a."Bytes" is not null)::integer + (a."Device Type" is not null)::integer
     + (a."Device Id" is not null)::integer + (a."Total Allocated" is not null)::integer
     + (a."Total Reserved" is not null)::integer + (a."Ev Idx" is not null)::integer as claimed

@@ -2,7 +2,6 @@
 with parsed as (
     select
         event_id,
-        (correlation is not null)::integer + (external_id is not null)::integer as claimed_ids,
         from_json(
             args,
             '{"Sequence number":"BIGINT","Fwd thread id":"BIGINT","Record function id":"BIGINT","Ev Idx":"BIGINT",
@@ -28,8 +27,7 @@ select
     nullif(a."Call stack", '') as call_stack,
     a."Trace name" as trace_name,
     a."Trace iteration" as trace_iteration,
-    claimed_ids
-    + (a."Trace name" is not null)::integer + (a."Trace iteration" is not null)::integer
+    (a."Trace name" is not null)::integer + (a."Trace iteration" is not null)::integer
     + (a."Sequence number" is not null)::integer + (a."Fwd thread id" is not null)::integer
     + (a."Record function id" is not null)::integer
     + (a."Ev Idx" is not null or a."Profiler Event Index" is not null)::integer

@@ -2,7 +2,6 @@
 with parsed as (
     select
         event_id,
-        (correlation is not null)::integer + (external_id is not null)::integer as claimed_ids,
         from_json(
             args,
             '{"cbid":"BIGINT","cid":"BIGINT","kernel":"VARCHAR","grid":"VARCHAR","block":"VARCHAR",
@@ -23,8 +22,7 @@ select
     a.dst as destination,
     a.bytes,
     a.kind,
-    claimed_ids
-    + (a.cbid is not null or a.cid is not null)::integer + (a.kernel is not null)::integer
+    (a.cbid is not null or a.cid is not null)::integer + (a.kernel is not null)::integer
     + (a.grid is not null)::integer + (a.block is not null)::integer + (a."shared memory" is not null)::integer
     + (a.src is not null)::integer + (a.dst is not null)::integer + (a.bytes is not null)::integer
     + (a.kind is not null)::integer as claimed

@@ -2,7 +2,6 @@
 with parsed as (
     select
         event_id,
-        (correlation is not null)::integer + (external_id is not null)::integer as claimed_ids,
         from_json(
             args,
             '{"cuda_sync_kind":"VARCHAR","device":"BIGINT","context":"BIGINT","stream":"BIGINT",
@@ -21,8 +20,7 @@ select
     a.wait_on_stream,
     a.wait_on_cuda_event_id as wait_on_event_id,
     a.wait_on_cuda_event_record_corr_id as wait_on_correlation,
-    claimed_ids
-    + (a.cuda_sync_kind is not null)::integer + (a.device is not null)::integer + (a.context is not null)::integer
+    (a.cuda_sync_kind is not null)::integer + (a.device is not null)::integer + (a.context is not null)::integer
     + (a.stream is not null)::integer + (a.wait_on_stream is not null)::integer
     + (a.wait_on_cuda_event_id is not null)::integer
     + (a.wait_on_cuda_event_record_corr_id is not null)::integer as claimed
