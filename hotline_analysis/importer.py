@@ -39,7 +39,7 @@ Progress = Callable[[str, float], None]
 
 SUFFIXES = (".json", ".json.gz", ".json.zst")
 _ROW_GROUP = 122_880
-_MEMORY_LIMIT = "400MB"
+_MEMORY_LIMIT = "500MB"
 _MAX_RANK = 1_000_000_000
 _READING = 0.7  # share of an import's time that reading takes, for the progress bar
 
@@ -191,7 +191,7 @@ def _in_processes(
 
     def run(number: int) -> dict[str, Any] | HotlineError:
         nonlocal done
-        arguments = ["\n".join(sys.path), str(files[number]), str(folders[number]), str(threads)]
+        arguments = ["\n".join(sys.path), str(files[number]), str(folders[number]), str(threads), str(os.getpid())]
         process = subprocess.Popen(
             [sys.executable, "-c", _CHILD, *arguments],
             stdin=subprocess.DEVNULL,
@@ -267,7 +267,6 @@ def import_file(file: Path, folder: Path, threads: int, on_progress: Progress) -
             "threads": threads,
             "memory_limit": _MEMORY_LIMIT,
             "temp_directory": str(folder / "spill"),
-            "preserve_insertion_order": False,
             "python_enable_replacements": False,
         }
     )
@@ -466,8 +465,8 @@ def _remove(folder: Path) -> None:
 
 def _main() -> None:
     """Import one file on behalf of another process and print the result as a line of JSON."""
-    file, folder, threads = sys.argv[1:]
-    threading.Thread(target=_exit_after, args=[os.getppid()], daemon=True).start()
+    file, folder, threads, parent = sys.argv[1:]
+    threading.Thread(target=_exit_after, args=[int(parent)], daemon=True).start()
     try:
         result = import_file(Path(file), Path(folder), int(threads), lambda what, share: None)
     except HotlineError as error:

@@ -38,6 +38,9 @@ _ORDER = (
 )
 
 
+_DOUBLINGS = 4
+
+
 def annotate(connection: duckdb.DuckDBPyConnection, on_progress: Callable[[float], None] | None = None) -> list[str]:
     """Derive the annotation of one rank and return the names of the tables that make it up.
 
@@ -57,9 +60,23 @@ def annotate(connection: duckdb.DuckDBPyConnection, on_progress: Callable[[float
 def _derive(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     query = catalog.get(name)
     # A query may read the table it replaces, so the new one gets the name only when it is complete.
-    connection.execute(f"create or replace temp table derived as {query.sql}")
+    _with_memory(connection, f"create or replace temp table derived as {query.sql}")
     connection.execute(f"drop table if exists {query.writes}")
     connection.execute(f"alter table derived rename to {query.writes}")
+
+
+def _with_memory(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
+    """Run a statement in the memory that is set; where that does not do for a huge trace, allow twice as much."""
+    for attempt in range(_DOUBLINGS + 1):
+        try:
+            connection.execute(statement)
+            return
+        except duckdb.OutOfMemoryException:
+            if attempt == _DOUBLINGS:
+                raise
+            rows = connection.execute("select current_setting('memory_limit')").fetchall()
+            value, unit = rows[0][0].split()
+            connection.execute(f"set memory_limit = '{2 * float(value)}{unit}'")
 
 
 def _overhangs(connection: duckdb.DuckDBPyConnection) -> bool:

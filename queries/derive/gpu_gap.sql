@@ -5,7 +5,7 @@
 -- A gap belongs to the step and phase of the work that ends it. It has up to two parts. Until that work is launched the
 -- GPU waits for the host; that part is split by what the host does. From the launch on it waits for the launch to take
 -- effect (`launch_ns`, up to 50 us after the call returned, ten times what a launch usually takes). After that, or if
--- the work was launched before the gap began, it waits for something on the GPU: an event, another stream, the gap
+-- the call had returned before the gap began, it waits for something on the GPU: an event, another stream, the gap
 -- between kernels (`queued_ns`). If the host was inside a synchronise when the gap began, the queue ran dry because of
 -- it: all of the host's part but data loading counts as `sync_ns`, and so does the way of work that a blocking call
 -- launched. The parts add up to the gap.
@@ -76,7 +76,7 @@ ended as (
             when gap.is_last then gap.end_ns
             else greatest(gap.start_ns, least(gap.end_ns, coalesce(launch.launch_start_ns, gap.end_ns)))
         end as launched_ns,
-        coalesce(launch.launch_start_ns <= gap.start_ns, false) as was_queued,
+        coalesce(launch.launch_start_ns + launch.launch_dur_ns <= gap.start_ns, false) as was_queued,
         launch.launch_start_ns + launch.launch_dur_ns + 50000 as due_ns
     from gap
     left join starting on gap.device = starting.device and gap.end_ns = starting.start_ns

@@ -1,7 +1,9 @@
 -- Who contains whom on each CPU thread.
 --
 -- The depth of an event is the number of events open when it starts: +1 at every start, -1 at every end, summed up in
--- order of time. Its parent is then the last event that started before it one level up. Both need no loop.
+-- order of time. All that starts on a thread ends, so the sum is 0 again where the next thread begins. Its parent is then
+-- the last event that started before it one level up. Neither needs a loop, and the running sum needs no memory: it is
+-- taken over the rows in the order of the inner query, which a window without `order by` keeps.
 -- Instantaneous events contain nothing. An event that ends after its parent is cut there, and marked in `overhangs`.
 --
 -- :reads cpu_span
@@ -10,14 +12,11 @@ with edge as (
         event_id,
         track_id,
         start_ns as at_ns,
-        1 as opens,
+        1::tinyint as opens,
         -end_ns as longest_first,
-        layer,
-        (end_ns > start_ns)::integer as change,
-        (is_op and end_ns > start_ns)::integer as op_change,
-        end_ns,
-        is_op,
-        is_cut
+        layer::tinyint as layer,
+        (end_ns > start_ns)::tinyint as change,
+        (is_op and end_ns > start_ns)::tinyint as op_change
     from cpu_span
     union all
     select
@@ -28,35 +27,43 @@ with edge as (
         0,
         0,
         -1,
-        -is_op::integer,
-        null,
-        null,
-        null
+        -is_op::tinyint
     from cpu_span
     where end_ns > start_ns
+),
+
+in_order as (
+    select
+        event_id,
+        opens,
+        change,
+        op_change
+    from edge
+    order by track_id, at_ns, opens, longest_first, layer, event_id
 ),
 
 open_at as (
     select
         event_id,
-        track_id,
-        at_ns as start_ns,
-        end_ns,
-        is_op,
-        is_cut,
         opens,
-        (sum(change) over in_order - change)::integer as depth,
-        (sum(op_change) over in_order - op_change)::integer as op_depth
-    from edge
-    window in_order as (
-        partition by track_id order by at_ns, opens, longest_first, layer, event_id rows unbounded preceding
-    )
+        sum(change) over (rows unbounded preceding) - change as depth,
+        sum(op_change) over (rows unbounded preceding) - op_change as op_depth
+    from in_order
 ),
 
 started as (
-    select * exclude (opens)
+    select
+        cpu_span.event_id,
+        cpu_span.track_id,
+        cpu_span.start_ns,
+        cpu_span.end_ns,
+        cpu_span.is_op,
+        cpu_span.is_cut,
+        open_at.depth::integer as depth,
+        open_at.op_depth::integer as op_depth
     from open_at
-    where opens = 1
+    inner join cpu_span on open_at.event_id = cpu_span.event_id
+    where open_at.opens = 1
 ),
 
 container as (
