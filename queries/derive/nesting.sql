@@ -1,9 +1,9 @@
 -- Who contains whom on each CPU thread.
 --
 -- The depth of an event is the number of events open when it starts: +1 at every start, -1 at every end, summed up in
--- order of time. All that starts on a thread ends, so the sum is 0 again where the next thread begins. Its parent is then
--- the last event that started before it one level up. Neither needs a loop, and the running sum needs no memory: it is
--- taken over the rows in the order of the inner query, which a window without `order by` keeps.
+-- order of time. All that starts on a thread ends, so the sum is 0 again where the next thread begins. Its parent is
+-- then the last event that started before it one level up. Neither needs a loop, and the running sum needs no memory:
+-- it is taken over the rows in the order of the inner query, which a window without `order by` keeps.
 -- Instantaneous events contain nothing. An event that ends after its parent is cut there, and marked in `overhangs`.
 --
 -- :reads cpu_span
@@ -46,9 +46,10 @@ open_at as (
     select
         event_id,
         opens,
-        sum(change) over (rows unbounded preceding) - change as depth,
-        sum(op_change) over (rows unbounded preceding) - op_change as op_depth
+        sum(change) over so_far - change as depth,
+        sum(op_change) over so_far - op_change as op_depth
     from in_order
+    window so_far as (rows unbounded preceding) -- noqa: PRS
 ),
 
 started as (
