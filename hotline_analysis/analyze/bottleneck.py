@@ -72,7 +72,7 @@ def gpu_or_cpu_bound(
     ).row(0, named=True)
     answer = total["verdict"]
     if total["gpu_busy_ns"] == 0:
-        statement = "The trace has no GPU work, so the CPU does everything."
+        statement = "The trace has no GPU work: all the time in it is CPU time."
         return Finding(question, "no-gpu", statement, _ADVICE["no-gpu"], thresholds, evidence)
     busy = f"busy {total['gpu_busy_pct']:.1f} % of the time"
     if answer in ("gpu-bound", "communication-bound", "copy-bound"):

@@ -116,7 +116,7 @@ def _headline(bound: Finding, slowest: Finding, phases: pl.DataFrame) -> str:
         "gpu-wait-bound": "The GPU waits for its own work: streams, events or the gaps between kernels",
         "mixed": "The GPU idles for several reasons",
         "unknown": "The GPU idles before work whose launch is not in the trace",
-        "no-gpu": "The run is on the CPU",
+        "no-gpu": "The trace shows no GPU work",
     }
     on_cpu = bound.answer == "no-gpu"
     where = phases.select("phase", time=pl.col("cpu_ns") if on_cpu else pl.col("gpu_busy_ns") + pl.col("gpu_idle_ns"))
@@ -231,7 +231,8 @@ def _phases(rows: pl.DataFrame, bound: Finding, has_gpu: bool) -> Section:
     return Section(
         "phases",
         "Phases",
-        "CPU time is that of the main thread and adds up to the steps. GPU time counts to the phase that launched it.",
+        "CPU time is that of the main thread and adds up to the steps."
+        + (" GPU time counts to the phase that launched it." if has_gpu else ""),
         fields,
         rows.select(
             "phase",
@@ -287,7 +288,8 @@ def _ops(slowest: Finding, has_gpu: bool) -> Section:
     return Section(
         "ops",
         "Slowest ops",
-        "Self: without the ops inside. GPU: the work an op launched itself (self) or with the ops inside (total).",
+        "Self: without the ops inside."
+        + (" GPU: the work an op launched itself (self) or with the ops inside (total)." if has_gpu else ""),
         fields,
         slowest.evidence,
     )
