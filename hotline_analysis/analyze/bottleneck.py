@@ -119,7 +119,12 @@ def _with_verdict(frame: pl.DataFrame, *, busy_pct: float, class_pct: float, cau
 
 
 def optimizer_bottleneck(
-    trace: Trace, *, rank: int | None = None, yes_pct: float = 30.0, partly_pct: float = 15.0
+    trace: Trace,
+    *,
+    rank: int | None = None,
+    yes_pct: float = 30.0,
+    partly_pct: float = 15.0,
+    bound: Finding | None = None,
 ) -> Finding:
     """Is the optimizer the bottleneck?
 
@@ -127,12 +132,12 @@ def optimizer_bottleneck(
     optimizer launched; on the CPU, the share of the steps' time that the main thread spends in it. From `yes_pct` on
     the answer is yes, from `partly_pct` on partly, else no: by Amdahl's law, removing 30 % makes steps at most 1.43
     times faster, 15 % at most 1.18 times. `answer` is `no-optimizer` if the trace shows none (inference). `evidence`
-    is the frame of `phases`.
+    is the frame of `phases`. `bound` is the answer of `gpu_or_cpu_bound` for the same rank, if it is known already.
     """
     thresholds = {"yes_pct": yes_pct, "partly_pct": partly_pct}
     question = "Is the optimizer the bottleneck?"
     evidence = trace.query("phases", rank=rank)
-    on_gpu = gpu_or_cpu_bound(trace, rank=rank).answer in _GPU_SIDE
+    on_gpu = (bound or gpu_or_cpu_bound(trace, rank=rank)).answer in _GPU_SIDE
     times = evidence.select(
         "phase",
         time=(pl.col("gpu_busy_ns") + pl.col("gpu_idle_ns")) if on_gpu else pl.col("cpu_ns"),

@@ -31,11 +31,11 @@ def report(trace: Trace, rank: int | None = None) -> Report:
     info = trace.sql("from rank_info where rank = $rank", rank=chosen).row(0, named=True)
     has_gpu = analyze.has_gpu_work(trace, rank=chosen)
     bound = analyze.gpu_or_cpu_bound(trace, rank=chosen)
-    optimizer = analyze.optimizer_bottleneck(trace, rank=chosen)
+    optimizer = analyze.optimizer_bottleneck(trace, rank=chosen, bound=bound)
     slowest = _slowest_op(trace, chosen, has_gpu)
     steps = analyze.steps(trace, rank=chosen)
     cover = analyze.coverage(trace, rank=chosen)
-    phases = analyze.phases(trace, rank=chosen)
+    phases = optimizer.evidence
     sections = [
         _ranks(trace) if len(trace.ranks) > 1 else None,
         _steps(steps, bound, has_gpu),
