@@ -404,6 +404,20 @@ _TABLES = (
         + _LABELS,
     ),
     _table(
+        "module_time",
+        "derived",
+        "Time of each module per step and pass, alone and with the modules in it.",
+        """
+        step BIGINT the step; NULL outside every step
+        module_id BIGINT the module
+        pass VARCHAR forward, backward or recompute
+        cpu_self_ns BIGINT CPU self time of its events
+        cpu_total_ns BIGINT the same with all modules below it
+        gpu_self_ns BIGINT duration of the GPU work that is its own
+        gpu_total_ns BIGINT the same with all modules below it
+        """,
+    ),
+    _table(
         "gpu_busy",
         "derived",
         "Times when a device runs at least one kernel, copy or memset. Spans never overlap.",

@@ -33,6 +33,7 @@ _ORDER = (
     "phase_span",
     "label_segment",
     "label",
+    "module_time",
     "host_activity",
     "gpu_gap",
 )

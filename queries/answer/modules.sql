@@ -5,7 +5,7 @@
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :param step BIGINT = NULL       only this step
--- :reads event, label, nesting, model_op, module_span, step
+-- :reads module_time, event, label, model_op, module_span, step
 -- :column rank BIGINT             process rank
 -- :column module_id BIGINT        position in execution order, parents first
 -- :column parent_id BIGINT        the module around it; NULL for a root
@@ -19,53 +19,18 @@
 -- :column gpu_self_ns BIGINT      duration of GPU work of the module alone
 -- :column gpu_total_ns BIGINT     duration of GPU work with the modules in it
 -- :column gpu_total_pct DOUBLE    share of the rank's GPU time in all its passes and buckets; NULL without GPU work
-with recursive part_of as (
+with whole as (
     select
         rank,
         module_id,
-        module_id as whole_id
-    from model_op
-    union all
-    select
-        part_of.rank,
-        part_of.module_id,
-        model_op.parent_id
-    from part_of
-    inner join model_op on part_of.rank = model_op.rank and part_of.whole_id = model_op.module_id
-    where model_op.parent_id is not null
-),
-
-alone as (
-    select
-        label.rank,
-        label.module_id,
-        label.pass,
-        coalesce(sum(nesting.self_ns), 0) as cpu_ns,
-        coalesce(
-            sum(event.dur_ns) filter (where event.category in ('kernel', 'gpu_memcpy', 'gpu_memset')), 0
-        ) as gpu_ns
-    from label
-    inner join event on label.rank = event.rank and label.event_id = event.event_id
-    left join nesting on label.rank = nesting.rank and label.event_id = nesting.event_id
-    where
-        label.module_id is not null
-        and ($rank is null or label.rank = $rank)
-        and ($step is null or label.step = $step)
-    group by label.rank, label.module_id, label.pass
-),
-
-whole as (
-    select
-        part_of.rank,
-        part_of.whole_id as module_id,
-        alone.pass,
-        sum(case when part_of.module_id = part_of.whole_id then alone.cpu_ns else 0 end)::bigint as cpu_self_ns,
-        sum(alone.cpu_ns)::bigint as cpu_total_ns,
-        sum(case when part_of.module_id = part_of.whole_id then alone.gpu_ns else 0 end)::bigint as gpu_self_ns,
-        sum(alone.gpu_ns)::bigint as gpu_total_ns
-    from part_of
-    inner join alone on part_of.rank = alone.rank and part_of.module_id = alone.module_id
-    group by part_of.rank, part_of.whole_id, alone.pass
+        pass,
+        sum(cpu_self_ns)::bigint as cpu_self_ns,
+        sum(cpu_total_ns)::bigint as cpu_total_ns,
+        sum(gpu_self_ns)::bigint as gpu_self_ns,
+        sum(gpu_total_ns)::bigint as gpu_total_ns
+    from module_time
+    where ($rank is null or rank = $rank) and ($step is null or step = $step)
+    group by rank, module_id, pass
 ),
 
 called as (

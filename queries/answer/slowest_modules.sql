@@ -7,7 +7,7 @@
 -- :param step BIGINT = NULL            only this step
 -- :param sort VARCHAR = 'gpu_self'     order by gpu_self, gpu_total, cpu_self or cpu_total time
 -- :param limit BIGINT = 10             so many rows
--- :reads event, label, nesting, model_op
+-- :reads module_time, model_op
 -- :column path VARCHAR                 path from the root
 -- :column type VARCHAR                 class
 -- :column cpu_self_ns BIGINT           CPU time of the module alone
@@ -19,55 +19,23 @@
 -- :column gpu_backward_ns BIGINT       of the total, in backward
 -- :column cpu_self_pct DOUBLE          share of all modules' CPU self time
 -- :column gpu_self_pct DOUBLE          share of all modules' GPU self time; NULL without GPU work
-with recursive part_of as (
-    select
-        rank,
-        module_id,
-        module_id as whole_id
-    from model_op
-    union all
-    select
-        part_of.rank,
-        part_of.module_id,
-        model_op.parent_id
-    from part_of
-    inner join model_op on part_of.rank = model_op.rank and part_of.whole_id = model_op.module_id
-    where model_op.parent_id is not null
-),
-
-alone as (
-    select
-        label.rank,
-        label.module_id,
-        label.pass,
-        coalesce(sum(nesting.self_ns), 0) as cpu_ns,
-        coalesce(
-            sum(event.dur_ns) filter (where event.category in ('kernel', 'gpu_memcpy', 'gpu_memset')), 0
-        ) as gpu_ns
-    from label
-    inner join event on label.rank = event.rank and label.event_id = event.event_id
-    left join nesting on label.rank = nesting.rank and label.event_id = nesting.event_id
-    where
-        label.module_id is not null
-        and ($rank is null or label.rank = $rank)
-        and ($step is null or label.step = $step)
-    group by label.rank, label.module_id, label.pass
-),
-
-whole as (
+with whole as (
     select
         model_op.path,
         any_value(model_op.type) as type,
-        sum(case when part_of.module_id = part_of.whole_id then alone.cpu_ns else 0 end)::bigint as cpu_self_ns,
-        sum(alone.cpu_ns)::bigint as cpu_total_ns,
-        sum(case when part_of.module_id = part_of.whole_id then alone.gpu_ns else 0 end)::bigint as gpu_self_ns,
-        sum(alone.gpu_ns)::bigint as gpu_total_ns,
-        coalesce(sum(alone.gpu_ns) filter (where alone.pass = 'forward'), 0)::bigint as gpu_forward_ns,
-        coalesce(sum(alone.gpu_ns) filter (where alone.pass = 'recompute'), 0)::bigint as gpu_recompute_ns,
-        coalesce(sum(alone.gpu_ns) filter (where alone.pass = 'backward'), 0)::bigint as gpu_backward_ns
-    from part_of
-    inner join alone on part_of.rank = alone.rank and part_of.module_id = alone.module_id
-    inner join model_op on part_of.rank = model_op.rank and part_of.whole_id = model_op.module_id
+        sum(module_time.cpu_self_ns)::bigint as cpu_self_ns,
+        sum(module_time.cpu_total_ns)::bigint as cpu_total_ns,
+        sum(module_time.gpu_self_ns)::bigint as gpu_self_ns,
+        sum(module_time.gpu_total_ns)::bigint as gpu_total_ns,
+        coalesce(sum(module_time.gpu_total_ns) filter (where module_time.pass = 'forward'), 0)::bigint
+            as gpu_forward_ns,
+        coalesce(sum(module_time.gpu_total_ns) filter (where module_time.pass = 'recompute'), 0)::bigint
+            as gpu_recompute_ns,
+        coalesce(sum(module_time.gpu_total_ns) filter (where module_time.pass = 'backward'), 0)::bigint
+            as gpu_backward_ns
+    from module_time
+    inner join model_op on module_time.rank = model_op.rank and module_time.module_id = model_op.module_id
+    where ($rank is null or module_time.rank = $rank) and ($step is null or module_time.step = $step)
     group by model_op.path
 )
 

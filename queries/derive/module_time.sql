@@ -1,0 +1,48 @@
+-- Time of each module per step and pass: its own, and with that of all modules in it.
+--
+-- Own time is that of the events labelled with the module: self time on the CPU, duration on the GPU. Totals add the
+-- modules below it in the tree, so a module without events of its own has a row if one in it has some.
+--
+-- :reads label, timed, nesting, model_op
+with recursive part_of as (
+    select
+        module_id,
+        module_id as whole_id
+    from model_op
+    union all
+    select
+        part_of.module_id,
+        model_op.parent_id
+    from part_of
+    inner join model_op on part_of.whole_id = model_op.module_id
+    where model_op.parent_id is not null
+),
+
+alone as (
+    select
+        label.step,
+        label.module_id,
+        label.pass,
+        coalesce(sum(nesting.self_ns), 0) as cpu_ns,
+        coalesce(
+            sum(timed.dur_ns) filter (where timed.category in ('kernel', 'gpu_memcpy', 'gpu_memset')), 0
+        ) as gpu_ns
+    from label
+    inner join timed on label.event_id = timed.event_id
+    left join nesting on label.event_id = nesting.event_id
+    where label.module_id is not null
+    group by label.step, label.module_id, label.pass
+)
+
+select
+    alone.step,
+    part_of.whole_id as module_id,
+    alone.pass,
+    sum(case when part_of.module_id = part_of.whole_id then alone.cpu_ns else 0 end)::bigint as cpu_self_ns,
+    sum(alone.cpu_ns)::bigint as cpu_total_ns,
+    sum(case when part_of.module_id = part_of.whole_id then alone.gpu_ns else 0 end)::bigint as gpu_self_ns,
+    sum(alone.gpu_ns)::bigint as gpu_total_ns
+from part_of
+inner join alone on part_of.module_id = alone.module_id
+group by alone.step, part_of.whole_id, alone.pass
+order by alone.step, module_id, alone.pass
