@@ -68,6 +68,20 @@ def test_advice_says_what_is_missing(tmp_path: Path) -> None:
         assert word in advice
 
 
+def test_cut_file_does_not_claim_that_there_was_no_gpu(tmp_path: Path) -> None:
+    """Kernels stand behind the ops in a file, so a cut file may have lost them all."""
+    path = launch_bound_trace().write(tmp_path / "cut.json")
+    text = path.read_text(encoding="utf-8")
+    path.write_text(text[: text.index("gemm")], encoding="utf-8")
+    with pytest.warns(HotlineWarning, match="ends inside the events"):
+        trace = ha.load(path)
+    with trace:
+        report = ha.report(trace)
+    assert report.facts["device"] == "no GPU work was read"
+    assert report.findings[0].answer == "no-gpu"
+    assert "cannot tell" in report.findings[0].statement
+
+
 def test_unknown_rank(tmp_path: Path) -> None:
     with launch_bound_trace().load(tmp_path) as trace, pytest.raises(QueryParameterError, match="no rank 7"):
         ha.report(trace, rank=7)

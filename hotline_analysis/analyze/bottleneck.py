@@ -72,7 +72,16 @@ def gpu_or_cpu_bound(
     ).row(0, named=True)
     answer = total["verdict"]
     if total["gpu_busy_ns"] == 0:
-        statement = "The trace has no GPU work: all the time in it is CPU time."
+        cut = trace.sql(
+            "select coalesce(bool_or(damage is not null), false) as cut from rank_info"
+            " where $rank is null or rank = $rank",
+            rank=rank,
+        )["cut"][0]
+        statement = (
+            "The part of the file that could be read has no GPU work, so this trace cannot tell."
+            if cut
+            else "The trace has no GPU work: all the time in it is CPU time."
+        )
         return Finding(question, "no-gpu", statement, _ADVICE["no-gpu"], thresholds, evidence)
     busy = f"busy {total['gpu_busy_pct']:.1f} % of the time"
     if answer in ("gpu-bound", "communication-bound", "copy-bound"):

@@ -92,7 +92,8 @@ def _facts(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, has_gpu: boo
         spread = f" ({duration(lengths.min())} to {duration(lengths.max())})" if len(lengths) > 1 else ""  # type: ignore[arg-type]
         said = f"{len(lengths)}, mean {duration(lengths.mean())}{spread}"  # type: ignore[arg-type]
     facts = {
-        "device": ", ".join(devices) if devices else "GPU" if has_gpu else "CPU only",
+        "device": ", ".join(devices)
+        or ("GPU" if has_gpu else "no GPU work was read" if info["damage"] else "CPU only"),
         "ranks": ("rank " if len(trace.ranks) == 1 else "ranks ") + ranks + world,
         "steps": said,
         "events": f"{info['event_count']:,} in {duration((info['end_ns'] or 0) - (info['start_ns'] or 0))}",

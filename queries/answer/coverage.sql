@@ -2,8 +2,8 @@
 --
 -- `module` is time that a module explains, in forward, backward or recompute. `pre_window` was launched before the
 -- trace began, `unlinked` has no launch in the trace for another reason. `communication` was launched by collective
--- calls outside modules, `gradient_accumulation` adds gradients up, `outside_steps` was launched outside every step.
--- The rest is called by its phase. Times are sums of durations, so concurrent work counts each.
+-- calls outside modules, `gradient_accumulation` adds gradients up, `outside_steps` was launched outside every step
+-- and every module. The rest is called by its phase. Times are sums of durations, so concurrent work counts each.
 --
 -- :param rank BIGINT = NULL      only this rank
 -- :reads label, event
