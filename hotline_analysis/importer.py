@@ -6,6 +6,7 @@ unlike `multiprocessing`, that asks nothing of the caller's main module.
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import re
@@ -30,10 +31,13 @@ from hotline_analysis import catalog
 from hotline_analysis.annotate import annotate
 from hotline_analysis.errors import EmptyTraceError, HotlineError, HotlineWarning, TraceFormatError
 from hotline_analysis.kineto.reader import TraceReader
-from hotline_analysis.schema import FORMAT_VERSION, READ_TABLES, TABLES
+from hotline_analysis.schema import FORMAT_VERSION, KERNEL_CLASSES, READ_TABLES, TABLES
 from hotline_analysis.trace import MANIFEST, Trace, replace_folder
 
 Source = str | os.PathLike[str]
+KernelClasses = Mapping[str, str] | str | os.PathLike[str]
+"""Patterns of kernel names and the class of what they match, or a CSV file with the columns `pattern` and `class`."""
+
 Progress = Callable[[str, float], None]
 """Called with what is being done and the share of the whole that is done, from 0 to 1."""
 
@@ -44,19 +48,30 @@ _MAX_RANK = 1_000_000_000
 _READING = 0.7  # share of an import's time that reading takes, for the progress bar
 
 
-def load(source: Source | Sequence[Source], *, on_progress: Progress | None = None) -> Trace:
+def load(
+    source: Source | Sequence[Source],
+    *,
+    kernel_classes: KernelClasses | None = None,
+    on_progress: Progress | None = None,
+) -> Trace:
     """Open a run directory, or import trace files to a temporary one and open that.
 
     `source` is a run directory, a trace file (`.json`, `.json.gz`, `.json.zst`), a folder of them, a glob, or a list of
-    files. The temporary run is deleted when the trace is closed or forgotten; `import_traces` makes one that stays.
+    files. The temporary run is deleted when the trace is closed or forgotten; `import_traces` makes one that stays, and
+    says what `kernel_classes` are; a run has those it was imported with.
     Raises `TraceFormatError`, `EmptyTraceError` or `RunFormatError`, and warns (`HotlineWarning`) about what was lost.
     """
     if isinstance(source, str | os.PathLike) and (Path(source) / MANIFEST).is_file():
+        if kernel_classes is not None:
+            raise HotlineError(
+                f"{source} is imported already, and its kernels have their classes",
+                hint="Import the trace files again with these classes.",
+            )
         return Trace(Path(source))
     folder = Path(tempfile.mkdtemp(prefix="hotline-"))
     run = folder / "run.hotline"
     try:
-        import_traces(source, run, on_progress=on_progress)
+        import_traces(source, run, kernel_classes=kernel_classes, on_progress=on_progress)
     except BaseException:
         _remove(folder)
         raise
@@ -68,19 +83,23 @@ def import_traces(
     output: Source,
     *,
     overwrite: bool = False,
+    kernel_classes: KernelClasses | None = None,
     on_progress: Progress | None = None,
 ) -> Path:
     """Import trace files and annotate them; write a run directory and return its path.
 
     The run appears when it is complete, and not at all if something goes wrong. Of a folder or glob, files that are no
-    traces are skipped with a warning. Raises `TraceFormatError` or `EmptyTraceError` if nothing can be read, and
-    `ExportExistsError` if the output exists and `overwrite` is false.
+    traces are skipped with a warning. `kernel_classes` add to the rules that tell computation, communication and memory
+    kernels apart (`name_info`): regular expressions (RE2) to find in a kernel's full name, the first that matches
+    counts, before the built-in rules. Raises `TraceFormatError` or `EmptyTraceError` if nothing can be read,
+    `ExportExistsError` if the output exists and `overwrite` is false, and `HotlineError` for a wrong class or pattern.
     """
     files, is_search = find_traces(source)
+    classes = read_kernel_classes(kernel_classes)
     target = Path(output)
 
     def write(partial: Path) -> None:
-        parts, warned = _import_all(files, partial, on_progress, skip_bad=is_search)
+        parts, warned = _import_all(files, partial, classes, on_progress, skip_bad=is_search)
         ranked, more = _assign_ranks(parts)
         for part in ranked:
             for table in TABLES.values():
@@ -121,6 +140,35 @@ def find_traces(source: Source | Sequence[Source]) -> tuple[list[Path], bool]:
     return files, False
 
 
+def read_kernel_classes(given: KernelClasses | None) -> pa.Table:
+    """Check the user's classes of kernels and return them as the table `kernel_class`."""
+    if given is None:
+        pairs: list[tuple[str, str]] = []
+    elif isinstance(given, Mapping):
+        pairs = list(given.items())
+    else:
+        try:
+            with open(given, newline="", encoding="utf-8") as stream:
+                pairs = [(row["pattern"], row["class"]) for row in csv.DictReader(stream)]
+        except OSError as error:
+            raise HotlineError(f"cannot read {given}: {error.strerror or error}") from error
+        except (KeyError, ValueError, csv.Error) as error:
+            raise HotlineError(
+                f"{given} is no table of kernel classes", hint="It is a CSV file whose first line is: pattern,class"
+            ) from error
+    for pattern, name in pairs:
+        if name not in KERNEL_CLASSES:
+            raise HotlineError(
+                f"{name!r} is no class of kernels (pattern {pattern!r})", hint=f"Use {', '.join(KERNEL_CLASSES)}."
+            )
+        try:
+            duckdb.execute("select regexp_matches('', ?)", [pattern]).fetchall()
+        except duckdb.Error as error:
+            raise HotlineError(f"{pattern!r} is no regular expression: {error}") from error
+    rows = [{"position": number, "pattern": each[0], "class": each[1]} for number, each in enumerate(pairs)]
+    return pa.Table.from_pylist(rows, TABLES["kernel_class"].arrow)
+
+
 def _existing(path: Path) -> Path:
     if not path.exists():
         raise TraceFormatError(f"{path} does not exist", hint="Check the path.")
@@ -147,7 +195,7 @@ _CHILD = (
 
 
 def _import_all(
-    files: Sequence[Path], partial: Path, on_progress: Progress | None, *, skip_bad: bool
+    files: Sequence[Path], partial: Path, classes: pa.Table, on_progress: Progress | None, *, skip_bad: bool
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Import each file to a folder of its own; return what is known of each, and warnings about the skipped ones."""
     folders = [partial / f"part-{number}" for number in range(len(files))]
@@ -156,9 +204,9 @@ def _import_all(
     results: Iterable[dict[str, Any] | HotlineError]
     if len(files) == 1:
         report = on_progress or (lambda what, share: None)
-        results = [_guarded(lambda: import_file(files[0], folders[0], os.cpu_count() or 1, report))]
+        results = [_guarded(lambda: import_file(files[0], folders[0], os.cpu_count() or 1, report, classes))]
     else:
-        results = _in_processes(files, folders, on_progress)
+        results = _in_processes(files, folders, classes, on_progress)
     parts: list[dict[str, Any]] = []
     warned = []
     failed: list[HotlineError] = []
@@ -181,7 +229,7 @@ def _guarded(work: Callable[[], dict[str, Any]]) -> dict[str, Any] | HotlineErro
 
 
 def _in_processes(
-    files: Sequence[Path], folders: Sequence[Path], on_progress: Progress | None
+    files: Sequence[Path], folders: Sequence[Path], classes: pa.Table, on_progress: Progress | None
 ) -> list[dict[str, Any] | HotlineError]:
     processors = os.cpu_count() or 1
     workers = min(len(files), processors)
@@ -192,6 +240,7 @@ def _in_processes(
     def run(number: int) -> dict[str, Any] | HotlineError:
         nonlocal done
         arguments = ["\n".join(sys.path), str(files[number]), str(folders[number]), str(threads), str(os.getpid())]
+        arguments.append(json.dumps(classes.to_pylist()))
         process = subprocess.Popen(
             [sys.executable, "-c", _CHILD, *arguments],
             stdin=subprocess.DEVNULL,
@@ -257,11 +306,14 @@ def _assign_ranks(parts: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]]
 # --- one file --------------------------------------------------------------------------------------------------------
 
 
-def import_file(file: Path, folder: Path, threads: int, on_progress: Progress) -> dict[str, Any]:
+def import_file(
+    file: Path, folder: Path, threads: int, on_progress: Progress, classes: pa.Table | None = None
+) -> dict[str, Any]:
     """Read and annotate one trace file; write `<table>.parquet` for every table and return the manifest's entry."""
     size = max(1, file.stat().st_size)
     reader = TraceReader(file, lambda done: on_progress(f"reading {file.name}", _READING * done / size))
     tracks = _write_raw(reader, folder)
+    _save_table(read_kernel_classes(None) if classes is None else classes, "kernel_class", folder)
     connection = duckdb.connect(
         config={
             "threads": threads,
@@ -328,7 +380,7 @@ class _TableWriter:
 
 def _write_raw(reader: TraceReader, folder: Path) -> pa.Table:
     """Write the tables that come from the file; return the tracks as a table (track_id, pid, tid)."""
-    special = {"rank_info", "device", "track"}
+    special = {"rank_info", "device", "track", "kernel_class"}
     writers = {table.name: _TableWriter(table.name, folder) for table in READ_TABLES if table.name not in special}
     tracks: dict[tuple[str | None, str | None], int] = {}
     try:
@@ -465,10 +517,11 @@ def _remove(folder: Path) -> None:
 
 def _main() -> None:
     """Import one file on behalf of another process and print the result as a line of JSON."""
-    file, folder, threads, parent = sys.argv[1:]
+    file, folder, threads, parent, classes = sys.argv[1:]
     threading.Thread(target=_exit_after, args=[int(parent)], daemon=True).start()
     try:
-        result = import_file(Path(file), Path(folder), int(threads), lambda what, share: None)
+        rules = pa.Table.from_pylist(json.loads(classes), TABLES["kernel_class"].arrow)
+        result = import_file(Path(file), Path(folder), int(threads), lambda what, share: None, rules)
     except HotlineError as error:
         result = {"error": type(error).__name__, "message": error.message, "hint": error.hint}
     print(json.dumps(result))

@@ -69,6 +69,8 @@ def _table(name: str, kind: Literal["read", "derived", "view"], doc: str, column
     return Table(name, kind, doc, tuple(parsed))
 
 
+KERNEL_CLASSES = ("computation", "communication", "memory")
+
 _LABELS = """
         step BIGINT number of the training step; NULL outside every step
         phase VARCHAR load_data, forward, loss, zero_grad, backward, optimizer or other; NULL outside every step
@@ -300,6 +302,27 @@ _TABLES = (
         event_id BIGINT the event
         args JSON its complete `args`, if some of them have no column of their own
         fields JSON the whole event, if it has top-level fields that no column holds
+        """,
+    ),
+    _table(
+        "kernel_class",
+        "read",
+        "The user's own rules for classes of kernels, given at import. Empty without any.",
+        """
+        position BIGINT the first one that matches counts, from 0
+        pattern VARCHAR regular expression (RE2) to find in the full name of a kernel
+        class VARCHAR computation, communication or memory
+        """,
+    ),
+    _table(
+        "name_info",
+        "derived",
+        "One row per category and name of events with a duration: what the name says. Join on rank, category and name.",
+        """
+        category VARCHAR kind of event; NULL when it has none
+        name VARCHAR the event's name
+        short_name VARCHAR without return type, namespaces, template arguments, tile sizes and paths of files
+        class VARCHAR of GPU work: computation, communication or memory; NULL for all else
         """,
     ),
     _table(

@@ -11,7 +11,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis.errors import HotlineWarning, QueryParameterError
-from hotline_analysis.report.humane import duration, percent, safe, shares, short_kernel, shorten
+from hotline_analysis.report.humane import duration, percent, safe, shares, shorten
 from tests.trace_builder import TraceBuilder
 
 SHARED = Path(os.environ["HOTLINE_TRACES"]) if "HOTLINE_TRACES" in os.environ else None
@@ -168,8 +168,5 @@ def test_small_words() -> None:
     assert percent(12.34) == "12.3 %"
     assert percent(None) == "–"
     assert safe("a\nb\x1b") == "a\\nb\\x1b"
-    assert short_kernel("void at::native::(anonymous namespace)::add<float, 4>(int, float*)") == "at::native::add"
-    assert short_kernel("void cutlass::Kernel2<cutlass_80_gemm_tn>(Params)") == "cutlass_80_gemm_tn"
-    assert short_kernel("Memcpy HtoD (Pageable -> Device)") == "Memcpy HtoD (Pageable -> Device)"
     assert shorten("abcdefghij", 10) == "abcdefghij"
     assert shorten("abcdefghijk", 10) == "abc…fghijk"

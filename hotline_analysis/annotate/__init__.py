@@ -11,6 +11,7 @@ from hotline_analysis.schema import DERIVED_TABLES
 
 # Each entry reads only what stands above it or comes from the file. `Query.writes` names the table it makes.
 _ORDER = (
+    "name_info",
     "name_class",
     "timed",
     "cpu_span",

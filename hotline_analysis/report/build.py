@@ -9,7 +9,7 @@ import polars as pl
 from hotline_analysis import analyze
 from hotline_analysis.analyze import Finding
 from hotline_analysis.errors import QueryParameterError
-from hotline_analysis.report.humane import duration, percent, safe, shares, short_kernel
+from hotline_analysis.report.humane import duration, percent, safe, shares
 from hotline_analysis.report.model import Field, Report, Section
 from hotline_analysis.trace import Trace
 
@@ -140,7 +140,7 @@ def _slowest_op(trace: Trace, rank: int, has_gpu: bool) -> Finding:
         if not kernels.is_empty():
             row = kernels.row(0, named=True)
             statement += (
-                f" The slowest kernel is {short_kernel(row['name'])}:"
+                f" The slowest kernel is {safe(row['short_name'])}:"
                 f" {duration(row['gpu_time_ns'])} in {row['count']:,} runs,"
                 f" {percent(row['gpu_time_pct'])} of GPU time."
             )
@@ -298,7 +298,6 @@ def _ops(slowest: Finding, has_gpu: bool) -> Section:
 
 def _kernels(trace: Trace, rank: int) -> Section:
     rows = analyze.slowest_ops(trace, _ROWS, by="kernel", rank=rank)
-    names = [short_kernel(name) for name in rows["name"]]
     return Section(
         "kernels",
         "Slowest kernels and copies",
@@ -311,7 +310,7 @@ def _kernels(trace: Trace, rank: int) -> Section:
             Field("mean_ns", "mean", "time"),
             Field("max_ns", "max", "time"),
         ],
-        rows.with_columns(pl.Series("short_name", names, pl.String)),
+        rows,
     )
 
 

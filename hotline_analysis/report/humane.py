@@ -47,17 +47,6 @@ def safe(text: str) -> str:
     return _UNSAFE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
-def short_kernel(name: str) -> str:
-    """A kernel's name without return type, template arguments and parameters; the full name stays in the tables."""
-    text = re.sub(r"^void\s+", "", name).replace("(anonymous namespace)::", "")
-    if re.match(r"(Memcpy|Memset)\b", text):
-        return safe(text)
-    # A kernel that only wraps another says what it does in its first template argument.
-    if wrapped := re.match(r"cutlass::(?:device_)?[Kk]ernel2?<([^<,>(]+)", text):
-        text = wrapped[1]
-    return safe(re.split(r"[<(]", text, maxsplit=1)[0].strip() or name)
-
-
 def shorten(text: str, width: int) -> str:
     """Cut the middle out of a text that is too wide, since both ends of a path tell most."""
     if len(text) <= width:

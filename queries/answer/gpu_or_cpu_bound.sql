@@ -5,7 +5,7 @@
 -- alone.
 --
 -- :param rank BIGINT = NULL           only this rank
--- :reads launch, label, event, gpu_gap
+-- :reads launch, label, event, name_info, gpu_gap
 -- :column rank BIGINT                 process rank
 -- :column scope VARCHAR               run, step or phase
 -- :column step BIGINT                 the step; NULL for other scopes
@@ -29,15 +29,13 @@ with busy as (
         label.phase,
         launch.busy_ns,
         launch.queue_ns,
-        event.category != 'kernel' as is_copy,
-        event.category = 'kernel' and regexp_matches(
-            event.name,
-            '(?i)(nccl|rccl|msccl|nvshmem|deep_ep|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all'
-            || '|cross_device_reduce)'
-        ) as is_communication
+        name_info.class = 'memory' as is_copy,
+        name_info.class = 'communication' as is_communication
     from launch
     inner join label on launch.rank = label.rank and launch.event_id = label.event_id
     inner join event on launch.rank = event.rank and launch.event_id = event.event_id
+    inner join name_info
+        on event.rank = name_info.rank and event.category = name_info.category and event.name = name_info.name
 ),
 
 work as (

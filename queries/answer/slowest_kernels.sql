@@ -4,9 +4,11 @@
 -- :param step BIGINT = NULL       only this step
 -- :param phase VARCHAR = NULL     only this phase
 -- :param limit BIGINT = 10        so many rows
--- :reads event, label
+-- :reads event, label, name_info
 -- :column name VARCHAR            full name
+-- :column short_name VARCHAR      without namespaces, template arguments and tile sizes
 -- :column category VARCHAR        kernel, gpu_memcpy or gpu_memset
+-- :column class VARCHAR           computation, communication or memory
 -- :column count BIGINT            how often it ran
 -- :column gpu_time_ns BIGINT      sum of durations
 -- :column gpu_time_pct DOUBLE     share of the GPU time of the selection
@@ -15,7 +17,9 @@
 -- :column max_ns BIGINT           longest
 select
     event.name,
+    any_value(name_info.short_name) as short_name,
     event.category,
+    any_value(name_info.class) as class,
     count(*) as count,
     sum(event.dur_ns)::bigint as gpu_time_ns,
     100.0 * sum(event.dur_ns) / nullif(sum(sum(event.dur_ns)) over (), 0) as gpu_time_pct,
@@ -24,6 +28,8 @@ select
     max(event.dur_ns) as max_ns
 from event
 inner join label on event.rank = label.rank and event.event_id = label.event_id
+inner join name_info
+    on event.rank = name_info.rank and event.category = name_info.category and event.name = name_info.name
 where
     event.category in ('kernel', 'gpu_memcpy', 'gpu_memset')
     and ($rank is null or event.rank = $rank)

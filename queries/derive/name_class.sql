@@ -7,7 +7,7 @@
 -- (torch/profiler, torch/optim/optimizer.py, torch/utils/data/dataloader.py, torch/csrc/autograd/engine.cpp) and common
 -- words in users' annotations.
 --
--- :reads event
+-- :reads name_info
 with rule as (
     select * from (
         values
@@ -97,13 +97,11 @@ with rule as (
 ),
 
 names as (
-    select distinct
+    select
         category,
         name
-    from event
-    where
-        dur_ns is not null
-        and category in ('cpu_op', 'user_annotation', 'python_function', 'cuda_runtime', 'cuda_driver')
+    from name_info
+    where category in ('cpu_op', 'user_annotation', 'python_function', 'cuda_runtime', 'cuda_driver')
 ),
 
 matched as (

@@ -1,0 +1,265 @@
+-- Every name of an event that takes time: a short form for people, and for GPU work the class of what it does.
+--
+-- Classes are computation, communication and memory. Copies and memsets are memory because of their category, whatever
+-- they are called. The rules are data, and the first one that matches counts; for classes, the user's own
+-- (`kernel_class`) come first. They look at `symbol`: the function's name with its namespaces, without return type,
+-- template arguments and parameters, so that a word in an argument's type decides nothing.
+--
+-- Mangled names are taken apart as the Itanium C++ ABI says: `_ZN`, then each part after its length.
+--
+-- :reads event, kernel_class
+with recursive class_rule as (
+    select * from (
+        values
+        -- priority, a word that the symbol must contain (in lower case; quicker than a pattern), pattern, class
+        -- What torch.compile generates is named after the ops fused in it, which may be collectives.
+        (1, 'triton_', '^triton_(poi|per|red|tem|for|mm|bmm|flex)_', 'computation'),
+        -- NCCL before 2.17: ncclAllReduceRingLLKernel_sum_f32; until 2.18: ncclKernel_AllReduce_RING_LL_Sum_float;
+        -- since: ncclDevKernel_AllReduce_Sum_f32_RING_LL, ncclDevKernel_Generic (nccl/src/device/generate.py); with
+        -- symmetric memory: ncclSymkDevKernel. RCCL has the same names, and rcclGenericKernel.
+        (10, 'ccl', '(^|::)(nccl|rccl)', 'communication'),
+        -- MSCCL: mscclKernel_Sum_float_LL; MSCCL++ has a namespace (microsoft/msccl, microsoft/mscclpp).
+        (11, 'msccl', '(^|::|_)msccl', 'communication'),
+        -- NVSHMEM and rocSHMEM (nvshmemi_…, barrier_on_stream_kernel_threadgroup)
+        (12, 'shmem', '(nv|roc)shmem', 'communication'),
+        (13, 'barrier_on_stream', '^barrier_on_stream_kernel', 'communication'),
+        -- all-to-all for mixtures of experts: DeepEP (deep_ep::internode::dispatch), Perplexity's kernels
+        (14, 'deep_ep', '(^|::)deep_ep::', 'communication'),
+        (15, 'pplx', '(^|::)pplx(::|_)', 'communication'),
+        -- HCCL of Ascend and Gaudi (hcom_allReduce_), oneCCL of Intel
+        (16, 'hc', '(?i)(^|::|_)(hccl|hcom_)', 'communication'),
+        (17, 'ccl', '(?i)(^|::|_)(oneccl|ccl)(_|::)', 'communication'),
+        -- custom all-reduce of vLLM and aiter (csrc/custom_all_reduce.cuh), TransformerEngine's userbuffers
+        (18, 'cross_device', 'cross_device_(reduce|store)', 'communication'),
+        (19, 'quickreduce', '(^|::)quickreduce::', 'communication'),
+        (20, 'userbuffers_', '(^|::)userbuffers_', 'communication'),
+        -- torch's symmetric memory (CUDASymmetricMemoryOps.cu), TensorRT-LLM and FlashInfer
+        (21, 'multimem_', '(^|::)multimem_', 'communication'),
+        (22, 'shot', '(?i)(one|two)_?shot_?(all|reduce|lamport)', 'communication'),
+        (23, 'allreduce_fusion', 'allreduce_fusion', 'communication'),
+        -- whatever else is named after a collective; blockAllReduce and the like work inside one kernel
+        (30, 'reduce', '(^|::|_)(all_?reduce|reduce_?scatter)', 'communication'),
+        (31, 'reduce', '(^|::)(AllReduce|ReduceScatter|reduceScatter|allReduce)', 'communication'),
+        (32, 'gather', '(^|::|_)all_?gather|(^|::)[Aa]llGather', 'communication'),
+        (33, 'all', '(^|::|_)(all_?to_?all|all2all)|(^|::)[Aa]llToAll', 'communication'),
+        -- copies and memsets that ROCm runs as kernels (the blit kernels of ROCclr)
+        (40, 'rocclr', '^__amd_rocclr_(copy|fill)', 'memory'),
+        (41, 'memory_copy', '^MEMORY_COPY_', 'memory')
+    ) as rules (priority, word, pattern, class)
+),
+
+kernel_rule as (
+    select * from (
+        values
+        -- priority, a word that the name must contain, pattern, short name
+        -- Kernels that apply what a template argument says. First the function around a lambda:
+        (
+            1, 'elementwise_kernel',
+            'elementwise_kernel\w*<.*?(\w+?)(?:_cuda|_kernel|_impl|CUDA|Kernel|Impl)*(?:<[^<>]*>)?\([^(){}]*\)'
+            || '(?: const)?::\{lambda',
+            'elementwise \1'
+        ),
+        (2, 'elementwise_kernel', 'elementwise_kernel\w*<.*?binary_internal::(\w+)Functor', 'elementwise \1'),
+        (3, 'elementwise_kernel', 'elementwise_kernel\w*<.*?CUDAFunctor\w*_(\w+)', 'elementwise \1'),
+        (
+            4, 'elementwise_kernel',
+            'elementwise_kernel\w*<.*?(?:AUnary|BUnary|Binary)Functor<.*?(\w+)Functor', 'elementwise \1'
+        ),
+        (5, 'elementwise_kernel', 'elementwise_kernel\w*<.*?(\w+)Functor', 'elementwise \1'),
+        (
+            6, '_scatter_gather_', '_scatter_gather_elementwise_kernel<.*?<(true|false).*?::(?:Tensor)?(\w+)>\(',
+            'scatter_gather \2'
+        ),
+        (
+            7, 'reduce_kernel',
+            'reduce_kernel<.*?func_wrapper_t<[^,]*, (?:\w+::)*(\w+?)(?:_cuda|_kernel|_impl|_functor)*[<(]',
+            'reduce \1'
+        ),
+        (8, 'reduce_kernel', 'reduce_kernel<.*?ReduceOp<.*?(\w+?)Ops\b', 'reduce \1'),
+        (
+            9, 'multi_tensor_apply',
+            'multi_tensor_apply_kernel<.*?(\w+?)Functor<[^<>]*(?:<[^<>]*>)?[^<>]*>, (?:std|at::native)::(\w+)<',
+            'multi_tensor_apply \1 \2'
+        ),
+        (
+            10, 'multi_tensor_apply', 'multi_tensor_apply_kernel<.*?(\w+?)(?:Math)?Functor',
+            'multi_tensor_apply \1'
+        ),
+        (11, 'distribution_', 'distribution_\w+_kernel<.*?::(\w+?)(?:_kernel)?<', 'random \1'),
+        -- CUTLASS: what it computes for which gradient, or the first argument of the wrapper
+        (
+            20, 'cutlass', 'cutlass.*ImplicitGemmConvolution.*Conv2d(Fprop|Dgrad|Wgrad)',
+            'ImplicitGemmConvolution \1'
+        ),
+        (
+            21, 'cutlass', '^cutlass\w*::(?:device_)?[Kk]ernel2?<[^<>]*?(\w*(?:gemm|fprop|dgrad|wgrad)\w*)[>:]',
+            '\1'
+        ),
+        (22, 'cutlass', '^cutlass\w*::(?:device_)?[Kk]ernel2?<(?:\w+::)*(\w+)', '\1'),
+        -- Thrust and rocPRIM name the algorithm in an argument.
+        (23, 'thrust::', 'thrust::.*_kernel_agent<.*?::(\w+?)Agent<', 'thrust \1'),
+        (24, 'rocprim::', 'rocprim::.*trampoline_kernel<.*?wrapped_(\w+)_config', 'rocprim \1'),
+        -- Tensile (rocBLAS, hipBLASLt): where the summed index l stands tells which side is transposed.
+        (30, 'Cijk_', '^Cijk_Ailk_Bljk_([A-Z0-9]+)_', 'gemm_\1_nn'),
+        (31, 'Cijk_', '^Cijk_Ailk_Bjlk_([A-Z0-9]+)_', 'gemm_\1_nt'),
+        (32, 'Cijk_', '^Cijk_Alik_Bljk_([A-Z0-9]+)_', 'gemm_\1_tn'),
+        (33, 'Cijk_', '^Cijk_Alik_Bjlk_([A-Z0-9]+)_', 'gemm_\1_tt'),
+        -- MIOpen's implicit GEMM convolutions: igemm_fwd_gtcx3_nhwc_bf16_bx0_…
+        (34, 'igemm_', '^igemm_(fwd|bwd|wrw)_[a-z0-9]+_(n[a-z]+)_([a-z0-9]+)_', 'conv_igemm_\1_\2_\3'),
+        -- cuBLAS on Hopper and later: nvjet_tst_128x64_64x6_2x1_v_bz_TNT
+        (35, 'nvjet_', '^nvjet_(?:sm\d+_)?([a-z]+)_.*_([TN]{2,3})$', 'gemm_nvjet_\1_\2'),
+        (36, 'nvjet_', '^nvjet_(?:sm\d+_)?([a-z]+)_', 'gemm_nvjet_\1'),
+        -- NCCL: what and how, without the wrapper's name
+        (40, 'nccl', '^nccl(?:Symk)?(?:Dev)?Kernel_(\w+)', 'nccl_\1'),
+        -- torch.compile: the number tells kernels of one graph apart, not kinds of kernels.
+        (41, 'triton_', '^(triton_\w+?)_\d+(?:d\w*)?$', '\1')
+    ) as rules (priority, word, pattern, short)
+),
+
+names as (
+    select distinct
+        category,
+        name
+    from event
+    where dur_ns is not null
+),
+
+mangled (name, rest, symbol, last_part) as (
+    select distinct
+        name,
+        regexp_replace(name, '^_ZN?[KVrO]*', ''),
+        '',
+        ''
+    from names
+    where category = 'kernel' and regexp_matches(name, '^_ZN?[KVrO]*\d')
+    union all
+    select
+        name,
+        substr(rest, length(digits) + length(part) + 1),
+        symbol || case when symbol = '' then '' else '::' end || part,
+        part
+    from (
+        select
+            *,
+            regexp_extract(rest, '^\d{1,5}') as digits,
+            substr(rest, length(digits) + 1, digits::bigint) as part
+        from mangled
+        where regexp_matches(rest, '^\d')
+    ) as step
+    where length(part) = digits::bigint and part != ''
+),
+
+demangled as (
+    select
+        name,
+        arg_max(symbol, length(symbol)) as symbol
+    from mangled
+    group by name
+),
+
+kernel as (
+    select
+        names.name,
+        regexp_replace(
+            replace(names.name, '(anonymous namespace)::', ''), '^(void\s+|std::enable_if<.*?>::type\s+)', ''
+        ) as plain,
+        coalesce(demangled.symbol, trim(regexp_extract(plain, '^[^<(]*'))) as symbol
+    from names
+    left join demangled on names.name = demangled.name
+    where names.category = 'kernel'
+),
+
+class_of as (
+    select
+        kernel.name,
+        arg_min(rule.class, rule.priority) as class
+    from kernel
+    inner join class_rule as rule
+        on contains(lower(kernel.symbol), rule.word) and regexp_matches(kernel.symbol, rule.pattern)
+    group by kernel.name
+),
+
+class_given as (
+    select
+        kernel.name,
+        arg_min(kernel_class.class, kernel_class.position) as class
+    from kernel
+    inner join kernel_class on regexp_matches(kernel.name, kernel_class.pattern)
+    group by kernel.name
+),
+
+ruled as (
+    select
+        name,
+        regexp_replace(plain, '(?s)^.*?' || pattern || '.*$', short) as short
+    from (
+        select
+            kernel.name,
+            kernel.plain,
+            arg_min(rule.pattern, rule.priority) as pattern,
+            arg_min(rule.short, rule.priority) as short
+        from kernel
+        inner join kernel_rule as rule
+            on contains(kernel.plain, rule.word) and regexp_matches(kernel.plain, rule.pattern)
+        group by kernel.name, kernel.plain
+    ) as best
+),
+
+-- Sizes of tiles do not tell what a kernel does; nor do stages, alignments and the machine in names of GEMM libraries.
+readable as (
+    select
+        name,
+        array_to_string(
+            list_filter(
+                string_split(base, '_'),
+                lambda part: part = '' or not (
+                    regexp_full_match(part, 'kernel|\d+x\d+(x\d+)*')
+                    or is_library and regexp_full_match(
+                        part,
+                        'sm\d+\w?|kepler|maxwell|pascal|volta|turing|ampere|hopper|blackwell|cutlass|cudnn|cublas|5x|80'
+                        || '|tilesize\w+|stages?\d*|warpsize\w+|warpgroupsize\w+|sliced\w+|ldg\d+|f2f|align\w*\d+'
+                        || '|execute|e?t\d+x\d+\w*|m\d+x\d+x\d+|cga\w+|sched\w+|tma\w*|dynBatch|\d+dp\d+b'
+                        || '|s\d|g1|tensor\d+x\d+x\d+|t\dr\ds\d|trt|infer|train|v\d+'
+                    )
+                )
+            ), '_'
+        ) as short
+    from (
+        select
+            kernel.name,
+            -- a function called `kernel` is told by the namespace around it
+            coalesce(
+                ruled.short, regexp_extract(kernel.symbol, '(?:\w+::)?(?:[Kk]ernel\d?|\w*_kernel_agent)$|[^:]*$')
+            ) as base,
+            regexp_matches(base, 'gemm|bmm|cudnn|xmma|cutlass|conv|dgrad|wgrad|fprop') as is_library
+        from kernel
+        left join ruled on kernel.name = ruled.name
+    ) as part_of
+)
+
+select
+    names.category,
+    names.name,
+    coalesce(nullif(case
+        when names.category = 'kernel' then trim(readable.short, '_')
+        when names.category = 'cpu_op'
+            then
+                regexp_replace(
+                    regexp_replace(names.name, '^autograd::engine::evaluate_function: (\w+::)*', 'autograd: '),
+                    '^(\w+::)+',
+                    ''
+                )
+        when names.category = 'python_function' then regexp_replace(
+            regexp_replace(names.name, '^<built-in (?:method|function) (\w+).*', 'built-in \1'),
+            '^(nn\.Module: |.*/)', ''
+        )
+    end, ''), names.name) as short_name,
+    case
+        when names.category in ('gpu_memcpy', 'gpu_memset') then 'memory'
+        when names.category = 'kernel' then coalesce(class_given.class, class_of.class, 'computation')
+    end as class
+from names
+left join readable on names.name = readable.name and names.category = 'kernel'
+left join class_of on names.name = class_of.name and names.category = 'kernel'
+left join class_given on names.name = class_given.name and names.category = 'kernel'
+order by names.category, names.name
