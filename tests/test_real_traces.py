@@ -99,6 +99,7 @@ def test_every_trace_adds_up(name: str) -> None:
     nesting_is_that_of_a_stack(trace)
     phases_fill_the_steps(trace)
     answers_agree(trace)
+    the_tree_has_the_times_of_the_phases(trace)
 
 
 def gpu_time_is_that_of_the_file(trace: Trace, name: str) -> None:
@@ -195,6 +196,25 @@ def answers_agree(trace: Trace) -> None:
         " where step is null"
     ).item()
     assert steps["gpu_time_ns"].sum() + outside == ha.coverage(trace)["gpu_time_ns"].sum()
+
+
+def the_tree_has_the_times_of_the_phases(trace: Trace) -> None:
+    """GPU work is counted once at every level of the tree, and phases have the times that the answer gives them."""
+    for rank in trace.ranks:
+        for step in [*trace.sql("select step from step where rank = $rank order by step", rank=rank)["step"]][:2]:
+            frame = ha.level_of_detail(trace, rank=rank, step=step, max_nodes=100_000)
+            phases = frame.filter(kind="phase")
+            expected = ha.phases(trace, rank=rank, step=step)
+            main = trace.sql("select track_id from phase_span where is_main and rank = $rank limit 1", rank=rank).item()
+            for row in expected.iter_rows(named=True):
+                rows = phases.filter(phase=row["phase"])
+                assert rows.filter(device="gpu")["time_ns"].sum() == row["gpu_time_ns"], row["phase"]
+                assert rows.filter(device="cpu", track_id=main)["time_ns"].sum() == row["cpu_ns"], row["phase"]
+            counts = frame.group_by("node_id").agg(pl.first("parent_id"), pl.col("gpu_event_count").sum())
+            below = counts.group_by(node_id="parent_id").agg(below=pl.col("gpu_event_count").sum())
+            wrong = counts.join(below, on="node_id").filter(pl.col("below") > pl.col("gpu_event_count"))
+            assert wrong.is_empty()
+            assert frame.filter(pl.col("start_ns") > pl.col("end_ns")).is_empty()
 
 
 # --- single traces ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,1156 @@
+-- The trace as a tree that people can read: step → phase → module → op → kernel, with what is too small to see grouped.
+--
+-- A node is a step, a phase, a call of a module, an annotation, an op, a runtime call or a piece of GPU work. A call
+-- that launches one piece of GPU work and that work are one node. Its parent is what encloses it on its thread; what
+-- runs on another thread than the training loop belongs to the phase that it is labelled with. GPU work belongs to the
+-- node that launched it and to all around that, whenever it runs. Python frames are left out: their time is a gap.
+--
+-- Noise is reduced in four steps. A node that is mostly one child is replaced by its children (`dominant_pct`), where
+-- that child can itself be opened; for modules only where it is a module. The choice is made for all pairs of the same
+-- names in a step together, and a part of the time that is under the limit on either side, CPU or GPU, is enough to
+-- keep the node. Neighbours of one thread with the same name, or each under `tiny_pct` of their parent, make a group,
+-- unless the group would hold more than `dominant_pct` of the parent. Where a node still has more than `max_children`
+-- children on a thread, neighbours are bundled evenly. Nodes below `max_depth` are left out, and so are the smallest
+-- where a step has more than `max_nodes`; the time of what is left out stays in the nodes around it.
+--
+-- So that noise in the times does not change the tree, the limit `tiny_pct` gives way by up to a quarter to the widest
+-- gap between the shares of siblings, and bundles are made by order and not by time.
+--
+-- :param rank BIGINT = NULL           only this rank
+-- :param step BIGINT = NULL           only this step
+-- :param tiny_pct DOUBLE = 5          neighbours under this share of their parent are grouped
+-- :param dominant_pct DOUBLE = 75     a child above this share replaces its parent
+-- :param max_children BIGINT = 40     from so many on, neighbours are bundled
+-- :param max_depth BIGINT = 12        levels below the step
+-- :param max_nodes BIGINT = 20000     nodes per step
+-- :reads event, gpu_gap, label, launch, model_op, module_span, nesting, phase_span, step
+-- :column rank BIGINT                 process rank
+-- :column step BIGINT                 the step; NULL for what lies outside every step
+-- :column node_id BIGINT              number of the node, parents first
+-- :column parent_id BIGINT            the node around it; NULL for a step
+-- :column depth BIGINT                number of nodes around it
+-- :column kind VARCHAR                step, phase, module, annotation, op, call, kernel, copy, memset, or group
+-- :column name VARCHAR                full name, of groups the name with most of the time
+-- :column phase VARCHAR               load_data, forward, …; NULL for steps; the bucket where no phase is known
+-- :column module_id BIGINT            the module; NULL where none is known, and for groups
+-- :column pass VARCHAR                forward, backward or recompute; NULL where no module is known, and for groups
+-- :column member_count BIGINT         nodes in a group; 1 for others
+-- :column name_count BIGINT           different names in a group; 1 for others
+-- :column name_pct DOUBLE             share of the group's time that has its name; 100 for others
+-- :column event_id BIGINT             the event on the CPU; NULL for groups and nodes without one
+-- :column gpu_event_id BIGINT         the GPU event, of kernels, copies and memsets; NULL for others
+-- :column device VARCHAR              cpu or gpu: one row per node and thread or stream on which it takes time
+-- :column track_id BIGINT             the thread or stream; NULL when unknown
+-- :column start_ns BIGINT             start on this track
+-- :column end_ns BIGINT               end on this track
+-- :column time_ns BIGINT              on the CPU the time between both, for groups of their nodes; on the GPU the
+--                                     duration of all its work
+-- :column gpu_event_count BIGINT      kernels, copies and memsets; 0 on the CPU
+-- :column busy_ns BIGINT              of the GPU time, in which no earlier work kept the device busy; 0 on the CPU
+-- :column idle_ns BIGINT              time the device waited for this work; 0 on the CPU
+with recursive known_step as (
+    select
+        rank,
+        step,
+        start_ns,
+        end_ns
+    from step
+    where ($rank is null or rank = $rank) and ($step is null or step = $step)
+),
+
+main_phase as (
+    select
+        phase_span.rank,
+        known_step.step,
+        phase_span.phase,
+        phase_span.track_id,
+        phase_span.start_ns,
+        least(phase_span.end_ns, known_step.end_ns) as end_ns,
+        phase_span.event_id
+    from phase_span
+    asof inner join known_step
+        on phase_span.rank = known_step.rank and phase_span.start_ns >= known_step.start_ns
+    where phase_span.is_main and phase_span.start_ns < known_step.end_ns
+),
+
+-- CPU events that are shown. An annotation that lasts longer than the phase it starts in tells nothing about it.
+cpu_event as (
+    select
+        event.rank,
+        coalesce(label.step, -1) as step,
+        coalesce(label.phase, 'outside_steps') as phase,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        case event.category when 'user_annotation' then 'annotation' when 'cpu_op' then 'op' else 'call' end as kind,
+        event.name,
+        event.event_id,
+        label.module_id,
+        label.pass
+    from nesting
+    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
+    inner join label on nesting.rank = label.rank and nesting.event_id = label.event_id
+    left join step as marked on nesting.rank = marked.rank and nesting.event_id = marked.event_id
+    where
+        event.category in ('cpu_op', 'user_annotation', 'cuda_runtime', 'cuda_driver')
+        and marked.event_id is null
+        and ($rank is null or nesting.rank = $rank)
+        and ($step is null or label.step = $step)
+),
+
+gpu_event as (
+    select
+        launch.rank,
+        coalesce(label.step, -1) as step,
+        coalesce(label.phase, label.bucket) as phase,
+        event.track_id,
+        event.start_ns,
+        event.end_ns,
+        event.dur_ns,
+        launch.busy_ns,
+        coalesce(gpu_gap.end_ns - gpu_gap.start_ns, 0) as idle_ns,
+        case event.category when 'kernel' then 'kernel' when 'gpu_memcpy' then 'copy' else 'memset' end as kind,
+        event.name,
+        event.event_id,
+        launch.runtime_id,
+        launch.op_id,
+        launch.kernel_count,
+        label.module_id,
+        label.pass
+    from launch
+    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
+    inner join label on launch.rank = label.rank and launch.event_id = label.event_id
+    left join gpu_gap on launch.rank = gpu_gap.rank and launch.event_id = gpu_gap.next_id
+    where ($rank is null or launch.rank = $rank) and ($step is null or label.step = $step)
+),
+
+-- --- modules that have no frames: the calls in a row that have the same module around them are one call of that
+
+ancestor as (
+    select
+        rank,
+        module_id,
+        module_id as ancestor_id,
+        parent_id as next_id,
+        depth
+    from model_op
+    union all
+    select
+        ancestor.rank,
+        ancestor.module_id,
+        model_op.module_id as ancestor_id,
+        model_op.parent_id,
+        model_op.depth
+    from ancestor
+    inner join model_op on ancestor.rank = model_op.rank and ancestor.next_id = model_op.module_id
+),
+
+frameless as (
+    select
+        module_span.rank,
+        module_span.module_id,
+        module_span.pass,
+        module_span.track_id,
+        module_span.start_ns,
+        module_span.end_ns,
+        known_step.step,
+        coalesce(phase_span.start_ns, -1) as home_ns,
+        row_number() over (
+            partition by module_span.rank, module_span.track_id
+            order by module_span.start_ns, module_span.end_ns desc, module_span.depth, module_span.module_id
+        ) as position
+    from module_span
+    asof inner join known_step
+        on module_span.rank = known_step.rank and module_span.start_ns >= known_step.start_ns
+    asof left join phase_span
+        on
+            module_span.rank = phase_span.rank
+            and module_span.track_id = phase_span.track_id
+            and module_span.start_ns >= phase_span.start_ns
+    where module_span.event_id is null and module_span.start_ns < known_step.end_ns
+),
+
+frameless_level as (
+    select
+        frameless.rank,
+        frameless.track_id,
+        frameless.pass,
+        frameless.step,
+        frameless.home_ns,
+        frameless.start_ns,
+        frameless.end_ns,
+        frameless.position,
+        ancestor.ancestor_id,
+        ancestor.depth,
+        lag(frameless.position) over same_level as last_position,
+        lag(frameless.pass) over same_level as last_pass,
+        lag(ancestor.ancestor_id) over same_level as last_id
+    from frameless
+    inner join ancestor on frameless.rank = ancestor.rank and frameless.module_id = ancestor.module_id
+    window same_level as (
+        partition by frameless.rank, frameless.track_id, frameless.step, frameless.home_ns, ancestor.depth
+        order by frameless.position
+    )
+),
+
+frameless_run as (
+    select
+        *,
+        sum(
+            (
+                last_position is distinct from position - 1
+                or last_pass is distinct from pass
+                or last_id is distinct from ancestor_id
+            )::integer
+        ) over (partition by rank, track_id, step, home_ns, depth order by position rows unbounded preceding) as run
+    from frameless_level
+),
+
+module_call as (
+    select
+        rank,
+        track_id,
+        min(start_ns) as start_ns,
+        max(end_ns) as end_ns,
+        ancestor_id as module_id,
+        pass,
+        depth,
+        null::bigint as event_id
+    from frameless_run
+    group by rank, track_id, step, home_ns, ancestor_id, pass, depth, run
+    union all
+    select
+        module_span.rank,
+        module_span.track_id,
+        module_span.start_ns,
+        module_span.end_ns,
+        module_span.module_id,
+        module_span.pass,
+        module_span.depth,
+        module_span.event_id
+    from module_span
+    asof inner join known_step
+        on module_span.rank = known_step.rank and module_span.start_ns >= known_step.start_ns
+    where module_span.event_id is not null and module_span.start_ns < known_step.end_ns
+),
+
+module_slice as (
+    select
+        module_call.rank,
+        known_step.step,
+        coalesce(phase_span.phase, 'other') as phase,
+        module_call.track_id,
+        module_call.start_ns,
+        module_call.end_ns,
+        module_call.module_id,
+        module_call.pass,
+        module_call.depth,
+        module_call.event_id,
+        model_op.name
+    from module_call
+    inner join model_op on module_call.rank = model_op.rank and module_call.module_id = model_op.module_id
+    asof inner join known_step
+        on module_call.rank = known_step.rank and module_call.start_ns >= known_step.start_ns
+    asof left join phase_span
+        on
+            module_call.rank = phase_span.rank
+            and module_call.track_id = phase_span.track_id
+            and module_call.start_ns >= phase_span.start_ns
+),
+
+-- --- slices of threads, each at home in one phase of its step
+
+loose_slice as (
+    select
+        rank,
+        step,
+        phase,
+        track_id,
+        start_ns,
+        end_ns,
+        kind,
+        name,
+        event_id,
+        module_id,
+        pass,
+        1000 as layer
+    from cpu_event
+    union all
+    select
+        rank,
+        step,
+        phase,
+        track_id,
+        start_ns,
+        end_ns,
+        'module',
+        name,
+        event_id,
+        module_id,
+        pass,
+        depth
+    from module_slice
+),
+
+homed as (
+    select
+        loose_slice.*,
+        main_phase.start_ns as home_ns,
+        main_phase.track_id as home_track_id,
+        main_phase.end_ns as home_end_ns
+    from loose_slice
+    asof left join main_phase
+        on
+            loose_slice.rank = main_phase.rank
+            and loose_slice.step = main_phase.step
+            and loose_slice.phase = main_phase.phase
+            and loose_slice.start_ns >= main_phase.start_ns
+),
+
+phase_node as (
+    select
+        rank,
+        step,
+        phase,
+        start_ns as home_ns,
+        track_id,
+        start_ns,
+        end_ns,
+        event_id
+    from main_phase
+    union all
+    select distinct
+        rank,
+        step,
+        phase,
+        -1,
+        null::bigint,
+        null::bigint,
+        null::bigint,
+        null::bigint
+    from (
+        select
+            rank,
+            step,
+            phase
+        from homed
+        where home_ns is null
+        union all
+        select
+            gpu_event.rank,
+            gpu_event.step,
+            gpu_event.phase
+        from gpu_event
+        left join homed
+            on gpu_event.rank = homed.rank and coalesce(gpu_event.runtime_id, gpu_event.op_id) = homed.event_id
+        where homed.event_id is null
+    )
+),
+
+slice as (
+    select
+        rank,
+        step,
+        phase,
+        coalesce(home_ns, -1) as home_ns,
+        track_id,
+        start_ns,
+        end_ns,
+        kind,
+        name,
+        event_id,
+        module_id,
+        pass,
+        layer,
+        row_number() over (
+            order by rank, step, phase, home_ns, track_id, start_ns, end_ns desc, layer, event_id, module_id
+        ) as slice_id
+    from homed
+    where not (kind = 'annotation' and track_id is not distinct from home_track_id and end_ns > home_end_ns)
+),
+
+edge as (
+    select
+        slice_id,
+        rank,
+        step,
+        phase,
+        home_ns,
+        track_id,
+        start_ns as at_ns,
+        1 as opens,
+        -end_ns as longest_first,
+        layer,
+        event_id,
+        (end_ns > start_ns)::integer as change
+    from slice
+    union all
+    select
+        slice_id,
+        rank,
+        step,
+        phase,
+        home_ns,
+        track_id,
+        end_ns,
+        0,
+        0,
+        0,
+        0,
+        -1
+    from slice
+    where end_ns > start_ns
+),
+
+deep as (
+    select
+        slice_id,
+        opens,
+        sum(change) over (
+            partition by rank, step, phase, home_ns, track_id
+            order by at_ns, opens, longest_first, layer, event_id, slice_id
+            rows unbounded preceding
+        ) - change as depth
+    from edge
+),
+
+placed as (
+    select
+        slice.*,
+        deep.depth
+    from slice
+    inner join deep on slice.slice_id = deep.slice_id and deep.opens = 1
+),
+
+container as (
+    select
+        slice_id,
+        rank,
+        step,
+        phase,
+        home_ns,
+        track_id,
+        start_ns,
+        end_ns,
+        depth + 1 as inner_depth
+    from placed
+    where end_ns > start_ns
+),
+
+nested as (
+    select
+        inside.*,
+        container.slice_id as around_id
+    from placed as inside
+    asof left join container
+        on
+            inside.rank = container.rank
+            and inside.step = container.step
+            and inside.phase = container.phase
+            and inside.home_ns = container.home_ns
+            and inside.track_id = container.track_id
+            and inside.depth = container.inner_depth
+            and inside.start_ns >= container.start_ns
+),
+
+-- --- the raw tree: steps, phases, slices, and GPU work that is not one with its call
+
+launched as (
+    select
+        gpu_event.*,
+        coalesce(call.slice_id, op.slice_id) as launcher_id,
+        coalesce(gpu_event.kernel_count = 1, false) and call.slice_id is not null as is_one
+    from gpu_event
+    left join slice as call on gpu_event.rank = call.rank and gpu_event.runtime_id = call.event_id
+    left join slice as op on gpu_event.rank = op.rank and gpu_event.op_id = op.event_id
+),
+
+tree as (
+    select distinct
+        's' || rank || '/' || step as key,
+        null::varchar as parent_key,
+        0 as level,
+        rank,
+        step,
+        'step' as kind,
+        'step ' || step as name,
+        null::varchar as phase,
+        null::bigint as module_id,
+        null::varchar as pass,
+        null::bigint as event_id,
+        null::bigint as gpu_event_id,
+        -1 as order_ns
+    from phase_node
+    union all
+    select
+        'p' || rank || '/' || step || '/' || phase || '/' || home_ns,
+        's' || rank || '/' || step,
+        1,
+        rank,
+        step,
+        'phase',
+        phase as name,
+        phase,
+        null,
+        null,
+        event_id,
+        null,
+        home_ns
+    from phase_node
+    union all
+    select
+        'n' || nested.slice_id,
+        coalesce(
+            'n' || nested.around_id,
+            'p' || nested.rank || '/' || nested.step || '/' || nested.phase || '/' || nested.home_ns
+        ),
+        nested.depth + 2,
+        nested.rank,
+        nested.step,
+        coalesce(launched.kind, nested.kind),
+        coalesce(launched.name, nested.name),
+        nested.phase,
+        nested.module_id,
+        nested.pass,
+        nested.event_id,
+        launched.event_id as gpu_event_id,
+        nested.start_ns
+    from nested
+    left join launched on nested.slice_id = launched.launcher_id and launched.is_one
+    union all
+    select
+        'g' || launched.rank || '/' || launched.event_id,
+        coalesce(
+            'n' || launched.launcher_id,
+            'p' || launched.rank || '/' || launched.step || '/' || launched.phase || '/-1'
+        ),
+        coalesce(nested.depth + 3, 2),
+        launched.rank,
+        launched.step,
+        launched.kind,
+        launched.name,
+        launched.phase,
+        launched.module_id,
+        launched.pass,
+        null,
+        launched.event_id,
+        launched.start_ns
+    from launched
+    left join nested on launched.launcher_id = nested.slice_id
+    where not launched.is_one
+),
+
+-- --- the time of each node on each track
+
+gpu_up as (
+    select
+        case when is_one then 'n' || launcher_id else 'g' || rank || '/' || event_id end as key,
+        track_id,
+        start_ns,
+        end_ns,
+        dur_ns as time_ns,
+        1::bigint as gpu_event_count,
+        busy_ns,
+        idle_ns
+    from launched
+    union all
+    select
+        tree.parent_key,
+        gpu_up.track_id,
+        min(gpu_up.start_ns),
+        max(gpu_up.end_ns),
+        sum(gpu_up.time_ns)::bigint,
+        sum(gpu_up.gpu_event_count)::bigint,
+        sum(gpu_up.busy_ns)::bigint,
+        sum(gpu_up.idle_ns)::bigint
+    from gpu_up
+    inner join tree on gpu_up.key = tree.key
+    where tree.parent_key is not null
+    group by tree.parent_key, gpu_up.track_id
+),
+
+other_thread as (
+    select
+        rank,
+        step,
+        phase,
+        home_ns,
+        track_id,
+        min(start_ns) as start_ns,
+        max(end_ns) as end_ns,
+        sum(end_ns - start_ns)::bigint as time_ns
+    from nested
+    where around_id is null
+    group by rank, step, phase, home_ns, track_id
+),
+
+phase_thread as (
+    select
+        phase_node.rank,
+        phase_node.step,
+        'p' || phase_node.rank || '/' || phase_node.step || '/' || phase_node.phase || '/' || phase_node.home_ns as key,
+        phase_node.track_id,
+        phase_node.start_ns,
+        phase_node.end_ns,
+        phase_node.end_ns - phase_node.start_ns as time_ns
+    from phase_node
+    where phase_node.track_id is not null
+    union all
+    select
+        other_thread.rank,
+        other_thread.step,
+        'p' || other_thread.rank || '/' || other_thread.step || '/' || other_thread.phase || '/'
+        || other_thread.home_ns,
+        other_thread.track_id,
+        other_thread.start_ns,
+        other_thread.end_ns,
+        other_thread.time_ns
+    from other_thread
+    left join phase_node
+        on
+            other_thread.rank = phase_node.rank
+            and other_thread.step = phase_node.step
+            and other_thread.phase = phase_node.phase
+            and other_thread.home_ns = phase_node.home_ns
+            and other_thread.track_id = phase_node.track_id
+    where phase_node.phase is null
+),
+
+side as (
+    select
+        key,
+        'gpu' as device,
+        track_id,
+        min(start_ns) as start_ns,
+        max(end_ns) as end_ns,
+        sum(time_ns)::bigint as time_ns,
+        sum(gpu_event_count)::bigint as gpu_event_count,
+        sum(busy_ns)::bigint as busy_ns,
+        sum(idle_ns)::bigint as idle_ns
+    from gpu_up
+    group by key, track_id
+    union all
+    select
+        'n' || slice_id,
+        'cpu',
+        track_id,
+        start_ns,
+        end_ns,
+        end_ns - start_ns,
+        0,
+        0,
+        0
+    from slice
+    union all
+    select
+        key,
+        'cpu',
+        track_id,
+        start_ns,
+        end_ns,
+        time_ns,
+        0,
+        0,
+        0
+    from phase_thread
+    union all
+    select
+        's' || rank || '/' || step,
+        'cpu',
+        track_id,
+        min(start_ns),
+        max(end_ns),
+        sum(time_ns)::bigint,
+        0,
+        0,
+        0
+    from phase_thread
+    group by rank, step, track_id
+),
+
+weighed as (
+    select
+        tree.*,
+        coalesce(sum(side.time_ns) filter (where side.device = 'gpu'), 0) as gpu_ns,
+        coalesce(max(side.time_ns) filter (where side.device = 'cpu'), 0) as cpu_ns,
+        arg_max(side.track_id, (side.device = 'cpu', side.time_ns, -side.track_id)) as track_id
+    from tree
+    left join side on tree.key = side.key
+    group by all
+),
+
+-- --- a child that is nearly all of its parent replaces it
+
+family as (
+    select
+        child.key,
+        child.kind,
+        child.name,
+        child.rank,
+        child.step,
+        child.cpu_ns,
+        child.gpu_ns,
+        parent.key as parent_key,
+        parent.kind as parent_kind,
+        parent.name as parent_name,
+        parent.cpu_ns as parent_cpu_ns,
+        parent.gpu_ns as parent_gpu_ns,
+        count(*) over (partition by parent.key, child.kind, child.name) as namesakes
+    from weighed as child
+    inner join weighed as parent on child.parent_key = parent.key
+),
+
+openable as (
+    select
+        parent_key as key,
+        bool_or(kind in ('op', 'annotation', 'module')) as has_op,
+        bool_or(kind in ('module', 'annotation')) as has_module
+    from family
+    group by parent_key
+),
+
+dominant_pair as (
+    select
+        rank,
+        step,
+        parent_kind,
+        parent_name,
+        kind,
+        name
+    from family
+    group by rank, step, parent_kind, parent_name, kind, name
+    having
+        max(namesakes) = 1
+        and 100 * sum(cpu_ns) > $dominant_pct * sum(parent_cpu_ns)
+        and 100 * sum(gpu_ns) >= $dominant_pct * sum(parent_gpu_ns)
+),
+
+replaced as (
+    select family.key
+    from family
+    inner join dominant_pair
+        on
+            family.rank = dominant_pair.rank
+            and family.step = dominant_pair.step
+            and family.parent_kind = dominant_pair.parent_kind
+            and family.parent_name = dominant_pair.parent_name
+            and family.kind = dominant_pair.kind
+            and family.name = dominant_pair.name
+    inner join openable on family.key = openable.key
+    where
+        case family.kind
+            when 'module' then openable.has_module
+            when 'op' then openable.has_op
+            when 'annotation' then openable.has_op
+            else false
+        end
+),
+
+kept as (
+    select
+        key,
+        null::varchar as parent_key,
+        key as inner_parent,
+        0 as depth,
+        true as is_kept
+    from weighed
+    where parent_key is null
+    union all
+    select
+        weighed.key,
+        kept.inner_parent,
+        case when replaced.key is null then weighed.key else kept.inner_parent end,
+        kept.depth + (replaced.key is null)::integer,
+        replaced.key is null
+    from kept
+    inner join weighed on kept.key = weighed.parent_key
+    left join replaced on weighed.key = replaced.key
+    where kept.depth < $max_depth or not kept.is_kept
+),
+
+node as (
+    select
+        weighed.*,
+        kept.parent_key as container_key,
+        greatest(weighed.cpu_ns, weighed.gpu_ns) as long_ns
+    from weighed
+    inner join kept on weighed.key = kept.key
+    where kept.is_kept and kept.depth <= $max_depth
+),
+
+-- --- neighbours that are alike or tiny make a run
+
+share as (
+    select
+        node.*,
+        container.kind as container_kind,
+        container.long_ns as container_ns,
+        100.0 * node.long_ns / nullif(container.long_ns, 0) as share_pct
+    from node
+    inner join node as container on node.container_key = container.key
+),
+
+point as (
+    select
+        container_key,
+        share_pct
+    from share
+    where share_pct > 0.8 * $tiny_pct and share_pct < 1.25 * $tiny_pct
+    union all
+    select distinct
+        container_key,
+        unnest([0.8 * $tiny_pct, 1.25 * $tiny_pct])
+    from share
+),
+
+point_gap as (
+    select
+        container_key,
+        share_pct,
+        lead(share_pct) over (partition by container_key order by share_pct) as next_pct
+    from point
+),
+
+tiny_limit as (
+    select
+        container_key,
+        arg_max(sqrt(share_pct * next_pct), (next_pct / share_pct, share_pct)) as limit_pct
+    from point_gap
+    where next_pct is not null
+    group by container_key
+),
+
+neighbour as (
+    select
+        share.*,
+        coalesce(share.share_pct < tiny_limit.limit_pct, true) as is_tiny,
+        row_number() over in_order as position,
+        coalesce(share.name = lag(share.name) over in_order, false) as is_namesake
+    from share
+    left join tiny_limit on share.container_key = tiny_limit.container_key
+    window in_order as (
+        partition by share.container_key, share.track_id order by share.order_ns, share.level, share.key
+    )
+),
+
+linked as (
+    select
+        *,
+        container_kind != 'step'
+        and (
+            (is_tiny and lag(is_tiny) over in_order)
+            or (is_tiny = lag(is_tiny) over in_order and is_namesake)
+        ) as is_linked
+    from neighbour
+    window in_order as (partition by container_key, track_id order by position)
+),
+
+run as (
+    select
+        *,
+        sum((not coalesce(is_linked, false))::integer) over (
+            partition by container_key, track_id order by position rows unbounded preceding
+        ) as run
+    from linked
+),
+
+run_size as (
+    select
+        container_key,
+        track_id,
+        run,
+        count(*) > 1 and 100 * sum(long_ns) <= $dominant_pct * max(container_ns) as is_group
+    from run
+    group by container_key, track_id, run
+),
+
+-- --- what a container holds: nodes and runs; then the nodes of each run. Where that is too much, bundle it evenly
+
+entry as (
+    select
+        run.key as node_key,
+        case
+            when run_size.is_group then 'r' || run.container_key || '#' || coalesce(run.track_id, -1) || '#' || run.run
+        end as run_key,
+        run.container_key,
+        run.track_id,
+        run.position
+    from run
+    inner join run_size
+        on
+            run.container_key = run_size.container_key
+            and run.track_id is not distinct from run_size.track_id
+            and run.run = run_size.run
+),
+
+content as (
+    select
+        coalesce(run_key, node_key) as key,
+        container_key,
+        track_id,
+        min(position) as position
+    from entry
+    group by all
+    union all
+    select
+        node_key,
+        run_key,
+        track_id,
+        position
+    from entry
+    where run_key is not null
+),
+
+bundled_1 as (
+    select
+        *,
+        case
+            when count(*) over whole > $max_children
+                then
+                    (row_number() over (whole order by position) - 1)
+                    * least($max_children // 2, ceil(4.0 * count(*) over whole / $max_children))::bigint
+                    // count(*) over whole
+        end as bundle_1
+    from content
+    window whole as (partition by container_key, track_id)
+),
+
+bundled_2 as (
+    select
+        *,
+        case
+            when bundle_1 is not null and count(*) over whole > $max_children
+                then
+                    (row_number() over (whole order by position) - 1)
+                    * least($max_children // 2, ceil(4.0 * count(*) over whole / $max_children))::bigint
+                    // count(*) over whole
+        end as bundle_2
+    from bundled_1
+    window whole as (partition by container_key, track_id, bundle_1)
+),
+
+bundled_3 as (
+    select
+        *,
+        case
+            when bundle_2 is not null and count(*) over whole > $max_children
+                then
+                    (row_number() over (whole order by position) - 1)
+                    * least($max_children // 2, ceil(4.0 * count(*) over whole / $max_children))::bigint
+                    // count(*) over whole
+        end as bundle_3
+    from bundled_2
+    window whole as (partition by container_key, track_id, bundle_1, bundle_2)
+),
+
+bundled as (
+    select
+        *,
+        'b' || container_key || '#' || coalesce(track_id, -1) || '#' || bundle_1 as key_1,
+        'b' || container_key || '#' || coalesce(track_id, -1) || '#' || bundle_1 || '#' || bundle_2 as key_2,
+        'b' || container_key || '#' || coalesce(track_id, -1) || '#' || bundle_1 || '#' || bundle_2 || '#' || bundle_3
+            as key_3
+    from bundled_3
+),
+
+link as (
+    select
+        key,
+        coalesce(key_3, key_2, key_1, container_key) as parent_key
+    from bundled
+    union
+    select
+        key_3,
+        key_2
+    from bundled
+    where key_3 is not null
+    union
+    select
+        key_2,
+        key_1
+    from bundled
+    where key_2 is not null
+    union
+    select
+        key_1,
+        container_key
+    from bundled
+    where key_1 is not null
+),
+
+-- The real nodes of each group, found upwards from the nodes.
+held as (
+    select
+        node.key as node_key,
+        link.parent_key as group_key
+    from node
+    inner join link on node.key = link.key
+    where link.parent_key[1] in ('r', 'b')
+    union all
+    select
+        held.node_key,
+        link.parent_key
+    from held
+    inner join link on held.group_key = link.key
+    where link.parent_key[1] in ('r', 'b')
+),
+
+named_time as (
+    select
+        held.group_key as key,
+        node.name,
+        count(*) as member_count,
+        sum(node.long_ns) as long_ns,
+        min(node.order_ns) as order_ns,
+        min(node.rank) as rank,
+        min(node.step) as step,
+        min(node.phase) as phase
+    from held
+    inner join node on held.node_key = node.key
+    group by held.group_key, node.name
+),
+
+group_node as (
+    select
+        key,
+        arg_max(name, (long_ns, name)) as name,
+        sum(member_count)::bigint as member_count,
+        count(*) as name_count,
+        100.0 * max(long_ns) / nullif(sum(long_ns), 0) as name_pct,
+        sum(long_ns) as long_ns,
+        min(order_ns) as order_ns,
+        min(rank) as rank,
+        min(step) as step,
+        min(phase) as phase
+    from named_time
+    group by key
+),
+
+every_node as (
+    select
+        key,
+        kind,
+        name,
+        phase,
+        module_id,
+        pass,
+        1 as member_count,
+        1 as name_count,
+        100.0 as name_pct,
+        event_id,
+        gpu_event_id,
+        rank,
+        step,
+        order_ns,
+        case when kind in ('step', 'phase') then null else long_ns end as long_ns
+    from node
+    union all
+    select
+        key,
+        'group',
+        name,
+        phase,
+        null,
+        null,
+        member_count,
+        name_count,
+        coalesce(name_pct, 100.0),
+        null,
+        null,
+        rank,
+        step,
+        order_ns,
+        long_ns
+    from group_node
+),
+
+every_side as (
+    select * from side
+    union all
+    select
+        held.group_key,
+        side.device,
+        side.track_id,
+        min(side.start_ns),
+        max(side.end_ns),
+        sum(side.time_ns)::bigint,
+        sum(side.gpu_event_count)::bigint,
+        sum(side.busy_ns)::bigint,
+        sum(side.idle_ns)::bigint
+    from held
+    inner join side on held.node_key = side.key
+    group by held.group_key, side.device, side.track_id
+),
+
+-- --- from the top, so that a node stays only if its parent does
+
+ranked as (
+    select
+        every_node.*,
+        link.parent_key,
+        row_number() over (
+            partition by every_node.rank, every_node.step
+            order by every_node.long_ns desc nulls first, every_node.order_ns, every_node.key
+        ) as importance
+    from every_node
+    left join link on every_node.key = link.key
+),
+
+shown as (
+    select
+        key,
+        null::varchar as parent_key,
+        0 as depth
+    from ranked
+    where kind = 'step'
+    union all
+    select
+        ranked.key,
+        shown.key as parent_key,
+        shown.depth + 1
+    from shown
+    inner join ranked on shown.key = ranked.parent_key
+    where ranked.importance <= $max_nodes
+),
+
+numbered as (
+    select
+        ranked.*,
+        shown.depth,
+        row_number() over (
+            partition by ranked.rank
+            order by ranked.step, shown.depth, ranked.order_ns, ranked.long_ns desc, ranked.key
+        ) - 1 as node_id
+    from shown
+    inner join ranked on shown.key = ranked.key
+)
+
+select
+    numbered.rank,
+    nullif(numbered.step, -1) as step,
+    numbered.node_id,
+    parent.node_id as parent_id,
+    numbered.depth::bigint as depth,
+    numbered.kind,
+    case when numbered.kind = 'step' and numbered.step = -1 then 'outside steps' else numbered.name end as name,
+    numbered.phase,
+    numbered.module_id,
+    numbered.pass,
+    numbered.member_count::bigint as member_count,
+    numbered.name_count::bigint as name_count,
+    numbered.name_pct::double as name_pct,
+    numbered.event_id,
+    numbered.gpu_event_id,
+    every_side.device,
+    every_side.track_id,
+    every_side.start_ns,
+    every_side.end_ns,
+    every_side.time_ns,
+    every_side.gpu_event_count,
+    every_side.busy_ns,
+    every_side.idle_ns
+from numbered
+left join numbered as parent
+    on numbered.parent_key = parent.key
+left join every_side on numbered.key = every_side.key
+order by numbered.rank, numbered.node_id, every_side.device, every_side.track_id
