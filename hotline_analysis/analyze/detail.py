@@ -15,6 +15,7 @@ _NODE = (
     "depth",
     "kind",
     "name",
+    "short_name",
     "phase",
     "module_id",
     "pass",

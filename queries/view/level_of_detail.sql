@@ -23,19 +23,20 @@
 -- :param max_children BIGINT = 40     from so many on, neighbours are bundled
 -- :param max_depth BIGINT = 12        levels below the step
 -- :param max_nodes BIGINT = 20000     nodes per step
--- :reads event, gpu_gap, label, launch, model_op, module_span, nesting, phase_span, step
+-- :reads event, gpu_gap, label, launch, model_op, module_span, name_info, nesting, phase_span, step
 -- :column rank BIGINT                 process rank
 -- :column step BIGINT                 the step; NULL for what lies outside every step
 -- :column node_id BIGINT              number of the node, parents first
 -- :column parent_id BIGINT            the node around it; NULL for a step
 -- :column depth BIGINT                number of nodes around it
 -- :column kind VARCHAR                step, phase, module, annotation, op, call, kernel, copy, memset, or group
--- :column name VARCHAR                full name, of groups the name with most of the time
+-- :column name VARCHAR                 full name; NULL for groups
+-- :column short_name VARCHAR           name for people; of groups the one with most of the time
 -- :column phase VARCHAR               load_data, forward, …; NULL for steps; the bucket where no phase is known
 -- :column module_id BIGINT            the module; NULL where none is known, and for groups
 -- :column pass VARCHAR                forward, backward or recompute; NULL where no module is known, and for groups
 -- :column member_count BIGINT         nodes in a group; 1 for others
--- :column name_count BIGINT           different names in a group; 1 for others
+-- :column name_count BIGINT           different short names in a group; 1 for others
 -- :column name_pct DOUBLE             share of the group's time that has its name; 100 for others
 -- :column event_id BIGINT             the event on the CPU; NULL for groups and nodes without one
 -- :column gpu_event_id BIGINT         the GPU event, of kernels, copies and memsets; NULL for others
@@ -84,12 +85,15 @@ cpu_event as (
         nesting.end_ns,
         case event.category when 'user_annotation' then 'annotation' when 'cpu_op' then 'op' else 'call' end as kind,
         event.name,
+        coalesce(name_info.short_name, event.name) as short_name,
         event.event_id,
         label.module_id,
         label.pass
     from nesting
     inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
     inner join label on nesting.rank = label.rank and nesting.event_id = label.event_id
+    left join name_info
+        on event.rank = name_info.rank and event.category = name_info.category and event.name = name_info.name
     left join step as marked on nesting.rank = marked.rank and nesting.event_id = marked.event_id
     where
         event.category in ('cpu_op', 'user_annotation', 'cuda_runtime', 'cuda_driver')
@@ -111,6 +115,7 @@ gpu_event as (
         coalesce(gpu_gap.end_ns - gpu_gap.start_ns, 0) as idle_ns,
         case event.category when 'kernel' then 'kernel' when 'gpu_memcpy' then 'copy' else 'memset' end as kind,
         event.name,
+        coalesce(name_info.short_name, event.name) as short_name,
         event.event_id,
         launch.runtime_id,
         launch.op_id,
@@ -120,6 +125,8 @@ gpu_event as (
     from launch
     inner join event on launch.rank = event.rank and launch.event_id = event.event_id
     inner join label on launch.rank = label.rank and launch.event_id = label.event_id
+    left join name_info
+        on event.rank = name_info.rank and event.category = name_info.category and event.name = name_info.name
     left join gpu_gap on launch.rank = gpu_gap.rank and launch.event_id = gpu_gap.next_id
     where ($rank is null or launch.rank = $rank) and ($step is null or label.step = $step)
 ),
@@ -270,6 +277,7 @@ loose_slice as (
         end_ns,
         kind,
         name,
+        short_name,
         event_id,
         module_id,
         pass,
@@ -285,6 +293,7 @@ loose_slice as (
         end_ns,
         'module',
         name,
+        name as short_name,
         event_id,
         module_id,
         pass,
@@ -358,6 +367,7 @@ slice as (
         end_ns,
         kind,
         name,
+        short_name,
         event_id,
         module_id,
         pass,
@@ -473,7 +483,8 @@ tree as (
         rank,
         step,
         'step' as kind,
-        'step ' || step as name,
+        case when step = -1 then 'outside steps' else 'step ' || step end as name,
+        case when step = -1 then 'outside steps' else 'step ' || step end as short_name,
         null::varchar as phase,
         null::bigint as module_id,
         null::varchar as pass,
@@ -490,6 +501,7 @@ tree as (
         step,
         'phase',
         phase as name,
+        phase as short_name,
         phase,
         null,
         null,
@@ -508,7 +520,8 @@ tree as (
         nested.rank,
         nested.step,
         coalesce(launched.kind, nested.kind),
-        coalesce(launched.name, nested.name),
+        coalesce(launched.name, nested.name) as name,
+        coalesce(launched.short_name, nested.short_name) as short_name,
         nested.phase,
         nested.module_id,
         nested.pass,
@@ -529,6 +542,7 @@ tree as (
         launched.step,
         launched.kind,
         launched.name,
+        launched.short_name,
         launched.phase,
         launched.module_id,
         launched.pass,
@@ -825,7 +839,7 @@ neighbour as (
         share.*,
         coalesce(share.share_pct < tiny_limit.limit_pct, true) as is_tiny,
         row_number() over in_order as position,
-        coalesce(share.name = lag(share.name) over in_order, false) as is_namesake
+        coalesce(share.short_name = lag(share.short_name) over in_order, false) as is_namesake
     from share
     left join tiny_limit on share.container_key = tiny_limit.container_key
     window in_order as (
@@ -998,7 +1012,7 @@ held as (
 named_time as (
     select
         held.group_key as key,
-        node.name,
+        node.short_name,
         count(*) as member_count,
         sum(node.long_ns) as long_ns,
         min(node.order_ns) as order_ns,
@@ -1007,13 +1021,13 @@ named_time as (
         min(node.phase) as phase
     from held
     inner join node on held.node_key = node.key
-    group by held.group_key, node.name
+    group by held.group_key, node.short_name
 ),
 
 group_node as (
     select
         key,
-        arg_max(name, (long_ns, name)) as name,
+        arg_max(short_name, (long_ns, short_name)) as short_name,
         sum(member_count)::bigint as member_count,
         count(*) as name_count,
         100.0 * max(long_ns) / nullif(sum(long_ns), 0) as name_pct,
@@ -1031,6 +1045,7 @@ every_node as (
         key,
         kind,
         name,
+        short_name,
         phase,
         module_id,
         pass,
@@ -1048,7 +1063,8 @@ every_node as (
     select
         key,
         'group',
-        name,
+        null,
+        short_name,
         phase,
         null,
         null,
@@ -1132,7 +1148,8 @@ select
     parent.node_id as parent_id,
     numbered.depth::bigint as depth,
     numbered.kind,
-    case when numbered.kind = 'step' and numbered.step = -1 then 'outside steps' else numbered.name end as name,
+    numbered.name,
+    numbered.short_name,
     numbered.phase,
     numbered.module_id,
     numbered.pass,
