@@ -209,10 +209,7 @@ def replace_folder(target: Path, write: Callable[[Path], None], *, overwrite: bo
     """
     if target.exists() and not overwrite:
         raise ExportExistsError(f"{target} exists already", hint="Choose another name, or overwrite it (--overwrite).")
-    if target.exists() and not (target / MANIFEST).exists() and (not target.is_dir() or any(_foreign(target))):
-        raise ExportExistsError(
-            f"{target} was not written by this tool and is not replaced", hint="Choose another name."
-        )
+    check_replaceable(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         for stale in target.parent.iterdir():
@@ -239,6 +236,14 @@ def replace_folder(target: Path, write: Callable[[Path], None], *, overwrite: bo
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return target
+
+
+def check_replaceable(target: Path) -> None:
+    """Raise `ExportExistsError` if the target is something that this package did not write."""
+    if target.exists() and not (target / MANIFEST).exists() and (not target.is_dir() or any(_foreign(target))):
+        raise ExportExistsError(
+            f"{target} was not written by this tool and is not replaced", hint="Choose another name."
+        )
 
 
 def _foreign(folder: Path) -> list[Path]:

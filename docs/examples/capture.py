@@ -22,13 +22,16 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import get_args
 
 import torch
-from models import EXAMPLES, Batch, Example  # type: ignore[import-not-found]  # the sibling models.py
+from models import EXAMPLES, Batch, Example, Size  # type: ignore[import-not-found]  # the sibling models.py
 from torch import Tensor, nn
 from torch.optim import SGD, Adam, AdamW, Optimizer
 from torch.profiler import ProfilerActivity, profile, schedule
 from torch.utils.data import DataLoader
+
+from hotline_analysis.capture import analyze
 
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {"sgd": SGD, "adam": Adam, "adamw": AdamW}
 
@@ -38,6 +41,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("model", choices=sorted(EXAMPLES))
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.json.gz")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--size", choices=get_args(Size), default="small")
     parser.add_argument("--steps", type=int, default=3, help="profiled training steps")
     parser.add_argument("--warmup", type=int, default=2, help="steps before the profiled ones, at least 1")
     parser.add_argument("--batch-size", type=int, default=8)
@@ -85,8 +89,9 @@ class Trainer:
     def __init__(self, args: argparse.Namespace) -> None:
         # One batch more than the steps use, so that no step falls on the end of the data.
         batches = (args.warmup + args.steps) * args.accumulate + 1
-        example = EXAMPLES[args.model](batches * args.batch_size, args.checkpoint)
+        example = EXAMPLES[args.model](batches * args.batch_size, args.checkpoint, args.size)
         self.device = torch.device(args.device)
+        self.dataset = type(example.dataset).__name__
         self.model = example.model.to(self.device).train()
         self.loss = example.loss
         self.optimizer = make_optimizer(args.optimizer, args.optimizer_impl, self.model)
@@ -122,17 +127,25 @@ class Trainer:
         self.optimizer.step()
 
 
-def record(args: argparse.Namespace) -> profile:
-    """Run the warm-up steps unrecorded and the others recorded; return the stopped profiler."""
+def record(args: argparse.Namespace, folder: Path) -> Path:
+    """Run the warm-up steps unrecorded and the others recorded; return the trace."""
     torch.manual_seed(0)
     trainer = Trainer(args)
     activities = [ProfilerActivity.CPU]
     if args.device == "cuda":
         activities.append(ProfilerActivity.CUDA)
-    plan = None if args.no_steps else schedule(wait=args.warmup - 1, warmup=1, active=args.steps, repeat=1)
+    handler = analyze(
+        trainer.model,
+        folder / "run.hotline",
+        report_format=None,
+        batch_size=args.batch_size * args.accumulate,
+        dataset=trainer.dataset,
+        optimizer=trainer.optimizer,
+    )
     profiler = profile(
         activities=activities,
-        schedule=plan,
+        schedule=None if args.no_steps else schedule(wait=args.warmup - 1, warmup=1, active=args.steps, repeat=1),
+        on_trace_ready=handler,
         with_stack=args.with_stack,
         record_shapes=args.record_shapes,
         profile_memory=args.profile_memory,
@@ -145,12 +158,12 @@ def record(args: argparse.Namespace) -> profile:
                 trainer.step()
             if args.device == "cuda":
                 torch.cuda.synchronize()
-        return profiler
-    with profiler:
-        for _ in range(args.warmup + args.steps):
-            trainer.step()
-            profiler.step()
-    return profiler
+    else:
+        with profiler:
+            for _ in range(args.warmup + args.steps):
+                trainer.step()
+                profiler.step()
+    return folder / "run.json.gz"
 
 
 def machine_prefixes() -> list[str]:
@@ -170,7 +183,7 @@ def machine_prefixes() -> list[str]:
 
 
 def scrub(source: Path, target: Path, trace_name: str) -> None:
-    """Copy an exported trace to gzip, without what identifies the machine.
+    """Copy a trace without what identifies the machine.
 
     The profiler writes one field on each line, so this works line by line and leaves everything else, including every
     digit, as it was written. It cuts the folders of this machine off the names (`/usr/lib/python3.11/enum.py(1): f`
@@ -179,7 +192,10 @@ def scrub(source: Path, target: Path, trace_name: str) -> None:
     prefixes = re.compile("|".join(map(re.escape, machine_prefixes())))
     host = re.compile(r'"host_name": "[^"]*"')
     name = re.compile(r'"traceName": "[^"]*"')
-    with source.open(encoding="utf-8", errors="replace") as lines, gzip.GzipFile(target, "wb", 9, mtime=0) as out:
+    with (
+        gzip.open(source, "rt", encoding="utf-8", errors="replace") as lines,
+        gzip.GzipFile(target, "wb", 9, mtime=0) as out,
+    ):
         for line in lines:
             line = prefixes.sub("", line)
             line = host.sub('"host_name": "localhost"', line)
@@ -187,22 +203,17 @@ def scrub(source: Path, target: Path, trace_name: str) -> None:
             out.write(line.encode())
 
 
-def export(profiler: profile, output: Path) -> None:
-    """Write the trace to `output` (gzip); the file appears only when it is whole."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".capture-") as folder:
-        raw, packed = Path(folder, "trace.json"), Path(folder, "trace.json.gz")
-        profiler.export_chrome_trace(str(raw))
-        scrub(raw, packed, output.name.removesuffix(".gz"))
-        packed.replace(output)
-
-
 def main() -> None:
     args = parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
         sys.exit("no CUDA device: run with --device cpu")
-    export(record(args), args.output)
-    print(f"{args.output}: {args.output.stat().st_size / 1000:.0f} KB")
+    output: Path = args.output
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".capture-") as folder:
+        packed = Path(folder, output.name)
+        scrub(record(args, Path(folder)), packed, output.name.removesuffix(".gz"))
+        packed.replace(output)  # appears only when it is whole
+    print(f"{output}: {output.stat().st_size / 1000:.0f} KB")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
-"""Four small but real models, each with synthetic data and a loss, for the capture script.
+"""Eight real models, each with synthetic data and a loss, for the capture script.
 
 They keep the structure that makes real traces interesting (residual branches, attention, packed sequences, embedding
-tables) at sizes that train in milliseconds on a CPU. The data is random: nothing is learnt, only timed.
+tables, scatter ops, skip connections). The data is random: nothing is learnt, only timed. Each comes in three sizes:
+`tiny` for small traces, `small` trains in milliseconds on a CPU, `large` is what people train on a GPU.
 """
 
 # Checked with torch installed and without: then everything from torch is Any.
@@ -9,9 +10,10 @@ tables) at sizes that train in milliseconds on a CPU. The data is random: nothin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import pairwise
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +22,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence, pad_se
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import Dataset
 
+Size = Literal["tiny", "small", "large"]
 Batch = tuple[tuple[Tensor, ...], tuple[Tensor, ...]]
 """The model's inputs, and what the loss compares its output with."""
 
@@ -86,12 +89,68 @@ class ResidualCNN(nn.Module):
         return self.fc(self.pool(x).flatten(1))
 
 
-class Images(Dataset[tuple[Tensor, Tensor]]):
-    """Random 3x32x32 images with one of ten labels."""
+class Bottleneck(nn.Module):
+    """ResNet-50's block: 1x1 to fewer channels, 3x3, 1x1 to four times as many, plus the skip path."""
 
-    def __init__(self, size: int) -> None:
-        self.images = torch.randn(size, 3, 32, 32)
-        self.labels = torch.randint(0, 10, (size,))
+    def __init__(self, in_channels: int, channels: int, stride: int) -> None:
+        super().__init__()
+        out_channels = 4 * channels
+        self.conv1 = nn.Conv2d(in_channels, channels, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(channels)
+        self.conv2 = nn.Conv2d(channels, channels, 3, stride, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(channels)
+        self.conv3 = nn.Conv2d(channels, out_channels, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(out_channels)
+        self.relu = nn.ReLU(inplace=True)
+        self.downsample: nn.Module | None = None
+        if stride != 1 or in_channels != out_channels:
+            self.downsample = nn.Sequential(
+                nn.Conv2d(in_channels, out_channels, 1, stride, bias=False), nn.BatchNorm2d(out_channels)
+            )
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.relu(self.bn1(self.conv1(x)))
+        y = self.relu(self.bn2(self.conv2(y)))
+        y = self.bn3(self.conv3(y))
+        skip = x if self.downsample is None else self.downsample(x)
+        return self.relu(y + skip)
+
+
+class ResNet50(nn.Module):
+    """ResNet with bottleneck blocks (He et al., 2016); with depths (3, 4, 6, 3) and width 64 it is ResNet-50."""
+
+    def __init__(self, depths: Sequence[int], width: int, classes: int, recompute: bool = False) -> None:
+        super().__init__()
+        self.recompute = recompute
+        self.conv1 = nn.Conv2d(3, width, 7, stride=2, padding=3, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.relu = nn.ReLU(inplace=True)
+        self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
+        self.stages = nn.ModuleList()
+        channels = width
+        for stage, depth in enumerate(depths):
+            blocks = []
+            for block in range(depth):
+                stride = 2 if stage and not block else 1
+                blocks.append(Bottleneck(channels, width << stage, stride))
+                channels = 4 * (width << stage)
+            self.stages.append(nn.Sequential(*blocks))
+        self.avgpool = nn.AdaptiveAvgPool2d(1)
+        self.fc = nn.Linear(channels, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        x = self.maxpool(self.relu(self.bn1(self.conv1(images))))
+        for stage in self.stages:
+            x = run_block(stage, x, self.recompute)
+        return self.fc(torch.flatten(self.avgpool(x), 1))
+
+
+class Images(Dataset[tuple[Tensor, Tensor]]):
+    """Random square images of three colours, each with a label."""
+
+    def __init__(self, size: int, pixels: int = 32, classes: int = 10) -> None:
+        self.images = torch.randn(size, 3, pixels, pixels)
+        self.labels = torch.randint(0, classes, (size,))
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -189,11 +248,13 @@ def next_token_loss(logits: Tensor, targets: Tensor) -> Tensor:
 class SpeechLSTM(nn.Module):
     """Bidirectional LSTM over utterances of different lengths, with a per-frame character classifier."""
 
-    def __init__(self, features: int = 40, hidden: int = 64, symbols: int = 29, recompute: bool = False) -> None:
+    def __init__(
+        self, features: int = 40, hidden: int = 64, symbols: int = 29, layers: int = 1, recompute: bool = False
+    ) -> None:
         super().__init__()
         self.recompute = recompute
         self.frontend = nn.Sequential(nn.Linear(features, hidden), nn.LayerNorm(hidden), nn.ReLU())
-        self.lstm = nn.LSTM(hidden, hidden, batch_first=True, bidirectional=True)
+        self.lstm = nn.LSTM(hidden, hidden, layers, batch_first=True, bidirectional=True)
         self.classifier = nn.Linear(2 * hidden, symbols)
 
     def forward(self, frames: Tensor, lengths: Tensor) -> Tensor:
@@ -205,15 +266,16 @@ class SpeechLSTM(nn.Module):
 
 
 class Utterances(Dataset[tuple[Tensor, Tensor]]):
-    """Random feature frames (10 to 16 of 40 values) with a transcript of 4 symbols.
+    """Random feature frames of different lengths, with a transcript of a few symbols.
 
-    Short, because the CPU runs an LSTM as one operator after the other for each frame: the trace grows with the length.
+    Short by default, because the CPU runs an LSTM as one operator after the other for each frame: the trace grows with
+    the length.
     """
 
-    def __init__(self, size: int) -> None:
-        lengths = torch.randint(10, 17, (size,)).tolist()
-        self.frames = [torch.randn(length, 40) for length in lengths]
-        self.transcripts = torch.randint(1, 29, (size, 4))
+    def __init__(self, size: int, features: int = 40, shortest: int = 10, longest: int = 16, symbols: int = 4) -> None:
+        lengths = torch.randint(shortest, longest + 1, (size,)).tolist()
+        self.frames = [torch.randn(length, features) for length in lengths]
+        self.transcripts = torch.randint(1, 29, (size, symbols))
 
     def __len__(self) -> int:
         return len(self.frames)
@@ -259,11 +321,11 @@ class DLRM(nn.Module):
 
 
 class Clicks(Dataset[tuple[Tensor, Tensor, Tensor]]):
-    """Random impressions: 13 dense values, 4 ids for each of 3 sparse features, clicked or not."""
+    """Random impressions: 13 dense values, 4 ids for each sparse feature, clicked or not."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, tables: int = 3, rows: int = 1000) -> None:
         self.dense = torch.randn(size, 13)
-        self.indices = torch.randint(0, 1000, (size, 3, 4))
+        self.indices = torch.randint(0, rows, (size, tables, 4))
         self.clicked = torch.randint(0, 2, (size,)).float()
 
     def __len__(self) -> int:
@@ -279,29 +341,276 @@ def collate_clicks(samples: list[tuple[Tensor, Tensor, Tensor]]) -> Batch:
     return (torch.stack(dense), torch.stack(indices)), (torch.stack(clicked),)
 
 
+# --- seq2seq: a translator --------------------------------------------------------------------------------------------
+
+
+class Translator(nn.Module):
+    """Transformer encoder and decoder out of torch's own layers, with the token embedding shared by both sides."""
+
+    def __init__(self, vocab: int = 256, dim: int = 32, length: int = 16, depth: int = 2, recompute: bool = False):
+        super().__init__()
+        self.recompute = recompute
+        self.tokens = nn.Embedding(vocab, dim)
+        self.positions = nn.Parameter(torch.zeros(length, dim))
+        self.encoder = nn.ModuleList(nn.TransformerEncoderLayer(dim, 2, 64, batch_first=True) for _ in range(depth))
+        self.decoder = nn.ModuleList(nn.TransformerDecoderLayer(dim, 2, 64, batch_first=True) for _ in range(depth))
+        self.head = nn.Linear(dim, vocab)
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        return self.tokens(tokens) + self.positions[: tokens.shape[1]]
+
+    def forward(self, source: Tensor, target: Tensor) -> Tensor:
+        memory = self.embed(source)
+        for layer in self.encoder:
+            memory = run_block(layer, memory, self.recompute)
+        length = target.shape[1]
+        mask = torch.full((length, length), float("-inf"), device=target.device).triu(1)
+        x = self.embed(target)
+        for layer in self.decoder:
+            x = layer(x, memory, tgt_mask=mask, tgt_is_causal=True)
+        return self.head(x)
+
+
+class SentencePairs(Dataset[tuple[Tensor, Tensor]]):
+    """Random sentences of equal length with a random translation."""
+
+    def __init__(self, size: int, vocab: int = 256, length: int = 12) -> None:
+        self.source = torch.randint(0, vocab, (size, length))
+        self.target = torch.randint(0, vocab, (size, length + 1))
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        return self.source[index], self.target[index]
+
+
+def collate_sentence_pairs(samples: list[tuple[Tensor, Tensor]]) -> Batch:
+    """Stack both sides; the decoder reads the target without its last token and predicts it without its first."""
+    sources, targets = zip(*samples, strict=True)
+    target = torch.stack(targets)
+    return (torch.stack(sources), target[:, :-1]), (target[:, 1:],)
+
+
+# --- gnn: a classifier of molecules -----------------------------------------------------------------------------------
+
+
+class GraphConvolution(nn.Module):
+    """Each node adds up what its neighbours say, divided by how many they are: gather, linear, scatter, normalise."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.message = nn.Linear(2 * dim, dim)
+        self.update = nn.Sequential(nn.Linear(2 * dim, dim), nn.LayerNorm(dim), nn.ReLU())
+
+    def forward(self, nodes: Tensor, source: Tensor, target: Tensor) -> Tensor:
+        messages = torch.relu(self.message(torch.cat([nodes[source], nodes[target]], dim=1)))
+        total = torch.zeros_like(nodes).index_add_(0, target, messages)
+        degree = torch.zeros_like(nodes[:, 0]).scatter_add_(0, target, torch.ones_like(messages[:, 0]))
+        return nodes + self.update(torch.cat([nodes, total / degree.clamp(min=1)[:, None]], dim=1))
+
+
+class GraphNetwork(nn.Module):
+    """Graph convolutions over a batch of graphs, the largest value of each graph's nodes, a linear classifier."""
+
+    def __init__(self, atoms: int = 32, dim: int = 32, depth: int = 3, recompute: bool = False) -> None:
+        super().__init__()
+        self.recompute = recompute
+        self.atoms = nn.Embedding(atoms, dim)
+        self.layers = nn.ModuleList(GraphConvolution(dim) for _ in range(depth))
+        self.dropout = nn.Dropout(0.1)
+        self.head = nn.Linear(dim, 1)
+
+    def forward(self, atoms: Tensor, source: Tensor, target: Tensor, graph: Tensor) -> Tensor:
+        x = self.atoms(atoms)
+        for layer in self.layers:
+            if self.recompute and torch.is_grad_enabled():
+                x = checkpoint(layer, x, source, target, use_reentrant=False)
+            else:
+                x = layer(x, source, target)
+        x = self.dropout(x)
+        # The graph of the last node is the last graph; asking for it would wait for the GPU, so there are as many rows
+        # as nodes, and those that are no graph stay zero.
+        pooled = torch.zeros_like(x).scatter_reduce(0, graph[:, None].expand_as(x), x, "amax", include_self=False)
+        return self.head(pooled).squeeze(1)
+
+
+class Molecules(Dataset[tuple[Tensor, Tensor, Tensor]]):
+    """Random graphs of 6 to 10 nodes with three edges for each node, active or not."""
+
+    def __init__(self, size: int) -> None:
+        counts = torch.randint(6, 11, (size,)).tolist()
+        self.atoms = [torch.randint(0, 32, (count,)) for count in counts]
+        self.edges = [torch.randint(0, count, (2, 3 * count)) for count in counts]
+        self.active = torch.randint(0, 2, (size,)).float()
+
+    def __len__(self) -> int:
+        return len(self.atoms)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor, Tensor]:
+        return self.atoms[index], self.edges[index], self.active[index]
+
+
+def collate_graphs(samples: list[tuple[Tensor, Tensor, Tensor]]) -> Batch:
+    """Put the graphs side by side into one; `graph` says which of them a node belongs to."""
+    atoms, edges, active = zip(*samples, strict=True)
+    counts = torch.tensor([len(nodes) for nodes in atoms])
+    first = (counts.cumsum(0) - counts).tolist()
+    joined = torch.cat([pair + offset for pair, offset in zip(edges, first, strict=True)], dim=1)
+    graph = torch.repeat_interleave(torch.arange(len(atoms)), counts)
+    return (torch.cat(atoms), joined[0], joined[1], graph), (torch.stack(active),)
+
+
+def graph_loss(scores: Tensor, active: Tensor) -> Tensor:
+    """Binary cross entropy of the rows that are graphs."""
+    return F.binary_cross_entropy_with_logits(scores[: len(active)], active)
+
+
+# --- unet: a diffusion model ------------------------------------------------------------------------------------------
+
+
+class TimeBlock(nn.Module):
+    """Two convolutions with group norm; what the time embedding says is added between them."""
+
+    def __init__(self, in_channels: int, channels: int, time_dim: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(in_channels, channels, 3, padding=1)
+        self.norm1 = nn.GroupNorm(4, channels)
+        self.time = nn.Linear(time_dim, channels)
+        self.conv2 = nn.Conv2d(channels, channels, 3, padding=1)
+        self.norm2 = nn.GroupNorm(4, channels)
+
+    def forward(self, x: Tensor, time: Tensor) -> Tensor:
+        x = F.silu(self.norm1(self.conv1(x))) + self.time(time)[:, :, None, None]
+        return F.silu(self.norm2(self.conv2(x)))
+
+
+class UNet(nn.Module):
+    """Down, through the middle and up again, with skip connections between both sides: predicts the noise."""
+
+    def __init__(self, channels: int = 16, depth: int = 2, time_dim: int = 32, recompute: bool = False) -> None:
+        super().__init__()
+        self.recompute = recompute
+        self.time = nn.Sequential(nn.Linear(time_dim, time_dim), nn.SiLU(), nn.Linear(time_dim, time_dim))
+        self.frequencies: Tensor
+        self.register_buffer("frequencies", torch.exp(-torch.arange(time_dim // 2) / 2.0))
+        self.stem = nn.Conv2d(3, channels, 3, padding=1)
+        widths = [channels * 2**level for level in range(depth + 1)]
+        self.down = nn.ModuleList(TimeBlock(a, b, time_dim) for a, b in pairwise(widths))
+        self.pool = nn.AvgPool2d(2)
+        self.middle = TimeBlock(widths[-1], widths[-1], time_dim)
+        self.up = nn.ModuleList(TimeBlock(2 * b, a, time_dim) for a, b in reversed(list(pairwise(widths))))
+        self.head = nn.Conv2d(channels, 3, 1)
+
+    def forward(self, images: Tensor, time: Tensor) -> Tensor:
+        angles = time[:, None] * self.frequencies
+        t = self.time(torch.cat([angles.sin(), angles.cos()], dim=1))
+        x = self.stem(images)
+        skips = []
+        for block in self.down:
+            x = self.run(block, x, t)
+            skips.append(x)
+            x = self.pool(x)
+        x = self.run(self.middle, x, t)
+        for block in self.up:
+            x = F.interpolate(x, scale_factor=2.0, mode="nearest")
+            x = self.run(block, torch.cat([x, skips.pop()], dim=1), t)
+        return self.head(x)
+
+    def run(self, block: nn.Module, x: Tensor, time: Tensor) -> Tensor:
+        if self.recompute and torch.is_grad_enabled():
+            return checkpoint(block, x, time, use_reentrant=False)
+        return block(x, time)
+
+
+class NoisyImages(Dataset[tuple[Tensor, Tensor, Tensor]]):
+    """Random images with noise, the time that says how much, and the noise."""
+
+    def __init__(self, size: int, pixels: int = 16) -> None:
+        self.noise = torch.randn(size, 3, pixels, pixels)
+        self.time = torch.rand(size)
+        self.images = torch.randn_like(self.noise) + self.time[:, None, None, None] * self.noise
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor, Tensor]:
+        return self.images[index], self.time[index], self.noise[index]
+
+
+def collate_noisy_images(samples: list[tuple[Tensor, Tensor, Tensor]]) -> Batch:
+    """Stack images and times, and the noise to predict."""
+    images, time, noise = zip(*samples, strict=True)
+    return (torch.stack(images), torch.stack(time)), (torch.stack(noise),)
+
+
 # --- the choice -------------------------------------------------------------------------------------------------------
 
 
-def cnn(samples: int, recompute: bool) -> Example:
-    return Example(ResidualCNN(recompute=recompute), Images(samples), collate_pairs, F.cross_entropy)
+def cnn(samples: int, recompute: bool, size: Size) -> Example:
+    width = {"tiny": 8, "small": 16, "large": 64}[size]
+    return Example(ResidualCNN(width, recompute=recompute), Images(samples), collate_pairs, F.cross_entropy)
 
 
-def transformer(samples: int, recompute: bool) -> Example:
-    return Example(TransformerLM(recompute=recompute), Sentences(samples), collate_pairs, next_token_loss)
+def resnet50(samples: int, recompute: bool, size: Size) -> Example:
+    depths = {"tiny": (1, 1), "small": (2, 2, 2, 2), "large": (3, 4, 6, 3)}[size]
+    width, pixels = {"tiny": (8, 32), "small": (16, 64), "large": (64, 224)}[size]
+    classes = 1000 if size == "large" else 10
+    model = ResNet50(depths, width, classes, recompute)
+    return Example(model, Images(samples, pixels, classes), collate_pairs, F.cross_entropy)
 
 
-def lstm(samples: int, recompute: bool) -> Example:
-    return Example(SpeechLSTM(recompute=recompute), Utterances(samples), collate_utterances, ctc_loss)
+def transformer(samples: int, recompute: bool, size: Size) -> Example:
+    vocab, dim, length, depth = {
+        "tiny": (128, 32, 16, 2),
+        "small": (512, 64, 32, 3),
+        "large": (50_257, 768, 512, 12),
+    }[size]
+    model = TransformerLM(vocab, length, dim, depth, recompute)
+    return Example(model, Sentences(samples, vocab, length), collate_pairs, next_token_loss)
 
 
-def dlrm(samples: int, recompute: bool) -> Example:
-    return Example(DLRM(recompute=recompute), Clicks(samples), collate_clicks, F.binary_cross_entropy_with_logits)
+def lstm(samples: int, recompute: bool, size: Size) -> Example:
+    features, hidden, layers = {"tiny": (20, 16, 1), "small": (40, 64, 1), "large": (80, 512, 4)}[size]
+    shortest, longest = {"tiny": (3, 5), "small": (10, 16), "large": (200, 600)}[size]
+    model = SpeechLSTM(features, hidden, layers=layers, recompute=recompute)
+    data = Utterances(samples, features, shortest, longest, symbols=1 if size == "tiny" else 4)
+    return Example(model, data, collate_utterances, ctc_loss)
 
 
-EXAMPLES: dict[str, Callable[[int, bool], Example]] = {
+def dlrm(samples: int, recompute: bool, size: Size) -> Example:
+    tables, rows, dim = {"tiny": (3, 100, 8), "small": (3, 1000, 16), "large": (26, 200_000, 128)}[size]
+    model = DLRM(tables=tables, rows=rows, dim=dim, recompute=recompute)
+    return Example(model, Clicks(samples, tables, rows), collate_clicks, F.binary_cross_entropy_with_logits)
+
+
+def seq2seq(samples: int, recompute: bool, size: Size) -> Example:
+    vocab, dim, length, depth = {"tiny": (64, 16, 8, 1), "small": (256, 32, 12, 2), "large": (32_000, 512, 128, 6)}[
+        size
+    ]
+    model = Translator(vocab, dim, length, depth, recompute)
+    return Example(model, SentencePairs(samples, vocab, length), collate_sentence_pairs, next_token_loss)
+
+
+def gnn(samples: int, recompute: bool, size: Size) -> Example:
+    dim, depth = {"tiny": (16, 2), "small": (32, 3), "large": (300, 5)}[size]
+    return Example(GraphNetwork(32, dim, depth, recompute), Molecules(samples), collate_graphs, graph_loss)
+
+
+def unet(samples: int, recompute: bool, size: Size) -> Example:
+    channels, depth, pixels = {"tiny": (8, 2, 16), "small": (16, 2, 16), "large": (128, 3, 64)}[size]
+    model = UNet(channels, depth, recompute=recompute)
+    return Example(model, NoisyImages(samples, pixels), collate_noisy_images, F.mse_loss)
+
+
+EXAMPLES: dict[str, Callable[[int, bool, Size], Example]] = {
     "cnn": cnn,
+    "resnet50": resnet50,
     "transformer": transformer,
     "lstm": lstm,
     "dlrm": dlrm,
+    "seq2seq": seq2seq,
+    "gnn": gnn,
+    "unet": unet,
 }
-"""Model name → builder taking the number of samples and whether to checkpoint activations."""
+"""Model name → builder taking the number of samples, whether to checkpoint activations, and the size."""

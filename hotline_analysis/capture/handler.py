@@ -1,0 +1,206 @@
+"""The handler that turns what the profiler recorded into an annotated run and a report."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from isal import igzip
+
+from hotline_analysis.capture import need
+from hotline_analysis.capture.learn import Learner, model_ops
+from hotline_analysis.capture.table import KEY, ModelOps
+from hotline_analysis.errors import HotlineError, HotlineWarning
+from hotline_analysis.importer import Source, import_traces
+from hotline_analysis.report import Report, report
+from hotline_analysis.trace import Trace, check_replaceable
+
+METADATA_KEY = "hotline_metadata"
+"""Where a trace file keeps what the user said about the training."""
+
+Format = Literal["text", "markdown", "json"]
+_SUFFIX = ".hotline"
+
+
+def analyze(
+    model: Any = None,
+    output: Source = "run.hotline",
+    *,
+    inputs: Any = None,
+    report_format: Format | None = "text",
+    worker_name: str | None = None,
+    keep_trace: bool = True,
+    batch_size: int | None = None,
+    dataset: str | None = None,
+    optimizer: Any = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> TraceHandler:
+    """Return a handler for `torch.profiler.profile(on_trace_ready=…)` that saves, annotates and reports the trace.
+
+        with torch.profiler.profile(schedule=torch.profiler.schedule(wait=0, warmup=1, active=3),
+                                    on_trace_ready=hotline_analysis.analyze(model)) as prof:
+            for batch in loader:
+                train(batch)
+                prof.step()
+
+    The trace goes to `run.json.gz` and the annotated run to `output`, which replaces an older run. With several
+    processes (`torch.distributed`) or a `worker_name`, both names get it (`run.rank3.hotline`); further traces of a
+    repeating schedule get a number (`run-2.hotline`). Only rank 0 prints.
+
+    The model's structure is learned in its first forward pass, which must come before the recording: leave the
+    profiler a warm-up step, or give the `inputs` of one pass (a tensor, a tuple of arguments, or a mapping of keyword
+    arguments), which is then run at once, see `model_ops`. The hooks of that pass are removed when it ends, so the
+    recorded steps run the program as it is. If it cannot be learned, the table has the modules in the order of their
+    registration, and says why. It is stored in the trace itself.
+
+    `report_format` is text, markdown, json, or None for no report. `keep_trace=False` keeps only the run. `batch_size`
+    (samples that one step of this process trains on), `dataset`, `optimizer` (a name, or the object) and `metadata`
+    are stored with the trace and shown in the report, with the throughput. Raises `ExportExistsError` at once if
+    `output` is something else than a run; what goes wrong later is a `HotlineWarning`: it must not end a training.
+    """
+    need.torch()
+    if batch_size is not None and batch_size < 1:
+        raise HotlineError(f"batch_size is {batch_size}", hint="Give the samples per step, or leave it out.")
+    said = {"batch_size": batch_size, "dataset": dataset, "optimizer": _optimizer_name(optimizer), **(metadata or {})}
+    handler = TraceHandler(
+        Path(output), report_format, worker_name, keep_trace, {name: value for name, value in said.items() if value}
+    )
+    if model is not None:
+        handler.learn(model, inputs)
+    return handler
+
+
+class TraceHandler:
+    """What `analyze` returns: called by the profiler with each trace. `runs` lists the runs written so far."""
+
+    def __init__(
+        self,
+        output: Path,
+        report_format: Format | None,
+        worker_name: str | None,
+        keep_trace: bool,
+        metadata: Mapping[str, Any],
+    ) -> None:
+        self.runs: list[Path] = []
+        self._output = output
+        self._format = report_format
+        self._worker_name = worker_name
+        self._keep_trace = keep_trace
+        self._metadata = metadata
+        self._learner: Learner | None = None
+        self._learned: ModelOps | None = None
+        self._count = 0
+        check_replaceable(self._name(_SUFFIX))
+
+    def learn(self, model: Any, inputs: Any = None) -> None:
+        """Learn the model from these inputs now, or from its next forward pass."""
+        if inputs is None:
+            self._learner = Learner(model)
+        elif isinstance(inputs, Mapping):
+            self._learned = model_ops(model, **inputs)
+        else:
+            self._learned = model_ops(model, *(inputs if isinstance(inputs, tuple | list) else (inputs,)))
+
+    @property
+    def model_ops(self) -> ModelOps | None:
+        """What is known of the model now; None if none was given."""
+        if self._learner is not None:
+            self._learned = self._learner.result()
+        return self._learned
+
+    def __call__(self, profiler: Any) -> None:
+        """Save, annotate and report what the profiler recorded."""
+        try:
+            self._handle(profiler)
+        except HotlineError as error:
+            warnings.warn(f"the trace was not analysed: {error}", HotlineWarning, stacklevel=2)
+
+    def _handle(self, profiler: Any) -> None:
+        began = time.perf_counter()
+        if self._learner is not None:
+            self._learner.close()
+        self._count += 1
+        run = self._name(_SUFFIX)
+        run.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=run.parent, prefix=".hotline-") as folder:
+            raw = Path(folder, "trace.json")
+            profiler.export_chrome_trace(str(raw))
+            trace = Path(folder, self._name(".json.gz").name)
+            pack(raw, trace, self._contents())
+            raw.unlink()
+            if self._keep_trace:
+                trace = trace.replace(self._name(".json.gz"))
+            import_traces(trace, run, overwrite=True)
+        self.runs.append(run)
+        if self._format is None or _rank() != 0:
+            return
+        with Trace(run) as opened:
+            print(_rendered(report(opened), self._format))
+        if self._format == "text":
+            kept = f" of {trace}" if self._keep_trace else ""
+            print(f"{run}: annotated run{kept}, written in {time.perf_counter() - began:.1f} s")
+
+    def _contents(self) -> dict[str, str]:
+        """What is stored in the trace: JSON by key."""
+        contents = {}
+        if self._metadata:
+            contents[METADATA_KEY] = json.dumps(self._metadata, default=str)
+        if (learned := self.model_ops) is not None:
+            contents[KEY] = learned.to_json()
+        return contents
+
+    def _name(self, suffix: str) -> Path:
+        """`run.hotline` with the worker's name, the number of the trace, and another suffix."""
+        stem = self._output.name.removesuffix(_SUFFIX)
+        if self._count > 1:
+            stem += f"-{self._count}"
+        worker = self._worker_name or (f"rank{_rank()}" if _world_size() > 1 else None)
+        return self._output.with_name(f"{stem}.{worker}{suffix}" if worker else f"{stem}{suffix}")
+
+
+def pack(source: Path, target: Path, contents: Mapping[str, str]) -> None:
+    """Compress an exported trace, with further keys (JSON by key) before its own.
+
+    The profiler's own `add_metadata_json` would not do: it only counts while a trace is recorded, which is over when
+    the handler is called, and not begun when the model is learned.
+    """
+    added = "".join(f"{json.dumps(key)}: {text},\n" for key, text in contents.items())
+    packed: IO[bytes] = igzip.open(target, "wb", compresslevel=1)  # type: ignore[no-untyped-call]
+    with source.open("rb") as raw, packed as out:
+        start = raw.read(64)
+        brace = start.find(b"{") + 1
+        out.write(start[:brace] + b"\n" + added.encode() + start[brace:])
+        shutil.copyfileobj(raw, out, 1 << 20)
+
+
+def _rendered(made: Report, wanted: Format) -> str:
+    if wanted == "markdown":
+        return made.to_markdown()
+    if wanted == "json":
+        return made.to_json()
+    return made.to_text(color=sys.stdout.isatty())
+
+
+def _rank() -> int:
+    return int(need.torch("distributed").get_rank()) if _world_size() > 1 else 0
+
+
+def _world_size() -> int:
+    distributed = need.torch("distributed")
+    return int(distributed.get_world_size()) if distributed.is_available() and distributed.is_initialized() else 1
+
+
+def _optimizer_name(optimizer: Any) -> str | None:
+    """`AdamW (foreach)` of an optimizer object; a name as it is."""
+    if optimizer is None or isinstance(optimizer, str):
+        return optimizer
+    settings = getattr(optimizer, "defaults", {})
+    ways = [way for way in ("foreach", "fused", "capturable") if settings.get(way)]
+    return type(optimizer).__name__ + (f" ({', '.join(ways)})" if ways else "")

@@ -1,0 +1,351 @@
+"""Learns in one forward pass, outside the measurement, which modules run in which order and which ops they call."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from types import FrameType
+from typing import Any
+
+from hotline_analysis.capture import need
+from hotline_analysis.capture.table import Facts, ModelOps, Module, Op, Parameter, Seen, build
+
+_MARK = "hotline_analysis.module#"
+_USER_SCOPE = 7  # of a record_function range, in the profiler's events
+_OWN = os.path.dirname(__file__) + os.sep
+
+
+def model_ops(model: Any, *inputs: Any, **kwargs: Any) -> ModelOps:
+    """Run `model(*inputs, **kwargs)` once and return its modules, ops and parameters, without a profiler.
+
+    The pass runs in the model's present mode (training or evaluation) and under the caller's settings of gradients and
+    autocast, so use those of the training loop: the ops depend on them. Random state and buffers (the running averages
+    of batch norm) are put back afterwards; the outputs are dropped. What the pass does beside that, such as filling a
+    cache of the model's own, remains.
+    """
+    learner = Learner(model)
+    try:
+        with _unchanged(model):
+            model(*inputs, **kwargs)
+    finally:
+        learner.close()
+    return learner.result()
+
+
+@contextmanager
+def _unchanged(model: Any) -> Iterator[None]:
+    """Put random state and buffers back afterwards."""
+    torch = need.torch()
+    buffers = [
+        (module, name, buffer, buffer.detach().clone())
+        for module in model.modules()
+        for name, buffer in module._buffers.items()
+        if buffer is not None
+    ]
+    device = next((tensor.device for tensor in model.parameters()), torch.device("cpu"))
+    kind = device.type if device.type not in ("cpu", "meta") else "cuda"
+    devices = [] if device.type in ("cpu", "meta") else [device.index or 0]
+    try:
+        with torch.random.fork_rng(devices, device_type=kind):
+            yield
+    finally:
+        with torch.no_grad():
+            for module, name, buffer, before in buffers:
+                buffer.copy_(before)
+                module._buffers[name] = buffer
+
+
+class Learner:
+    """Watches the model's next forward pass if no profiler records it. All its hooks are gone when that is over.
+
+    If a profiler records already, or the model is compiled, it does not watch: it must not disturb a measurement.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._model = model
+        self._modules = list(model.named_modules())
+        self._handles: list[Any] = []
+        self._seen: dict[int, Seen] = {}
+        self._stacks: dict[int, list[tuple[int, Any]]] = {}
+        self._ops: list[Op] = []
+        self._notes: list[str] = []
+        self._parents = _registered_parents(self._modules)
+        self._recording = False
+        self._complete = False
+        if (why := _opaque(model)) is None:
+            self._handles.append(model.register_forward_pre_hook(self._begin, prepend=True))
+        else:
+            self._notes.append(f"{type(model).__name__} is {why}: the order of its modules and their ops are not seen")
+
+    @property
+    def hooks(self) -> int:
+        """The number of hooks on the model now."""
+        return len(self._handles)
+
+    def close(self) -> None:
+        """Stop watching and remove every hook."""
+        for handle in self._handles:
+            handle.remove()
+        self._handles.clear()
+
+    def result(self) -> ModelOps:
+        """Return what was learned: the order of execution, or that of registration if no forward pass was watched."""
+        notes = list(self._notes)
+        if not self._complete and not notes:
+            notes.append("no forward pass was seen: the modules are in the order of their registration")
+        notes += _wrapper_notes(module for _, module in self._modules)
+        complete = self._complete
+        return build(
+            Facts(
+                modules=_describe(self._modules, self._parents),
+                parameters=_parameters(self._model, self._modules),
+                seen=self._seen if complete else {},
+                ops=self._ops if complete else (),
+                notes=notes,
+            )
+        )
+
+    # --- hooks -------------------------------------------------------------------------------------------------------
+
+    def _begin(self, *_: Any) -> None:
+        """Before the first forward: hook every module, or give up if that could be seen in a measurement."""
+        torch = need.torch()
+        if torch.compiler.is_compiling():
+            return
+        self.close()
+        if torch.autograd._profiler_enabled():
+            self._notes.append(
+                "the first forward pass was recorded already: the modules are in the order of their registration;"
+                " let one pass run before the recording (schedule with warmup=1), or give `inputs`"
+            )
+            return
+        inside: set[str] = set()
+        for number, (path, module) in enumerate(self._modules):
+            if any(path.startswith(prefix) for prefix in inside):
+                continue
+            if (why := _opaque(module)) is not None:
+                self._notes.append(f"{path} is {why}: the modules in it and their ops are not seen")
+                inside.add(path + ".")
+            if why is None or why == "compiled with torch.compile()":
+                self._hook(number, module)
+        self._recording = _start_recording()
+        if not self._recording:
+            self._notes.append("this version of torch does not tell the names of ops")
+        self._enter(0)
+
+    def _hook(self, number: int, module: Any) -> None:
+        if number:
+            self._handles.append(module.register_forward_pre_hook(lambda *_: self._enter(number), prepend=True))
+            self._handles.append(module.register_forward_hook(lambda *_: self._exit(number), always_call=True))
+        else:
+            self._handles.append(module.register_forward_hook(self._end, always_call=True))
+
+    def _enter(self, number: int) -> None:
+        thread = threading.get_ident()
+        stack = self._stacks.setdefault(thread, [])
+        seen = self._seen.get(number)
+        if seen is None:
+            parent = stack[-1][0] if stack else self._called_parent(number)
+            seen = self._seen[number] = Seen(thread, parent, _call_site())
+        if seen.thread == thread:
+            seen.calls += 1
+        mark = need.torch("profiler").record_function(f"{_MARK}{number}")
+        mark.__enter__()
+        stack.append((number, mark))
+
+    def _exit(self, number: int) -> None:
+        stack = self._stacks.get(threading.get_ident(), [])
+        while stack:
+            open_number, mark = stack.pop()
+            mark.__exit__(None, None, None)
+            if open_number == number:
+                return
+
+    def _end(self, *arguments: Any) -> None:
+        """After the first forward, whether it went well or not."""
+        self._exit(0)
+        self.close()
+        lists = _stop_recording() if self._recording else []
+        if arguments[-1] is None and sys.exc_info()[0] is not None:
+            self._notes.append("the first forward pass failed: the modules are in the order of their registration")
+            return
+        self._complete = True
+        main = [events for events in lists if any(event.name() == f"{_MARK}0" for event in events)]
+        self._ops = _outermost(main[0]) if main else []
+        if len({seen.thread for seen in self._seen.values()}) > 1:
+            self._notes.append("some modules ran on other threads: their ops are not seen, replicas count once")
+
+    def _called_parent(self, number: int) -> int | None:
+        parent = self._parents[number]
+        while parent is not None and parent not in self._seen:
+            parent = self._parents[parent]
+        return parent
+
+
+# --- ops -------------------------------------------------------------------------------------------------------------
+
+
+def _start_recording() -> bool:
+    """Begin to record the names of ops as the profiler sees them; return whether this version of torch can.
+
+    The recorder of before Kineto still sees what Kineto sees, needs no file, and runs while Kineto only warms up.
+    """
+    autograd = need.torch("autograd")
+    try:
+        settings = autograd.ProfilerConfig(
+            autograd.ProfilerState.CPU,
+            False,
+            False,
+            False,
+            False,
+            False,
+            need.torch("_C")._profiler._ExperimentalConfig(),
+        )
+        autograd._enable_profiler_legacy(settings)
+    except (AttributeError, TypeError, RuntimeError):
+        return False
+    return True
+
+
+def _stop_recording() -> list[list[Any]]:
+    """Return the events of each thread."""
+    lists: list[list[Any]] = need.torch("autograd")._disable_profiler_legacy()
+    return lists
+
+
+def _outermost(events: Iterable[Any]) -> list[Op]:
+    """Return the ops that no other op of the same module contains, in order."""
+    ops = []
+    calls: dict[int, int] = {}
+    modules: list[tuple[int, int]] = []  # number, and ops around its mark
+    opened: dict[int, str] = {}
+    depth = 0
+    for event in events:
+        kind = event.kind()
+        if kind == "push":
+            name = event.name()
+            if event.scope() != _USER_SCOPE:
+                if modules and depth == modules[-1][1]:
+                    number = modules[-1][0]
+                    ops.append(Op(name, number, calls[number], depth))
+                depth += 1
+                opened[event.handle()] = "op"
+            elif name.startswith(_MARK):
+                number = int(name.removeprefix(_MARK))
+                calls[number] = calls.get(number, -1) + 1
+                modules.append((number, depth))
+                opened[event.handle()] = "module"
+        elif kind == "pop":
+            what = opened.pop(event.handle(), None)
+            if what == "op":
+                depth -= 1
+            elif what == "module":
+                modules.pop()
+    return ops
+
+
+# --- modules ---------------------------------------------------------------------------------------------------------
+
+
+def _opaque(module: Any) -> str | None:
+    """Say why what happens inside a module cannot be watched without changing it."""
+    if type(module).__name__ == "OptimizedModule" and hasattr(module, "_orig_mod"):
+        return "compiled with torch.compile()"
+    if getattr(module, "_compiled_call_impl", None) is not None:
+        return "compiled with its method compile()"
+    if isinstance(module, need.torch("jit").ScriptModule):
+        return "compiled with TorchScript"
+    return None
+
+
+def _wrapper_notes(modules: Iterable[Any]) -> list[str]:
+    names = {kind.__name__ for module in modules for kind in type(module).__mro__}
+    notes = []
+    if names & {"FullyShardedDataParallel", "FSDPModule"}:
+        notes.append("FSDP shards the parameters: their sizes are those that this process sees between steps")
+    if "DataParallel" in names:
+        notes.append("DataParallel runs replicas on other threads when it uses several devices")
+    return notes
+
+
+def _registered_parents(modules: list[tuple[str, Any]]) -> list[int | None]:
+    """Return for each module the one around it, by path."""
+    numbers = {path: number for number, (path, _) in enumerate(modules)}
+    parents: list[int | None] = []
+    for path, _ in modules:
+        parent = path
+        while parent:
+            parent = parent.rpartition(".")[0]
+            if parent in numbers:
+                break
+        parents.append(numbers[parent] if path else None)
+    return parents
+
+
+def _describe(modules: list[tuple[str, Any]], parents: list[int | None]) -> list[Module]:
+    base = need.torch("nn").Module
+    described = []
+    for number, (path, module) in enumerate(modules):
+        sizes = [size for parameter in module.parameters() if (size := _size(parameter)) is not None]
+        described.append(
+            Module(
+                number=number,
+                parent=parents[number],
+                path=path,
+                type=type(module).__name__,
+                callable=getattr(type(module), "forward", None) is not base.forward,
+                param_count=sum(count for count, _ in sizes),
+                param_bytes=sum(size for _, size in sizes),
+                source=_definition(type(module)),
+            )
+        )
+    return described
+
+
+def _size(parameter: Any) -> tuple[int, int] | None:
+    """Number of elements and bytes; None for the parameter of a lazy module that has none yet."""
+    try:
+        count = int(parameter.numel())
+        return count, count * int(parameter.element_size())
+    except (RuntimeError, ValueError):
+        return None
+
+
+def _parameters(model: Any, modules: list[tuple[str, Any]]) -> list[Parameter]:
+    numbers: Mapping[str, int] = {path: number for number, (path, _) in enumerate(modules)}
+    rows = []
+    for name, parameter in model.named_parameters():
+        size = _size(parameter)
+        rows.append(
+            Parameter(
+                name=name,
+                module=numbers[name.rpartition(".")[0]],
+                shape=[int(length) for length in parameter.shape] if size else [],
+                numel=size[0] if size else 0,
+                requires_grad=bool(parameter.requires_grad),
+            )
+        )
+    return rows
+
+
+def _call_site() -> str | None:
+    """Return file and line of the innermost call that is neither torch's nor ours."""
+    torch = os.path.dirname(need.torch().__file__) + os.sep
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith((torch, _OWN, "<")):
+            return f"{file}:{frame.f_lineno}"
+        frame = frame.f_back
+    return None
+
+
+def _definition(kind: type) -> str | None:
+    try:
+        return f"{inspect.getsourcefile(kind)}:{inspect.getsourcelines(kind)[1]}"
+    except (OSError, TypeError):
+        return None
