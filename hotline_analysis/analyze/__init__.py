@@ -1,20 +1,35 @@
 """Answers: one small function per question, on an open `Trace`."""
 
+from hotline_analysis.analyze.annotations import annotation_kernels, op_delays, user_annotations
 from hotline_analysis.analyze.bottleneck import gpu_or_cpu_bound, optimizer_bottleneck
 from hotline_analysis.analyze.breakdown import coverage, has_gpu_work, modules, phases, slowest_ops, steps
+from hotline_analysis.analyze.cupti import cupti_counters, cupti_flops
 from hotline_analysis.analyze.detail import detail_size, level_of_detail
 from hotline_analysis.analyze.finding import Finding
+from hotline_analysis.analyze.memory import memory_bandwidth, memory_bandwidth_summary, memory_peak, memory_timeline
+from hotline_analysis.analyze.queue import queue_length, queue_length_summary
 
 __all__ = [
     "Finding",
+    "annotation_kernels",
     "coverage",
+    "cupti_counters",
+    "cupti_flops",
     "detail_size",
     "gpu_or_cpu_bound",
     "has_gpu_work",
     "level_of_detail",
+    "memory_bandwidth",
+    "memory_bandwidth_summary",
+    "memory_peak",
+    "memory_timeline",
     "modules",
+    "op_delays",
     "optimizer_bottleneck",
     "phases",
+    "queue_length",
+    "queue_length_summary",
     "slowest_ops",
     "steps",
+    "user_annotations",
 ]

@@ -1,0 +1,110 @@
+-- Bandwidth of copies and memsets over time, by kind.
+--
+-- The bandwidths of copies of one kind that run at the same time add up. They are those in the trace, else bytes by
+-- duration. There is a row for each stretch in which something runs and the sum does not change; in between, and for
+-- copies without a duration, the bandwidth is 0.
+--
+-- :param rank BIGINT = NULL       only this rank
+-- :param device BIGINT = NULL     only this device
+-- :param step BIGINT = NULL       only copies launched in this step
+-- :param phase VARCHAR = NULL     only copies launched in this phase
+-- :reads event, gpu_op, label
+-- :column rank BIGINT             process rank
+-- :column device BIGINT           device number; -1 when the events name none
+-- :column kind VARCHAR            Memcpy HtoD, Memcpy DtoH, Memcpy DtoD, Memset, …
+-- :column start_ns BIGINT         start of the stretch
+-- :column end_ns BIGINT           end of the stretch
+-- :column copy_count BIGINT       copies that run
+-- :column gb_per_s DOUBLE         their bandwidth, in 10^9 bytes per second; NULL when the trace does not say
+-- :column event_id BIGINT         the first copy that starts at the start; NULL when the stretch begins with an end
+with copy as (
+    select
+        event.rank,
+        coalesce(gpu_op.device, -1) as device,
+        coalesce(
+            nullif(regexp_extract(event.name, '^(Memcpy \w+|Memset)'), ''),
+            case event.category when 'gpu_memset' then 'Memset' else 'Memcpy' end
+        ) as kind,
+        event.event_id,
+        event.start_ns,
+        event.end_ns,
+        coalesce(
+            round(gpu_op.bandwidth_gb_per_s * 1e9)::bigint,
+            round(gpu_op.bytes * 1e9 / nullif(event.dur_ns, 0))::bigint
+        ) as bytes_per_s
+    from event
+    inner join gpu_op on event.rank = gpu_op.rank and event.event_id = gpu_op.event_id
+    left join label on event.rank = label.rank and event.event_id = label.event_id
+    where
+        event.category in ('gpu_memcpy', 'gpu_memset')
+        and event.dur_ns > 0
+        and ($rank is null or event.rank = $rank)
+        and ($device is null or coalesce(gpu_op.device, -1) = $device)
+        and ($step is null or label.step = $step)
+        and ($phase is null or label.phase = $phase)
+),
+
+edge as (
+    select
+        rank,
+        device,
+        kind,
+        start_ns as at_ns,
+        1 as copies,
+        (bytes_per_s is null)::integer as unknown,
+        coalesce(bytes_per_s, 0) as bytes_per_s,
+        event_id
+    from copy
+    union all
+    select
+        rank,
+        device,
+        kind,
+        end_ns,
+        -1,
+        -(bytes_per_s is null)::integer,
+        -coalesce(bytes_per_s, 0),
+        null
+    from copy
+),
+
+change as (
+    select
+        rank,
+        device,
+        kind,
+        at_ns,
+        sum(copies)::bigint as copies,
+        sum(unknown)::bigint as unknown,
+        sum(bytes_per_s)::bigint as bytes_per_s,
+        min(event_id) as event_id
+    from edge
+    group by rank, device, kind, at_ns
+),
+
+stretch as (
+    select
+        rank,
+        device,
+        kind,
+        at_ns as start_ns,
+        lead(at_ns) over so_far as end_ns,
+        sum(copies) over so_far as copy_count,
+        case when sum(unknown) over so_far = 0 then sum(bytes_per_s) over so_far end as bytes_per_s,
+        event_id
+    from change
+    window so_far as (partition by rank, device, kind order by at_ns rows unbounded preceding) -- noqa: PRS
+)
+
+select
+    rank,
+    device,
+    kind,
+    start_ns,
+    end_ns,
+    copy_count::bigint as copy_count,
+    bytes_per_s / 1e9 as gb_per_s,
+    event_id
+from stretch
+where copy_count > 0
+order by rank, device, kind, start_ns

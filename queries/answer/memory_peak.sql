@@ -1,0 +1,369 @@
+-- What is allocated when most is allocated: by category, and by the phase and module that allocated it.
+--
+-- An allocation lives until the next release of its address on its device. What the trace can tell of a block follows
+-- from where it was allocated and where it was released; `evidence` names the rule, in this order:
+--
+-- `released_in_zero_grad`: gradient. `before_trace`: allocated before the trace began, unknown. `recomputed` and
+-- `forward_to_backward`: activation, allocated in forward or loss (or forward recomputed) and released in backward.
+-- `same_phase`: temporary, released before the phase that allocated it was over. `outlives_backward`: gradient,
+-- allocated in backward. `outlives_optimizer`: optimizer_state. `outlives_load_data`: input. Other `outlives_…`, and
+-- `no_rule`: unknown. Parameters are unknown too: nothing in a trace tells them. The rows of a device add up to
+-- `peak_bytes`; where more blocks are alive than the allocator says, a negative row `inconsistent` makes up for it.
+--
+-- :param rank BIGINT = NULL         only this rank
+-- :param device BIGINT = NULL       only this device; -1 is the CPU
+-- :reads memory_event, event, module_span, phase_span, step, model_op
+-- :column rank BIGINT               process rank
+-- :column device_type VARCHAR       cpu, cuda, hip, xpu, hpu, mtia or other
+-- :column device BIGINT             device number; -1 for the CPU
+-- :column category VARCHAR          activation, gradient, optimizer_state, input, temporary or unknown
+-- :column evidence VARCHAR          the rule that told
+-- :column phase VARCHAR             phase that allocated; NULL when unknown
+-- :column module_path VARCHAR       module that allocated; NULL when unknown
+-- :column bytes BIGINT              bytes alive at the peak
+-- :column bytes_pct DOUBLE          share of the peak
+-- :column block_count BIGINT        blocks; NULL when unknown
+-- :column largest_bytes BIGINT      the largest block; NULL when unknown
+-- :column largest_id BIGINT         the event that allocated it, or released it when it is older than the trace
+-- :column peak_bytes BIGINT         allocated on the device at the peak
+-- :column reserved_bytes BIGINT     reserved by the allocator then; NULL when unknown
+-- :column peak_start_ns BIGINT      when the peak was reached first
+-- :column peak_id BIGINT            the allocation that reached it
+-- :column peak_step BIGINT          training step then; NULL outside every step
+with memory as (
+    select
+        memory_event.rank,
+        memory_event.device_type,
+        memory_event.device_id,
+        memory_event.event_id,
+        memory_event.address,
+        memory_event.bytes,
+        memory_event.total_reserved_bytes as reserved_bytes,
+        event.start_ns as at_ns,
+        event.track_id,
+        coalesce(
+            memory_event.total_allocated_bytes,
+            sum(memory_event.bytes) over (
+                partition by memory_event.rank, memory_event.device_type, memory_event.device_id
+                order by event.start_ns, memory_event.event_id rows unbounded preceding
+            )
+        )::bigint as allocated_bytes
+    from memory_event
+    inner join event on memory_event.rank = event.rank and memory_event.event_id = event.event_id
+    where
+        event.start_ns is not null
+        and memory_event.bytes != 0
+        and ($rank is null or memory_event.rank = $rank)
+        and ($device is null or memory_event.device_id = $device)
+),
+
+peak as (
+    select
+        rank,
+        device_type,
+        device_id,
+        max(allocated_bytes) as peak_bytes,
+        arg_max(event_id, (allocated_bytes, -at_ns, -event_id)) as peak_id,
+        arg_max(at_ns, (allocated_bytes, -at_ns, -event_id)) as peak_ns,
+        arg_max_null(reserved_bytes, (allocated_bytes, -at_ns, -event_id)) as reserved_bytes
+    from memory
+    group by rank, device_type, device_id
+),
+
+neighbour as (
+    select
+        *,
+        lag(bytes) over of_address as bytes_before,
+        lead(event_id) over of_address as next_id,
+        lead(at_ns) over of_address as next_ns,
+        lead(bytes) over of_address as next_bytes
+    from memory
+    window of_address as (partition by rank, device_type, device_id, address order by at_ns, event_id)
+),
+
+block as (
+    select
+        rank,
+        device_type,
+        device_id,
+        bytes,
+        event_id as allocated_id,
+        at_ns as allocated_ns,
+        case when next_bytes < 0 then next_id end as released_id,
+        next_ns as gone_ns,
+        next_id as gone_id
+    from neighbour
+    where bytes > 0
+    union all
+    select
+        rank,
+        device_type,
+        device_id,
+        -bytes,
+        null,
+        null,
+        event_id as released_id,
+        at_ns as gone_ns,
+        event_id as gone_id
+    from neighbour
+    where bytes < 0 and bytes_before is null
+),
+
+alive as (
+    select
+        block.*,
+        peak.peak_bytes
+    from block
+    inner join peak
+        on
+            block.rank = peak.rank
+            and block.device_type = peak.device_type
+            and block.device_id = peak.device_id
+    where
+        (block.allocated_ns is null or (block.allocated_ns, block.allocated_id) <= (peak.peak_ns, peak.peak_id))
+        and (block.gone_ns is null or (block.gone_ns, block.gone_id) > (peak.peak_ns, peak.peak_id))
+),
+
+point as (
+    select
+        memory.rank,
+        memory.event_id,
+        memory.track_id,
+        memory.at_ns
+    from memory
+    inner join (
+        select
+            rank,
+            allocated_id as event_id
+        from alive
+        union
+        select
+            rank,
+            released_id
+        from alive
+    ) as wanted on memory.rank = wanted.rank and memory.event_id = wanted.event_id
+),
+
+level as (
+    select distinct
+        rank,
+        track_id,
+        depth
+    from module_span
+),
+
+module_at as (
+    select
+        point.rank,
+        point.event_id,
+        arg_max(module_span.module_id, module_span.depth) as module_id,
+        arg_max(module_span.pass, module_span.depth) as pass
+    from point
+    inner join level on point.rank = level.rank and point.track_id = level.track_id
+    asof inner join module_span
+        on
+            level.rank = module_span.rank
+            and level.track_id = module_span.track_id
+            and level.depth = module_span.depth
+            and point.at_ns >= module_span.start_ns
+    where point.at_ns < module_span.end_ns
+    group by point.rank, point.event_id
+),
+
+in_step as (
+    select
+        point.*,
+        case when point.at_ns < step.end_ns then step.step end as step
+    from point
+    asof left join step on point.rank = step.rank and point.at_ns >= step.start_ns
+),
+
+placed as (
+    select
+        in_step.*,
+        case when in_step.at_ns < phase_span.end_ns then phase_span.phase end as phase
+    from in_step
+    asof left join phase_span
+        on
+            in_step.rank = phase_span.rank
+            and in_step.track_id = phase_span.track_id
+            and in_step.at_ns >= phase_span.start_ns
+),
+
+span_in_step as (
+    select
+        phase_span.rank,
+        phase_span.phase,
+        phase_span.end_ns,
+        step.step
+    from phase_span
+    asof inner join step on phase_span.rank = step.rank and phase_span.start_ns >= step.start_ns
+),
+
+phase_end as (
+    select
+        rank,
+        step,
+        phase,
+        max(end_ns) as end_ns,
+        max(max(end_ns)) over (partition by rank) as last_ns
+    from span_in_step
+    group by rank, step, phase
+),
+
+judged as (
+    select
+        alive.*,
+        made.phase,
+        module_at.module_id,
+        module_at.pass,
+        made.step,
+        gone.phase as gone_phase,
+        gone.step as gone_step,
+        case
+            when alive.gone_ns is not null then alive.gone_ns > phase_end.end_ns
+            when phase_end.last_ns > phase_end.end_ns then true
+        end as outlives
+    from alive
+    left join placed as made on alive.rank = made.rank and alive.allocated_id = made.event_id
+    left join module_at on alive.rank = module_at.rank and alive.allocated_id = module_at.event_id
+    left join placed as gone on alive.rank = gone.rank and alive.released_id = gone.event_id
+    left join phase_end
+        on made.rank = phase_end.rank and made.step = phase_end.step and made.phase = phase_end.phase
+),
+
+told as (
+    select
+        *,
+        case
+            when gone_phase = 'zero_grad' then 'released_in_zero_grad'
+            when allocated_id is null then 'before_trace'
+            when pass = 'recompute' and gone_phase = 'backward' and gone_step = step then 'recomputed'
+            when phase in ('forward', 'loss') and gone_phase = 'backward' and gone_step = step
+                then 'forward_to_backward'
+            when not outlives then 'same_phase'
+            when outlives and phase is not null then 'outlives_' || phase
+            else 'no_rule'
+        end as evidence
+    from judged
+),
+
+known as (
+    select
+        told.rank,
+        told.device_type,
+        told.device_id,
+        told.evidence,
+        told.phase,
+        model_op.path as module_path,
+        sum(told.bytes)::bigint as bytes,
+        count(*) as block_count,
+        max(told.bytes) as largest_bytes,
+        arg_max(
+            coalesce(told.allocated_id, told.released_id),
+            (told.bytes, -coalesce(told.allocated_id, told.released_id))
+        ) as largest_id
+    from told
+    left join model_op on told.rank = model_op.rank and told.module_id = model_op.module_id
+    group by told.rank, told.device_type, told.device_id, told.evidence, told.phase, model_op.path
+),
+
+rest as (
+    select
+        peak.rank,
+        peak.device_type,
+        peak.device_id,
+        peak.peak_bytes - coalesce(sum(known.bytes), 0)::bigint as bytes
+    from peak
+    left join known
+        on
+            peak.rank = known.rank
+            and peak.device_type = known.device_type
+            and peak.device_id = known.device_id
+    group by peak.rank, peak.device_type, peak.device_id, peak.peak_bytes
+),
+
+complete as (
+    select * from known
+    union all by name
+    select
+        rank,
+        device_type,
+        device_id,
+        case when bytes > 0 then 'before_trace' else 'inconsistent' end as evidence,
+        null as phase,
+        null as module_path,
+        bytes,
+        null as block_count,
+        null as largest_bytes,
+        null as largest_id
+    from rest
+    where bytes != 0
+),
+
+merged as (
+    select
+        rank,
+        device_type,
+        device_id,
+        evidence,
+        phase,
+        module_path,
+        sum(bytes)::bigint as bytes,
+        case when count(*) = count(block_count) then sum(block_count)::bigint end as block_count,
+        max(largest_bytes) as largest_bytes,
+        arg_max(largest_id, largest_bytes) as largest_id
+    from complete
+    group by rank, device_type, device_id, evidence, phase, module_path
+),
+
+peak_in_step as (
+    select
+        peak.*,
+        case when peak.peak_ns < step.end_ns then step.step end as peak_step
+    from peak
+    asof left join step on peak.rank = step.rank and peak.peak_ns >= step.start_ns
+)
+
+select
+    merged.rank,
+    case merged.device_type
+        when 0 then 'cpu'
+        when 1 then 'cuda'
+        when 6 then 'hip'
+        when 12 then 'xpu'
+        when 15 then 'hpu'
+        when 19 then 'mtia'
+        else 'other'
+    end as device_type,
+    merged.device_id as device,
+    case
+        when merged.evidence in ('released_in_zero_grad', 'outlives_backward') then 'gradient'
+        when merged.evidence in ('recomputed', 'forward_to_backward') then 'activation'
+        when merged.evidence = 'same_phase' then 'temporary'
+        when merged.evidence = 'outlives_optimizer' then 'optimizer_state'
+        when merged.evidence = 'outlives_load_data' then 'input'
+        else 'unknown'
+    end as category,
+    merged.evidence,
+    merged.phase,
+    merged.module_path,
+    merged.bytes,
+    100.0 * merged.bytes / nullif(peak_in_step.peak_bytes, 0) as bytes_pct,
+    merged.block_count,
+    merged.largest_bytes,
+    merged.largest_id,
+    peak_in_step.peak_bytes,
+    peak_in_step.reserved_bytes,
+    peak_in_step.peak_ns as peak_start_ns,
+    peak_in_step.peak_id,
+    peak_in_step.peak_step
+from merged
+inner join peak_in_step
+    on
+        merged.rank = peak_in_step.rank
+        and merged.device_type = peak_in_step.device_type
+        and merged.device_id = peak_in_step.device_id
+order by
+    merged.rank, merged.device_type desc, merged.device_id, merged.bytes desc, merged.evidence,
+    merged.phase nulls last, merged.module_path nulls last

@@ -1,0 +1,79 @@
+"""`cupti_counters` and `cupti_flops`: by hand, and on orders that must not be believed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import hotline_analysis as ha
+from tests.trace_builder import TraceBuilder
+
+ADD = "smsp__sass_thread_inst_executed_op_fadd_pred_on.sum"
+FMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
+HALF = "smsp__sass_thread_inst_executed_op_hmul_pred_on.sum"
+
+
+def profiled(names: list[str], ops: list[str]) -> TraceBuilder:
+    """Ops that launch one kernel each, and profiled ranges with these names and made-up times; range i has i FMAs."""
+    trace = TraceBuilder()
+    for number, op in enumerate(ops):
+        trace.op(op, 10 * number, 10 * number + 9).runtime("cudaLaunchKernel", 10 * number + 1, 10 * number + 5)
+    for number, name in enumerate(names):
+        args = {FMA: number, "dram__bytes.sum": 5}
+        trace.event(ph="X", cat="cuda_profiler_range", name=name, pid=0, tid=0, ts=500 + number, dur=1, args=args)
+    return trace
+
+
+def test_order_is_believed_if_names_agree_with_ops(tmp_path: Path) -> None:
+    builder = profiled(["gemm", "relu", "gemm", "relu"], ["aten::mm", "aten::relu", "aten::mm", "aten::relu"])
+    frame = ha.cupti_counters(builder.load(tmp_path))
+    assert frame["counter"].to_list() == ["dram__bytes.sum", FMA] * 4
+    assert frame["value"].to_list() == [5, 0, 5, 1, 5, 2, 5, 3]
+    assert frame["op"].to_list()[::2] == ["aten::mm", "aten::relu", "aten::mm", "aten::relu"]
+    assert frame["launch_id"].to_list()[::2] == builder.ids("cudaLaunchKernel")
+    assert set(frame["evidence"]) == {"order_and_name"}
+
+
+@pytest.mark.parametrize(
+    ("names", "ops"),
+    [
+        (["gemm", "relu", "gemm", "gemm"], ["aten::mm", "aten::relu", "aten::relu", "aten::mm"]),  # names disagree
+        (["gemm", "relu"], ["aten::mm", "aten::relu"]),  # no name comes twice, so nothing can be checked
+        (["gemm", "gemm"], ["aten::mm", "aten::mm", "aten::mm"]),  # one launch was not profiled
+        (["__missing__", "__missing__"], ["aten::mm", "aten::mm"]),
+    ],
+)
+def test_order_alone_is_not_believed(tmp_path: Path, names: list[str], ops: list[str]) -> None:
+    frame = ha.cupti_counters(profiled(names, ops).load(tmp_path))
+    assert frame.height == 2 * len(names)
+    assert set(frame["evidence"]) == {None} == set(frame["op"]) == set(frame["launch_id"])
+
+
+def test_a_kernel_of_the_name_at_the_time_is_better(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 90).module("Net", 0, 0, 80)
+    trace.op("aten::mm", 5, 20).launches("gemm", 100, 104).op("aten::mm", 30, 40).launches("gemm", 110, 114)
+    for start in (109, 99):
+        args = {ADD: 8, FMA: 16, HALF: 40}
+        trace.event(ph="X", cat="cuda_profiler_range", name="gemm", pid=0, tid=0, ts=start, dur=6, args=args)
+    loaded = trace.load(tmp_path)
+    frame = ha.cupti_counters(loaded)
+    assert set(frame["evidence"]) == {"kernel_time"}
+    assert frame["kernel_id"].to_list()[::3] == list(reversed(trace.ids("gemm")[:2]))
+    assert set(frame["module_path"]) == {"Net_0"}
+    flops = ha.cupti_flops(loaded, module="Net_0").row(0, named=True)
+    assert (flops["op"], flops["kernel_count"], flops["kernel_ns"]) == ("aten::mm", 2, 8000)
+    assert (flops["fp64_flop"], flops["fp32_flop"], flops["fp16_flop"], flops["flop"]) == (None, 80, 80, 160)
+    assert flops["gflop_per_s"] == pytest.approx(160 / 8000)
+    assert ha.cupti_flops(loaded, step=1).is_empty()
+
+
+def test_a_correlation_is_best(tmp_path: Path) -> None:
+    trace = TraceBuilder().op("aten::mm", 0, 9).runtime("cuLaunchKernel", 1, 5, correlation=4)
+    trace.op("aten::add", 10, 19).runtime("cuLaunchKernel", 11, 15, correlation=5)
+    args = {ADD: 1, "correlation": 5}
+    trace.event(ph="X", cat="cuda_profiler_range", name="k", pid=0, tid=0, ts=500, dur=1, args=args)
+    frame = ha.cupti_counters(trace.load(tmp_path))
+    assert frame["counter"].to_list() == [ADD]  # the correlation is no counter
+    row = frame.row(0, named=True)
+    assert (row["op"], row["evidence"], row["value"]) == ("aten::add", "correlation", 1)
