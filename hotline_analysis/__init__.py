@@ -21,10 +21,13 @@ if TYPE_CHECKING:
         Finding,
         annotation_kernels,
         coverage,
+        cpu_parts,
         cupti_counters,
         cupti_flops,
         detail_size,
+        diff,
         gpu_or_cpu_bound,
+        gpu_parts,
         level_of_detail,
         memory_bandwidth,
         memory_bandwidth_summary,
@@ -52,7 +55,7 @@ if TYPE_CHECKING:
         TraceFormatError,
     )
     from hotline_analysis.importer import import_traces, load
-    from hotline_analysis.report import Report, report
+    from hotline_analysis.report import Report, diff_report, report
     from hotline_analysis.trace import Trace
 
     __version__: str
@@ -73,11 +76,15 @@ __all__ = [
     "__version__",
     "annotation_kernels",
     "coverage",
+    "cpu_parts",
     "cupti_counters",
     "cupti_flops",
     "demo_trace",
     "detail_size",
+    "diff",
+    "diff_report",
     "gpu_or_cpu_bound",
+    "gpu_parts",
     "import_traces",
     "level_of_detail",
     "load",
@@ -102,10 +109,13 @@ _NAMES = {
         "Finding",
         "annotation_kernels",
         "coverage",
+        "cpu_parts",
         "cupti_counters",
         "cupti_flops",
         "detail_size",
+        "diff",
         "gpu_or_cpu_bound",
+        "gpu_parts",
         "level_of_detail",
         "memory_bandwidth",
         "memory_bandwidth_summary",
@@ -133,7 +143,7 @@ _NAMES = {
         "TraceFormatError",
     ),
     "importer": ("import_traces", "load"),
-    "report": ("Report", "report"),
+    "report": ("Report", "diff_report", "report"),
     "trace": ("Trace",),
 }
 _HOME = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}

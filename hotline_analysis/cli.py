@@ -197,6 +197,69 @@ def report(
 
 
 @app.command()
+def diff(
+    a: Annotated[str, typer.Argument(metavar="A", help="A run directory, a trace file, or a folder or pattern.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="What to compare with it; may be the same.")],
+    by: Annotated[
+        Literal["step", "part", "phase", "module", "region", "op", "kernel"] | None,
+        typer.Option(help="All rows of one level, in place of the report."),
+    ] = None,
+    timeline: Annotated[
+        Literal["gpu", "cpu"] | None, typer.Option(help="Compare GPU time, or the main CPU thread's.")
+    ] = None,
+    rank_a: Annotated[int | None, typer.Option(help="Only this rank of A.")] = None,
+    rank_b: Annotated[int | None, typer.Option(help="Only this rank of B.")] = None,
+    step_a: Annotated[int | None, typer.Option(help="Only this step of A.")] = None,
+    step_b: Annotated[int | None, typer.Option(help="Only this step of B.")] = None,
+    phase: Annotated[str | None, typer.Option(help="Only this phase of both.")] = None,
+    as_json: AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="CSV with a header; needs --by.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="The report as Markdown.")] = False,
+    output: Output = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Say what makes the steps of B slower or faster than those of A.
+
+    The parts of every table add up to the difference. With one trace of several ranks or steps, compare it with
+    itself: --rank-a 0 --rank-b 1.
+
+    \b
+    Example:
+      hotline diff run.hotline traces/
+    """
+    from hotline_analysis import console
+
+    if by is None and as_csv:
+        raise typer.BadParameter("--csv writes one table: choose it with --by")
+    if markdown and (by is not None or as_json):
+        raise typer.BadParameter("--markdown is for the report: it goes with neither --by nor --json")
+    form = _form(as_json, as_csv, output)
+    _refuse_to_replace(output, overwrite)
+    options: dict[str, Any] = {
+        "timeline": timeline,
+        "rank_a": rank_a,
+        "rank_b": rank_b,
+        "step_a": step_a,
+        "step_b": step_b,
+        "phase": phase,
+    }
+    with _open([a]) as first, _open([b]) as second:
+        if by is not None:
+            text = _format_frame(ha.diff(first, second, by=by, **options), form, output)
+        else:
+            result = ha.diff_report(first, second, **options)
+            if markdown:
+                text = result.to_markdown()
+            elif form == "json":
+                text = result.to_json()
+            elif output is None:
+                text = result.to_text(width=console.width(), color=console.colored())
+            else:
+                text = result.to_text()
+    _write(text.rstrip("\n") + "\n", output)
+
+
+@app.command()
 def query(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A query; `hotline queries` lists them.")],
     traces: Traces,

@@ -418,6 +418,20 @@ _TABLES = (
         """,
     ),
     _table(
+        "label_segment",
+        "derived",
+        "Each CPU thread's time, cut where its step, phase, module or bucket changes. Segments never overlap.",
+        """
+        track_id BIGINT the thread
+        start_ns BIGINT start
+        end_ns BIGINT end; NULL for the last segment of a thread
+        step BIGINT number of the training step; NULL outside every step
+        phase VARCHAR load_data, forward, loss, zero_grad, backward, optimizer or other; NULL where none is known
+        module_id BIGINT the innermost module (see `model_op`); NULL where none is known
+        pass VARCHAR forward, backward or recompute; NULL where no module is known
+        """,
+    ),
+    _table(
         "label",
         "derived",
         "Step, phase and module of every event with a duration.",
@@ -468,6 +482,18 @@ _TABLES = (
         launch_ns BIGINT of it, from the launch call to the start of the work
         queued_ns BIGINT of it, the work was launched already and waited for something on the GPU
         unknown_ns BIGINT of it, what ended the gap has no known launch
+        """,
+    ),
+    _table(
+        "region_segment",
+        "view",
+        "Each CPU thread's time, cut where its region changes: the next best thing where no module is known.",
+        """
+        track_id BIGINT the thread
+        start_ns BIGINT start
+        end_ns BIGINT end
+        region VARCHAR innermost annotation of the user (steps and collective calls aside), else the outermost op
+        event_id BIGINT the annotation or op
         """,
     ),
     _table(

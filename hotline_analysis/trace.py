@@ -41,7 +41,9 @@ class Trace:
             for table in TABLES.values():
                 if table.kind != "view":
                     self._create_view(table.name, [column.name for column in table.columns])
-            self._connection.execute(f"create view annotated_event as {catalog.get('annotated_event').sql}")
+            for table in TABLES.values():
+                if table.kind == "view":
+                    self._connection.execute(f"create view {table.name} as {catalog.get(table.name).sql}")
         except duckdb.Error as error:
             self._close()
             raise RunFormatError(f"{path} is damaged: {error}", hint="Import the traces again.") from error

@@ -6,6 +6,7 @@ import functools
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 from collections import defaultdict
@@ -20,6 +21,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace
+from hotline_analysis.analyze.comparison import Level
 
 if "HOTLINE_TRACES" not in os.environ:
     pytest.skip("HOTLINE_TRACES is not set", allow_module_level=True)
@@ -100,6 +102,7 @@ def test_every_trace_adds_up(name: str) -> None:
     phases_fill_the_steps(trace)
     answers_agree(trace)
     the_tree_has_the_times_of_the_phases(trace)
+    parts_add_up(trace, name)
 
 
 def gpu_time_is_that_of_the_file(trace: Trace, name: str) -> None:
@@ -120,6 +123,37 @@ def busy_time_is_that_of_the_file(trace: Trace, name: str) -> None:
     found = trace.sql("select device, sum(end_ns - start_ns)::bigint from gpu_busy group by device").rows()
     assert dict(found) == busy
     assert (trace.sql("select sum(busy_ns)::bigint from launch").item() or 0) == sum(busy.values())
+
+
+def parts_add_up(trace: Trace, name: str) -> None:
+    parts = ha.gpu_parts(trace)
+    observed = (
+        "select coalesce(sum(end_ns - start_ns), 0)::bigint as ns from (from gpu_busy union all by name from gpu_gap)"
+    )
+    assert parts["time_ns"].sum() == trace.sql(observed)["ns"][0]
+    assert (parts["time_ns"] >= 0).all()
+    layers: dict[str, int] = defaultdict(int)
+    spans = defaultdict(list)
+    for _, event in gpu_events(name):
+        is_communication = re.search("nccl|all_reduce", event["name"], re.IGNORECASE)
+        part = "communication" if is_communication else "computation"
+        part = part if SPELLINGS.get(event["cat"], event["cat"]) == "kernel" else "memory"
+        spans[event["args"]["device"], part].append(interval(event))
+    for device in {device for device, _ in spans}:
+        seen: list[tuple[int, int]] = []
+        for part in ("computation", "communication", "memory"):
+            layers[part] += union(seen + spans[device, part]) - union(seen)
+            seen += spans[device, part]
+    work = parts.filter(pl.col("count") > 0).group_by("part").agg(pl.col("time_ns").sum())
+    assert dict(work.rows()) == {part: time for part, time in layers.items() if part in set(work["part"])}
+    assert work["time_ns"].sum() == sum(layers.values())
+    on_cpu = ha.cpu_parts(trace)
+    assert (on_cpu["time_ns"] >= 0).all()
+    if not on_cpu.is_empty():
+        per_step = on_cpu.group_by("rank", "step").agg(pl.col("time_ns").sum())
+        assert (
+            per_step.sort("rank", "step").rows() == ha.steps(trace).select("rank", "step", "dur_ns").sort("step").rows()
+        )
 
 
 def busy_and_idle_fill_the_window(trace: Trace) -> None:
@@ -381,3 +415,64 @@ def _close() -> Iterator[None]:
     yield
     file.cache_clear()
     opened.cache_clear()
+
+
+# --- the difference of two runs --------------------------------------------------------------------------------------
+
+
+def computation_by_op(name: str) -> dict[str | None, int]:
+    """Time of computing kernels by the innermost op around their launch; of kernels that overlap, the first has it."""
+    events = file(name)["traceEvents"]
+    ops: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
+    calls: dict[int, Event] = {}
+    kernels = []
+    for number, event in enumerate(events):
+        category = event.get("cat")
+        if category == "cpu_op":
+            ops[event["tid"]].append((*interval(event), event["name"]))
+        elif category == "cuda_runtime" and event["args"].get("correlation"):
+            calls.setdefault(event["args"]["correlation"], event)
+        elif category == "kernel" and "nccl" not in event["name"]:
+            kernels.append((*interval(event), number, event["args"]["correlation"]))
+    # Ops of a thread nest: walk through them with a stack.
+    innermost: dict[int, str | None] = {}
+    for thread, spans in ops.items():
+        points = sorted((ns(call["ts"]), number) for number, call in calls.items() if call["tid"] == thread)
+        waiting = sorted(spans, key=lambda span: (span[0], -span[1]))[::-1]
+        stack: list[tuple[int, int, str]] = []
+        for at, number in points:
+            while waiting and waiting[-1][0] <= at:
+                stack.append(waiting.pop())
+            stack = [span for span in stack if at < span[1]]
+            innermost[number] = stack[-1][2] if stack else None
+    total: dict[str | None, int] = defaultdict(int)
+    reached = 0
+    for start, end, _, correlation in sorted(kernels):
+        total[innermost.get(correlation)] += max(0, end - max(start, reached))
+        reached = max(reached, end)
+    return {op: time for op, time in total.items() if time}
+
+
+def test_the_difference_of_two_devices_is_explained_to_the_nanosecond() -> None:
+    """The same job on A100 and, with CUDA graphs, on V100."""
+    a, b = "training/dlrm_a100_rank3.json.gz", "training/dlrm_v100_cudagraph.json.gz"
+    means, by_op = {}, {}
+    for name in (a, b):
+        spans = [interval(event) for _, event in gpu_events(name)]
+        spans += [interval(e) for e in file(name)["traceEvents"] if str(e.get("name")).startswith("ProfilerStep#")]
+        means[name] = (max(end for _, end in spans) - min(start for start, _ in spans)) // 6
+        by_op[name] = computation_by_op(name)
+    levels: list[Level] = ["part", "phase", "region", "op", "kernel"]
+    for by in levels:
+        found = ha.diff(opened(a), opened(b), by=by)
+        assert found["delta_ns"].sum() == means[b] - means[a]
+        assert found["a_ns"].sum() == means[a]
+    ops = ha.diff(opened(a), opened(b)).filter(pl.col("part") == "computation")
+    for name, column in ((a, "a_ns"), (b, "b_ns")):
+        times = dict(ops.filter(pl.col(column) != 0).select("op", column).rows())
+        assert times == pytest.approx({op: time / 6 for op, time in by_op[name].items()}, abs=1)
+    # Graphs hide the ops of the compiled function; the annotated region around it is the same on both sides.
+    compiled = ops.filter(pl.col("op") == "CompiledFunction").row(0, named=True)
+    assert (compiled["change"], compiled["b_graph_count"]) == ("added", compiled["b_count"])
+    regions = ha.diff(opened(a), opened(b), by="region").filter(pl.col("region") == "## forward:over_arch ##")
+    assert regions["change"].to_list() == ["slower"]

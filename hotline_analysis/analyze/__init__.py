@@ -15,8 +15,18 @@ __all__ = [
     "coverage",
     "cupti_counters",
     "cupti_flops",
+from hotline_analysis.analyze.comparison import compare, diff
+from hotline_analysis.analyze.detail import detail_size, level_of_detail
+from hotline_analysis.analyze.finding import Finding
+from hotline_analysis.analyze.parts import cpu_parts, gpu_parts
+
+__all__ = [
+    "compare",
+    "cpu_parts",
     "detail_size",
+    "diff",
     "gpu_or_cpu_bound",
+    "gpu_parts",
     "has_gpu_work",
     "level_of_detail",
     "memory_bandwidth",

@@ -22,6 +22,13 @@ def duration(ns: int | float | None) -> str:
     raise AssertionError("unreachable")
 
 
+def delta(ns: int | float | None) -> str:
+    """A difference of durations with its sign: `+12.3 ms`, `−4 ns`."""
+    if not ns:
+        return duration(ns)
+    return f"{'+' if ns > 0 else '−'}{duration(abs(ns))}"
+
+
 def percent(value: float | None) -> str:
     """A share with one decimal: `12.3 %`. A dash for NULL."""
     return "–" if value is None else f"{value:.1f} %"

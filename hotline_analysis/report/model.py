@@ -11,7 +11,7 @@ import polars as pl
 
 from hotline_analysis.analyze import Finding
 
-Kind = Literal["name", "count", "time", "share"]
+Kind = Literal["name", "count", "time", "delta", "share"]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hotline_analysis.report.humane import duration, percent, safe, shorten
+from hotline_analysis.report.humane import delta, duration, percent, safe, shorten
 from hotline_analysis.report.model import Field, Report, Section
 
 
@@ -80,6 +80,8 @@ def cell(field: Field, value: object) -> str:
         return "–"
     if field.kind == "time" and isinstance(value, int | float):
         return duration(value)
+    if field.kind == "delta" and isinstance(value, int | float):
+        return delta(value)
     if field.kind == "share" and isinstance(value, int | float):
         return percent(value)
     if field.kind == "count" and isinstance(value, int):

@@ -115,6 +115,7 @@ held as (
 select
     track_id,
     start_ns,
+    end_ns,
     step.step,
     phase.phase,
     module.module_id,

@@ -1,0 +1,139 @@
+-- What each step's time on the main CPU thread is made of: ops by phase, module and region, and the time between them.
+--
+-- The parts of a step add up to its duration. An op has the time in which it is the innermost one, with the runtime
+-- calls inside it. Python is what no op covers, waiting for other threads included: while autograd runs on a thread of
+-- its own, the main thread is outside ops.
+--
+-- :param rank BIGINT = NULL        only this rank
+-- :param step BIGINT = NULL        only this step
+-- :reads label_segment, region_segment, nesting, event, phase_span, model_op
+-- :column rank BIGINT              process rank
+-- :column step BIGINT              the step
+-- :column part VARCHAR             op or outside ops
+-- :column phase VARCHAR            phase
+-- :column module_path VARCHAR      module; NULL where none is known
+-- :column region VARCHAR           innermost annotation of the user, else the outermost op; NULL without either
+-- :column op VARCHAR               innermost op; NULL outside ops
+-- :column count BIGINT             calls that start here
+-- :column time_ns BIGINT           its part of the step
+with main as (
+    select distinct
+        rank,
+        track_id
+    from phase_span
+    where is_main and ($rank is null or rank = $rank)
+),
+
+op_edge as (
+    select
+        nesting.rank,
+        nesting.track_id,
+        nesting.event_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        nesting.depth,
+        parent.op_id as outer_id
+    from nesting
+    inner join main on nesting.rank = main.rank and nesting.track_id = main.track_id
+    left join nesting as parent on nesting.rank = parent.rank and nesting.parent_id = parent.event_id
+    where nesting.op_id = nesting.event_id
+),
+
+border as (
+    select
+        rank,
+        track_id,
+        start_ns as at_ns,
+        1 as opens,
+        depth as in_order,
+        null::struct(step bigint, phase varchar, module_id bigint) as label,
+        null::struct(region varchar) as region,
+        {'op_id': event_id} as op,
+        1 as count
+    from op_edge
+    union all
+    select
+        rank,
+        track_id,
+        end_ns,
+        0,
+        -depth,
+        null,
+        null,
+        {'op_id': outer_id},
+        0
+    from op_edge
+    union all
+    select
+        main.rank,
+        main.track_id,
+        label_segment.start_ns,
+        -1,
+        0,
+        {'step': label_segment.step, 'phase': label_segment.phase, 'module_id': label_segment.module_id},
+        null,
+        null,
+        0
+    from label_segment
+    inner join main on label_segment.rank = main.rank and label_segment.track_id = main.track_id
+    union all
+    select
+        main.rank,
+        main.track_id,
+        unnest([region_segment.start_ns, region_segment.end_ns]),
+        unnest([-1, -2]),
+        0,
+        null,
+        unnest([{'region': region_segment.region}, {'region': null}]),
+        null,
+        0
+    from region_segment
+    inner join main on region_segment.rank = main.rank and region_segment.track_id = main.track_id
+),
+
+held as (
+    select
+        rank,
+        at_ns,
+        count,
+        lead(at_ns) over in_order as end_ns,
+        last_value(label ignore nulls) over (in_order rows between unbounded preceding and current row) as label,
+        last_value(region ignore nulls) over (in_order rows between unbounded preceding and current row) as region,
+        last_value(op ignore nulls) over (in_order rows between unbounded preceding and current row) as op
+    from border
+    window in_order as (partition by rank, track_id order by at_ns, opens, in_order)
+),
+
+piece as (
+    select
+        rank,
+        label.step,
+        coalesce(label.phase, 'other') as phase,
+        label.module_id,
+        region.region,
+        op.op_id,
+        sum(count) as count,
+        sum(end_ns - at_ns) as time_ns
+    from held
+    where label.step is not null and ($step is null or label.step = $step)
+    group by all
+)
+
+select
+    piece.rank,
+    piece.step,
+    case when piece.op_id is null then 'outside ops' else 'op' end as part,
+    piece.phase,
+    model_op.path as module_path,
+    piece.region,
+    event.name as op,
+    sum(piece.count)::bigint as count,
+    sum(piece.time_ns)::bigint as time_ns
+from piece
+left join event on piece.rank = event.rank and piece.op_id = event.event_id
+left join model_op on piece.rank = model_op.rank and piece.module_id = model_op.module_id
+group by
+    piece.rank, piece.step, case when piece.op_id is null then 'outside ops' else 'op' end, piece.phase, model_op.path,
+    piece.region, event.name
+having sum(piece.time_ns) != 0 or sum(piece.count) != 0
+order by piece.rank, piece.step, part, piece.phase, model_op.path, piece.region, event.name

@@ -1,0 +1,268 @@
+-- What each step's time on the GPU is made of: the work it launched, and why the device idled before that.
+--
+-- All parts add up to the observed time of the device. Where work overlaps, the time counts once: to computation, then
+-- to communication, then to memory; of one class, to what started first. So communication has the time in which nothing
+-- is computed. Idle time counts to the step, phase, module, region and op of the work that ends it. Work
+-- of no step was launched before the trace began, outside the steps, or has no launch in the trace.
+--
+-- :param rank BIGINT = NULL        only this rank
+-- :param device BIGINT = NULL      only this device; -1 when the events name none
+-- :param step BIGINT = NULL        only this step
+-- :reads launch, event, name_info, gpu_op, label, gpu_gap, nesting, region_segment, model_op
+-- :column rank BIGINT              process rank
+-- :column step BIGINT              the step; NULL for work of no step
+-- :column part VARCHAR             the class of the work, or why the device idled: `idle: python`
+-- :column phase VARCHAR            phase that launched it; NULL for work of no step
+-- :column module_path VARCHAR      module; NULL where none is known
+-- :column region VARCHAR           innermost annotation of the user around the launch, else the outermost op; NULL
+--                                  without either
+-- :column op VARCHAR               innermost op around the launch; NULL without one
+-- :column kernel VARCHAR           short name of the kernel or copy; NULL for idle time
+-- :column count BIGINT             kernels, copies and memsets; 0 for idle time
+-- :column graph_count BIGINT       of them, launched by a graph launch
+-- :column time_ns BIGINT           its part of the device's time
+-- :column dur_ns BIGINT            sum of durations, which count overlapping work twice; the same for idle time
+with work as (
+    select
+        launch.rank,
+        launch.event_id,
+        coalesce(gpu_op.device, -1) as device,
+        event.start_ns,
+        event.end_ns,
+        name_info.class as part,
+        name_info.short_name as kernel,
+        launch.op_id,
+        launch.runtime_id
+    from launch
+    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
+    inner join name_info
+        on
+            event.rank = name_info.rank
+            and event.category = name_info.category
+            and event.name is not distinct from name_info.name
+    left join gpu_op on launch.rank = gpu_op.rank and launch.event_id = gpu_op.event_id
+    where
+        ($rank is null or launch.rank = $rank)
+        and ($device is null or coalesce(gpu_op.device, -1) = $device)
+),
+
+priority as (
+    select
+        *,
+        case part when 'communication' then 2 when 'memory' then 3 else 1 end as priority
+    from work
+),
+
+own as (
+    select
+        *,
+        greatest(start_ns, least(end_ns, coalesce(lag(reached_ns) over in_order, start_ns))) as own_start_ns
+    from (
+        select
+            *,
+            max(end_ns) over (
+                partition by rank, device, priority order by start_ns, event_id rows unbounded preceding
+            ) as reached_ns
+        from priority
+    )
+    window in_order as (partition by rank, device, priority order by start_ns, event_id)
+),
+
+-- Merged times of everything above communication, and above memory, with their sum so far.
+layer as (
+    select
+        rank,
+        device,
+        start_ns,
+        end_ns,
+        event_id,
+        unnest(case when priority = 1 then [2, 3] else [3] end) as below
+    from priority
+    where priority < 3
+),
+
+covered as (
+    select
+        rank,
+        device,
+        below,
+        start_ns,
+        end_ns,
+        event_id,
+        max(end_ns) over (
+            partition by rank, device, below order by start_ns, event_id rows unbounded preceding
+        ) as reached_ns
+    from layer
+),
+
+trimmed as (
+    select
+        rank,
+        device,
+        below,
+        greatest(start_ns, coalesce(lag(reached_ns) over in_order, start_ns)) as start_ns,
+        end_ns
+    from covered
+    window in_order as (partition by rank, device, below order by start_ns, event_id)
+),
+
+summed as (
+    select
+        *,
+        sum(end_ns - start_ns) over (
+            partition by rank, device, below order by start_ns rows unbounded preceding
+        ) - (end_ns - start_ns) as before_ns
+    from trimmed
+    where end_ns > start_ns
+),
+
+at_start as (
+    select
+        own.*,
+        coalesce(summed.before_ns + least(own.own_start_ns, summed.end_ns) - summed.start_ns, 0) as covered_0_ns
+    from own
+    asof left join summed
+        on
+            own.rank = summed.rank
+            and own.device = summed.device
+            and own.priority = summed.below
+            and own.own_start_ns >= summed.start_ns
+),
+
+exposed as (
+    select
+        at_start.*,
+        at_start.end_ns - at_start.own_start_ns + at_start.covered_0_ns
+        - coalesce(summed.before_ns + least(at_start.end_ns, summed.end_ns) - summed.start_ns, 0) as time_ns
+    from at_start
+    asof left join summed
+        on
+            at_start.rank = summed.rank
+            and at_start.device = summed.device
+            and at_start.priority = summed.below
+            and at_start.end_ns >= summed.start_ns
+),
+
+idle as (
+    unpivot (
+        select
+            rank,
+            next_id,
+            step,
+            phase,
+            load_data_ns as "idle: load_data",
+            sync_ns as "idle: sync",
+            op_ns + launch_ns as "idle: launching",
+            python_ns as "idle: python",
+            queued_ns as "idle: gpu_wait",
+            unknown_ns as "idle: unknown"
+        from gpu_gap
+        where ($rank is null or rank = $rank) and ($device is null or device = $device)
+    )
+    on "idle: load_data", "idle: sync", "idle: launching", "idle: python", "idle: gpu_wait", "idle: unknown"
+    into name part value time_ns
+),
+
+piece as (
+    select
+        rank,
+        event_id,
+        part,
+        kernel,
+        1 as count,
+        time_ns,
+        end_ns - start_ns as dur_ns
+    from exposed
+    union all
+    select
+        rank,
+        next_id,
+        part,
+        null,
+        0,
+        time_ns,
+        time_ns as dur_ns
+    from idle
+    where time_ns != 0 and next_id is not null
+),
+
+-- Where each piece of work was launched, looked up once per call.
+call as (
+    select distinct
+        launch.rank,
+        coalesce(launch.runtime_id, launch.op_id) as call_id
+    from launch
+    where $rank is null or launch.rank = $rank
+),
+
+placed as (
+    select
+        call.rank,
+        call.call_id,
+        case when nesting.start_ns < region_segment.end_ns then region_segment.region end as region
+    from call
+    inner join nesting on call.rank = nesting.rank and call.call_id = nesting.event_id
+    asof left join region_segment
+        on
+            nesting.rank = region_segment.rank
+            and nesting.track_id = region_segment.track_id
+            and nesting.start_ns >= region_segment.start_ns
+),
+
+labelled as (
+    select
+        piece.rank,
+        label.step,
+        piece.part,
+        label.phase,
+        model_op.path as module_path,
+        placed.region,
+        op.name as op,
+        piece.kernel,
+        piece.count,
+        case when contains(runtime.name, 'GraphLaunch') then piece.count else 0 end as graph_count,
+        piece.time_ns,
+        piece.dur_ns
+    from piece
+    inner join launch on piece.rank = launch.rank and piece.event_id = launch.event_id
+    inner join label on piece.rank = label.rank and piece.event_id = label.event_id
+    left join event as op on launch.rank = op.rank and launch.op_id = op.event_id
+    left join event as runtime on launch.rank = runtime.rank and launch.runtime_id = runtime.event_id
+    left join placed
+        on launch.rank = placed.rank and coalesce(launch.runtime_id, launch.op_id) = placed.call_id
+    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
+    union all
+    select
+        rank,
+        step,
+        part,
+        phase,
+        null,
+        null,
+        null,
+        null,
+        0,
+        0,
+        time_ns,
+        time_ns as dur_ns
+    from idle
+    where next_id is null and time_ns != 0
+)
+
+select
+    rank,
+    step,
+    part,
+    phase,
+    module_path,
+    region,
+    op,
+    kernel,
+    sum(count)::bigint as count,
+    sum(graph_count)::bigint as graph_count,
+    sum(time_ns)::bigint as time_ns,
+    sum(dur_ns)::bigint as dur_ns
+from labelled
+where $step is null or step = $step
+group by rank, step, part, phase, module_path, region, op, kernel
+order by rank, step, part, phase, module_path, region, op, kernel

@@ -1,0 +1,148 @@
+-- Each CPU thread's time, cut where the region changes: the innermost annotation of the user, else the outermost op.
+--
+-- Without `nn.Module` frames a region is the next best thing to a module: `## forward:over_arch ##`, or the autograd
+-- node on a thread of its own. Annotations that mark steps or collective calls are no regions.
+--
+-- :reads nesting, event, step
+with span as (
+    select
+        nesting.rank,
+        nesting.track_id,
+        nesting.event_id,
+        nesting.parent_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        nesting.depth as tree_depth,
+        event.category,
+        regexp_replace(event.name, '^autograd::engine::evaluate_function: ', '') as region
+    from nesting
+    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
+    where
+        nesting.end_ns > nesting.start_ns
+        and event.category in ('user_annotation', 'cpu_op')
+        and event.name is not null
+),
+
+annotation as (
+    select * from span
+    where
+        category = 'user_annotation'
+        and not regexp_matches(region, '^(nccl|gloo|mpi|ucc|xccl|hccl):')
+        and (rank, event_id) not in (select (step.rank, step.event_id) from step where step.event_id is not null)
+),
+
+edge as (
+    select
+        *,
+        start_ns as at_ns,
+        1 as opens,
+        tree_depth as in_order,
+        1 as change
+    from annotation
+    union all
+    select
+        *,
+        end_ns,
+        0,
+        -tree_depth,
+        -1
+    from annotation
+),
+
+open_at as (
+    select
+        *,
+        sum(change) over (
+            partition by rank, track_id order by at_ns, opens, in_order rows unbounded preceding
+        ) - change as depth
+    from edge
+),
+
+started as (
+    select
+        *,
+        depth + 1 as inner_depth
+    from open_at
+    where opens = 1
+),
+
+around as (
+    select
+        inside.rank,
+        inside.event_id,
+        container.event_id as container_id,
+        container.region as container_region
+    from started as inside
+    asof left join started as container
+        on
+            inside.rank = container.rank
+            and inside.track_id = container.track_id
+            and inside.depth = container.inner_depth
+            and inside.start_ns >= container.start_ns
+),
+
+outer_op as (
+    select span.*
+    from span
+    left join nesting as parent on span.rank = parent.rank and span.parent_id = parent.event_id
+    where span.category = 'cpu_op' and parent.op_id is null
+),
+
+border as (
+    select
+        edge.rank,
+        edge.track_id,
+        edge.at_ns,
+        edge.opens,
+        edge.in_order,
+        case
+            when edge.opens = 1 then {'region': edge.region, 'event_id': edge.event_id}
+            else {'region': around.container_region, 'event_id': around.container_id}
+        end as annotated,
+        null::struct(region varchar, event_id bigint) as op
+    from edge
+    left join around on edge.rank = around.rank and edge.event_id = around.event_id
+    union all
+    select
+        rank,
+        track_id,
+        start_ns,
+        1,
+        0,
+        null,
+        {'region': region, 'event_id': event_id}
+    from outer_op
+    union all
+    select
+        rank,
+        track_id,
+        end_ns,
+        0,
+        0,
+        null,
+        {'region': null, 'event_id': null}
+    from outer_op
+),
+
+held as (
+    select
+        rank,
+        track_id,
+        at_ns as start_ns,
+        lead(at_ns) over in_order as end_ns,
+        last_value(annotated ignore nulls) over (in_order rows between unbounded preceding and current row)
+            as annotated,
+        last_value(op ignore nulls) over (in_order rows between unbounded preceding and current row) as op
+    from border
+    window in_order as (partition by rank, track_id order by at_ns, opens, in_order)
+)
+
+select
+    rank,
+    track_id,
+    start_ns,
+    end_ns,
+    coalesce(annotated.region, op.region) as region,
+    coalesce(annotated.event_id, op.event_id) as event_id
+from held
+where end_ns > start_ns and coalesce(annotated.region, op.region) is not null

@@ -1,0 +1,158 @@
+"""The answer `diff`: a waterfall that adds up, what is noise, and how rows are matched."""
+
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import hotline_analysis as ha
+from hotline_analysis import Trace
+from hotline_analysis.analyze.comparison import Level
+from hotline_analysis.errors import QueryParameterError
+from tests.trace_builder import TraceBuilder
+
+
+def training(gemms: list[int], *, kernel: str = "sgemm_a", extra: int = 0, rank: int = 0) -> TraceBuilder:
+    """Steps of 1000 us. Each runs one gemm of the given length at 100, a relu of 50 at 500, and perhaps a copy."""
+    built = TraceBuilder(rank=rank)
+    for number, length in enumerate(gemms):
+        at = 1000 * number
+        built.step(number, at, at + 1000)
+        built.op("aten::mm", at + 10, at + 20).launches(kernel, at + 100, at + 100 + length)
+        built.op("aten::relu", at + 30, at + 40).launches("relu", at + 500, at + 550)
+        if extra:
+            built.op("aten::copy_", at + 50, at + 60).launches(
+                "Memcpy", at + 600, at + 600 + extra, category="gpu_memcpy", call="cudaMemcpyAsync"
+            )
+    return built
+
+
+@pytest.fixture(scope="module")
+def a(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    return training([100, 102, 104]).load(tmp_path_factory.mktemp("a"))
+
+
+@pytest.fixture(scope="module")
+def b(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    return training([200, 201, 203], kernel="sgemm_b", extra=10).load(tmp_path_factory.mktemp("b"))
+
+
+def test_ops_by_hand(a: Trace, b: Trace) -> None:
+    found = ha.diff(a, b).filter(~pl.col("part").str.starts_with("idle"))
+    assert found.drop("a_sd_ns", "b_sd_ns", "noise_ns", "a_graph_count", "b_graph_count").rows() == [
+        # part, op, change, a, b, delta, count in a, in b; 604 / 3 us and 306 / 3 us, rounded so that all adds up
+        ("computation", "aten::mm", "slower", 102_000, 201_333, 99_333, 1.0, 1.0),
+        ("memory", "aten::copy_", "added", 0, 10_000, 10_000, 0.0, 1.0),
+        ("computation", "aten::relu", "same", 50_000, 50_000, 0, 1.0, 1.0),
+    ]
+
+
+def test_the_spread_is_that_between_steps(a: Trace, b: Trace) -> None:
+    row = ha.diff(a, b).filter(pl.col("op") == "aten::mm").row(0, named=True)
+    assert row["a_sd_ns"] == pytest.approx(2_000)  # 100, 102, 104
+    assert row["b_sd_ns"] == pytest.approx(1_527.525, abs=1e-3)  # 200, 201, 203: sqrt((16 + 1 + 25) / 9 / 2)
+    # Three standard errors of the difference: 3 * sqrt(4 / 3 + 2.3333 / 3) us.
+    assert row["noise_ns"] == pytest.approx(3_000 * (4 / 3 + 7 / 9) ** 0.5)
+
+
+@pytest.mark.parametrize("by", ["step", "part", "phase", "module", "region", "op", "kernel"])
+def test_every_level_adds_up_to_the_difference_of_the_steps(a: Trace, b: Trace, by: Level) -> None:
+    found = ha.diff(a, b, by=by)
+    # Three steps of 1000 us each, observed as a whole on both sides.
+    assert (found["a_ns"].sum(), found["b_ns"].sum(), found["delta_ns"].sum()) == (1_000_000, 1_000_000, 0)
+
+
+def test_kernels_of_other_names_are_added_and_removed(a: Trace, b: Trace) -> None:
+    found = dict(ha.diff(a, b, by="kernel").filter(pl.col("op") == "aten::mm").select("kernel", "change").rows())
+    assert found == {"sgemm_a": "removed", "sgemm_b": "added"}
+
+
+def test_noise_is_no_news(a: Trace, tmp_path: Path) -> None:
+    same_but_for_luck = training([103, 99, 105]).load(tmp_path)
+    row = ha.diff(a, same_but_for_luck).filter(pl.col("op") == "aten::mm").row(0, named=True)
+    assert row["delta_ns"] == 333
+    assert row["change"] == "noise"
+    assert ha.diff(a, same_but_for_luck, sigmas=0.01).filter(pl.col("op") == "aten::mm")["change"][0] == "slower"
+
+
+def test_single_steps_have_no_spread(a: Trace) -> None:
+    row = ha.diff(a, a, step_a=0, step_b=2).filter(pl.col("op") == "aten::mm").row(0, named=True)
+    assert (row["a_ns"], row["b_ns"], row["change"]) == (100_000, 104_000, "slower")
+    assert (row["a_sd_ns"], row["b_sd_ns"], row["noise_ns"]) == (None, None, None)
+
+
+def test_the_spread_of_one_side_stands_for_both(a: Trace) -> None:
+    row = ha.diff(a, a, step_b=2).filter(pl.col("op") == "aten::mm").row(0, named=True)
+    assert row["noise_ns"] == pytest.approx(3 * 2_000 * (1 / 3 + 1) ** 0.5)
+    assert row["change"] == "noise"
+
+
+def test_ranks_of_one_trace(tmp_path: Path) -> None:
+    training([100]).write(tmp_path / "a.json")
+    training([150], rank=1).write(tmp_path / "b.json")
+    both = ha.load(tmp_path)
+    row = ha.diff(both, both, rank_a=0, rank_b=1).filter(pl.col("op") == "aten::mm").row(0, named=True)
+    assert (row["a_ns"], row["b_ns"]) == (100_000, 150_000)
+    whole = ha.diff(both, both).filter(pl.col("op") == "aten::mm").row(0, named=True)
+    assert (whole["a_ns"], whole["a_count"], whole["change"]) == (125_000, 1.0, "same")
+
+
+def test_modules_are_matched_by_path(tmp_path: Path) -> None:
+    traces = []
+    for name, length in (("a", 20), ("b", 50)):
+        built = TraceBuilder(rank=0).step(0, 0, 200).module("Net", 0, 0, 100).module("Linear", 0, 10, 90)
+        built.op("aten::mm", 20, 30).launches("gemm", 30, 30 + length)
+        traces.append(built.load(tmp_path, f"{name}.json"))
+    found = ha.diff(*traces, by="module").filter(pl.col("module_path") == "Net_0.Linear_0").row(0, named=True)
+    assert found["delta_ns"] == 30_000  # its kernel; the idle time before is the same
+
+
+def test_cpu_timeline(tmp_path: Path) -> None:
+    traces = []
+    for name, until in (("a", 30), ("b", 75)):
+        built = TraceBuilder(rank=0).step(0, 0, 100).op("aten::mm", 10, until)
+        traces.append(built.load(tmp_path, f"{name}.json"))
+    found = ha.diff(*traces, by="part").select("part", "a_ns", "b_ns", "delta_ns")
+    assert found.rows() == [("op", 20_000, 65_000, 45_000), ("outside ops", 80_000, 35_000, -45_000)]
+
+
+def test_one_phase(a: Trace, b: Trace) -> None:
+    phase = ha.gpu_parts(a).filter(pl.col("op") == "aten::mm")["phase"][0]
+    assert ha.diff(a, b, phase=phase).filter(pl.col("op") == "aten::mm").height == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"by": "colour"}, "by must be one of"),
+        ({"timeline": "tpu"}, "timeline must be gpu or cpu"),
+        ({"timeline": "cpu", "by": "kernel"}, "the CPU runs no kernels"),
+        ({"rank_a": 5}, "trace a has no rank 5"),
+        ({"step_b": 9}, "trace b has no step 9"),
+        ({"phase": "lunch"}, "neither trace has the phase 'lunch'"),
+    ],
+)
+def test_what_is_not_there(a: Trace, b: Trace, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(QueryParameterError, match=message):
+        ha.diff(a, b, **options)
+
+
+def test_the_report_adds_up_and_tells_of_graphs(a: Trace, tmp_path: Path) -> None:
+    built = TraceBuilder(rank=0)
+    for number in range(3):
+        at = 1000 * number
+        built.step(number, at, at + 1000).op("CompiledFunction", at + 10, at + 20)
+        built.runtime("cudaGraphLaunch", at + 12, at + 14, correlation=700 + number)
+        built.kernel("gemm", at + 100, at + 500, correlation=700 + number)
+    report = ha.diff_report(a, built.load(tmp_path))
+    for section in report.sections:
+        total = section.rows.filter(pl.col("label") == "total").row(0, named=True)
+        others = section.rows.filter(pl.col("label") != "total")
+        assert others["delta_ns"].sum() == total["delta_ns"] == 0
+    text = report.to_text()
+    assert "by graphs" in text
+    assert "CompiledFunction" in text
+    assert "only in B" in text
+    assert report.to_markdown()
+    assert '"delta_ns"' in report.to_json()
