@@ -4,13 +4,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
+TORCH := $(VENV)/.stamp-torch
 
 .PHONY: demo test check bench docs clean
 
 demo: $(STAMP)
 	$(BIN)/hotline demo
 
-test: $(STAMP)
+test: $(STAMP) $(TORCH)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 check: $(STAMP)
@@ -32,4 +33,9 @@ clean:
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+# Only the tests of capturing need torch, which is large.
+$(TORCH): $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch]'
 	touch $@

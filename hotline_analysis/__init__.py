@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         steps,
         user_annotations,
     )
+    from hotline_analysis.capture import ModelOps, analyze, annotate, model_ops
     from hotline_analysis.errors import (
         EmptyTraceError,
         ExportExistsError,
@@ -67,6 +68,7 @@ __all__ = [
     "HotlineError",
     "HotlineWarning",
     "ModelMismatchError",
+    "ModelOps",
     "QueryNotFoundError",
     "QueryParameterError",
     "Report",
@@ -74,6 +76,8 @@ __all__ = [
     "Trace",
     "TraceFormatError",
     "__version__",
+    "analyze",
+    "annotate",
     "annotation_kernels",
     "coverage",
     "cpu_parts",
@@ -92,6 +96,7 @@ __all__ = [
     "memory_bandwidth_summary",
     "memory_peak",
     "memory_timeline",
+    "model_ops",
     "modules",
     "op_delays",
     "optimizer_bottleneck",
@@ -131,6 +136,7 @@ _NAMES = {
         "steps",
         "user_annotations",
     ),
+    "capture": ("ModelOps", "analyze", "annotate", "model_ops"),
     "errors": (
         "EmptyTraceError",
         "ExportExistsError",
@@ -172,9 +178,10 @@ def __dir__() -> list[str]:
 
 
 class _Package(ModuleType):
-    """Keeps `hotline_analysis.report` the function, although there is a module of the same name.
+    """Keeps `analyze`, `annotate` and `report` the public functions, although there are modules of the same names.
 
-    When a submodule is imported, the import system sets it as an attribute of its package.
+    When a submodule is imported, the import system sets it as an attribute of its package. So inside this package,
+    import from such a module by its full name (`from hotline_analysis.analyze import steps`), not the module itself.
     """
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -27,6 +27,7 @@ def model_ops(model: Any, *inputs: Any, **kwargs: Any) -> ModelOps:
     of batch norm) are put back afterwards; the outputs are dropped. What the pass does beside that, such as filling a
     cache of the model's own, remains.
     """
+    need.torch()
     learner = Learner(model)
     try:
         with _unchanged(model):

@@ -6,8 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from hotline_analysis import analyze
-from hotline_analysis.analyze import Finding
+from hotline_analysis.analyze import Finding, bottleneck, breakdown
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.report.humane import duration, percent, safe, shares
 from hotline_analysis.report.model import Field, Report, Section
@@ -29,12 +28,12 @@ def report(trace: Trace, rank: int | None = None) -> Report:
         )
     chosen = trace.ranks[0] if rank is None else rank
     info = trace.sql("from rank_info where rank = $rank", rank=chosen).row(0, named=True)
-    has_gpu = analyze.has_gpu_work(trace, rank=chosen)
-    bound = analyze.gpu_or_cpu_bound(trace, rank=chosen)
-    optimizer = analyze.optimizer_bottleneck(trace, rank=chosen, bound=bound)
+    has_gpu = breakdown.has_gpu_work(trace, rank=chosen)
+    bound = bottleneck.gpu_or_cpu_bound(trace, rank=chosen)
+    optimizer = bottleneck.optimizer_bottleneck(trace, rank=chosen, bound=bound)
     slowest = _slowest_op(trace, chosen, has_gpu)
-    steps = analyze.steps(trace, rank=chosen)
-    cover = analyze.coverage(trace, rank=chosen)
+    steps = breakdown.steps(trace, rank=chosen)
+    cover = breakdown.coverage(trace, rank=chosen)
     phases = optimizer.evidence
     sections = [
         _ranks(trace) if len(trace.ranks) > 1 else None,
@@ -133,9 +132,9 @@ def _headline(bound: Finding, slowest: Finding, phases: pl.DataFrame) -> str:
 
 def _slowest_op(trace: Trace, rank: int, has_gpu: bool) -> Finding:
     question = "Which op is slowest?"
-    frame = analyze.slowest_ops(trace, _ROWS, rank=rank, sort="gpu_self" if has_gpu else "cpu_self")
+    frame = breakdown.slowest_ops(trace, _ROWS, rank=rank, sort="gpu_self" if has_gpu else "cpu_self")
     if frame.is_empty():
-        kernels = analyze.slowest_ops(trace, 1, by="kernel", rank=rank)
+        kernels = breakdown.slowest_ops(trace, 1, by="kernel", rank=rank)
         statement = "The trace has no CPU ops."
         if not kernels.is_empty():
             row = kernels.row(0, named=True)
@@ -162,9 +161,9 @@ def _slowest_op(trace: Trace, rank: int, has_gpu: bool) -> Finding:
 
 
 def _ranks(trace: Trace) -> Section:
-    evidence = analyze.gpu_or_cpu_bound(trace).evidence.filter(pl.col("scope") == "run")
+    evidence = bottleneck.gpu_or_cpu_bound(trace).evidence.filter(pl.col("scope") == "run")
     times = (
-        analyze.steps(trace)
+        breakdown.steps(trace)
         .group_by("rank")
         .agg(pl.len().alias("step_count"), pl.col("dur_ns").mean().round().cast(pl.Int64))
     )
@@ -250,7 +249,7 @@ def _phases(rows: pl.DataFrame, bound: Finding, has_gpu: bool) -> Section:
 
 
 def _modules(trace: Trace, rank: int, has_gpu: bool) -> Section:
-    rows = analyze.slowest_ops(trace, _ROWS, by="module", rank=rank, sort="gpu_self" if has_gpu else "cpu_self")
+    rows = breakdown.slowest_ops(trace, _ROWS, by="module", rank=rank, sort="gpu_self" if has_gpu else "cpu_self")
     device = "gpu" if has_gpu else "cpu"
     fields = [
         Field("path", "module", "name"),
@@ -297,7 +296,7 @@ def _ops(slowest: Finding, has_gpu: bool) -> Section:
 
 
 def _kernels(trace: Trace, rank: int) -> Section:
-    rows = analyze.slowest_ops(trace, _ROWS, by="kernel", rank=rank)
+    rows = breakdown.slowest_ops(trace, _ROWS, by="kernel", rank=rank)
     return Section(
         "kernels",
         "Slowest kernels and copies",
