@@ -3,26 +3,22 @@
 from hotline_analysis.analyze.annotations import annotation_kernels, op_delays, user_annotations
 from hotline_analysis.analyze.bottleneck import gpu_or_cpu_bound, optimizer_bottleneck
 from hotline_analysis.analyze.breakdown import coverage, has_gpu_work, modules, phases, slowest_ops, steps
+from hotline_analysis.analyze.comparison import compare, diff
 from hotline_analysis.analyze.cupti import cupti_counters, cupti_flops
 from hotline_analysis.analyze.detail import detail_size, level_of_detail
 from hotline_analysis.analyze.finding import Finding
 from hotline_analysis.analyze.memory import memory_bandwidth, memory_bandwidth_summary, memory_peak, memory_timeline
+from hotline_analysis.analyze.parts import cpu_parts, gpu_parts
 from hotline_analysis.analyze.queue import queue_length, queue_length_summary
 
 __all__ = [
     "Finding",
     "annotation_kernels",
+    "compare",
     "coverage",
+    "cpu_parts",
     "cupti_counters",
     "cupti_flops",
-from hotline_analysis.analyze.comparison import compare, diff
-from hotline_analysis.analyze.detail import detail_size, level_of_detail
-from hotline_analysis.analyze.finding import Finding
-from hotline_analysis.analyze.parts import cpu_parts, gpu_parts
-
-__all__ = [
-    "compare",
-    "cpu_parts",
     "detail_size",
     "diff",
     "gpu_or_cpu_bound",

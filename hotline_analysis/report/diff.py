@@ -6,8 +6,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from hotline_analysis import analyze
-from hotline_analysis.analyze.comparison import Comparison, Level, Timeline
+from hotline_analysis.analyze.comparison import Comparison, Level, Timeline, compare
 from hotline_analysis.report.humane import delta, duration, percent, safe
 from hotline_analysis.report.model import Field, Report, Section
 from hotline_analysis.trace import Trace
@@ -52,7 +51,7 @@ def diff_report(
 
     Each table adds up to the same difference: its largest rows, then the rest and what is within noise in one row each.
     """
-    sides = analyze.compare(
+    sides = compare(
         a,
         b,
         timeline=timeline,
