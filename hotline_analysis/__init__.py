@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hotline_analysis import charts
     from hotline_analysis.analyze import (
         Finding,
         annotation_kernels,
@@ -79,6 +80,7 @@ __all__ = [
     "analyze",
     "annotate",
     "annotation_kernels",
+    "charts",
     "coverage",
     "cpu_parts",
     "cupti_counters",
@@ -165,6 +167,8 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version
 
         value: object = version("hotline-analysis")
+    elif name == "charts":
+        value = import_module(f"{__name__}.charts")
     elif name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
     else:

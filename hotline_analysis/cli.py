@@ -260,6 +260,33 @@ def diff(
 
 
 @app.command()
+def timeline(
+    traces: Traces,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="What to write: .html, .svg, .png or .json.")
+    ],
+    step: Annotated[int | None, typer.Option(help="This step; the one of median duration without it.")] = None,
+    rank: Annotated[int | None, typer.Option(help="This rank; the lowest without it.")] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Draw a step as levels, from phases and modules down to kernels.
+
+    The HTML page works without a network and opens on the way to the bottleneck; a click on a slice opens its parts.
+    The other formats show that first view; .json is a Vega-Lite specification.
+
+    \b
+    Example:
+      hotline timeline run.hotline -o timeline.html
+    """
+    from hotline_analysis import console
+
+    _refuse_to_replace(output, overwrite)
+    with _open(traces) as trace:
+        ha.charts.timeline(trace, step=step, rank=rank).save(output)
+    typer.echo(f"{console.one_line(str(output))}: {output.stat().st_size / 1e6:,.2f} MB")
+
+
+@app.command()
 def query(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A query; `hotline queries` lists them.")],
     traces: Traces,

@@ -169,6 +169,14 @@ def test_export(run: Path, tmp_path: Path) -> None:
     assert pl.read_parquet(tmp_path / "dashboard/annotated_event.parquet").height > 6000
 
 
+def test_timeline(run: Path, tmp_path: Path) -> None:
+    page = tmp_path / "timeline.html"
+    assert hotline("timeline", run, "-o", page).startswith(f"{page}: ")
+    assert "<!doctype html>" in page.read_text(encoding="utf-8")
+    assert "exists already" in Result("timeline", run, "-o", page).err
+    assert "no step 99" in Result("timeline", run, "-o", page, "--overwrite", "--step", 99).err
+
+
 def test_schema(run: Path) -> None:
     assert "annotated_event" in hotline("schema")
     assert "module_path" in hotline("schema", "annotated_event")

@@ -11,7 +11,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis.errors import HotlineWarning, QueryParameterError
-from hotline_analysis.report.humane import duration, percent, safe, shares, shorten
+from hotline_analysis.humane import duration, percent, safe, shares, shorten
 from tests.trace_builder import TraceBuilder
 
 SHARED = Path(os.environ["HOTLINE_TRACES"]) if "HOTLINE_TRACES" in os.environ else None

@@ -91,10 +91,11 @@ def bound_by() -> pl.Expr:
     )
 
 
-def longest_chain(nodes: pl.DataFrame) -> list[int]:
+def longest_chain(nodes: pl.DataFrame, *, min_pct: float = 0.0) -> list[int]:
     """The way down the tree to the bottleneck: from the longest step on always the child that takes most time.
 
-    Time is GPU time where the GPU bounds the step, else CPU time. Takes the nodes of `tree_nodes`, returns node ids.
+    Time is GPU time where the GPU bounds the step, else CPU time. It ends before a node with less than `min_pct` of the
+    step. Takes the nodes of `tree_nodes`, returns node ids.
     """
     root = nodes.filter(pl.col("depth") == 0).sort("cpu_ns", "gpu_ns", descending=True, nulls_last=True).head(1)
     if root.is_empty():
@@ -102,7 +103,9 @@ def longest_chain(nodes: pl.DataFrame) -> list[int]:
     on_gpu = root.select(bound_by()).item() == "GPU"
     time = pl.col("gpu_ns") if on_gpu else pl.col("cpu_ns").fill_null(0)
     heaviest = (
-        nodes.filter(pl.col("parent_id").is_not_null() & (time > 0))
+        nodes.filter(
+            pl.col("parent_id").is_not_null() & (time > 0) & (100 * time >= min_pct * root.select(time).item())
+        )
         .sort([time, pl.col("node_id")], descending=[True, False])
         .unique("parent_id", keep="first", maintain_order=True)
     )

@@ -8,7 +8,7 @@ import polars as pl
 
 from hotline_analysis.analyze import Finding, bottleneck, breakdown
 from hotline_analysis.errors import QueryParameterError
-from hotline_analysis.report.humane import duration, percent, safe, shares
+from hotline_analysis.humane import duration, percent, safe, shares
 from hotline_analysis.report.model import Field, Report, Section
 from hotline_analysis.trace import Trace
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import polars as pl
 
 from hotline_analysis.analyze.comparison import Comparison, Level, Timeline, compare
-from hotline_analysis.report.humane import delta, duration, percent, safe
+from hotline_analysis.humane import delta, duration, percent, safe
 from hotline_analysis.report.model import Field, Report, Section
 from hotline_analysis.trace import Trace
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hotline_analysis.report.humane import delta, duration, percent, safe, shorten
+from hotline_analysis.humane import delta, duration, percent, safe, shorten
 from hotline_analysis.report.model import Field, Report, Section
 
 

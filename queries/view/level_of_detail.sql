@@ -74,7 +74,6 @@ main_phase as (
     where phase_span.is_main and phase_span.start_ns < known_step.end_ns
 ),
 
--- CPU events that are shown. An annotation that lasts longer than the phase it starts in tells nothing about it.
 cpu_event as (
     select
         event.rank,
@@ -306,7 +305,8 @@ homed as (
         loose_slice.*,
         main_phase.start_ns as home_ns,
         main_phase.track_id as home_track_id,
-        main_phase.end_ns as home_end_ns
+        main_phase.end_ns as home_end_ns,
+        main_phase.event_id as home_event_id
     from loose_slice
     asof left join main_phase
         on
@@ -356,6 +356,7 @@ phase_node as (
     )
 ),
 
+-- An annotation that lasts longer than its phase tells nothing about it, and one that is the phase nothing new.
 slice as (
     select
         rank,
@@ -376,7 +377,19 @@ slice as (
             order by rank, step, phase, home_ns, track_id, start_ns, end_ns desc, layer, event_id, module_id
         ) as slice_id
     from homed
-    where not (kind = 'annotation' and track_id is not distinct from home_track_id and end_ns > home_end_ns)
+    where
+        not coalesce(
+            kind = 'annotation'
+            and track_id = home_track_id
+            and (
+                end_ns > home_end_ns
+                or (
+                    event_id = home_event_id
+                    and 100 * (end_ns - start_ns) >= $dominant_pct * (home_end_ns - home_ns)
+                )
+            ),
+            false
+        )
 ),
 
 edge as (

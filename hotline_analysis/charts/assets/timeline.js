@@ -1,0 +1,436 @@
+// The multi-scale timeline: each level shows the children of what was opened above, at full width.
+//
+// All names come from a trace and are untrusted: they are set as text, never as markup. The page holds the tree of
+// `level_of_detail` (see docs/queries.md) as columns; a node is a position in them.
+"use strict";
+
+function hotlineTimeline(root, data) {
+  const nodes = data.nodes, sides = data.sides, count = nodes.parent.length;
+  const children = Array.from({ length: count }, () => []);
+  const sidesOf = Array.from({ length: count }, () => []);
+  for (let n = 0; n < count; n++) if (nodes.parent[n] >= 0) children[nodes.parent[n]].push(n);
+  for (let s = 0; s < sides.node.length; s++) sidesOf[sides.node[s]].push(s);
+  const isGpu = (s) => data.tracks[sides.track[s]].device === "gpu";
+  const cpu = new Float64Array(count), gpu = new Float64Array(count), busy = new Float64Array(count);
+  const idle = new Float64Array(count), works = new Float64Array(count);
+  for (let s = 0; s < sides.node.length; s++) {
+    const n = sides.node[s];
+    if (isGpu(s)) {
+      gpu[n] += sides.time[s]; busy[n] += sides.busy[s]; idle[n] += sides.idle[s]; works[n] += sides.count[s];
+    } else cpu[n] = Math.max(cpu[n], sides.time[s]);
+  }
+  const longest = (n) => Math.max(cpu[n], gpu[n]);
+  const state = { path: data.chain.slice(), device: "all", every: false, color: "phase", query: "" };
+
+  // --- words
+
+  function duration(ns) {
+    const [unit, size] = ns >= 1e9 ? ["s", 1e9] : ns >= 1e6 ? ["ms", 1e6] : ns >= 1e3 ? ["µs", 1e3] : ["ns", 1];
+    const value = ns / size;
+    return value.toFixed(size === 1 ? 0 : value >= 100 ? 0 : value >= 10 ? 1 : 2) + " " + unit;
+  }
+  const percent = (part, whole) => (whole > 0 ? ((100 * part) / whole).toFixed(1) + " %" : "–");
+  function label(n) {
+    const name = data.names[nodes.name[n]];
+    const kind = data.kinds[nodes.kind[n]];
+    if (kind === "phase") return name.replace(/_/g, " ");
+    if (kind !== "group") return name;
+    const others = nodes.names[n] - 1;
+    if (others === 0) return `${name} × ${nodes.members[n]}`;
+    return `${name} ${Math.round(nodes.pct[n])} % and ${others} other${others === 1 ? "" : "s"}`;
+  }
+  const boundBy = (n) => (busy[n] > 0 && busy[n] >= 0.8 * (busy[n] + idle[n]) ? "GPU" : "CPU");
+  function first(n, device) {
+    let start = Infinity;
+    for (const s of sidesOf[n]) if (isGpu(s) === (device === "gpu")) start = Math.min(start, sides.start[s]);
+    return start;
+  }
+  function facts(n) {
+    const kind = data.kinds[nodes.kind[n]], parent = nodes.parent[n], rows = [];
+    const say = (name, value) => rows.push([name, value]);
+    const full = nodes.full[n] >= 0 ? data.names[nodes.full[n]] : null;
+    if (full !== null && full !== data.names[nodes.name[n]]) say("full name", full);
+    say("kind", kind === "group" ? `${nodes.members[n]} neighbours, grouped` : kind);
+    if (nodes.path[n] >= 0) say("module", data.names[nodes.path[n]] + (nodes.pass[n] ? ` (${nodes.pass[n]})` : ""));
+    if (nodes.phase[n] >= 0) say("phase", data.phases[nodes.phase[n]].replace(/_/g, " "));
+    if (cpu[n] > 0) {
+      let inside = 0;
+      for (const child of children[n]) {
+        for (const s of sidesOf[child]) if (!isGpu(s) && onTrackOf(n, s)) inside += sides.time[s];
+      }
+      say("CPU time", duration(cpu[n]));
+      if (children[n].length) say("of it, in no child", duration(Math.max(0, cpu[n] - inside)));
+    }
+    if (gpu[n] > 0) {
+      say("GPU time", `${duration(gpu[n])} in ${works[n].toLocaleString("en")} kernel${works[n] === 1 ? "" : "s"} and copies`);
+      if (idle[n] > 0) say("GPU waited for it", duration(idle[n]));
+      const delay = first(n, "gpu") - first(n, "cpu");
+      if (isFinite(delay) && delay >= 0) say("GPU starts", duration(delay) + " after the CPU");
+    }
+    if (parent >= 0) say("share of " + label(parent), percent(longest(n), longest(parent)));
+    say("share of the step", percent(longest(n), longest(rootOf(n))));
+    say("bound by", boundBy(n));
+    if (nodes.event[n] >= 0) say("event", String(nodes.event[n]));
+    if (nodes.gpuEvent[n] >= 0) say("GPU event", String(nodes.gpuEvent[n]));
+    return rows;
+  }
+  function onTrackOf(n, side) {
+    let best = -1;
+    for (const s of sidesOf[n]) if (!isGpu(s) && (best < 0 || sides.time[s] > sides.time[best])) best = s;
+    return best >= 0 && sides.track[best] === sides.track[side];
+  }
+  function rootOf(n) { while (nodes.parent[n] >= 0) n = nodes.parent[n]; return n; }
+
+  // --- colours: hues that people with any kind of colour vision can tell apart (Okabe and Ito), lighter for less time
+
+  const HUES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#f0e442", "#999999"];
+  const PHASES = { load_data: 1, forward: 0, loss: 3, zero_grad: 5, backward: 4, optimizer: 2, other: 7 };
+  const typeHue = new Map();
+  function hueOf(n) {
+    if (state.color === "phase") return HUES[nodes.phase[n] < 0 ? 7 : PHASES[data.phases[nodes.phase[n]]] ?? 7];
+    if (state.color === "share") return "#d55e00";
+    const kind = data.kinds[nodes.kind[n]];
+    const key = data.names[nodes.name[n]].replace(/_?\d+$/, "") || kind;
+    if (!typeHue.has(key)) typeHue.set(key, HUES[typeHue.size % (HUES.length - 1)]);
+    return typeHue.get(key);
+  }
+  function colorOf(n, whole) {
+    const hue = hueOf(n), weight = state.color === "type" ? 1 : 0.3 + 0.7 * Math.min(1, longest(n) / (0.5 * whole || 1));
+    const mix = [1, 3, 5].map((at) => {
+      const part = parseInt(hue.slice(at, at + 2), 16);
+      return Math.round(part * weight + 245 * (1 - weight));
+    });
+    const dark = 0.299 * mix[0] + 0.587 * mix[1] + 0.114 * mix[2] < 118;
+    return [`rgb(${mix.join(",")})`, dark ? "#ffffff" : "#101418"];
+  }
+
+  // --- the page
+
+  const make = (tag, name, text) => {
+    const element = document.createElement(tag);
+    if (name) element.className = name;
+    if (text !== undefined) element.textContent = text;
+    return element;
+  };
+  root.classList.add("hl-timeline");
+  root.replaceChildren();
+  const bar = make("div", "hl-bar");
+  const search = make("input");
+  search.type = "search";
+  search.placeholder = "search names ( / )";
+  search.setAttribute("aria-label", "Search names in the timeline");
+  bar.append(search);
+  function choice(name, values, on) {
+    const select = make("select");
+    select.setAttribute("aria-label", name);
+    for (const [value, text] of values) {
+      const option = make("option", "", text);
+      option.value = value;
+      select.append(option);
+    }
+    select.addEventListener("change", () => { on(select.value); draw(); });
+    const wrapped = make("label", "", name + " ");
+    wrapped.append(select);
+    bar.append(wrapped);
+  }
+  choice("show", [["all", "CPU and GPU"], ["cpu", "CPU"], ["gpu", "GPU"]], (value) => { state.device = value; });
+  choice("colour", [["phase", "phase, darker for more time"], ["type", "module or op"], ["share", "share of time"]],
+    (value) => { state.color = value; });
+  const every = make("input");
+  every.type = "checkbox";
+  every.addEventListener("change", () => { state.every = every.checked; draw(); });
+  const everyLabel = make("label", "");
+  everyLabel.append(every, "all threads and streams");
+  bar.append(everyLabel, make("span", "", "click opens · ← → siblings · ↑ ↓ levels · Esc closes"));
+  const status = make("div", "hl-bar");
+  status.setAttribute("role", "status");
+  const results = make("ul", "hl-results");
+  const crumbs = make("ol", "hl-crumbs");
+  crumbs.setAttribute("aria-label", "Opened");
+  const levels = make("div", "hl-levels");
+  const legend = make("div", "hl-legend");
+  const details = make("section", "hl-details");
+  details.setAttribute("aria-live", "polite");
+  const tip = make("div", "hl-tip");
+  tip.hidden = true;
+  tip.setAttribute("role", "tooltip");
+  root.append(bar, status, results, crumbs, levels, legend, details, tip);
+
+  function list(n) {
+    const rows = make("dl", "hl-facts");
+    for (const [name, value] of facts(n)) rows.append(make("dt", "", name), make("dd", "", value));
+    return rows;
+  }
+  function showTip(element, n) {
+    tip.replaceChildren(make("b", "", label(n)), list(n));
+    if (children[n].length) tip.append(make("div", "", `${children[n].length} parts inside: click to open`));
+    tip.hidden = false;
+    const box = element.getBoundingClientRect(), own = tip.getBoundingClientRect();
+    tip.style.left = Math.max(4, Math.min(box.left, innerWidth - own.width - 8)) + "px";
+    tip.style.top = (box.bottom + own.height + 8 < innerHeight ? box.bottom + 6 : Math.max(4, box.top - own.height - 6)) + "px";
+  }
+  const hideTip = () => { tip.hidden = true; };
+
+  function open(n, level) {
+    hideTip();
+    state.path = state.path.slice(0, level + 1);
+    state.path.push(n);
+    draw();
+    focusSlice(n);
+  }
+  function focusSlice(n) {
+    const element = levels.querySelector(`[data-node="${n}"]`);
+    if (element) element.focus({ preventScroll: true });
+  }
+  function openTo(n) {
+    const path = [];
+    for (let at = n; at >= 0; at = nodes.parent[at]) path.unshift(at);
+    state.path = path;
+    draw();
+    focusSlice(n);
+  }
+
+  function tracksOf(level) {
+    const parent = state.path[level], byTrack = new Map();
+    for (const child of children[parent]) {
+      for (const s of sidesOf[child]) {
+        if (state.device !== "all" && isGpu(s) !== (state.device === "gpu")) continue;
+        if (!byTrack.has(sides.track[s])) byTrack.set(sides.track[s], []);
+        byTrack.get(sides.track[s]).push(s);
+      }
+    }
+    let tracks = [...byTrack].map(([track, inside]) => {
+      const own = sidesOf[parent].find((s) => sides.track[s] === track);
+      let start = own === undefined ? Infinity : sides.start[own];
+      let end = own === undefined ? -Infinity : sides.start[own] + sides.dur[own];
+      let time = 0;
+      for (const s of inside) {
+        start = Math.min(start, sides.start[s]);
+        end = Math.max(end, sides.start[s] + sides.dur[s]);
+        time += sides.time[s];
+      }
+      return { track, sides: inside, start, end, time, device: data.tracks[track].device };
+    });
+    if (!state.every) {
+      // The busiest thread, and the busiest stream with one beside it that matters, such as that of the communication.
+      tracks.sort((a, b) => b.time - a.time);
+      const best = new Map();
+      tracks = tracks.filter((one) => {
+        const before = best.get(one.device) || [];
+        best.set(one.device, [...before, one]);
+        return !before.length || (one.device === "gpu" && before.length === 1 && one.time >= 0.1 * before[0].time);
+      });
+    }
+    const rank = (one) => (one.device === "cpu" ? 0 : 1);
+    return tracks.sort((a, b) => rank(a) - rank(b) || b.time - a.time);
+  }
+
+  function drawLevel(level) {
+    const parent = state.path[level], tracks = tracksOf(level);
+    const box = make("section", "hl-level");
+    box.dataset.level = level;
+    const head = make("div", "hl-head"), title = make("b", "");
+    title.append(make("span", "hl-number", String(level + 1)), label(parent));
+    title.title = label(parent);
+    const times = [cpu[parent] > 0 ? "CPU " + duration(cpu[parent]) : "", gpu[parent] > 0 ? "GPU " + duration(gpu[parent]) : ""];
+    head.append(title, make("span", "", times.filter(Boolean).join(" · ")), make("br"),
+      make("span", "", `${percent(longest(parent), longest(rootOf(parent)))} of step · ${boundBy(parent)}-bound`));
+    const body = make("div", "hl-tracks");
+    box.append(head, body);
+    const span = Math.max(1, ...tracks.map((one) => one.end - one.start));
+    const cpuStart = Math.min(...tracks.filter((one) => one.device === "cpu").map((one) => one.start));
+    for (const one of tracks) {
+      const row = make("div", "hl-row"), name = make("div", "hl-row-name");
+      const late = one.device === "gpu" && isFinite(cpuStart) ? one.start - cpuStart : 0;
+      name.append(make("b", "", one.device.toUpperCase()), late > 0 ? ` +${duration(late)}` : "", make("br"),
+        data.tracks[one.track].name);
+      name.title = `${data.tracks[one.track].name}: ${duration(one.time)}` +
+        (late > 0 ? `; starts ${duration(late)} after the CPU` : "");
+      const track = make("div", "hl-track"), lane = make("div", "hl-lane"), leaders = make("div", "hl-leaders");
+      const whole = make("div", "hl-span");
+      whole.style.width = (100 * (one.end - one.start)) / span + "%";
+      lane.append(whole);
+      for (const s of one.sides) {
+        const n = sides.node[s], slice = make("button", "hl-slice", label(n));
+        slice.type = "button";
+        slice.dataset.node = n;
+        slice.style.left = (100 * (sides.start[s] - one.start)) / span + "%";
+        slice.style.width = (100 * sides.dur[s]) / span + "%";
+        const [paper, ink] = colorOf(n, longest(parent));
+        slice.style.background = paper;
+        slice.style.color = ink;
+        slice.tabIndex = -1;
+        slice.setAttribute("aria-label", `${label(n)}, ${one.device.toUpperCase()} ${duration(sides.time[s])}, ` +
+          `${percent(longest(n), longest(parent))} of ${label(parent)}`);
+        if (!children[n].length) slice.classList.add("hl-leaf");
+        if (state.path[level + 1] === n) {
+          slice.classList.add("hl-open");
+          if (level + 2 === state.path.length) slice.classList.add("hl-current");
+          slice.setAttribute("aria-expanded", "true");
+        } else if (children[n].length) slice.setAttribute("aria-expanded", "false");
+        if (found.has(n)) slice.classList.add("hl-found");
+        slice.addEventListener("click", () => open(n, level));
+        slice.addEventListener("mouseenter", () => showTip(slice, n));
+        slice.addEventListener("mouseleave", hideTip);
+        slice.addEventListener("focus", () => showTip(slice, n));
+        slice.addEventListener("blur", hideTip);
+        lane.append(slice);
+      }
+      const reachable = lane.querySelector(".hl-open") || lane.querySelector(".hl-slice");
+      if (reachable) reachable.tabIndex = 0;
+      track.append(lane, leaders);
+      row.append(name, track);
+      body.append(row);
+    }
+    if (!tracks.length) body.append(make("span", "", "nothing runs inside that the trace shows"));
+    return box;
+  }
+
+  const measure = document.createElement("canvas").getContext("2d");
+  measure.font = "12px system-ui, 'Segoe UI', 'Helvetica Neue', Arial, sans-serif";
+  function fitLabels() {
+    for (const lane of levels.querySelectorAll(".hl-lane")) {
+      const width = lane.clientWidth, leaders = lane.nextElementSibling;
+      const named = [], rows = [];
+      for (const slice of lane.querySelectorAll(".hl-slice")) {
+        const own = (parseFloat(slice.style.width) / 100) * width;
+        const text = label(Number(slice.dataset.node));
+        const fits = own >= 8 + Math.min(measure.measureText(text).width, 200);
+        slice.classList.toggle("hl-thin", own < 26);
+        slice.textContent = fits || own >= 44 ? text : "";
+        if (!fits && parseFloat(slice.style.width) >= 2.5) named.push([slice, text, own]);
+      }
+      named.sort((a, b) => b[2] - a[2]);
+      leaders.replaceChildren();
+      for (const [slice, text] of named.slice(0, 8)) {
+        const left = (parseFloat(slice.style.left) / 100) * width;
+        const room = Math.min(measure.measureText(text).width + 6, 260);
+        const from = Math.max(0, Math.min(left, width - room));
+        let row = 0;
+        while (rows[row] && rows[row].some(([a, b]) => from < b + 6 && from + room > a - 6)) row++;
+        if (row > 2) continue;
+        (rows[row] = rows[row] || []).push([from, from + room]);
+        slice.textContent = "";
+        const leader = make("div", "hl-leader", text);
+        leader.style.cssText = `left:${from}px;top:${14 * row}px;width:${room}px`;
+        leaders.append(leader);
+      }
+      leaders.style.height = 14 * rows.length + "px";
+    }
+  }
+
+  let found = new Set();
+  function find() {
+    const query = state.query.trim().toLowerCase();
+    found = new Set();
+    results.replaceChildren();
+    status.textContent = "";
+    if (!query) return;
+    const hits = data.names.map((name) => name.toLowerCase().includes(query));
+    for (let n = 0; n < count; n++) {
+      if (hits[nodes.name[n]] || (nodes.full[n] >= 0 && hits[nodes.full[n]]) || label(n).toLowerCase().includes(query)) {
+        found.add(n);
+      }
+    }
+    const best = [...found].sort((a, b) => longest(b) - longest(a) || a - b).slice(0, 12);
+    status.textContent = found.size
+      ? `${found.size.toLocaleString("en")} found, marked in every level. The longest:`
+      : "nothing found";
+    for (const n of best) {
+      const item = make("li"), button = make("button", "", `${label(n)} — ${duration(longest(n))}`);
+      button.type = "button";
+      button.addEventListener("click", () => openTo(n));
+      const way = [];
+      for (let at = nodes.parent[n]; at >= 0; at = nodes.parent[at]) way.unshift(label(at));
+      button.title = way.join(" › ");
+      item.append(button);
+      results.append(item);
+    }
+  }
+
+  function drawDetails() {
+    const n = state.path[state.path.length - 1];
+    details.replaceChildren(make("h3", "", label(n)), list(n));
+    const source = nodes.source[n] >= 0 ? data.sources[nodes.source[n]] : null;
+    if (source) {
+      details.append(make("div", "", source.place));
+      if (source.line) details.append(make("pre", "", source.line));
+    }
+  }
+  function drawLegend() {
+    legend.replaceChildren();
+    const say = (background, text) => {
+      const item = make("span", ""), swatch = make("span", "hl-swatch");
+      swatch.style.background = background;
+      item.append(swatch, text);
+      legend.append(item);
+    };
+    if (state.color === "phase") {
+      const shown = new Set();
+      for (let n = 0; n < count; n++) if (nodes.phase[n] >= 0) shown.add(data.phases[nodes.phase[n]]);
+      for (const phase of Object.keys(PHASES)) if (shown.has(phase)) say(HUES[PHASES[phase]], phase.replace(/_/g, " "));
+    }
+    if (state.color === "share") { say("#f0ddd0", "little time"); say("#d55e00", "half of the level or more"); }
+    say("repeating-linear-gradient(135deg, var(--soft) 0 3px, transparent 3px 6px)",
+      "nothing of this level runs: python or waiting (CPU), other work or idle (GPU)");
+    legend.append(make("span", "", "+ time: the GPU starts so much later than the CPU; each track begins at the left"));
+  }
+  function draw() {
+    state.path = state.path.filter((n) => n >= 0 && n < count);
+    crumbs.replaceChildren();
+    state.path.forEach((n, level) => {
+      const item = make("li"), button = make("button", "", label(n));
+      button.type = "button";
+      button.addEventListener("click", () => { state.path = state.path.slice(0, level + 1); draw(); });
+      item.append(button);
+      crumbs.append(item);
+    });
+    levels.replaceChildren();
+    state.path.forEach((n, level) => { if (children[n].length || level === 0) levels.append(drawLevel(level)); });
+    drawLegend();
+    drawDetails();
+    fitLabels();
+  }
+
+  levels.addEventListener("keydown", (event) => {
+    const slice = event.target.closest(".hl-slice");
+    if (!slice) return;
+    const level = Number(slice.closest(".hl-level").dataset.level);
+    const lane = [...slice.parentElement.querySelectorAll(".hl-slice")];
+    const at = lane.indexOf(slice), boxes = [...levels.children];
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (step) {
+      const next = lane[at + step];
+      if (next) {
+        // What is open follows along; else only the focus moves.
+        if (slice.classList.contains("hl-open")) open(Number(next.dataset.node), level);
+        (lane[at + step].isConnected ? next : levels.querySelector(`[data-node="${next.dataset.node}"]`) || next).focus();
+      }
+    } else if (event.key === "ArrowDown" || event.key === "ArrowUp") {
+      const box = boxes[boxes.indexOf(slice.closest(".hl-level")) + (event.key === "ArrowDown" ? 1 : -1)];
+      const target = box && (box.querySelector(".hl-open") || box.querySelector(".hl-slice"));
+      if (target) target.focus();
+    } else if (event.key === "Escape") {
+      state.path = state.path.slice(0, Math.max(1, state.path.length - 1));
+      draw();
+      focusSlice(state.path[state.path.length - 1]);
+    } else return;
+    event.preventDefault();
+  });
+  document.addEventListener("keydown", (event) => {
+    const typing = /^(input|select|textarea)$/i.test(event.target.tagName || "");
+    if (event.key === "/" && !typing) { event.preventDefault(); search.focus(); }
+  });
+  let waiting = 0;
+  search.addEventListener("input", () => {
+    clearTimeout(waiting);
+    waiting = setTimeout(() => { state.query = search.value; find(); draw(); }, 120);
+  });
+  let width = root.clientWidth;
+  new ResizeObserver(() => {
+    if (root.clientWidth === width) return;
+    width = root.clientWidth;
+    requestAnimationFrame(fitLabels);
+  }).observe(root);
+  draw();
+}

@@ -1,0 +1,372 @@
+"""The multi-scale timeline: levels from the step down to the kernel, each the children of what is opened above."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from hotline_analysis import analyze
+from hotline_analysis.analyze import detail as tree
+from hotline_analysis.charts.page import asset, clean, page, to_script
+from hotline_analysis.charts.theme import PHASES, WIDTH, dress, time_unit
+from hotline_analysis.errors import HotlineError, QueryParameterError
+from hotline_analysis.humane import duration, percent
+from hotline_analysis.trace import Trace
+
+_NODES = 8_000  # in a page; the smaller ones stay in the time of what is around them
+_FORMATS = (".html", ".svg", ".png", ".json")
+_OPEN_PCT = 5.0  # the first view is opened down to nodes of this share of the step
+_LABEL_PX = 6.5
+
+
+class Timeline:
+    """A timeline of one step of one rank. `save` it, or let a notebook show it.
+
+    `detail` is the frame of `level_of_detail`; `chain` the nodes that are opened at first, from the step down to the
+    bottleneck.
+    """
+
+    def __init__(
+        self, detail: pl.DataFrame, *, title: str, facts: Sequence[tuple[str, str]], context: Mapping[str, Any]
+    ) -> None:
+        self.detail = detail
+        self.title = title
+        self.facts = tuple(facts)
+        self._context = context
+        self._nodes = _nodes(detail, context["modules"])
+        self.chain: list[int] = tree.longest_chain(self._nodes, min_pct=_OPEN_PCT)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the timeline: `.html` can be opened level by level; `.svg`, `.png` and `.json` show the first view.
+
+        `.json` is a Vega-Lite specification. Raises `HotlineError` for another ending or if it cannot be written.
+        """
+        target = Path(path)
+        kind = target.suffix.lower()
+        if kind not in _FORMATS:
+            raise HotlineError(f"a timeline cannot be written as {target.name}", hint=f"Use {', '.join(_FORMATS)}.")
+        try:
+            if kind == ".html":
+                target.write_text(self.to_html(), encoding="utf-8")
+            elif kind == ".json":
+                target.write_text(self.chart().to_json() + "\n", encoding="utf-8")
+            else:
+                self.chart().save(target, format=kind[1:], **({"scale_factor": 2} if kind == ".png" else {}))
+        except OSError as error:
+            raise HotlineError(f"cannot write {target}: {error.strerror or error}") from error
+        return target
+
+    def to_html(self) -> str:
+        """A page that works without a network."""
+        return page(
+            self.title,
+            f"<main>\n<h1>{html.escape(clean(self.title))}</h1>\n{self._fact_list()}{self.fragment()}</main>\n",
+            styles=(asset("page.css"), asset("timeline.css")),
+            scripts=(asset("timeline.js"), START),
+        )
+
+    def _fact_list(self) -> str:
+        items = (
+            f"<li><b>{html.escape(question)}</b> {html.escape(clean(answer))}</li>\n" for question, answer in self.facts
+        )
+        return f'<ul class="facts">\n{"".join(items)}</ul>\n'
+
+    def fragment(self) -> str:
+        """The timeline as part of another page, which needs `timeline.css`, `timeline.js` and `START`."""
+        data = to_script(self.to_dict())
+        return (
+            "<div data-hotline-timeline><noscript>The timeline needs JavaScript.</noscript></div>\n"
+            f'<script type="application/json" data-hotline-data>{data}</script>\n'
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the page draws from: nodes and their sides (a time on one track) as columns; times in nanoseconds."""
+        nodes = self._nodes
+        words = nodes.select(
+            pl.concat([nodes["short_name"], nodes["name"], nodes["path"]]).drop_nulls().unique(maintain_order=True)
+        ).to_series()
+        index = pl.DataFrame({"word": words, "at": pl.Series(range(len(words)), dtype=pl.Int64)})
+
+        def look_up(column: str) -> list[int]:
+            found = nodes.select(word=column).join(index, on="word", how="left", maintain_order="left")
+            return found["at"].fill_null(-1).to_list()
+
+        def code(column: str, values: Sequence[str]) -> list[int]:
+            known = {value: number for number, value in enumerate(values)}
+            numbers = nodes[column].replace_strict(known, default=-1, return_dtype=pl.Int64)
+            return [-1 if number is None else int(number) for number in numbers]
+
+        position = nodes.select("node_id", at=pl.int_range(pl.len()))
+        tracks = self._tracks()
+        begin = self.detail["start_ns"].min() or 0
+        sides = (
+            self.detail.filter(pl.col("start_ns").is_not_null())
+            .join(position, on="node_id")
+            .join(
+                tracks.select("device", "track_id", number=pl.int_range(pl.len())),
+                on=["device", "track_id"],
+                nulls_equal=True,
+            )
+            .sort("at", "start_ns", "number")
+        )
+        kinds = nodes["kind"].unique(maintain_order=True).to_list()
+        phases = nodes["phase"].drop_nulls().unique(maintain_order=True).to_list()
+        sources = nodes["source"].drop_nulls().unique(maintain_order=True).to_list()
+        parents = nodes.join(
+            position.rename({"node_id": "parent_id"}), on="parent_id", how="left", maintain_order="left"
+        )
+        chosen = set(self.chain)
+        return {
+            "names": [clean(word) for word in words],
+            "kinds": kinds,
+            "phases": phases,
+            "sources": [self._source(source) for source in sources],
+            "tracks": [
+                {"device": device, "name": clean(name)} for device, name in tracks.select("device", "name").iter_rows()
+            ],
+            "nodes": {
+                "parent": parents["at"].fill_null(-1).to_list(),
+                "kind": code("kind", kinds),
+                "name": look_up("short_name"),
+                "full": look_up("name"),
+                "path": look_up("path"),
+                "pass": nodes["pass"].fill_null("").to_list(),
+                "phase": code("phase", phases),
+                "source": code("source", sources),
+                "members": nodes["member_count"].to_list(),
+                "names": nodes["name_count"].to_list(),
+                "pct": nodes["name_pct"].round(1).to_list(),
+                "event": nodes["event_id"].fill_null(-1).to_list(),
+                "gpuEvent": nodes["gpu_event_id"].fill_null(-1).to_list(),
+            },
+            "sides": {
+                "node": sides["at"].to_list(),
+                "track": sides["number"].to_list(),
+                "start": (sides["start_ns"] - begin).to_list(),
+                "dur": (sides["end_ns"] - sides["start_ns"]).to_list(),
+                "time": sides["time_ns"].to_list(),
+                "count": sides["gpu_event_count"].to_list(),
+                "busy": sides["busy_ns"].to_list(),
+                "idle": sides["idle_ns"].to_list(),
+            },
+            "chain": [at for at, node in enumerate(nodes["node_id"]) if node in chosen],
+        }
+
+    def _tracks(self) -> pl.DataFrame:
+        used = self.detail.filter(pl.col("start_ns").is_not_null()).select("device", "track_id").unique()
+        names: pl.DataFrame = self._context["tracks"]
+        return (
+            used.join(names, on="track_id", how="left", nulls_equal=True)
+            .with_columns(pl.col("name").fill_null("unknown track"))
+            .sort("device", "track_id")
+        )
+
+    def _source(self, place: str) -> dict[str, str]:
+        """Where a module is written, and the line itself if the file is at hand."""
+        return {"place": clean(place), "line": clean(self._context["lines"].get(place, ""))}
+
+    def chart(self) -> Any:
+        """The first view as an Altair chart: one row of levels, each at full width, as they are opened in the page."""
+        levels = [self._level(number, node) for number, node in enumerate(self.chain)]
+        shown = [level for level in levels if level is not None]
+        if not shown:
+            empty = alt.Chart(pl.DataFrame({"text": ["nothing to show"]})).mark_text().encode(text="text:N")
+            return dress(empty, clean(self.title))
+        stacked = alt.vconcat(*shown, spacing=6).resolve_scale(x="independent", y="independent")
+        return dress(stacked, clean(self.title), clean(self.facts[0][1] if self.facts else ""))
+
+    def _level(self, number: int, node: int) -> Any | None:
+        rows = level_rows(self.detail, self._nodes, node)
+        if rows.is_empty():
+            return None
+        opened = self.chain[number + 1] if number + 1 < len(self.chain) else -1
+        span = max(int(value) for value in rows["stop_ns"])
+        unit, size = time_unit(span)
+        rows = rows.with_columns(
+            start=pl.col("from_ns") / size,
+            stop=pl.col("stop_ns") / size,
+            middle=(pl.col("from_ns") + pl.col("stop_ns")) / 2 / size,
+            opened=pl.col("node_id") == opened,
+            room=(pl.col("stop_ns") - pl.col("from_ns")) / span * WIDTH / _LABEL_PX,
+        )
+        labels = [
+            text if len(text) <= room else f"{text[: int(room) - 1]}…" if room >= 5 else ""
+            for text, room in rows.select("label", "room").iter_rows()
+        ]
+        rows = rows.with_columns(short=pl.Series(labels, dtype=pl.String))
+        colours = {**PHASES, **dict.fromkeys(set(rows["phase"]) - set(PHASES), "#999999")}
+        base = alt.Chart(rows).encode(
+            x=alt.X(
+                "start:Q",
+                title=unit,
+                scale=alt.Scale(domain=[0, span / size], nice=False),
+                axis=alt.Axis(tickCount=6, labels=True),
+            ),
+            x2="stop:Q",
+            y=alt.Y("device:N", title=None, sort=["CPU", "GPU"], axis=alt.Axis(ticks=False, domain=False)),
+            tooltip=[
+                alt.Tooltip("label:N", title="name"),
+                alt.Tooltip("device:N"),
+                alt.Tooltip("time:N"),
+                alt.Tooltip("share_pct:Q", title="share of the level, %", format=".1f"),
+            ],
+        )
+        bars = base.mark_bar(height=20, stroke="black").encode(
+            color=alt.Color(
+                "phase:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=None
+            ),
+            fillOpacity=alt.Opacity(
+                "share_pct:Q", scale=alt.Scale(domain=[0, 50], range=[0.25, 0.9], clamp=True), legend=None
+            ),
+            strokeWidth=alt.condition("datum.opened", alt.value(2), alt.value(0.3)),
+        )
+        text = base.mark_text(fontSize=10, clip=True, baseline="middle").encode(x="middle:Q", text="short:N")
+        title = self._nodes.filter(node_id=node)["label"][0]
+        return (bars + text).properties(
+            width=WIDTH,
+            height=28 * rows["device"].n_unique(),
+            title=alt.TitleParams(f"{number + 1}  {title}", anchor="start", fontSize=12),
+        )
+
+    def _repr_html_(self) -> str:
+        # A notebook's page is not ours to style, so the timeline lies in a frame of its own.
+        frame = html.escape(self.to_html(), quote=True)
+        return f'<iframe title="Timeline" style="width:100%;height:640px;border:0" srcdoc="{frame}"></iframe>'
+
+    def __repr__(self) -> str:
+        return f"<Timeline: {self._nodes.height} nodes>"
+
+
+START = (
+    "for (const box of document.querySelectorAll('[data-hotline-timeline]')) {\n"
+    "  hotlineTimeline(box, JSON.parse(box.nextElementSibling.textContent));\n}\n"
+)
+
+
+def timeline(trace: Trace, *, step: int | None = None, rank: int | None = None, max_nodes: int = _NODES) -> Timeline:
+    """Draw one step as a timeline of levels, opened on the way to the bottleneck.
+
+    Without `step`, the one of median duration; without `rank`, the lowest. The page holds the `max_nodes` largest nodes
+    of the step. Raises `QueryParameterError` for a step or rank that the trace does not have.
+    """
+    if rank is not None and rank not in trace.ranks:
+        raise QueryParameterError(f"the trace has no rank {rank}", hint=f"It has {', '.join(map(str, trace.ranks))}.")
+    chosen_rank = trace.ranks[0] if rank is None else rank
+    steps = trace.sql("select step from step where rank = $rank order by step", rank=chosen_rank)["step"].to_list()
+    if step is not None and step not in steps:
+        raise QueryParameterError(f"rank {chosen_rank} has no step {step}", hint=f"It has {_some(steps)}.")
+    chosen_step = tree.typical_step(trace, chosen_rank) if step is None else step
+    frame = tree.level_of_detail(trace, rank=chosen_rank, step=chosen_step, max_nodes=max_nodes)
+    if frame.is_empty() and step is None:
+        # Without any CPU event there is no phase, and what ran belongs to no step.
+        frame = tree.level_of_detail(trace, rank=chosen_rank, max_nodes=max_nodes)
+    file = trace.sql("select file from rank_info where rank = $rank", rank=chosen_rank)["file"][0]
+    tracks = trace.query("track_name", rank=chosen_rank).select("track_id", "name")
+    modules = trace.sql("select module_id, path, source from model_op where rank = $rank", rank=chosen_rank)
+    return Timeline(
+        frame,
+        title=f"{file}, step {chosen_step}" + (f", rank {chosen_rank}" if len(trace.ranks) > 1 else ""),
+        facts=_facts(trace, chosen_rank),
+        context={"tracks": tracks, "modules": modules, "lines": {}},
+    )
+
+
+def _nodes(detail: pl.DataFrame, modules: pl.DataFrame) -> pl.DataFrame:
+    """The nodes with what people read: a label, the module's path and where it is written."""
+    others = pl.col("name_count") - 1
+    return (
+        tree.tree_nodes(detail)
+        .join(modules, on="module_id", how="left", maintain_order="left")
+        .with_columns(
+            label=pl.when(pl.col("kind") == "phase")
+            .then(pl.col("short_name").str.replace_all("_", " "))
+            .when(pl.col("kind") != "group")
+            .then(pl.col("short_name"))
+            .when(others == 0)
+            .then(pl.format("{} × {}", "short_name", "member_count"))
+            .otherwise(
+                pl.format(
+                    "{} {} % and {} other{}",
+                    "short_name",
+                    pl.col("name_pct").round().cast(pl.Int64),
+                    others,
+                    pl.when(others == 1).then(pl.lit("")).otherwise(pl.lit("s")),
+                )
+            )
+            .map_elements(clean, return_dtype=pl.String)
+        )
+    )
+
+
+def level_rows(detail: pl.DataFrame, nodes: pl.DataFrame, node: int) -> pl.DataFrame:
+    """What one level shows: the parts of a node on its busiest thread and its busiest stream.
+
+    `from_ns` and `stop_ns` count from where the node starts on that track, so that both tracks begin at the left.
+    """
+    sides = detail.filter(pl.col("start_ns").is_not_null())
+    parts = sides.filter(parent_id=node)
+    busiest = (
+        parts.group_by("device", "track_id")
+        .agg(pl.col("time_ns").sum(), pl.col("start_ns").min())
+        .sort(["device", "time_ns", "track_id"], descending=[False, True, False])
+        .unique("device", keep="first", maintain_order=True)
+        .select("device", "track_id", first_ns="start_ns")
+    )
+    own = sides.filter(node_id=node).select("device", "track_id", own_ns="start_ns")
+    whole = nodes.filter(node_id=node).select(pl.max_horizontal(pl.col("cpu_ns").fill_null(0), "gpu_ns")).item()
+    begin = pl.min_horizontal("own_ns", "first_ns")
+    return (
+        parts.join(busiest, on=["device", "track_id"], nulls_equal=True)
+        .join(own, on=["device", "track_id"], how="left", nulls_equal=True)
+        .join(nodes.select("node_id", "label"), on="node_id")
+        .select(
+            "node_id",
+            "label",
+            device=pl.col("device").str.to_uppercase(),
+            phase=pl.col("phase").fill_null("other"),
+            from_ns=pl.col("start_ns") - begin,
+            stop_ns=pl.col("end_ns") - begin,
+            time=pl.col("time_ns").map_elements(duration, return_dtype=pl.String),
+            time_ns="time_ns",
+            share_pct=100.0 * pl.col("time_ns") / max(1, whole),
+        )
+        .sort("device", "from_ns", "node_id")
+    )
+
+
+def _facts(trace: Trace, rank: int) -> list[tuple[str, str]]:
+    """The three questions, each with its answer in a sentence."""
+    bound = analyze.gpu_or_cpu_bound(trace, rank=rank)
+    optimizer = analyze.optimizer_bottleneck(trace, rank=rank, bound=bound)
+    return [
+        (bound.question, bound.statement),
+        (optimizer.question, optimizer.statement),
+        ("Which op is slowest?", _slowest(trace, rank)),
+    ]
+
+
+def _slowest(trace: Trace, rank: int) -> str:
+    has_gpu = analyze.has_gpu_work(trace, rank=rank)
+    kernels = analyze.slowest_ops(trace, 1, by="kernel", rank=rank)
+    rows = analyze.slowest_ops(trace, 1, rank=rank)
+    if rows.is_empty() and kernels.is_empty():
+        return "The trace has no CPU ops."
+    if rows.is_empty():
+        row = kernels.row(0, named=True)
+        return f"{row['short_name']}: {duration(row['gpu_time_ns'])}, {percent(row['gpu_time_pct'])} of GPU time."
+    side = "gpu" if has_gpu else "cpu"
+    row = rows.row(0, named=True)
+    return (
+        f"{row['name']}: {duration(row[f'{side}_self_ns'])} of {side.upper()} time of its own"
+        f" in {row['count']:,} call{'s' if row['count'] != 1 else ''},"
+        f" {percent(row[f'{side}_self_pct'])} of that of all ops."
+    )
+
+
+def _some(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers[:8])) + (", …" if len(numbers) > 8 else "") if numbers else "none"

@@ -1,0 +1,62 @@
+"""Numbers and names as people read them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+_UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
+# Control characters, and those that change the direction of text, could hide or forge what a line says.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+def duration(ns: int | float | None) -> str:
+    """A duration with three digits and its unit: `12.3 ms`. A dash for NULL."""
+    if ns is None:
+        return "–"
+    for unit, size in _UNITS:
+        if abs(ns) >= size or unit == "ns":
+            value = ns / size
+            digits = 0 if unit == "ns" else max(0, 2 - len(str(int(abs(value)))) + 1)
+            return f"{value:,.{digits}f} {unit}"
+    raise AssertionError("unreachable")
+
+
+def delta(ns: int | float | None) -> str:
+    """A difference of durations with its sign: `+12.3 ms`, `−4 ns`."""
+    if not ns:
+        return duration(ns)
+    return f"{'+' if ns > 0 else '−'}{duration(abs(ns))}"
+
+
+def percent(value: float | None) -> str:
+    """A share with one decimal: `12.3 %`. A dash for NULL."""
+    return "–" if value is None else f"{value:.1f} %"
+
+
+def shares(parts: Sequence[int]) -> list[float]:
+    """Shares of a sum in per cent with one decimal, rounded so that they add up to exactly 100.0.
+
+    The largest remainders are rounded up (Hamilton's method). All zero if the parts are.
+    """
+    total = sum(parts)
+    if total == 0:
+        return [0.0 for _ in parts]
+    tenths = [1000 * part // total for part in parts]
+    by_remainder = sorted(range(len(parts)), key=lambda i: (-(1000 * parts[i] % total), i))
+    for i in by_remainder[: 1000 - sum(tenths)]:
+        tenths[i] += 1
+    return [value / 10 for value in tenths]
+
+
+def safe(text: str) -> str:
+    """A name from a trace on one line, with what could hide or forge text made visible."""
+    return _UNSAFE.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def shorten(text: str, width: int) -> str:
+    """Cut the middle out of a text that is too wide, since both ends of a path tell most."""
+    if len(text) <= width:
+        return text
+    tail = (width - 1) * 2 // 3
+    return f"{text[: width - 1 - tail]}…{text[-tail:]}"

@@ -1,0 +1,282 @@
+"""The timeline: what the page gets, what it does in a browser, and that names from a trace are only text."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import hotline_analysis as ha
+from hotline_analysis import Trace
+from hotline_analysis.analyze import detail
+from hotline_analysis.charts import timeline
+from hotline_analysis.charts.timeline import level_rows
+from tests.browser import CHROMIUM, Browser
+from tests.trace_builder import TraceBuilder
+
+needs_browser = pytest.mark.skipif(
+    CHROMIUM is None and "CI" not in os.environ, reason="chromium is not installed; CI requires it"
+)
+EVIL = (
+    "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">'\"&\x07\u202e`${1}"
+)
+
+
+def training() -> TraceBuilder:
+    """One step: forward of two modules, and backward on a thread of its own; the GPU starts late."""
+    trace = TraceBuilder(rank=0).step(3, 0, 610).module("Net", 0, 100, 400).module("Linear", 0, 110, 300)
+    trace.op("aten::addmm", 120, 290, seq=1).launches("gemm", 400, 600, at=140, until=150)
+    trace.module("ReLU", 0, 310, 390).op("aten::relu", 320, 380, seq=2).launches("relu", 600, 620, at=330, until=340)
+    trace.on(2).backward("ReluBackward0", 500, 520, seq=2).launches("relu_grad", 620, 630, at=505, until=510)
+    trace.backward("AddmmBackward0", 520, 600, seq=1).launches("gemm_grad", 630, 900, at=530, until=535)
+    return trace.on(1)
+
+
+def hostile() -> TraceBuilder:
+    """Every name that a trace can hold is an attack, or 10,000 characters long."""
+    long = EVIL + "x" * 10_000
+    trace = TraceBuilder(rank=0).process_name(EVIL).thread_name(EVIL).step(1, 0, 1000)
+    trace.frame(EVIL, 1, 999).frame(f"nn.Module: {EVIL}_0", 100, 600, **{"Python module id": 0})
+    trace.annotation(long, 105, 390).op(EVIL, 110, 300).op(long, 120, 290)
+    trace.launches(EVIL, 300, 500, at=130, until=140).launches(long, 500, 600, at=150, until=160, stream=8)
+    trace.op("x" * 10_000, 400, 590).runtime(EVIL, 410, 500)
+    return trace
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    return training().load(tmp_path_factory.mktemp("timeline"))
+
+
+@pytest.fixture(scope="module")
+def demo() -> Trace:
+    return ha.load(ha.demo_trace())
+
+
+# --- data ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_page_holds_the_tree(trace: Trace) -> None:
+    frame = detail.level_of_detail(trace, rank=0, step=3)
+    nodes = detail.tree_nodes(frame)
+    data = timeline(trace).to_dict()
+    assert [data["names"][at] for at in data["nodes"]["name"]] == nodes["short_name"].to_list()
+    ids = nodes["node_id"].to_list()
+    assert [None if at < 0 else ids[at] for at in data["nodes"]["parent"]] == nodes["parent_id"].to_list()
+    sides = sorted(
+        (ids[node], data["tracks"][track]["device"], time)
+        for node, track, time in zip(*(data["sides"][key] for key in ("node", "track", "time")), strict=True)
+    )
+    assert sides == sorted(frame.select("node_id", "device", "time_ns").rows())
+    assert min(data["sides"]["start"]) == 0
+
+
+def test_the_first_view_opens_the_bottleneck(trace: Trace) -> None:
+    """The GPU waits for 400 us and works for 500, so the way follows the CPU: of 610 us forward has 300."""
+    made = timeline(trace)
+    names = dict(made.detail.select("node_id", "short_name").iter_rows())
+    assert [names[node] for node in made.chain] == ["step 3", "forward", "Linear_0", "addmm"]
+
+
+def test_one_level_of_the_static_chart(trace: Trace) -> None:
+    made = timeline(trace)
+    rows = level_rows(made.detail, made._nodes, made.chain[0])
+    gpu = rows.filter(device="GPU").select("label", "from_ns", "stop_ns", "time")
+    # The first kernel starts at 400 us and is where the track begins.
+    assert gpu.rows() == [("forward", 0, 220_000, "220 µs"), ("backward", 220_000, 500_000, "280 µs")]
+
+
+def test_the_chart_is_valid_vega_lite(trace: Trace) -> None:
+    spec = timeline(trace).chart().to_dict()  # validates against the schema
+    assert len(spec["vconcat"]) == len(timeline(trace).chain)
+    opened = {row["label"] for rows in spec["datasets"].values() for row in rows if row["opened"]}
+    assert opened == {"forward", "Linear_0", "addmm"}
+
+
+@pytest.mark.parametrize("kind", ["html", "svg", "png", "json"])
+def test_it_can_be_saved(trace: Trace, tmp_path: Path, kind: str) -> None:
+    path = timeline(trace).save(tmp_path / f"timeline.{kind}")
+    begins = {"html": b"<!doctype html>", "svg": b"<svg", "png": b"\x89PNG", "json": b"{"}
+    assert path.read_bytes().startswith(begins[kind])
+
+
+def test_other_endings_and_places_are_refused(trace: Trace, tmp_path: Path) -> None:
+    with pytest.raises(ha.HotlineError, match=r"timeline\.pdf"):
+        timeline(trace).save(tmp_path / "timeline.pdf")
+    with pytest.raises(ha.HotlineError, match="cannot write"):
+        timeline(trace).save(tmp_path / "no such folder" / "timeline.html")
+
+
+def test_a_step_or_rank_that_is_not_there_is_an_error(trace: Trace) -> None:
+    with pytest.raises(ha.QueryParameterError, match="no step 9"):
+        timeline(trace, step=9)
+    with pytest.raises(ha.QueryParameterError, match="no rank 9"):
+        timeline(trace, rank=9)
+
+
+def test_a_trace_without_times_is_drawn_empty(tmp_path: Path) -> None:
+    made = TraceBuilder(rank=0).op("aten::mm", 5, 5).load(tmp_path)
+    assert "<!doctype html>" in timeline(made).to_html()
+    timeline(made).chart().to_dict()
+
+
+def test_gpu_work_alone_is_drawn(tmp_path: Path) -> None:
+    made = timeline(TraceBuilder(rank=0).kernel("a", 0, 10).kernel("b", 20, 100).load(tmp_path))
+    assert {"a", "b"} <= set(made.detail["short_name"])
+    assert made.to_dict()["tracks"] == [{"device": "gpu", "name": "stream 7"}]
+
+
+# --- in a browser ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    opened = Browser()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def page(browser: Browser, demo: Trace, tmp_path: Path) -> Iterator[Browser]:
+    browser.complaints.clear()
+    browser.requests.clear()
+    browser.open(timeline(demo).save(tmp_path / "demo.html"))
+    yield browser
+    assert browser.complaints == []
+    assert [url for url in browser.requests if not url.startswith(("file:", "data:"))] == []
+
+
+def shown(page: Browser, level: int) -> list[int]:
+    """The nodes of a level, from left to right, without those that stand in two tracks twice."""
+    script = f"[...document.querySelectorAll('.hl-level')[{level}].querySelectorAll('.hl-slice')]"
+    return list(dict.fromkeys(page.run(f"{script}.map((slice) => Number(slice.dataset.node))")))
+
+
+def children(demo: Trace, node: int) -> list[int]:
+    """The children of the node at a position of the page, by the table."""
+    frame = detail.level_of_detail(demo, rank=0, step=detail.typical_step(demo, 0), max_nodes=8000)
+    nodes = detail.tree_nodes(frame)
+    ids = nodes["node_id"].to_list()
+    inside = nodes.filter(parent_id=ids[node]).sort("start_ns", "node_id")
+    return [ids.index(each) for each in inside["node_id"]]
+
+
+def click(page: Browser, level: int, position: int) -> int:
+    slices = f"document.querySelectorAll('.hl-level')[{level}].querySelectorAll('.hl-slice')"
+    node = int(page.run(f"Number({slices}[{position}].dataset.node)"))
+    page.run(f"{slices}[{position}].click()")
+    return node
+
+
+@needs_browser
+def test_a_click_opens_the_children_and_closes_deeper_levels(page: Browser, demo: Trace) -> None:
+    assert page.run("document.querySelectorAll('.hl-level').length") > 3
+    position = page.run(
+        "[...document.querySelectorAll('.hl-level')[0].querySelectorAll('.hl-slice')]"
+        ".findIndex((slice) => slice.getAttribute('aria-label').startsWith('forward'))"
+    )
+    node = click(page, 0, position)
+    assert page.run("document.querySelectorAll('.hl-level').length") == 2
+    assert shown(page, 1) == children(demo, node)
+    crumbs = page.run("[...document.querySelectorAll('.hl-crumbs button')].map((button) => button.textContent)")
+    assert crumbs[1:] == ["forward"]
+    assert page.run("document.querySelector('.hl-current').getAttribute('aria-label')").startswith("forward")
+    assert page.run("document.querySelector('.hl-details h3').textContent") == "forward"
+
+
+@needs_browser
+def test_search_marks_the_slices(page: Browser, demo: Trace) -> None:
+    page.press("/")
+    assert page.run("document.activeElement.type") == "search"
+    page.run(
+        "(() => { const box = document.querySelector('input[type=search]'); box.value = 'EncoderLayer';"
+        " box.dispatchEvent(new Event('input')); })(), new Promise((done) => setTimeout(done, 300))"
+    )
+    marked = page.run("[...document.querySelectorAll('.hl-found')].map((slice) => slice.getAttribute('aria-label'))")
+    assert [name.partition(",")[0] for name in marked] == ["EncoderLayer_2", "EncoderLayer_1", "EncoderLayer_0"]
+    said = page.run("document.querySelector('[role=status]').textContent")
+    frame = detail.level_of_detail(demo, rank=0, step=detail.typical_step(demo, 0), max_nodes=8000)
+    found = detail.tree_nodes(frame).filter(pl.col("short_name").str.contains("EncoderLayer")).height
+    assert said.startswith(f"{found} found")
+    page.run("document.querySelector('.hl-results button').click()")
+    assert "EncoderLayer" in page.run("document.querySelector('.hl-details h3').textContent")
+
+
+@needs_browser
+def test_the_keyboard_is_enough(page: Browser) -> None:
+    page.run("document.querySelector('.hl-level .hl-slice.hl-open').focus()")
+    label = "document.activeElement.getAttribute('aria-label').split(',')[0]"
+    assert page.run(label) == "backward"
+    page.press("ArrowLeft")
+    assert page.run(label) == "loss"
+    assert page.run("document.querySelector('.hl-current').getAttribute('aria-label')").startswith("loss")
+    page.press("ArrowRight")
+    assert page.run(label) == "backward"
+    page.press("ArrowDown")
+    first = page.run(label)
+    page.press("Enter")
+    assert page.run("document.querySelector('.hl-details h3').textContent") == first
+    page.press("Escape")
+    assert page.run("document.querySelector('.hl-details h3').textContent") == "backward"
+
+
+@needs_browser
+def test_labels_stay_readable_when_the_window_changes(page: Browser) -> None:
+    """No label is wider than its slice, but for those cut with an ellipsis; what has room is named."""
+    check = (
+        "[...document.querySelectorAll('.hl-slice')].filter((slice) => slice.textContent"
+        " && slice.clientWidth < 26).length"
+    )
+    named = "[...document.querySelectorAll('.hl-slice')].filter((slice) => slice.textContent).length"
+    wide = page.run(named)
+    page.resize(560)
+    page.run("new Promise((done) => setTimeout(done, 300))")
+    assert page.run(check) == 0
+    assert 0 < page.run(named) < wide
+    assert page.run("document.documentElement.scrollWidth") <= 560
+    page.resize(1280)
+    page.run("new Promise((done) => setTimeout(done, 300))")
+    assert page.run(named) == wide
+
+
+@needs_browser
+def test_filters_and_colours(page: Browser, trace: Trace, tmp_path: Path) -> None:
+    page.open(timeline(trace).save(tmp_path / "gpu.html"))
+    rows = "[...document.querySelectorAll('.hl-level')[0].querySelectorAll('.hl-row-name b')].map((b) => b.textContent)"
+    assert page.run(rows) == ["CPU", "GPU"]
+    choose = (
+        "((name, value) => { const box = document.querySelector(`select[aria-label=${name}]`); box.value = value;"
+        " box.dispatchEvent(new Event('change')); })"
+    )
+    page.run(f"{choose}('show', 'gpu')")
+    assert page.run(rows) == ["GPU"]
+    page.run(f"{choose}('show', 'all')")
+    page.run("document.querySelector('input[type=checkbox]').click()")
+    assert page.run(rows) == ["CPU", "CPU", "GPU"]  # the thread of autograd, too
+    paper = "document.querySelector('.hl-slice').style.background"
+    before = page.run(paper)
+    page.run(f"{choose}('colour', 'share')")
+    assert page.run(paper) != before
+
+
+@needs_browser
+def test_names_of_a_hostile_trace_are_text(browser: Browser, tmp_path: Path) -> None:
+    made = timeline(hostile().load(tmp_path, name="x.json"))
+    browser.complaints.clear()
+    browser.open(made.save(tmp_path / "hostile.html"))
+    for _ in range(3):  # open whatever there is
+        browser.run("[...document.querySelectorAll('.hl-slice')].slice(-1)[0].click()")
+    assert browser.run("document.title") == "x.json, step 1"
+    assert browser.run("document.querySelectorAll('img').length") == 0
+    assert browser.complaints == []
+    texts = browser.run("document.querySelector('.hl-timeline').textContent")
+    assert "</script>" in texts
+    assert "\x07" not in texts
+    assert "\u202e" not in texts
+    longest: Any = max(json.loads(json.dumps(made.to_dict()))["names"], key=len)
+    assert len(longest) < 400
