@@ -10,8 +10,8 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from hotline_analysis import analyze
 from hotline_analysis.analyze import detail as tree
+from hotline_analysis.analyze import gpu_or_cpu_bound, has_gpu_work, optimizer_bottleneck, slowest_ops
 from hotline_analysis.charts.page import asset, clean, page, to_script
 from hotline_analysis.charts.theme import PHASES, WIDTH, dress, time_unit
 from hotline_analysis.errors import HotlineError, QueryParameterError
@@ -341,8 +341,8 @@ def level_rows(detail: pl.DataFrame, nodes: pl.DataFrame, node: int) -> pl.DataF
 
 def _facts(trace: Trace, rank: int) -> list[tuple[str, str]]:
     """The three questions, each with its answer in a sentence."""
-    bound = analyze.gpu_or_cpu_bound(trace, rank=rank)
-    optimizer = analyze.optimizer_bottleneck(trace, rank=rank, bound=bound)
+    bound = gpu_or_cpu_bound(trace, rank=rank)
+    optimizer = optimizer_bottleneck(trace, rank=rank, bound=bound)
     return [
         (bound.question, bound.statement),
         (optimizer.question, optimizer.statement),
@@ -351,9 +351,9 @@ def _facts(trace: Trace, rank: int) -> list[tuple[str, str]]:
 
 
 def _slowest(trace: Trace, rank: int) -> str:
-    has_gpu = analyze.has_gpu_work(trace, rank=rank)
-    kernels = analyze.slowest_ops(trace, 1, by="kernel", rank=rank)
-    rows = analyze.slowest_ops(trace, 1, rank=rank)
+    has_gpu = has_gpu_work(trace, rank=rank)
+    kernels = slowest_ops(trace, 1, by="kernel", rank=rank)
+    rows = slowest_ops(trace, 1, rank=rank)
     if rows.is_empty() and kernels.is_empty():
         return "The trace has no CPU ops."
     if rows.is_empty():
