@@ -12,6 +12,7 @@ import pytest
 import hotline_analysis as ha
 from hotline_analysis.errors import HotlineWarning, QueryParameterError
 from hotline_analysis.humane import duration, percent, safe, shares, shorten
+from hotline_analysis.report.given import given
 from tests.trace_builder import TraceBuilder
 
 SHARED = Path(os.environ["HOTLINE_TRACES"]) if "HOTLINE_TRACES" in os.environ else None
@@ -170,3 +171,40 @@ def test_small_words() -> None:
     assert safe("a\nb\x1b") == "a\\nb\\x1b"
     assert shorten("abcdefghij", 10) == "abcdefghij"
     assert shorten("abcdefghijk", 10) == "abc…fghijk"
+
+
+# --- what the user said when capturing -------------------------------------------------------------------------------
+
+
+def test_metadata_of_the_capture_is_shown_with_the_throughput(tmp_path: Path) -> None:
+    builder = launch_bound_trace()
+    builder.top["hotline_metadata"] = {
+        "batch_size": 32,
+        "device": "mine",
+        "lr": 0.1,
+        "a\x1b[31m": "red\u202e" + 99 * "x",
+    }
+    with builder.load(tmp_path) as trace:
+        report = ha.report(trace)
+    assert report.facts["batch size"] == "32"
+    # 32 samples in 100 µs
+    assert report.facts["throughput"] == "320,000 samples/s"
+    assert report.facts["lr"] == "0.1"
+    assert report.facts["device (given)"] == "mine"
+    assert report.facts["device"] != "mine"
+    text = report.to_text()
+    assert "\x1b" not in text
+    assert "\u202e" not in text
+    assert max(map(len, text.splitlines())) <= 110
+
+
+@pytest.mark.parametrize(
+    "said", [None, 7, "x", [], {}, {"batch_size": "many"}, {"batch_size": -1}, {"batch_size": True}]
+)
+def test_metadata_of_another_kind_does_no_harm(said: object) -> None:
+    assert "throughput" not in given(json.dumps({"hotline_metadata": said}), 1000.0, frozenset())
+
+
+def test_there_is_no_throughput_without_steps() -> None:
+    assert given('{"hotline_metadata": {"batch_size": 8}}', None, frozenset()) == {"batch size": "8"}
+    assert given("{}", 1000.0, frozenset()) == {}

@@ -70,7 +70,11 @@ def analyze(
         raise HotlineError(f"batch_size is {batch_size}", hint="Give the samples per step, or leave it out.")
     said = {"batch_size": batch_size, "dataset": dataset, "optimizer": _optimizer_name(optimizer), **(metadata or {})}
     handler = TraceHandler(
-        Path(output), report_format, worker_name, keep_trace, {name: value for name, value in said.items() if value}
+        Path(output),
+        report_format,
+        worker_name,
+        keep_trace,
+        {name: value for name, value in said.items() if value is not None},
     )
     if model is not None:
         handler.learn(model, inputs)
@@ -97,7 +101,7 @@ class TraceHandler:
         self._learner: Learner | None = None
         self._learned: ModelOps | None = None
         self._count = 0
-        check_replaceable(self._name(_SUFFIX))
+        check_replaceable(self._name())
 
     def learn(self, model: Any, inputs: Any = None) -> None:
         """Learn the model from these inputs now, or from its next forward pass."""
@@ -127,7 +131,7 @@ class TraceHandler:
         if self._learner is not None:
             self._learner.close()
         self._count += 1
-        run = self._name(_SUFFIX)
+        run = self._name()
         run.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=run.parent, prefix=".hotline-") as folder:
             raw = Path(folder, "trace.json")
@@ -156,13 +160,15 @@ class TraceHandler:
             contents[KEY] = learned.to_json()
         return contents
 
-    def _name(self, suffix: str) -> Path:
-        """`run.hotline` with the worker's name, the number of the trace, and another suffix."""
+    def _name(self, suffix: str | None = None) -> Path:
+        """The output, or a file beside it with another suffix, with the trace's number and the worker's name."""
         stem = self._output.name.removesuffix(_SUFFIX)
+        own_suffix = self._output.name[len(stem) :]
         if self._count > 1:
             stem += f"-{self._count}"
-        worker = self._worker_name or (f"rank{_rank()}" if _world_size() > 1 else None)
-        return self._output.with_name(f"{stem}.{worker}{suffix}" if worker else f"{stem}{suffix}")
+        if worker := self._worker_name or (f"rank{_rank()}" if _world_size() > 1 else None):
+            stem += f".{worker}"
+        return self._output.with_name(stem + (own_suffix if suffix is None else suffix))
 
 
 def pack(source: Path, target: Path, contents: Mapping[str, str]) -> None:

@@ -9,6 +9,7 @@ import polars as pl
 from hotline_analysis.analyze import Finding, bottleneck, breakdown
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.humane import duration, percent, safe, shares
+from hotline_analysis.report.given import given
 from hotline_analysis.report.model import Field, Report, Section
 from hotline_analysis.trace import Trace
 
@@ -98,6 +99,8 @@ def _facts(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, has_gpu: boo
         "events": f"{info['event_count']:,} in {duration((info['end_ns'] or 0) - (info['start_ns'] or 0))}",
         "recorded": ", ".join(flags) if flags else "times only (no stacks, shapes or memory)",
     }
+    mean = None if marked.is_empty() else marked.select(pl.col("dur_ns").mean()).item()
+    facts |= given(info["metadata"], mean, frozenset(facts))
     if info["damage"]:
         facts["damage"] = f"{safe(info['damage'])}; about {info['lost_event_count']:,} events lost"
     return facts

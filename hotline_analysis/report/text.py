@@ -31,8 +31,9 @@ def render(report: Report, *, width: int, color: bool) -> str:
         console.print(Text(wrapped, style=style), soft_wrap=True)
 
     say(report.title, "bold")
+    wide = max(9, *map(len, report.facts))
     for name, value in report.facts.items():
-        say(f"{name:<9} {value}", indent="  ", hang=" " * 12)
+        say(f"{name:<{wide}} {value}", indent="  ", hang=" " * (wide + 3))
     say("")
     say(report.headline, "bold")
     say("")

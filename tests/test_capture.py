@@ -1,0 +1,439 @@
+"""What the capture learns of a model, that it disturbs nothing, and what the handler writes."""
+
+# Checked with torch installed and without: then everything from torch is Any.
+# mypy: disallow-subclassing-any=False, warn-return-any=False, warn-unused-ignores=False, disallow-untyped-calls=False
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import Tensor, nn  # noqa: E402
+from torch.profiler import profile, schedule  # noqa: E402
+from torch.utils.checkpoint import checkpoint  # noqa: E402
+
+import hotline_analysis as ha  # noqa: E402
+from hotline_analysis.capture.handler import TraceHandler, pack  # noqa: E402
+from hotline_analysis.capture.learn import Learner  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*Profiler clears events:UserWarning")
+
+
+class Block(nn.Module):
+    """Registered in another order than it runs; one module runs twice, one never, one is in a list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.last = nn.Linear(4, 2)
+        self.first = nn.Linear(3, 4)
+        self.act = nn.ReLU()
+        self.unused = nn.Linear(1, 1)
+        self.middle = nn.ModuleList([nn.Linear(4, 4)])
+        self.scale = nn.Parameter(torch.ones(4))
+        self.passes: Tensor
+        self.register_buffer("passes", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.passes += 1
+        x = self.act(self.first(x))
+        x = self.act(self.middle[0](x)) * self.scale
+        return self.last(x)
+
+
+def hooks(model: nn.Module) -> int:
+    return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())
+
+
+def x() -> Tensor:
+    return torch.ones(2, 3)
+
+
+# --- what is learned -------------------------------------------------------------------------------------------------
+
+
+def test_modules_stand_in_the_order_of_their_calls() -> None:
+    learned = ha.model_ops(Block(), x())
+    assert (learned.order, learned.notes) == ("execution", [])
+    assert learned.modules.select("module_id", "parent_id", "name", "path", "type", "calls").rows() == [
+        (0, None, "Block", "", "Block", 1),
+        (1, 0, "first", "first", "Linear", 1),
+        (2, 0, "act", "act", "ReLU", 2),
+        (3, 0, "0", "middle.0", "Linear", 1),
+        (4, 0, "last", "last", "Linear", 1),
+        (5, 0, "unused", "unused", "Linear", 0),
+    ]
+
+
+def test_ops_belong_to_the_call_of_their_innermost_module() -> None:
+    assert ha.model_ops(Block(), x()).ops.rows() == [
+        ("aten::add_", 0, 0, 0),
+        ("aten::linear", 1, 0, 0),
+        ("aten::relu", 2, 0, 0),
+        ("aten::linear", 3, 0, 0),
+        ("aten::relu", 2, 1, 0),
+        ("aten::mul", 0, 0, 0),
+        ("aten::linear", 4, 0, 0),
+    ]
+
+
+def test_parameters_are_counted_with_the_modules_inside_and_know_their_holder() -> None:
+    learned = ha.model_ops(Block().half().float().to(torch.float64), x().to(torch.float64))
+    # 4 of scale, 4x2+2, 3x4+4, 1x1+1, 4x4+4
+    assert learned.modules["param_count"].to_list() == [52, 16, 0, 20, 10, 2]
+    assert learned.modules["param_bytes"].to_list() == [8 * count for count in (52, 16, 0, 20, 10, 2)]
+    rows = learned.parameters.select("name", "module_id", "numel").rows()
+    assert rows == [
+        ("scale", 0, 4),
+        ("last.weight", 4, 8),
+        ("last.bias", 4, 2),
+        ("first.weight", 1, 12),
+        ("first.bias", 1, 4),
+        ("unused.weight", 0, 1),
+        ("unused.bias", 0, 1),
+        ("middle.0.weight", 3, 16),
+        ("middle.0.bias", 3, 4),
+    ]
+    assert learned.parameters["shape"].to_list()[1] == [2, 4]
+
+
+def test_source_is_the_line_that_calls() -> None:
+    learned = ha.model_ops(Block(), x())
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    called = {}
+    for path, source in learned.modules.select("path", "source").iter_rows():
+        file, _, line = source.rpartition(":")
+        called[path] = lines[int(line) - 1].strip() if file == __file__ else file
+    assert called["first"] == called["act"] == "x = self.act(self.first(x))"
+    assert called["middle.0"] == "x = self.act(self.middle[0](x)) * self.scale"
+    assert called["last"] == "return self.last(x)"
+    assert called["unused"].endswith("linear.py")
+
+
+class Shared(nn.Module):
+    """One module under two names, called by a module that does not hold it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(3, 3))
+        self.again = self.inner[0]
+        self.weights = nn.ParameterList([nn.Parameter(torch.ones(3))])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.again(self.inner(x)) * self.weights[0]
+
+
+def test_a_shared_module_is_one_and_a_container_lends_its_parameters() -> None:
+    learned = ha.model_ops(Shared(), x())
+    assert learned.modules.select("path", "parent_id", "calls").rows() == [
+        ("", None, 1),
+        ("inner", 0, 1),
+        ("inner.0", 1, 2),
+    ]
+    assert learned.ops.select("name", "module_id", "call").rows() == [
+        ("aten::linear", 2, 0),
+        ("aten::linear", 2, 1),
+        ("aten::mul", 0, 0),
+    ]
+    holders = dict(learned.parameters.select("name", "module_id").iter_rows())
+    assert holders == {"inner.0.weight": 2, "inner.0.bias": 2, "weights.0": 0}
+
+
+class Reentrant(nn.Module):
+    """Its layer runs inside an autograd function, which is an op to the profiler."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return checkpoint(self.layer, x.requires_grad_(), use_reentrant=True)
+
+
+def test_a_module_inside_an_op_keeps_its_ops() -> None:
+    ops = ha.model_ops(Reentrant(), x()).ops
+    assert ops.filter(pl.col("name") == "CheckpointFunction").select("module_id", "depth").rows() == [(0, 0)]
+    assert ops.filter(pl.col("name") == "aten::linear").select("module_id", "depth").rows() == [(1, 1)]
+
+
+def test_regions_of_the_user_are_no_ops() -> None:
+    class Named(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            with ha.annotate("double"):
+                return x * 2
+
+    assert ha.model_ops(Named(), x()).ops["name"].to_list() == ["aten::mul"]
+
+
+def test_keyword_arguments_and_saving(tmp_path: Path) -> None:
+    learned = ha.model_ops(Block(), x=x())
+    learned.save(tmp_path / "model.json")
+    assert json.loads((tmp_path / "model.json").read_text()) == learned.content
+    assert repr(learned) == "<ModelOps: 6 modules, 7 ops, in order of execution>"
+
+
+def test_modules_on_other_threads_are_told() -> None:
+    class Parallel(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.left, self.right = nn.Linear(3, 3), nn.Linear(3, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            thread = threading.Thread(target=self.left, args=[x])
+            thread.start()
+            thread.join()
+            return self.right(x)
+
+    learned = ha.model_ops(Parallel(), x())
+    assert learned.modules.select("path", "parent_id", "calls").rows() == [
+        ("", None, 1),
+        ("left", 0, 1),
+        ("right", 0, 1),
+    ]
+    assert learned.ops.select("name", "module_id").rows() == [("aten::linear", 2)]
+    assert "other threads" in learned.notes[0]
+
+
+def test_wrappers_are_modules_too() -> None:
+    learned = ha.model_ops(nn.DataParallel(Block()), x())
+    assert learned.modules["path"].to_list()[:3] == ["", "module", "module.first"]
+    assert "DataParallel" in learned.notes[0]
+
+
+def test_distributed_data_parallel(tmp_path: Path) -> None:
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    try:
+        model = nn.parallel.DistributedDataParallel(Block())
+        learned = ha.model_ops(model, x())
+        before = hooks(model)
+        assert ha.model_ops(model.module, x()).order == "execution"
+        assert hooks(model) == before
+    finally:
+        torch.distributed.destroy_process_group()
+    assert learned.modules["path"].to_list()[:3] == ["", "module", "module.first"]
+    assert learned.modules["parent_id"].to_list()[:3] == [None, 0, 1]
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*torch.jit:FutureWarning")
+def test_what_is_compiled_is_told_and_left_alone() -> None:
+    class Mixed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.script = torch.jit.script(nn.Sequential(nn.Linear(3, 3)))
+            self.own = nn.Linear(3, 3)
+            self.compiled = nn.Linear(3, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.compiled(self.own(self.script(x)))
+
+    model = Mixed()
+    model.compiled._compiled_call_impl = model.compiled._call_impl  # what compile() sets, without the compiler
+    learned = ha.model_ops(model, x())
+    assert learned.modules.filter(pl.col("calls") > 0)["path"].to_list() == ["", "own"]
+    assert sorted(note.split(":")[0] for note in learned.notes) == [
+        "compiled is compiled with its method compile()",
+        "script is compiled with TorchScript",
+    ]
+    whole = ha.model_ops(model.compiled, x())
+    assert whole.order == "registration"
+    assert "compiled" in whole.notes[0]
+
+
+# --- that nothing is disturbed ---------------------------------------------------------------------------------------
+
+
+def test_random_state_buffers_and_gradients_are_as_before() -> None:
+    model = nn.Sequential(nn.BatchNorm1d(3), nn.Dropout(), Block())
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    random = torch.get_rng_state()
+    ha.model_ops(model, torch.randn(2, 3))
+    random_after = torch.get_rng_state()
+    assert not torch.equal(random, random_after)  # the argument above
+    ha.model_ops(model, x())
+    assert torch.equal(random_after, torch.get_rng_state())
+    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert hooks(model) == 0
+
+
+def test_hooks_of_others_stay() -> None:
+    model, seen = Block(), []
+    model.first.register_forward_hook(lambda *_: seen.append(1))
+    ha.model_ops(model, x())
+    model(x())
+    assert (seen, hooks(model)) == ([1, 1], 1)
+
+
+def test_a_failing_forward_leaves_no_hook() -> None:
+    model = Block()
+    learner = Learner(model)
+    with pytest.raises(RuntimeError, match="shapes"):
+        model(torch.ones(2, 9))
+    assert hooks(model) == 0
+    assert learner.result().order == "registration"
+    assert "failed" in learner.result().notes[0]
+    with profile():  # and no recorder is left on
+        model(x())
+
+
+def test_a_pass_that_is_recorded_is_not_watched() -> None:
+    model = Block()
+    learner = Learner(model)
+    with profile() as profiler:
+        model(x())
+        assert hooks(model) == 0
+    assert not any("hotline" in event.key for event in profiler.key_averages())
+    learned = learner.result()
+    assert (learned.order, learned.modules["path"].to_list()) == (
+        "registration",
+        ["", "last", "first", "act", "unused", "middle.0"],
+    )
+    assert learned.modules["calls"].to_list() == [None] * 6
+    assert "recorded already" in learned.notes[0]
+
+
+# --- the handler -----------------------------------------------------------------------------------------------------
+
+
+def train(model: nn.Module, handler: TraceHandler, repeat: int = 1) -> list[int]:
+    """Two warm-up and two recorded steps, as often as wanted; the number of hooks after each."""
+    optimizer = torch.optim.SGD(model.parameters())
+    counts = []
+    plan = schedule(wait=1, warmup=1, active=2, repeat=repeat)
+    with profile(schedule=plan, on_trace_ready=handler) as profiler:
+        for _ in range(4 * repeat):
+            optimizer.zero_grad()
+            model(x()).sum().backward()
+            optimizer.step()
+            counts.append(hooks(model))
+            profiler.step()
+    return counts
+
+
+def content(path: Path) -> dict[str, Any]:
+    with gzip.open(path, "rt", encoding="utf-8") as stream:
+        trace: dict[str, Any] = json.load(stream)
+    return trace
+
+
+def test_the_trace_is_saved_described_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = Block()
+    handler = ha.analyze(
+        model,
+        tmp_path / "out" / "run.hotline",
+        batch_size=2,
+        dataset="ones",
+        optimizer=torch.optim.AdamW(model.parameters(), fused=True),
+        metadata={"seed": 0},
+    )
+    assert train(model, handler) == [0, 0, 0, 0]
+    trace = content(tmp_path / "out" / "run.json.gz")
+    learned = ha.model_ops(model, x()).content
+    assert {name: trace["hotline_model"][name] for name in ("order", "ops", "parameters", "notes")} == {
+        name: learned[name] for name in ("order", "ops", "parameters", "notes")
+    }
+    assert trace["hotline_metadata"] == {
+        "batch_size": 2,
+        "dataset": "ones",
+        "optimizer": "AdamW (fused)",
+        "seed": 0,
+    }
+    with ha.load(tmp_path / "out" / "run.hotline") as run:
+        mean_ns = run.sql("select sum(end_ns - start_ns) / 2 from step where step is not null").item()
+        facts = ha.report(run).facts
+    assert facts["batch size"] == "2"
+    assert float(facts["throughput"].split()[0].replace(",", "")) == pytest.approx(2e9 / mean_ns, rel=0.005)
+    out = capsys.readouterr().out
+    assert "AdamW (fused)" in out
+    assert out.splitlines()[-1].startswith(str(handler.runs[0]))
+    assert handler.runs == [tmp_path / "out" / "run.hotline"]
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["run.hotline", "run.json.gz"]
+
+
+def test_every_cycle_of_a_schedule_gets_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = Block()
+    handler = ha.analyze(
+        model, tmp_path / "a.hotline", worker_name="left", keep_trace=False, report_format="json", inputs=x()
+    )
+    assert train(model, handler, repeat=2) == [0] * 8
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a-2.left.hotline", "a.left.hotline"]
+    reports = capsys.readouterr().out
+    assert json.loads(reports[: reports.index("\n}\n") + 2])["title"] == "a.left.json.gz"
+    for run in handler.runs:
+        with ha.Trace(run) as trace:
+            stored = json.loads(trace.sql("select metadata from rank_info").item())["hotline_model"]
+        assert stored["order"] == "execution"
+
+
+def test_inputs_by_position_and_name(tmp_path: Path) -> None:
+    for inputs in (x(), (x(),), {"x": x()}):
+        handler = ha.analyze(Block(), tmp_path / "run.hotline", inputs=inputs)
+        assert handler.model_ops is not None
+        assert handler.model_ops.order == "execution"
+
+
+def test_an_older_run_is_replaced_and_nothing_else(tmp_path: Path) -> None:
+    for _ in range(2):
+        train(Block(), ha.analyze(None, tmp_path / "run.hotline", report_format=None))
+    (tmp_path / "mine").write_text("precious")
+    with pytest.raises(ha.ExportExistsError):
+        ha.analyze(None, tmp_path / "mine")
+    with pytest.raises(ha.HotlineError, match="batch_size"):
+        ha.analyze(None, tmp_path / "run.hotline", batch_size=0)
+
+
+def test_what_goes_wrong_does_not_end_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ha.HotlineError("the disk is full")
+
+    monkeypatch.setattr("hotline_analysis.capture.handler.import_traces", fail)
+    model = Block()
+    with pytest.warns(ha.HotlineWarning, match="disk is full"):
+        train(model, ha.analyze(model, tmp_path / "run.hotline"))
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json.gz"]
+
+
+def test_keys_are_put_first(tmp_path: Path) -> None:
+    (tmp_path / "raw").write_text(' {\n"a": 1}\n')
+    pack(tmp_path / "raw", tmp_path / "packed", {'k"': "[2]"})
+    assert content(tmp_path / "packed") == {'k"': [2], "a": 1}
+
+
+# --- regions ---------------------------------------------------------------------------------------------------------
+
+
+def test_annotate_is_a_context_manager_and_a_decorator(tmp_path: Path) -> None:
+    @ha.annotate("countdown")
+    def countdown(n: int) -> int:
+        """Count."""
+        return countdown(n - 1) if n else 0
+
+    assert countdown.__doc__ == "Count."
+    handler = ha.analyze(None, tmp_path / "run.hotline", report_format=None)
+    with profile(on_trace_ready=handler):
+        with ha.annotate("outer"):
+            torch.ones(3).sum()
+        countdown(2)
+        with pytest.raises(ValueError, match="no"), ha.annotate("broken"):
+            raise ValueError("no")
+        torch.ones(3).sum()
+    with ha.Trace(handler.runs[0]) as trace:
+        named = trace.sql(
+            "select event.name, count(*) as n, max(nesting.depth) as depth from event"
+            " inner join nesting using (rank, event_id) where category = 'user_annotation' group by all order by all"
+        )
+        inside = trace.sql(
+            "select op.name from nesting inner join event as op using (rank, event_id)"
+            " inner join event as region on region.event_id = nesting.parent_id"
+            " where region.name = 'outer' order by all"
+        )
+    assert named.rows() == [("broken", 1, 0), ("countdown", 3, 2), ("outer", 1, 0)]
+    assert inside["name"].to_list() == ["aten::ones", "aten::sum"]
