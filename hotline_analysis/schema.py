@@ -323,6 +323,7 @@ _TABLES = (
         name VARCHAR the event's name
         short_name VARCHAR without return type, namespaces, template arguments, tile sizes and paths of files
         class VARCHAR of GPU work: computation, communication or memory; NULL for all else
+        is_blocking BOOLEAN a call of the runtime or driver that returns when the GPU is done
         """,
     ),
     _table(
@@ -517,6 +518,40 @@ _TABLES = (
         + """
         module_path VARCHAR path of the module; NULL where none is known
 """,
+    ),
+    _table(
+        "idle_gap",
+        "view",
+        "Every time without work, on each device (all streams) and on each stream alone, with what it waited for.",
+        """
+        scope VARCHAR device: no stream of the device works; stream: this stream does not, others may
+        device BIGINT device number; -1 when the events name none
+        stream BIGINT the stream; NULL for scope device, or when the events name none
+        start_ns BIGINT start
+        end_ns BIGINT end
+        next_id BIGINT the GPU event that ends the gap; NULL for the gap after the last one
+        step BIGINT step of that event, or at the time of the last gap; NULL outside every step or when unlinked
+        phase VARCHAR phase of that event; NULL outside every step or when unlinked
+        cause VARCHAR host, synchronise, communication, kernel, other or unknown: the largest part of the wait
+        host_ns BIGINT of it, until the launch of that event
+        sync_ns BIGINT of it, the host was in a synchronise, or just out of one that let the queue run dry
+        launch_ns BIGINT of it, from the launch call to the start of the work
+        queue_ns BIGINT of it, the work was launched already
+        unknown_ns BIGINT of it, what ended the gap has no known launch
+        """,
+    ),
+    _table(
+        "gpu_state",
+        "view",
+        "What each device does at each moment, from its first work to its last. Spans never overlap and leave no gap.",
+        """
+        device BIGINT device number; -1 when the events name none
+        start_ns BIGINT start
+        end_ns BIGINT end
+        computation BOOLEAN at least one computation kernel runs
+        communication BOOLEAN at least one communication kernel runs
+        memory BOOLEAN at least one copy or memset runs; when all three are false, the device is idle
+        """,
     ),
 )
 

@@ -34,7 +34,12 @@ class Trace:
         self.path = path
         self.manifest: Mapping[str, Any] = _read_manifest(path)
         self._connection = duckdb.connect(
-            config={"python_enable_replacements": False, "autoinstall_known_extensions": False}
+            config={
+                "python_enable_replacements": False,
+                "autoinstall_known_extensions": False,
+                # The database joins by time row by row where it expects few rows, and it expects far too few.
+                "asof_loop_join_threshold": 0,
+            }
         )
         self._close = weakref.finalize(self, _release, self._connection, temporary)
         try:

@@ -6,7 +6,20 @@ from hotline_analysis.analyze.breakdown import coverage, has_gpu_work, modules, 
 from hotline_analysis.analyze.comparison import compare, diff
 from hotline_analysis.analyze.cupti import cupti_counters, cupti_flops
 from hotline_analysis.analyze.detail import detail_size, level_of_detail
+from hotline_analysis.analyze.device_time import (
+    comm_comp_overlap,
+    idle_breakdown,
+    idle_gaps,
+    step_time_breakdown,
+    temporal_breakdown,
+)
 from hotline_analysis.analyze.finding import Finding
+from hotline_analysis.analyze.kernels import (
+    kernel_breakdown,
+    kernel_duration_distribution,
+    kernel_launches,
+    launch_stats,
+)
 from hotline_analysis.analyze.memory import memory_bandwidth, memory_bandwidth_summary, memory_peak, memory_timeline
 from hotline_analysis.analyze.parts import cpu_parts, gpu_parts
 from hotline_analysis.analyze.queue import queue_length, queue_length_summary
@@ -14,6 +27,7 @@ from hotline_analysis.analyze.queue import queue_length, queue_length_summary
 __all__ = [
     "Finding",
     "annotation_kernels",
+    "comm_comp_overlap",
     "compare",
     "coverage",
     "cpu_parts",
@@ -24,6 +38,12 @@ __all__ = [
     "gpu_or_cpu_bound",
     "gpu_parts",
     "has_gpu_work",
+    "idle_breakdown",
+    "idle_gaps",
+    "kernel_breakdown",
+    "kernel_duration_distribution",
+    "kernel_launches",
+    "launch_stats",
     "level_of_detail",
     "memory_bandwidth",
     "memory_bandwidth_summary",
@@ -36,6 +56,8 @@ __all__ = [
     "queue_length",
     "queue_length_summary",
     "slowest_ops",
+    "step_time_breakdown",
     "steps",
+    "temporal_breakdown",
     "user_annotations",
 ]

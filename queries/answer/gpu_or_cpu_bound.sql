@@ -34,7 +34,7 @@ with busy as (
     from launch
     inner join label on launch.rank = label.rank and launch.event_id = label.event_id
     inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-    inner join name_info
+    left join name_info
         on event.rank = name_info.rank and event.category = name_info.category and event.name = name_info.name
 ),
 

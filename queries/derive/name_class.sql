@@ -66,23 +66,6 @@ with rule as (
         (51, 'cpu_op', '^aten::_fused_(adam|adamw|sgd|adagrad)_?$', 'weak', 'optimizer', 'op_name'),
         (52, 'cpu_op', '^aten::_foreach_zero_$', 'weak', 'zero_grad', 'op_name'),
         (53, 'cuda_runtime', '^(cuda|hip)DeviceSynchronize$', 'aside', 'other', 'op_name'),
-        -- calls that return when the GPU is done, blocking copies among them
-        (
-            54,
-            'cuda_runtime',
-            'Synchronize$|^(cuda|hip)(Free|Memcpy|MemcpyWithStream|Memcpy2D|Memcpy3D)$',
-            'sync',
-            null,
-            null
-        ),
-        (
-            55,
-            'cuda_driver',
-            'Synchronize$|^cu(MemFree|Memcpy|Memcpy2D|Memcpy3D|MemcpyDtoH|MemcpyHtoD|MemcpyDtoD)(_v2)?$',
-            'sync',
-            null,
-            null
-        ),
         -- buckets
         (
             60, 'cpu_op', '^(autograd::engine::evaluate_function: )?torch::autograd::AccumulateGrad$',
@@ -99,7 +82,8 @@ with rule as (
 names as (
     select
         category,
-        name
+        name,
+        is_blocking
     from name_info
     where category in ('cpu_op', 'user_annotation', 'python_function', 'cuda_runtime', 'cuda_driver')
 ),
@@ -108,15 +92,16 @@ matched as (
     select
         names.category,
         names.name,
+        names.is_blocking,
         rule.kind,
         rule.label,
         rule.evidence,
         row_number() over (
-            partition by names.category, names.name, rule.kind in ('bucket', 'sync'), rule.kind = 'sync'
-            order by rule.priority
+            partition by names.category, names.name, rule.kind = 'bucket' order by rule.priority
         ) as choice
     from names
-    inner join rule on names.category = rule.category and regexp_matches(names.name, rule.pattern)
+    left join rule on names.category = rule.category and regexp_matches(names.name, rule.pattern)
+    where rule.kind is not null or names.is_blocking
 )
 
 select
@@ -127,10 +112,10 @@ select
     max(label) filter (where kind = 'weak') as weak_phase,
     max(label) filter (where kind = 'aside') as aside_phase,
     max(label) filter (where kind = 'bucket') as bucket,
-    max(evidence) filter (where kind not in ('bucket', 'sync')) as evidence,
+    max(evidence) filter (where kind != 'bucket') as evidence,
     coalesce(bool_or(evidence = 'autograd'), false) as is_node,
     category = 'python_function' and starts_with(name, 'nn.Module: ') as is_module,
-    bool_or(kind = 'sync') as is_sync
+    bool_or(is_blocking) as is_sync
 from matched
 where choice = 1
 group by category, name

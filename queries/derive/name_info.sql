@@ -257,7 +257,22 @@ select
     case
         when names.category in ('gpu_memcpy', 'gpu_memset') then 'memory'
         when names.category = 'kernel' then coalesce(class_given.class, class_of.class, 'computation')
-    end as class
+    end as class,
+    -- `cudaFree` and copies that are not async wait, too
+    case names.category
+        when 'cuda_runtime'
+            then
+                regexp_matches(
+                    names.name, 'Synchronize$|^(cuda|hip)(Free|Memcpy|MemcpyWithStream|Memcpy2D|Memcpy3D)$'
+                )
+        when 'cuda_driver'
+            then
+                regexp_matches(
+                    names.name,
+                    'Synchronize$|^cu(MemFree|Memcpy|Memcpy2D|Memcpy3D|MemcpyDtoH|MemcpyHtoD|MemcpyDtoD)(_v2)?$'
+                )
+        else false
+    end as is_blocking
 from names
 left join readable on names.name = readable.name and names.category = 'kernel'
 left join class_of on names.name = class_of.name and names.category = 'kernel'

@@ -1,0 +1,110 @@
+"""What the devices do with the time: compute, communicate, move memory, wait."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import polars as pl
+
+from hotline_analysis.analyze.choice import check
+from hotline_analysis.trace import Trace
+
+Window = Literal["run", "step"]
+OverlapBy = Literal["rank", "step", "phase", "module", "collective", "event"]
+IdleBy = Literal["device", "stream"]
+
+
+def temporal_breakdown(
+    trace: Trace,
+    *,
+    by: Window = "run",
+    rank: int | None = None,
+    device: int | None = None,
+    step: int | None = None,
+) -> pl.DataFrame:
+    """Idle, computation, communication and memory time of each device, alone and together.
+
+    One row per rank and device, and per step with `by="step"`. The window is wall time, so in a step the GPU may still
+    run work of the one before. The eight parts from `idle_ns` to `all_three_ns` are exclusive and add up to
+    `window_ns`; all times are integer nanoseconds. HTA's `get_temporal_breakdown` leaves out `edge_ns`. A trace without
+    GPU work has no rows. See the query `temporal_breakdown` in `docs/queries.md` for the columns. Raises
+    `QueryParameterError` for an unknown `by`.
+    """
+    check("by", by, Window)
+    return trace.query("temporal_breakdown", by=by, rank=rank, device=device, step=step)
+
+
+def step_time_breakdown(trace: Trace, *, rank: int | None = None, step: int | None = None) -> pl.DataFrame:
+    """Each step's wall time by what happened, the first of: kernel, copy, communication, runtime, data, CPU op, other.
+
+    The parts add up to `wall_ns`, in integer nanoseconds. The priority is that of the step time breakdown in PyTorch's
+    TensorBoard plugin. See the query `step_time_breakdown` in `docs/queries.md` for the columns.
+    """
+    return trace.query("step_time_breakdown", rank=rank, step=step)
+
+
+def comm_comp_overlap(
+    trace: Trace,
+    *,
+    by: OverlapBy = "rank",
+    rank: int | None = None,
+    device: int | None = None,
+    step: int | None = None,
+    phase: str | None = None,
+) -> pl.DataFrame:
+    """How much communication runs beside computation, how much is exposed, and how much of that could be hidden.
+
+    One row per rank and device, or also per step, phase, module, collective (by short name) or event. Communication
+    counts to the step, phase and module that launched it; the rows of every grouping add up. `overlap_pct` of the rank
+    is HTA's `get_comm_comp_overlap`. Times are integer nanoseconds. A trace without communication has no rows. See the
+    query `comm_comp_overlap` in `docs/queries.md`. Raises `QueryParameterError` for an unknown `by`.
+    """
+    check("by", by, OverlapBy)
+    return trace.query("comm_comp_overlap", by=by, rank=rank, device=device, step=step, phase=phase)
+
+
+def idle_breakdown(
+    trace: Trace,
+    *,
+    by: IdleBy = "device",
+    rank: int | None = None,
+    device: int | None = None,
+    step: int | None = None,
+    phase: str | None = None,
+    micro_ns: int = 10_000,
+) -> pl.DataFrame:
+    """What each device, or with `by="stream"` each stream, waits for when it has no work.
+
+    One row per cause: host, synchronise, communication, kernel, other or unknown. Gaps shorter than `micro_ns` are
+    counted as micro gaps, too. Gaps count to the step and phase of the work that ends them. Times are integer
+    nanoseconds. See the query `idle_breakdown` in `docs/queries.md`, and `idle_gaps` for the gaps one by one. Raises
+    `QueryParameterError` for an unknown `by`.
+    """
+    check("by", by, IdleBy)
+    return trace.query("idle_breakdown", by=by, rank=rank, device=device, step=step, phase=phase, micro_ns=micro_ns)
+
+
+def idle_gaps(
+    trace: Trace,
+    n: int | None = 20,
+    *,
+    by: IdleBy = "device",
+    rank: int | None = None,
+    device: int | None = None,
+    step: int | None = None,
+    phase: str | None = None,
+    module: str | None = None,
+    cause: str | None = None,
+) -> pl.DataFrame:
+    """The `n` longest times without work: their cause, the work that ends each, and what the CPU did meanwhile.
+
+    With `n=None` all of them, which takes a second where there are 20,000.
+    `module` is a path and takes the modules in it, too. The CPU's event, its own time in the gap and the user's line of
+    python are those of the thread that launched the work that ends the gap; NULL when the trace does not show them.
+    Times are integer nanoseconds. See the query `idle_gaps` in `docs/queries.md`. Raises `QueryParameterError` for an
+    unknown `by`.
+    """
+    check("by", by, IdleBy)
+    return trace.query(
+        "idle_gaps", by=by, rank=rank, device=device, step=step, phase=phase, module=module, cause=cause, limit=n
+    )

@@ -1,0 +1,102 @@
+-- GPU work by class, kernel, op, module or phase: how often, how long, and how the durations spread.
+--
+-- Every row but those of a class is a sum over real kernels of one name, op or module; nothing is put together under
+-- `others`. What is grouped by something unknown (work without an op, a module) has a row with key NULL. `busy_ns`
+-- shares out the time the device was busy: of work that overlaps, the one that started first has it.
+--
+-- :param by VARCHAR = 'short_name'  class, name, short_name, op, module, phase or category
+-- :param rank BIGINT = NULL         only this rank
+-- :param device BIGINT = NULL       only this device
+-- :param step BIGINT = NULL         only work launched in this step
+-- :param phase VARCHAR = NULL       only work launched in this phase
+-- :param module VARCHAR = NULL      only work launched in this module or one in it, by path
+-- :param class VARCHAR = NULL       only computation, communication or memory
+-- :param limit BIGINT = NULL        so many rows of each rank; NULL for all
+-- :reads event, name_info, gpu_op, launch, label, model_op
+-- :column rank BIGINT               process rank
+-- :column key VARCHAR               the class, name, short name, op, module path, phase or category
+-- :column class VARCHAR             computation, communication or memory; mixed if the key has work of several
+-- :column count BIGINT              kernels, copies and memsets
+-- :column gpu_time_ns BIGINT        sum of their durations
+-- :column gpu_time_pct DOUBLE       share of the selection's durations on this rank
+-- :column busy_ns BIGINT            time they kept a device busy
+-- :column mean_ns DOUBLE            mean duration
+-- :column std_ns DOUBLE             standard deviation (of a sample); 0 for a single one
+-- :column min_ns BIGINT             shortest
+-- :column median_ns BIGINT          median
+-- :column max_ns BIGINT             longest
+with work as (
+    select
+        event.rank,
+        event.event_id,
+        event.dur_ns,
+        launch.busy_ns,
+        name_info.class,
+        case $by
+            when 'class' then name_info.class
+            when 'name' then event.name
+            when 'short_name' then name_info.short_name
+            when 'op' then op.name
+            when 'module' then model_op.path
+            when 'phase' then label.phase
+            when 'category' then event.category
+        end as key
+    from event
+    inner join name_info
+        on event.rank = name_info.rank and event.category = name_info.category and event.name = name_info.name
+    inner join launch on event.rank = launch.rank and event.event_id = launch.event_id
+    inner join label on event.rank = label.rank and event.event_id = label.event_id
+    left join gpu_op on event.rank = gpu_op.rank and event.event_id = gpu_op.event_id
+    left join event as op on launch.rank = op.rank and launch.op_id = op.event_id and $by = 'op'
+    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
+    where
+        event.category in ('kernel', 'gpu_memcpy', 'gpu_memset')
+        and ($rank is null or event.rank = $rank)
+        and ($device is null or coalesce(gpu_op.device, -1) = $device)
+        and ($step is null or label.step = $step)
+        and ($phase is null or label.phase = $phase)
+        and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
+        and ($class is null or name_info.class = $class)
+),
+
+grouped as (
+    select
+        rank,
+        key,
+        case when min(class) = max(class) then min(class) else 'mixed' end as class,
+        count(*) as count,
+        sum(dur_ns)::bigint as gpu_time_ns,
+        sum(busy_ns)::bigint as busy_ns,
+        avg(dur_ns) as mean_ns,
+        coalesce(stddev_samp(dur_ns), 0) as std_ns,
+        min(dur_ns) as min_ns,
+        quantile_disc(dur_ns, 0.5) as median_ns,
+        max(dur_ns) as max_ns
+    from work
+    group by rank, key
+),
+
+ranked as (
+    select
+        *,
+        100.0 * gpu_time_ns / nullif(sum(gpu_time_ns) over (partition by rank), 0) as gpu_time_pct,
+        row_number() over (partition by rank order by gpu_time_ns desc, key) as place
+    from grouped
+)
+
+select
+    rank,
+    key,
+    class,
+    count,
+    gpu_time_ns,
+    gpu_time_pct,
+    busy_ns,
+    mean_ns,
+    std_ns,
+    min_ns,
+    median_ns,
+    max_ns
+from ranked
+where $limit is null or place <= $limit
+order by rank, place

@@ -1,0 +1,73 @@
+-- Each piece of GPU work with its way there: launch call, queue, execution, and the idle time of the device before it.
+--
+-- A launch is any call that has work on the GPU: of the runtime, the driver or HIP, for kernels, graphs, copies and
+-- memsets. The marks are HTA's: a short kernel runs for less time than its launch call takes, a runtime outlier is a
+-- call above `runtime_cutoff_ns`, a delay outlier starts more than `delay_cutoff_ns` after its call returned.
+--
+-- :param rank BIGINT = NULL                   only this rank
+-- :param device BIGINT = NULL                 only this device
+-- :param step BIGINT = NULL                   only work launched in this step
+-- :param phase VARCHAR = NULL                 only work launched in this phase
+-- :param runtime_cutoff_ns BIGINT = 50000     longer calls are outliers
+-- :param delay_cutoff_ns BIGINT = 100000      longer delays are outliers
+-- :param limit BIGINT = NULL                  so many, in order of their start; NULL for all
+-- :reads launch, event, name_info, gpu_op, label, model_op, gpu_gap
+-- :column rank BIGINT               process rank
+-- :column event_id BIGINT           the work
+-- :column name VARCHAR              its short name
+-- :column class VARCHAR             computation, communication or memory
+-- :column device BIGINT             device number; -1 when the event names none
+-- :column stream BIGINT             stream; NULL when the event names none
+-- :column start_ns BIGINT           start of the work
+-- :column runtime_id BIGINT         the launch call; NULL when the trace holds none
+-- :column api VARCHAR               name of the call
+-- :column op_id BIGINT              the op around the call; NULL without one
+-- :column launch_ns BIGINT          duration of the call
+-- :column queue_ns BIGINT           from the end of the call to the start of the work; 0 when it started earlier
+-- :column gpu_ns BIGINT             duration of the work
+-- :column kernel_count BIGINT       GPU events of the same call (over 1: a graph); NULL when unlinked
+-- :column idle_before_ns BIGINT     time the device was idle until it started; 0 when other work ran
+-- :column is_short BOOLEAN          it ran for less time than its call took, and the call is no outlier
+-- :column is_runtime_outlier BOOLEAN the call is longer than the cutoff
+-- :column is_delay_outlier BOOLEAN  the delay is longer than the cutoff
+-- :column step BIGINT               step of the launch; NULL outside every step or when unlinked
+-- :column phase VARCHAR             phase of the launch, likewise
+-- :column module_path VARCHAR       module of the launch; NULL where none is known
+select
+    launch.rank,
+    launch.event_id,
+    name_info.short_name as name,
+    name_info.class,
+    coalesce(gpu_op.device, -1) as device,
+    gpu_op.stream,
+    event.start_ns,
+    launch.runtime_id,
+    call.name as api,
+    launch.op_id,
+    launch.launch_dur_ns as launch_ns,
+    launch.queue_ns,
+    event.dur_ns as gpu_ns,
+    launch.kernel_count,
+    coalesce(gpu_gap.end_ns - gpu_gap.start_ns, 0) as idle_before_ns,
+    coalesce(event.dur_ns < launch.launch_dur_ns and launch.launch_dur_ns <= $runtime_cutoff_ns, false) as is_short,
+    coalesce(launch.launch_dur_ns > $runtime_cutoff_ns, false) as is_runtime_outlier,
+    coalesce(launch.queue_ns > $delay_cutoff_ns, false) as is_delay_outlier,
+    label.step,
+    label.phase,
+    model_op.path as module_path
+from launch
+inner join event on launch.rank = event.rank and launch.event_id = event.event_id
+left join name_info
+    on event.rank = name_info.rank and event.category = name_info.category and event.name = name_info.name
+left join gpu_op on launch.rank = gpu_op.rank and launch.event_id = gpu_op.event_id
+left join event as call on launch.rank = call.rank and launch.runtime_id = call.event_id
+left join label on launch.rank = label.rank and launch.event_id = label.event_id
+left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
+left join gpu_gap on launch.rank = gpu_gap.rank and launch.event_id = gpu_gap.next_id
+where
+    ($rank is null or launch.rank = $rank)
+    and ($device is null or coalesce(gpu_op.device, -1) = $device)
+    and ($step is null or label.step = $step)
+    and ($phase is null or label.phase = $phase)
+order by launch.rank, event.start_ns, launch.event_id
+limit $limit

@@ -1,0 +1,134 @@
+-- Each step's wall time by what happened first on this list: kernel, copy, communication, runtime call, loading data,
+-- CPU op, other.
+--
+-- Every instant of a step counts once, to the first of the list that happens then, so the parts add up to the step.
+-- What kernels hide costs nothing, and `other_ns` is time in which neither GPU, runtime nor ops do anything: python,
+-- or what the profiler does not see. Any thread and any device of the rank counts. The GPU may still run work of an
+-- earlier step. The order is that of the step time breakdown of PyTorch's TensorBoard plugin.
+--
+-- :param rank BIGINT = NULL         only this rank
+-- :param step BIGINT = NULL         only this step
+-- :reads step, gpu_state, event, nesting, phase_span
+-- :column rank BIGINT               process rank
+-- :column step BIGINT               number of the step
+-- :column wall_ns BIGINT            its duration on the CPU
+-- :column kernel_ns BIGINT          a computation kernel ran
+-- :column copy_ns BIGINT            else, a copy or memset ran
+-- :column communication_ns BIGINT   else, communication ran
+-- :column runtime_ns BIGINT         else, a thread was in a call of the CUDA or HIP runtime or driver
+-- :column load_data_ns BIGINT       else, the main thread was loading data
+-- :column cpu_ns BIGINT             else, a thread was in an op
+-- :column other_ns BIGINT           none of these
+with activity as (
+    select
+        rank,
+        start_ns,
+        end_ns,
+        case when computation then 'kernel' when memory then 'copy' else 'communication' end as kind
+    from gpu_state
+    where (computation or communication or memory) and ($rank is null or rank = $rank)
+    union all
+    select
+        rank,
+        start_ns,
+        end_ns,
+        'runtime'
+    from event
+    where category in ('cuda_runtime', 'cuda_driver') and dur_ns > 0 and ($rank is null or rank = $rank)
+    union all
+    -- an op inside another adds nothing
+    select
+        op.rank,
+        op.start_ns,
+        op.end_ns,
+        'cpu'
+    from nesting as op
+    left join nesting as around on op.rank = around.rank and op.parent_id = around.event_id
+    where
+        op.op_id = op.event_id
+        and around.op_id is null
+        and op.end_ns > op.start_ns
+        and ($rank is null or op.rank = $rank)
+    union all
+    select
+        rank,
+        start_ns,
+        end_ns,
+        'load_data'
+    from phase_span
+    where phase = 'load_data' and is_main and end_ns > start_ns and ($rank is null or rank = $rank)
+    union all
+    select
+        rank,
+        start_ns,
+        end_ns,
+        'step'
+    from step
+    where end_ns > start_ns and ($rank is null or rank = $rank)
+),
+
+border as (
+    select
+        rank,
+        kind,
+        start_ns as at_ns,
+        1 as change
+    from activity
+    union all
+    select
+        rank,
+        kind,
+        end_ns,
+        -1
+    from activity
+),
+
+merged as (
+    select
+        rank,
+        at_ns,
+        sum(case when kind = 'kernel' then change else 0 end) as kernel,
+        sum(case when kind = 'copy' then change else 0 end) as copy,
+        sum(case when kind = 'communication' then change else 0 end) as communication,
+        sum(case when kind = 'runtime' then change else 0 end) as runtime,
+        sum(case when kind = 'load_data' then change else 0 end) as load_data,
+        sum(case when kind = 'cpu' then change else 0 end) as cpu
+    from border
+    group by rank, at_ns
+),
+
+piece as (
+    select
+        rank,
+        at_ns,
+        lead(at_ns) over in_order - at_ns as dur_ns,
+        case
+            when sum(kernel) over in_order > 0 then 'kernel'
+            when sum(copy) over in_order > 0 then 'copy'
+            when sum(communication) over in_order > 0 then 'communication'
+            when sum(runtime) over in_order > 0 then 'runtime'
+            when sum(load_data) over in_order > 0 then 'load_data'
+            when sum(cpu) over in_order > 0 then 'cpu'
+            else 'other'
+        end as kind
+    from merged
+    window in_order as (partition by rank order by at_ns rows unbounded preceding)
+)
+
+-- Steps cut the pieces, so each lies in one step or outside all.
+select
+    step.rank,
+    step.step,
+    any_value(step.end_ns - step.start_ns) as wall_ns,
+    coalesce(sum(piece.dur_ns) filter (where piece.kind = 'kernel'), 0)::bigint as kernel_ns,
+    coalesce(sum(piece.dur_ns) filter (where piece.kind = 'copy'), 0)::bigint as copy_ns,
+    coalesce(sum(piece.dur_ns) filter (where piece.kind = 'communication'), 0)::bigint as communication_ns,
+    coalesce(sum(piece.dur_ns) filter (where piece.kind = 'runtime'), 0)::bigint as runtime_ns,
+    coalesce(sum(piece.dur_ns) filter (where piece.kind = 'load_data'), 0)::bigint as load_data_ns,
+    coalesce(sum(piece.dur_ns) filter (where piece.kind = 'cpu'), 0)::bigint as cpu_ns,
+    coalesce(sum(piece.dur_ns) filter (where piece.kind = 'other'), 0)::bigint as other_ns
+from piece
+asof inner join step on piece.rank = step.rank and piece.at_ns >= step.start_ns
+where piece.at_ns < step.end_ns and ($step is null or step.step = $step)
+group by step.rank, step.step
+order by step.rank, step.step
