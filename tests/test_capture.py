@@ -237,7 +237,9 @@ def test_what_is_compiled_is_told_and_left_alone() -> None:
     model = Mixed()
     model.compiled._compiled_call_impl = model.compiled._call_impl  # what compile() sets, without the compiler
     learned = ha.model_ops(model, x())
-    assert learned.modules.filter(pl.col("calls") > 0)["path"].to_list() == ["", "own"]
+    calls = dict(learned.modules.select("path", "calls").iter_rows())
+    assert calls.pop("script.0") is None
+    assert calls == {"": 1, "own": 1, "script": None, "compiled": None}
     assert sorted(note.split(":")[0] for note in learned.notes) == [
         "compiled is compiled with its method compile()",
         "script is compiled with TorchScript",
@@ -298,6 +300,39 @@ def test_a_pass_that_is_recorded_is_not_watched() -> None:
     )
     assert learned.modules["calls"].to_list() == [None] * 6
     assert "recorded already" in learned.notes[0]
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")  # from inside the compiler
+def test_a_compiler_does_not_see_the_hooks() -> None:
+    graphs = []
+
+    def backend(graph: Any, _: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    class Partly(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.own, self.inner = nn.Linear(3, 3), nn.Linear(3, 3)
+            self.fast = torch.compile(lambda x: self.inner(x).relu(), backend=backend, fullgraph=True)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.fast(self.own(x))
+
+    model = Partly()
+    model(x())
+    learned = ha.model_ops(model, x())
+    model(x())
+    assert len(graphs) == 1  # compiled once, before
+    assert learned.modules.select("path", "calls").rows() == [("", 1), ("own", 1), ("inner", 0)]
+    assert learned.notes == []
+    torch.compiler.reset()
+    learned = ha.model_ops(Partly(), x())
+    assert len(graphs) == 2  # in one graph, although the hooks are there
+    assert "compiled during the pass" in learned.notes[0]
+    whole = ha.model_ops(torch.compile(Block(), backend=backend, fullgraph=True), x())
+    assert whole.modules["path"].to_list()[0] == ""
+    assert "torch.compile()" in whole.notes[0]
 
 
 # --- the handler -----------------------------------------------------------------------------------------------------

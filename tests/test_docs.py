@@ -47,13 +47,24 @@ def test_headings_are_unique_in_the_generated_pages() -> None:
         assert len(headings) == len(set(headings))
 
 
+EXAMPLES = re.findall(
+    r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
+)
+
+
+def test_capture_in_the_readme_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    exec(EXAMPLES[0], {})
+    assert "Which op is slowest?" in capsys.readouterr().out
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.hotline", "run.json.gz"]
+
+
 def test_python_in_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    blocks = re.findall(
-        r"^```python\n(.*?)^```$", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE
-    )
-    assert blocks
-    for block in blocks:
-        exec(block, {})
+    assert len(EXAMPLES) == 2
+    exec(EXAMPLES[1], {})
     assert "demo.json.gz" in capsys.readouterr().out
 
 

@@ -6,7 +6,7 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -15,6 +15,7 @@ from hotline_analysis.capture import need
 from hotline_analysis.capture.table import Facts, ModelOps, Module, Op, Parameter, Seen, build
 
 _MARK = "hotline_analysis.module#"
+_WRAPPED = "compiled with torch.compile()"
 _USER_SCOPE = 7  # of a record_function range, in the profiler's events
 _OWN = os.path.dirname(__file__) + os.sep
 
@@ -67,18 +68,20 @@ class Learner:
     """
 
     def __init__(self, model: Any) -> None:
-        self._model = model
-        self._modules = list(model.named_modules())
+        self._model = getattr(model, "_orig_mod", model)  # what torch.compile() wraps
+        self._modules = list(self._model.named_modules())
         self._handles: list[Any] = []
         self._seen: dict[int, Seen] = {}
+        self._hidden: set[int] = set()
         self._stacks: dict[int, list[tuple[int, Any]]] = {}
         self._ops: list[Op] = []
         self._notes: list[str] = []
         self._parents = _registered_parents(self._modules)
         self._recording = False
         self._complete = False
+        self._graphs = 0
         if (why := _opaque(model)) is None:
-            self._handles.append(model.register_forward_pre_hook(self._begin, prepend=True))
+            self._handles.append(model.register_forward_pre_hook(_unless_compiling(self._begin), prepend=True))
         else:
             self._notes.append(f"{type(model).__name__} is {why}: the order of its modules and their ops are not seen")
 
@@ -105,6 +108,7 @@ class Learner:
                 modules=_describe(self._modules, self._parents),
                 parameters=_parameters(self._model, self._modules),
                 seen=self._seen if complete else {},
+                hidden=self._hidden,
                 ops=self._ops if complete else (),
                 notes=notes,
             )
@@ -114,11 +118,8 @@ class Learner:
 
     def _begin(self, *_: Any) -> None:
         """Before the first forward: hook every module, or give up if that could be seen in a measurement."""
-        torch = need.torch()
-        if torch.compiler.is_compiling():
-            return
         self.close()
-        if torch.autograd._profiler_enabled():
+        if need.torch("autograd")._profiler_enabled():
             self._notes.append(
                 "the first forward pass was recorded already: the modules are in the order of their registration;"
                 " let one pass run before the recording (schedule with warmup=1), or give `inputs`"
@@ -127,12 +128,16 @@ class Learner:
         inside: set[str] = set()
         for number, (path, module) in enumerate(self._modules):
             if any(path.startswith(prefix) for prefix in inside):
+                self._hidden.add(number)
                 continue
             if (why := _opaque(module)) is not None:
                 self._notes.append(f"{path} is {why}: the modules in it and their ops are not seen")
                 inside.add(path + ".")
-            if why is None or why == "compiled with torch.compile()":
+            if why is None or why == _WRAPPED:
                 self._hook(number, module)
+            else:
+                self._hidden.add(number)
+        self._graphs = _compiled_graphs()
         self._recording = _start_recording()
         if not self._recording:
             self._notes.append("this version of torch does not tell the names of ops")
@@ -140,10 +145,10 @@ class Learner:
 
     def _hook(self, number: int, module: Any) -> None:
         if number:
-            self._handles.append(module.register_forward_pre_hook(lambda *_: self._enter(number), prepend=True))
-            self._handles.append(module.register_forward_hook(lambda *_: self._exit(number), always_call=True))
-        else:
-            self._handles.append(module.register_forward_hook(self._end, always_call=True))
+            enter = _unless_compiling(lambda *_: self._enter(number))
+            self._handles.append(module.register_forward_pre_hook(enter, prepend=True))
+        leave = _unless_compiling((lambda *_: self._exit(number)) if number else self._end)
+        self._handles.append(module.register_forward_hook(leave, always_call=True))
 
     def _enter(self, number: int) -> None:
         thread = threading.get_ident()
@@ -175,6 +180,11 @@ class Learner:
             self._notes.append("the first forward pass failed: the modules are in the order of their registration")
             return
         self._complete = True
+        if _compiled_graphs() != self._graphs:
+            self._notes.append(
+                "code was compiled during the pass: its ops are those of compiling, and the next pass compiles again"
+                " (without the hooks); run the model once before analyze()"
+            )
         main = [events for events in lists if any(event.name() == f"{_MARK}0" for event in events)]
         self._ops = _outermost(main[0]) if main else []
         if len({seen.thread for seen in self._seen.values()}) > 1:
@@ -185,6 +195,17 @@ class Learner:
         while parent is not None and parent not in self._seen:
             parent = self._parents[parent]
         return parent
+
+
+def _unless_compiling(hook: Callable[..., None]) -> Callable[..., None]:
+    """Wrap a hook so that a compiler which traces through it sees nothing, and compiles what it would without it."""
+    is_compiling = need.torch("compiler").is_compiling
+
+    def wrapped(*arguments: Any) -> None:
+        if not is_compiling():
+            hook(*arguments)
+
+    return wrapped
 
 
 # --- ops -------------------------------------------------------------------------------------------------------------
@@ -255,12 +276,18 @@ def _outermost(events: Iterable[Any]) -> list[Op]:
 def _opaque(module: Any) -> str | None:
     """Say why what happens inside a module cannot be watched without changing it."""
     if type(module).__name__ == "OptimizedModule" and hasattr(module, "_orig_mod"):
-        return "compiled with torch.compile()"
+        return _WRAPPED
     if getattr(module, "_compiled_call_impl", None) is not None:
         return "compiled with its method compile()"
     if isinstance(module, need.torch("jit").ScriptModule):
         return "compiled with TorchScript"
     return None
+
+
+def _compiled_graphs() -> int:
+    """Return how many graphs torch.compile has made in this process."""
+    dynamo = sys.modules.get("torch._dynamo.utils")
+    return int(dynamo.counters["stats"]["unique_graphs"]) if dynamo else 0
 
 
 def _wrapper_notes(modules: Iterable[Any]) -> list[str]:

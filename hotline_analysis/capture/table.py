@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,7 +28,7 @@ class ModelOps:
     def modules(self) -> pl.DataFrame:
         """One row per module: parents before children, in order of their first calls; never called ones last.
 
-        `calls` is NULL where the order is that of registration. `param_count` and `param_bytes` include the modules
+        `calls` is NULL where none could be seen. `param_count` and `param_bytes` include the modules
         inside. `source` is the line of the user's code that makes the first call, or the class if there was none.
         """
         return _frame(
@@ -143,11 +143,12 @@ class Parameter:
 
 @dataclass(slots=True)
 class Facts:
-    """All that was learned of a model. `seen` is in order of first calls."""
+    """All that was learned of a model. `seen` is in order of first calls; `hidden` may have been called or not."""
 
     modules: Sequence[Module]
     parameters: Sequence[Parameter]
     seen: Mapping[int, Seen] = field(default_factory=dict)
+    hidden: Collection[int] = ()
     ops: Sequence[Op] = ()
     notes: Sequence[str] = ()
 
@@ -178,7 +179,7 @@ def build(facts: Facts) -> ModelOps:
                 "param_count": module.param_count,
                 "param_bytes": module.param_bytes,
                 "source": (seen.source if seen else None) or module.source,
-                "calls": (seen.calls if seen else 0) if executed else None,
+                "calls": seen.calls if seen else 0 if executed and number not in facts.hidden else None,
             }
         )
     held = (_enclosing(facts, parameter.module, facts.seen) for parameter in facts.parameters)
