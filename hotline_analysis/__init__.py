@@ -19,13 +19,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from hotline_analysis import charts
     from hotline_analysis.analyze import (
+        DependencyGraph,
         Finding,
         annotation_kernels,
         comm_comp_overlap,
         coverage,
         cpu_parts,
+        critical_path,
+        critical_path_breakdown,
         cupti_counters,
         cupti_flops,
+        dependency_graph,
         detail_size,
         diff,
         gpu_or_cpu_bound,
@@ -72,6 +76,7 @@ if TYPE_CHECKING:
     __version__: str
 
 __all__ = [
+    "DependencyGraph",
     "EmptyTraceError",
     "ExportExistsError",
     "Finding",
@@ -93,9 +98,12 @@ __all__ = [
     "comm_comp_overlap",
     "coverage",
     "cpu_parts",
+    "critical_path",
+    "critical_path_breakdown",
     "cupti_counters",
     "cupti_flops",
     "demo_trace",
+    "dependency_graph",
     "detail_size",
     "diff",
     "diff_report",
@@ -131,13 +139,17 @@ __all__ = [
 
 _NAMES = {
     "analyze": (
+        "DependencyGraph",
         "Finding",
         "annotation_kernels",
         "comm_comp_overlap",
         "coverage",
         "cpu_parts",
+        "critical_path",
+        "critical_path_breakdown",
         "cupti_counters",
         "cupti_flops",
+        "dependency_graph",
         "detail_size",
         "diff",
         "gpu_or_cpu_bound",

@@ -28,7 +28,7 @@ def taking(name: str) -> list[Query]:
 
 
 # Parameters without a default; every query must run with them.
-REQUIRED: Mapping[str, object] = {"device": 0, "start_ns": 0, "end_ns": 1_000_000}
+REQUIRED: Mapping[str, object] = {"device": 0, "rank": 0, "start_ns": 0, "end_ns": 1_000_000}
 
 
 def name_of(query: Query) -> str:
@@ -105,7 +105,7 @@ def with_tables(source: duckdb.DuckDBPyConnection | None, names: tuple[str, ...]
 
 def arguments(query: Query, **given: object) -> dict[str, object]:
     needed = {param.name: REQUIRED[param.name] for param in query.params if param.required}
-    return {**query.bind(**needed, **given)}
+    return {**query.bind(**{**needed, **given})}
 
 
 def result(connection: duckdb.DuckDBPyConnection, query: Query) -> duckdb.DuckDBPyRelation:

@@ -5,6 +5,7 @@ from hotline_analysis.analyze.bottleneck import gpu_or_cpu_bound, optimizer_bott
 from hotline_analysis.analyze.breakdown import coverage, has_gpu_work, modules, phases, slowest_ops, steps
 from hotline_analysis.analyze.comparison import compare, diff
 from hotline_analysis.analyze.cupti import cupti_counters, cupti_flops
+from hotline_analysis.analyze.dependencies import DependencyGraph
 from hotline_analysis.analyze.detail import detail_size, level_of_detail
 from hotline_analysis.analyze.device_time import (
     comm_comp_overlap,
@@ -22,17 +23,22 @@ from hotline_analysis.analyze.kernels import (
 )
 from hotline_analysis.analyze.memory import memory_bandwidth, memory_bandwidth_summary, memory_peak, memory_timeline
 from hotline_analysis.analyze.parts import cpu_parts, gpu_parts
+from hotline_analysis.analyze.path import critical_path, critical_path_breakdown, dependency_graph
 from hotline_analysis.analyze.queue import queue_length, queue_length_summary
 
 __all__ = [
+    "DependencyGraph",
     "Finding",
     "annotation_kernels",
     "comm_comp_overlap",
     "compare",
     "coverage",
     "cpu_parts",
+    "critical_path",
+    "critical_path_breakdown",
     "cupti_counters",
     "cupti_flops",
+    "dependency_graph",
     "detail_size",
     "diff",
     "gpu_or_cpu_bound",

@@ -1,0 +1,268 @@
+"""The critical path against plain Python: random traces, the rules of `dependency_edges` once more, as loops."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import polars as pl
+import pytest
+
+import hotline_analysis as ha
+from hotline_analysis.analyze.path import Until
+from tests.trace_builder import TraceBuilder
+
+START, END = "start", "end"
+UNTIL: tuple[Until, ...] = ("host", "work")
+Node = Any
+
+
+class Edge(NamedTuple):
+    kind: str
+    source: Node
+    target: Node
+    start: int
+    end: int
+    weight: int
+    name: str | None
+
+
+def random_trace(seed: int, steps: int = 12) -> TraceBuilder:
+    """One thread that launches work on three streams, waits now and then, and lets the GPU fall behind at times."""
+    pick = random.Random(seed)
+    trace = TraceBuilder(rank=0)
+    free = {7: 0, 20: 0, 21: 0}
+    at = 0
+    for step in range(steps):
+        trace.step(step)
+        for _ in range(pick.randint(2, 9)):
+            at += pick.randint(0, 15)
+            begin = at
+            body = []
+            for _ in range(pick.randint(0, 3)):
+                at += pick.randint(0, 4)
+                call, at = at, at + pick.randint(1, 6)
+                stream = pick.choice([7, 7, 7, 20, 21])
+                begins = max(call + pick.randint(0, 8), free[stream] + pick.choice([0, 0, 1, 2, 30]))
+                free[stream] = begins + pick.choice([0, 1, 5, 20, 60])
+                body.append((call, at, begins, free[stream], stream))
+            at += pick.randint(1, 5)
+            trace.op("aten::op", begin, at)
+            for call, until, begins, ends, stream in body:
+                trace.launches(f"kernel{pick.randint(0, 3)}", begins, ends, at=call, until=until, stream=stream)
+            waits = pick.random()
+            begin = at = at + pick.randint(0, 3)
+            if waits < 0.12:
+                at = max(at, *free.values()) + pick.randint(1, 4)
+                trace.runtime("cudaDeviceSynchronize", begin, at, correlation=trace.new_correlation())
+            elif waits < 0.24:
+                at = max(at, free[7]) + pick.randint(1, 4)
+                trace.runtime("cudaStreamSynchronize", begin, at, correlation=trace.new_correlation())
+            elif waits < 0.36:
+                begins = max(begin + 2, free[7])
+                free[7] = begins + pick.randint(1, 9)
+                at = free[7] + pick.randint(0, 3)
+                number = trace.new_correlation()
+                trace.runtime("cudaMemcpyAsync", begin, at, correlation=number)
+                trace.copy(begins, free[7], kind="DtoH", correlation=number)
+        at += 1
+    trace.annotation("the end", at, at + 1)
+    return trace
+
+
+class Oracle:
+    """Edges and times of one window, by loops over the events of the file."""
+
+    def __init__(self, events: list[dict[str, Any]], first: int, last: int, until: str) -> None:
+        spans = [
+            (number, event, int(event["ts"] * 1000), int((event["ts"] + event["dur"]) * 1000))
+            for number, event in enumerate(events)
+            if event.get("ph") == "X"
+        ]
+        self.host = [span for span in spans if span[1]["cat"] in ("cpu_op", "user_annotation", "cuda_runtime")]
+        calls = {span[1]["args"]["correlation"]: span for span in self.host if span[1]["cat"] == "cuda_runtime"}
+        gpu = sorted(
+            (start, end, number, event, calls[event["args"]["correlation"]])
+            for number, event, start, end in spans
+            if event["cat"] in ("kernel", "gpu_memcpy")
+        )
+
+        def done(at: int) -> int:
+            return max([at, *(end for _, end, _, _, call in gpu if call[2] < at)])
+
+        self.first, self.last = (first, last) if until == "host" else (done(first), done(last))
+        self.host_last = last
+        durations = sorted(call[3] - call[2] for *_, call in gpu if call[3] > call[2])
+        self.usual_call = durations[(len(durations) - 1) // 2]
+        self.gpu = gpu
+        self.works = [
+            (max(start, self.first), min(end, self.last), number, event, call)
+            for start, end, number, event, call in gpu
+            if end > self.first and start <= self.last and call[2] < last
+        ]
+        self.edges: list[Edge] = []
+        self._threads()
+        self._starts()
+        self._end(until)
+
+    def point(self, at: int) -> Node:
+        return START if at <= self.first else ("cpu", at)
+
+    def _threads(self) -> None:
+        times = {self.first}
+        times |= {at for *_, a, b in self.host if b > a for at in (a, b) if self.first < at <= self.host_last}
+        if self.host_last > self.first:
+            times.add(self.host_last)
+        waits: dict[int, set[int]] = defaultdict(set)
+        for index, (_, event, start, end) in enumerate(self.host):
+            if event["cat"] != "cuda_runtime" or not self.first < end <= self.host_last or end == start:
+                continue
+            mine = [w for w in self.works if w[4][0] == self.host[index][0]]
+            if event["name"] == "cudaMemcpyAsync":
+                waits[end] |= {w[2] for w in mine if w[1] <= end}
+            before = [w for w in self.works if w[4][2] < start]
+            if event["name"] == "cudaDeviceSynchronize":
+                for stream in {w[3]["tid"] for w in self.gpu_before(start)}:
+                    work = max(
+                        (w for w in self.gpu_before(start) if w[3]["tid"] == stream),
+                        key=lambda w: (w[4][2], w[1], w[2]),
+                    )
+                    if work[2] in {w[2] for w in self.works} and work[1] <= end:
+                        waits[end].add(work[2])
+            if event["name"] == "cudaStreamSynchronize":
+                ended = [w for w in self.works if w[1] <= end and w[1] > w[0]]
+                latest = max(ended, key=lambda w: (w[1], w[2]), default=None)
+                if latest is not None and latest in before and latest[1] > start:
+                    waits[end].add(latest[2])
+        ends = {w[2]: w[1] for w in self.works}
+        ordered = sorted(times)
+        for a, b in pairwise(ordered):
+            reached = max([a, *(ends[number] for number in waits[b])])
+            self.edges.append(Edge("host", self.point(a), self.point(b), a, b, b - reached, None))
+            for number in waits[b]:
+                self.edges.append(Edge("return", ("done", number), self.point(b), ends[number], b, b - reached, None))
+
+    def gpu_before(self, at: int) -> list[Any]:
+        return [w for w in self.gpu if w[4][2] < at]
+
+    def _starts(self) -> None:
+        found: list[Any] = []
+        for place, (start, end, number, event, call) in enumerate(self.works):
+            name = event["name"]
+            begin: Node = ("begin", number) if start > self.first else START
+            self.edges.append(Edge("work", begin, ("done", number), start, end, end - start, name))
+            if start <= self.first:
+                continue
+            earlier = [w for w in self.works[:place] if w[3]["tid"] == event["tid"] and w[1] <= start]
+            queue = max(earlier, key=lambda w: (w[1], self.works.index(w)), default=None)
+            queue_end = queue[1] if queue else None
+            if queue is None:
+                gone = [b for _, b, _, other, _ in self.gpu if other["tid"] == event["tid"] and b <= self.first]
+                queue_end = max(gone, default=None)
+            called = call[2] + min(call[3] - call[2], self.usual_call)
+            ready = max(min(called, start), self.first, *([queue_end] if queue_end is not None else []))
+            # the work of any stream that ended last before the start
+            ended: Any = max(
+                (w for w in self.works if w[0] < w[1] <= start), key=lambda w: (w[1], self.works.index(w)), default=None
+            )
+            running: Any = self.works[place - 1] if place else None
+            cause = "launch" if queue_end is None or called >= queue_end else "queue"
+            if cause == "launch" and start - call[3] > 50_000:
+                cause = "stall"
+            if start - ready > 10_000:
+                if ended and ended[1] > ready and start - ended[1] <= 50_000:
+                    cause = "inferred"
+                elif running and running[3]["tid"] != event["tid"] and running[0] < start < running[1]:
+                    cause = "shared"
+            found.append((start, number, name, call, queue, queue_end, ended, running, cause))
+
+        def usual(which: str, since: Any) -> int:
+            waits = sorted(f[0] - since(f) for f in found if f[8] == which)
+            return waits[(len(waits) - 1) // 2] if waits else 0
+
+        usual_launch, usual_queue = usual("launch", lambda f: f[3][2]), usual("queue", lambda f: f[5])
+        for start, number, name, call, queue, queue_end, ended, running, cause in found:
+            begin = ("begin", number)
+            since = max(call[2], self.first)
+            binds = cause in ("launch", "stall")
+            weight = start - since if binds else max(min(start, call[2] + usual_launch) - since, 0)
+            kind = "stall" if cause == "stall" else "launch"
+            self.edges.append(Edge(kind, self.point(call[2]), begin, since, start, weight, name))
+            if queue_end is not None:
+                since = max(queue_end, self.first)
+                weight = start - since if cause == "queue" else max(min(start, queue_end + usual_queue) - since, 0)
+                source: Node = ("done", queue[2]) if queue else START
+                self.edges.append(Edge("queue", source, begin, since, start, weight, name))
+            if cause == "inferred":
+                weight = start - ended[1]
+                self.edges.append(Edge("inferred", ("done", ended[2]), begin, ended[1], start, weight, name))
+            if cause == "shared":
+                source = ("begin", running[2]) if running[0] > self.first else START
+                weight = start - running[0]
+                self.edges.append(Edge("shared", source, begin, running[0], start, weight, running[3]["name"]))
+
+    def _end(self, until: str) -> None:
+        if self.last <= self.first:
+            return
+        at = max(self.host_last, self.first)
+        self.edges.append(Edge("end", self.point(at), END, at, self.last, 0, None))
+        if until == "work":
+            for stream in {w[3]["tid"] for w in self.works}:
+                work = max((w for w in self.works if w[3]["tid"] == stream), key=lambda w: (w[1], self.works.index(w)))
+                self.edges.append(Edge("end", ("done", work[2]), END, work[1], self.last, 0, None))
+
+    def longest(self, faster: str | None = None) -> int:
+        """The longest path to the end, with the work of one name twice as fast."""
+        into = defaultdict(list)
+        for edge in self.edges:
+            into[edge.target].append(edge)
+        times: dict[Node, int] = {START: 0}
+        todo = [END]
+        while todo:
+            node = todo[-1]
+            missing = [edge.source for edge in into[node] if edge.source not in times]
+            if missing:
+                todo.extend(missing)
+                continue
+            todo.pop()
+            if node not in times:
+                times[node] = max(
+                    times[e.source] + (e.weight // 2 if e.kind == "work" and e.name == faster else e.weight)
+                    for e in into[node]
+                )
+        return times[END]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_random_traces(tmp_path: Path, seed: int) -> None:
+    built = random_trace(seed)
+    trace = built.load(tmp_path)
+    windows = trace.sql("select start_ns, end_ns from step order by step").rows()
+    windows.append((windows[0][0], windows[-1][1]))
+    kinds: Counter[str] = Counter()
+    for first, last in windows:
+        for until in UNTIL:
+            oracle = Oracle(built.events, first, last, until)
+            graph = ha.dependency_graph(trace, start_ns=first, end_ns=last, until=until)
+            assert graph.length_ns == oracle.last - oracle.first
+            if graph.edges.is_empty():
+                assert oracle.last == oracle.first
+                continue
+            rows = graph.edges.select("kind", "start_ns", "end_ns", "weight_ns").rows()
+            assert Counter(rows) == Counter((e.kind, e.start, e.end, e.weight) for e in oracle.edges)
+            assert oracle.longest() == graph.length_ns == graph.path()["weight_ns"].sum() == graph.retimed_ns()
+            for name in ("kernel0", "kernel1"):
+                is_it = (pl.col("name") == name) & (pl.col("kind") == "work")
+                faster = graph.reweighted(pl.when(is_it).then(pl.col("weight_ns") // 2).otherwise("weight_ns"))
+                assert faster.retimed_ns() == faster.retimed_path()["weight_ns"].sum() == oracle.longest(name)
+            kinds.update(graph.path()["kind"])
+    assert {"host", "launch", "work", "queue", "return"} <= set(kinds)
+
+
+def test_the_builder_writes_what_the_oracle_reads() -> None:
+    events = random_trace(1).events
+    assert all(isinstance(event["ts"], Decimal) for event in events if event.get("ph") == "X")
