@@ -102,7 +102,31 @@ def test_every_trace_adds_up(name: str) -> None:
     phases_fill_the_steps(trace)
     answers_agree(trace)
     the_tree_has_the_times_of_the_phases(trace)
+    the_critical_path_is_as_long_as_the_window(trace)
     parts_add_up(trace, name)
+
+
+def the_critical_path_is_as_long_as_the_window(trace: Trace) -> None:
+    """Exactly one edge into each node binds, and no edge is longer than observed: so the times of all nodes follow."""
+    for rank in trace.ranks:
+        steps = trace.sql("select step from step where rank = $rank order by start_ns", rank=rank)["step"]
+        for step, until in ((steps[len(steps) // 2], "host"), (steps[len(steps) // 2], "work")):
+            graph = ha.dependency_graph(trace, rank=rank, step=step, until=until)  # type: ignore[arg-type]
+            edges, binding, path = graph.edges, graph.edges.filter("binds"), graph.path()
+            slack = pl.col("end_ns") - pl.col("start_ns") - pl.col("weight_ns")
+            assert edges.filter((slack < 0) | (pl.col("weight_ns") < 0)).is_empty()
+            assert binding.filter(slack != 0).is_empty()
+            assert binding["to_id"].is_unique().all()
+            assert binding["to_id"].n_unique() == edges["to_id"].n_unique()
+            assert path["weight_ns"].sum() == graph.length_ns == graph.retimed_ns() > 0
+            assert (path["start_ns"][1:] == path["end_ns"][:-1]).all()
+            again = graph.retimed_path()
+            assert (again["end_ns"] - again["start_ns"] == again["weight_ns"]).all()
+            # The path of the unchanged graph has the observed times.
+            observed = edges.select("to_id", "end_ns").unique()
+            assert again.join(observed, on=["to_id", "end_ns"], how="anti").is_empty()
+    parts = ha.critical_path_breakdown(trace, by=["phase", "bound_by"])
+    assert parts["path_ns"].sum() == ha.dependency_graph(trace).length_ns
 
 
 def gpu_time_is_that_of_the_file(trace: Trace, name: str) -> None:
@@ -408,6 +432,20 @@ def test_phases_agree_with_labels_made_by_hand(model: str, tmp_path: Path) -> No
     assert score["events"] > 5000
     assert score["events_right_pct"] >= 99.8
     assert score["gpu_time_right_pct"] >= 99.8
+
+
+def test_htas_critical_path_is_one_threads_ops() -> None:
+    """HTA counts no time between ops, and threads do not follow each other: its path is autograd's thread alone."""
+    name = "training/ddp_v100_memory"
+    hta = json.loads(HTA.read_text())["traces"][name]["default_steps"]["critical_path"]["duration_us"]
+    events = file(f"{name}.json.gz")["traceEvents"]
+    window = next(interval(event) for event in events if event.get("name") == "ProfilerStep#3")
+    threads = defaultdict(list)
+    for event in events:
+        if event.get("cat") in ("cpu_op", "cuda_runtime") and window[0] <= ns(event["ts"]) < window[1]:
+            threads[event["tid"]].append(interval(event))
+    assert hta * 1000 == max(union(spans) for spans in threads.values())
+    assert ha.dependency_graph(opened(f"{name}.json.gz"), step=3).length_ns == window[1] - window[0]
 
 
 @pytest.fixture(scope="module", autouse=True)

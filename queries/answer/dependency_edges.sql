@@ -32,7 +32,7 @@
 -- :param start_ns BIGINT              start of the window on the CPU
 -- :param end_ns BIGINT                end of the window on the CPU
 -- :param until VARCHAR = 'work'       host or work
--- :reads event, nesting, gpu_op, launch, label, phase_span, sync, step, model_op, name_info
+-- :reads event, nesting, gpu_op, launch, label, label_segment, phase_span, sync, model_op, name_info
 -- :column rank BIGINT                 process rank
 -- :column to_id BIGINT                the node that comes later
 -- :column from_id BIGINT              the node that comes first
@@ -47,9 +47,9 @@
 -- :column category VARCHAR            the event's category; NULL without one
 -- :column name VARCHAR                the event's name; NULL without one
 -- :column bound_by VARCHAR            cpu, data_loading, gpu_compute, communication, copy, launch, kernel_gap, unknown
--- :column step BIGINT                 the step: of the CPU time, or of the call that launched the work; NULL outside
+-- :column step BIGINT                 the step: of the thread then, or of the call that launched the work; NULL outside
 -- :column phase VARCHAR               the phase, likewise
--- :column module_id BIGINT            the module of the event; NULL where none is known
+-- :column module_id BIGINT            the module, likewise; NULL where none is known
 -- :column module_path VARCHAR         its path
 with gpu as (
     select
@@ -927,16 +927,10 @@ labelled as (
         edge.*,
         event.category,
         event.name,
-        label.module_id,
         edge.kind in ('host', 'handoff', 'return') as is_host,
-        case
-            when not is_host then label.phase
-            when edge.start_ns < in_phase.end_ns then in_phase.phase
-        end as phase,
-        case
-            when not is_host then label.step
-            when edge.start_ns < in_step.end_ns then in_step.step
-        end as step,
+        case when is_host then label_segment.step else label.step end as step,
+        case when is_host then label_segment.phase else label.phase end as phase,
+        case when is_host then label_segment.module_id else label.module_id end as module_id,
         case name_info.class
             when 'computation' then 'gpu_compute'
             when 'memory' then 'copy'
@@ -947,10 +941,8 @@ labelled as (
     left join name_info
         on name_info.rank = $rank and event.category = name_info.category and event.name = name_info.name
     left join label on label.rank = $rank and edge.event_id = label.event_id
-    asof left join (select * from phase_span where rank = $rank) as in_phase
-        on edge.track_id = in_phase.track_id and edge.start_ns >= in_phase.start_ns
-    asof left join (select * from step where rank = $rank) as in_step
-        on edge.start_ns >= in_step.start_ns
+    asof left join (select * from label_segment where rank = $rank) as label_segment
+        on edge.track_id = label_segment.track_id and edge.start_ns >= label_segment.start_ns
 )
 
 select
