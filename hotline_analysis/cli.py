@@ -181,7 +181,10 @@ def import_(
 @app.command()
 def report(
     traces: Traces,
-    format: Annotated[Literal["text", "markdown", "json"], typer.Option(help="How to write it.")] = "text",
+    format: Annotated[
+        Literal["text", "markdown", "json", "html"],
+        typer.Option(help="How to write it; html is a page with charts and a timeline that needs no network."),
+    ] = "text",
     output: Output = None,
     rank: Annotated[int | None, typer.Option(help="Only this rank.")] = None,
     overwrite: Overwrite = False,
@@ -190,7 +193,7 @@ def report(
 
     \b
     Example:
-      hotline report run.hotline --format markdown -o report.md
+      hotline report run.hotline --format html -o report.html
     """
     _refuse_to_replace(output, overwrite)
     _print_report(traces, rank, format, output)
@@ -441,13 +444,16 @@ def _open(traces: list[str]) -> Iterator[ha.Trace]:
 
 
 def _print_report(
-    traces: list[str], rank: int | None, format: Literal["text", "markdown", "json"], output: Path | None
+    traces: list[str], rank: int | None, format: Literal["text", "markdown", "json", "html"], output: Path | None
 ) -> None:
     from hotline_analysis import console
 
     with _open(traces) as trace:
         result = ha.report(trace, rank=rank)
-    if format == "markdown":
+        timeline = ha.charts.timeline(trace, rank=rank) if format == "html" else None
+    if format == "html":
+        text = result.to_html(timeline)
+    elif format == "markdown":
         text = result.to_markdown()
     elif format == "json":
         text = result.to_json()

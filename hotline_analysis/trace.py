@@ -164,6 +164,21 @@ class Trace:
         events = sum(part["event_count"] for part in self.manifest["parts"])
         return f"<Trace {self.path.name}: {which}, {events:,} events>"
 
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        from hotline_analysis.humane import safe
+
+        rows = "".join(
+            f"<tr><td>{part['rank']}</td><td>{escape(safe(str(part['file'])))}</td>"
+            f"<td>{part['event_count']:,}</td></tr>"
+            for part in self.manifest["parts"]
+        )
+        return (
+            f"<p><strong>Trace</strong> {escape(safe(self.path.name))}</p><table>"
+            f"<thead><tr><th>rank</th><th>file</th><th>events</th></tr></thead><tbody>{rows}</tbody></table>"
+        )
+
 
 @contextmanager
 def _as_hotline_error() -> Iterator[None]:

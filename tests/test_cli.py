@@ -177,6 +177,12 @@ def test_timeline(run: Path, tmp_path: Path) -> None:
     assert "no step 99" in Result("timeline", run, "-o", page, "--overwrite", "--step", 99).err
 
 
+def test_report_as_a_page(run: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    assert hotline("report", run, "--format", "html", "-o", page) == ""
+    assert "data-hotline-timeline" in page.read_text(encoding="utf-8")
+
+
 def test_schema(run: Path) -> None:
     assert "annotated_event" in hotline("schema")
     assert "module_path" in hotline("schema", "annotated_event")

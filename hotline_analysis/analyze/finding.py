@@ -25,3 +25,14 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.question} {self.statement}"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        from hotline_analysis.humane import safe
+
+        advice = f"<p>{escape(safe(self.advice))}</p>" if self.advice else ""
+        return (
+            f"<p><strong>{escape(safe(self.question))}</strong> {escape(safe(self.statement))}</p>{advice}"
+            f"{self.evidence._repr_html_()}"
+        )

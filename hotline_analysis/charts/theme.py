@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
@@ -25,16 +26,52 @@ def dress(chart: Any, title: str, subtitle: str = "") -> Any:
     text = alt.TitleParams(title, subtitle=[subtitle] if subtitle else [], anchor="start", fontSize=14)
     return (
         chart.properties(title=text)
-        .configure(background="transparent", font="system-ui, Segoe UI, Helvetica Neue, Arial, sans-serif")
+        .configure(background="transparent", font="Arial, Liberation Sans, Helvetica, sans-serif")
         .configure_view(stroke=None)
         .configure_axis(grid=False, labelFontSize=11, titleFontSize=11, titleFontWeight="normal")
         .configure_legend(labelFontSize=11, titleFontSize=11, titleFontWeight="normal")
     )
 
 
-def time_unit(largest_ns: float) -> tuple[str, float]:
-    """The unit in which an axis up to this time is readable, and its size in nanoseconds."""
+@dataclass(frozen=True)
+class Axis:
+    """An axis of time in a readable unit; `size` is that unit in nanoseconds."""
+
+    unit: str
+    size: float
+
+    def title(self, what: str) -> str:
+        """What the axis shows, with its unit."""
+        return f"{what}, {self.unit}"
+
+
+def time_axis(largest_ns: float) -> Axis:
+    """The unit in which an axis up to this time is readable."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
         if largest_ns >= 2 * size:
+            return Axis(unit, size)
+    return Axis("µs", 1e3) if largest_ns >= 200 else Axis("ns", 1.0)
+
+
+def size_unit(largest_bytes: float) -> tuple[str, float]:
+    """The unit in which an axis up to this size is readable, and its size in bytes."""
+    for unit, size in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
+        if largest_bytes >= size:
             return unit, size
-    return ("µs", 1e3) if largest_ns >= 200 else ("ns", 1.0)
+    return "bytes", 1.0
+
+
+def to_svg(chart: Any) -> str:
+    """A chart as SVG for a page: its texts and axes have the colour of the page's text, and no name is markup."""
+    import vl_convert
+
+    spec = chart.to_dict()
+    ink = "currentColor"
+    config = spec.setdefault("config", {})
+    axis, legend = config.setdefault("axis", {}), config.setdefault("legend", {})
+    axis.update(labelColor=ink, titleColor=ink, domainColor=ink, tickColor=ink)
+    legend.update(labelColor=ink, titleColor=ink)
+    spec["padding"] = {"left": 14, "right": 14, "top": 5, "bottom": 5}
+    config["header"] = {"labelColor": ink, "titleColor": ink}
+    config["title"] = {"color": ink, "subtitleColor": ink}
+    return str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=[]))

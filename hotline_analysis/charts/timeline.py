@@ -13,7 +13,7 @@ import polars as pl
 from hotline_analysis.analyze import detail as tree
 from hotline_analysis.analyze import gpu_or_cpu_bound, has_gpu_work, optimizer_bottleneck, slowest_ops
 from hotline_analysis.charts.page import asset, clean, page, to_script
-from hotline_analysis.charts.theme import PHASES, WIDTH, dress, time_unit
+from hotline_analysis.charts.theme import PHASES, WIDTH, dress, time_axis
 from hotline_analysis.errors import HotlineError, QueryParameterError
 from hotline_analysis.humane import duration, percent
 from hotline_analysis.trace import Trace
@@ -186,11 +186,11 @@ class Timeline:
             return None
         opened = self.chain[number + 1] if number + 1 < len(self.chain) else -1
         span = max(int(value) for value in rows["stop_ns"])
-        unit, size = time_unit(span)
+        axis = time_axis(span)
         rows = rows.with_columns(
-            start=pl.col("from_ns") / size,
-            stop=pl.col("stop_ns") / size,
-            middle=(pl.col("from_ns") + pl.col("stop_ns")) / 2 / size,
+            start=pl.col("from_ns") / axis.size,
+            stop=pl.col("stop_ns") / axis.size,
+            middle=(pl.col("from_ns") + pl.col("stop_ns")) / 2 / axis.size,
             opened=pl.col("node_id") == opened,
             room=(pl.col("stop_ns") - pl.col("from_ns")) / span * WIDTH / _LABEL_PX,
         )
@@ -203,8 +203,8 @@ class Timeline:
         base = alt.Chart(rows).encode(
             x=alt.X(
                 "start:Q",
-                title=unit,
-                scale=alt.Scale(domain=[0, span / size], nice=False),
+                title=axis.unit,
+                scale=alt.Scale(domain=[0, span / axis.size], nice=False),
                 axis=alt.Axis(tickCount=6, labels=True),
             ),
             x2="stop:Q",

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
 from hotline_analysis.analyze import Finding
+
+if TYPE_CHECKING:
+    from hotline_analysis.charts import Timeline
 
 Kind = Literal["name", "count", "time", "delta", "share"]
 
@@ -60,6 +63,12 @@ class Report:
 
         return render(self)
 
+    def to_html(self, timeline: Timeline | None = None) -> str:
+        """One page that needs no network; with a timeline (`hotline_analysis.charts.timeline`), it is part of it."""
+        from hotline_analysis.report.html import render
+
+        return render(self, timeline)
+
     def to_json(self) -> str:
         """JSON with exact values: times in integer nanoseconds, shares in per cent."""
         return json.dumps(self._as_dict(), indent=2) + "\n"
@@ -94,3 +103,8 @@ class Report:
 
     def _repr_markdown_(self) -> str:
         return self.to_markdown()
+
+    def _repr_html_(self) -> str:
+        from hotline_analysis.report.html import fragment
+
+        return fragment(self)

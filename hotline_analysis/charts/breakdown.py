@@ -1,0 +1,310 @@
+"""Where the time goes: charts of phases, steps, idle causes, ops, modules and coverage.
+
+Each takes the frame of the answer of the same name and returns an Altair chart, whose title states the finding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from hotline_analysis.charts.page import clean
+from hotline_analysis.charts.theme import HUES, PHASES, WIDTH, dress, time_axis
+from hotline_analysis.humane import duration, percent, shorten
+
+# Time of a device, from work to the causes of idling: column of `gpu_or_cpu_bound`, word, colour.
+_PARTS = (
+    ("computing_ns", "computing", HUES[2]),
+    ("communication_ns", "communication", HUES[0]),
+    ("copy_ns", "copies", HUES[5]),
+    ("load_data_ns", "waits for data", HUES[1]),
+    ("sync_ns", "waits: host in a synchronise", HUES[3]),
+    ("launching_ns", "waits: host runs ops", HUES[4]),
+    ("python_ns", "waits: host runs python", HUES[6]),
+    ("gpu_wait_ns", "waits for other GPU work", HUES[7]),
+    ("unknown_ns", "waits, cause unknown", "#cccccc"),
+)
+
+
+def phases(frame: pl.DataFrame) -> Any:
+    """How each phase shares in the time of the main thread and of the GPU, from the answer `phases`."""
+    rows = (
+        frame.group_by("phase")
+        .agg(pl.col("cpu_ns", "gpu_time_ns", "gpu_idle_ns").sum())
+        .unpivot(index="phase", variable_name="what", value_name="time_ns")
+        .with_columns(
+            pl.col("what").replace_strict(
+                {"cpu_ns": "CPU, main thread", "gpu_time_ns": "GPU work", "gpu_idle_ns": "GPU waiting"}
+            ),
+            share_pct=100.0 * pl.col("time_ns") / pl.col("time_ns").sum().over("what"),
+            order=pl.col("phase").replace_strict({name: at for at, name in enumerate(PHASES)}, default=len(PHASES)),
+        )
+        .filter(pl.col("time_ns") > 0)
+        .sort("what", "order")
+    )
+    if rows.is_empty():
+        return _nothing()
+    top = rows.filter(pl.col("what").is_in(["GPU work", "CPU, main thread"])).sort("what", "time_ns").reverse()
+    first = top.row(0, named=True)
+    title = f"{_words(first['phase'])} takes {percent(first['share_pct'])} of the time of the {first['what']}"
+    axis = time_axis(int(rows.group_by("what").agg(pl.col("time_ns").sum())["time_ns"].max()))  # type: ignore[arg-type]
+    rows = rows.with_columns(time=pl.col("time_ns") / axis.size, said=_durations("time_ns"))
+    chart = (
+        alt.Chart(rows)
+        .mark_bar(stroke="white", strokeWidth=0.5)
+        .encode(
+            x=alt.X("sum(time):Q", title=axis.title("time")),
+            y=alt.Y("what:N", title=None, sort=["CPU, main thread", "GPU work", "GPU waiting"]),
+            color=alt.Color(
+                "phase:N",
+                title="phase",
+                scale=alt.Scale(domain=list(PHASES), range=list(PHASES.values())),
+                legend=alt.Legend(orient="bottom", columns=7),
+            ),
+            order="order:Q",
+            tooltip=["phase:N", "what:N", alt.Tooltip("said:N", title="time"), _share("share_pct")],
+        )
+        .properties(width=WIDTH, height=90)
+    )
+    return dress(chart, title)
+
+
+def gpu_or_cpu_bound(frame: pl.DataFrame) -> Any:
+    """What the GPU does and why it idles, for the run and each phase, from the evidence of `gpu_or_cpu_bound`."""
+    rows = (
+        frame.filter(pl.col("scope").is_in(["run", "phase"]))
+        .with_columns(
+            computing_ns=pl.col("gpu_busy_ns") - pl.col("communication_ns") - pl.col("copy_ns"),
+            where=pl.when(pl.col("scope") == "run").then(pl.lit("whole run")).otherwise(pl.col("phase")),
+        )
+        .group_by("where")
+        .agg(pl.col([name for name, _, _ in _PARTS]).sum())
+        .unpivot(index="where", variable_name="part", value_name="time_ns")
+        .with_columns(
+            order=pl.col("part").replace_strict({name: at for at, (name, _, _) in enumerate(_PARTS)}),
+            part=pl.col("part").replace_strict({name: word for name, word, _ in _PARTS}),
+            share_pct=100.0 * pl.col("time_ns") / pl.col("time_ns").sum().over("where"),
+        )
+        .filter(pl.col("time_ns") > 0)
+        .sort("where", "order")
+    )
+    run = rows.filter(where="whole run")
+    if run.is_empty():
+        return _nothing()
+    busy = float(run.filter(pl.col("order") < 3)["share_pct"].sum())
+    idle = run.filter(pl.col("order") >= 3).sort("time_ns", descending=True)
+    title = f"The GPU is busy {percent(busy)} of the time"
+    if not idle.is_empty():
+        title += f"; most of the rest it {idle['part'][0].replace(': host', ' because the host is', 1)}"
+    places = ["whole run", *(name for name in PHASES if name in set(rows["where"]))]
+    shown = rows.with_columns(said=_durations("time_ns"))
+    chart = (
+        alt.Chart(shown)
+        .mark_bar(stroke="white", strokeWidth=0.5)
+        .encode(
+            x=alt.X("sum(share_pct):Q", title="share of the device's time, %", scale=alt.Scale(domain=[0, 100])),
+            y=alt.Y("where:N", title=None, sort=places),
+            color=alt.Color(
+                "part:N",
+                title=None,
+                scale=alt.Scale(domain=[word for _, word, _ in _PARTS], range=[hue for _, _, hue in _PARTS]),
+                legend=alt.Legend(orient="bottom", columns=3),
+            ),
+            order="order:Q",
+            tooltip=["where:N", "part:N", alt.Tooltip("said:N", title="time"), _share("share_pct")],
+        )
+        .properties(width=WIDTH, height=alt.Step(24))
+    )
+    return dress(chart, title)
+
+
+def steps(frame: pl.DataFrame) -> Any:
+    """Pacing: the duration of each step and the time the GPU was busy with it, from the answer `steps`."""
+    one = frame if "rank" in frame.columns else frame.with_columns(rank=pl.lit(0))
+    rows = one.filter(pl.col("step").is_not_null()).sort("rank", "step")
+    if rows.is_empty():
+        return _nothing()
+    lengths = rows["dur_ns"]
+    axis = time_axis(max(lengths))
+    middle = float(lengths.median() or 0)  # type: ignore[arg-type]
+    slow = rows.filter(pl.col("dur_ns") > 1.2 * middle)
+    title = (
+        f"{rows.height} steps of {duration(min(lengths))} to {duration(max(lengths))}"
+        if rows.height > 1
+        else "One step"
+    )
+    if slow.height and rows.height > 2:
+        title += f"; {slow.height} over 1.2 times the median"
+    shown = _at_most(rows, 500, "dur_ns").select(
+        rank=pl.col("rank").cast(pl.String),
+        step="step",
+        time=pl.col("dur_ns") / axis.size,
+        busy=pl.col("gpu_busy_ns") / axis.size,
+    )
+    base = alt.Chart(shown).encode(x=alt.X("step:O", title="step", axis=alt.Axis(labelOverlap=True, labelAngle=0)))
+    bars = base.mark_bar(opacity=0.85).encode(
+        y=alt.Y("time:Q", title=axis.title("time")),
+        xOffset="rank:N",
+        color=alt.Color(
+            "rank:N",
+            title="rank",
+            scale=alt.Scale(range=list(HUES)),
+            legend=None if shown["rank"].n_unique() == 1 else alt.Legend(),
+        ),
+        tooltip=[
+            "rank:N",
+            "step:O",
+            alt.Tooltip("time:Q", title=axis.title("duration"), format=".3f"),
+            alt.Tooltip("busy:Q", title=axis.title("GPU busy"), format=".3f"),
+        ],
+    )
+    ticks = base.mark_tick(color="currentColor", thickness=2).encode(y="busy:Q", xOffset="rank:N")
+    drawn = bars + ticks if float(shown["busy"].sum() or 0) > 0 else bars
+    note = "the line in a bar: time the GPU was busy" if float(shown["busy"].sum() or 0) > 0 else ""
+    return dress(drawn.properties(width=WIDTH, height=140), title, note)
+
+
+def slowest_ops(frame: pl.DataFrame) -> Any:
+    """The slowest ops, kernels or modules with their share, from the answer `slowest_ops`."""
+    name = next((column for column in ("path", "short_name", "name") if column in frame.columns), None)
+    time = next(
+        (
+            column
+            for column in ("gpu_self_ns", "gpu_time_ns", "cpu_self_ns")
+            if column in frame.columns and (frame[column].sum() or 0) > 0
+        ),
+        None,
+    )
+    if name is None or time is None:
+        return _nothing()
+    side = "CPU" if time.startswith("cpu") else "GPU"
+    share = time.replace("_ns", "_pct")
+    axis = time_axis(max(frame[time]))
+    rows = (
+        frame.sort(time, descending=True)
+        .head(20)
+        .select(
+            label=pl.col(name).map_elements(lambda text: shorten(clean(text), 44), return_dtype=pl.String),
+            said=_durations(time),
+            time=pl.col(time) / axis.size,
+            share_pct=share,
+            # Two names that are cut short to the same must not become one bar.
+            bar=pl.int_range(pl.len()).cast(pl.String).str.zfill(2)
+            + " "
+            + pl.col(name).map_elements(lambda text: shorten(clean(text), 44), return_dtype=pl.String),
+        )
+    )
+    first = rows.row(0, named=True)
+    title = f"{first['label']} takes {first['said']} of {side} time of its own, {percent(first['share_pct'])}"
+    base = alt.Chart(rows).encode(
+        y=alt.Y("bar:N", title=None, axis=alt.Axis(labelLimit=320, labelExpr="slice(datum.label, 3)")),
+        x=alt.X("time:Q", title=axis.title(f"{side} time of its own")),
+        tooltip=[alt.Tooltip("label:N", title="name"), alt.Tooltip("said:N", title="time"), _share("share_pct")],
+    )
+    bars = base.mark_bar(color=HUES[0])
+    said = base.mark_text(align="left", dx=3, color="currentColor").encode(text="said:N")
+    return dress((bars + said).properties(width=WIDTH - 300, height=alt.Step(20)), title)
+
+
+def coverage(frame: pl.DataFrame) -> Any:
+    """What the GPU time counts to, from the answer `coverage`."""
+    rows = frame.group_by("bucket").agg(pl.col("gpu_time_ns").sum()).sort("gpu_time_ns", descending=True)
+    total = int(rows["gpu_time_ns"].sum())
+    if not total:
+        return _nothing()
+    rows = rows.with_columns(share_pct=100.0 * pl.col("gpu_time_ns") / total, said=_durations("gpu_time_ns"))
+    known = float(rows.filter(bucket="module")["share_pct"].sum())
+    chart = (
+        alt.Chart(rows)
+        .mark_bar(color=HUES[2])
+        .encode(
+            x=alt.X("share_pct:Q", title="share of GPU time, %", scale=alt.Scale(domain=[0, 100])),
+            y=alt.Y("bucket:N", title=None, sort="-x"),
+            tooltip=["bucket:N", alt.Tooltip("said:N", title="time"), _share("share_pct")],
+        )
+        .properties(width=WIDTH - 120, height=alt.Step(20))
+    )
+    return dress(chart, f"Modules explain {percent(known)} of the GPU time")
+
+
+def modules(frame: pl.DataFrame, side: str = "gpu") -> Any:
+    """The model as an icicle, one for each pass: what lies under a module is inside it. From the answer `modules`.
+
+    Widths are GPU time, or with `side="cpu"` CPU time; a gap under a module is time of its own.
+    """
+    on = side if (frame[f"{side}_total_ns"].sum() or 0) > 0 else "cpu"
+    # In pre-order, the times of their own of all modules before it say where a module starts.
+    rows = (
+        frame.filter(pl.col(f"{on}_total_ns") > 0)
+        .group_by("pass", "module_id", maintain_order=True)
+        .agg(pl.first("path", "type", "depth"), pl.col(f"{on}_self_ns", f"{on}_total_ns").sum())
+        .sort("pass", "module_id")
+        .with_columns(start_ns=pl.col(f"{on}_self_ns").cum_sum().over("pass") - pl.col(f"{on}_self_ns"))
+    )
+    if rows.is_empty():
+        return _nothing()
+    whole = rows.group_by("pass").agg(pl.col(f"{on}_self_ns").sum())
+    rows = _at_most(rows, 2000, f"{on}_total_ns")
+    axis = time_axis(max(whole[f"{on}_self_ns"]))
+    leaf = rows.sort(f"{on}_self_ns", descending=True).row(0, named=True)
+    shown = rows.select(
+        "pass",
+        "depth",
+        path=pl.col("path").map_elements(clean, return_dtype=pl.String),
+        type=pl.col("type").map_elements(clean, return_dtype=pl.String),
+        start=pl.col("start_ns") / axis.size,
+        stop=(pl.col("start_ns") + pl.col(f"{on}_total_ns")) / axis.size,
+        own=pl.col(f"{on}_self_ns").map_elements(duration, return_dtype=pl.String),
+        total=pl.col(f"{on}_total_ns").map_elements(duration, return_dtype=pl.String),
+        below=pl.col("depth") + 1,
+    )
+    chart = (
+        alt.Chart(shown)
+        .mark_rect(stroke="white", strokeWidth=0.5)
+        .encode(
+            x=alt.X("start:Q", title=axis.title(f"{on.upper()} time")),
+            x2="stop:Q",
+            y=alt.Y("depth:Q", title=None, scale=alt.Scale(reverse=True, nice=False), axis=None),
+            y2="below:Q",
+            color=alt.Color(
+                "type:N",
+                title="type",
+                scale=alt.Scale(range=list(HUES)),
+                legend=alt.Legend(orient="bottom", columns=6, symbolLimit=12),
+            ),
+            tooltip=["path:N", "type:N", "pass:N", alt.Tooltip("own:N", title="of its own"), "total:N"],
+        )
+        .properties(width=WIDTH, height=110)
+        .facet(row=alt.Row("pass:N", title=None, sort=["forward", "recompute", "backward"]))
+        .resolve_scale(x="shared")
+    )
+    title = (
+        f"{clean(leaf['path'])} has most time of its own: {duration(leaf[f'{on}_self_ns'])} in the {leaf['pass']} pass"
+    )
+    return dress(chart, title)
+
+
+def _nothing() -> Any:
+    return dress(alt.Chart(pl.DataFrame({"text": ["nothing to show"]})).mark_text().encode(text="text:N"), "No data")
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _share(column: str) -> alt.Tooltip:
+    return alt.Tooltip(f"{column}:Q", title="share, %", format=".1f")
+
+
+def _durations(column: str) -> pl.Expr:
+    return pl.col(column).map_elements(duration, return_dtype=pl.String)
+
+
+def _at_most(rows: pl.DataFrame, limit: int, by: str) -> pl.DataFrame:
+    """The rows, or as many of them as a chart can hold, the largest."""
+    if rows.height <= limit:
+        return rows
+    keep = rows.with_row_index("at").sort(by, descending=True).head(limit)["at"]
+    return rows.with_row_index("at").filter(pl.col("at").is_in(keep.implode())).drop("at")

@@ -1,0 +1,239 @@
+"""A report as one HTML page that opens anywhere: no network, nothing in it that a trace's names could change."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import polars as pl
+
+from hotline_analysis import catalog, charts
+from hotline_analysis.charts.page import asset, clean, page
+from hotline_analysis.charts.theme import to_svg
+from hotline_analysis.charts.timeline import START, Timeline
+from hotline_analysis.humane import duration, percent, safe, shorten
+from hotline_analysis.report.model import Field, Report, Section
+from hotline_analysis.report.text import cell
+
+_EVIDENCE_ROWS = 50
+_LONGEST = 600
+# How the chart of a section is drawn, and the query that says what its figures mean.
+_CHARTS: Mapping[str, Callable[[pl.DataFrame], Any]] = {
+    "steps": charts.steps,
+    "phases": charts.phases,
+    "modules": charts.slowest_ops,
+    "ops": charts.slowest_ops,
+    "kernels": charts.slowest_ops,
+    "coverage": charts.coverage,
+}
+_QUERIES = {
+    "ranks": "gpu_or_cpu_bound",
+    "modules": "slowest_modules",
+    "ops": "slowest_ops",
+    "kernels": "slowest_kernels",
+}
+
+
+def render(report: Report, timeline: Timeline | None = None) -> str:
+    """Render a page: the bottleneck first, then the three answers, what to do, the timeline, and the tables."""
+    parts = [
+        f"<header><h1>{_text(report.title)}</h1>\n<p class='headline'>{_text(report.headline)}</p></header>\n",
+        _findings(report),
+        _list("What to do", report.advice, "advice"),
+        _list("Warnings", report.warnings, "warnings"),
+    ]
+    if timeline is not None:
+        parts.append(_timeline(timeline))
+    parts += [_section(section) for section in report.sections]
+    parts += [_evidence(report), _facts(report), _definitions(report)]
+    body = f"<main>\n{_contents(report, timeline)}{''.join(parts)}</main>\n"
+    scripts = (asset("timeline.js"), START) if timeline is not None else ()
+    return page(report.title, body, styles=(asset("page.css"), asset("timeline.css")), scripts=scripts)
+
+
+def fragment(report: Report) -> str:
+    """The report as part of a notebook: the answers and the tables, without scripts and styles of its own."""
+    return "".join(
+        [
+            f"<h3>{_text(report.title)}</h3><p><strong>{_text(report.headline)}</strong></p><ul>",
+            *(
+                f"<li><strong>{_text(finding.question)}</strong> {_text(finding.statement)}</li>"
+                for finding in report.findings
+            ),
+            "</ul>",
+            *(f"<h4>{_text(section.title)}</h4>{_table(section)}" for section in report.sections),
+            f"<p>{_text(report.coverage)}</p>",
+        ]
+    )
+
+
+# --- parts of the page -----------------------------------------------------------------------------------------------
+
+
+def _contents(report: Report, timeline: Timeline | None) -> str:
+    links = [("timeline", "Timeline")] if timeline is not None else []
+    links += [(section.name, section.title) for section in report.sections]
+    links += [("evidence", "Evidence"), ("facts", "Run"), ("definitions", "Definitions")]
+    items = "".join(f'<li><a href="#{_id(name)}">{_text(title)}</a></li>' for name, title in links)
+    return f'<nav aria-label="Contents"><ul>{items}</ul></nav>\n'
+
+
+def _findings(report: Report) -> str:
+    cards = "".join(
+        f'<article class="card"><h2>{_text(finding.question)}</h2>'
+        f'<p><b class="answer">{_text(shorten(finding.answer, 80))}</b></p>'
+        f"<p>{_text(finding.statement)}</p></article>\n"
+        for finding in report.findings
+    )
+    return f'<section class="cards" aria-label="Answers">\n{cards}</section>\n'
+
+
+def _list(title: str, lines: Any, name: str) -> str:
+    if not lines:
+        return ""
+    items = "".join(f"<li>{_text(line)}</li>\n" for line in lines)
+    return f'<section id="{name}"><h2>{title}</h2>\n<ul>\n{items}</ul></section>\n'
+
+
+def _timeline(timeline: Timeline) -> str:
+    return (
+        f'<section id="timeline"><h2>Timeline of {_text(timeline.title)}</h2>\n'
+        '<p class="note">Each level shows the parts of what is opened above it, at full width: from the step down to'
+        " the kernel. It is opened on the way to the bottleneck; click another slice to open that. The CPU and the GPU"
+        " have the same scale, each from where it starts.</p>\n"
+        f"{timeline.fragment()}</section>\n"
+    )
+
+
+def _section(section: Section) -> str:
+    return (
+        f'<section id="{_id(section.name)}"><h2>{_text(section.title)}</h2>\n{_chart(section)}{_table(section)}'
+        f'<p class="note">{_text(section.note)}</p></section>\n'
+    )
+
+
+def _chart(section: Section) -> str:
+    draw = _CHARTS.get(section.name)
+    if draw is None or section.rows.height < 2:
+        return ""
+    chart = draw(section.rows)
+    return _figure(to_svg(chart), chart.to_dict()["title"]["text"])
+
+
+def _figure(svg: str, title: str) -> str:
+    # The texts of the chart are those of the table below it, so the picture needs no more than its title in words.
+    name = html.escape(clean(title), quote=True)
+    scaled = svg.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1)
+    return f"<figure>{scaled}</figure>\n"
+
+
+def _table(section: Section) -> str:
+    head = "".join(f'<th scope="col"{_side(field)}>{_text(field.title)}</th>' for field in section.fields)
+    rows = []
+    for row in section.rows.iter_rows(named=True):
+        cells = []
+        for number, field in enumerate(section.fields):
+            value = row[field.column]
+            text = _text(cell(field, value))
+            if number == 0:
+                cells.append(f'<th scope="row"{_side(field)}>{text}</th>')
+            elif field.kind == "share" and value is not None:
+                width = min(100.0, max(0.0, float(value)))
+                cells.append(f'<td{_side(field)}><span class="share" style="--share:{width:.1f}%">{text}</span></td>')
+            else:
+                cells.append(f"<td{_side(field)}>{text}</td>")
+        rows.append(f"<tr>{''.join(cells)}</tr>\n")
+    return _scrolling(f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{''.join(rows)}</tbody>\n</table>")
+
+
+def _side(field: Field) -> str:
+    return ' class="text"' if field.kind == "name" else ""
+
+
+def _scrolling(table: str) -> str:
+    return f'<div class="scroll" tabindex="0" role="region" aria-label="Table">{table}</div>\n'
+
+
+def _evidence(report: Report) -> str:
+    parts = []
+    for finding in report.findings:
+        limits = ", ".join(f"{name} = {value:g}" for name, value in finding.thresholds.items())
+        drawn = ""
+        if "scope" in finding.evidence.columns and not finding.evidence.is_empty() and finding.answer != "no-gpu":
+            chart = charts.gpu_or_cpu_bound(finding.evidence)
+            drawn = _figure(to_svg(chart), chart.to_dict()["title"]["text"])
+        parts.append(
+            f"<h3>{_text(finding.question)}</h3>\n<p>{_text(finding.statement)}"
+            f"{f' <span class=note>Limits: {_text(limits)}.</span>' if limits else ''}</p>\n"
+            f"{drawn}<details><summary>The figures it comes from</summary>{_frame(finding.evidence, _EVIDENCE_ROWS)}"
+            "</details>\n"
+        )
+    return f'<section id="evidence"><h2>Evidence</h2>\n{"".join(parts)}</section>\n'
+
+
+def _frame(frame: pl.DataFrame, limit: int) -> str:
+    """A frame as it is, with units."""
+    head = "".join(f'<th scope="col">{_text(name)}</th>' for name in frame.columns)
+    rows = "".join(
+        "<tr>" + "".join(f"<td>{_text(_value(name, row[name]))}</td>" for name in frame.columns) + "</tr>\n"
+        for row in frame.head(limit).iter_rows(named=True)
+    )
+    more = f"<p>The first {limit} of {frame.height:,} rows.</p>" if frame.height > limit else ""
+    return _scrolling(f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>") + more
+
+
+def _value(name: str, value: object) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, int | float) and name.endswith("_ns"):
+        return duration(value)
+    if isinstance(value, int | float) and name.endswith("_pct"):
+        return percent(value)
+    return f"{value:,}" if isinstance(value, int) and name.endswith("_count") else str(value)
+
+
+def _facts(report: Report) -> str:
+    rows = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>\n" for name, value in report.facts.items())
+    return (
+        f'<section id="facts"><h2>Run</h2>\n<dl class="run">\n{rows}</dl>\n<p>{_text(report.coverage)}</p></section>\n'
+    )
+
+
+def _definitions(report: Report) -> str:
+    """What each table shows, in the words of the query that computes it."""
+    known = {query.name: query for query in catalog.queries("answer")}
+    parts = []
+    for section in report.sections:
+        query = known.get(_QUERIES.get(section.name, section.name))
+        if query is None:
+            continue
+        columns = "".join(
+            f"<dt><code>{_text(column.name)}</code></dt><dd>{_prose(column.description)}</dd>\n"
+            for column in query.columns
+        )
+        parts.append(
+            f"<details><summary>{_text(section.title)}: {_prose(query.summary)}</summary>\n"
+            f'<p>{_prose(query.description)}</p>\n<dl class="run">\n{columns}</dl></details>\n'
+        )
+    return (
+        '<section id="definitions"><h2>How each figure is defined</h2>\n'
+        "<p>GPU work belongs to the step, phase and module of the call that launched it, whenever it runs."
+        " Waiting is time, and is never left out.</p>\n"
+        f"{''.join(parts)}</section>\n"
+    )
+
+
+def _id(name: str) -> str:
+    return re.sub(r"\W+", "-", name)
+
+
+def _text(value: str) -> str:
+    """A text with names from the trace, on one line; the middle of a very long one is cut out."""
+    return html.escape(safe(shorten(value, _LONGEST)), quote=True)
+
+
+def _prose(value: str) -> str:
+    """A text of our own, such as the description of a query."""
+    return html.escape(" ".join(value.split()), quote=True)

@@ -1,0 +1,188 @@
+"""The report as a page: what stands in it, what a browser makes of it, and that names from a trace are only text."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import hotline_analysis as ha
+from hotline_analysis import Trace, charts
+from tests.browser import CHROMIUM, Browser
+from tests.charts.test_timeline import hostile
+
+needs_browser = pytest.mark.skipif(
+    CHROMIUM is None and "CI" not in os.environ, reason="chromium is not installed; CI requires it"
+)
+BIG = Path(os.environ.get("HOTLINE_TRACES", "-")) / "training/ddp_v100_memory.json.gz"
+
+
+class Outline(HTMLParser):
+    """Tags that are open at the end, headings in order, and every id, reference and address of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.headings: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "link", "input", "br", "img", "path", "line", "rect"):
+            self.open.append(tag)
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(tag)
+        for name, value in attrs:
+            if name == "id" and value:
+                self.ids.append(value)
+            if name in ("href", "src", "srcset", "action") and value:
+                self.links.append(value)
+
+    def handle_endtag(self, tag: str) -> None:
+        if self.open and self.open[-1] == tag:
+            self.open.pop()
+
+
+@pytest.fixture(scope="module")
+def demo() -> Trace:
+    return ha.load(ha.demo_trace())
+
+
+@pytest.fixture(scope="module")
+def text(demo: Trace) -> str:
+    return ha.report(demo).to_html(charts.timeline(demo))
+
+
+def test_the_page_is_whole_and_needs_no_network(text: str) -> None:
+    outline = Outline(text)
+    assert outline.open == []
+    assert [link for link in outline.links if not link.startswith(("#", "data:"))] == []
+    assert sorted(outline.ids) == sorted(set(outline.ids))
+    assert {link[1:] for link in outline.links if link.startswith("#")} <= set(outline.ids)
+    assert len(text) < 3_000_000
+
+
+def test_headings_go_down_one_level_at_a_time(text: str) -> None:
+    levels = [int(tag[1]) for tag in Outline(text).headings]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after <= before + 1 for before, after in pairwise(levels))
+
+
+def test_it_says_what_the_report_says(text: str, demo: Trace) -> None:
+    report = ha.report(demo)
+    shown = re.sub(r"\s+", " ", text)
+    for finding in report.findings:
+        assert finding.question in shown
+        assert finding.statement.replace("'", "&#x27;") in shown
+    assert text.index("headline") < text.index("cards") < text.index('id="timeline"') < text.index('id="phases"')
+    for section in report.sections:
+        assert f'id="{section.name}"' in text
+    assert text.count('<svg role="img" aria-label="') >= 4
+    assert "How each figure is defined" in text
+
+
+def test_it_can_do_without_a_timeline(demo: Trace) -> None:
+    text = ha.report(demo).to_html()
+    assert "data-hotline-timeline" not in text
+    assert "<script" not in text
+
+
+def test_notebooks_show_html(demo: Trace) -> None:
+    report = ha.report(demo)
+    assert report.findings[0].question in report._repr_html_()
+    assert Outline(report._repr_html_()).open == []
+    assert "srcdoc=" in charts.timeline(demo)._repr_html_()
+    assert "demo.json.gz" in demo._repr_html_()
+
+
+def test_names_are_text_in_a_notebook(tmp_path: Path) -> None:
+    made = hostile().load(tmp_path, name="<img src=x>.json")
+    report = ha.report(made)
+    for shown in (made._repr_html_(), report._repr_html_(), *(finding._repr_html_() for finding in report.findings)):
+        assert not re.search(r"<(script|img)", shown)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    opened = Browser()
+    yield opened
+    opened.close()
+
+
+@needs_browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_it_is_drawn_without_complaint_and_can_be_read(
+    browser: Browser, text: str, tmp_path: Path, scheme: str
+) -> None:
+    page = tmp_path / "report.html"
+    page.write_text(text, encoding="utf-8")
+    browser.complaints.clear()
+    browser.emulate(scheme)
+    browser.open(page)
+    assert browser.complaints == []
+    assert browser.run("document.documentElement.scrollWidth") <= 1280
+    # The answers and the first levels of the timeline are on the first screen.
+    assert browser.run("document.querySelector('.cards').getBoundingClientRect().bottom") < 900
+    assert browser.run("document.querySelectorAll('.hl-level')[1].getBoundingClientRect().bottom") < 900
+    contrast = """
+      (() => {
+        const light = (color) => {
+          const parts = color.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255)
+            .map((part) => (part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+          return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+        };
+        const ratio = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        const paper = light(getComputedStyle(document.body).backgroundColor);
+        const text = ['h1', '.headline', '.note', 'a', 'thead th', '.hl-head > span', '.hl-row-name'];
+        const slices = [...document.querySelectorAll('.hl-slice')].map((slice) => {
+          const style = getComputedStyle(slice);
+          return ratio(light(style.color), light(style.backgroundColor));
+        });
+        return Math.min(...slices, ...text.map((name) =>
+          ratio(light(getComputedStyle(document.querySelector(name)).color), paper)));
+      })()
+    """
+    assert browser.run(contrast) >= 4.5
+
+
+@needs_browser
+def test_names_of_a_hostile_trace_are_text(browser: Browser, tmp_path: Path) -> None:
+    made = hostile().load(tmp_path, name="x.json")
+    page = tmp_path / "hostile.html"
+    page.write_text(ha.report(made).to_html(charts.timeline(made)), encoding="utf-8")
+    browser.complaints.clear()
+    browser.open(page)
+    browser.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert browser.run("document.title") == "x.json"
+    assert browser.run("document.querySelectorAll('img').length") == 0
+    assert browser.run("document.querySelectorAll('main script:not([type=\"application/json\"])').length") == 0
+    assert browser.complaints == []
+    shown = browser.run("document.body.innerText")
+    assert "</script>" in shown
+    assert "\x07" not in shown
+    assert "\u202e" not in shown
+    assert browser.run("document.documentElement.scrollWidth") <= 1280
+
+
+@needs_browser
+@pytest.mark.skipif(not BIG.exists(), reason="HOTLINE_TRACES is not set")
+def test_a_large_trace_opens_and_answers_quickly(browser: Browser, tmp_path: Path) -> None:
+    """54 MB of JSON, 216,000 events. Bounds are wide, as the machine may be busy; see docs/timeline.md for times."""
+    with ha.load(BIG) as made:
+        text = ha.report(made).to_html(charts.timeline(made))
+    assert len(text.encode()) < 3_000_000
+    page = tmp_path / "large.html"
+    page.write_text(text, encoding="utf-8")
+    assert browser.open(page) < 20
+    click = (
+        "(() => { const begun = performance.now();"
+        " document.querySelector('.hl-slice:not(.hl-open)').click(); return performance.now() - begun; })()"
+    )
+    assert browser.run(click) < 2000
