@@ -69,7 +69,7 @@ def test_the_examples_in_the_help_work(tmp_path: Path, monkeypatch: pytest.Monke
     for command in COMMANDS:
         example = hotline(command, "--help").partition("Example:\n")[2].splitlines()[0]
         hotline(*shlex.split(example)[1:])
-    assert {path.name for path in tmp_path.iterdir()} >= {"run.hotline", "report.md", "dashboard"}
+    assert {path.name for path in tmp_path.iterdir()} >= {"run.hotline", "report.html", "dashboard"}
 
 
 def test_help_loads_nothing_heavy() -> None:
@@ -123,7 +123,7 @@ def test_report_formats(run: Path, tmp_path: Path) -> None:
     assert hotline("report", run).startswith("cnn.json.gz\n")
     assert hotline("report", run, "--rank", 0, "--format", "markdown").startswith("# ")
     assert json.loads(hotline("report", run, "--format", "json"))["findings"]
-    target = tmp_path / "report.md"
+    target = tmp_path / "report.html"
     assert hotline("report", run, "--format", "markdown", "-o", target) == ""
     assert target.read_text(encoding="utf-8").startswith("# ")
 
