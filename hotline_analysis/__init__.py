@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         RunFormatError,
         TraceFormatError,
     )
+    from hotline_analysis.export import export_perfetto
     from hotline_analysis.importer import import_traces, load
     from hotline_analysis.report import Report, diff_report, report
     from hotline_analysis.trace import Trace
@@ -107,6 +108,7 @@ __all__ = [
     "detail_size",
     "diff",
     "diff_report",
+    "export_perfetto",
     "gpu_or_cpu_bound",
     "gpu_parts",
     "idle_breakdown",
@@ -189,6 +191,7 @@ _NAMES = {
         "RunFormatError",
         "TraceFormatError",
     ),
+    "export": ("export_perfetto",),
     "importer": ("import_traces", "load"),
     "report": ("Report", "diff_report", "report"),
     "trace": ("Trace",),

@@ -375,19 +375,41 @@ def sql(
 @app.command()
 def export(
     traces: Traces,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The folder to write.")],
-    format: Annotated[Literal["parquet"], typer.Option(help="One file per table.")] = "parquet",
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="PATH", help="The folder to write; for perfetto, the file.")
+    ],
+    format: Annotated[
+        Literal["parquet", "perfetto"],
+        typer.Option(help="One Parquet file per table, or one trace file for ui.perfetto.dev."),
+    ] = "parquet",
+    rank: Annotated[int | None, typer.Option(help="perfetto: the rank, if there are several.")] = None,
+    span: Annotated[
+        int | None,
+        typer.Option(metavar="EVENT_ID", help="perfetto: only this event, what is in it, and the work it launched."),
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Write every table as one file, for other tools.
+    """Write tables or a trace for other tools.
+
+    The trace file holds the original events, and beside them steps, phases and modules on threads and streams, queue
+    lengths, bandwidths and memory. It is compressed if its name ends in .gz.
 
     \b
     Example:
       hotline export run.hotline -o dashboard
+      hotline export run.hotline --format perfetto -o annotated.json.gz
     """
     from hotline_analysis import console
 
+    if format == "parquet" and (rank is not None or span is not None):
+        raise typer.BadParameter("--rank and --span go with --format perfetto")
     with _open(traces) as trace:
+        if format == "perfetto":
+            file = ha.export_perfetto(trace, output, rank=rank, span=span, overwrite=overwrite)
+            typer.echo(
+                f"{console.one_line(str(file))}: {file.stat().st_size / 1e6:,.1f} MB; open it in ui.perfetto.dev"
+            )
+            return
         folder = trace.export(output, overwrite=overwrite)
     files = list(folder.glob(f"*.{format}"))
     megabytes = sum(file.stat().st_size for file in files) / 1e6

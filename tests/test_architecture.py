@@ -30,10 +30,11 @@ ALLOWED = {
     # A report is drawn with charts; charts know nothing of reports.
     "report": DATA | {"analyze", "charts"},
     "capture": DATA | {"annotate", "importer", "analyze", "report"},
+    "export": DATA,
     "console": set[str](),
-    "cli": DATA | {"console", "annotate", "importer", "analyze", "charts", "report", FACADE},
+    "cli": DATA | {"console", "annotate", "importer", "analyze", "charts", "export", "report", FACADE},
     "__main__": {"cli"},
-    "__init__": DATA | {"annotate", "importer", "capture", "analyze", "charts", "report"},
+    "__init__": DATA | {"annotate", "importer", "capture", "analyze", "charts", "export", "report"},
 }
 # Heavy or optional, each with the only part that may import it.
 RESERVED = {"torch": "capture", "altair": "charts", "vl_convert": "charts", "typer": "cli"}

@@ -24,5 +24,5 @@ where
     and track_id is not null
     and coalesce(category, '') not in (
         'kernel', 'gpu_memcpy', 'gpu_memset', 'gpu_user_annotation', 'cuda_sync', 'cuda_profiler_range', 'overhead',
-        'trace', 'mtia_insight', 'collective_comm'
+        'trace', 'mtia_insight', 'collective_comm', 'hotline'
     )

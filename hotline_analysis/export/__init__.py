@@ -1,0 +1,5 @@
+"""Traces for other tools."""
+
+from hotline_analysis.export.perfetto import export_perfetto
+
+__all__ = ["export_perfetto"]

@@ -1,0 +1,43 @@
+"""Columns → lines of JSON, in native code, and the numbers that our own processes and threads have in a trace file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import polars as pl
+
+# Perfetto reads process and thread numbers as unsigned 32-bit integers. No operating system gives numbers this large,
+# so our tracks cannot fall together with those of the file.
+CPU_PID = 4_000_000_000
+GPU_PID = 4_000_010_000  # plus the device
+FIRST_TID = 4_100_000_000
+
+_ROWS = 50_000  # at a time, so that memory does not grow with the trace
+
+
+def lines(frame: pl.DataFrame, *parts: pl.Expr) -> Iterator[pl.Series]:
+    """One line per row, of these parts."""
+    for some in frame.iter_slices(_ROWS):
+        yield some.select(pl.concat_str(parts).alias("json"))["json"]
+
+
+def text(fixed: str) -> pl.Expr:
+    """The same text in each line."""
+    return pl.lit(fixed)
+
+
+def gpu_pid() -> pl.Expr:
+    """The process that stands for the column `device`."""
+    return pl.col("device").clip(0) + GPU_PID
+
+
+def json_text(column: str) -> pl.Expr:
+    """A column of texts as JSON."""
+    return pl.struct(v=column).struct.json_encode().str.strip_prefix('{"v":').str.strip_suffix("}")
+
+
+def microseconds(column: str) -> pl.Expr:
+    """Integer nanoseconds as a decimal number of microseconds, exactly."""
+    size = pl.col(column).abs()
+    sign = pl.when(pl.col(column) < 0).then(pl.lit("-")).otherwise(pl.lit(""))
+    return pl.concat_str(sign, (size // 1000).cast(pl.String), pl.lit("."), (size % 1000).cast(pl.String).str.zfill(3))

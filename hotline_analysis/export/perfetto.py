@@ -1,0 +1,130 @@
+"""A run as a trace file in the JSON format that Perfetto and chrome://tracing open, with what we found in it."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import duckdb
+import polars as pl
+from isal import isal_zlib
+
+from hotline_analysis.errors import ExportExistsError, HotlineError, QueryParameterError
+from hotline_analysis.export.counters import counters
+from hotline_analysis.export.tracks import Part, annotation
+from hotline_analysis.trace import Trace
+
+_CHUNK = 50_000  # events at a time, so that memory does not grow with the trace
+
+
+def export_perfetto(
+    trace: Trace,
+    path: str | Path,
+    *,
+    rank: int | None = None,
+    span: int | None = None,
+    annotate: bool = True,
+    overwrite: bool = False,
+) -> Path:
+    """Write a rank as a trace file for ui.perfetto.dev or chrome://tracing; compressed if its name ends in `.gz`.
+
+    The file holds every event of the original with all its args, in the same order, so that importing it gives the same
+    events with the same ids. With `annotate`, tracks are added behind them (category `hotline`): steps, phases and
+    modules on the CPU threads and GPU streams, and counters of queue length, bandwidth and memory. `span` is the
+    `event_id` of an event: only it, the events in it on its thread, the GPU work launched from there and the arrows
+    between them are written. The file appears whole or not at all.
+
+    Raises `ExportExistsError` if it exists and `overwrite` is false, and `QueryParameterError` for a rank or event that
+    is not there, or without `rank` if the run has several.
+    """
+    target = Path(path)
+    chosen = _chosen_rank(trace, rank)
+    if target.is_dir():
+        raise ExportExistsError(f"{target} is a folder", hint="Give the name of a file.")
+    if target.exists() and not overwrite:
+        raise ExportExistsError(f"{target} exists already", hint="Choose another name, or overwrite it (--overwrite).")
+    kept = None if span is None else _events_of(trace, chosen, span)
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    compressor = isal_zlib.compressobj(level=1, wbits=31) if target.suffix == ".gz" else None
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with partial.open("wb") as file:
+            for text in _texts(trace, chosen, kept, annotate):
+                data = text.encode()
+                file.write(compressor.compress(data) if compressor else data)
+            if compressor:
+                file.write(compressor.flush())
+        partial.replace(target)
+    except (OSError, duckdb.IOException) as error:
+        raise HotlineError(
+            f"cannot write {target}: {error}", hint="Is the disk full? Choose another place with -o."
+        ) from error
+    finally:
+        partial.unlink(missing_ok=True)
+    return target
+
+
+def _chosen_rank(trace: Trace, rank: int | None) -> int:
+    known = ", ".join(map(str, trace.ranks))
+    if rank is None and len(trace.ranks) > 1:
+        raise QueryParameterError(
+            "one file holds one rank, and the run has several", hint=f"Choose one with rank (--rank): {known}."
+        )
+    if rank is not None and rank not in trace.ranks:
+        raise QueryParameterError(f"the trace has no rank {rank}", hint=f"It has {known}.")
+    return trace.ranks[0] if rank is None else rank
+
+
+def _events_of(trace: Trace, rank: int, span: int) -> pl.DataFrame:
+    kept = trace.query("span_event", rank=rank, span=span)
+    if kept.is_empty():
+        raise QueryParameterError(
+            f"the trace has no event {span} that could be exported",
+            hint="The event_id of an event with a duration, as in annotated_event, names a span.",
+        )
+    return kept
+
+
+def _texts(trace: Trace, rank: int, kept: pl.DataFrame | None, annotate: bool) -> Iterator[str]:
+    """The file, part by part: our tracks come behind the events, which keep their places."""
+    metadata = trace.sql("select metadata from rank_info where rank = $rank", rank=rank).item()
+    top = json.loads(metadata) if metadata else {}
+    yield "{" + "".join(f"{json.dumps(key)}: {json.dumps(value)},\n" for key, value in top.items())
+    separator = '"traceEvents": [\n'
+    added = _added(trace, rank, kept) if annotate else iter(())
+    for lines in chain(_events(trace, rank, kept), added):
+        if text := lines.str.join(",\n").item():
+            yield separator + text
+            separator = ",\n"
+    yield ("" if separator == ",\n" else separator) + "\n]}\n"
+
+
+def _events(trace: Trace, rank: int, kept: pl.DataFrame | None) -> Iterator[pl.Series]:
+    last = trace.sql("select max(event_id) from event where rank = $rank", rank=rank).item()
+    for first in range(0, (last if last is not None else -1) + 1, _CHUNK):
+        ids = None
+        if kept is not None:
+            ids = kept.filter(pl.col("event_id").is_between(first, first + _CHUNK - 1))["event_id"]
+            if ids.is_empty():
+                continue
+        scope = (first, first + _CHUNK - 1) if ids is None else (ids.min(), ids.max())
+        frame = trace.query("perfetto_event", rank=rank, first_id=scope[0], last_id=scope[1])
+        yield frame["json"] if ids is None else frame.filter(pl.col("event_id").is_in(ids.implode()))["json"]
+
+
+def _added(trace: Trace, rank: int, kept: pl.DataFrame | None) -> Iterator[pl.Series]:
+    part = None
+    if kept is not None:
+        times = trace.sql(
+            "select event_id, track_id, start_ns, end_ns from event where rank = $rank and dur_ns is not null"
+            " and event_id between $first and $last",
+            rank=rank,
+            first=kept["event_id"].min(),
+            last=kept["event_id"].max(),
+        )
+        part = Part(times.join(kept, on="event_id"))
+    yield from annotation(trace, rank, part)
+    yield from counters(trace, rank, part)

@@ -1,0 +1,79 @@
+-- The annotation as tracks: steps, phases and modules on each CPU thread.
+--
+-- Spans of one `kind` and thread nest, with the modules at their depth, or do not overlap. The GPU side follows from
+-- `gpu_annotation`.
+--
+-- :param rank BIGINT = NULL    only this rank
+-- :reads step, phase_span, module_span, model_op
+-- :column rank BIGINT          process rank
+-- :column track_id BIGINT      thread; NULL for steps that no event shows
+-- :column kind VARCHAR         step, phase or module
+-- :column place BIGINT         place among the spans of this kind and thread, by start, from 0
+-- :column depth BIGINT         depth of the module; 0 for steps and phases
+-- :column start_ns BIGINT      start
+-- :column end_ns BIGINT        end
+-- :column name VARCHAR         name of the step, phase or module
+-- :column path VARCHAR         path of the module; NULL for steps and phases
+-- :column pass VARCHAR         forward, backward or recompute; NULL for steps and phases
+-- :column evidence VARCHAR     how it was found
+with span as (
+    select
+        rank,
+        track_id,
+        'step' as kind,
+        0::bigint as depth,
+        start_ns,
+        end_ns,
+        'step ' || step as name,
+        null::varchar as path,
+        null::varchar as pass,
+        evidence
+    from step
+    where $rank is null or rank = $rank
+    union all
+    select
+        rank,
+        track_id,
+        'phase',
+        0,
+        start_ns,
+        end_ns,
+        phase,
+        null,
+        null,
+        evidence
+    from phase_span
+    where $rank is null or rank = $rank
+    union all
+    select
+        module_span.rank,
+        module_span.track_id,
+        'module',
+        module_span.depth,
+        module_span.start_ns,
+        module_span.end_ns,
+        model_op.name,
+        model_op.path,
+        module_span.pass,
+        module_span.evidence
+    from module_span
+    inner join model_op on module_span.rank = model_op.rank and module_span.module_id = model_op.module_id
+    where $rank is null or module_span.rank = $rank
+)
+
+select
+    rank,
+    track_id,
+    kind,
+    row_number() over (
+        partition by rank, kind, track_id order by start_ns, depth, end_ns, path nulls first, pass nulls first
+    ) - 1 as place,
+    depth,
+    start_ns,
+    end_ns,
+    name,
+    path,
+    pass,
+    evidence
+from span
+order by rank, kind, track_id nulls first, place

@@ -1,0 +1,31 @@
+-- GPU work in the order in which each stream runs it, with the step, phase and module that launched it.
+--
+-- :param rank BIGINT = NULL    only this rank
+-- :reads event, gpu_op, launch, label
+-- :column rank BIGINT          process rank
+-- :column event_id BIGINT      the GPU event
+-- :column device BIGINT        device number; -1 when the event names none
+-- :column stream BIGINT        stream; -1 when the event names none
+-- :column start_ns BIGINT      start
+-- :column end_ns BIGINT        end
+-- :column step BIGINT          training step; NULL when unknown
+-- :column phase VARCHAR        phase; NULL when unknown
+-- :column module_id BIGINT     module; NULL when unknown
+-- :column pass VARCHAR         forward, backward or recompute; NULL where no module is known
+select
+    launch.rank,
+    launch.event_id,
+    coalesce(gpu_op.device, -1) as device,
+    coalesce(gpu_op.stream, -1) as stream,
+    event.start_ns,
+    event.end_ns,
+    label.step,
+    label.phase,
+    label.module_id,
+    label.pass
+from launch
+inner join event on launch.rank = event.rank and launch.event_id = event.event_id
+inner join gpu_op on launch.rank = gpu_op.rank and launch.event_id = gpu_op.event_id
+left join label on launch.rank = label.rank and launch.event_id = label.event_id
+where $rank is null or launch.rank = $rank
+order by launch.rank, device, stream, event.start_ns, launch.event_id

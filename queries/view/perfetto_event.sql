@@ -1,0 +1,296 @@
+-- The events of the file as JSON, rebuilt from the tables: what `hotline export --format perfetto` writes.
+--
+-- Each text is an event of the trace format, with all its args, so that reading it again gives the same rows of every
+-- table. Times are microseconds with their nanoseconds. Old recordings, which tell by their `Trace name`, get the args
+-- of their time. Events that an earlier export added (category `hotline`) are left out.
+--
+-- :param rank BIGINT = NULL        only this rank
+-- :param first_id BIGINT = NULL    only from this event on
+-- :param last_id BIGINT = NULL     only up to this event
+-- :reads event, track, op, python_call, runtime_call, gpu_op, collective, memory_event, sync, flow, counter, event_args
+-- :column rank BIGINT              process rank
+-- :column event_id BIGINT          the event
+-- :column json VARCHAR             its text
+with named as (
+    select *
+    from event
+    where
+        coalesce(category, '') != 'hotline'
+        and ($rank is null or rank = $rank)
+        and ($first_id is null or event_id >= $first_id)
+        and ($last_id is null or event_id <= $last_id)
+),
+
+described as (
+    select
+        op.rank,
+        op.event_id,
+        concat_ws(
+            ',',
+            '"Record function id":' || op.record_function_id,
+            '"Concrete Inputs":' || coalesce(try_cast(op.concrete_inputs as json), to_json(op.concrete_inputs)),
+            '"Input type":' || coalesce(try_cast(op.input_types as json), to_json(op.input_types)),
+            '"Input Strides":' || coalesce(try_cast(op.input_strides as json), to_json(op.input_strides)),
+            '"Input Dims":' || coalesce(try_cast(op.input_dims as json), to_json(op.input_dims)),
+            case when op.trace_name is null then '"Ev Idx":' else '"Profiler Event Index":' end || op.profiler_index,
+            '"Fwd thread id":' || op.forward_thread,
+            '"Sequence number":' || op.sequence_number,
+            '"Module Hierarchy":'
+            || to_json(coalesce(op.module_hierarchy, case when op.trace_name is not null then '' end)),
+            '"Call stack":' || to_json(coalesce(op.call_stack, case when op.trace_name is not null then '' end)),
+            '"Trace name":' || to_json(op.trace_name),
+            '"Trace iteration":' || op.trace_iteration
+        ) as body
+    from op
+    where
+        ($rank is null or op.rank = $rank)
+        and ($first_id is null or op.event_id >= $first_id)
+        and ($last_id is null or op.event_id <= $last_id)
+    union all
+    select
+        python_call.rank,
+        python_call.event_id,
+        concat_ws(
+            ',',
+            '"Python parent id":' || coalesce(python_call.python_parent_id::varchar, 'null'),
+            '"Python id":' || python_call.python_id,
+            '"Python module id":' || python_call.python_module_id,
+            '"Ev Idx":' || python_call.profiler_index
+        ) as body
+    from python_call
+    where
+        ($rank is null or python_call.rank = $rank)
+        and ($first_id is null or python_call.event_id >= $first_id)
+        and ($last_id is null or python_call.event_id <= $last_id)
+    union all
+    select
+        runtime_call.rank,
+        runtime_call.event_id,
+        concat_ws(
+            ',',
+            case when starts_with(named.name, 'hip') then '"cid":' else '"cbid":' end || runtime_call.callback_id,
+            '"kernel":' || to_json(runtime_call.kernel),
+            '"grid":' || coalesce(try_cast(runtime_call.grid as json), to_json(runtime_call.grid)),
+            '"block":' || coalesce(try_cast(runtime_call.block as json), to_json(runtime_call.block)),
+            '"shared memory":' || runtime_call.shared_memory_bytes,
+            '"src":' || to_json(runtime_call.source),
+            '"dst":' || to_json(runtime_call.destination),
+            '"bytes":"' || runtime_call.bytes || '"',
+            '"kind":' || to_json(runtime_call.kind)
+        ) as body
+    from runtime_call
+    inner join named on runtime_call.rank = named.rank and runtime_call.event_id = named.event_id
+    where
+        ($rank is null or runtime_call.rank = $rank)
+        and ($first_id is null or runtime_call.event_id >= $first_id)
+        and ($last_id is null or runtime_call.event_id <= $last_id)
+    union all
+    select
+        gpu_op.rank,
+        gpu_op.event_id,
+        concat_ws(
+            ',',
+            '"queued":' || gpu_op.queued,
+            '"device":' || gpu_op.device,
+            '"context":' || gpu_op.context,
+            '"stream":' || gpu_op.stream,
+            '"registers per thread":' || gpu_op.registers_per_thread,
+            '"shared memory":' || gpu_op.shared_memory_bytes,
+            '"blocks per SM":' || case when isfinite(gpu_op.blocks_per_sm) then gpu_op.blocks_per_sm end,
+            '"warps per SM":' || case when isfinite(gpu_op.warps_per_sm) then gpu_op.warps_per_sm end,
+            '"grid":' || coalesce(try_cast(gpu_op.grid as json), to_json(gpu_op.grid)),
+            '"block":' || coalesce(try_cast(gpu_op.block as json), to_json(gpu_op.block)),
+            '"est. achieved occupancy %":' || case when isfinite(gpu_op.occupancy_pct) then gpu_op.occupancy_pct end,
+            '"bytes":' || gpu_op.bytes,
+            '"memory bandwidth (GB/s)":'
+            || case when isfinite(gpu_op.bandwidth_gb_per_s) then gpu_op.bandwidth_gb_per_s end,
+            '"kind":' || to_json(gpu_op.kind)
+        ) as body
+    from gpu_op
+    where
+        ($rank is null or gpu_op.rank = $rank)
+        and ($first_id is null or gpu_op.event_id >= $first_id)
+        and ($last_id is null or gpu_op.event_id <= $last_id)
+    union all
+    select
+        memory_event.rank,
+        memory_event.event_id,
+        concat_ws(
+            ',',
+            '"Ev Idx":' || memory_event.profiler_index,
+            '"Device Type":' || memory_event.device_type,
+            '"Device Id":' || memory_event.device_id,
+            '"Addr":' || memory_event.address,
+            '"Bytes":' || memory_event.bytes,
+            '"Total Allocated":' || memory_event.total_allocated_bytes,
+            '"Total Reserved":' || memory_event.total_reserved_bytes,
+            '"finished":' || memory_event.finished
+        ) as body
+    from memory_event
+    where
+        ($rank is null or memory_event.rank = $rank)
+        and ($first_id is null or memory_event.event_id >= $first_id)
+        and ($last_id is null or memory_event.event_id <= $last_id)
+    union all
+    select
+        sync.rank,
+        sync.event_id,
+        concat_ws(
+            ',',
+            '"cuda_sync_kind":' || to_json(sync.kind),
+            '"device":' || sync.device,
+            '"context":' || sync.context,
+            '"stream":' || sync.stream,
+            '"wait_on_stream":' || sync.wait_on_stream,
+            '"wait_on_cuda_event_id":' || sync.wait_on_event_id,
+            '"wait_on_cuda_event_record_corr_id":' || sync.wait_on_correlation
+        ) as body
+    from sync
+    where
+        ($rank is null or sync.rank = $rank)
+        and ($first_id is null or sync.event_id >= $first_id)
+        and ($last_id is null or sync.event_id <= $last_id)
+    union all
+    select
+        counter.rank,
+        counter.event_id,
+        string_agg(
+            to_json(counter.series) || ':' || case when isfinite(counter.value) then counter.value else 0 end, ','
+            order by counter.series
+        )
+    from counter
+    where
+        counter.value is not null
+        and ($rank is null or counter.rank = $rank)
+        and ($first_id is null or counter.event_id >= $first_id)
+        and ($last_id is null or counter.event_id <= $last_id)
+    group by counter.rank, counter.event_id
+),
+
+communicating as (
+    select
+        collective.rank,
+        collective.event_id,
+        concat_ws(
+            ',',
+            '"Collective name":' || to_json(collective.name),
+            '"dtype":' || to_json(collective.dtype),
+            '"In msg nelems":' || collective.in_elements,
+            '"Out msg nelems":' || collective.out_elements,
+            '"Group size":' || collective.group_size,
+            '"Process Group Name":' || to_json(collective.group_name),
+            '"Process Group Description":' || to_json(collective.group_description),
+            '"Process Group Ranks":' || to_json(collective.group_ranks),
+            '"In split size":' || to_json(collective.in_split),
+            '"Out split size":' || to_json(collective.out_split),
+            '"Rank":' || collective.peer,
+            '"Global rank start":' || collective.global_rank_start,
+            '"Global rank stride":' || collective.global_rank_stride
+        ) as body
+    from collective
+    where
+        ($rank is null or collective.rank = $rank)
+        and ($first_id is null or collective.event_id >= $first_id)
+        and ($last_id is null or collective.event_id <= $last_id)
+),
+
+remainder as (
+    select
+        rank,
+        event_id,
+        args,
+        case when json_valid(fields) then fields end as whole
+    from event_args
+    where
+        ($rank is null or rank = $rank)
+        and ($first_id is null or event_id >= $first_id)
+        and ($last_id is null or event_id <= $last_id)
+),
+
+bound as (
+    select
+        rank,
+        event_id,
+        flow_id,
+        binding
+    from flow
+    where
+        ($rank is null or rank = $rank)
+        and ($first_id is null or event_id >= $first_id)
+        and ($last_id is null or event_id <= $last_id)
+),
+
+identified as (
+    select
+        rank,
+        track_id,
+        concat_ws(
+            ',',
+            '"pid":' || case when regexp_full_match(pid, '0|-?[1-9][0-9]{0,17}') then pid else to_json(pid) end,
+            '"tid":' || case when regexp_full_match(tid, '0|-?[1-9][0-9]{0,17}') then tid else to_json(tid) end
+        ) as ids
+    from track
+),
+
+written as (
+    select
+        named.rank,
+        named.event_id,
+        remainder.whole,
+        concat_ws(
+            ',',
+            '"ph":' || to_json(named.ph),
+            '"cat":' || to_json(coalesce(named.raw_category, named.category)),
+            '"name":' || to_json(named.name),
+            identified.ids,
+            '"ts":' || case when named.start_ns < 0 then '-' else '' end || abs(named.start_ns) // 1000
+            || case
+                when named.start_ns % 1000 != 0 then '.' || lpad((abs(named.start_ns) % 1000)::varchar, 3, '0') else ''
+            end,
+            case
+                when named.ph not in ('B', 'E')
+                    then
+                        '"dur":' || named.dur_ns // 1000
+                        || case
+                            when named.dur_ns % 1000 != 0
+                                then '.' || lpad((named.dur_ns % 1000)::varchar, 3, '0')
+                            else ''
+                        end
+            end,
+            '"s":' || to_json(named.scope),
+            '"id":'
+            || case
+                when regexp_full_match(bound.flow_id, '0|[1-9][0-9]{0,17}') then bound.flow_id
+                else to_json(bound.flow_id)
+            end,
+            '"bp":' || to_json(bound.binding)
+        ) as head,
+        coalesce(
+            remainder.args,
+            '{'
+            || nullif(
+                concat_ws(
+                    ',',
+                    '"External id":' || named.external_id,
+                    nullif(communicating.body, ''),
+                    nullif(described.body, ''),
+                    '"correlation":' || named.correlation
+                ),
+                ''
+            )
+            || '}'
+        ) as args
+    from named
+    left join identified on named.rank = identified.rank and named.track_id = identified.track_id
+    left join described on named.rank = described.rank and named.event_id = described.event_id
+    left join communicating on named.rank = communicating.rank and named.event_id = communicating.event_id
+    left join remainder on named.rank = remainder.rank and named.event_id = remainder.event_id
+    left join bound on named.rank = bound.rank and named.event_id = bound.event_id
+)
+
+select
+    rank,
+    event_id,
+    coalesce(whole, '{' || concat_ws(',', nullif(head, ''), '"args":' || args) || '}')::varchar as json
+from written
+order by rank, event_id

@@ -1,0 +1,171 @@
+-- The events of a part of the trace: one event, all in it on its thread, the GPU work launched from there, and arrows.
+--
+-- If the event is GPU work, its part is the work and the call that launched it. Arrows are in it if both ends are;
+-- names of processes and threads are in it if an event of them is.
+--
+-- :param rank BIGINT = NULL    only this rank
+-- :param span BIGINT = 0       the event
+-- :reads event, nesting, launch, flow, track
+-- :column rank BIGINT          process rank
+-- :column event_id BIGINT      an event of the part
+-- :column role VARCHAR         inside, launched, arrow or name
+with root as (
+    select
+        rank,
+        event_id,
+        track_id,
+        start_ns,
+        coalesce(end_ns, start_ns) as end_ns
+    from event
+    where event_id = $span and ph != 'M' and ($rank is null or rank = $rank)
+),
+
+root_depth as (
+    select
+        root.*,
+        nesting.depth
+    from root
+    left join nesting on root.rank = nesting.rank and root.event_id = nesting.event_id
+),
+
+inside as (
+    select
+        nesting.rank,
+        nesting.event_id
+    from nesting
+    inner join root_depth
+        on
+            nesting.rank = root_depth.rank
+            and nesting.track_id = root_depth.track_id
+            and nesting.start_ns >= root_depth.start_ns
+            and nesting.end_ns <= root_depth.end_ns
+            and nesting.depth > root_depth.depth
+    union
+    select
+        event.rank,
+        event.event_id
+    from event
+    inner join root_depth
+        on
+            event.rank = root_depth.rank
+            and event.track_id = root_depth.track_id
+            and event.start_ns >= root_depth.start_ns
+            and event.start_ns < root_depth.end_ns
+    where event.ph in ('i', 'I', 'R', 'n', 'C') and root_depth.depth is not null
+    union
+    select
+        rank,
+        event_id
+    from root
+    union
+    select
+        launch.rank,
+        launch.runtime_id
+    from launch
+    inner join root on launch.rank = root.rank and launch.event_id = root.event_id
+    where launch.runtime_id is not null
+),
+
+launched as (
+    select
+        launch.rank,
+        launch.event_id
+    from launch
+    inner join inside on launch.rank = inside.rank and coalesce(launch.runtime_id, launch.op_id) = inside.event_id
+    inner join root_depth on launch.rank = root_depth.rank
+    where root_depth.depth is not null
+),
+
+kept as (
+    select
+        rank,
+        event_id,
+        'inside' as role
+    from inside
+    union all
+    select
+        rank,
+        event_id,
+        'launched'
+    from launched
+    where (rank, event_id) not in (select (rank, event_id) from inside)
+),
+
+place as (
+    select distinct
+        event.rank,
+        event.track_id,
+        event.start_ns
+    from kept
+    inner join event on kept.rank = event.rank and kept.event_id = event.event_id
+),
+
+arrow_end as (
+    select
+        flow.rank,
+        flow.event_id,
+        flow.kind,
+        flow.flow_id,
+        flow.ph
+    from flow
+    inner join place
+        on flow.rank = place.rank and flow.track_id = place.track_id and flow.start_ns = place.start_ns
+),
+
+whole_arrow as (
+    select
+        rank,
+        kind,
+        flow_id
+    from arrow_end
+    group by rank, kind, flow_id
+    having bool_or(ph = 's') and bool_or(ph = 'f')
+),
+
+used_track as (
+    select distinct
+        place.rank,
+        track.pid,
+        track.tid
+    from place
+    inner join track on place.rank = track.rank and place.track_id = track.track_id
+),
+
+used_name as (
+    select
+        event.rank,
+        event.event_id
+    from event
+    inner join track on event.rank = track.rank and event.track_id = track.track_id
+    where
+        event.ph = 'M'
+        and case
+            when starts_with(event.name, 'process_')
+                then (event.rank, track.pid) in (select (rank, pid) from used_track)
+            else (event.rank, track.pid, track.tid) in (select (rank, pid, tid) from used_track)
+        end
+)
+
+select
+    rank,
+    event_id,
+    role
+from kept
+union all
+select
+    arrow_end.rank,
+    arrow_end.event_id,
+    'arrow' as role
+from arrow_end
+inner join whole_arrow
+    on
+        arrow_end.rank = whole_arrow.rank
+        and arrow_end.kind = whole_arrow.kind
+        and arrow_end.flow_id = whole_arrow.flow_id
+union all
+select
+    rank,
+    event_id,
+    'name' as role
+from used_name
+order by rank, event_id
