@@ -143,6 +143,10 @@ def import_(
         list[str], typer.Argument(metavar="TRACE", help="A trace file, a folder or pattern of them, or several files.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="RUN", help="The run directory to write.")],
+    model: Annotated[
+        Path | None,
+        typer.Option(metavar="JSON", help="The model, for traces without module frames; see docs/annotation.md."),
+    ] = None,
     kernel_classes: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="CSV file with the columns pattern and class: your own kernels' classes."),
@@ -163,7 +167,12 @@ def import_(
     begun = time.perf_counter()
     with console.progress() as on_progress:
         run = ha.import_traces(
-            _source(traces), output, overwrite=overwrite, kernel_classes=kernel_classes, on_progress=on_progress
+            _source(traces),
+            output,
+            model=model,
+            overwrite=overwrite,
+            kernel_classes=kernel_classes,
+            on_progress=on_progress,
         )
     seconds = time.perf_counter() - begun
     with ha.load(run) as trace:

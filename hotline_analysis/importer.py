@@ -18,6 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
 from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,14 @@ import pyarrow.parquet as pq
 
 from hotline_analysis import catalog
 from hotline_analysis.annotate import annotate
-from hotline_analysis.errors import EmptyTraceError, HotlineError, HotlineWarning, TraceFormatError
+from hotline_analysis.annotate.model import METADATA_KEY, Model, parse_model, read_model
+from hotline_analysis.errors import (
+    EmptyTraceError,
+    HotlineError,
+    HotlineWarning,
+    ModelMismatchError,
+    TraceFormatError,
+)
 from hotline_analysis.kineto.reader import TraceReader
 from hotline_analysis.schema import FORMAT_VERSION, KERNEL_CLASSES, READ_TABLES, TABLES
 from hotline_analysis.trace import MANIFEST, Trace, replace_folder
@@ -51,6 +59,7 @@ _READING = 0.7  # share of an import's time that reading takes, for the progress
 def load(
     source: Source | Sequence[Source],
     *,
+    model: Source | None = None,
     kernel_classes: KernelClasses | None = None,
     on_progress: Progress | None = None,
 ) -> Trace:
@@ -58,20 +67,20 @@ def load(
 
     `source` is a run directory, a trace file (`.json`, `.json.gz`, `.json.zst`), a folder of them, a glob, or a list of
     files. The temporary run is deleted when the trace is closed or forgotten; `import_traces` makes one that stays, and
-    says what `kernel_classes` are; a run has those it was imported with.
-    Raises `TraceFormatError`, `EmptyTraceError` or `RunFormatError`, and warns (`HotlineWarning`) about what was lost.
+    says what `model` and `kernel_classes` are; a run has those it was imported with. Raises `TraceFormatError`,
+    `EmptyTraceError`, `RunFormatError` or `ModelMismatchError`, and warns (`HotlineWarning`) about what was lost.
     """
     if isinstance(source, str | os.PathLike) and (Path(source) / MANIFEST).is_file():
-        if kernel_classes is not None:
+        if kernel_classes is not None or model is not None:
             raise HotlineError(
-                f"{source} is imported already, and its kernels have their classes",
-                hint="Import the trace files again with these classes.",
+                f"{source} is imported already, and its events have their modules and classes",
+                hint="Import the trace files again with the model or the classes.",
             )
         return Trace(Path(source))
     folder = Path(tempfile.mkdtemp(prefix="hotline-"))
     run = folder / "run.hotline"
     try:
-        import_traces(source, run, kernel_classes=kernel_classes, on_progress=on_progress)
+        import_traces(source, run, model=model, kernel_classes=kernel_classes, on_progress=on_progress)
     except BaseException:
         _remove(folder)
         raise
@@ -82,11 +91,16 @@ def import_traces(
     source: Source | Sequence[Source],
     output: Source,
     *,
+    model: Source | None = None,
     overwrite: bool = False,
     kernel_classes: KernelClasses | None = None,
     on_progress: Progress | None = None,
 ) -> Path:
     """Import trace files and annotate them; write a run directory and return its path.
+
+    `model` is a JSON file that describes the model in execution order, as `[{"name", "type", "ops": [...]}]` or as
+    `hotline_analysis.model_ops` gives it. It is placed on the ops of traces that have no `nn.Module` frames, instead of
+    what a capture may have stored in them. Raises `ModelMismatchError` if it fits none of a trace's forward passes.
 
     The run appears when it is complete, and not at all if something goes wrong. Of a folder or glob, files that are no
     traces are skipped with a warning. `kernel_classes` add to the rules that tell computation, communication and memory
@@ -95,11 +109,13 @@ def import_traces(
     `ExportExistsError` if the output exists and `overwrite` is false, and `HotlineError` for a wrong class or pattern.
     """
     files, is_search = find_traces(source)
-    classes = read_kernel_classes(kernel_classes)
+    options = Options(None if model is None else Path(model), read_kernel_classes(kernel_classes))
+    if options.model is not None:
+        read_model(options.model)  # a mistake in it is better told before the traces are read
     target = Path(output)
 
     def write(partial: Path) -> None:
-        parts, warned = _import_all(files, partial, classes, on_progress, skip_bad=is_search)
+        parts, warned = _import_all(files, partial, options, on_progress, skip_bad=is_search)
         ranked, more = _assign_ranks(parts)
         for part in ranked:
             for table in TABLES.values():
@@ -138,6 +154,25 @@ def find_traces(source: Source | Sequence[Source]) -> tuple[list[Path], bool]:
     if not files:
         raise TraceFormatError("the list of trace files is empty", hint="Pass at least one file.")
     return files, False
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user knows beside the trace: the model (a file), and classes of kernels (the table `kernel_class`)."""
+
+    model: Path | None = None
+    classes: pa.Table = field(default_factory=lambda: read_kernel_classes(None))
+
+    def to_json(self) -> str:
+        """The options as text, for a process that imports one of several files."""
+        return json.dumps({"model": self.model and str(self.model), "classes": self.classes.to_pylist()})
+
+    @classmethod
+    def from_json(cls, text: str) -> Options:
+        """The options as `to_json` wrote them."""
+        given = json.loads(text)
+        classes = pa.Table.from_pylist(given["classes"], TABLES["kernel_class"].arrow)
+        return cls(Path(given["model"]) if given["model"] else None, classes)
 
 
 def read_kernel_classes(given: KernelClasses | None) -> pa.Table:
@@ -195,7 +230,7 @@ _CHILD = (
 
 
 def _import_all(
-    files: Sequence[Path], partial: Path, classes: pa.Table, on_progress: Progress | None, *, skip_bad: bool
+    files: Sequence[Path], partial: Path, options: Options, on_progress: Progress | None, *, skip_bad: bool
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """Import each file to a folder of its own; return what is known of each, and warnings about the skipped ones."""
     folders = [partial / f"part-{number}" for number in range(len(files))]
@@ -204,9 +239,9 @@ def _import_all(
     results: Iterable[dict[str, Any] | HotlineError]
     if len(files) == 1:
         report = on_progress or (lambda what, share: None)
-        results = [_guarded(lambda: import_file(files[0], folders[0], os.cpu_count() or 1, report, classes))]
+        results = [_guarded(lambda: import_file(files[0], folders[0], os.cpu_count() or 1, report, options))]
     else:
-        results = _in_processes(files, folders, classes, on_progress)
+        results = _in_processes(files, folders, options, on_progress)
     parts: list[dict[str, Any]] = []
     warned = []
     failed: list[HotlineError] = []
@@ -216,8 +251,9 @@ def _import_all(
             warned.append(f"skipped: {result.message}")
         else:
             parts.append(result)
-    if failed and (not parts or not skip_bad):
-        raise failed[0]
+    for error in failed:
+        if not parts or not skip_bad or isinstance(error, ModelMismatchError):
+            raise error
     return parts, warned
 
 
@@ -229,7 +265,7 @@ def _guarded(work: Callable[[], dict[str, Any]]) -> dict[str, Any] | HotlineErro
 
 
 def _in_processes(
-    files: Sequence[Path], folders: Sequence[Path], classes: pa.Table, on_progress: Progress | None
+    files: Sequence[Path], folders: Sequence[Path], options: Options, on_progress: Progress | None
 ) -> list[dict[str, Any] | HotlineError]:
     processors = os.cpu_count() or 1
     workers = min(len(files), processors)
@@ -240,7 +276,7 @@ def _in_processes(
     def run(number: int) -> dict[str, Any] | HotlineError:
         nonlocal done
         arguments = ["\n".join(sys.path), str(files[number]), str(folders[number]), str(threads), str(os.getpid())]
-        arguments.append(json.dumps(classes.to_pylist()))
+        arguments.append(options.to_json())
         process = subprocess.Popen(
             [sys.executable, "-c", _CHILD, *arguments],
             stdin=subprocess.DEVNULL,
@@ -277,7 +313,7 @@ def _parse_result(out: str, err: str, status: int, file: Path) -> dict[str, Any]
         reason = (err.strip().splitlines() or ["no message"])[-1]
         return HotlineError(f"importing {file} failed (exit status {status}): {reason}")
     if "error" in result:
-        kinds = {kind.__name__: kind for kind in (TraceFormatError, EmptyTraceError)}
+        kinds = {kind.__name__: kind for kind in (TraceFormatError, EmptyTraceError, ModelMismatchError)}
         return kinds.get(result["error"], HotlineError)(result["message"], hint=result["hint"])
     return result
 
@@ -295,6 +331,7 @@ def _assign_ranks(parts: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]]
             )
             part["rank"] = rank = free
         taken[rank] = part["file"]
+        warned += part.pop("notes")
         if part["damage"]:
             warned.append(
                 f"{part['file']}: {part['damage']} ({part['event_count']:,} events were read,"
@@ -307,13 +344,18 @@ def _assign_ranks(parts: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]]
 
 
 def import_file(
-    file: Path, folder: Path, threads: int, on_progress: Progress, classes: pa.Table | None = None
+    file: Path, folder: Path, threads: int, on_progress: Progress, options: Options | None = None
 ) -> dict[str, Any]:
-    """Read and annotate one trace file; write `<table>.parquet` for every table and return the manifest's entry."""
+    """Read and annotate one trace file; write `<table>.parquet` for every table and return the manifest's entry.
+
+    The entry has `notes` beside: warnings about the model.
+    """
+    options = options or Options()
+    notes: list[str] = []
     size = max(1, file.stat().st_size)
     reader = TraceReader(file, lambda done: on_progress(f"reading {file.name}", _READING * done / size))
     tracks = _write_raw(reader, folder)
-    _save_table(read_kernel_classes(None) if classes is None else classes, "kernel_class", folder)
+    _save_table(options.classes, "kernel_class", folder)
     connection = duckdb.connect(
         config={
             "threads": threads,
@@ -331,6 +373,8 @@ def import_file(
         derived = annotate(
             connection,
             lambda share: on_progress(f"annotating {file.name}", _READING + (1 - _READING) * share),
+            model=_model_of(file, reader.metadata, options.model, notes),
+            on_note=lambda note: notes.append(f"{file.name}: {note}"),
         )
         for name in derived:
             _save(connection, name, f"from {name}", folder)
@@ -342,7 +386,20 @@ def import_file(
         connection.close()
     rank, _ = _rank_of(file, reader.metadata)
     names = ("file", "rank_source", "event_count", "lost_event_count", "lost_bytes", "damage")
-    return {"rank": rank, **{name: info[name] for name in names}, "folder": str(folder)}
+    return {"rank": rank, **{name: info[name] for name in names}, "folder": str(folder), "notes": notes}
+
+
+def _model_of(file: Path, metadata: Mapping[str, Any], given: Path | None, notes: list[str]) -> Model | None:
+    """The model that the user gives, else the one that a capture has stored in the trace."""
+    if given is not None:
+        return read_model(given)
+    if METADATA_KEY not in metadata:
+        return None
+    try:
+        return parse_model(metadata[METADATA_KEY], f"{METADATA_KEY} in {file.name}", stored=True)
+    except ModelMismatchError as error:
+        notes.append(error.message)
+        return None
 
 
 class _TableWriter:
@@ -517,11 +574,11 @@ def _remove(folder: Path) -> None:
 
 def _main() -> None:
     """Import one file on behalf of another process and print the result as a line of JSON."""
-    file, folder, threads, parent, classes = sys.argv[1:]
+    file, folder, threads, parent, options = sys.argv[1:]
     threading.Thread(target=_exit_after, args=[int(parent)], daemon=True).start()
     try:
-        rules = pa.Table.from_pylist(json.loads(classes), TABLES["kernel_class"].arrow)
-        result = import_file(Path(file), Path(folder), int(threads), lambda what, share: None, rules)
+        given = Options.from_json(options)
+        result = import_file(Path(file), Path(folder), int(threads), lambda what, share: None, given)
     except HotlineError as error:
         result = {"error": type(error).__name__, "message": error.message, "hint": error.hint}
     print(json.dumps(result))

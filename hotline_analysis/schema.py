@@ -77,7 +77,7 @@ _LABELS = """
         module_id BIGINT the module (see `model_op`); NULL where none is known
         pass VARCHAR forward, backward or recompute; NULL where no module is known
         bucket VARCHAR where the work counts to: `module`, or a named bucket when no module explains it
-        evidence VARCHAR how the module was found: nn_module, sequence_number or flow; NULL without one
+        evidence VARCHAR nn_module, alignment, sequence_number, flow or autograd_order; NULL without a module
 """
 
 _TABLES = (
@@ -414,8 +414,9 @@ _TABLES = (
         depth BIGINT depth of the module in the tree
         start_ns BIGINT start
         end_ns BIGINT end
-        event_id BIGINT the `nn.Module` frame; NULL for backward spans, which have none
-        evidence VARCHAR nn_module, sequence_number or flow
+        event_id BIGINT the `nn.Module` frame; NULL for spans without one (backward, or found by alignment)
+        evidence VARCHAR nn_module, alignment, sequence_number, flow or autograd_order
+        confidence_pct DOUBLE how sure an alignment is: 100 if its ops have no other place; NULL where none was needed
         """,
     ),
     _table(

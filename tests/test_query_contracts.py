@@ -7,10 +7,14 @@ from collections.abc import Iterator, Mapping
 
 import duckdb
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from hotline_analysis import Trace, catalog
 from hotline_analysis.annotate import _ORDER
+from hotline_analysis.annotate.backward import match_backward
+from hotline_analysis.annotate.match import match_model
+from hotline_analysis.annotate.model import parse_model
 from hotline_analysis.catalog import Query
 from hotline_analysis.schema import READ_TABLES, TABLES
 from tests.derive.tables import every_table
@@ -83,7 +87,24 @@ def database(trace: Trace) -> Iterator[duckdb.DuckDBPyConnection]:
     with every_table(trace) as connection:
         # What the importer gives to the queries that it runs itself.
         _create_from(connection, "track_key", trace.sql("select track_id, pid, tid from track"))
+        place_model(connection)
         yield connection
+
+
+def place_model(connection: duckdb.DuckDBPyConnection) -> None:
+    """The tables of the alignment, which a trace with frames and sequence numbers can do without."""
+    model = parse_model([{"name": "linear", "type": "Linear"}, {"name": "relu", "type": "ReLU"}], "the test")
+    for name in ("engine_call", "engine_segment", "autograd_item", "forward_item"):
+        connection.execute(f"create table {name} as {catalog.get(name).sql}")
+    for name, table in (
+        ("autograd_match", match_backward(connection)),
+        ("model_given", model.modules),
+        ("module_match", match_model(connection, model)),
+        ("leaf_type", pa.table({"type": ["Linear", "ReLU"]})),
+    ):
+        connection.register("given", table)
+        connection.execute(f"create table {name} as from given")
+        connection.unregister("given")
 
 
 def _create_from(connection: duckdb.DuckDBPyConnection, name: str, frame: pl.DataFrame) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import duckdb
+import pyarrow as pa
 
 from hotline_analysis import catalog
+from hotline_analysis.annotate.model import Model
+from hotline_analysis.errors import ModelMismatchError
 from hotline_analysis.schema import DERIVED_TABLES
 
 # Each entry reads only what stands above it or comes from the file. `Query.writes` names the table it makes.
@@ -21,8 +24,8 @@ _ORDER = (
     "gpu_busy",
     "module_call",
     "model_op",
-    "frame_segment",
     "node",
+    "frame_segment",
     "node_module",
     "module_segment",
     "module_span",
@@ -39,24 +42,76 @@ _ORDER = (
     "gpu_gap",
 )
 
+# Only where the trace does not say which forward op made a node, or which module an op belongs to.
+_IN_DOUBT = ("engine_call", "engine_segment", "autograd_item", "node_fitted")
+_WITH_MODEL = ("forward_item", "type_evidence", "module_call_matched", "model_op_given")
 
 _DOUBLINGS = 4
 
 
-def annotate(connection: duckdb.DuckDBPyConnection, on_progress: Callable[[float], None] | None = None) -> list[str]:
+def annotate(
+    connection: duckdb.DuckDBPyConnection,
+    on_progress: Callable[[float], None] | None = None,
+    *,
+    model: Model | None = None,
+    on_note: Callable[[str], None] = lambda note: None,
+) -> list[str]:
     """Derive the annotation of one rank and return the names of the tables that make it up.
 
     The connection must hold the tables of the file (`schema.READ_TABLES`), without a `rank` column. The derived ones
-    are left in it as temporary tables, together with those that only serve the next.
+    are left in it as temporary tables, together with those that only serve the next. The `model` is placed on the ops
+    if the trace has no `nn.Module` frames. `ModelMismatchError` says that it does not fit; a model that stands in
+    the trace itself is then left out, and `on_note` is told.
     """
     for number, name in enumerate(_ORDER):
         _derive(connection, name)
-        if name == "nesting" and _overhangs(connection):
+        if name == "nesting" and _one(connection, "select coalesce(bool_or(overhangs), false) from nesting"):
             _derive(connection, "cpu_span_fitted")
             _derive(connection, "nesting")
+        if name == "node":
+            _place(connection, model, on_note)
         if on_progress:
             on_progress((number + 1) / len(_ORDER))
     return [table.name for table in DERIVED_TABLES]
+
+
+def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: Callable[[str], None]) -> None:
+    """Find by alignment what the trace does not say: the forward op of each node, and the module of each op."""
+    lacks_forward = _one(connection, "select count(*) > 2 * count(forward_id) from node")
+    lacks_modules = model is not None and _one(connection, "select count(*) = 0 from module_call")
+    if model is not None and not lacks_modules and not model.stored:
+        on_note(f"has nn.Module frames, which say more than {model.source}; the modules are named after them")
+    if not lacks_forward and not lacks_modules:
+        return
+    _derive(connection, "engine_call")
+    _derive(connection, "engine_segment")
+    if lacks_forward:
+        from hotline_analysis.annotate.backward import match_backward
+
+        _derive(connection, "autograd_item")
+        _keep(connection, "autograd_match", match_backward(connection))
+        _derive(connection, "node_fitted")
+    if model is not None and lacks_modules:
+        from hotline_analysis.annotate.match import match_model
+
+        _derive(connection, "forward_item")
+        try:
+            matches = match_model(connection, model)
+        except ModelMismatchError as error:
+            if not model.stored:
+                raise
+            on_note(error.message)
+            return
+        _keep(connection, "model_given", model.modules)
+        _keep(connection, "module_match", matches)
+        _derive(connection, "module_call_matched")
+        _derive(connection, "model_op_given")
+
+
+def _keep(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    connection.register("given", table)
+    connection.execute(f"create or replace temp table {name} as from given")
+    connection.unregister("given")
 
 
 def _derive(connection: duckdb.DuckDBPyConnection, name: str) -> None:
@@ -81,6 +136,5 @@ def _with_memory(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
             connection.execute(f"set memory_limit = '{2 * float(value)}{unit}'")
 
 
-def _overhangs(connection: duckdb.DuckDBPyConnection) -> bool:
-    rows = connection.execute("select coalesce(bool_or(overhangs), false) from nesting").fetchall()
-    return bool(rows[0][0])
+def _one(connection: duckdb.DuckDBPyConnection, question: str) -> bool:
+    return bool(connection.execute(question).fetchall()[0][0])

@@ -35,7 +35,7 @@ select
     piece.start_ns,
     piece.end_ns,
     piece.active_id as call_id,
-    module_call.name
+    module_call.module_key
 from piece
 inner join module_call on piece.active_id = module_call.event_id
 where piece.end_ns > piece.start_ns

@@ -2,12 +2,39 @@
 --
 -- `family` is strong, weak, aside or bucket; `depth` counts the markers of the same family around it on its thread.
 --
--- :reads cpu_span, nesting, name_class, step, node
-with classed as (
+-- :reads cpu_span, nesting, name_class, step, node, module_call, model_op
+with handle as (
+    select
+        nesting.track_id,
+        coalesce(nesting.parent_id, -1) as parent_id,
+        nesting.start_ns,
+        nesting.end_ns
+    from cpu_span
+    inner join name_class on cpu_span.class_id = name_class.class_id
+    inner join nesting on cpu_span.event_id = nesting.event_id
+    where name_class.name = 'aten::zeros'
+),
+
+-- An annotation starts with the tensor that `record_function` makes for it, just before.
+annotation as (
+    select
+        cpu_span.event_id,
+        handle.start_ns
+    from cpu_span
+    inner join nesting on cpu_span.event_id = nesting.event_id
+    asof inner join handle
+        on
+            nesting.track_id = handle.track_id
+            and coalesce(nesting.parent_id, -1) = handle.parent_id
+            and nesting.start_ns >= handle.start_ns
+    where cpu_span.category = 'user_annotation' and nesting.start_ns < handle.start_ns + 30000
+),
+
+named as (
     select
         cpu_span.event_id,
         nesting.track_id,
-        nesting.start_ns,
+        coalesce(annotation.start_ns, nesting.start_ns) as start_ns,
         nesting.end_ns,
         nesting.depth as tree_depth,
         name_class.strong_phase,
@@ -18,9 +45,46 @@ with classed as (
     from cpu_span
     inner join name_class on cpu_span.class_id = name_class.class_id
     inner join nesting on cpu_span.event_id = nesting.event_id
+    left join annotation on cpu_span.event_id = annotation.event_id
     where
         nesting.end_ns > nesting.start_ns
         and cpu_span.event_id not in (select event_id from step where event_id is not null)
+),
+
+-- Where the model was matched to the ops, it shows forward as a call of a module would.
+matched as (
+    select
+        min(module_call.event_id) as event_id,
+        module_call.track_id,
+        min(module_call.start_ns) as start_ns,
+        max(module_call.end_ns) as end_ns,
+        min(module_call.tree_depth) as tree_depth,
+        case when regexp_matches(model_op.type, 'Loss|Criterion') then 'loss' else 'forward' end as weak_phase,
+        module_call.pass_number
+    from module_call
+    inner join model_op on module_call.module_key = model_op.module_key
+    where
+        module_call.pass_number is not null
+        and (module_call.depth = 0 or regexp_matches(model_op.type, 'Loss|Criterion'))
+    group by module_call.track_id, module_call.pass_number, weak_phase
+    having max(module_call.end_ns) > min(module_call.start_ns)
+),
+
+classed as (
+    select * from named
+    union all
+    select
+        event_id,
+        track_id,
+        start_ns,
+        end_ns,
+        tree_depth,
+        null,
+        weak_phase,
+        null,
+        null,
+        'alignment'
+    from matched
 ),
 
 telling as (

@@ -3,18 +3,18 @@
 -- :reads module_call
 with recursive first_call as (
     select
-        name,
-        parent_name,
+        module_key,
+        parent_key,
         start_ns,
         event_id
     from module_call
-    qualify row_number() over (partition by name order by start_ns, depth, event_id) = 1
+    qualify row_number() over (partition by module_key order by start_ns, depth, event_id) = 1
 ),
 
 numbered as (
     select
-        name,
-        parent_name,
+        module_key as name,
+        parent_key as parent_name,
         row_number() over (order by start_ns, event_id) - 1 as module_id
     from first_call
 ),
@@ -49,6 +49,7 @@ select
     regexp_replace(name, '_\d+$', '') as type,
     null::bigint as param_count,
     null::bigint as param_bytes,
-    null::varchar as source
+    null::varchar as source,
+    name as module_key
 from tree
 order by module_id

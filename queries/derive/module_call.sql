@@ -10,7 +10,7 @@ with frame as (
         nesting.start_ns,
         nesting.end_ns,
         nesting.depth,
-        substring(name_class.name, 12) as name
+        substring(name_class.name, 12) as module_key
     from cpu_span
     inner join name_class on cpu_span.class_id = name_class.class_id and name_class.is_module
     inner join nesting on cpu_span.event_id = nesting.event_id
@@ -20,10 +20,11 @@ edge as (
     select
         event_id,
         track_id,
-        name,
+        module_key,
         start_ns as at_ns,
         1 as opens,
         depth,
+        depth as tree_depth,
         (end_ns > start_ns)::integer as change,
         end_ns
     from frame
@@ -35,6 +36,7 @@ edge as (
         end_ns,
         0,
         -depth,
+        null,
         -1,
         null
     from frame
@@ -54,9 +56,10 @@ started as (
     select
         event_id,
         track_id,
-        name,
+        module_key,
         at_ns as start_ns,
         end_ns,
+        tree_depth,
         module_depth,
         module_depth + 1 as inner_depth
     from open_at
@@ -66,12 +69,16 @@ started as (
 select
     inside.event_id,
     inside.track_id,
-    inside.name,
+    inside.module_key,
     inside.start_ns,
     inside.end_ns,
     inside.module_depth as depth,
+    inside.tree_depth::double as tree_depth,
+    'nn_module' as evidence,
+    null::double as confidence_pct,
+    null::bigint as pass_number,
     container.event_id as parent_call_id,
-    container.name as parent_name
+    container.module_key as parent_key
 from started as inside
 asof left join started as container
     on

@@ -3,20 +3,19 @@
 -- The innermost of both counts. A module call inside a node is recomputed forward (activation checkpointing). A node
 -- without a module hides the module around it: its work belongs to whatever created it, not to the code that runs it.
 --
--- :reads module_call, model_op, node, node_module, nesting
+-- :reads module_call, model_op, node, node_module
 with span as (
     select
         module_call.event_id,
         module_call.track_id,
         module_call.start_ns,
         module_call.end_ns,
-        nesting.depth as tree_depth,
+        module_call.tree_depth,
         model_op.module_id,
         false as is_node,
-        'nn_module' as evidence
+        module_call.evidence
     from module_call
-    inner join nesting on module_call.event_id = nesting.event_id
-    left join model_op on module_call.name = model_op.name
+    left join model_op on module_call.module_key = model_op.module_key
     where module_call.end_ns > module_call.start_ns
     union all
     select

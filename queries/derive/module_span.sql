@@ -12,10 +12,11 @@ with frame as (
         model_op.depth,
         module_call.start_ns,
         module_call.end_ns,
-        module_call.event_id,
-        'nn_module' as evidence
+        case when module_call.event_id >= 0 then module_call.event_id end as event_id,
+        module_call.evidence,
+        module_call.confidence_pct
     from module_call
-    inner join model_op on module_call.name = model_op.name
+    inner join model_op on module_call.module_key = model_op.module_key
     left join module_segment
         on
             module_call.track_id = module_segment.track_id
@@ -64,7 +65,8 @@ backward as (
         min(run.start_ns) as start_ns,
         max(run.end_ns) as end_ns,
         null::bigint as event_id,
-        min(run.evidence) as evidence
+        min(run.evidence) as evidence,
+        null::double as confidence_pct
     from run
     inner join model_op on run.module_id = model_op.module_id
     group by run.module_id, run.track_id, run.number
@@ -85,6 +87,7 @@ select
     start_ns,
     end_ns,
     event_id,
-    evidence
+    evidence,
+    confidence_pct
 from span
 order by track_id, start_ns, depth

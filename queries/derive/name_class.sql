@@ -66,6 +66,8 @@ with rule as (
         (51, 'cpu_op', '^aten::_fused_(adam|adamw|sgd|adagrad)_?$', 'weak', 'optimizer', 'op_name'),
         (52, 'cpu_op', '^aten::_foreach_zero_$', 'weak', 'zero_grad', 'op_name'),
         (53, 'cuda_runtime', '^(cuda|hip)DeviceSynchronize$', 'aside', 'other', 'op_name'),
+        -- `record_function` makes a tensor before it starts an annotation (PyTorch before 2.0)
+        (56, 'cpu_op', '^aten::zeros$', 'none', null, null),
         -- buckets
         (
             60, 'cpu_op', '^(autograd::engine::evaluate_function: )?torch::autograd::AccumulateGrad$',

@@ -1,0 +1,127 @@
+"""Global alignment of two symbol sequences: which row belongs to which column, in order, with gaps on both sides.
+
+The classic dynamic programme (Needleman and Wunsch, 1970), with two things of our own. A pair of rows that matches a
+pair of neighbouring columns scores a little more, so that of two equally long alignments the one with fewer
+interruptions wins. And both the leftmost and the rightmost of the best alignments are told: where they agree, there is
+only one place where the row can be.
+
+Rows are computed one after the other, each in a few vector operations over all columns. Choices are kept as bits, so a
+10,000 × 10,000 problem takes about 40 MB.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+Symbols = npt.NDArray[np.int64]
+
+_NEIGHBOUR = 1  # what a pair of neighbours scores beyond its matches; a match must score more
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """For each row the column it is matched with, -1 for none: in the leftmost and the rightmost best alignment."""
+
+    first: Symbols
+    last: Symbols
+    score: int
+
+
+class Aligner:
+    """Aligns with one table of weights, and remembers: the steps of a training run are mostly alike."""
+
+    def __init__(self, weights: npt.NDArray[np.int32]) -> None:
+        self.weights = weights
+        self._known: dict[tuple[bytes, bytes], Alignment] = {}
+
+    def align(self, rows: Symbols, columns: Symbols) -> Alignment:
+        """As the function of the same name."""
+        key = rows.tobytes(), columns.tobytes()
+        if key not in self._known:
+            self._known[key] = align(rows, columns, self.weights)
+        return self._known[key]
+
+
+def align(rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int32]) -> Alignment:
+    """Align `rows` with `columns`; `weights[r, c]` is what symbol r in a row scores with symbol c in a column, or 0.
+
+    Weights are 0 for symbols that do not match, and more than 1 for those that do. Time grows with rows × columns.
+    """
+    height, width = len(rows), len(columns)
+    nothing = np.full(height, -1, np.int64)
+    if height == 0 or width == 0:
+        return Alignment(nothing, nothing.copy(), 0)
+    stride = (width + 7) // 8
+    from_left = np.zeros((height, stride), np.uint8)
+    from_above = np.zeros((height, stride), np.uint8)
+    matches = np.zeros((height, stride), np.uint8)
+    follows = np.zeros((height, stride), np.uint8)
+    by_symbol = weights[:, columns]
+    # Column 0 of each array stands for no columns at all.
+    best = np.zeros(width + 1, np.int32)
+    matched = np.full(width + 1, -1, np.int32)
+    for row in range(height):
+        weight = by_symbol[rows[row]]
+        plain, joined = best[:-1], matched[:-1] + _NEIGHBOUR
+        follow = joined > plain
+        found = np.where(weight > 0, np.where(follow, joined, plain) + weight, -1).astype(np.int32)
+        new = np.maximum(best[1:], found)
+        np.maximum.accumulate(new, out=new)
+        before = np.concatenate(([0], new[:-1]))
+        from_left[row] = np.packbits(new == before)
+        from_above[row] = np.packbits(new == best[1:])
+        matches[row] = np.packbits(new == found)
+        follows[row] = np.packbits(follow)
+        best[1:] = new
+        matched[1:] = found
+        matched[0] = -1
+    bits = _Bits(from_left, from_above, matches, follows)
+    return Alignment(
+        _trace(bits, height, width, leftmost=True), _trace(bits, height, width, leftmost=False), int(best[-1])
+    )
+
+
+@dataclass(frozen=True)
+class _Bits:
+    from_left: npt.NDArray[np.uint8]
+    from_above: npt.NDArray[np.uint8]
+    matches: npt.NDArray[np.uint8]
+    follows: npt.NDArray[np.uint8]
+
+
+def _bit(bits: npt.NDArray[np.uint8], row: int, column: int) -> bool:
+    return bool(bits[row, column >> 3] >> (7 - (column & 7)) & 1)
+
+
+def _trace(bits: _Bits, height: int, width: int, *, leftmost: bool) -> Symbols:
+    """Walk back from the end along the choices. A step back moves at least one row or column."""
+    result = np.full(height, -1, np.int64)
+    row, column = height - 1, width - 1
+    bound = False  # the row below is a neighbour of this one: it must be matched here
+    while row >= 0 and column >= 0:
+        match = _bit(bits.matches, row, column)
+        if not bound:
+            if leftmost and _bit(bits.from_left, row, column):
+                column = _run_left(bits.from_left, row, column)
+                continue
+            if not (match and not leftmost) and _bit(bits.from_above, row, column):
+                row -= 1
+                continue
+            if not match:
+                column -= 1
+                continue
+        result[row] = column
+        bound = _bit(bits.follows, row, column)
+        row, column = row - 1, column - 1
+    return result
+
+
+def _run_left(bits: npt.NDArray[np.uint8], row: int, column: int) -> int:
+    """The first column to the left whose value is not that of its left neighbour (or -1)."""
+    column -= 1
+    while column >= 0 and bits[row, column >> 3] == 0xFF and column & 7 == 7:
+        column -= 8
+    return column

@@ -1,0 +1,371 @@
+"""The model placed on a trace that does not tell its modules: which op belongs to which call of which module.
+
+The modules without children, in execution order, are the rows, and the outermost ops of a stretch of forward the
+columns of an alignment. If a capture has seen which ops each module runs, the rows are those ops, and equal names
+match; else the types of the modules say what ops to expect (`type_evidence`). An op between two matched ones belongs to
+the innermost module that holds both; that follows from the spans of the modules, and needs no rule here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hotline_analysis import catalog
+from hotline_analysis.annotate.align import Aligner, Alignment, Symbols
+from hotline_analysis.annotate.model import Model
+from hotline_analysis.errors import ModelMismatchError
+
+_SURE = 100.0
+_UNSURE = 50.0  # another place in the same stretch is as good
+_LEAST = 0.5  # of a model's parts must be found in a stretch of forward, or it is not this model that runs there
+_LEAST_OF_WEIGHT = 0.75  # the same, of its modules with parameters, which do not vanish as a dropout may
+_LEFT_OVER = 0.4  # of the ops that look like modules with parameters may be none of the model's
+_OF_WEIGHT = re.compile("conv|linear|dense|norm|embed|lstm|gru|rnn", re.IGNORECASE)
+_MAIN = 8  # weight of the op that a module is made of, see `type_evidence`
+_SLACK = 1.25  # how much longer than its share a copy of the model may be
+_BEFORE = 8  # ops of the node that may come before what it computes again, such as copying a gradient
+_RECOMPUTED = 3  # ops that must be the same, one after the other, to count as computed again
+_SCHEMA = pa.schema(
+    [
+        ("event_id", pa.int64()),
+        ("module_id", pa.int64()),
+        ("call", pa.int64()),
+        ("pass_number", pa.int64()),
+        ("confidence_pct", pa.float64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class _Items:
+    """The ops of `forward_item`, as columns."""
+
+    event: Symbols
+    track: Symbols
+    start: Symbols
+    call: Symbols  # the engine's call around the op, -1 for none
+    name: Symbols  # number of the name
+    names: list[str]
+
+
+@dataclass
+class _Rows:
+    """What is to be found: the module of each row, which call of it, and the symbol that the weights know."""
+
+    module: Symbols
+    call: Symbols
+    aligner: Aligner
+    symbol: Symbols
+    of_weight: npt.NDArray[np.bool_]  # by row: a module with parameters
+    looks_so: npt.NDArray[np.bool_]  # by name of an op: what modules with parameters are made of
+
+
+@dataclass
+class _Found:
+    """Matches as positions in the items and in the rows, and the number of the pass."""
+
+    items: list[Symbols] = field(default_factory=list)
+    rows: list[Symbols] = field(default_factory=list)
+    passes: list[Symbols] = field(default_factory=list)
+    confidence: list[npt.NDArray[np.float64]] = field(default_factory=list)
+    next_pass: int = 0
+
+    def add(self, items: Symbols, rows: Symbols, confidence: npt.NDArray[np.float64]) -> None:
+        self.items.append(items)
+        self.rows.append(rows)
+        self.confidence.append(confidence)
+        self.passes.append(np.full(len(items), self.next_pass))
+        self.next_pass += 1
+
+    def add_to_last(self, items: Symbols, rows: Symbols) -> None:
+        """More ops of the same pass. Which module they belong to is a guess."""
+        self.items.append(items)
+        self.rows.append(rows)
+        self.confidence.append(np.full(len(items), _UNSURE))
+        self.passes.append(np.full(len(items), self.next_pass - 1))
+
+
+def match_model(connection: duckdb.DuckDBPyConnection, model: Model) -> pa.Table:
+    """Place the model on the ops of `forward_item`; return `event_id`, `module_id`, `call`, pass and confidence.
+
+    Raises `ModelMismatchError` with the first place where they part if no stretch of the trace fits the model.
+    """
+    items = _read_items(connection)
+    rows = _learned_rows(model, items) if model.ops else _typed_rows(connection, model, items)
+    windows = list(_windows(connection, items))
+    found = _Found()
+    for window in windows if len(rows.symbol) else []:
+        _match_window(items, rows, window, found)
+    if not found.items:
+        raise _mismatch(model, items, rows, windows)
+    _check_left_over(model, items, rows, windows, found)
+    table = _recomputed(connection, items, rows, found)
+    return table
+
+
+# --- what is compared ------------------------------------------------------------------------------------------------
+
+
+def _read_items(connection: duckdb.DuckDBPyConnection) -> _Items:
+    table = connection.sql(
+        "select event_id, track_id, start_ns, coalesce(call_id, -1) as call_id, name"
+        " from forward_item order by start_ns, event_id"
+    ).to_arrow_table()
+    coded = table.column("name").combine_chunks().dictionary_encode()
+    event, track, start, call = (
+        table.column(name).to_numpy().astype(np.int64) for name in ("event_id", "track_id", "start_ns", "call_id")
+    )
+    codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return _Items(event, track, start, call, codes, coded.dictionary.to_pylist())
+
+
+def _learned_rows(model: Model, items: _Items) -> _Rows:
+    """The ops that the capture has seen. Only equal names match."""
+    number = {name: code for code, name in enumerate(items.names)}
+    unknown = len(items.names)
+    symbol = np.array([number.get(name, unknown) for name, _, _ in model.ops], np.int64)
+    weights = np.zeros((unknown + 1, unknown), np.int32)
+    np.fill_diagonal(weights, _MAIN)
+    module = np.array([module for _, module, _ in model.ops], np.int64)
+    call = np.array([call for _, _, call in model.ops], np.int64)
+    return _Rows(module, call, Aligner(weights), symbol, np.ones(len(symbol), bool), np.zeros(unknown, bool))
+
+
+def _typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: _Items) -> _Rows:
+    """The modules without children, with the evidence of their types."""
+    parents = set(model.modules.column("parent_id").to_pylist())
+    leaves = [
+        (module_id, kind)
+        for module_id, kind in zip(
+            model.modules.column("module_id").to_pylist(), model.modules.column("type").to_pylist(), strict=True
+        )
+        if module_id not in parents
+    ]
+    types = sorted({kind for _, kind in leaves})
+    connection.register("leaf_type", pa.table({"type": types}))
+    evidence = connection.sql(catalog.get("type_evidence").sql).fetchall()
+    connection.unregister("leaf_type")
+    number = {name: code for code, name in enumerate(items.names)}
+    of_type = {kind: code for code, kind in enumerate(types)}
+    weights = np.zeros((len(types), max(1, len(items.names))), np.int32)
+    for kind, name, weight in evidence:
+        weights[of_type[kind], number[name]] = weight
+    module = np.array([module_id for module_id, _ in leaves], np.int64)
+    symbol = np.array([of_type[kind] for _, kind in leaves], np.int64)
+    heavy = np.array([_OF_WEIGHT.search(kind) is not None for kind in types], bool)
+    looks_so = (weights[heavy] >= _MAIN).any(axis=0)
+    return _Rows(module, np.zeros(len(leaves), np.int64), Aligner(weights), symbol, heavy[symbol], looks_so)
+
+
+def _windows(connection: duckdb.DuckDBPyConnection, items: _Items) -> Iterator[Symbols]:
+    """Stretches of each thread between two backward passes or starts of steps, as positions of the items."""
+    borders = connection.sql(
+        "select start_ns from step union all select start_ns from engine_call where container_id is null order by 1"
+    ).to_arrow_table()
+    at = np.searchsorted(borders.column(0).to_numpy(), items.start, side="right")
+    for thread in np.unique(items.track):
+        inside = np.flatnonzero((items.track == thread) & (items.call < 0))
+        for window in np.split(inside, np.flatnonzero(np.diff(at[inside])) + 1):
+            if len(window):
+                yield window
+
+
+# --- one stretch of forward ------------------------------------------------------------------------------------------
+
+
+def _match_window(items: _Items, rows: _Rows, window: Symbols, found: _Found) -> None:
+    """Find the model in a stretch, as often as it runs there."""
+    copies = _copies(rows, items.name[window])
+    share = len(window) / max(1, copies)
+    at = 0
+    while at < len(window):
+        last = copies <= 1 or len(window) - at < _SLACK * share
+        columns = window[at:] if last else window[at : at + int(_SLACK * share)]
+        alignment = rows.aligner.align(rows.symbol, items.name[columns])
+        hit = np.flatnonzero(alignment.first >= 0)
+        if not _fits(rows, hit):
+            break
+        sure = alignment.first[hit] == alignment.last[hit]
+        found.add(columns[alignment.first[hit]], hit, np.where(sure, _SURE, _UNSURE))
+        _more_slices(items, rows, columns, alignment.first, found)
+        if last:
+            break
+        at += int(alignment.first[hit].max()) + 1
+
+
+def _fits(rows: _Rows, hit: Symbols) -> bool:
+    heavy = int(np.count_nonzero(rows.of_weight))
+    enough = len(hit) >= _LEAST * len(rows.symbol)
+    return enough and int(np.count_nonzero(rows.of_weight[hit])) >= _LEAST_OF_WEIGHT * heavy
+
+
+def _more_slices(items: _Items, rows: _Rows, columns: Symbols, first: Symbols, found: _Found) -> None:
+    """A module with parameters also gets what follows its op under the same name and is no other module's."""
+    taken = np.zeros(len(columns) + 1, bool)
+    taken[first[first >= 0]] = True
+    names = np.append(items.name[columns], -1)
+    ends = first.copy()
+    while True:
+        after = ends + 1
+        again = np.flatnonzero((first >= 0) & rows.of_weight & ~taken[after] & (names[after] == names[ends]))
+        if not len(again) or not rows.looks_so.any():
+            return
+        found.add_to_last(columns[after[again]], again)
+        taken[after[again]] = True
+        ends[again] = after[again]
+
+
+def _copies(rows: _Rows, names: Symbols) -> int:
+    """How often the model runs in a stretch: as often as the ops of its rarest kind of module allow."""
+    weights = rows.aligner.weights
+    least = np.inf
+    counts = np.bincount(names, minlength=weights.shape[1])
+    for symbol in np.unique(rows.symbol):
+        fitting = counts[weights[symbol] >= _MAIN].sum() if symbol < len(weights) else 0
+        if fitting:
+            least = min(least, fitting / np.count_nonzero(rows.symbol == symbol))
+    return max(1, int(least + 0.2)) if np.isfinite(least) else 1
+
+
+# --- what does not fit -----------------------------------------------------------------------------------------------
+
+
+def _mismatch(model: Model, items: _Items, rows: _Rows, windows: list[Symbols]) -> ModelMismatchError:
+    best: tuple[int, Alignment, Symbols] | None = None
+    for window in windows:
+        alignment = rows.aligner.align(rows.symbol, items.name[window])
+        count = int(np.count_nonzero(alignment.first >= 0))
+        if best is None or count > best[0]:
+            best = count, alignment, window
+    path, kind = (model.modules.column(name).to_pylist() for name in ("path", "type"))
+    if best is None:
+        return ModelMismatchError(f"{model.source} does not fit: the trace has no ops of a forward pass")
+    count, alignment, window = best
+    missing = int(np.flatnonzero(alignment.first < 0)[0])
+    module = int(rows.module[missing])
+    before = alignment.first[:missing]
+    after = int(before.max()) + 1 if len(before) and before.max() >= 0 else 0
+    place = (
+        f"where the trace has {items.names[items.name[window[after]]]} (event {items.event[window[after]]})"
+        if after < len(window)
+        else "where the trace has no more ops"
+    )
+    return ModelMismatchError(
+        f"{model.source} does not fit the trace: of {len(rows.symbol)} parts of the model {count} are found;"
+        f" the first one missing is {path[module]} ({kind[module]}, module {module}), {place}",
+        hint="Is it the model that was traced, with its modules in execution order?",
+    )
+
+
+def _check_left_over(model: Model, items: _Items, rows: _Rows, windows: list[Symbols], found: _Found) -> None:
+    """A larger model contains a smaller one of its kind: see whether too many ops are left that look like modules."""
+    taken = np.concatenate(found.items)
+    matched = np.concatenate([window for window in windows if np.isin(window, taken).any()])
+    alike = matched[rows.looks_so[items.name[matched]]]
+    free = alike[~np.isin(alike, taken)]
+    if len(free) > _LEFT_OVER * len(alike):
+        first = free[np.argmin(items.start[free])]
+        raise ModelMismatchError(
+            f"{model.source} does not fit the trace: {len(free)} of {len(alike)} ops that look like its modules"
+            f" belong to none; the first one is {items.names[items.name[first]]} (event {items.event[first]})",
+            hint="Is it the model that was traced, or a smaller one?",
+        )
+
+
+# --- what is computed again ------------------------------------------------------------------------------------------
+
+
+def _recomputed(connection: duckdb.DuckDBPyConnection, items: _Items, rows: _Rows, found: _Found) -> pa.Table:
+    """Give ops that backward computes again (activation checkpointing) the module of their first computation.
+
+    Such ops stand near the start of a node and repeat the forward ops one by one, and the op that created the node is
+    among them.
+    """
+    position, row, number = (np.concatenate(part) for part in (found.items, found.rows, found.passes))
+    confidence = np.concatenate(found.confidence)
+    parts: list[dict[str, Any]] = [
+        {
+            "event_id": items.event[position],
+            "module_id": rows.module[row],
+            "call": rows.call[row],
+            "pass_number": number,
+            "confidence_pct": confidence,
+        }
+    ]
+    row_of = np.full(len(items.event), -1, np.int64)
+    row_of[position] = row
+    sure_of = np.zeros(len(items.event))
+    sure_of[position] = confidence
+    for inside, forward, origin in _inside_nodes(connection, items):
+        start, length, skipped = max(
+            (
+                (*_repeat(items.name[forward], items.name[inside[skipped:]], origin), skipped)
+                for skipped in range(min(_BEFORE, len(inside)))
+            ),
+            key=lambda repeat: repeat[1],
+        )
+        if length < _RECOMPUTED:
+            continue
+        inside = inside[skipped:]
+        source = forward[start : start + length]
+        known = np.flatnonzero(row_of[source] >= 0)
+        again = row_of[source][known]
+        parts.append(
+            {
+                "event_id": items.event[inside[:length][known]],
+                "module_id": rows.module[again],
+                "call": rows.call[again],
+                "pass_number": np.full(len(known), found.next_pass),
+                "confidence_pct": sure_of[source][known],
+            }
+        )
+        found.next_pass += 1
+    return pa.concat_tables(pa.table(part, schema=_SCHEMA) for part in parts)
+
+
+def _inside_nodes(connection: duckdb.DuckDBPyConnection, items: _Items) -> Iterator[tuple[Symbols, Symbols, int]]:
+    """For each node with enough ops in it: these, the forward ops of the thread that created it, and which it was."""
+    inner = np.flatnonzero(items.call >= 0)
+    calls, counts = np.unique(items.call[inner], return_counts=True)
+    busy = calls[counts >= _RECOMPUTED]
+    if not len(busy):
+        return
+    connection.register("busy_call", pa.table({"event_id": busy}))
+    origins = connection.sql(
+        "select engine_call.event_id, nesting.start_ns, nesting.track_id from busy_call"
+        " inner join engine_call on busy_call.event_id = engine_call.event_id"
+        " inner join node on engine_call.event_id = node.event_id"
+        " inner join nesting on node.forward_id = nesting.event_id"
+        " order by engine_call.start_ns"
+    ).fetchall()
+    connection.unregister("busy_call")
+    order = inner[np.argsort(items.call[inner], kind="stable")]
+    sorted_calls = items.call[order]
+    forward = {thread: np.flatnonzero((items.call < 0) & (items.track == thread)) for thread in np.unique(items.track)}
+    for event_id, start_ns, thread in origins:
+        low, high = np.searchsorted(sorted_calls, [event_id, event_id + 1])
+        origin = int(np.searchsorted(items.start[forward[thread]], start_ns, side="right")) - 1
+        if origin >= 0:
+            yield order[low:high], forward[thread], origin
+
+
+def _repeat(forward: Symbols, inside: Symbols, origin: int) -> tuple[int, int]:
+    """The start and length of the longest stretch of forward around `origin` that `inside` begins with."""
+    best = 0, 0
+    for start in range(max(0, origin - len(inside) + 1), origin + 1):
+        if forward[start] != inside[0]:
+            continue
+        window = forward[start : start + len(inside)]
+        differs = np.flatnonzero(window != inside[: len(window)])
+        length = int(differs[0]) if len(differs) else len(window)
+        if start + length > origin and length > best[1] and len(np.unique(inside[:length])) > 1:
+            best = start, length
+    return best

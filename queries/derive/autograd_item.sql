@@ -1,0 +1,76 @@
+-- What the alignment of backward with forward compares: autograd's nodes, and the ops that may have created one.
+--
+-- PyTorch names a node after the op that created it (tools/autograd/derivatives.yaml: `addmm` makes `AddmmBackward0`,
+-- a python function `Scatter` makes `ScatterBackward`), so the name without decoration, the token, says which ops come
+-- into question. `container_id` is the engine's call around it: a call inside another one has its forward there.
+--
+-- :reads cpu_span, event, name_class, nesting, engine_call, engine_segment
+with named as (
+    select
+        cpu_span.event_id,
+        cpu_span.track_id,
+        cpu_span.start_ns,
+        regexp_replace(regexp_replace(lower(event.name), '^[^ ]*::', ''), '_', '', 'g') as token
+    from cpu_span
+    inner join event on cpu_span.event_id = event.event_id
+    left join name_class on cpu_span.class_id = name_class.class_id
+    where cpu_span.is_op and not coalesce(name_class.is_node, false)
+),
+
+creator as (
+    select
+        event_id,
+        track_id,
+        start_ns,
+        case
+            when token in (select token from engine_call) then token
+            -- `aten::nll_loss_forward` makes `NllLossBackward0`
+            else regexp_replace(token, 'forward$', '')
+        end as token
+    from named
+),
+
+-- Of two ops with one token, one in the other (`aten::embedding_bag`, `aten::_embedding_bag`), the inner one creates.
+outer_creator as (
+    select distinct outer_op.event_id
+    from creator as inner_op
+    inner join nesting on inner_op.event_id = nesting.event_id
+    inner join nesting as around on nesting.parent_id = around.event_id
+    inner join creator as outer_op on around.op_id = outer_op.event_id and inner_op.token = outer_op.token
+),
+
+placed as (
+    select
+        creator.event_id,
+        creator.track_id,
+        creator.start_ns,
+        creator.token,
+        engine_segment.call_id as container_id
+    from creator
+    asof left join engine_segment
+        on creator.track_id = engine_segment.track_id and creator.start_ns >= engine_segment.start_ns
+    where
+        creator.token in (select token from engine_call where token != '')
+        and creator.event_id not in (select event_id from outer_creator)
+)
+
+select
+    event_id,
+    track_id,
+    start_ns,
+    true as is_node,
+    token,
+    container_id
+from engine_call
+where token != '' and forward_id is null
+union all
+select
+    event_id,
+    track_id,
+    start_ns,
+    false,
+    token,
+    container_id
+from placed
+where container_id is null or container_id in (select container_id from engine_call)
+order by start_ns, event_id

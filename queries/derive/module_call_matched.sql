@@ -1,0 +1,125 @@
+-- Calls of modules, where the model was matched to the ops: runs of ops of one module, at each level of the model.
+--
+-- A run at one level ends where an op of another module was matched, so what lies between two ops of one module counts
+-- to it. Its calls have no event of their own, and negative ids.
+--
+-- :reads module_match, model_given, forward_item
+-- :writes module_call
+with recursive ancestor as (
+    select
+        model_given.module_id,
+        model_given.module_id as ancestor_id,
+        model_given.parent_id,
+        model_given.depth
+    from model_given
+    union all
+    select
+        ancestor.module_id,
+        model_given.module_id as ancestor_id,
+        model_given.parent_id,
+        model_given.depth
+    from ancestor
+    inner join model_given on ancestor.parent_id = model_given.module_id
+),
+
+matched as (
+    select
+        forward_item.event_id,
+        forward_item.track_id,
+        forward_item.start_ns,
+        forward_item.end_ns,
+        forward_item.depth as op_depth,
+        module_match.pass_number,
+        module_match.module_id,
+        module_match.call,
+        module_match.confidence_pct,
+        row_number() over (
+            partition by module_match.pass_number, forward_item.track_id
+            order by forward_item.start_ns, forward_item.depth, forward_item.event_id
+        ) as position
+    from module_match
+    inner join forward_item on module_match.event_id = forward_item.event_id
+),
+
+level as (
+    select
+        matched.pass_number,
+        matched.track_id,
+        matched.position,
+        matched.start_ns,
+        matched.end_ns,
+        matched.op_depth,
+        matched.confidence_pct,
+        ancestor.depth,
+        ancestor.ancestor_id as module_id,
+        case when ancestor.ancestor_id = matched.module_id then matched.call else -1 end as call
+    from matched
+    inner join ancestor on matched.module_id = ancestor.module_id
+),
+
+broken as (
+    select
+        *,
+        coalesce(
+            lag(position) over levels != position - 1
+            or lag(module_id) over levels != module_id
+            or lag(call) over levels != call,
+            true
+        ) as is_new
+    from level
+    window levels as (partition by pass_number, track_id, depth order by position)
+),
+
+numbered as (
+    select
+        *,
+        sum(is_new::integer) over (
+            partition by pass_number, track_id, depth order by position rows unbounded preceding
+        ) as run
+    from broken
+),
+
+called as (
+    select
+        pass_number,
+        track_id,
+        depth,
+        run,
+        any_value(module_id) as module_id,
+        min(start_ns) as start_ns,
+        max(end_ns) as end_ns,
+        arg_min(op_depth, position) as op_depth,
+        avg(confidence_pct) as confidence_pct,
+        min(position) as first_position
+    from numbered
+    group by pass_number, track_id, depth, run
+),
+
+identified as (
+    select
+        *,
+        -row_number() over (order by track_id, start_ns, depth, pass_number, run) as event_id
+    from called
+)
+
+select
+    inside.event_id,
+    inside.track_id,
+    inside.module_id::varchar as module_key,
+    inside.start_ns,
+    inside.end_ns,
+    inside.depth,
+    inside.op_depth - 1 + (inside.depth + 1) / 1000 as tree_depth,
+    'alignment' as evidence,
+    inside.confidence_pct,
+    inside.pass_number,
+    container.event_id as parent_call_id,
+    container.module_id::varchar as parent_key
+from identified as inside
+asof left join identified as container
+    on
+        inside.pass_number = container.pass_number
+        and inside.track_id = container.track_id
+        and inside.depth = container.depth + 1
+        and inside.first_position >= container.first_position
+order by inside.event_id

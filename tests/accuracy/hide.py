@@ -1,0 +1,126 @@
+"""Hide what a trace says of its modules, annotate it again with the model alone, and compare.
+
+The truth is what the `nn.Module` frames, sequence numbers and flows of the trace say. The model is what a capture would
+have learned: the modules, and the ops that the first forward pass of the trace runs in each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import duckdb
+import pyarrow as pa
+
+from hotline_analysis import Trace, catalog
+from hotline_analysis.annotate import annotate
+from hotline_analysis.annotate.model import Model
+from hotline_analysis.schema import READ_TABLES
+
+SIDES = ("engine_call", "engine_segment", "forward_item")
+
+
+@dataclass(frozen=True)
+class Share:
+    """CPU self time and GPU time of events in modules, and how much of it has the right module, in nanoseconds."""
+
+    cpu_ns: int
+    cpu_right_ns: int
+    gpu_ns: int
+    gpu_right_ns: int
+
+    @property
+    def cpu_pct(self) -> float:
+        """Share of CPU op time with the right module; 100 without any."""
+        return 100.0 * self.cpu_right_ns / self.cpu_ns if self.cpu_ns else 100.0
+
+    @property
+    def gpu_pct(self) -> float:
+        """Share of GPU time with the right module; 100 without any."""
+        return 100.0 * self.gpu_right_ns / self.gpu_ns if self.gpu_ns else 100.0
+
+
+def tables_of(trace: Trace, *, hide: bool = False) -> duckdb.DuckDBPyConnection:
+    """The tables that were read from the file, in a database of their own; without frames, numbers and flows."""
+    connection = duckdb.connect(config={"python_enable_replacements": False})
+    for table in READ_TABLES:
+        connection.register("given", trace.table(table.name).drop("rank").to_arrow())
+        connection.execute(f"create table {table.name} as from given")
+        connection.unregister("given")
+    if hide:
+        connection.execute("delete from event where category = 'python_function'")
+        connection.execute("delete from python_call")
+        connection.execute("update op set sequence_number = null, forward_thread = null, module_hierarchy = null")
+        connection.execute("delete from flow where kind = 'fwdbwd'")
+        connection.execute("delete from event where category = 'fwdbwd'")
+    return connection
+
+
+def learned_model(connection: duckdb.DuckDBPyConnection) -> Model:
+    """The model as a capture would have stored it, from an annotated trace with frames."""
+    for name in SIDES:
+        connection.execute(f"create or replace temp table {name} as {catalog.get(name).sql}")
+    modules = connection.sql("select * exclude (module_key) from model_op order by module_id").to_arrow_table()
+    ops = connection.sql(
+        """
+        with pass as (
+            -- the first call of the root that takes longest: the model, and not its loss
+            select track_id, start_ns, end_ns from module_span
+            where pass = 'forward' and depth = 0 order by module_id != (
+                select module_id from module_span where pass = 'forward' and depth = 0
+                group by module_id order by sum(end_ns - start_ns) desc, module_id limit 1
+            ), start_ns limit 1
+        ),
+        leaf as (
+            select forward_item.*, label.module_id
+            from forward_item
+            inner join label on forward_item.event_id = label.event_id
+            inner join pass on forward_item.track_id = pass.track_id
+                and forward_item.start_ns >= pass.start_ns and forward_item.start_ns < pass.end_ns
+            where label.module_id is not null and label.pass = 'forward'
+        )
+        select leaf.name, leaf.module_id, coalesce(module_span.call, 0)
+        from leaf
+        asof left join module_span
+            on leaf.track_id = module_span.track_id and leaf.module_id = module_span.module_id
+            and leaf.start_ns >= module_span.start_ns
+        order by leaf.start_ns
+        """
+    ).fetchall()
+    return Model(modules, ops, "the trace")
+
+
+def compare(trace: Trace) -> dict[str, Share]:
+    """Annotate with all that the trace says and with the model alone; compare each pass."""
+    truth = tables_of(trace)
+    annotate(truth)
+    model = learned_model(truth)
+    found = tables_of(trace, hide=True)
+    annotate(found, model=model)
+    found.register("truth", truth.sql("select * from label").to_arrow_table())
+    rows = found.sql(
+        """
+        select
+            truth.pass,
+            sum(case when event.category = 'cpu_op' then nesting.self_ns else 0 end)::bigint,
+            sum(case when event.category = 'cpu_op' and found.module_id = truth.module_id
+                then nesting.self_ns else 0 end)::bigint,
+            sum(case when launch.event_id is not null then event.dur_ns else 0 end)::bigint,
+            sum(case when launch.event_id is not null and found.module_id = truth.module_id
+                then event.dur_ns else 0 end)::bigint
+        from truth
+        inner join event on truth.event_id = event.event_id
+        left join label as found on truth.event_id = found.event_id
+        left join nesting on truth.event_id = nesting.event_id
+        left join launch on truth.event_id = launch.event_id
+        where truth.module_id is not null
+        group by truth.pass
+        """
+    ).fetchall()
+    return {row[0]: Share(*row[1:]) for row in rows}
+
+
+def hidden_labels(trace: Trace, model: Model) -> pa.Table:
+    """The labels of the events when only the model is known."""
+    connection = tables_of(trace, hide=True)
+    annotate(connection, model=model)
+    return connection.sql("select * from label").to_arrow_table()
