@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 TORCH := $(VENV)/.stamp-torch
 
-.PHONY: demo test check bench docs clean
+.PHONY: demo test check bench accuracy docs clean
 
 demo: $(STAMP)
 	$(BIN)/hotline demo
@@ -23,6 +23,10 @@ check: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python tests/benchmarks/bench_import.py
+
+# How often the labels of labelled traces are met, beside the original Hotline profiler's own.
+accuracy: $(STAMP)
+	$(BIN)/python tests/accuracy/labelled.py
 
 docs: $(STAMP)
 	$(BIN)/python docs/generate.py

@@ -6,14 +6,14 @@ have learned: the modules, and the ops that the first forward pass of the trace 
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 import duckdb
-import pyarrow as pa
 
 from hotline_analysis import Trace, catalog
 from hotline_analysis.annotate import annotate
-from hotline_analysis.annotate.model import Model
+from hotline_analysis.annotate.model import METADATA_KEY, Model, parse_model
 from hotline_analysis.schema import READ_TABLES
 
 SIDES = ("engine_call", "engine_segment", "forward_item")
@@ -89,11 +89,26 @@ def learned_model(connection: duckdb.DuckDBPyConnection) -> Model:
     return Model(modules, ops, "the trace")
 
 
-def compare(trace: Trace) -> dict[str, Share]:
-    """Annotate with all that the trace says and with the model alone; compare each pass."""
+def captured_model(trace: Trace) -> Model:
+    """The model that the capture has stored in a trace."""
+    metadata = json.loads(trace.sql("select metadata from rank_info").item())
+    return parse_model(metadata[METADATA_KEY], "the capture")
+
+
+def compare(trace: Trace, model: Model | None = None) -> dict[str, Share]:
+    """Annotate with all that the trace says and with the model alone; compare each pass.
+
+    Without a `model`, it is learned from the frames. Modules of a captured model and of the frames are the same if they
+    have the same place in the order of execution; their types must agree.
+    """
     truth = tables_of(trace)
     annotate(truth)
-    model = learned_model(truth)
+    if model is None:
+        model = learned_model(truth)
+    else:
+        ours = model.modules.column("type").to_pylist()
+        theirs = [row[0] for row in truth.sql("select type from model_op order by module_id").fetchall()]
+        assert theirs[: len(ours)] == ours[: len(theirs)], "not the same modules"
     found = tables_of(trace, hide=True)
     annotate(found, model=model)
     found.register("truth", truth.sql("select * from label").to_arrow_table())
@@ -117,10 +132,3 @@ def compare(trace: Trace) -> dict[str, Share]:
         """
     ).fetchall()
     return {row[0]: Share(*row[1:]) for row in rows}
-
-
-def hidden_labels(trace: Trace, model: Model) -> pa.Table:
-    """The labels of the events when only the model is known."""
-    connection = tables_of(trace, hide=True)
-    annotate(connection, model=model)
-    return connection.sql("select * from label").to_arrow_table()
