@@ -499,6 +499,53 @@ _TABLES = (
         """,
     ),
     _table(
+        "collective_call",
+        "view",
+        "Every collective that a rank took part in: the kernel that did it, or on the CPU the span of gloo or MPI.",
+        """
+        event_id BIGINT the kernel or span
+        on_gpu BOOLEAN it is a kernel
+        name VARCHAR allreduce, allgather, … in one spelling; NULL when unknown
+        group_name VARCHAR process group; NULL when the trace does not say
+        group_ranks JSON ranks of the group; NULL when the trace does not say
+        group_size BIGINT ranks that take part; NULL when unknown
+        dtype VARCHAR element type, in lower case; NULL when unknown
+        bytes BIGINT size of the whole message, as NCCL's tests count it; NULL when unknown
+        step BIGINT number of the training step; NULL outside every step
+        start_ns BIGINT start
+        end_ns BIGINT end
+        """,
+    ),
+    _table(
+        "collective_match",
+        "view",
+        "Collectives matched between ranks, on one clock. One row per collective and rank that the run has of it.",
+        """
+        match_id BIGINT rows with the same number are one collective
+        event_id BIGINT the kernel or span
+        on_gpu BOOLEAN it is a kernel
+        name VARCHAR allreduce, allgather, …
+        group_name VARCHAR process group; NULL when the trace does not say
+        group_size BIGINT ranks that take part; NULL when unknown
+        rank_count BIGINT ranks of this run that take part
+        dtype VARCHAR element type; NULL when unknown
+        bytes BIGINT size of the message; NULL when unknown
+        step BIGINT number of the training step
+        offset_ns BIGINT how far the rank's clock is ahead of the lowest rank's; NULL when they share no collective
+        error_ns BIGINT median distance of single collectives from that offset
+        shift_ns BIGINT what was added to the times in the rank's own file
+        start_ns BIGINT start, on the lowest rank's clock
+        end_ns BIGINT end, on the lowest rank's clock
+        first_start_ns BIGINT when the first rank started
+        last_start_ns BIGINT when the last rank started
+        wait_ns BIGINT of the duration, waiting for the last rank
+        transfer_ns BIGINT the rest of the duration
+        late_ns BIGINT how much later than the middle rank it started, 0 for those before
+        is_last BOOLEAN it started last; false for all if they started together
+        is_first BOOLEAN it started first; likewise
+        """,
+    ),
+    _table(
         "annotated_event",
         "view",
         "The view to query: every event with a duration, and all that is known about it.",

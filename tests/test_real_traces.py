@@ -514,3 +514,46 @@ def test_the_difference_of_two_devices_is_explained_to_the_nanosecond() -> None:
     assert (compiled["change"], compiled["b_graph_count"]) == ("added", compiled["b_count"])
     regions = ha.diff(opened(a), opened(b), by="region").filter(pl.col("region") == "## forward:over_arch ##")
     assert regions["change"].to_list() == ["slower"]
+
+
+# --- several ranks ---------------------------------------------------------------------------------------------------
+
+
+def collectives_of(name: str) -> dict[tuple[str, int], tuple[int, int]]:
+    """Kernels of collectives whose kind, step and shape are the only ones of their sort: their start and end."""
+    events = file(name)["traceEvents"]
+    calls = {e["args"].get("correlation"): e for e in events if e.get("cat") == "cuda_runtime"}
+    around = [(*interval(e), e) for e in events if e.get("cat") == "user_annotation"]
+    found = defaultdict(list)
+    for event in events:
+        if event.get("cat") == "kernel" and "nccl" in event["name"]:
+            call = calls[event["args"]["correlation"]]
+            at = ns(call["ts"])
+            steps = [e for start, end, e in around if start <= at < end and e["name"].startswith("ProfilerStep#")]
+            said = next(
+                e
+                for start, end, e in around
+                if start <= at < end and e["tid"] == call["tid"] and e["name"].startswith("nccl:")
+            )
+            args = said["args"]
+            shape = "" if said["name"] == "nccl:all_to_all" else str(args["Input Dims"])
+            key = (said["name"] + str(args["Input type"]) + shape, int(steps[0]["name"].partition("#")[2]))
+            found[key].append(interval(event))
+    return {key: spans[0] for key, spans in found.items() if len(spans) == 1}
+
+
+def test_the_late_one_of_two_ranks_is_that_of_the_file() -> None:
+    """The clocks of the two ranks agree, and one call of each sort and step is sampled, so loops can match them."""
+    first, second = (collectives_of(f"multi_rank/rank-{rank}.json.gz") for rank in (0, 1))
+    with ha.load(TRACES / "multi_rank") as trace:
+        found = ha.stragglers(trace)
+        assert found["clock_offset_ns"].to_list() == [0, 0]
+        waits = [
+            second[key][0] - first[key][0]
+            for key in first.keys() & second.keys()
+            if max(first[key][0], second[key][0]) < min(first[key][1], second[key][1])
+        ]
+        assert len(waits) == 5
+        assert min(waits) > 0
+        assert found.select("rank", "last_count", "caused_wait_ns").rows() == [(1, 5, sum(waits)), (0, 0, 0)]
+        assert not ha.straggler_causes(trace).is_empty()

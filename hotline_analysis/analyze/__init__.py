@@ -21,6 +21,7 @@ from hotline_analysis.analyze.kernels import (
     kernel_launches,
     launch_stats,
 )
+from hotline_analysis.analyze.lateness import collectives, straggler_causes, stragglers
 from hotline_analysis.analyze.memory import memory_bandwidth, memory_bandwidth_summary, memory_peak, memory_timeline
 from hotline_analysis.analyze.parts import cpu_parts, gpu_parts
 from hotline_analysis.analyze.path import critical_path, critical_path_breakdown, dependency_graph
@@ -30,6 +31,7 @@ __all__ = [
     "DependencyGraph",
     "Finding",
     "annotation_kernels",
+    "collectives",
     "comm_comp_overlap",
     "compare",
     "coverage",
@@ -64,6 +66,8 @@ __all__ = [
     "slowest_ops",
     "step_time_breakdown",
     "steps",
+    "straggler_causes",
+    "stragglers",
     "temporal_breakdown",
     "user_annotations",
 ]

@@ -11,6 +11,7 @@ from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.humane import duration, percent, safe, shares
 from hotline_analysis.report.given import given
 from hotline_analysis.report.model import Field, Report, Section
+from hotline_analysis.report.stragglers import straggler_section
 from hotline_analysis.trace import Trace
 
 _ROWS = 8
@@ -36,8 +37,10 @@ def report(trace: Trace, rank: int | None = None) -> Report:
     steps = breakdown.steps(trace, rank=chosen)
     cover = breakdown.coverage(trace, rank=chosen)
     phases = optimizer.evidence
+    waiting, late = straggler_section(trace)
     sections = [
         _ranks(trace) if len(trace.ranks) > 1 else None,
+        waiting,
         _steps(steps, bound, has_gpu),
         _phases(phases, bound, has_gpu),
         _modules(trace, chosen, has_gpu),
@@ -53,7 +56,7 @@ def report(trace: Trace, rank: int | None = None) -> Report:
         findings=[bound, optimizer, slowest],
         sections=[section for section in sections if section is not None and not section.rows.is_empty()],
         coverage=_coverage_line(cover),
-        advice=[*_next_steps(bound, optimizer), *_recapture(trace, info, steps, cover)],
+        advice=[*late, *_next_steps(bound, optimizer), *_recapture(trace, info, steps, cover)],
         warnings=[safe(text) for text in trace.manifest["warnings"]],
     )
 

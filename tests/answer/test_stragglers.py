@@ -1,0 +1,172 @@
+"""The answers about several ranks: `collectives`, `stragglers` and `straggler_causes`, by hand and on a job of gloo."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import hotline_analysis as ha
+from hotline_analysis import Trace
+from tests.trace_builder import TraceBuilder
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "straggler.py"
+
+
+def job(
+    rank: int, starts: list[int], *, clock: int = 0, gemm: int = 50, size: int = 1000, group: str = "0"
+) -> TraceBuilder:
+    """Steps of 1000 us, each with an all-reduce of floats from the given time to 200; `clock` is the rank's error."""
+    built = TraceBuilder(rank=rank, world_size=3)
+    for number, start in enumerate(starts):
+        at = 1000 * number + clock
+        built.step(number, at, at + 1000).module("Net", 0, at, at + 90).module("Linear", 0, at + 10, at + 80)
+        built.op("aten::mm", at + 20, at + 40).launches("gemm", at + 40, at + 40 + gemm)
+        args: dict[str, Any] = {
+            "Collective name": "allreduce",
+            "dtype": "Float",
+            "In msg nelems": size,
+            "Out msg nelems": size,
+            "Group size": 3,
+            "Process Group Name": group,
+            "Process Group Ranks": "[0, 1, 2]",
+        }
+        built.op("c10d::allreduce_", at + 92, at + 98)
+        built.launches("ncclDevKernel_AllReduce_Sum_f32_RING_LL", at + start, at + 200, stream=9, **args)
+    return built
+
+
+def ranks(folder: Path, *built: TraceBuilder) -> Trace:
+    for number, one in enumerate(built):
+        one.write(folder / f"{number}.json")
+    return ha.load(folder)
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """Rank 2 computes 50 us longer in each step, comes 50 us late from the second on, and its clock is 10 ms ahead."""
+    return ranks(
+        tmp_path_factory.mktemp("three"),
+        job(0, [100, 100, 110]),
+        job(1, [100, 100, 100]),
+        job(2, [100, 150, 150], clock=10_000, gemm=100),
+    )
+
+
+def test_each_duration_is_waiting_and_transfer(trace: Trace) -> None:
+    found = ha.collectives(trace).select("step", "rank", "dur_ns", "wait_ns", "transfer_ns", "late_ns", "is_last")
+    assert found.rows() == [
+        (0, 0, 100_000, 0, 100_000, 0, False),
+        (0, 1, 100_000, 0, 100_000, 0, False),
+        (0, 2, 100_000, 0, 100_000, 0, False),
+        (1, 0, 100_000, 50_000, 50_000, 0, False),
+        (1, 1, 100_000, 50_000, 50_000, 0, False),
+        (1, 2, 50_000, 0, 50_000, 50_000, True),
+        (2, 0, 90_000, 40_000, 50_000, 0, False),
+        (2, 1, 100_000, 50_000, 50_000, 0, False),
+        (2, 2, 50_000, 0, 50_000, 40_000, True),  # later than the middle rank
+    ]
+
+
+def test_times_are_on_the_clock_of_the_lowest_rank(trace: Trace) -> None:
+    ends = ha.collectives(trace).select("step", end=pl.col("start_ns") + pl.col("dur_ns")).unique().sort("step")
+    assert ends["end"].to_list() == [200_000, 1_200_000, 2_200_000]
+
+
+def test_bandwidth(trace: Trace) -> None:
+    row = ha.collectives(trace, rank=0, step=1).row(0, named=True)
+    assert row["bytes"] == 4_000
+    assert row["algorithm_gb_per_s"] == pytest.approx(4_000 / 50_000)
+    assert row["bus_gb_per_s"] == pytest.approx(4_000 / 50_000 * 2 * 2 / 3)
+
+
+def test_the_late_rank_is_named(trace: Trace) -> None:
+    assert ha.stragglers(trace).rows() == [
+        # rank, collectives, last, made others wait, late, waited, transfer, clock ahead, error
+        (2, 3, 2, 190_000, 90_000, 0, 200_000, 10_000_000, 0),
+        (0, 3, 0, 0, 0, 90_000, 200_000, 0, 0),
+        (1, 3, 0, 0, 0, 100_000, 200_000, 0, 0),
+    ]
+
+
+def test_the_cause_is_named_and_adds_up_to_the_delay(trace: Trace) -> None:
+    causes = ha.straggler_causes(trace)
+    first = causes.row(0, named=True)
+    assert (first["rank"], first["activity"], first["module_path"]) == (2, "computation", "Net_0.Linear_0")
+    assert (first["own_ns"], first["first_ns"], first["excess_ns"]) == (200_000, 100_000, 100_000)
+    # Against the first rank it is 50 us late twice.
+    assert causes["excess_ns"].sum() == 100_000
+
+
+def test_a_missing_rank_is_tolerated(tmp_path: Path) -> None:
+    found = ranks(tmp_path, job(1, [100, 100]), job(2, [100, 150]))
+    assert ha.collectives(found).select("group_size", "rank_count").unique().rows() == [(3, 2)]
+    assert ha.stragglers(found)["rank"][0] == 2
+
+
+def test_calls_are_matched_by_group_and_order_only_where_their_number_is_the_same(tmp_path: Path) -> None:
+    second = job(1, [100, 100])
+    extra: dict[str, Any] = {
+        "Collective name": "allreduce",
+        "dtype": "Float",
+        "In msg nelems": 1000,
+        "Out msg nelems": 1000,
+    }
+    extra |= {"Group size": 3, "Process Group Name": "0", "Process Group Ranks": "[0, 1, 2]"}
+    second.op("c10d::allreduce_", 1300, 1310).launches("ncclDevKernel_AllReduce", 1320, 1330, stream=9, **extra)
+    found = ranks(tmp_path, job(0, [100, 100]), second)
+    assert ha.collectives(found)["step"].unique().to_list() == [0]
+
+
+@pytest.mark.parametrize("other", [{"group": "7"}, {"size": 999}])
+def test_other_groups_and_sizes_do_not_match(tmp_path: Path, other: dict[str, object]) -> None:
+    found = ranks(tmp_path, job(0, [100, 100]), job(1, [100, 100], **other))  # type: ignore[arg-type]
+    assert ha.collectives(found).is_empty()
+
+
+def test_what_does_not_overlap_is_no_match(tmp_path: Path) -> None:
+    """Matched by order, but one had ended long before the other began: calls are missing."""
+    late = job(1, [100, 100, 100])
+    for event in late.events:
+        if event["name"].startswith("nccl") and event["ts"] > 2000:
+            event["ts"] += 9_000
+    found = ranks(tmp_path, job(0, [100, 100, 100]), late)
+    assert ha.collectives(found)["step"].unique().to_list() == [0, 1]
+
+
+def test_one_rank_has_no_stragglers(tmp_path: Path) -> None:
+    alone = job(0, [100]).load(tmp_path)
+    assert ha.stragglers(alone).is_empty()
+    assert ha.collectives(alone).is_empty()
+    assert ha.straggler_causes(alone).is_empty()
+    assert "Who waits" not in ha.report(alone).to_text()
+
+
+def test_the_report_names_rank_and_module(tmp_path: Path) -> None:
+    found = ranks(tmp_path, job(0, [100, 100]), job(1, [190, 190], gemm=140))
+    text = ha.report(found).to_text(width=400)
+    assert "Who waits for whom in collectives" in text
+    assert "Rank 1 comes last to 2 of 2 collectives" in text
+    assert "Net_0.Linear_0" in text
+
+
+def test_the_report_is_silent_where_nobody_waits(tmp_path: Path) -> None:
+    text = ha.report(ranks(tmp_path, job(0, [100, 100]), job(1, [100, 101]))).to_text(width=400)
+    assert "comes last" not in text
+
+
+def test_a_slow_rank_of_a_gloo_job_is_named_with_its_module(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    command = [sys.executable, str(EXAMPLE), str(tmp_path), "--ranks", "4", "--slow-rank", "2", "--delay", "0.3"]
+    subprocess.run(command, check=True, capture_output=True, timeout=500)
+    found = ha.load(tmp_path)
+    worst = ha.stragglers(found).row(0, named=True)
+    assert worst["rank"] == 2
+    assert worst["last_count"] == worst["collective_count"] > 0
+    cause = ha.straggler_causes(found, rank=2).row(0, named=True)
+    assert (cause["phase"], cause["module_path"].rpartition(".")[2]) == ("forward", "Head_0")
+    # Each step after the first has the delay once; two buckets are in flight and count each.
+    assert cause["excess_ns"] >= 2 * 300_000_000
+    assert "Rank 2 comes last" in ha.report(found).to_text(width=400)
