@@ -25,6 +25,7 @@ from hotline_analysis.analyze.lateness import collectives, straggler_causes, str
 from hotline_analysis.analyze.memory import memory_bandwidth, memory_bandwidth_summary, memory_peak, memory_timeline
 from hotline_analysis.analyze.parts import cpu_parts, gpu_parts
 from hotline_analysis.analyze.path import critical_path, critical_path_breakdown, dependency_graph
+from hotline_analysis.analyze.patterns import frequent_kernel_patterns
 from hotline_analysis.analyze.queue import queue_length, queue_length_summary
 
 __all__ = [
@@ -43,6 +44,7 @@ __all__ = [
     "dependency_graph",
     "detail_size",
     "diff",
+    "frequent_kernel_patterns",
     "gpu_or_cpu_bound",
     "gpu_parts",
     "has_gpu_work",
