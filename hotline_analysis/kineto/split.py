@@ -255,8 +255,7 @@ class EventSplitter:
                     self._text = ""
                 self._more()
                 continue
-            body, rest = (self._text, "") if end < 0 else (self._text[: end + 1], self._text[end + 1 :])
-            if batch := self._split(body, rest):
+            if batch := self._split(end):
                 yield batch
             if not self._at_end:
                 self._more()
@@ -273,23 +272,29 @@ class EventSplitter:
                 return last
             window *= 16
 
-    def _split(self, body: str, rest: str) -> Batch | None:
-        """Take the events out of `body`, which starts at an event; `rest` is the text from the comma behind it.
+    def _split(self, end: int) -> Batch | None:
+        """Take the events out of the text, which starts at one: up to its last separator at `end`, or all if -1.
 
-        Sets `_text` to what is to be read next: the rest, or an event that needs more text, or the text behind the
-        array's end. An empty `rest` means that the file has no more text than `body`.
+        Sets `_text` to what is to be read next: the text from the comma behind the last event, or an event that needs
+        more text, or the text behind the array's end.
         """
-        pieces = pl.DataFrame({"p": [body[1:]]}).select(pl.col("p").str.split(_SEPARATOR, literal=False).explode())
-        closing = pl.when(pl.int_range(pl.len()) < pl.len() - 1).then(pl.lit("}")).otherwise(pl.lit(""))
-        texts: pl.Series = pieces.select(pl.concat_str([pl.lit("{"), pl.col("p"), closing])).to_series()
+        text, is_last = self._text, end < 0
+        # Two rows, since a column of one text is a scalar, which is copied at every step. Both the second row and the
+        # piece behind the last separator are no events.
+        split = pl.col("text").str.split(_SEPARATOR, literal=False).list.explode()
+        pieces = pl.DataFrame({"text": [text, " "]}).select(split).head(-1 if is_last else -2)
+        number = pl.int_range(pl.len())
+        opening = pl.when(number > 0).then(pl.lit("{")).otherwise(pl.lit(""))
+        closing = pl.when(pl.lit(not is_last) | (number < pl.len() - 1)).then(pl.lit("}")).otherwise(pl.lit(""))
+        texts: pl.Series = pieces.select(pl.concat_str([opening, pl.col("text"), closing])).to_series()
         counts = self._count_fields(texts)
         wrong = counts.is_null().arg_true().to_list()
-        if body[0] != "{" and wrong[:1] != [0]:
+        if text[0] != "{" and wrong[:1] != [0]:
             wrong.insert(0, 0)
-        self._text = rest
+        self._text = "" if is_last else text[end + 1 :]
         if wrong:
-            return self._careful(body, rest, texts, wrong)
-        if not rest:
+            return self._careful(text if is_last else text[: end + 1], self._text, texts, wrong)
+        if is_last:
             self._cut("the file ends inside the events")
             self._at_end = True
         return self._batch([texts], counts)
@@ -319,7 +324,10 @@ class EventSplitter:
         return Batch(events, pl.concat(ids), counts, events.str.contains('"Collective name"', literal=True).any())
 
     def _careful(self, body: str, rest: str, texts: pl.Series, wrong: list[int]) -> Batch | None:
-        """Split a text in which some pieces are no events: parse from each wrong piece on until a border fits again."""
+        """Split a text in which some pieces are no events: parse from each wrong piece on until a border fits again.
+
+        `body` starts at an event; `rest` is the text from the comma behind it, empty if the file has no more text.
+        """
         starts = [0, *(match.end() - 1 for match in _SEPARATOR_PATTERN.finditer(body))]
         parts: list[pl.Series | list[str] | int] = []
         at = 0
