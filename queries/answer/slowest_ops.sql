@@ -18,32 +18,36 @@
 -- :column gpu_total_ns BIGINT          duration of all GPU work launched inside it
 -- :column cpu_self_pct DOUBLE          share of all ops' CPU self time
 -- :column gpu_self_pct DOUBLE          share of the GPU time that ops launched; NULL without GPU work
-with chosen as (
+with op as (
+    select
+        rank,
+        event_id,
+        name
+    from event
+    where category = 'cpu_op' and ($rank is null or rank = $rank) and $step is null and $phase is null
+    union all
     select
         event.rank,
         event.event_id,
-        event.name,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns
+        event.name
     from event
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
     inner join label on event.rank = label.rank and event.event_id = label.event_id
     where
         event.category = 'cpu_op'
         and ($rank is null or event.rank = $rank)
+        and ($step is not null or $phase is not null)
         and ($step is null or label.step = $step)
         and ($phase is null or label.phase = $phase)
 ),
 
-self_time as (
+cpu_self as (
     select
-        rank,
-        op_id,
-        sum(self_ns) as cpu_self_ns
+        op.name,
+        sum(nesting.self_ns)::bigint as cpu_self_ns,
+        count(*) filter (where nesting.event_id = nesting.op_id) as count
     from nesting
-    where op_id is not null
-    group by rank, op_id
+    inner join op on nesting.rank = op.rank and nesting.op_id = op.event_id
+    group by op.name
 ),
 
 launched as (
@@ -61,91 +65,120 @@ launched as (
 
 gpu_self as (
     select
-        rank,
-        op_id,
-        sum(dur_ns) as gpu_self_ns
+        op.name,
+        sum(launched.dur_ns)::bigint as gpu_self_ns
     from launched
-    group by rank, op_id
+    inner join op on launched.rank = op.rank and launched.op_id = op.event_id
+    group by op.name
 ),
 
-running as (
+self_time as (
     select
-        rank,
-        track_id,
-        start_ns,
-        sum(sum(dur_ns)) over (partition by rank, track_id order by start_ns rows unbounded preceding) as until_here_ns
-    from launched
-    group by rank, track_id, start_ns
+        cpu_self.name,
+        cpu_self.count,
+        cpu_self.cpu_self_ns,
+        coalesce(gpu_self.gpu_self_ns, 0) as gpu_self_ns,
+        100.0 * cpu_self.cpu_self_ns / nullif(sum(cpu_self.cpu_self_ns) over (), 0) as cpu_self_pct,
+        100.0 * coalesce(gpu_self.gpu_self_ns, 0) / nullif(sum(gpu_self.gpu_self_ns) over (), 0) as gpu_self_pct
+    from cpu_self
+    left join gpu_self on cpu_self.name = gpu_self.name
 ),
 
-outermost as (
+-- Totals take long, so where self times decide, only the ops that will be shown have them computed.
+shown as (
+    select *
+    from self_time
+    order by
+        case $sort when 'cpu_self' then cpu_self_ns when 'gpu_total' then 0 when 'cpu_total' then 0 else gpu_self_ns end
+        desc,
+        cpu_self_ns desc,
+        name
+    limit case when $sort in ('gpu_total', 'cpu_total') then null else $limit end
+),
+
+call_of_shown as (
     select
-        *,
+        op.rank,
+        op.name,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
         coalesce(
-            start_ns >= max(end_ns) over (
-                partition by rank, track_id, name order by start_ns, end_ns desc, event_id
+            nesting.start_ns >= max(nesting.end_ns) over (
+                partition by op.rank, nesting.track_id, op.name
+                order by nesting.start_ns, nesting.end_ns desc, op.event_id
                 rows between unbounded preceding and 1 preceding
             ),
             true
         ) as is_outermost
-    from chosen
+    from op
+    inner join shown on op.name = shown.name
+    inner join nesting on op.rank = nesting.rank and op.event_id = nesting.event_id
 ),
 
-at_end as (
+-- The starts and ends of these calls among the launches, in order of time; a launch counts from its start on.
+point as (
     select
-        outermost.*,
-        coalesce(running.until_here_ns, 0) as gpu_until_end_ns
-    from outermost
-    asof left join running
-        on
-            outermost.rank = running.rank
-            and outermost.track_id = running.track_id
-            and outermost.end_ns > running.start_ns
+        rank,
+        track_id,
+        unnest([start_ns, end_ns]) as at_ns,
+        false as is_launch,
+        name,
+        unnest([-1, 1]) as sign,
+        0 as dur_ns
+    from call_of_shown
+    where is_outermost
+    union all
+    select
+        rank,
+        track_id,
+        start_ns,
+        true,
+        null,
+        null,
+        dur_ns
+    from launched
 ),
 
-at_start as (
+running as (
     select
-        at_end.*,
-        coalesce(running.until_here_ns, 0) as gpu_until_start_ns
-    from at_end
-    asof left join running
-        on at_end.rank = running.rank and at_end.track_id = running.track_id and at_end.start_ns > running.start_ns
+        name,
+        sign,
+        at_ns,
+        sum(dur_ns) over (
+            partition by rank, track_id order by at_ns, is_launch rows unbounded preceding
+        ) as gpu_until_ns
+    from point
 ),
 
-grouped as (
+total as (
     select
-        at_start.name,
-        count(*) as count,
-        coalesce(sum(self_time.cpu_self_ns), 0)::bigint as cpu_self_ns,
-        coalesce(sum(at_start.end_ns - at_start.start_ns) filter (where at_start.is_outermost), 0)::bigint
-            as cpu_total_ns,
-        coalesce(sum(gpu_self.gpu_self_ns), 0)::bigint as gpu_self_ns,
-        coalesce(
-            sum(at_start.gpu_until_end_ns - at_start.gpu_until_start_ns) filter (where at_start.is_outermost), 0
-        )::bigint as gpu_total_ns
-    from at_start
-    left join self_time on at_start.rank = self_time.rank and at_start.event_id = self_time.op_id
-    left join gpu_self on at_start.rank = gpu_self.rank and at_start.event_id = gpu_self.op_id
-    group by at_start.name
+        name,
+        sum(sign * at_ns)::bigint as cpu_total_ns,
+        sum(sign * gpu_until_ns)::bigint as gpu_total_ns
+    from running
+    where name is not null
+    group by name
 )
 
 select
-    name,
-    count,
-    cpu_self_ns,
-    cpu_total_ns,
-    gpu_self_ns,
-    gpu_total_ns,
-    100.0 * cpu_self_ns / nullif(sum(cpu_self_ns) over (), 0) as cpu_self_pct,
-    100.0 * gpu_self_ns / nullif(sum(gpu_self_ns) over (), 0) as gpu_self_pct
-from grouped
+    shown.name,
+    shown.count,
+    shown.cpu_self_ns,
+    total.cpu_total_ns,
+    shown.gpu_self_ns,
+    total.gpu_total_ns,
+    shown.cpu_self_pct,
+    shown.gpu_self_pct
+from shown
+inner join total on shown.name = total.name
 order by
     case $sort
-        when 'gpu_total' then gpu_total_ns
-        when 'cpu_self' then cpu_self_ns
-        when 'cpu_total' then cpu_total_ns
-        else gpu_self_ns
+        when 'gpu_total' then total.gpu_total_ns
+        when 'cpu_self' then shown.cpu_self_ns
+        when 'cpu_total' then total.cpu_total_ns
+        else shown.gpu_self_ns
     end desc,
-    cpu_self_ns desc,
-    name
+    shown.cpu_self_ns desc,
+    shown.name
 limit $limit
