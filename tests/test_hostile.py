@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import polars as pl
 import pytest
 import zstandard
@@ -88,7 +89,7 @@ def damage(trace: Trace) -> dict[str, Any]:
 
 
 def split(text: str) -> tuple[list[tuple[int, Any]], EventSplitter]:
-    splitter = EventSplitter([text])
+    splitter = EventSplitter([text], duckdb.connect())
     found = [
         (event_id, json.loads(event))
         for batch in splitter

@@ -148,7 +148,7 @@ def split(text: str, sizes: Iterable[int]) -> tuple[list[tuple[int, Any]], dict[
             position += size
         yield text[position:]
 
-    splitter = EventSplitter(chunks())
+    splitter = EventSplitter(chunks(), duckdb.connect())
     events = [
         (event_id, json.loads(event))
         for batch in splitter
@@ -313,10 +313,11 @@ def test_any_time_is_exact(start_ns: int, dur_ns: int) -> None:
     def microseconds(ns: int) -> str:
         return f"{ns // 1000}.{ns % 1000:03d}"
 
-    splitter = EventSplitter([wrap(complete(ts=Decimal(microseconds(start_ns)), dur=Decimal(microseconds(dur_ns))))])
+    text = wrap(complete(ts=Decimal(microseconds(start_ns)), dur=Decimal(microseconds(dur_ns))))
+    splitter = EventSplitter([text], duckdb.connect())
     [batch] = list(splitter)
 
-    decoder = Decoder()
+    decoder = Decoder(duckdb.connect())
     row = pl.DataFrame(decoder.decode(batch)["event"]).row(0, named=True)
     decoder.close()
     assert (row["start_ns"], row["dur_ns"]) == (start_ns, dur_ns)

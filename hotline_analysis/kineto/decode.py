@@ -34,10 +34,13 @@ def _statement(name: str) -> str:
 
 
 class Decoder:
-    """Turns batches of event texts into one Arrow table per table of the run directory."""
+    """Turns batches of event texts into one Arrow table per table of the run directory.
 
-    def __init__(self) -> None:
-        self._connection = duckdb.connect(config={"threads": 1, "python_enable_replacements": False})
+    `connection` is one to any database, and its own.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
         self._create("category_spelling")
 
     def close(self) -> None:

@@ -9,6 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 
 from hotline_analysis.errors import EmptyTraceError, TraceFormatError
@@ -31,7 +32,9 @@ class TraceReader:
         self.event_count = 0
         self._phase_count = 0
         self._source = TextSource(path)
-        self._splitter = EventSplitter(self._source)
+        # One database, as starting one takes as long as reading a small trace; each of its users has a connection.
+        self._database = duckdb.connect(config={"threads": 1, "python_enable_replacements": False})
+        self._splitter = EventSplitter(self._source, self._database.cursor())
         self._on_progress = on_progress
         self._local = threading.local()
         self._decoders: list[Decoder] = []
@@ -63,11 +66,12 @@ class TraceReader:
             pool.shutdown(cancel_futures=True)
             for decoder in self._decoders:
                 decoder.close()
+            self._database.close()
         self._finish()
 
     def _decode(self, batch: Batch) -> Mapping[str, pa.Table]:
         if not hasattr(self._local, "decoder"):
-            self._local.decoder = Decoder()
+            self._local.decoder = Decoder(self._database.cursor())
             self._decoders.append(self._local.decoder)
         decoder: Decoder = self._local.decoder
         return decoder.decode(batch)

@@ -38,6 +38,7 @@ _LONE_SURROGATE = re.compile(
 _DAMAGED = "some events are damaged and were skipped"
 _LIMIT = 64 << 20  # longest event, and longest value beside the events, that is waited for
 
+_SHORT = 8 << 20  # a text this short is probably the last one
 _TOO_DEEP = 1 << 16  # how much is skipped of what nests too deeply to be parsed
 _MAX_DIGITS = 4000  # Python refuses to convert longer integers
 
@@ -84,9 +85,12 @@ class _Parsed(NamedTuple):
 
 
 class EventSplitter:
-    """Splits the text of one trace file. Iterate once; `metadata` and `damage` are complete afterwards."""
+    """Splits the text of one trace file. Iterate once; `metadata` and `damage` are complete afterwards.
 
-    def __init__(self, chunks: Iterable[str]) -> None:
+    `checker` is a connection to any database, and is closed at the end.
+    """
+
+    def __init__(self, chunks: Iterable[str], checker: duckdb.DuckDBPyConnection) -> None:
         self.metadata: dict[str, Any] = {}
         self.damage = Damage()
         self.found_events = False
@@ -97,7 +101,7 @@ class EventSplitter:
         self._final = False
         self._at_end = False
         self._next_id = 0
-        self._checker = duckdb.connect(config={"threads": 1, "python_enable_replacements": False})
+        self._checker = checker
 
     def __iter__(self) -> Iterator[Batch]:
         """Yield the events in file order."""
@@ -247,6 +251,8 @@ class EventSplitter:
             if self._text[0] == ",":
                 self._text = self._text[1:]
                 continue
+            if len(self._text) < _SHORT and not self._final:
+                self._more()
             end = -1 if self._final else self._last_separator()
             if end < 0 and not self._final:
                 if len(self._text) > _LIMIT:

@@ -11,74 +11,97 @@
 with rule as (
     select * from (
         values
-        -- order, category, pattern, kind, label, evidence
-        (1, 'user_annotation', '^enumerate\(DataLoader\)#', 'strong', 'load_data', 'profiler'),
-        (2, 'user_annotation', '^Optimizer\.zero_grad#', 'strong', 'zero_grad', 'profiler'),
-        (3, 'user_annotation', '^Optimizer\.step#', 'strong', 'optimizer', 'profiler'),
-        (4, 'user_annotation', '^(\w*DataParallel|DDP|FSDP)\.forward$', 'weak', 'forward', 'profiler'),
-        (5, 'user_annotation', '^(ProfilerStep#|nccl:|gloo:|mpi:|ucc:)', 'none', null, null),
+        -- order, a word that the name must contain (in lower case; quicker than a pattern), category, pattern,
+        -- kind, label, evidence
+        (1, 'dataloader', 'user_annotation', '^enumerate\(DataLoader\)#', 'strong', 'load_data', 'profiler'),
+        (2, 'zero_grad', 'user_annotation', '^Optimizer\.zero_grad#', 'strong', 'zero_grad', 'profiler'),
+        (3, 'optimizer.step', 'user_annotation', '^Optimizer\.step#', 'strong', 'optimizer', 'profiler'),
+        (4, '.forward', 'user_annotation', '^(\w*DataParallel|DDP|FSDP)\.forward$', 'weak', 'forward', 'profiler'),
+        (5, '', 'user_annotation', '^(ProfilerStep#|nccl:|gloo:|mpi:|ucc:)', 'none', null, null),
         -- words of users
-        (10, 'user_annotation', '(?i)zero[_ -]?grad', 'strong', 'zero_grad', 'annotation'),
-        (11, 'user_annotation', '(?i)(optimi[sz]er|(^|[^a-z])optim|opt[_ -]step)', 'strong', 'optimizer', 'annotation'),
-        (12, 'user_annotation', '(?i)(backward|(^|[^a-z])bwd([^a-z]|$))', 'strong', 'backward', 'annotation'),
-        (13, 'user_annotation', '(?i)(forward|(^|[^a-z])fwd([^a-z]|$))', 'strong', 'forward', 'annotation'),
-        (14, 'user_annotation', '(?i)((^|[^a-z])loss|criterion)', 'strong', 'loss', 'annotation'),
-        (15, 'user_annotation', '(?i)(data[_ -]?load|load[_ -]?(data|batch))', 'strong', 'load_data', 'annotation'),
+        (10, 'grad', 'user_annotation', '(?i)zero[_ -]?grad', 'strong', 'zero_grad', 'annotation'),
         (
-            16, 'user_annotation', '(?i)(next|get|fetch|wait[_ ]for)[_ -]?(data|batch)',
+            11, 'opt', 'user_annotation', '(?i)(optimi[sz]er|(^|[^a-z])optim|opt[_ -]step)',
+            'strong', 'optimizer', 'annotation'
+        ),
+        (12, 'b', 'user_annotation', '(?i)(backward|(^|[^a-z])bwd([^a-z]|$))', 'strong', 'backward', 'annotation'),
+        (13, 'f', 'user_annotation', '(?i)(forward|(^|[^a-z])fwd([^a-z]|$))', 'strong', 'forward', 'annotation'),
+        (14, '', 'user_annotation', '(?i)((^|[^a-z])loss|criterion)', 'strong', 'loss', 'annotation'),
+        (
+            15, 'load', 'user_annotation', '(?i)(data[_ -]?load|load[_ -]?(data|batch))',
             'strong', 'load_data', 'annotation'
         ),
-        (17, 'user_annotation', '(?i)(batch_to_device|(^|[^a-z])h2d)', 'strong', 'load_data', 'annotation'),
-        -- TorchRec's pipelines spread the next batch's input over the ranks
-        (18, 'user_annotation', '(?i)(data_dist|input_dist|(^|[^a-z])sdd_)', 'strong', 'load_data', 'annotation'),
-        (19, 'user_annotation', '', 'aside', 'other', 'annotation'),
-        -- autograd nodes; any such name makes a node
-        (20, 'cpu_op', '^autograd::engine::evaluate_function: ', 'strong', 'backward', 'autograd'),
-        (21, 'cpu_op', '^(torch::autograd::|torch::jit::)?\w*Backwards?\d*$', 'strong', 'backward', 'autograd'),
-        -- python frames
-        (30, 'python_function', '(^|/)torch/_tensor\.py\(\d+\): backward$', 'strong', 'backward', 'python'),
         (
-            31, 'python_function', '(^|/)torch/autograd/__init__\.py\(\d+\): (backward|grad)$',
+            16, '', 'user_annotation', '(?i)(next|get|fetch|wait[_ ]for)[_ -]?(data|batch)',
+            'strong', 'load_data', 'annotation'
+        ),
+        (17, '', 'user_annotation', '(?i)(batch_to_device|(^|[^a-z])h2d)', 'strong', 'load_data', 'annotation'),
+        -- TorchRec's pipelines spread the next batch's input over the ranks
+        (18, '', 'user_annotation', '(?i)(data_dist|input_dist|(^|[^a-z])sdd_)', 'strong', 'load_data', 'annotation'),
+        (19, '', 'user_annotation', '', 'aside', 'other', 'annotation'),
+        -- autograd nodes; any such name makes a node
+        (20, 'evaluate_function', 'cpu_op', '^autograd::engine::evaluate_function: ', 'strong', 'backward', 'autograd'),
+        (
+            21, 'backward', 'cpu_op', '^(torch::autograd::|torch::jit::)?\w*Backwards?\d*$',
+            'strong', 'backward', 'autograd'
+        ),
+        -- python frames
+        (30, 'backward', 'python_function', '(^|/)torch/_tensor\.py\(\d+\): backward$', 'strong', 'backward', 'python'),
+        (
+            31, 'torch/autograd/', 'python_function', '(^|/)torch/autograd/__init__\.py\(\d+\): (backward|grad)$',
             'strong', 'backward', 'python'
         ),
-        (32, 'python_function', '(^|/)torch/optim/optimizer\.py\(\d+\): zero_grad$', 'strong', 'zero_grad', 'python'),
-        (33, 'python_function', '(^|/)torch/optim/\w+\.py\(\d+\): step$', 'strong', 'optimizer', 'python'),
         (
-            34, 'python_function', '(^|/)torch/(cuda/)?amp/grad_scaler\.py\(\d+\): (step|unscale_|update)$',
+            32, 'zero_grad', 'python_function', '(^|/)torch/optim/optimizer\.py\(\d+\): zero_grad$',
+            'strong', 'zero_grad', 'python'
+        ),
+        (
+            33, 'torch/optim/', 'python_function', '(^|/)torch/optim/\w+\.py\(\d+\): step$',
             'strong', 'optimizer', 'python'
         ),
-        (35, 'python_function', '(^|/)torch/nn/utils/clip_grad\.py\(\d+\): ', 'strong', 'optimizer', 'python'),
         (
-            36, 'python_function', '(^|/)torch/utils/data/dataloader\.py\(\d+\): (__next__|__iter__)$',
+            34, 'grad_scaler', 'python_function',
+            '(^|/)torch/(cuda/)?amp/grad_scaler\.py\(\d+\): (step|unscale_|update)$',
+            'strong', 'optimizer', 'python'
+        ),
+        (
+            35, 'clip_grad', 'python_function', '(^|/)torch/nn/utils/clip_grad\.py\(\d+\): ',
+            'strong', 'optimizer', 'python'
+        ),
+        (
+            36, 'dataloader', 'python_function', '(^|/)torch/utils/data/dataloader\.py\(\d+\): (__next__|__iter__)$',
             'strong', 'load_data', 'python'
         ),
-        (37, 'python_function', '(^|/)torch/\w+/__init__\.py\(\d+\): synchronize$', 'aside', 'other', 'python'),
-        (40, 'python_function', '^nn\.Module: \w*(Loss|Criterion)\w*_\d+$', 'weak', 'loss', 'python'),
-        (41, 'python_function', '^nn\.Module: ', 'weak', 'forward', 'python'),
         (
-            42, 'python_function',
+            37, 'synchronize', 'python_function', '(^|/)torch/\w+/__init__\.py\(\d+\): synchronize$',
+            'aside', 'other', 'python'
+        ),
+        (40, 'nn.module: ', 'python_function', '^nn\.Module: \w*(Loss|Criterion)\w*_\d+$', 'weak', 'loss', 'python'),
+        (41, 'nn.module: ', 'python_function', '^nn\.Module: ', 'weak', 'forward', 'python'),
+        (
+            42, 'functional.py', 'python_function',
             '(^|/)torch/nn/functional\.py\(\d+\): (cross_entropy|\w+_loss|binary_cross_entropy\w*|kl_div)$',
             'weak', 'loss', 'python'
         ),
-        (43, 'python_function', '\.py\(\d+\): forward$', 'weak', 'forward', 'python'),
+        (43, 'forward', 'python_function', '\.py\(\d+\): forward$', 'weak', 'forward', 'python'),
         -- ops and calls
-        (50, 'cpu_op', '^aten::(\w+_loss\w*|binary_cross_entropy\w*|kl_div)$', 'weak', 'loss', 'op_name'),
-        (51, 'cpu_op', '^aten::_fused_(adam|adamw|sgd|adagrad)_?$', 'weak', 'optimizer', 'op_name'),
-        (52, 'cpu_op', '^aten::_foreach_zero_$', 'weak', 'zero_grad', 'op_name'),
-        (53, 'cuda_runtime', '^(cuda|hip)DeviceSynchronize$', 'aside', 'other', 'op_name'),
+        (50, 'aten::', 'cpu_op', '^aten::(\w+_loss\w*|binary_cross_entropy\w*|kl_div)$', 'weak', 'loss', 'op_name'),
+        (51, 'fused', 'cpu_op', '^aten::_fused_(adam|adamw|sgd|adagrad)_?$', 'weak', 'optimizer', 'op_name'),
+        (52, 'foreach_zero', 'cpu_op', '^aten::_foreach_zero_$', 'weak', 'zero_grad', 'op_name'),
+        (53, 'synchronize', 'cuda_runtime', '^(cuda|hip)DeviceSynchronize$', 'aside', 'other', 'op_name'),
         -- `record_function` makes a tensor before it starts an annotation (PyTorch before 2.0)
-        (56, 'cpu_op', '^aten::zeros$', 'none', null, null),
+        (56, 'zeros', 'cpu_op', '^aten::zeros$', 'none', null, null),
         -- buckets
         (
-            60, 'cpu_op', '^(autograd::engine::evaluate_function: )?torch::autograd::AccumulateGrad$',
+            60, 'accumulategrad', 'cpu_op', '^(autograd::engine::evaluate_function: )?torch::autograd::AccumulateGrad$',
             'bucket', 'gradient_accumulation', null
         ),
         (
-            61, 'cpu_op', '^(torch::distributed::|torch\.distributed\.|c10d::|nccl:|record_param_comms$)',
+            61, '', 'cpu_op', '^(torch::distributed::|torch\.distributed\.|c10d::|nccl:|record_param_comms$)',
             'bucket', 'communication', null
         ),
-        (62, 'user_annotation', '^(nccl|gloo|mpi|ucc):', 'bucket', 'communication', null)
-    ) as rules (priority, category, pattern, kind, label, evidence)
+        (62, '', 'user_annotation', '^(nccl|gloo|mpi|ucc):', 'bucket', 'communication', null)
+    ) as rules (priority, word, category, pattern, kind, label, evidence)
 ),
 
 names as (
@@ -102,7 +125,11 @@ matched as (
             partition by names.category, names.name, rule.kind = 'bucket' order by rule.priority
         ) as choice
     from names
-    left join rule on names.category = rule.category and regexp_matches(names.name, rule.pattern)
+    left join rule
+        on
+            names.category = rule.category
+            and contains(lower(names.name), rule.word)
+            and regexp_matches(names.name, rule.pattern)
     where rule.kind is not null or names.is_blocking
 )
 

@@ -1,0 +1,145 @@
+"""Whole reports as text, compared with those in `tests/golden`.
+
+A change of words or figures shows as a difference of lines. If it is meant, write the files again and read the
+difference before committing it:
+
+    python -m tests.test_golden
+"""
+
+import difflib
+import gzip
+import json
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+import hotline_analysis as ha
+from tests.trace_builder import TraceBuilder
+
+HERE = Path(__file__).parent
+GOLDEN = HERE / "golden"
+WRITE = "python -m tests.test_golden"
+
+
+def training_loop() -> TraceBuilder:
+    """Two steps of 1 ms with every phase, on one GPU; the third of the three kernels is a collective."""
+    builder = TraceBuilder(rank=0, world_size=2)
+    for number in (0, 1):
+        base = 1000 * number
+        builder.on(1).step(number + 1, base, base + 1000)
+        builder.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", base, base + 200)
+        builder.module("Net", 0, base + 200, base + 400)
+        builder.module("Linear", 0, base + 250, base + 350)
+        builder.op("aten::addmm", base + 260, base + 340, seq=number)
+        builder.launches("ampere_sgemm_128x64_tn", base + 300, base + 500)
+        builder.op("aten::mse_loss", base + 400, base + 450)
+        builder.op("aten::_fused_sgd_", base + 720, base + 880).launches("multi_tensor_sgd", base + 850, base + 900)
+        builder.annotation("Optimizer.step#SGD.step", base + 700, base + 900)
+        builder.on(2).backward("AddmmBackward0", base + 460, base + 600, seq=number)
+        builder.launches("ampere_sgemm_64x32_nn", base + 550, base + 700)
+        builder.op("c10d::allreduce_", base + 610, base + 690)
+        builder.launches("ncclDevKernel_AllReduce_Sum_f32_RING_LL", base + 700, base + 800, stream=20)
+    return builder
+
+
+def copied(name: str) -> Callable[[Path], Path]:
+    """A trace that we captured ourselves."""
+    return lambda folder: HERE / "data" / f"{name}.json.gz"
+
+
+TRACES: dict[str, Callable[[Path], Path]] = {
+    "training_loop": lambda folder: training_loop().write(folder / "training_loop.json"),
+    "no_steps_no_shapes": lambda folder: (
+        TraceBuilder().op("aten::mm", 0, 10).launches("gemm", 12, 20).write(folder / "no_steps_no_shapes.json")
+    ),
+    "cnn_checkpoint": copied("cnn_checkpoint"),
+    "dlrm": copied("dlrm"),
+}
+
+
+def written(name: str) -> str:
+    with TemporaryDirectory() as folder, ha.load(TRACES[name](Path(folder))) as trace:
+        return ha.report(trace).to_text()
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_report_is_the_golden_one(name: str) -> None:
+    golden = (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+    lines = difflib.unified_diff(golden.splitlines(), written(name).splitlines(), "golden", "now", lineterm="")
+    difference = "\n".join(lines)
+    assert not difference, f"the report of {name} has changed; if that is meant: {WRITE}\n{difference}"
+
+
+def test_every_golden_report_is_compared() -> None:
+    assert {path.stem for path in GOLDEN.iterdir()} == set(TRACES)
+
+
+def lines_of(name: str) -> list[str]:
+    """The lines of a golden report, each with single spaces."""
+    return [" ".join(line.split()) for line in (GOLDEN / f"{name}.txt").read_text(encoding="utf-8").splitlines()]
+
+
+def test_figures_of_the_training_loop_by_hand() -> None:
+    """Each step: kernels at 300-500, 550-700, 700-800 and 850-900 µs, so the GPU is busy for 500 and idle for 500."""
+    lines = lines_of("training_loop")
+    assert "steps 2, mean 1.00 ms (1.00 ms to 1.00 ms)" in lines
+    # Of 1,000 µs of idle time, the loader runs in 200 before the first kernel of each step.
+    text = " ".join(lines)
+    assert (
+        "the GPU is only busy 50.0 % of the time; for 40 % of its idle time it waits for the host to load data" in text
+    )
+    # The optimizer takes 200 of the 1,000 µs of a step: 1 / (1 - 0.2).
+    assert "it takes 20.0 % of the steps' CPU time" in text
+    assert "at most 1.25 times faster" in text
+    # Idle: 300 + 50 + 50 before the work of step 1; 100 + 300 + 50 + 50 before that of step 2, and 100 at the end.
+    assert "1 1.00 ms 4 500 µs 55.6 % 400 µs input-bound" in lines
+    assert "2 1.00 ms 4 500 µs 45.5 % 600 µs python-bound" in lines
+    # Of both steps. CPU: 200, 200, 50, 240 (from backward's start at 460 to the optimizer's), 200 and 110 µs each.
+    # GPU: 200 forward, 250 backward with its collective, 50 optimizer.
+    assert [
+        line for line in lines if line.startswith(("load_data ", "forward ", "loss ", "backward ", "opt", "other "))
+    ][:6] == [
+        "load_data 400 µs 20.0 % 0 ns 0.0 % 0 ns –",
+        "forward 400 µs 20.0 % 400 µs 40.0 % 700 µs input-bound",
+        "loss 100 µs 5.0 % 0 ns 0.0 % 0 ns –",
+        "backward 480 µs 24.0 % 500 µs 50.0 % 100 µs gpu-bound",
+        "optimizer 400 µs 20.0 % 100 µs 10.0 % 100 µs gpu-wait-bound",
+        "other 220 µs 11.0 % 0 ns 0.0 % 100 µs python-bound",
+    ]
+    # 2 x 200 µs forward and 2 x 150 µs backward belong to the linear layer.
+    assert "Net_0.Linear_0 700 µs 100.0 % 700 µs 400 µs 0 ns 300 µs" in lines
+    assert "GPU time in the file: 1.00 ms = module 70.0 %, communication 20.0 %, optimizer 10.0 %." in lines
+
+
+def test_figures_of_a_captured_trace_by_plain_loops() -> None:
+    with gzip.open(HERE / "data" / "cnn_checkpoint.json.gz", "rt", encoding="utf-8") as file:
+        events = json.load(file)["traceEvents"]
+    lines = lines_of("cnn_checkpoint")
+    assert any(line.startswith(f"events {len(events):,} in ") for line in lines)
+    steps = [event["dur"] for event in events if str(event["name"]).startswith("ProfilerStep#")]
+    assert any(line.startswith(f"steps {len(steps)}, mean {sum(steps) / len(steps) / 1000:.1f} ms") for line in lines)
+    inside: dict[str, list[float]] = defaultdict(list)
+    reached: dict[tuple[str, int], float] = {}
+    calls: dict[str, int] = defaultdict(int)
+    for event in sorted((e for e in events if e.get("cat") == "cpu_op"), key=lambda e: (e["ts"], -e["dur"])):
+        calls[event["name"]] += 1
+        place = event["name"], event["tid"]
+        if event["ts"] >= reached.get(place, 0):  # not inside an op of the same name
+            inside[event["name"]].append(event["dur"])
+            reached[place] = event["ts"] + event["dur"]
+    table = lines[lines.index("Slowest ops") + 2 :]
+    rows = table[: next(number for number, line in enumerate(table) if line.startswith("Self:"))]
+    assert len(rows) == 8
+    for row in rows:
+        name, count, *_, total, unit = row.split()
+        assert int(count.replace(",", "")) == calls[name]
+        assert float(total) == pytest.approx(sum(inside[name]) / {"µs": 1, "ms": 1000}[unit], rel=0.006)
+
+
+if __name__ == "__main__":
+    GOLDEN.mkdir(exist_ok=True)
+    for each in TRACES:
+        (GOLDEN / f"{each}.txt").write_text(written(each), encoding="utf-8")
