@@ -1,9 +1,11 @@
-"""Train a small model for a few steps under the PyTorch profiler and save the trace.
+"""Train a model for a few steps under the PyTorch profiler and save the trace.
 
     python docs/examples/capture.py transformer -o trace.json.gz --with-stack --record-shapes
+    python docs/examples/capture.py --twin sync-bound -o trace.json.gz --device cuda
 
 The switches make the situations that the analysis should recognise: a slow data loader, `loss.item()` in every step, a
-single-tensor optimizer, activation checkpointing, gradient accumulation, a trace without step marks.
+single-tensor optimizer, activation checkpointing, gradient accumulation, a trace without step marks. A twin is a
+program that is slow for one known reason, as a set of switches; those given beside it win.
 """
 
 # Checked with torch installed and without: then everything from torch is Any.
@@ -15,6 +17,7 @@ import argparse
 import gzip
 import os
 import re
+import shlex
 import site
 import sys
 import sysconfig
@@ -26,7 +29,8 @@ from typing import get_args
 
 import torch
 from models import EXAMPLES, Batch, Example, Size  # type: ignore[import-not-found]  # the sibling models.py
-from torch import Tensor, nn
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import SGD, Adam, AdamW, Optimizer
 from torch.profiler import ProfilerActivity, profile, schedule
 from torch.utils.data import DataLoader
@@ -36,9 +40,21 @@ from hotline_analysis.capture import analyze
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {"sgd": SGD, "adam": Adam, "adamw": AdamW}
 
 
+TWINS = {
+    "input-bound": "transformer --size small --batch-size 32 --slow-loader 0.05",
+    "launch-bound": "resnet50 --size small --batch-size 1 --optimizer sgd --optimizer-impl single",
+    "sync-bound": "transformer --size small --batch-size 8 --item",
+    "optimizer-bound": "transformer --size large --batch-size 1 --optimizer adam --optimizer-impl single",
+    "copy-bound": "colours --size large --batch-size 128 --pageable --optimizer sgd",
+    "gpu-bound": "mlp --size large --batch-size 8192 --optimizer sgd",
+}
+"""Name of the cause → the switches that bring it about on a GPU."""
+
+
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Profile the training of a small model and save the trace.")
-    parser.add_argument("model", choices=sorted(EXAMPLES))
+    parser = argparse.ArgumentParser(description="Profile the training of a model and save the trace.")
+    parser.add_argument("model", choices=sorted(EXAMPLES), nargs="?")
+    parser.add_argument("--twin", choices=sorted(TWINS), help="a program that is slow for this reason")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="OUT.json.gz")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--size", choices=get_args(Size), default="small")
@@ -50,13 +66,26 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--with-stack", action="store_true", help="record python frames and nn.Module calls")
     parser.add_argument("--record-shapes", action="store_true", help="record input shapes, types and strides")
     parser.add_argument("--profile-memory", action="store_true", help="record allocations")
+    parser.add_argument("--amp", action="store_true", help="run forward and loss under autocast with bfloat16")
+    parser.add_argument("--compile", action="store_true", help="train torch.compile(model)")
+    parser.add_argument("--cuda-graphs", action="store_true", help="replay forward and backward as CUDA graphs")
+    parser.add_argument("--ddp", action="store_true", help="DistributedDataParallel with one rank")
+    parser.add_argument("--inference", action="store_true", help="only run the model, without gradients")
+    parser.add_argument("--pageable", action="store_true", help="copy to the GPU from memory that is not pinned")
     parser.add_argument("--checkpoint", action="store_true", help="recompute activations in backward")
     parser.add_argument("--accumulate", type=int, default=1, metavar="N", help="micro-batches per optimizer step")
     parser.add_argument("--slow-loader", type=float, default=0.0, metavar="SECONDS", help="delay of every batch")
     parser.add_argument("--workers", type=int, default=0, help="data loader processes; 0 loads in the main one")
     parser.add_argument("--item", action="store_true", help="call loss.item() in every step, which waits for the GPU")
     parser.add_argument("--no-steps", action="store_true", help="never call prof.step(): no ProfilerStep in the trace")
-    args = parser.parse_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    args = parser.parse_args(given)
+    if args.twin:
+        args = parser.parse_args([*shlex.split(TWINS[args.twin]), *given])
+    if args.model is None:
+        parser.error("name a model or a --twin")
+    if args.cuda_graphs and (args.device != "cuda" or args.compile or args.ddp):
+        parser.error("--cuda-graphs needs --device cuda, and neither --compile nor --ddp")
     if min(args.steps, args.warmup, args.batch_size, args.accumulate) < 1:
         parser.error("--steps, --warmup, --batch-size and --accumulate must be at least 1")
     if not args.output.name.endswith(".json.gz"):
@@ -87,14 +116,17 @@ class Trainer:
     """The plainest training loop there is, one method per phase of a step."""
 
     def __init__(self, args: argparse.Namespace) -> None:
-        # One batch more than the steps use, so that no step falls on the end of the data.
-        batches = (args.warmup + args.steps) * args.accumulate + 1
+        # More batches than the steps use, so that no step falls on the end of the data.
+        batches = (args.warmup + args.steps) * args.accumulate + 2
         example = EXAMPLES[args.model](batches * args.batch_size, args.checkpoint, args.size)
         self.device = torch.device(args.device)
         self.dataset = type(example.dataset).__name__
-        self.model = example.model.to(self.device).train()
+        self.model = example.model.to(self.device).train(not args.inference)
         self.loss = example.loss
         self.optimizer = make_optimizer(args.optimizer, args.optimizer_impl, self.model)
+        self.amp: bool = args.amp
+        self.inference: bool = args.inference
+        self.pageable: bool = args.pageable
         self.accumulate: int = args.accumulate
         self.item: bool = args.item
         self.batches: Iterator[Batch] = iter(
@@ -103,24 +135,44 @@ class Trainer:
                 batch_size=args.batch_size,
                 collate_fn=SlowCollate(example, args.slow_loader),
                 num_workers=args.workers,
-                pin_memory=args.device == "cuda",
+                pin_memory=args.device == "cuda" and not args.pageable,
             )
         )
+        if args.cuda_graphs:
+            self.model = torch.cuda.make_graphed_callables(self.model, self.load()[0])
+        if args.ddp:
+            self.model = DistributedDataParallel(self.model)
+        if args.compile:
+            self.model = torch.compile(self.model)
 
     def load(self) -> Batch:
         inputs, targets = next(self.batches)
         return self.move(inputs), self.move(targets)
 
     def move(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return tuple(tensor.to(self.device, non_blocking=True) for tensor in tensors)
+        return tuple(tensor.to(self.device, non_blocking=not self.pageable) for tensor in tensors)
 
     def step(self) -> None:
+        if self.inference:
+            self.infer()
+        else:
+            self.train()
+
+    def infer(self) -> None:
+        inputs, _ = self.load()
+        with torch.inference_mode(), torch.autocast(self.device.type, torch.bfloat16, enabled=self.amp):
+            output = self.model(*inputs)
+        if self.item:
+            output.sum().item()
+
+    def train(self) -> None:
         for micro_batch in range(self.accumulate):
             inputs, targets = self.load()
             if micro_batch == 0:
                 self.optimizer.zero_grad()
-            output = self.model(*inputs)
-            loss = self.loss(output, *targets) / self.accumulate
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.amp):
+                output = self.model(*inputs)
+                loss = self.loss(output, *targets) / self.accumulate
             loss.backward()
             if self.item:
                 loss.item()
@@ -130,6 +182,9 @@ class Trainer:
 def record(args: argparse.Namespace, folder: Path) -> Path:
     """Run the warm-up steps unrecorded and the others recorded; return the trace."""
     torch.manual_seed(0)
+    if args.ddp:
+        backend = "nccl" if args.device == "cuda" else "gloo"
+        distributed.init_process_group(backend, init_method=f"file://{folder / 'store'}", rank=0, world_size=1)
     trainer = Trainer(args)
     activities = [ProfilerActivity.CPU]
     if args.device == "cuda":
@@ -163,6 +218,8 @@ def record(args: argparse.Namespace, folder: Path) -> Path:
             for _ in range(args.warmup + args.steps):
                 trainer.step()
                 profiler.step()
+    if args.ddp:
+        distributed.destroy_process_group()
     return folder / "run.json.gz"
 
 

@@ -1,4 +1,4 @@
-"""Eight real models, each with synthetic data and a loss, for the capture script.
+"""Eight real models and two simple ones, each with synthetic data and a loss, for the capture script.
 
 They keep the structure that makes real traces interesting (residual branches, attention, packed sequences, embedding
 tables, scatter ops, skip connections). The data is random: nothing is learnt, only timed. Each comes in three sizes:
@@ -544,6 +544,47 @@ def collate_noisy_images(samples: list[tuple[Tensor, Tensor, Tensor]]) -> Batch:
     return (torch.stack(images), torch.stack(time)), (torch.stack(noise),)
 
 
+# --- two models that are all of one kind of work ----------------------------------------------------------------------
+
+
+class MLP(nn.Module):
+    """Square linear layers: almost all time is in large matrix products."""
+
+    def __init__(self, width: int, depth: int = 4, recompute: bool = False) -> None:
+        super().__init__()
+        self.recompute = recompute
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(depth))
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = torch.relu(run_block(layer, x, self.recompute))
+        return x
+
+
+class Vectors(Dataset[tuple[Tensor, Tensor]]):
+    """Random vectors, to be mapped to random vectors."""
+
+    def __init__(self, size: int, width: int) -> None:
+        self.vectors = torch.randn(size, width)
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    def __getitem__(self, index: int) -> tuple[Tensor, Tensor]:
+        return self.vectors[index], self.vectors[-index]
+
+
+class Colours(nn.Module):
+    """Classifies an image by its mean colour: far more bytes to copy than work to do."""
+
+    def __init__(self, classes: int = 10) -> None:
+        super().__init__()
+        self.fc = nn.Linear(3, classes)
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.fc(images.mean((2, 3)))
+
+
 # --- the choice -------------------------------------------------------------------------------------------------------
 
 
@@ -603,6 +644,16 @@ def unet(samples: int, recompute: bool, size: Size) -> Example:
     return Example(model, NoisyImages(samples, pixels), collate_noisy_images, F.mse_loss)
 
 
+def mlp(samples: int, recompute: bool, size: Size) -> Example:
+    width = {"tiny": 16, "small": 256, "large": 8192}[size]
+    return Example(MLP(width, recompute=recompute), Vectors(samples, width), collate_pairs, F.mse_loss)
+
+
+def colours(samples: int, recompute: bool, size: Size) -> Example:
+    pixels = {"tiny": 16, "small": 64, "large": 512}[size]
+    return Example(Colours(), Images(samples, pixels), collate_pairs, F.cross_entropy)
+
+
 EXAMPLES: dict[str, Callable[[int, bool, Size], Example]] = {
     "cnn": cnn,
     "resnet50": resnet50,
@@ -612,5 +663,7 @@ EXAMPLES: dict[str, Callable[[int, bool, Size], Example]] = {
     "seq2seq": seq2seq,
     "gnn": gnn,
     "unet": unet,
+    "mlp": mlp,
+    "colours": colours,
 }
 """Model name → builder taking the number of samples, whether to checkpoint activations, and the size."""
