@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import json
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from torch.profiler import profile, schedule  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import hotline_analysis as ha  # noqa: E402
-from hotline_analysis.capture.handler import TraceHandler, pack  # noqa: E402
+from hotline_analysis.capture.handler import pack  # noqa: E402
 from hotline_analysis.capture.learn import Learner  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Profiler clears events:UserWarning")
@@ -170,6 +171,15 @@ def test_regions_of_the_user_are_no_ops() -> None:
                 return x * 2
 
     assert ha.model_ops(Named(), x()).ops["name"].to_list() == ["aten::mul"]
+
+
+@pytest.mark.filterwarnings("ignore:Lazy modules:UserWarning")
+def test_a_lazy_module_has_its_parameters_after_the_pass() -> None:
+    lazy = nn.Sequential(nn.LazyLinear(4))
+    before = Learner(lazy)
+    assert before.result().parameters["numel"].to_list() == [0, 0]
+    before.close()
+    assert ha.model_ops(lazy, x()).parameters["numel"].to_list() == [12, 4]
 
 
 def test_keyword_arguments_and_saving(tmp_path: Path) -> None:
@@ -338,7 +348,7 @@ def test_a_compiler_does_not_see_the_hooks() -> None:
 # --- the handler -----------------------------------------------------------------------------------------------------
 
 
-def train(model: nn.Module, handler: TraceHandler, repeat: int = 1) -> list[int]:
+def train(model: nn.Module, handler: Callable[[Any], None], repeat: int = 1) -> list[int]:
     """Two warm-up and two recorded steps, as often as wanted; the number of hooks after each."""
     optimizer = torch.optim.SGD(model.parameters())
     counts = []
@@ -391,6 +401,19 @@ def test_the_trace_is_saved_described_and_reported(tmp_path: Path, capsys: pytes
     assert out.splitlines()[-1].startswith(str(handler.runs[0]))
     assert handler.runs == [tmp_path / "out" / "run.hotline"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["run.hotline", "run.json.gz"]
+
+
+def test_the_measured_steps_are_those_of_the_plain_profiler(tmp_path: Path) -> None:
+    def ops(trace: dict[str, Any]) -> list[str]:
+        events = [event for event in trace["traceEvents"] if event.get("cat") in ("cpu_op", "user_annotation")]
+        return [event["name"] for event in sorted(events, key=lambda event: (event["ts"], -event["dur"]))]
+
+    train(Block(), lambda profiler: profiler.export_chrome_trace(str(tmp_path / "plain.json")))
+    plain = json.loads((tmp_path / "plain.json").read_text())
+    model = Block()
+    train(model, ha.analyze(model, tmp_path / "run.hotline", report_format=None))
+    assert ops(content(tmp_path / "run.json.gz")) == ops(plain)
+    assert ops(plain).count("aten::linear") == 6
 
 
 def test_every_cycle_of_a_schedule_gets_a_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
