@@ -30,7 +30,7 @@ ALLOWED = {
     # A report is drawn with charts; charts know nothing of reports.
     "report": DATA | {"analyze", "charts"},
     "capture": DATA | {"annotate", "importer", "analyze", "report"},
-    "export": DATA,
+    "export": DATA | {"analyze"},
     "console": set[str](),
     "cli": DATA | {"console", "annotate", "importer", "analyze", "charts", "export", "report", FACADE},
     "__main__": {"cli"},

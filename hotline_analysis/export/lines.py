@@ -10,6 +10,8 @@ import polars as pl
 # so our tracks cannot fall together with those of the file.
 CPU_PID = 4_000_000_000
 GPU_PID = 4_000_010_000  # plus the device
+PATH_PID = 4_000_900_000
+PATH_TID = 4_090_000_000
 FIRST_TID = 4_100_000_000
 
 _ROWS = 50_000  # at a time, so that memory does not grow with the trace

@@ -14,6 +14,7 @@ from isal import isal_zlib
 
 from hotline_analysis.errors import ExportExistsError, HotlineError, QueryParameterError
 from hotline_analysis.export.counters import counters
+from hotline_analysis.export.path import path_tracks
 from hotline_analysis.export.tracks import Part, annotation
 from hotline_analysis.trace import Trace
 
@@ -33,7 +34,8 @@ def export_perfetto(
 
     The file holds every event of the original with all its args, in the same order, so that importing it gives the same
     events with the same ids. With `annotate`, tracks are added behind them (category `hotline`): steps, phases and
-    modules on the CPU threads and GPU streams, and counters of queue length, bandwidth and memory. `span` is the
+    modules on the CPU threads and GPU streams, counters of queue length, bandwidth and memory, and the critical path
+    (of all steps together, or of the span). `span` is the
     `event_id` of an event: only it, the events in it on its thread, the GPU work launched from there and the arrows
     between them are written. The file appears whole or not at all.
 
@@ -128,3 +130,4 @@ def _added(trace: Trace, rank: int, kept: pl.DataFrame | None) -> Iterator[pl.Se
         part = Part(times.join(kept, on="event_id"))
     yield from annotation(trace, rank, part)
     yield from counters(trace, rank, part)
+    yield from path_tracks(trace, rank, None if part is None else part.cpu)

@@ -297,15 +297,13 @@ api_call as (
         nesting.end_ns
     from event
     inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    inner join name_info
+        on event.rank = name_info.rank and event.category = name_info.category and event.name = name_info.name
     where
         event.rank = $rank
         and event.category in ('cuda_runtime', 'cuda_driver')
         and (
-            regexp_matches(
-                event.name,
-                'Synchronize$|^(cuda|hip)(Free|Memcpy|MemcpyWithStream|Memcpy2D|Memcpy3D)$'
-                || '|^cu(MemFree|Memcpy|Memcpy2D|Memcpy3D|MemcpyDtoH|MemcpyHtoD|MemcpyDtoD)(_v2)?$'
-            )
+            name_info.is_blocking
             or event.correlation in (select correlation from synchronise)
             or event.correlation in (select wait_on_correlation from synchronise)
         )
