@@ -207,6 +207,24 @@ def test_gpu_work_is_marked_with_what_launched_it(tmp_path: Path) -> None:
     ]
 
 
+def test_the_critical_path_has_tracks(tmp_path: Path) -> None:
+    """The second step's last kernel ends at 1750, the step at 1900: the main thread is what the run waits for."""
+    trace = training().load(tmp_path)
+    events = added(exported(trace, tmp_path))
+    bounds = slices(events, "hotline: critical path", "bound by")
+    places = slices(events, "hotline: critical path", "module, phase or GPU work")
+    for rows in (bounds, places):
+        assert (rows[0][1], rows[-1][2]) == (0, 1900)
+        assert [row[1] for row in rows[1:]] == [row[2] for row in rows[:-1]]
+    assert {name for name, *_ in bounds} == set(ha.critical_path_breakdown(trace)["bound_by"])
+    # autograd's thread works for the module from 400 to 450, and the main thread waits for it
+    assert {("Net_0", 200, 300), ('Net_0.Lin"ear\\_0', 400, 450)} <= set(places)
+    inside = added(
+        exported(trace, tmp_path, span=trace.sql("from event where name = 'nn.Module: Net_0'")["event_id"][0])
+    )
+    assert slices(inside, "hotline: critical path", "bound by")[0][1] == 100
+
+
 def test_counters_are_those_of_the_answers(tmp_path: Path) -> None:
     trace = training().load(tmp_path)
     samples: dict[str, list[tuple[int, Any]]] = defaultdict(list)
