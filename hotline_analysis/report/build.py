@@ -372,7 +372,10 @@ def _recapture(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, cover: p
     if (steps["evidence"] == "whole_trace").all() and found["has_ops"]:
         advice.append("No steps: call prof.step() after each batch (with a schedule) for figures per step.")
     if not found["has_modules"] and found["has_ops"]:
-        advice.append("No modules: record with_stack=True (or with_modules=True) for time per nn.Module.")
+        advice.append(
+            "No modules: capture with on_trace_ready=hotline_analysis.analyze(model), give the model (--model),"
+            " or record with_stack=True, for time per nn.Module."
+        )
     if not info["record_shapes"] and found["has_ops"]:
         advice.append("No shapes: record record_shapes=True to tell calls of one op apart.")
     early = cover.filter(pl.col("bucket") == "pre_window")
