@@ -448,9 +448,12 @@ def test_an_older_run_is_replaced_and_nothing_else(tmp_path: Path) -> None:
         ha.analyze(None, tmp_path / "run.hotline", batch_size=0)
 
 
-def test_what_goes_wrong_does_not_end_the_training(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("error", [ha.HotlineError("the disk is full"), OSError("disk is full")])
+def test_what_goes_wrong_does_not_end_the_training(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def fail(*_: object, **__: object) -> None:
-        raise ha.HotlineError("the disk is full")
+        raise error
 
     monkeypatch.setattr("hotline_analysis.capture.handler.import_traces", fail)
     model = Block()

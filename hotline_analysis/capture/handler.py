@@ -123,7 +123,7 @@ class TraceHandler:
         """Save, annotate and report what the profiler recorded."""
         try:
             self._handle(profiler)
-        except HotlineError as error:
+        except (HotlineError, OSError, RuntimeError) as error:  # ours, the disk's, the profiler's
             warnings.warn(f"the trace was not analysed: {error}", HotlineWarning, stacklevel=2)
 
     def _handle(self, profiler: Any) -> None:
