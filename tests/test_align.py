@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotline_analysis.annotate.align import align
+from hotline_analysis.annotate.align import align, align_in_pieces
 
 WEIGHTS = np.array([[8, 0, 4], [0, 8, 0], [4, 0, 8]], np.int32)
 sequences = st.lists(st.integers(0, 2), max_size=9)
@@ -75,3 +75,16 @@ def test_nothing_to_align() -> None:
     some = np.array([0, 1], np.int64)
     assert align(none, some, WEIGHTS).first.tolist() == []
     assert align(some, none, WEIGHTS).last.tolist() == [-1, -1]
+
+
+def test_long_sequences_in_pieces() -> None:
+    """Rows that are a random part of the columns: every one is found, as in one piece."""
+    random = np.random.default_rng(7)
+    columns = random.integers(0, 12, 6_000)
+    rows = columns[np.sort(random.choice(6_000, 3_500, replace=False))]
+    exact = (8 * np.eye(12)).astype(np.int32)
+    pieces = align_in_pieces(rows, columns, exact)
+    assert (pieces.first >= 0).all()
+    assert (np.diff(pieces.first) > 0).all()
+    assert (columns[pieces.first] == rows).all()
+    assert (pieces.first == align(rows, columns, exact).first).mean() > 0.99

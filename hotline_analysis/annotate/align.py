@@ -6,7 +6,8 @@ interruptions wins. And both the leftmost and the rightmost of the best alignmen
 only one place where the row can be.
 
 Rows are computed one after the other, each in a few vector operations over all columns. Choices are kept as bits, so a
-10,000 × 10,000 problem takes about 40 MB.
+10,000 × 10,000 problem takes about 50 MB and a second. Larger ones are cut into pieces that overlap by half, so that
+time grows with the length and not with its square; what lies further apart than a piece is then not compared.
 """
 
 from __future__ import annotations
@@ -19,6 +20,10 @@ import numpy.typing as npt
 Symbols = npt.NDArray[np.int64]
 
 _NEIGHBOUR = 1  # what a pair of neighbours scores beyond its matches; a match must score more
+_WHOLE = 100_000_000  # rows × columns up to which a problem is solved in one piece
+_PIECE = 1_000  # rows of a piece of a larger problem; half of them are kept
+_WIDER = 2  # a piece may reach over so many times its share of the columns
+_AT_LEAST = 1_000  # and so many more
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,8 @@ class Aligner:
         """As the function of the same name."""
         key = rows.tobytes(), columns.tobytes()
         if key not in self._known:
-            self._known[key] = align(rows, columns, self.weights)
+            whole = len(rows) * len(columns) <= _WHOLE
+            self._known[key] = (align if whole else align_in_pieces)(rows, columns, self.weights)
         return self._known[key]
 
 
@@ -82,6 +88,26 @@ def align(rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int32]) -> Al
     return Alignment(
         _trace(bits, height, width, leftmost=True), _trace(bits, height, width, leftmost=False), int(best[-1])
     )
+
+
+def align_in_pieces(rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int32]) -> Alignment:
+    """As `align`, for sequences so long that only what is near is compared. The score is that of the pieces."""
+    first = np.full(len(rows), -1, np.int64)
+    last = first.copy()
+    score = row = column = 0
+    while row < len(rows) and column < len(columns):
+        piece = rows[row : row + _PIECE]
+        is_last = row + len(piece) == len(rows)
+        share = (len(columns) - column) / (len(rows) - row)
+        near = columns[column:] if is_last else columns[column : column + int(_WIDER * share * len(piece)) + _AT_LEAST]
+        found = align(piece, near, weights)
+        keep = len(piece) if is_last else _PIECE // 2
+        for whole, part in ((first, found.first[:keep]), (last, found.last[:keep])):
+            whole[row : row + keep] = np.where(part >= 0, part + column, -1)
+        score += found.score
+        column = max(column, int(first[: row + keep].max()) + 1)
+        row += keep
+    return Alignment(first, last, score)
 
 
 @dataclass(frozen=True)
