@@ -6,7 +6,7 @@ interruptions wins. And both the leftmost and the rightmost of the best alignmen
 only one place where the row can be.
 
 Rows are computed one after the other, each in a few vector operations over all columns. Choices are kept as bits, so a
-10,000 × 10,000 problem takes about 50 MB and a second. Larger ones are cut into pieces that overlap by half, so that
+10,000 × 10,000 problem takes about 60 MB and a second. Larger ones are cut into pieces that overlap by half, so that
 time grows with the length and not with its square; what lies further apart than a piece is then not compared.
 """
 
@@ -65,6 +65,7 @@ def align(rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int32]) -> Al
     from_above = np.zeros((height, stride), np.uint8)
     matches = np.zeros((height, stride), np.uint8)
     follows = np.zeros((height, stride), np.uint8)
+    may_follow = np.zeros((height, stride), np.uint8)
     by_symbol = weights[:, columns]
     # Column 0 of each array stands for no columns at all.
     best = np.zeros(width + 1, np.int32)
@@ -81,13 +82,13 @@ def align(rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int32]) -> Al
         from_above[row] = np.packbits(new == best[1:])
         matches[row] = np.packbits(new == found)
         follows[row] = np.packbits(follow)
+        may_follow[row] = np.packbits((joined >= plain) & (joined > 0))
         best[1:] = new
         matched[1:] = found
         matched[0] = -1
-    bits = _Bits(from_left, from_above, matches, follows)
-    return Alignment(
-        _trace(bits, height, width, leftmost=True), _trace(bits, height, width, leftmost=False), int(best[-1])
-    )
+    first = _trace(_Bits(from_left, from_above, matches, follows), height, width, leftmost=True)
+    last = _trace(_Bits(from_left, from_above, matches, may_follow), height, width, leftmost=False)
+    return Alignment(first, last, int(best[-1]))
 
 
 def align_in_pieces(rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int32]) -> Alignment:

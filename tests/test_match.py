@@ -1,0 +1,255 @@
+"""A model placed on a trace that does not tell its modules: which op belongs to which module, by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hotline_analysis as ha
+from hotline_analysis import ModelMismatchError, Trace
+from hotline_analysis.annotate.model import parse_model
+from tests.trace_builder import TraceBuilder
+
+# Two blocks of two layers, and a head.
+MODEL: list[dict[str, Any]] = [
+    {
+        "name": "block",
+        "type": "Block",
+        "ops": [{"name": "linear", "type": "Linear"}, {"name": "relu", "type": "ReLU"}],
+    },
+    {
+        "name": "block",
+        "type": "Block",
+        "ops": [{"name": "linear", "type": "Linear"}, {"name": "dropout", "type": "Dropout"}],
+    },
+    {"name": "head", "type": "Linear"},
+]
+WHOLE = ["aten::linear", "aten::relu", "aten::linear", "aten::dropout", "aten::linear"]
+PATHS = ["block[0].linear", "block[0].relu", "block[1].linear", "block[1].dropout", "head"]
+
+
+def forward(ops: Sequence[str], *, steps: int = 1, rank: int = 0) -> TraceBuilder:
+    """Steps of one forward pass: ops of 8 us, one every 10 us; all differ in nothing but their names."""
+    trace = TraceBuilder(rank=rank)
+    for step in range(steps):
+        begin = 1000 * step
+        trace.on(1).step(step, begin, begin + 900)
+        for number, name in enumerate(ops):
+            trace.op(name, begin + 10 + 10 * number, begin + 18 + 10 * number)
+    return trace
+
+
+def placed(trace: TraceBuilder, folder: Path, model: object = MODEL, name: str = "trace.json") -> Trace:
+    """The trace, annotated with the model."""
+    description = folder / "model.json"
+    description.write_text(json.dumps(model))
+    return ha.load(trace.write(folder / name), model=description)
+
+
+def modules(trace: Trace) -> list[tuple[str, str | None]]:
+    """Each op of the first step with the path of its module, in order."""
+    rows: list[tuple[str, str | None]] = trace.sql(
+        "select event.name, model_op.path from event inner join label using (rank, event_id)"
+        " left join model_op using (rank, module_id)"
+        " where event.category = 'cpu_op' and label.step = 0 order by event.start_ns"
+    ).rows()
+    return rows
+
+
+def test_every_op_has_its_module(tmp_path: Path) -> None:
+    with placed(forward(WHOLE), tmp_path) as trace:
+        assert modules(trace) == list(zip(WHOLE, PATHS, strict=True))
+        spans = trace.sql(
+            "select path, call, pass, (start_ns - (select min(start_ns) from step)) // 1000, confidence_pct,"
+            " module_span.evidence from module_span inner join model_op using (rank, module_id)"
+            " order by module_span.start_ns, module_span.depth"
+        ).rows()
+    assert spans == [
+        ("block[0]", 0, "forward", 10, 100.0, "alignment"),
+        ("block[0].linear", 0, "forward", 10, 100.0, "alignment"),
+        ("block[0].relu", 0, "forward", 20, 100.0, "alignment"),
+        ("block[1]", 0, "forward", 30, 100.0, "alignment"),
+        ("block[1].linear", 0, "forward", 30, 100.0, "alignment"),
+        ("block[1].dropout", 0, "forward", 40, 100.0, "alignment"),
+        ("head", 0, "forward", 50, 100.0, "alignment"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("ops", "paths"),
+    [
+        # a module that did not run shifts nothing
+        ([*WHOLE[:3], WHOLE[4]], [*PATHS[:3], PATHS[4]]),
+        # an op between two modules of a block is the block's, and none of theirs
+        ([WHOLE[0], "aten::add", *WHOLE[1:]], [PATHS[0], "block[0]", *PATHS[1:]]),
+        # an op between the blocks may be anybody's
+        ([*WHOLE[:2], "aten::view", *WHOLE[2:]], [*PATHS[:2], None, *PATHS[2:]]),
+        # what comes before and after the model is not the model's
+        (["aten::gt", *WHOLE, "aten::sum"], [None, *PATHS, None]),
+        # two ops of one name, one after the other, are two parts of a module with parameters
+        ([*WHOLE, "aten::linear"], [*PATHS, "head"]),
+        # older spellings of the same work
+        (["aten::addmm", "aten::clamp_min", *WHOLE[2:]], PATHS),
+    ],
+    ids=["missing", "extra", "between", "around", "two slices", "other names"],
+)
+def test_missing_and_extra_ops(ops: list[str], paths: list[str | None], tmp_path: Path) -> None:
+    with placed(forward(ops), tmp_path) as trace:
+        assert modules(trace) == list(zip(ops, paths, strict=True))
+
+
+def test_what_cannot_be_told_apart_is_marked(tmp_path: Path) -> None:
+    """One dropout in the model, two in the trace with an op between: either may be the module's."""
+    ops = [*WHOLE[:3], "aten::dropout", "aten::add", "aten::dropout", "aten::linear"]
+    with placed(forward(ops), tmp_path) as trace:
+        sure = dict(
+            trace.sql("select path, confidence_pct from module_span inner join model_op using (rank, module_id)").rows()
+        )
+    assert sure["block[1].dropout"] == 50.0
+    assert sure["block[0].relu"] == 100.0
+    assert sure["block[1]"] == 75.0  # the mean of its linear and its dropout
+
+
+def test_the_model_may_run_several_times_in_a_step(tmp_path: Path) -> None:
+    with placed(forward(WHOLE * 3), tmp_path) as trace:
+        assert modules(trace) == list(zip(WHOLE * 3, PATHS * 3, strict=True))
+        assert trace.sql("select max(call) from module_span where pass = 'forward'").item() == 2
+
+
+def test_backward_without_numbers(tmp_path: Path) -> None:
+    """Nodes in reverse order; adding a gradient up belongs to the node before it."""
+    trace = forward(WHOLE[:2])
+    trace.on(2)
+    engine = "autograd::engine::evaluate_function: "
+    for number, name in enumerate(["ReluBackward0", "LinearBackward0", "torch::autograd::AccumulateGrad"]):
+        trace.op(engine + name, 100 + 20 * number, 118 + 20 * number).op(name, 102 + 20 * number, 116 + 20 * number)
+    with placed(trace, tmp_path, MODEL[:1]) as opened:
+        found = opened.sql(
+            "select event.name, path, label.pass, label.phase, label.evidence from event"
+            " inner join label using (rank, event_id) left join model_op using (rank, module_id)"
+            " where starts_with(event.name, 'autograd::') order by event.start_ns"
+        ).rows()
+    assert [row[1:] for row in found] == [
+        ("block.relu", "backward", "backward", "alignment"),
+        ("block.linear", "backward", "backward", "alignment"),
+        ("block.linear", "backward", "backward", "autograd_order"),
+    ]
+
+
+def test_matching_shows_the_forward_phase(tmp_path: Path) -> None:
+    """Nothing else in this trace says where forward is."""
+    with placed(forward(["aten::gt", *WHOLE], steps=2), tmp_path) as trace:
+        rows = trace.sql("select distinct name, phase from label inner join event using (rank, event_id)").rows()
+    phases = dict(row for row in rows if row[0].startswith("aten"))
+    assert phases == {"aten::gt": "load_data", **dict.fromkeys(WHOLE, "forward")}
+
+
+def test_a_captured_model_knows_its_ops(tmp_path: Path) -> None:
+    """What a capture stores in the trace: ops that no type would explain, and a module called twice."""
+    model = {
+        "version": 1,
+        "modules": [
+            {"module_id": 0, "parent_id": None, "name": "Net", "path": "", "type": "Net", "param_count": 12},
+            {"module_id": 1, "parent_id": 0, "name": "shared", "path": "shared", "type": "Odd", "source": "net.py:7"},
+        ],
+        "ops": [
+            {"name": "aten::sin", "module_id": 1, "call": 0},
+            {"name": "aten::sin", "module_id": 1, "call": 1},
+            {"name": "aten::mul", "module_id": 0, "call": 0},
+        ],
+    }
+    built = forward(["aten::sin", "aten::sin", "aten::mul"])
+    built.top["hotline_model"] = model
+    with built.load(tmp_path) as trace:
+        assert modules(trace) == [("aten::sin", "shared"), ("aten::sin", "shared"), ("aten::mul", "Net")]
+        calls = trace.sql("select count(*) from module_span where depth = 1").item()
+        assert calls == 2
+        assert trace.sql("select param_count, source from model_op order by module_id").rows() == [
+            (12, None),
+            (None, "net.py:7"),
+        ]
+        assert trace.manifest["warnings"] == []
+
+
+def test_a_model_that_does_not_fit_says_where(tmp_path: Path) -> None:
+    ops = ["aten::linear", "aten::relu", "aten::conv2d", "aten::conv2d", "aten::conv2d"]
+    with pytest.raises(ModelMismatchError) as raised:
+        placed(forward(ops), tmp_path)
+    message = raised.value.message
+    assert "of 5 parts of the model 2 are found" in message
+    assert "block[1].linear (Linear, module 4), where the trace has aten::conv2d (event 3)" in message
+
+
+def test_a_part_of_a_larger_model_does_not_fit(tmp_path: Path) -> None:
+    """A trace of ten layers contains every model of three, but is none."""
+    ops = ["aten::linear", "aten::relu"] * 10
+    model = [{"name": "a", "type": "Linear"}, {"name": "b", "type": "ReLU"}, {"name": "c", "type": "LayerNorm"}]
+    with pytest.raises(ModelMismatchError):
+        placed(forward([*ops, "aten::layer_norm"]), tmp_path, model)
+
+
+def test_a_stored_model_that_does_not_fit_is_a_warning(tmp_path: Path) -> None:
+    built = forward(["aten::conv2d"] * 3)
+    built.top["hotline_model"] = MODEL
+    with pytest.warns(ha.HotlineWarning, match="hotline_model in trace.json does not fit"):
+        trace = built.load(tmp_path)
+    with trace:
+        assert trace.sql("select count(*) from model_op").item() == 0
+
+
+def test_frames_say_more_than_a_model(tmp_path: Path) -> None:
+    built = forward(WHOLE).module("Net", 0, 5, 70)
+    with pytest.warns(ha.HotlineWarning, match=r"has nn\.Module frames"):
+        trace = placed(built, tmp_path)
+    with trace:
+        assert trace.sql("select path from model_op").rows() == [("Net_0",)]
+
+
+def test_several_files_take_the_model_too(tmp_path: Path) -> None:
+    (tmp_path / "model.json").write_text(json.dumps(MODEL))
+    for rank in (0, 1):
+        forward(WHOLE, rank=rank).write(tmp_path / f"rank{rank}.json.gz")
+    with ha.load(str(tmp_path / "rank*.json.gz"), model=tmp_path / "model.json") as trace:
+        counts = trace.sql("select count(*) from module_span group by rank").rows()
+    assert counts == [(7,), (7,)]
+
+
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        ("hello", "a list of modules"),
+        ({"modules": "no"}, "a list of modules"),
+        ([], "without any module"),
+        ([{"no": "name"}], "module 0, which has no name or type"),
+        ([{"name": "a", "ops": "b"}], "module 0, whose ops are no list"),
+        ({"modules": [{"type": "A", "parent_id": 3}]}, "module 0, whose parent does not come before it"),
+        ({"modules": [{"type": "A"}], "ops": [{"name": "x", "module_id": 9}]}, "the module_id of a listed module"),
+    ],
+)
+def test_no_model(content: object, what: str) -> None:
+    with pytest.raises(ModelMismatchError, match=what):
+        parse_model(content, "model.json")
+
+
+def test_a_model_nested_without_end() -> None:
+    deep: dict[str, Any] = {"name": "a", "type": "A"}
+    for _ in range(300):
+        deep = {"name": "a", "type": "A", "ops": [deep]}
+    with pytest.raises(ModelMismatchError, match="levels deep"):
+        parse_model([deep], "model.json")
+
+
+@pytest.mark.parametrize("text", ["", "{", '[{"name": "a"'])
+def test_a_model_file_that_is_no_json(text: str, tmp_path: Path) -> None:
+    (tmp_path / "model.json").write_text(text)
+    with pytest.raises(ModelMismatchError, match="is no JSON"):
+        ha.load(forward(WHOLE).write(tmp_path / "trace.json"), model=tmp_path / "model.json")
+
+
+def test_a_model_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ModelMismatchError, match="cannot be read"):
+        ha.load(forward(WHOLE).write(tmp_path / "trace.json"), model=tmp_path / "none.json")
