@@ -385,7 +385,7 @@ _TABLES = (
         track_id BIGINT thread of the annotation; NULL when none
         start_ns BIGINT start of the step on the CPU
         end_ns BIGINT end of the step on the CPU
-        evidence VARCHAR profiler_step, annotation or whole_trace
+        evidence VARCHAR profiler_step, annotation, loop or whole_trace
         """,
     ),
     _table(

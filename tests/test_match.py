@@ -253,3 +253,23 @@ def test_a_model_file_that_is_no_json(text: str, tmp_path: Path) -> None:
 def test_a_model_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ModelMismatchError, match="cannot be read"):
         ha.load(forward(WHOLE).write(tmp_path / "trace.json"), model=tmp_path / "none.json")
+
+
+def test_what_a_hook_sends_is_communication(tmp_path: Path) -> None:
+    """DDP sends a bucket of gradients from the hook of one parameter; adding that one up is its module's work."""
+    trace = TraceBuilder(rank=0).step(0, 0, 900).module("Linear", 0, 10, 40)
+    trace.op("aten::addmm", 15, 35, seq=1)
+    trace.on(2).backward("AddmmBackward0", 100, 140, seq=1)
+    engine = "autograd::engine::evaluate_function: torch::autograd::AccumulateGrad"
+    trace.op(engine, 150, 250).op("torch::autograd::AccumulateGrad", 155, 200)
+    trace.op("aten::add_", 160, 180).launches("add_kernel", 300, 320)
+    trace.op("c10d::allreduce_", 210, 240).launches("ncclDevKernel_AllReduce", 320, 400)
+    with trace.load(tmp_path) as opened:
+        found = opened.sql(
+            "select event.name, bucket, module_id, evidence from event inner join label using (rank, event_id)"
+            " where event.category = 'kernel' order by event.start_ns"
+        ).rows()
+    assert found == [
+        ("add_kernel", "module", 0, "autograd_order"),
+        ("ncclDevKernel_AllReduce", "communication", None, None),
+    ]

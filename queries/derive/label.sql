@@ -25,9 +25,11 @@ in_segment as (
         point.event_id,
         label_segment.step,
         label_segment.phase,
-        label_segment.module_id,
-        label_segment.pass,
-        label_segment.evidence,
+        -- a hook on a parameter's gradient may send a whole bucket of them: that is no work of this one's module
+        label_segment.bucket = 'communication' and label_segment.evidence = 'autograd_order' as is_hook,
+        case when not coalesce(is_hook, false) then label_segment.module_id end as module_id,
+        case when not coalesce(is_hook, false) then label_segment.pass end as pass,
+        case when not coalesce(is_hook, false) then label_segment.evidence end as evidence,
         label_segment.node_id,
         label_segment.bucket as named_bucket
     from point

@@ -1,8 +1,13 @@
--- Training steps: PyTorch's `ProfilerStep#n`, else the user's own step annotations, else one step for the whole trace.
+-- Training steps: PyTorch's `ProfilerStep#n`, else the user's own step annotations, else what PyTorch leaves in every
+-- training loop, else one step for the whole trace.
 --
 -- A user's annotation counts as a step if its name says so (`step 12`, `train_step`, `iteration=3`,
 -- `step[DECODE bs=32]`) and no other such annotation is around it. Names of the optimizer's step and of data loading do
 -- not count.
+--
+-- The loop shows in `Optimizer.step#…`, where a step ends and the next one starts, or in `enumerate(DataLoader)#…`,
+-- where one starts: if there is no optimizer, or several for each batch (a GAN). What follows the last optimizer is no
+-- step.
 --
 -- :reads event, nesting
 with annotation as (
@@ -65,7 +70,7 @@ chosen as (
     )
 ),
 
-whole as (
+whole_time as (
     select
         coalesce(
             min(start_ns) filter (where event_id in (select event_id from nesting)),
@@ -76,7 +81,89 @@ whole as (
             max(end_ns) filter (where ph in ('X', 'B') and coalesce(category, '') != 'trace')
         ) as end_ns
     from event
-    where dur_ns is not null and not exists (select 1 from chosen)
+    where dur_ns is not null
+),
+
+loop_mark as (
+    select
+        event_id,
+        track_id,
+        start_ns,
+        end_ns,
+        starts_with(name, 'Optimizer.step#') as is_optimizer
+    from annotation
+    where
+        (starts_with(name, 'Optimizer.step#') or starts_with(name, 'enumerate(DataLoader)#'))
+        and not exists (select 1 from chosen)
+    -- an optimizer may call another one
+    qualify
+        coalesce(
+            max(end_ns) over (
+                partition by track_id, starts_with(name, 'Optimizer.step#') order by start_ns, end_ns desc
+                rows between unbounded preceding and 1 preceding
+            ) <= start_ns,
+            true
+        )
+),
+
+loop_kind as (
+    select
+        track_id,
+        count(*) filter (where is_optimizer) as optimizers,
+        count(*) filter (where not is_optimizer) as batches,
+        batches >= 2 and (optimizers = 0 or optimizers >= 1.5 * batches) as by_batch
+    from loop_mark
+    group by track_id
+    having count(*) filter (where is_optimizer) >= 2 or count(*) filter (where not is_optimizer) >= 2
+    order by count(*) desc, track_id
+    limit 1
+),
+
+bounded as (
+    select
+        loop_mark.track_id,
+        case
+            when loop_kind.by_batch then loop_mark.start_ns
+            else coalesce(lag(loop_mark.end_ns) over marks, whole_time.start_ns)
+        end as start_ns,
+        case
+            when loop_kind.by_batch then coalesce(lead(loop_mark.start_ns) over marks, whole_time.end_ns)
+            else loop_mark.end_ns
+        end as end_ns,
+        loop_mark.end_ns as mark_end_ns,
+        loop_kind.by_batch,
+        lead(loop_mark.start_ns) over marks is null as is_last
+    from loop_mark
+    inner join loop_kind
+        on loop_mark.track_id = loop_kind.track_id and loop_mark.is_optimizer != loop_kind.by_batch
+    cross join whole_time
+    where loop_kind.by_batch or loop_kind.optimizers >= 2
+    window marks as (order by loop_mark.start_ns)
+),
+
+-- The last look for a batch may find none.
+looped as (
+    select
+        track_id,
+        start_ns,
+        end_ns
+    from bounded
+    where
+        end_ns > start_ns
+        and (
+            not by_batch
+            or not is_last
+            or exists (
+                select 1 from nesting
+                where nesting.track_id = bounded.track_id and nesting.start_ns >= bounded.mark_end_ns
+            )
+        )
+),
+
+whole as (
+    select *
+    from whole_time
+    where not exists (select 1 from chosen) and not exists (select 1 from looped)
 )
 
 select
@@ -88,6 +175,16 @@ select
     least(end_ns, coalesce(lead(start_ns) over (order by start_ns, event_id), end_ns)) as end_ns,
     evidence
 from chosen
+union all
+select
+    row_number() over (order by start_ns) - 1 as step,
+    null as name,
+    null as event_id,
+    track_id,
+    start_ns,
+    end_ns,
+    'loop' as evidence
+from looped
 union all
 select
     0 as step,

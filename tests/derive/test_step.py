@@ -96,3 +96,46 @@ def test_an_event_at_the_border_belongs_to_the_later_step(tmp_path: Path) -> Non
         trace.op(name, at, at + 1)
     found = trace.load(tmp_path).sql("select name, step from annotated_event where category = 'cpu_op'").rows()
     assert dict(found) == {"before": None, "first": 1, "border": 2, "last": 2, "after": None}
+
+
+def loop(count: int, *, optimizers: int = 1, batches: int = 1) -> TraceBuilder:
+    """Iterations of 100 us: batches, an op, optimizers. 10 us before the first, 50 us of ops after the last."""
+    trace = TraceBuilder().op("before", 0, 5)
+    for number in range(count):
+        begin = 10 + 100 * number
+        for batch in range(batches):
+            at = begin + 20 * batch
+            trace.annotation("enumerate(DataLoader)#_Iter.__next__", at, at + 5).op("mm", at + 6, at + 16)
+        for optimizer in range(optimizers):
+            at = begin + 60 + 20 * optimizer
+            trace.annotation("Optimizer.step#SGD.step", at, at + 15).annotation("Optimizer.step#inner", at + 1, at + 2)
+    return trace.op("after", 20 + 100 * count, 70 + 100 * count)
+
+
+@pytest.mark.parametrize(
+    ("trace", "expected"),
+    [
+        # a step is what lies between the ends of two optimizers
+        (loop(3), [(0, 85), (85, 185), (185, 285)]),
+        # so it is when gradients are accumulated over two batches
+        (loop(2, batches=2), [(0, 85), (85, 185)]),
+        # two optimizers for each batch: a batch starts a step
+        (loop(2, optimizers=2), [(10, 110), (110, 270)]),
+        # inference: likewise
+        (loop(2, optimizers=0), [(10, 110), (110, 270)]),
+        # a single batch and optimizer are no loop
+        (loop(1), [(0, 170)]),
+    ],
+    ids=["plain", "accumulation", "two optimizers", "inference", "no loop"],
+)
+def test_steps_of_a_loop_without_marks(trace: TraceBuilder, expected: list[tuple[int, int]], tmp_path: Path) -> None:
+    found = steps(trace.load(tmp_path))
+    assert [(start, end) for _, _, start, end, _ in found] == expected
+    assert {evidence for *_, evidence in found} == {"loop" if len(expected) > 1 else "whole_trace"}
+
+
+def test_the_last_look_for_a_batch_may_find_none(tmp_path: Path) -> None:
+    trace = loop(2, optimizers=0)
+    del trace.events[-1]  # the op after the loop
+    trace.annotation("enumerate(DataLoader)#_Iter.__next__", 210, 215)
+    assert [(start, end) for _, _, start, end, _ in steps(trace.load(tmp_path))] == [(10, 110), (110, 210)]
