@@ -123,7 +123,7 @@ def test_report_formats(run: Path, tmp_path: Path) -> None:
     assert hotline("report", run).startswith("cnn.json.gz\n")
     assert hotline("report", run, "--rank", 0, "--format", "markdown").startswith("# ")
     assert json.loads(hotline("report", run, "--format", "json"))["findings"]
-    target = tmp_path / "report.html"
+    target = tmp_path / "report.md"
     assert hotline("report", run, "--format", "markdown", "-o", target) == ""
     assert target.read_text(encoding="utf-8").startswith("# ")
 

@@ -199,14 +199,19 @@ class Timeline:
             for text, room in rows.select("label", "room").iter_rows()
         ]
         rows = rows.with_columns(short=pl.Series(labels, dtype=pl.String))
-        colours = {**PHASES, **dict.fromkeys(set(rows["phase"]) - set(PHASES), "#999999")}
+        rows = rows.with_columns(
+            paper=pl.Series(
+                [
+                    _paler(PHASES.get(phase, PHASES["other"]), share)
+                    for phase, share in rows.select("phase", "share_pct").iter_rows()
+                ],
+                dtype=pl.String,
+            )
+        )
+        scale = alt.Scale(domain=[0, span / axis.size], nice=False)
+        ruler = alt.Axis(tickCount=6, labelExpr=f"datum.label + ' {axis.unit}'", labelFlush=True)
         base = alt.Chart(rows).encode(
-            x=alt.X(
-                "start:Q",
-                title=axis.unit,
-                scale=alt.Scale(domain=[0, span / axis.size], nice=False),
-                axis=alt.Axis(tickCount=6, labels=True),
-            ),
+            x=alt.X("start:Q", title=None, scale=scale, axis=ruler),
             x2="stop:Q",
             y=alt.Y("device:N", title=None, sort=["CPU", "GPU"], axis=alt.Axis(ticks=False, domain=False)),
             tooltip=[
@@ -217,12 +222,7 @@ class Timeline:
             ],
         )
         bars = base.mark_bar(height=20, stroke="black").encode(
-            color=alt.Color(
-                "phase:N", scale=alt.Scale(domain=list(colours), range=list(colours.values())), legend=None
-            ),
-            fillOpacity=alt.Opacity(
-                "share_pct:Q", scale=alt.Scale(domain=[0, 50], range=[0.25, 0.9], clamp=True), legend=None
-            ),
+            color=alt.Color("paper:N", scale=None),
             strokeWidth=alt.condition("datum.opened", alt.value(2), alt.value(0.3)),
         )
         text = base.mark_text(fontSize=10, clip=True, baseline="middle").encode(x="middle:Q", text="short:N")
@@ -301,6 +301,13 @@ def _nodes(detail: pl.DataFrame, modules: pl.DataFrame) -> pl.DataFrame:
             .map_elements(clean, return_dtype=pl.String)
         )
     )
+
+
+def _paler(colour: str, share_pct: float) -> str:
+    """The colour for half of a level and more, and paler for less, as on the page."""
+    weight = 0.3 + 0.7 * min(1.0, share_pct / 50)
+    parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
+    return "#" + "".join(f"{round(part * weight + 245 * (1 - weight)):02x}" for part in parts)
 
 
 def level_rows(detail: pl.DataFrame, nodes: pl.DataFrame, node: int) -> pl.DataFrame:

@@ -135,3 +135,58 @@ def test_charts_of_the_demo_are_valid() -> None:
     demo = ha.load(ha.demo_trace())
     for name in ("phases", "steps", "modules", "slowest_ops"):
         assert data(getattr(charts, name)(getattr(ha, name)(demo)))
+
+
+def overlapping() -> TraceBuilder:
+    """100 us: a kernel from 0 to 40, an all-reduce from 20 to 60, a copy from 80 to 90."""
+    made = TraceBuilder(rank=0).step(0, 0, 100).op("aten::mm", 0, 20).launches("gemm", 0, 40)
+    made.launches("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20, 60, stream=9)
+    return made.launches("Memcpy HtoD (Pinned -> Device)", 80, 90, category="gpu_memcpy", nbytes=100)
+
+
+def test_gpu_time(tmp_path: Path) -> None:
+    made = overlapping().load(tmp_path)
+    parts = {row["part"]: row["time_ns"] for row in data(charts.temporal_breakdown(ha.temporal_breakdown(made)))}
+    assert parts["computation"] == 20_000
+    assert parts["computation beside communication"] == 20_000
+    assert parts["communication alone"] == 20_000
+    assert parts["copies alone"] == 10_000
+    idle = charts.idle_breakdown(ha.idle_breakdown(made))
+    assert title(idle).startswith("Most of the idle time has the cause ")
+    assert sum(row["share_pct"] for row in data(idle)) == pytest.approx(100)
+    overlap = charts.comm_comp_overlap(ha.comm_comp_overlap(made))
+    assert title(overlap) == "50.0 % of the communication runs beside computation"
+    assert sum(row["time_ns"] for row in data(overlap)) == 40_000
+
+
+def test_kernels(tmp_path: Path) -> None:
+    made = overlapping().load(tmp_path)
+    kernels = charts.kernel_breakdown(ha.kernel_breakdown(made))
+    assert [row["time"] for row in data(kernels)] == [40, 40, 10]
+    spread = charts.kernel_duration_distribution(ha.kernel_duration_distribution(made))
+    assert {row["median_ns"] for row in data(spread)} == {40, 10}
+    launches = charts.launch_stats(ha.launch_stats(made))
+    assert sum(row["time_ns"] for row in data(launches) if row["part"] == "inside the calls") == 3000
+
+
+def test_a_waterfall_adds_up(trace: Trace) -> None:
+    """Step 1 of the CPU timeline is 50 us longer than step 0."""
+    frame = ha.diff(trace, trace, step_a=0, step_b=1, by="phase", timeline="cpu")
+    chart = charts.diff(frame)
+    rows = data(chart)
+    assert sum(row["delta_ns"] for row in rows) == 50_000
+    assert rows[-1]["stop"] == 50
+    assert title(chart) == "B is 50.0 µs per step slower than A (50.0 %)"
+
+
+def test_nothing_on_the_gpu_is_no_error(tmp_path: Path) -> None:
+    empty = TraceBuilder(rank=0).op("aten::mm", 0, 10).load(tmp_path)
+    for name in (
+        "temporal_breakdown",
+        "idle_breakdown",
+        "kernel_breakdown",
+        "kernel_duration_distribution",
+        "comm_comp_overlap",
+        "launch_stats",
+    ):
+        assert title(getattr(charts, name)(getattr(ha, name)(empty))) == "No data"
