@@ -1,7 +1,7 @@
 """Write the generated parts of the documentation, or check that they are up to date (`--check`).
 
 `docs/tables.md` comes from the schema, `docs/queries.md` from the headers of the queries, `docs/cli.md` from `--help`.
-In every other page, a fenced block that follows a line `<!-- output of: COMMAND -->` shows what the command prints.
+The pictures show the demo trace. In every other page, a fenced block that follows a line `<!-- output of: COMMAND -->` shows what the command prints.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pathlib import Path
 import typer
 from typer.testing import CliRunner
 
+import hotline_analysis as ha
 from hotline_analysis import catalog
 from hotline_analysis.catalog import Query
 from hotline_analysis.cli import app
@@ -45,7 +46,17 @@ def main(argv: Sequence[str]) -> int:
         else:
             path.write_text(text, encoding="utf-8")
             print(f"wrote {name}")
+    if not argv:
+        draw_pictures(ROOT / "docs/pictures")
     return 1 if argv and stale else 0
+
+
+def draw_pictures(folder: Path) -> None:
+    """Draw the pictures of the demo trace. `--check` leaves them out: they depend on the fonts of the machine."""
+    folder.mkdir(exist_ok=True)
+    with ha.load(ha.demo_trace()) as trace:
+        ha.charts.timeline(trace).save(folder / "timeline.svg")
+        ha.charts.modules(ha.modules(trace)).properties(background="white").save(folder / "modules.svg")
 
 
 def stale_pages() -> Iterator[tuple[Path, str]]:

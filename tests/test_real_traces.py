@@ -258,6 +258,10 @@ def answers_agree(trace: Trace) -> None:
 
 def the_tree_has_the_times_of_the_phases(trace: Trace) -> None:
     """GPU work is counted once at every level of the tree, and phases have the times that the answer gives them."""
+    over_time = trace.query("overview")
+    busy = trace.sql("select coalesce(sum(end_ns - start_ns), 0)::bigint from gpu_busy").item()
+    assert over_time.filter(pl.col("device").is_not_null())["time_ns"].sum() == busy
+    assert over_time.filter(pl.col("device").is_null())["time_ns"].sum() == ha.steps(trace)["dur_ns"].sum()
     for rank in trace.ranks:
         for step in [*trace.sql("select step from step where rank = $rank order by step", rank=rank)["step"]][:2]:
             frame = ha.level_of_detail(trace, rank=rank, step=step, max_nodes=100_000)

@@ -13,6 +13,7 @@ from hotline_analysis.charts.kernels import (
     launch_stats,
     temporal_breakdown,
 )
+from hotline_analysis.charts.overview import overview
 from hotline_analysis.charts.resources import memory_bandwidth, memory_peak, memory_timeline, queue_length
 from hotline_analysis.charts.timeline import Timeline, timeline
 
@@ -30,6 +31,7 @@ __all__ = [
     "memory_peak",
     "memory_timeline",
     "modules",
+    "overview",
     "phases",
     "queue_length",
     "slowest_ops",

@@ -56,7 +56,9 @@ class Timeline:
             elif kind == ".json":
                 target.write_text(self.chart().to_json() + "\n", encoding="utf-8")
             else:
-                self.chart().save(target, format=kind[1:], **({"scale_factor": 2} if kind == ".png" else {}))
+                # A picture may stand on a dark page, where its black texts need a paper.
+                picture = self.chart().properties(background="white")
+                picture.save(target, format=kind[1:], **({"scale_factor": 2} if kind == ".png" else {}))
         except OSError as error:
             raise HotlineError(f"cannot write {target}: {error.strerror or error}") from error
         return target

@@ -1,0 +1,86 @@
+-- A run over time, in equal stretches: the phases of the main thread, and the work that keeps each device busy.
+--
+-- However long the run is, there are `bins` stretches, and each event counts in every one it lies in with the time it
+-- lies in it. So the sums over all of them are those of the whole run, to the nanosecond: of the steps on the CPU, of
+-- `gpu_busy` on a device. GPU work has the phase that launched it.
+--
+-- :param rank BIGINT = NULL          only this rank
+-- :param bins BIGINT = 600           stretches of time
+-- :param start_ns BIGINT = NULL      from this time on; from the first phase or GPU event without it
+-- :param end_ns BIGINT = NULL        until this time; until the last phase or GPU event ends without it
+-- :reads event, gpu_op, label, launch, phase_span, step
+-- :column rank BIGINT                process rank
+-- :column device BIGINT              device number, -1 when the events name none; NULL for the main thread
+-- :column phase VARCHAR              the phase; outside_steps for GPU work of no step
+-- :column start_ns BIGINT            start of the stretch
+-- :column end_ns BIGINT              end of the stretch
+-- :column time_ns BIGINT             time in it
+with span as (
+    select
+        phase_span.rank,
+        null::bigint as device,
+        phase_span.phase,
+        phase_span.start_ns,
+        least(phase_span.end_ns, step.end_ns) as end_ns
+    from phase_span
+    asof inner join step on phase_span.rank = step.rank and phase_span.start_ns >= step.start_ns
+    where phase_span.is_main and phase_span.start_ns < step.end_ns and ($rank is null or phase_span.rank = $rank)
+    union all
+    -- Of work that overlaps, the time counts to what started first: what is left of the others is at their end.
+    select
+        launch.rank,
+        coalesce(gpu_op.device, -1),
+        coalesce(label.phase, 'outside_steps'),
+        event.end_ns - launch.busy_ns,
+        event.end_ns
+    from launch
+    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
+    inner join label on launch.rank = label.rank and launch.event_id = label.event_id
+    left join gpu_op on launch.rank = gpu_op.rank and launch.event_id = gpu_op.event_id
+    where launch.busy_ns > 0 and ($rank is null or launch.rank = $rank)
+),
+
+whole as (
+    select
+        coalesce($start_ns, min(start_ns)) as from_ns,
+        greatest(
+            (coalesce($end_ns, max(end_ns)) - coalesce($start_ns, min(start_ns)) + $bins - 1) // greatest($bins, 1), 1
+        ) as width_ns,
+        coalesce($end_ns, max(end_ns)) as until_ns
+    from span
+),
+
+cut as (
+    select
+        span.rank,
+        span.device,
+        span.phase,
+        greatest(span.start_ns, whole.from_ns) as start_ns,
+        least(span.end_ns, whole.until_ns) as end_ns,
+        whole.from_ns,
+        whole.width_ns
+    from span
+    cross join whole
+    where span.end_ns > whole.from_ns and span.start_ns < whole.until_ns
+),
+
+piece as (
+    select
+        *,
+        unnest(range((start_ns - from_ns) // width_ns, (end_ns - 1 - from_ns) // width_ns + 1)) as bin
+    from cut
+    where end_ns > start_ns
+)
+
+select
+    rank,
+    device,
+    phase,
+    from_ns + bin * width_ns as start_ns,
+    from_ns + (bin + 1) * width_ns as end_ns,
+    sum(
+        least(end_ns, from_ns + (bin + 1) * width_ns) - greatest(start_ns, from_ns + bin * width_ns)
+    )::bigint as time_ns
+from piece
+group by rank, device, phase, from_ns, width_ns, bin
+order by rank, device nulls first, start_ns, phase

@@ -1,0 +1,86 @@
+"""The overview: nothing is lost in its sums, however many stretches it has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import hotline_analysis as ha
+from hotline_analysis import Trace, charts
+from tests.browser import Browser
+from tests.charts.test_timeline import needs_browser
+from tests.trace_builder import TraceBuilder
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """100 us of CPU; the device works from 10 to 50 and, beside that, from 40 to 70."""
+    made = TraceBuilder(rank=0).step(0, 0, 100).annotation("## forward ##", 0, 60)
+    made.op("aten::mm", 0, 20).launches("a", 10, 50).launches("b", 40, 70, stream=9)
+    return made.load(tmp_path_factory.mktemp("overview"))
+
+
+def test_an_event_counts_in_every_stretch_it_lies_in(trace: Trace) -> None:
+    rows = trace.query("overview", bins=4).with_columns(at=pl.col("start_ns") // 1000)
+    assert rows.filter(pl.col("device").is_null()).select("phase", "at", "time_ns").rows() == [
+        ("forward", 0, 25_000),
+        ("forward", 25, 25_000),
+        ("forward", 50, 10_000),
+        ("other", 50, 15_000),
+        ("other", 75, 25_000),
+    ]
+    # a has its 40 us, and of b what is left after 50: 20 us.
+    assert rows.filter(device=0).select("at", "time_ns").rows() == [(0, 15_000), (25, 25_000), (50, 20_000)]
+
+
+@pytest.mark.parametrize("bins", [1, 3, 7, 600])
+def test_sums_do_not_depend_on_the_stretches(trace: Trace, bins: int) -> None:
+    rows = trace.query("overview", bins=bins)
+    assert rows.filter(device=0)["time_ns"].sum() == 60_000
+    assert rows.filter(pl.col("device").is_null())["time_ns"].sum() == 100_000
+
+
+def test_a_window_has_only_what_lies_in_it(trace: Trace) -> None:
+    rows = trace.query("overview", bins=2, start_ns=40_000, end_ns=60_000)
+    assert rows.filter(device=0).select("start_ns", "time_ns").rows() == [(40_000, 10_000), (50_000, 10_000)]
+
+
+def test_marks_stay_few_with_many_ranks(tmp_path: Path) -> None:
+    for rank in range(12):
+        made = TraceBuilder(rank=rank).step(0, 0, 10_000)
+        made.op("aten::mm", 0, 9_000)
+        for at in range(0, 9_000, 100):
+            made.launches("a", at, at + 50, at=at, until=at + 1)
+        made.write(tmp_path / f"rank{rank}.json")
+    chart = charts.overview(ha.load(tmp_path))
+    rows = [row for frame in chart.to_dict()["datasets"].values() for row in frame]
+    assert 1000 < len(rows) <= 4000
+    assert {row["lane"] for row in rows} == {f"rank {rank} {side}" for rank in range(12) for side in ("CPU", "GPU 0")}
+    # 90 kernels of 50 us; up to what the last stretch reaches over the end
+    assert chart.to_dict()["title"]["text"].startswith("The run over 10.")
+
+
+@needs_browser
+def test_a_brush_chooses_the_window(trace: Trace, tmp_path: Path) -> None:
+    page = tmp_path / "overview.html"
+    charts.overview(trace).save(page, inline=True)
+    browser = Browser()
+    try:
+        browser.open(page)
+        # Vega draws in the background.
+        assert browser.run(
+            "new Promise((done) => { const look = () => document.querySelector('canvas, svg.marks')"
+            " ? setTimeout(() => done(true), 300) : setTimeout(look, 50); look(); })"
+        )
+        picture = "(document.querySelector('canvas')?.toDataURL() ?? document.querySelector('svg.marks').outerHTML)"
+        before = browser.run(picture)
+        for kind, x in (("mousePressed", 60), ("mouseMoved", 160), ("mouseMoved", 260), ("mouseReleased", 260)):
+            browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=66, button="left", buttons=1, clickCount=1)
+        browser.run("new Promise((done) => setTimeout(done, 500))")
+        assert browser.run(picture) != before
+        assert browser.complaints == []
+        assert [url for url in browser.requests if not url.startswith(("file:", "data:"))] == []
+    finally:
+        browser.close()
