@@ -1,7 +1,8 @@
 """Write the generated parts of the documentation, or check that they are up to date (`--check`).
 
 `docs/tables.md` comes from the schema, `docs/queries.md` from the headers of the queries, `docs/cli.md` from `--help`.
-The pictures show the demo trace. In every other page, a fenced block that follows a line `<!-- output of: COMMAND -->` shows what the command prints.
+The pictures show the demo trace. In every other page, a fenced block that follows a line `<!-- output of: COMMAND -->`
+shows what the command prints.
 """
 
 from __future__ import annotations
