@@ -12,6 +12,7 @@
 -- :column rank BIGINT                process rank
 -- :column device BIGINT              device number, -1 when the events name none; NULL for the main thread
 -- :column phase VARCHAR              the phase; outside_steps for GPU work of no step
+-- :column bin BIGINT                 number of the stretch, from 0
 -- :column start_ns BIGINT            start of the stretch
 -- :column end_ns BIGINT              end of the stretch
 -- :column time_ns BIGINT             time in it
@@ -76,6 +77,7 @@ select
     rank,
     device,
     phase,
+    bin,
     from_ns + bin * width_ns as start_ns,
     from_ns + (bin + 1) * width_ns as end_ns,
     sum(
@@ -83,4 +85,4 @@ select
     )::bigint as time_ns
 from piece
 group by rank, device, phase, from_ns, width_ns, bin
-order by rank, device nulls first, start_ns, phase
+order by rank, device nulls first, bin, phase
