@@ -103,6 +103,7 @@ def test_every_trace_adds_up(name: str) -> None:
     answers_agree(trace)
     the_tree_has_the_times_of_the_phases(trace)
     the_critical_path_is_as_long_as_the_window(trace)
+    kernel_patterns_occur_as_often_as_they_say(trace)
     parts_add_up(trace, name)
 
 
@@ -127,6 +128,27 @@ def the_critical_path_is_as_long_as_the_window(trace: Trace) -> None:
             assert again.join(observed, on=["to_id", "end_ns"], how="anti").is_empty()
     parts = ha.critical_path_breakdown(trace, by=["phase", "bound_by"])
     assert parts["path_ns"].sum() == ha.dependency_graph(trace).length_ns
+
+
+def kernel_patterns_occur_as_often_as_they_say(trace: Trace) -> None:
+    """Counted once more from left to right, without overlaps."""
+    streams: dict[tuple[int, ...], list[str]] = defaultdict(list)
+    work = trace.query("kernel_sequence")
+    for rank, device, stream, name in work.select("rank", "device", "stream", "short_name").iter_rows():
+        streams[rank, device, stream].append(name)
+    assert work["gap_ns"].min() in (0, None)
+    assert work.filter(pl.col("launch_gap_ns") > pl.col("gap_ns")).is_empty()
+    for pattern, length, count in ha.frequent_kernel_patterns(trace, 3).select("pattern", "length", "count").rows():
+        parts = pattern.split(" → ")
+        assert len(parts) == length
+        found = 0
+        for names in streams.values():
+            at = 0
+            while at + length <= len(names):
+                match = names[at] == parts[0] and names[at : at + length] == parts
+                found += match
+                at += length if match else 1
+        assert found == count >= 2
 
 
 def gpu_time_is_that_of_the_file(trace: Trace, name: str) -> None:
