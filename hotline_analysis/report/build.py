@@ -11,6 +11,7 @@ from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.humane import duration, percent, safe, shares
 from hotline_analysis.report.given import given
 from hotline_analysis.report.model import Field, Report, Section
+from hotline_analysis.report.patterns import pattern_advice
 from hotline_analysis.report.stragglers import straggler_section
 from hotline_analysis.trace import Trace
 
@@ -56,7 +57,12 @@ def report(trace: Trace, rank: int | None = None) -> Report:
         findings=[bound, optimizer, slowest],
         sections=[section for section in sections if section is not None and not section.rows.is_empty()],
         coverage=_coverage_line(cover),
-        advice=[*late, *_next_steps(bound, optimizer), *_recapture(trace, info, steps, cover)],
+        advice=[
+            *late,
+            *_next_steps(bound, optimizer),
+            *pattern_advice(trace, chosen, bound, steps),
+            *_recapture(trace, info, steps, cover),
+        ],
         warnings=[safe(text) for text in trace.manifest["warnings"]],
     )
 
