@@ -96,9 +96,9 @@ class DependencyGraph:
         """Return how long the window takes if every node comes as early as its edges allow."""
         if self.edges.is_empty():
             return 0
+        graph = self.to_rustworkx()
         import rustworkx
 
-        graph = self.to_rustworkx()
         return int(rustworkx.dag_longest_path_length(graph, weight_fn=_weight))
 
     def retimed_path(self) -> pl.DataFrame:
@@ -109,9 +109,10 @@ class DependencyGraph:
         """
         if self.edges.is_empty():
             return self.edges
+        graph = self.to_rustworkx()
         import rustworkx
 
-        nodes = pl.Series("from_id", list(rustworkx.dag_longest_path(self.to_rustworkx(), weight_fn=_weight)))
+        nodes = pl.Series("from_id", list(rustworkx.dag_longest_path(graph, weight_fn=_weight)))
         steps = pl.DataFrame({"from_id": nodes[:-1], "to_id": nodes[1:]}).with_row_index("hops")
         steps = steps.cast({"from_id": pl.Int64, "to_id": pl.Int64})
         longest = self.edges.sort("weight_ns", "binds", descending=True, nulls_last=True).unique(

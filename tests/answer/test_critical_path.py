@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -326,6 +328,16 @@ def test_questions_that_cannot_be_asked(tmp_path: Path) -> None:
             ha.critical_path(trace, **arguments)
     with pytest.raises(QueryParameterError):
         ha.critical_path_breakdown(trace, by="op")  # type: ignore[arg-type]
+
+
+def test_without_rustworkx_only_retiming_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rustworkx", None)
+    graph = ha.dependency_graph(waiting().load(tmp_path), step=0)
+    assert graph.path()["weight_ns"].sum() == 100 * US
+    questions: list[Callable[[], object]] = [graph.retimed_ns, graph.retimed_path, graph.to_rustworkx]
+    for question in questions:
+        with pytest.raises(HotlineError, match="rustworkx"):
+            question()
 
 
 def test_an_empty_window_has_no_path(tmp_path: Path) -> None:
