@@ -9,6 +9,7 @@ import polars as pl
 from hotline_analysis.analyze import Finding, bottleneck, breakdown
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.humane import duration, percent, safe, shares
+from hotline_analysis.report import resources
 from hotline_analysis.report.given import given
 from hotline_analysis.report.model import Field, Report, Section
 from hotline_analysis.report.patterns import pattern_advice
@@ -47,6 +48,8 @@ def report(trace: Trace, rank: int | None = None) -> Report:
         _modules(trace, chosen, has_gpu),
         _ops(slowest, has_gpu),
         _kernels(trace, chosen) if has_gpu else None,
+        resources.full_queue(trace, chosen) if has_gpu else None,
+        resources.memory_peak(trace, chosen) if info["profile_memory"] else None,
         _coverage(cover) if has_gpu else None,
     ]
     name = safe(info["file"])

@@ -21,7 +21,7 @@
 -- :column annotation_id BIGINT      event of the annotation; NULL without one
 -- :column annotation VARCHAR        its name; NULL without one
 -- :column evidence VARCHAR          launch or gpu_span; NULL without an annotation
-with span as (
+with given as (
     select
         rank,
         track_id,
@@ -35,6 +35,36 @@ with span as (
         and dur_ns > 0
         and track_id is not null
         and ($rank is null or rank = $rank)
+),
+
+last_start as (
+    select
+        rank,
+        track_id,
+        on_gpu,
+        start_ns,
+        max(end_ns) as end_ns
+    from given
+    group by rank, track_id, on_gpu, start_ns
+),
+
+span as (
+    select
+        given.* exclude (end_ns),
+        case
+            when
+                last_start.start_ns > given.start_ns and last_start.end_ns > given.end_ns
+                and 2 * (given.end_ns - last_start.start_ns) < last_start.end_ns - last_start.start_ns
+                then last_start.start_ns
+            else given.end_ns
+        end as end_ns
+    from given
+    asof left join last_start
+        on
+            given.rank = last_start.rank
+            and given.track_id = last_start.track_id
+            and given.on_gpu = last_start.on_gpu
+            and given.end_ns > last_start.start_ns
 ),
 
 edge as (

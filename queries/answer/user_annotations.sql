@@ -3,7 +3,8 @@
 -- On the CPU: annotations on their threads, and the GPU work launched in them. On the GPU (`side` gpu): the spans that
 -- the profiler itself draws on each stream, from the first to the last work of an annotation; not every profiler does.
 -- `total` counts an annotation with the annotations inside it, once where one of the same name is inside another;
--- `self` counts the time in which no inner annotation runs. An annotation that ends after the one around it is cut.
+-- `self` counts the time in which no inner annotation runs. Times round, so spans may cross: one that begins in another
+-- and lies in it for at least half of its time is inside, and its `self` ends with it; else they follow each other.
 --
 -- :param rank BIGINT = NULL          only this rank
 -- :param step BIGINT = NULL          only annotations in this step; GPU spans have the step of their CPU annotation
@@ -21,7 +22,7 @@
 -- :column max_id BIGINT              event of the longest
 -- :column gpu_total_ns BIGINT        duration of the GPU work launched in it; NULL on the GPU side
 -- :column gpu_self_ns BIGINT         of it, launched outside inner annotations; NULL on the GPU side
-with span as (
+with given as (
     select
         rank,
         event_id,
@@ -30,13 +31,44 @@ with span as (
         track_id,
         external_id,
         start_ns,
-        end_ns
+        end_ns,
+        dur_ns
     from event
     where
         category in ('user_annotation', 'gpu_user_annotation')
         and dur_ns is not null
         and track_id is not null
         and ($rank is null or rank = $rank)
+),
+
+last_start as (
+    select
+        rank,
+        track_id,
+        on_gpu,
+        start_ns,
+        max(end_ns) as end_ns
+    from given
+    group by rank, track_id, on_gpu, start_ns
+),
+
+span as (
+    select
+        given.* exclude (end_ns),
+        case
+            when
+                last_start.start_ns > given.start_ns and last_start.end_ns > given.end_ns
+                and 2 * (given.end_ns - last_start.start_ns) < last_start.end_ns - last_start.start_ns
+                then last_start.start_ns
+            else given.end_ns
+        end as end_ns
+    from given
+    asof left join last_start
+        on
+            given.rank = last_start.rank
+            and given.track_id = last_start.track_id
+            and given.on_gpu = last_start.on_gpu
+            and given.end_ns > last_start.start_ns
 ),
 
 edge as (
@@ -175,7 +207,6 @@ step_of as (
 timed as (
     select
         at_start.*,
-        at_start.cut_ns - at_start.start_ns as dur_ns,
         greatest(0, at_start.cut_ns - at_start.start_ns - coalesce(children.covered_ns, 0)) as self_ns,
         greatest(0, at_start.gpu_ns - coalesce(children.gpu_ns, 0)) as gpu_self_ns,
         coalesce(

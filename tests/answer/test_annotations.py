@@ -43,9 +43,9 @@ def test_gpu_spans_are_on_their_streams(tmp_path: Path) -> None:
     frame = ha.user_annotations(loaded)
     rows = {row["name"]: row for row in frame.iter_rows(named=True) if row["side"] == "gpu"}
     assert {name: (row["total_ns"], row["self_ns"], row["gpu_total_ns"]) for name, row in rows.items()} == {
-        "work": (30_000, 20_000, None),
+        "work": (30_000, 20_000, None),  # until `late` begins
         "inside": (5_000, 5_000, None),
-        "late": (5_000, 5_000, None),  # cut at the end of the span around it
+        "late": (15_000, 15_000, None),  # most of it lies after `work`: it follows
     }
     assert ha.user_annotations(loaded, step=0, annotation="work")["side"].to_list() == ["cpu", "gpu"]
     assert ha.user_annotations(loaded, step=1)["name"].to_list() == ["ProfilerStep#1"]
@@ -78,14 +78,26 @@ def test_without_a_launch_the_span_on_the_stream_tells(tmp_path: Path) -> None:
     assert set(ha.annotation_kernels(loaded)["evidence"]) == {"gpu_span", None}
 
 
+def test_annotations_that_start_before_the_last_one_is_over_follow_it(tmp_path: Path) -> None:
+    """The profiler rounds: `b` begins one nanosecond before `a` ends. It is not inside, nor is what lies in `b`."""
+    trace = TraceBuilder().annotation("a", 0, 10).annotation("b", "9.999", 30).annotation("c", 15, 20)
+    for at in (5, 12, 16):
+        trace.op("aten::mm", at, at + 1).launches(f"k{at}", 100 + at, 101 + at)
+    loaded = trace.load(tmp_path)
+    times = ha.user_annotations(loaded).select("name", "total_ns", "self_ns").rows()
+    assert times == [("b", 20_001, 15_001), ("a", 10_000, 9_999), ("c", 5_000, 5_000)]
+    found = dict(ha.annotation_kernels(loaded).select("name", "annotation").rows())
+    assert found == {"k5": "a", "k12": "b", "k16": "c"}
+
+
 def test_annotations_that_cross_are_cut(tmp_path: Path) -> None:
-    """`b` starts in `a` and ends after it, as rounding to microseconds does: it is cut where `a` ends."""
+    """`b` starts in `a` and ends after it, as rounding to microseconds does: its own time ends where `a` ends."""
     trace = TraceBuilder().annotation("a", 0, 10).annotation("b", 5, 15)
     for at in (2, 7, 12):
         trace.op("aten::mm", at, at + 1).launches(f"k{at}", 100 + at, 101 + at)
     loaded = trace.load(tmp_path)
     times = ha.user_annotations(loaded).select("name", "total_ns", "self_ns").rows()
-    assert times == [("a", 10_000, 5_000), ("b", 5_000, 5_000)]
+    assert times == [("a", 10_000, 5_000), ("b", 10_000, 5_000)]
     found = dict(ha.annotation_kernels(loaded).select("name", "annotation").rows())
     assert found == {"k2": "a", "k7": "b", "k12": None}
 
