@@ -105,6 +105,9 @@ def same_when_read_again(trace: Trace, folder: Path) -> None:
             before, after = trace.table(table.name), again.table(table.name)
             if table.kind == "read" and "event_id" in before.columns:
                 after = after.filter(pl.col("event_id") <= last)
+            if table.name == "phase_span":
+                # Of two events with equal times, either may stand for the phase.
+                before, after = before.drop("event_id"), after.drop("event_id")
             assert after.sort(after.columns).equals(before.sort(before.columns)), table.name
         tracks = trace.table("track")
         assert again.table("track").head(tracks.height).equals(tracks)
