@@ -51,6 +51,7 @@ class _Items:
     event: Symbols
     track: Symbols
     start: Symbols
+    end: Symbols
     call: Symbols  # the engine's call around the op, -1 for none
     name: Symbols  # number of the name
     names: list[str]
@@ -116,15 +117,14 @@ def match_model(connection: duckdb.DuckDBPyConnection, model: Model) -> pa.Table
 
 def _read_items(connection: duckdb.DuckDBPyConnection) -> _Items:
     table = connection.sql(
-        "select event_id, track_id, start_ns, coalesce(call_id, -1) as call_id, name"
+        "select event_id, track_id, start_ns, end_ns, coalesce(call_id, -1) as call_id, name"
         " from forward_item order by start_ns, event_id"
     ).to_arrow_table()
     coded = table.column("name").combine_chunks().dictionary_encode()
-    event, track, start, call = (
-        table.column(name).to_numpy().astype(np.int64) for name in ("event_id", "track_id", "start_ns", "call_id")
-    )
+    numbers = ("event_id", "track_id", "start_ns", "end_ns", "call_id")
+    event, track, start, end, call = (table.column(name).to_numpy().astype(np.int64) for name in numbers)
     codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return _Items(event, track, start, call, codes, coded.dictionary.to_pylist())
+    return _Items(event, track, start, end, call, codes, coded.dictionary.to_pylist())
 
 
 def _learned_rows(model: Model, items: _Items) -> _Rows:
@@ -304,10 +304,10 @@ def _recomputed(connection: duckdb.DuckDBPyConnection, items: _Items, rows: _Row
     row_of[position] = row
     sure_of = np.zeros(len(items.event))
     sure_of[position] = confidence
-    for inside, forward, origin in _inside_nodes(connection, items):
+    for inside, forward, origin, follows in _inside_nodes(connection, items):
         start, length, skipped = max(
             (
-                (*_repeat(items.name[forward], items.name[inside[skipped:]], origin), skipped)
+                (*_repeat(items.name[forward], items.name[inside[skipped:]], origin, follows), skipped)
                 for skipped in range(min(_BEFORE, len(inside)))
             ),
             key=lambda repeat: repeat[1],
@@ -331,8 +331,11 @@ def _recomputed(connection: duckdb.DuckDBPyConnection, items: _Items, rows: _Row
     return pa.concat_tables(pa.table(part, schema=_SCHEMA) for part in parts)
 
 
-def _inside_nodes(connection: duckdb.DuckDBPyConnection, items: _Items) -> Iterator[tuple[Symbols, Symbols, int]]:
-    """For each node with enough ops in it: these, the forward ops of the thread that created it, and which it was."""
+def _inside_nodes(connection: duckdb.DuckDBPyConnection, items: _Items) -> Iterator[tuple[Symbols, Symbols, int, bool]]:
+    """For each node with enough ops in it: these, the forward ops of the thread that created it, and which it was.
+
+    The op of a checkpoint itself is looked through and no item; it is then said that its ops follow the item named.
+    """
     inner = np.flatnonzero(items.call >= 0)
     calls, counts = np.unique(items.call[inner], return_counts=True)
     busy = calls[counts >= _RECOMPUTED]
@@ -354,13 +357,15 @@ def _inside_nodes(connection: duckdb.DuckDBPyConnection, items: _Items) -> Itera
         low, high = np.searchsorted(sorted_calls, [event_id, event_id + 1])
         origin = int(np.searchsorted(items.start[forward[thread]], start_ns, side="right")) - 1
         if origin >= 0:
-            yield order[low:high], forward[thread], origin
+            follows = bool(items.end[forward[thread][origin]] <= start_ns)
+            yield order[low:high], forward[thread], origin, follows
 
 
-def _repeat(forward: Symbols, inside: Symbols, origin: int) -> tuple[int, int]:
-    """The start and length of the longest stretch of forward around `origin` that `inside` begins with."""
+def _repeat(forward: Symbols, inside: Symbols, origin: int, follows: bool) -> tuple[int, int]:
+    """Start and length of the longest stretch of forward around `origin`, or after it, that `inside` begins with."""
     best = 0, 0
-    for start in range(max(0, origin - len(inside) + 1), origin + 1):
+    earliest = origin + 1 if follows else max(0, origin - len(inside) + 1)
+    for start in range(earliest, min(earliest + 1 if follows else origin + 1, len(forward))):
         if forward[start] != inside[0]:
             continue
         window = forward[start : start + len(inside)]
