@@ -208,3 +208,29 @@ def test_metadata_of_another_kind_does_no_harm(said: object) -> None:
 def test_there_is_no_throughput_without_steps() -> None:
     assert given('{"hotline_metadata": {"batch_size": 8}}', None, frozenset()) == {"batch size": "8"}
     assert given("{}", 1000.0, frozenset()) == {}
+
+
+def test_lost_time_is_ranked_and_has_a_remedy(tmp_path: Path) -> None:
+    """Of 100 µs: 40 computing, 30 communication of which 10 beside it, 5 copying, 35 idle until the next launch."""
+    trace = TraceBuilder().step(1, 0, 100).op("aten::mm", 0, 60)
+    trace.launches("gemm", 2, 32, at=0).launches("ncclDevKernel_AllReduce", 22, 52, at=1, stream=9)
+    trace.launches("copy", 52, 57, at=2, category="gpu_memcpy").op("aten::relu", 80, 95).launches("relu", 88, 98, at=82)
+    with trace.load(tmp_path) as opened:
+        report = ha.report(opened)
+    rows = next(section for section in report.sections if section.name == "losses").rows
+    assert rows.rows() == [
+        ("idle: the host had not launched the next work", 2_000 + 31_000 + 2_000, 35.0),
+        ("communication without computation", 20_000, 20.0),
+        ("copies and memsets alone", 5_000, 5.0),
+    ]
+    advice = " ".join(report.advice)
+    # alone: the gemm from 2 to 22 and relu from 88 to 98
+    assert "20.0 µs of communication run without computation; at most 20.0 µs of it fit" in advice
+    assert "pinned memory" in advice
+    assert "launches take longer" not in advice
+
+
+def test_nothing_lost_is_not_said(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(1, 0, 100).op("aten::mm", 0, 60).launches("gemm", 2, 99, at=0)
+    with trace.load(tmp_path) as opened:
+        assert "losses" not in [section.name for section in ha.report(opened).sections]

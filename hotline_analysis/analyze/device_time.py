@@ -13,6 +13,8 @@ Window = Literal["run", "step"]
 OverlapBy = Literal["rank", "step", "phase", "module", "collective", "event"]
 IdleBy = Literal["device", "stream"]
 
+_ALL = 2**62
+
 
 def temporal_breakdown(
     trace: Trace,
@@ -105,6 +107,7 @@ def idle_gaps(
     unknown `by`.
     """
     check("by", by, IdleBy)
+    limit = _ALL if n is None else n
     return trace.query(
-        "idle_gaps", by=by, rank=rank, device=device, step=step, phase=phase, module=module, cause=cause, limit=n
+        "idle_gaps", by=by, rank=rank, device=device, step=step, phase=phase, module=module, cause=cause, limit=limit
     )

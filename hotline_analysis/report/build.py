@@ -11,6 +11,7 @@ from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.humane import duration, percent, safe, shares
 from hotline_analysis.report import resources
 from hotline_analysis.report.given import given
+from hotline_analysis.report.losses import losses_section
 from hotline_analysis.report.model import Field, Report, Section
 from hotline_analysis.report.patterns import pattern_advice
 from hotline_analysis.report.stragglers import straggler_section
@@ -40,10 +41,12 @@ def report(trace: Trace, rank: int | None = None) -> Report:
     cover = breakdown.coverage(trace, rank=chosen)
     phases = optimizer.evidence
     waiting, late = straggler_section(trace)
+    lost, remedies = losses_section(trace, chosen) if has_gpu else (None, [])
     sections = [
         _ranks(trace) if len(trace.ranks) > 1 else None,
         waiting,
         _steps(steps, bound, has_gpu),
+        lost,
         _phases(phases, bound, has_gpu),
         _modules(trace, chosen, has_gpu),
         _ops(slowest, has_gpu),
@@ -63,6 +66,7 @@ def report(trace: Trace, rank: int | None = None) -> Report:
         advice=[
             *late,
             *_next_steps(bound, optimizer),
+            *remedies,
             *pattern_advice(trace, chosen, bound, steps),
             *_recapture(trace, info, steps, cover),
         ],

@@ -11,7 +11,7 @@
 -- :param phase VARCHAR = NULL       only gaps that end with work of this phase
 -- :param module VARCHAR = NULL      only gaps that end with work of this module or one in it, by path
 -- :param cause VARCHAR = NULL       only host, synchronise, communication, kernel, other or unknown
--- :param limit BIGINT = 20          so many gaps; NULL for all
+-- :param limit BIGINT = 20          so many gaps
 -- :reads idle_gap, event, name_info, launch, nesting, label, model_op
 -- :column rank BIGINT               process rank
 -- :column device BIGINT             device number; -1 when the events name none
@@ -68,7 +68,7 @@ chosen as (
     left join launch on gap.rank = launch.rank and gap.next_id = launch.event_id
     left join nesting
         on launch.rank = nesting.rank and coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
-    where $limit is null or gap.place <= $limit
+    where gap.place <= $limit
 ),
 
 meanwhile as (

@@ -123,6 +123,7 @@ def test_idle_gaps_of_the_device(trace: Trace) -> None:
     assert (relu["step"], relu["op_name"], relu["cpu_name"], relu["cpu_ns"]) == (0, "aten::relu", "relu", 8_000)
     assert relu["source"] == "train.py(7): step"
     assert ha.idle_gaps(trace, 1)["dur_ns"].to_list() == [20_000]
+    assert ha.idle_gaps(trace, None).height == 6
     assert ha.idle_gaps(trace, cause="synchronise")["next_name"].to_list() == ["exp"]
 
 
