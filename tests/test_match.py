@@ -273,3 +273,28 @@ def test_what_a_hook_sends_is_communication(tmp_path: Path) -> None:
         ("add_kernel", "module", 0, "autograd_order"),
         ("ncclDevKernel_AllReduce", "communication", None, None),
     ]
+
+
+def test_a_module_on_another_thread(tmp_path: Path) -> None:
+    """The main thread waits while a worker runs the second block."""
+    trace = TraceBuilder(rank=0).on(1).step(0, 0, 900)
+    for number, name in enumerate(WHOLE):
+        trace.on(2 if number in (2, 3) else 1).op(name, 10 + 10 * number, 18 + 10 * number)
+    with placed(trace, tmp_path) as opened:
+        assert modules(opened) == list(zip(WHOLE, PATHS, strict=True))
+        threads = opened.sql("select count(distinct track_id) from module_span where pass = 'forward'").item()
+    assert threads == 2
+
+
+def test_replicas_on_two_threads(tmp_path: Path) -> None:
+    """As DataParallel runs them: both threads have the whole model, at the same time."""
+    trace = TraceBuilder(rank=0).on(1).step(0, 0, 900)
+    for thread in (2, 3):
+        for number, name in enumerate(WHOLE):
+            trace.on(thread).op(name, thread + 10 + 10 * number, thread + 18 + 10 * number)
+    with placed(trace, tmp_path) as opened:
+        found = opened.sql(
+            "select track_id, path from event inner join label using (rank, event_id)"
+            " inner join model_op using (rank, module_id) where category = 'cpu_op' order by track_id, event.start_ns"
+        ).rows()
+    assert [path for _, path in found] == PATHS * 2

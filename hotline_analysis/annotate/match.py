@@ -101,10 +101,11 @@ def match_model(connection: duckdb.DuckDBPyConnection, model: Model) -> pa.Table
     """
     items = _read_items(connection)
     rows = _learned_rows(model, items) if model.ops else _typed_rows(connection, model, items)
-    windows = list(_windows(connection, items))
+    stretches = list(_stretches(connection, items))
+    windows = [window for stretch in stretches for window in stretch]
     found = _Found()
-    for window in windows if len(rows.symbol) else []:
-        _match_window(items, rows, window, found)
+    for stretch in stretches if len(rows.symbol) else []:
+        _match_stretch(items, rows, stretch, found)
     if not found.items:
         raise _mismatch(model, items, rows, windows)
     _check_left_over(model, items, rows, windows, found)
@@ -165,24 +166,33 @@ def _typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: _Ite
     return _Rows(module, np.zeros(len(leaves), np.int64), Aligner(weights), symbol, heavy[symbol], looks_so)
 
 
-def _windows(connection: duckdb.DuckDBPyConnection, items: _Items) -> Iterator[Symbols]:
-    """Stretches of each thread between two backward passes or starts of steps, as positions of the items."""
+def _stretches(connection: duckdb.DuckDBPyConnection, items: _Items) -> Iterator[list[Symbols]]:
+    """The time between two backward passes or starts of steps: the items of each thread in it, as positions."""
     borders = connection.sql(
         "select start_ns from step union all select start_ns from engine_call where container_id is null order by 1"
     ).to_arrow_table()
     at = np.searchsorted(borders.column(0).to_numpy(), items.start, side="right")
-    for thread in np.unique(items.track):
-        inside = np.flatnonzero((items.track == thread) & (items.call < 0))
-        for window in np.split(inside, np.flatnonzero(np.diff(at[inside])) + 1):
-            if len(window):
-                yield window
+    outside = np.flatnonzero(items.call < 0)
+    for stretch in np.split(outside, np.flatnonzero(np.diff(at[outside])) + 1):
+        threads = np.unique(items.track[stretch])
+        if len(threads):
+            yield [stretch[items.track[stretch] == thread] for thread in threads]
 
 
 # --- one stretch of forward ------------------------------------------------------------------------------------------
 
 
+def _match_stretch(items: _Items, rows: _Rows, windows: list[Symbols], found: _Found) -> None:
+    """Find the model on any thread (there may be replicas), else spread over several: one waits while another runs."""
+    before = found.next_pass
+    for window in windows:
+        _match_window(items, rows, window, found)
+    if found.next_pass == before and len(windows) > 1:
+        _match_window(items, rows, np.sort(np.concatenate(windows)), found)
+
+
 def _match_window(items: _Items, rows: _Rows, window: Symbols, found: _Found) -> None:
-    """Find the model in a stretch, as often as it runs there."""
+    """Find the model in a row of ops, as often as it runs there."""
     copies = _copies(rows, items.name[window])
     share = len(window) / max(1, copies)
     at = 0
