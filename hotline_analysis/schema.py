@@ -443,6 +443,16 @@ _TABLES = (
         + _LABELS,
     ),
     _table(
+        "shared_kernel",
+        "derived",
+        "Kernels that serve a second module, which has no op of its own: the part of their time that counts to it.",
+        """
+        event_id BIGINT the kernel; its `label` names the module that launched it, which keeps the rest of its time
+        module_id BIGINT the other module
+        gpu_ns BIGINT its part: the modules of a kernel share its duration equally
+        """,
+    ),
+    _table(
         "module_time",
         "derived",
         "Time of each module per step and pass, alone and with the modules in it.",

@@ -298,3 +298,31 @@ def test_replicas_on_two_threads(tmp_path: Path) -> None:
             " inner join model_op using (rank, module_id) where category = 'cpu_op' order by track_id, event.start_ns"
         ).rows()
     assert [path for _, path in found] == PATHS * 2
+
+
+def test_a_fused_kernel_is_shared(tmp_path: Path) -> None:
+    """One kernel does linear and relu; what does not divide stays with the linear. Its other kernel is not shared."""
+    trace = TraceBuilder(rank=0).on(1).step(0, 0, 900)
+    trace.op("aten::linear", 10, 30).launches("gemm_relu_fused", 100, "110.001").launches("bias", 120, 126)
+    trace.op("aten::linear", 40, 50).launches("gemm", 130, 140)
+    trace.op("aten::dropout", 60, 70).op("aten::linear", 80, 90).launches("gemm", 150, 160)
+    with placed(trace, tmp_path) as opened:
+        times = dict(
+            opened.sql(
+                "select path, gpu_self_ns from module_time inner join model_op using (rank, module_id)"
+                " where gpu_self_ns > 0"
+            ).rows()
+        )
+        shared = opened.sql(
+            "select event.name, path, gpu_ns from shared_kernel inner join event using (rank, event_id)"
+            " inner join model_op using (rank, module_id)"
+        ).rows()
+        whole = opened.sql("select sum(gpu_self_ns)::bigint from module_time").item()
+    assert shared == [("gemm_relu_fused", "block[0].relu", 5000)]
+    assert times == {
+        "block[0].linear": 5001 + 6000,
+        "block[0].relu": 5000,
+        "block[1].linear": 10000,
+        "head": 10000,
+    }
+    assert whole == 10001 + 6000 + 10000 + 10000

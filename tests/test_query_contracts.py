@@ -111,11 +111,14 @@ def place_model(connection: duckdb.DuckDBPyConnection) -> None:
     """The tables of the alignment, which a trace with frames and sequence numbers can do without."""
     model = parse_model([{"name": "linear", "type": "Linear"}, {"name": "relu", "type": "ReLU"}], "the test")
     for name in ("engine_call", "engine_segment", "autograd_item", "forward_item"):
+        connection.execute(f"drop table if exists {name}")
         connection.execute(f"create table {name} as {catalog.get(name).sql}")
+    matches, fused = match_model(connection, model)
     for name, table in (
         ("autograd_match", match_backward(connection)),
         ("model_given", model.modules),
-        ("module_match", match_model(connection, model)),
+        ("module_match", matches),
+        ("fused_candidate", fused),
         ("leaf_type", pa.table({"type": ["Linear", "ReLU"]})),
     ):
         connection.register("given", table)

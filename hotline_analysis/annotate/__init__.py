@@ -37,6 +37,7 @@ _ORDER = (
     "phase_span",
     "label_segment",
     "label",
+    "shared_kernel",
     "module_time",
     "host_activity",
     "gpu_gap",
@@ -45,6 +46,14 @@ _ORDER = (
 # Only where the trace does not say which forward op made a node, or which module an op belongs to.
 _IN_DOUBT = ("engine_call", "engine_segment", "autograd_item", "node_fitted")
 _WITH_MODEL = ("forward_item", "type_evidence", "module_call_matched", "model_op_given")
+
+# What `shared_kernel` reads where no model was placed.
+_NOTHING = pa.table(
+    {
+        name: pa.array([], pa.string() if name in ("word", "name") else pa.int64())
+        for name in ("event_id", "track_id", "start_ns", "end_ns", "module_id", "name", "word")
+    }
+)
 
 _DOUBLINGS = 4
 
@@ -63,6 +72,8 @@ def annotate(
     if the trace has no `nn.Module` frames. `ModelMismatchError` says that it does not fit; a model that stands in
     the trace itself is then left out, and `on_note` is told.
     """
+    _keep(connection, "forward_item", _NOTHING)
+    _keep(connection, "fused_candidate", _NOTHING)
     for number, name in enumerate(_ORDER):
         _derive(connection, name)
         if name == "nesting" and _one(connection, "select coalesce(bool_or(overhangs), false) from nesting"):
@@ -96,7 +107,7 @@ def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: 
 
         _derive(connection, "forward_item")
         try:
-            matches = match_model(connection, model)
+            matches, fused = match_model(connection, model)
         except ModelMismatchError as error:
             if not model.stored:
                 raise
@@ -104,6 +115,7 @@ def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: 
             return
         _keep(connection, "model_given", model.modules)
         _keep(connection, "module_match", matches)
+        _keep(connection, "fused_candidate", fused)
         _derive(connection, "module_call_matched")
         _derive(connection, "model_op_given")
 

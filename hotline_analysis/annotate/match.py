@@ -67,6 +67,7 @@ class _Rows:
     symbol: Symbols
     of_weight: npt.NDArray[np.bool_]  # by row: a module with parameters
     looks_so: npt.NDArray[np.bool_]  # by name of an op: what modules with parameters are made of
+    is_learned: bool
 
 
 @dataclass
@@ -94,8 +95,11 @@ class _Found:
         self.passes.append(np.full(len(items), self.next_pass - 1))
 
 
-def match_model(connection: duckdb.DuckDBPyConnection, model: Model) -> pa.Table:
-    """Place the model on the ops of `forward_item`; return `event_id`, `module_id`, `call`, pass and confidence.
+def match_model(connection: duckdb.DuckDBPyConnection, model: Model) -> tuple[pa.Table, pa.Table]:
+    """Place the model on the ops of `forward_item`; return what was found, and what may be fused.
+
+    Found are `event_id`, `module_id`, `call`, pass and confidence. Fused may be a module with the op (`event_id`) of
+    the module before it: its type (`word`) then stands in the name of the op or of a kernel.
 
     Raises `ModelMismatchError` with the first place where they part if no stretch of the trace fits the model.
     """
@@ -109,8 +113,7 @@ def match_model(connection: duckdb.DuckDBPyConnection, model: Model) -> pa.Table
     if not found.items:
         raise _mismatch(model, items, rows, windows)
     _check_left_over(model, items, rows, windows, found)
-    table = _recomputed(connection, items, rows, found)
-    return table
+    return _recomputed(connection, items, rows, found), _fused(model, items, rows, found)
 
 
 # --- what is compared ------------------------------------------------------------------------------------------------
@@ -137,7 +140,7 @@ def _learned_rows(model: Model, items: _Items) -> _Rows:
     np.fill_diagonal(weights, _MAIN)
     module = np.array([module for _, module, _ in model.ops], np.int64)
     call = np.array([call for _, _, call in model.ops], np.int64)
-    return _Rows(module, call, Aligner(weights), symbol, np.ones(len(symbol), bool), np.zeros(unknown, bool))
+    return _Rows(module, call, Aligner(weights), symbol, np.ones(len(symbol), bool), np.zeros(unknown, bool), True)
 
 
 def _typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: _Items) -> _Rows:
@@ -163,7 +166,7 @@ def _typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: _Ite
     symbol = np.array([of_type[kind] for _, kind in leaves], np.int64)
     heavy = np.array([_OF_WEIGHT.search(kind) is not None for kind in types], bool)
     looks_so = (weights[heavy] >= _MAIN).any(axis=0)
-    return _Rows(module, np.zeros(len(leaves), np.int64), Aligner(weights), symbol, heavy[symbol], looks_so)
+    return _Rows(module, np.zeros(len(leaves), np.int64), Aligner(weights), symbol, heavy[symbol], looks_so, False)
 
 
 def _stretches(connection: duckdb.DuckDBPyConnection, items: _Items) -> Iterator[list[Symbols]]:
@@ -288,6 +291,34 @@ def _check_left_over(model: Model, items: _Items, rows: _Rows, windows: list[Sym
             f" belong to none; the first one is {items.names[items.name[first]]} (event {items.event[first]})",
             hint="Is it the model that was traced, or a smaller one?",
         )
+
+
+# --- what has no op of its own ----------------------------------------------------------------------------------------
+
+
+def _fused(model: Model, items: _Items, rows: _Rows, found: _Found) -> pa.Table:
+    """Modules that were not found, with the op of the last module before them that was; none for learned rows."""
+    types = model.modules.column("type").to_pylist()
+    plain = [re.sub(r"[^a-z]", "", kind.lower()) for kind in types]
+    candidates: list[dict[str, Any]] = []
+    last_pass = -1
+    for position, row, number in zip(found.items, found.rows, found.passes, strict=True):
+        if rows.is_learned or not len(row) or int(number[0]) == last_pass:
+            continue
+        last_pass = int(number[0])
+        places = dict(zip(row.tolist(), position.tolist(), strict=True))
+        missing = np.setdiff1d(np.arange(row[0], row[-1]), row)
+        for guest in missing.tolist():
+            owner = max(place for place in places if place < guest)
+            candidates.append(
+                {
+                    "event_id": int(items.event[places[owner]]),
+                    "module_id": int(rows.module[guest]),
+                    "word": plain[int(rows.module[guest])],
+                }
+            )
+    schema = pa.schema([("event_id", pa.int64()), ("module_id", pa.int64()), ("word", pa.string())])
+    return pa.Table.from_pylist([candidate for candidate in candidates if len(candidate["word"]) > 2], schema)
 
 
 # --- what is computed again ------------------------------------------------------------------------------------------

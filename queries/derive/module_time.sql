@@ -1,9 +1,10 @@
 -- Time of each module per step and pass: its own, and with that of all modules in it.
 --
 -- Own time is that of the events labelled with the module: self time on the CPU, duration on the GPU. Totals add the
--- modules below it in the tree, so a module without events of its own has a row if one in it has some.
+-- modules below it in the tree, so a module without events of its own has a row if one in it has some. A kernel that
+-- serves several modules counts to each with its part.
 --
--- :reads label, timed, nesting, model_op
+-- :reads label, timed, nesting, model_op, shared_kernel
 with recursive part_of as (
     select
         module_id,
@@ -18,7 +19,7 @@ with recursive part_of as (
     where model_op.parent_id is not null
 ),
 
-alone as (
+event_alone as (
     select
         label.step,
         label.module_id,
@@ -32,6 +33,39 @@ alone as (
     left join nesting on label.event_id = nesting.event_id
     where label.module_id is not null
     group by label.step, label.module_id, label.pass
+),
+
+part as (
+    select * from event_alone
+    union all
+    select
+        label.step,
+        shared_kernel.module_id,
+        label.pass,
+        0,
+        shared_kernel.gpu_ns
+    from shared_kernel
+    inner join label on shared_kernel.event_id = label.event_id
+    union all
+    select
+        label.step,
+        label.module_id,
+        label.pass,
+        0,
+        -shared_kernel.gpu_ns
+    from shared_kernel
+    inner join label on shared_kernel.event_id = label.event_id
+),
+
+alone as (
+    select
+        step,
+        module_id,
+        pass,
+        sum(cpu_ns) as cpu_ns,
+        sum(gpu_ns) as gpu_ns
+    from part
+    group by step, module_id, pass
 )
 
 select
