@@ -362,6 +362,8 @@ def import_file(
             "memory_limit": _MEMORY_LIMIT,
             "temp_directory": str(folder / "spill"),
             "python_enable_replacements": False,
+            # The database joins by time row by row where it expects few rows, and it expects far too few.
+            "asof_loop_join_threshold": 0,
         }
     )
     try:

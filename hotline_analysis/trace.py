@@ -57,9 +57,6 @@ class Trace:
         # The database compares patterns with this list, too, so the folder stands in it in both spellings.
         allowed = [str(path.resolve()), _glob_escape(str(path.resolve()))]
         self._connection.execute(f"set allowed_directories = [{', '.join(map(_quote, allowed))}]")
-        # Where the optimizer expects few rows, it runs an as-of join as a loop over all pairs; below several subqueries
-        # it expects few rows of everything.
-        self._connection.execute("set asof_loop_join_threshold = 0")
         self._connection.execute("set enable_external_access = false")
         self._connection.execute("set lock_configuration = true")
 
