@@ -616,4 +616,5 @@ _TABLES = (
 TABLES: Mapping[str, Table] = {table.name: table for table in _TABLES}
 READ_TABLES: tuple[Table, ...] = tuple(table for table in _TABLES if table.kind == "read")
 DERIVED_TABLES: tuple[Table, ...] = tuple(table for table in _TABLES if table.kind == "derived")
-FORMAT_VERSION = 1
+# One higher whenever a table or column is added, removed or means something else.
+FORMAT_VERSION = 2

@@ -213,7 +213,8 @@ def _read_manifest(path: Path) -> Mapping[str, Any]:
     version = manifest.get("format_version") if isinstance(manifest, dict) else None
     if version != FORMAT_VERSION:
         raise RunFormatError(
-            f"{path} has format version {version}, this package reads version {FORMAT_VERSION}",
+            f"{path} was imported by another version of this package: it has format version {version},"
+            f" and this version reads {FORMAT_VERSION}",
             hint="Import the traces again.",
         )
     return dict(manifest)

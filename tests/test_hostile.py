@@ -7,6 +7,7 @@ import os
 import random
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -698,6 +699,16 @@ def test_damaged_runs(tmp_path: Path) -> None:
         Trace(run)
     with pytest.raises(RunFormatError):
         Trace(tmp_path / "absent")
+
+
+def test_a_run_of_an_earlier_version_says_so(tmp_path: Path) -> None:
+    run = ha.import_traces(write(tmp_path, wrap(KERNEL)), tmp_path / "run.hotline")
+    manifest = json.loads((run / "manifest.json").read_text())
+    (run / "manifest.json").write_text(json.dumps({**manifest, "format_version": 1}))
+    shutil.rmtree(run / "name_info")  # a table that came after version 1
+    with pytest.raises(RunFormatError, match="imported by another version of this package") as raised:
+        Trace(run)
+    assert raised.value.hint == "Import the traces again."
 
 
 # --- malicious surroundings ----------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace
-from hotline_analysis.analyze.comparison import Level
+from hotline_analysis.analyze.comparison import Level, Timeline, compare
 
 if "HOTLINE_TRACES" not in os.environ:
     pytest.skip("HOTLINE_TRACES is not set", allow_module_level=True)
@@ -540,6 +540,30 @@ def test_the_difference_of_two_devices_is_explained_to_the_nanosecond() -> None:
     assert (compiled["change"], compiled["b_graph_count"]) == ("added", compiled["b_count"])
     regions = ha.diff(opened(a), opened(b), by="region").filter(pl.col("region") == "## forward:over_arch ##")
     assert regions["change"].to_list() == ["slower"]
+
+
+UNLIKE = [
+    ("robustness/gpu_only_mi210.json.gz", "training/dlrm_a100_rank3.json.gz"),
+    ("robustness/cpu_only.json.gz", "inference/bert_small_h100.json.gz"),
+    ("counters/alexnet_cupti_a100.json.gz", "counters/simple_add_a100.json.gz"),
+    ("multi_rank/rank-0.json.gz", "inference/sglang_graph_replay_mi300.json.gz"),
+]
+
+
+@pytest.mark.parametrize(("a", "b"), UNLIKE)
+@pytest.mark.parametrize("timeline", ["gpu", "cpu"])
+def test_traces_that_have_nothing_in_common_can_be_compared(a: str, b: str, timeline: Timeline) -> None:
+    levels: list[Level] = ["step", "part", "phase", "module", "region", "op"]
+    sides = compare(opened(a), opened(b), timeline=timeline)
+    found = [sides.by(level) for level in levels]
+    assert len({tuple(frame.select(pl.col("a_ns", "b_ns", "delta_ns").sum()).row(0)) for frame in found}) == 1
+    assert all((frame["delta_ns"] == frame["b_ns"] - frame["a_ns"]).all() for frame in found)
+    itself = compare(opened(a), opened(a), timeline=timeline)
+    for level in levels:
+        same = itself.by(level)
+        assert (same["delta_ns"] == 0).all()
+        assert same["change"].unique().to_list() in (["same"], [])
+    assert ha.diff(opened(b), opened(a), timeline=timeline)["delta_ns"].sum() == -found[0]["delta_ns"].sum()
 
 
 # --- several ranks ---------------------------------------------------------------------------------------------------
