@@ -205,6 +205,15 @@ def test_is_the_optimizer_the_bottleneck(build: object, share: int, answer: str,
     assert bool(finding.advice) == (answer != "no")
 
 
+@pytest.mark.parametrize(
+    ("share", "gain"), [(4, "there would be no measurable gain"), (10, "steps would be at most 1.01 times faster")]
+)
+def test_a_tiny_optimizer_promises_nothing(share: int, gain: str, tmp_path: Path) -> None:
+    """0.4 % less is 1.004 times faster, which two decimals do not show; 1 % less is 1.01 times."""
+    finding = ha.optimizer_bottleneck(with_optimizer_on_the_cpu(share).load(tmp_path))
+    assert finding.statement.endswith(f"; without it, {gain}.")
+
+
 def test_it_is_measured_where_the_bottleneck_is(tmp_path: Path) -> None:
     """10 us of 1000 on the CPU but 400 on the GPU, which is busy; and the other way round."""
     on_gpu = ha.optimizer_bottleneck(with_optimizer_on_the_gpu(400).load(tmp_path, "gpu.json"))

@@ -307,3 +307,44 @@ def test_a_failure_leaves_no_file(run: Path, tmp_path: Path, monkeypatch: pytest
     failed = Result("sql", "select 1 as n", run, "-o", target)
     assert (failed.status, failed.err) == (1, f"error: cannot write {target}: No space left on device\n")
     assert list(tmp_path.iterdir()) == []
+
+
+# --- charts ----------------------------------------------------------------------------------------------------------
+
+
+def test_charts_are_listed() -> None:
+    listed = [line.split()[0] for line in hotline("chart", "--list").splitlines()[2:] if not line.startswith(" ")]
+    assert listed == sorted(ha.charts.CHARTS)
+
+
+def test_a_chart_is_written_as_its_ending_says(run: Path, tmp_path: Path) -> None:
+    output = tmp_path / "modules.json"
+    text = hotline("chart", "modules", run, "--step", "2", "-p", "side=cpu", "-o", output)
+    assert text == f"{output}: {output.stat().st_size / 1e6:,.2f} MB\n"
+    with ha.load(run) as trace:
+        asked = ha.charts.modules(ha.modules(trace, step=2), "cpu").to_dict()
+    assert json.loads(output.read_text(encoding="utf-8")) == asked
+    assert Result("chart", "modules", run, "-o", output).status == 1
+    hotline("chart", "diff", run, run, "-p", "step_a=2", "-p", "step_b=3", "-o", output, "--overwrite")
+    assert json.loads(output.read_text(encoding="utf-8"))["title"]["text"].startswith("B is ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["chart"], "--list"),
+        (["chart", "phases", "RUN"], "-o FILE"),
+        (["chart", "fases", "RUN", "-o", "x.svg"], "Did you mean phases"),
+        (["chart", "phases", "RUN", "-o", "x.pdf"], "x.pdf"),
+        (["chart", "phases", "RUN", "-o", "x.svg", "-p", "colour=red"], "no parameter 'colour'"),
+        (["chart", "phases", "RUN", "-o", "x.svg", "--rank", "9"], "no rank 9"),
+        (["chart", "coverage", "RUN", "-o", "x.svg", "--step", "1"], "no parameter 'step'"),
+        (["chart", "diff", "RUN", "-o", "x.svg"], "compares 2"),
+    ],
+)
+def test_wrong_charts_are_refused_in_one_line(run: Path, arguments: list[str], complaint: str) -> None:
+    result = Result(*[run if word == "RUN" else word for word in arguments])
+    assert result.status in (1, 2)
+    assert complaint in result.err
+    assert result.out == ""
+    assert not Path("x.svg").exists()

@@ -159,10 +159,10 @@ def optimizer_bottleneck(
     answer = "yes" if share >= yes_pct else "partly" if share >= partly_pct else "no"
     where = "GPU time of the steps" if on_gpu else "steps' CPU time, which is what bounds them"
     speedup = f"{1 / (1 - share / 100):.2f}" if share < 99.5 else "many"
-    statement = (
-        f"{answer.capitalize()}: it takes {share:.1f} % of the {where};"
-        f" without it, steps would be at most {speedup} times faster."
+    gain = (
+        "there would be no measurable gain" if speedup == "1.00" else f"steps would be at most {speedup} times faster"
     )
+    statement = f"{answer.capitalize()}: it takes {share:.1f} % of the {where}; without it, {gain}."
     advice = (
         "Use a fused or foreach implementation (fused=True), fewer and larger parameters, or step every n batches."
         if answer != "no"

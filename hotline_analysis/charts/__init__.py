@@ -1,6 +1,7 @@
 """Charts: frames → Altair charts, and the timeline that a page of its own can open level by level.
 
-Each function but `timeline` has the name of an answer, and takes the frame that the answer returns.
+A function has the name of an answer and takes the frame that the answer returns. `timeline` and `overview` take
+the trace itself, and `stragglers` the frame of `collectives`. `draw` draws any of them by name, `save` writes it.
 """
 
 from hotline_analysis.charts.breakdown import coverage, gpu_or_cpu_bound, modules, phases, slowest_ops, steps
@@ -14,14 +15,21 @@ from hotline_analysis.charts.kernels import (
     temporal_breakdown,
 )
 from hotline_analysis.charts.overview import overview
+from hotline_analysis.charts.path import critical_path
+from hotline_analysis.charts.ranks import stragglers
+from hotline_analysis.charts.registry import CHARTS, draw
 from hotline_analysis.charts.resources import memory_bandwidth, memory_peak, memory_timeline, queue_length
+from hotline_analysis.charts.saving import save
 from hotline_analysis.charts.timeline import Timeline, timeline
 
 __all__ = [
+    "CHARTS",
     "Timeline",
     "comm_comp_overlap",
     "coverage",
+    "critical_path",
     "diff",
+    "draw",
     "gpu_or_cpu_bound",
     "idle_breakdown",
     "kernel_breakdown",
@@ -34,8 +42,10 @@ __all__ = [
     "overview",
     "phases",
     "queue_length",
+    "save",
     "slowest_ops",
     "steps",
+    "stragglers",
     "temporal_breakdown",
     "timeline",
 ]

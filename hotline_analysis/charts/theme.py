@@ -61,11 +61,9 @@ def size_unit(largest_bytes: float) -> tuple[str, float]:
     return "bytes", 1.0
 
 
-def to_svg(chart: Any) -> str:
-    """A chart as SVG for a page: its texts and axes have the colour of the page's text, and no name is markup."""
-    import vl_convert
-
-    spec = chart.to_dict()
+def page_spec(chart: Any) -> dict[str, Any]:
+    """The Vega-Lite specification of a chart for a page: its texts and axes have the colour of the page's text."""
+    spec: dict[str, Any] = chart.to_dict()
     ink = "currentColor"
     config = spec.setdefault("config", {})
     axis, legend = config.setdefault("axis", {}), config.setdefault("legend", {})
@@ -74,4 +72,11 @@ def to_svg(chart: Any) -> str:
     spec["padding"] = {"left": 14, "right": 14, "top": 5, "bottom": 5}
     config["header"] = {"labelColor": ink, "titleColor": ink}
     config["title"] = {"color": ink, "subtitleColor": ink}
-    return str(vl_convert.vegalite_to_svg(spec, allowed_base_urls=[]))
+    return spec
+
+
+def to_svg(chart: Any) -> str:
+    """A chart as SVG for a page: its texts and axes have the colour of the page's text, and no name is markup."""
+    import vl_convert
+
+    return str(vl_convert.vegalite_to_svg(page_spec(chart), allowed_base_urls=[]))

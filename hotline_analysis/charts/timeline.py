@@ -13,13 +13,13 @@ import polars as pl
 from hotline_analysis.analyze import detail as tree
 from hotline_analysis.analyze import gpu_or_cpu_bound, has_gpu_work, optimizer_bottleneck, slowest_ops
 from hotline_analysis.charts.page import asset, clean, page, to_script
+from hotline_analysis.charts.saving import write
 from hotline_analysis.charts.theme import PHASES, WIDTH, dress, time_axis
-from hotline_analysis.errors import HotlineError, QueryParameterError
+from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.humane import duration, percent
 from hotline_analysis.trace import Trace
 
 _NODES = 8_000  # in a page; the smaller ones stay in the time of what is around them
-_FORMATS = (".html", ".svg", ".png", ".json")
 _OPEN_PCT = 5.0  # the first view is opened down to nodes of this share of the step
 _LABEL_PX = 6.5
 
@@ -46,22 +46,7 @@ class Timeline:
 
         `.json` is a Vega-Lite specification. Raises `HotlineError` for another ending or if it cannot be written.
         """
-        target = Path(path)
-        kind = target.suffix.lower()
-        if kind not in _FORMATS:
-            raise HotlineError(f"a timeline cannot be written as {target.name}", hint=f"Use {', '.join(_FORMATS)}.")
-        try:
-            if kind == ".html":
-                target.write_text(self.to_html(), encoding="utf-8")
-            elif kind == ".json":
-                target.write_text(self.chart().to_json() + "\n", encoding="utf-8")
-            else:
-                # A picture may stand on a dark page, where its black texts need a paper.
-                picture = self.chart().properties(background="white")
-                picture.save(target, format=kind[1:], **({"scale_factor": 2} if kind == ".png" else {}))
-        except OSError as error:
-            raise HotlineError(f"cannot write {target}: {error.strerror or error}") from error
-        return target
+        return write(path, page=self.to_html, chart=self.chart)
 
     def to_html(self) -> str:
         """A page that works without a network."""

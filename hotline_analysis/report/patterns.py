@@ -6,7 +6,7 @@ import polars as pl
 
 from hotline_analysis.analyze.finding import Finding
 from hotline_analysis.analyze.patterns import frequent_kernel_patterns
-from hotline_analysis.report.humane import duration, percent, safe
+from hotline_analysis.humane import duration, percent, safe
 from hotline_analysis.trace import Trace
 
 # Worth saying if the launches that it would save are at least this share of the steps.

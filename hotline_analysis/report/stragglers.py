@@ -6,7 +6,7 @@ import polars as pl
 
 from hotline_analysis.analyze.breakdown import steps
 from hotline_analysis.analyze.lateness import straggler_causes, stragglers
-from hotline_analysis.report.humane import duration, percent, safe
+from hotline_analysis.humane import duration, percent, safe
 from hotline_analysis.report.model import Field, Section
 from hotline_analysis.trace import Trace
 

@@ -11,8 +11,10 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace, charts
+from hotline_analysis.charts.path import stretches
 from hotline_analysis.charts.resources import over_time
 from hotline_analysis.charts.theme import to_svg
+from tests.answer.test_stragglers import job, ranks
 from tests.charts.test_timeline import EVIL, hostile
 from tests.trace_builder import TraceBuilder
 
@@ -190,3 +192,84 @@ def test_nothing_on_the_gpu_is_no_error(tmp_path: Path) -> None:
         "launch_stats",
     ):
         assert title(getattr(charts, name)(getattr(ha, name)(empty))) == "No data"
+
+
+def test_a_critical_path_adds_up(tmp_path: Path) -> None:
+    """The host runs for 20 us until it launches; a kernel of 70 us, and 10 us until the host has seen it end."""
+    rows = pl.DataFrame(
+        {
+            "weight_ns": [12_000, 8_000, 0, 70_000, 10_000],
+            "bound_by": ["cpu", "cpu", None, "gpu_compute", None],
+            "name": ["aten::mm", "cudaLaunchKernel", None, "gemm", None],
+            "phase": ["forward", "forward", None, "forward", None],
+        }
+    )
+    chart = charts.critical_path(rows)
+    shown = [(row["lane"], row["start"], row["stop"], row["edge_count"], row["longest"]) for row in data(chart)]
+    assert shown == [
+        ("code on the host, 20.0 %", 0, 20, 2, "aten::mm"),
+        ("GPU computation, 70.0 %", 20, 90, 1, "gemm"),
+        ("unknown, 10.0 %", 90, 100, 1, "–"),
+    ]
+    assert title(chart) == "The critical path of 100 µs is 70.0 % GPU computation"
+    assert title(charts.critical_path(rows.clear())) == "No data"
+    made = overlapping().load(tmp_path)
+    assert sum(row["time_ns"] for row in data(charts.critical_path(ha.critical_path(made, step=0)))) == (
+        ha.critical_path(made, step=0)["weight_ns"].sum()
+    )
+
+
+def test_a_long_path_keeps_its_sums_and_its_long_parts() -> None:
+    """Two long kernels among 40,000 short parts of seven classes that alternate."""
+    short = ["cpu", "launch", "copy", "kernel_gap", "communication", "unknown", "data_loading"]
+    bounds = [*(short[at % 7] for at in range(20_000)), "gpu_compute", *(short[at % 7] for at in range(20_000))]
+    weights = [*(1 + at % 5 for at in range(20_000)), 500_000, *(1 + at % 3 for at in range(20_000))]
+    rows = pl.DataFrame({"weight_ns": weights, "bound_by": bounds, "name": "x", "phase": "forward"})
+    parts = stretches(rows)
+    assert parts.height < 4800
+    assert (
+        parts.group_by("bound_by")
+        .agg(pl.col("time_ns").sum())
+        .sort("bound_by")
+        .equals(rows.group_by("bound_by").agg(time_ns=pl.col("weight_ns").sum()).sort("bound_by"))
+    )
+    assert parts["edge_count"].sum() == 40_001
+    long = parts.filter(bound_by="gpu_compute").select("start_ns", "time_ns").rows()
+    assert long == [(sum(weights[:20_000]), 500_000)]
+    assert (parts["start_ns"] + parts["time_ns"]).to_list()[:-1] == parts["start_ns"].to_list()[1:]
+
+
+def test_who_is_late(tmp_path: Path) -> None:
+    """Rank 2 comes 50 and 40 us late in steps 1 and 2; in each, both others wait (50 + 50 and 40 + 50 us)."""
+    made = ranks(tmp_path, job(0, [100, 100, 110]), job(1, [100, 100, 100]), job(2, [100, 150, 150], gemm=100))
+    frame = ha.collectives(made)
+    for by, names in (("step", ["0", "1", "2"]), ("collective", ["1", "2", "3"])):
+        chart = charts.stragglers(frame, by)  # type: ignore[arg-type]
+        late = {(row["rank"], row["label"]): row["late_ns"] for row in data(chart)}
+        assert late == {(rank, name): 0 for rank in range(3) for name in names} | {
+            (2, names[1]): 50_000,
+            (2, names[2]): 40_000,
+        }
+        assert title(chart) == "The others wait 190 µs for rank 2, of 190 µs in all"
+    assert charts.stragglers(frame).to_dict() == charts.stragglers(frame, "step").to_dict()
+    assert title(charts.stragglers(frame.clear())) == "No data"
+
+
+def test_many_collectives_share_cells() -> None:
+    """64 ranks come to 1,000 collectives; rank r is r us late to each."""
+    count = 64 * 1000
+    frame = pl.DataFrame(
+        {
+            "rank": [at % 64 for at in range(count)],
+            "match_id": [at // 64 for at in range(count)],
+            "start_ns": [1_000_000 * (at // 64) for at in range(count)],
+            "late_ns": [1000 * (at % 64) for at in range(count)],
+            "wait_ns": [1000 * (63 - at % 64) for at in range(count)],
+            "is_last": [at % 64 == 63 for at in range(count)],
+        },
+    ).with_columns(step=pl.lit(None, pl.Int64))
+    rows = data(charts.stragglers(frame))
+    sums = pl.DataFrame(rows).group_by("rank").agg(pl.col("late_ns", "collective_count").sum()).sort("rank")
+    assert sums.rows() == [(rank, 1_000_000 * rank, 1000) for rank in range(64)]
+    assert len(rows) <= 4000
+    assert rows[0]["label"] == "1 to 17"  # 62 columns: 1,000 / 62 is over 16

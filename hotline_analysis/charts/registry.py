@@ -1,0 +1,168 @@
+"""Every chart by its name, with the answer that it shows: what the command line draws from."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from hotline_analysis.analyze import (
+    Finding,
+    collectives,
+    comm_comp_overlap,
+    coverage,
+    critical_path,
+    diff,
+    gpu_or_cpu_bound,
+    idle_breakdown,
+    kernel_breakdown,
+    kernel_duration_distribution,
+    launch_stats,
+    memory_bandwidth,
+    memory_peak,
+    memory_timeline,
+    modules,
+    phases,
+    queue_length,
+    slowest_ops,
+    steps,
+    temporal_breakdown,
+)
+from hotline_analysis.analyze import detail as tree
+from hotline_analysis.charts import breakdown, kernels, path, ranks, resources
+from hotline_analysis.charts.overview import overview
+from hotline_analysis.charts.timeline import timeline
+from hotline_analysis.errors import QueryNotFoundError, QueryParameterError
+from hotline_analysis.trace import Trace
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A chart: `make` draws it from as many traces as `traces` says, and takes `parameters` with their types."""
+
+    name: str
+    summary: str
+    traces: int
+    parameters: Mapping[str, type]
+    make: Callable[..., Any]
+
+    def arguments(self, given: Mapping[str, object]) -> dict[str, object]:
+        """Return the arguments with the types that the chart takes.
+
+        Raises `QueryParameterError` for one that it does not take, or of another type.
+        """
+        arguments: dict[str, object] = {}
+        for name, value in given.items():
+            if name not in self.parameters:
+                known = ", ".join(self.parameters) or "none"
+                raise QueryParameterError(f"the chart {self.name} has no parameter {name!r}", hint=f"It has {known}.")
+            kind = self.parameters[name]
+            try:
+                arguments[name] = kind(value)
+            except (TypeError, ValueError):
+                raise QueryParameterError(f"{name} must be {_WORDS[kind]}, not {value!r}") from None
+        return arguments
+
+
+_WORDS = {int: "a whole number", float: "a number", str: "text"}
+
+
+def draw(name: str, *traces: Trace, **parameters: object) -> Any:
+    """Draw a chart by name, such as `draw("phases", trace, rank=0)`: an Altair chart, or a `Timeline`.
+
+    `CHARTS` says which there are and what they take; only `diff` takes two traces. Raises `QueryNotFoundError` for an
+    unknown name, and `QueryParameterError` for parameters that the chart does not take or the trace does not have.
+    """
+    kind = get(name)
+    if len(traces) != kind.traces:
+        raise QueryParameterError(f"the chart {name} shows {_traces(kind.traces)}, not {len(traces)}")
+    arguments = kind.arguments(parameters)
+    rank = arguments.get("rank")
+    if rank is not None and rank not in traces[0].ranks:
+        ranks_there = ", ".join(map(str, traces[0].ranks[:8])) + (", …" if len(traces[0].ranks) > 8 else "")
+        raise QueryParameterError(f"the run has no rank {rank}", hint=f"It has {ranks_there}.")
+    step = arguments.get("step")
+    known = "select 1 from step where step = $step and ($rank is null or rank = $rank) limit 1"
+    if step is not None and traces[0].sql(known, step=step, rank=rank).is_empty():
+        raise QueryParameterError(f"the run has no step {step}", hint="The answer `steps` lists them.")
+    return kind.make(*traces, **arguments)
+
+
+def get(name: str) -> Kind:
+    """Return the chart of this name. Raises `QueryNotFoundError`."""
+    if name not in CHARTS:
+        close = get_close_matches(name, CHARTS, n=3, cutoff=0.5)
+        hint = f"Did you mean {' or '.join(close)}?" if close else f"There are {', '.join(CHARTS)}."
+        raise QueryNotFoundError(f"there is no chart {name!r}", hint=hint)
+    return CHARTS[name]
+
+
+def _traces(count: int) -> str:
+    return "one trace or run" if count == 1 else f"{count} traces or runs"
+
+
+def _answered(chart: Callable[..., Any], answer: Callable[..., Any], *, own: tuple[str, ...] = ()) -> Kind:
+    """A chart of an answer; the parameters `own` are the chart's."""
+
+    def make(*traces: Trace, **arguments: Any) -> Any:
+        of_chart = {name: arguments.pop(name) for name in own if name in arguments}
+        answered = answer(*traces, **arguments)
+        return chart(answered.evidence if isinstance(answered, Finding) else answered, **of_chart)
+
+    traces = sum(name in ("trace", "a", "b") for name in inspect.signature(answer).parameters)
+    return Kind(chart.__name__, _summary(chart), traces, _parameters(answer) | _parameters(chart, own), make)
+
+
+def _drawn(chart: Callable[..., Any]) -> Kind:
+    """A chart that asks the trace itself."""
+    return Kind(chart.__name__, _summary(chart), 1, _parameters(chart), chart)
+
+
+def _summary(chart: Callable[..., Any]) -> str:
+    return re.split(r"[.,] [Ff]rom the ", (inspect.getdoc(chart) or "").splitlines()[0])[0].rstrip(".")
+
+
+def _parameters(function: Callable[..., Any], names: tuple[str, ...] | None = None) -> dict[str, type]:
+    found: dict[str, type] = {}
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name in ("trace", "a", "b", "frame") or (names is not None and parameter.name not in names):
+            continue
+        note = str(parameter.annotation)
+        found[parameter.name] = int if note.startswith("int") else float if note.startswith("float") else str
+    return found
+
+
+def _path_of_a_step(trace: Trace, *, rank: int | None = None, step: int | None = None) -> Any:
+    """The path of one step: of the one of median duration if none is asked for."""
+    chosen = min(trace.ranks) if rank is None else rank
+    typical = tree.typical_step(trace, chosen) if step is None else step
+    return critical_path(trace, rank=chosen, step=typical)
+
+
+_KINDS = (
+    _drawn(timeline),
+    _drawn(overview),
+    _answered(breakdown.steps, steps),
+    _answered(breakdown.phases, phases),
+    _answered(breakdown.gpu_or_cpu_bound, gpu_or_cpu_bound),
+    _answered(breakdown.modules, modules, own=("side",)),
+    _answered(breakdown.slowest_ops, slowest_ops),
+    _answered(breakdown.coverage, coverage),
+    _answered(path.critical_path, _path_of_a_step),
+    _answered(kernels.temporal_breakdown, temporal_breakdown),
+    _answered(kernels.idle_breakdown, idle_breakdown),
+    _answered(kernels.kernel_breakdown, kernel_breakdown),
+    _answered(kernels.kernel_duration_distribution, kernel_duration_distribution),
+    _answered(kernels.comm_comp_overlap, comm_comp_overlap),
+    _answered(kernels.launch_stats, launch_stats),
+    _answered(resources.queue_length, queue_length),
+    _answered(resources.memory_timeline, memory_timeline),
+    _answered(resources.memory_peak, memory_peak),
+    _answered(resources.memory_bandwidth, memory_bandwidth),
+    _answered(ranks.stragglers, collectives, own=("by",)),
+    _answered(kernels.diff, diff),
+)
+CHARTS: Mapping[str, Kind] = {kind.name: kind for kind in sorted(_KINDS, key=lambda kind: kind.name)}

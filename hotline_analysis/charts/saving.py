@@ -1,0 +1,69 @@
+"""Charts as files: pages that work without a network, pictures and Vega-Lite specifications."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from hotline_analysis.charts.page import asset, clean, page, to_script
+from hotline_analysis.charts.theme import page_spec
+from hotline_analysis.errors import HotlineError
+
+FORMATS = (".html", ".svg", ".png", ".json")
+
+
+def check_format(path: str | Path) -> None:
+    """Raise `HotlineError` if charts cannot be written to a file with this ending."""
+    target = Path(path)
+    if target.suffix.lower() not in FORMATS:
+        raise HotlineError(f"a chart cannot be written as {target.name}", hint=f"Use {', '.join(FORMATS)}.")
+
+
+def save(chart: Any, path: str | Path) -> Path:
+    """Write an Altair chart or a `Timeline`: `.html` (works without a network), `.svg`, `.png`, or `.json` (Vega-Lite).
+
+    Raises `HotlineError` for another ending or if it cannot be written.
+    """
+    if hasattr(chart, "fragment"):  # a Timeline, which has a page of its own
+        return Path(chart.save(path))
+    return write(path, page=lambda: to_html(chart), chart=lambda: chart)
+
+
+def write(path: str | Path, *, page: Callable[[], str], chart: Callable[[], Any]) -> Path:
+    """Write the page or the chart to the file, as its ending says."""
+    target = Path(path)
+    check_format(target)
+    kind = target.suffix.lower()
+    try:
+        if kind == ".html":
+            target.write_text(page(), encoding="utf-8")
+        elif kind == ".json":
+            target.write_text(chart().to_json() + "\n", encoding="utf-8")
+        else:
+            # A picture may stand on a dark page, where its black texts need a paper.
+            picture = chart().properties(background="white")
+            picture.save(target, format=kind[1:], **({"scale_factor": 2} if kind == ".png" else {}))
+    except OSError as error:
+        raise HotlineError(f"cannot write {target}: {error.strerror or error}") from error
+    return target
+
+
+def to_html(chart: Any) -> str:
+    """A chart as a page of its own, with tooltips, that works without a network. It evaluates no text as code."""
+    import vl_convert
+
+    spec = page_spec(chart)
+    title = str(spec["title"]["text"])
+    # `ast` has expressions interpreted, so that the page needs no right to evaluate texts.
+    start = (
+        "vegaEmbed(document.getElementById('chart'), JSON.parse(document.getElementById('spec').textContent),"
+        " {mode: 'vega-lite', renderer: 'svg', actions: false, ast: true});"
+    )
+    label = html.escape(clean(title), quote=True)
+    body = (
+        f'<main>\n<figure id="chart" role="img" aria-label="{label}"></figure>\n</main>\n'
+        f'<script type="application/json" id="spec">{to_script(spec)}</script>\n'
+    )
+    return page(title, body, styles=(asset("page.css"),), scripts=(vl_convert.javascript_bundle(start),))
