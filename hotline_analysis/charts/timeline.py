@@ -141,6 +141,8 @@ class Timeline:
                 "busy": sides["busy_ns"].to_list(),
                 "idle": sides["idle_ns"].to_list(),
             },
+            "rank": self._context["rank"],
+            "stepEvent": self._context["step_event"],
             "chain": [at for at, node in enumerate(nodes["node_id"]) if node in chosen],
         }
 
@@ -254,12 +256,24 @@ def timeline(trace: Trace, *, step: int | None = None, rank: int | None = None, 
         frame = tree.level_of_detail(trace, rank=chosen_rank, max_nodes=max_nodes)
     file = trace.sql("select file from rank_info where rank = $rank", rank=chosen_rank)["file"][0]
     tracks = trace.query("track_name", rank=chosen_rank).select("track_id", "name")
+    marks = trace.sql(
+        "select event_id from step where rank = $rank and step = $step and event_id is not null",
+        rank=chosen_rank,
+        step=chosen_step,
+    )["event_id"].to_list()
     modules = trace.sql("select module_id, path, source from model_op where rank = $rank", rank=chosen_rank)
     return Timeline(
         frame,
         title=f"{file}, step {chosen_step}" + (f", rank {chosen_rank}" if len(trace.ranks) > 1 else ""),
         facts=_facts(trace, chosen_rank),
-        context={"tracks": tracks, "modules": modules, "lines": {}},
+        context={
+            "tracks": tracks,
+            "modules": modules,
+            "lines": {},
+            # What the command that exports a part needs: -1 where there is nothing to say.
+            "rank": chosen_rank if len(trace.ranks) > 1 else -1,
+            "step_event": marks[0] if marks else -1,
+        },
     )
 
 

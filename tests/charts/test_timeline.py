@@ -10,12 +10,14 @@ from typing import Any
 
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
 import hotline_analysis as ha
 from hotline_analysis import Trace
 from hotline_analysis.analyze import detail
 from hotline_analysis.charts import timeline
 from hotline_analysis.charts.timeline import level_rows
+from hotline_analysis.cli import app
 from tests.browser import CHROMIUM, Browser
 from tests.trace_builder import TraceBuilder
 
@@ -187,6 +189,39 @@ def test_a_click_opens_the_children_and_closes_deeper_levels(page: Browser, demo
     assert crumbs[1:] == ["forward"]
     assert page.run("document.querySelector('.hl-current').getAttribute('aria-label')").startswith("forward")
     assert page.run("document.querySelector('.hl-details h3').textContent") == "forward"
+
+
+def exported(page: Browser) -> str:
+    """The command that the page gives to export what is opened."""
+    assert page.run("document.querySelector('.hl-details a').href") == "https://ui.perfetto.dev/"
+    return str(page.run("document.querySelector('.hl-details pre:last-of-type').textContent"))
+
+
+@needs_browser
+def test_what_is_opened_can_be_exported_for_perfetto(page: Browser, demo: Trace, tmp_path: Path) -> None:
+    """The command works as it stands; where what is opened is no event, it exports what is around it."""
+    page.run("document.querySelector('.hl-crumbs button').click()")
+    step = detail.typical_step(demo, 0)
+    mark = demo.sql("select event_id from step where step = $step", step=step)["event_id"][0]
+    command = exported(page)
+    assert command == f"hotline export TRACE --format perfetto --span {mark} -o part.json.gz"
+    words = [str(ha.demo_trace()) if word == "TRACE" else word for word in command.split()[1:-1]]
+    done = CliRunner().invoke(app, [*words, str(tmp_path / "part.json.gz")])
+    assert done.exit_code == 0, done.output
+    assert 0 < (tmp_path / "part.json.gz").stat().st_size < ha.demo_trace().stat().st_size
+    node = click(page, 0, 0)
+    nodes = timeline(demo).to_dict()["nodes"]
+    around = nodes["event"][node] if nodes["event"][node] >= 0 else mark
+    assert f" --span {around} " in exported(page)
+
+
+@needs_browser
+def test_an_export_of_one_of_several_ranks_names_it(browser: Browser, tmp_path: Path) -> None:
+    for rank in (0, 1):
+        TraceBuilder(rank=rank).step(0, 0, 100).op("aten::mm", 10, 90).write(tmp_path / f"{rank}.json")
+    with ha.load(tmp_path) as several:
+        browser.open(timeline(several, rank=1).save(tmp_path / "several.html"))
+    assert " --rank 1 --span " in exported(browser)
 
 
 @needs_browser

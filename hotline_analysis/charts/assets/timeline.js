@@ -356,6 +356,24 @@ function hotlineTimeline(root, data) {
       details.append(make("div", "", source.place));
       if (source.line) details.append(make("pre", "", source.line));
     }
+    details.append(...perfetto(n));
+  }
+  // What is opened, or the closest around it that is one event, as a file for Perfetto. The page itself asks no network.
+  function perfetto(n) {
+    let at = n;
+    while (at >= 0 && nodes.event[at] < 0) at = nodes.parent[at];
+    const span = at >= 0 ? nodes.event[at] : data.stepEvent;
+    const what = at >= 0 ? label(at) : span >= 0 ? label(rootOf(n)) : "all of it";
+    const say = make("div", "hl-perfetto", `To see ${what} with all its events, export it (TRACE is the trace or run):`);
+    const command = make("pre", "", "hotline export TRACE --format perfetto" +
+      (data.rank >= 0 ? ` --rank ${data.rank}` : "") + (span >= 0 ? ` --span ${span}` : "") + " -o part.json.gz");
+    command.tabIndex = 0;
+    const then = make("div", "", "and open part.json.gz in "), link = make("a", "", "ui.perfetto.dev");
+    link.href = "https://ui.perfetto.dev";
+    link.target = "_blank";
+    link.rel = "noopener noreferrer";
+    then.append(link);
+    return [say, command, then];
   }
   function drawLegend() {
     legend.replaceChildren();
