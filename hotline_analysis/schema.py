@@ -578,6 +578,26 @@ _TABLES = (
 """,
     ),
     _table(
+        "counter_value",
+        "view",
+        "Hardware counters (`cuda_profiler_range`) of each profiled kernel, one row per value.",
+        """
+        event_id BIGINT the profiled range
+        kernel VARCHAR name of the kernel; `__missing__` where the profiler lost it
+        counter VARCHAR name of the counter
+        value DOUBLE its value
+        kernel_id BIGINT the kernel's event; NULL when there is none
+        kernel_ns BIGINT its duration; NULL when there is none
+        launch_id BIGINT the launching call; NULL when unknown
+        op_id BIGINT the op that launched it; NULL when unknown
+        op VARCHAR its name; NULL when unknown
+        step BIGINT training step; NULL when unknown
+        phase VARCHAR phase; NULL when unknown
+        module_path VARCHAR module; NULL when unknown
+        evidence VARCHAR correlation, kernel_time or order_and_name; NULL when the launch is unknown
+        """,
+    ),
+    _table(
         "idle_gap",
         "view",
         "Every time without work, on each device (all streams) and on each stream alone, with what it waited for.",
