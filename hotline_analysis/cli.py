@@ -183,7 +183,7 @@ def import_(
     events = sum(part["event_count"] for part in parts)
     typer.echo(
         f"{console.one_line(str(run))}: {ranks}, {events:,} events"
-        f" from {megabytes:,.1f} MB in {seconds:.1f} s ({megabytes / seconds:,.1f} MB/s)"
+        f" from {megabytes:,.1f} MB in {seconds:.1f} s ({events / seconds:,.0f} events/s)"
     )
 
 
