@@ -49,8 +49,10 @@ border as (
         null::struct(step bigint, phase varchar, module_id bigint) as label,
         null::struct(region varchar) as region,
         {'op_id': event_id} as op,
+        null::bigint as instant_id,
         1 as count
     from op_edge
+    where end_ns > start_ns
     union all
     select
         rank,
@@ -61,8 +63,25 @@ border as (
         null,
         null,
         {'op_id': outer_id},
+        null,
         0
     from op_edge
+    where end_ns > start_ns
+    union all
+    -- An op without duration counts, and takes no time from the one around it or beside it.
+    select
+        rank,
+        track_id,
+        start_ns,
+        0,
+        0,
+        null,
+        null,
+        null,
+        event_id,
+        1
+    from op_edge
+    where end_ns = start_ns
     union all
     select
         main.rank,
@@ -71,6 +90,7 @@ border as (
         -1,
         0,
         {'step': label_segment.step, 'phase': label_segment.phase, 'module_id': label_segment.module_id},
+        null,
         null,
         null,
         0
@@ -86,6 +106,7 @@ border as (
         null,
         unnest([{'region': region_segment.region}, {'region': null}]),
         null,
+        null,
         0
     from region_segment
     inner join main on region_segment.rank = main.rank and region_segment.track_id = main.track_id
@@ -95,6 +116,7 @@ held as (
     select
         rank,
         at_ns,
+        instant_id,
         count,
         lead(at_ns) over in_order as end_ns,
         last_value(label ignore nulls) over (in_order rows between unbounded preceding and current row) as label,
@@ -112,11 +134,23 @@ piece as (
         label.module_id,
         region.region,
         op.op_id,
-        sum(count) as count,
+        sum(case when instant_id is null then count else 0 end) as count,
         sum(end_ns - at_ns) as time_ns
     from held
     where label.step is not null and ($step is null or label.step = $step)
     group by all
+    union all
+    select
+        rank,
+        label.step,
+        coalesce(label.phase, 'other') as phase,
+        label.module_id,
+        region.region,
+        instant_id,
+        count,
+        0
+    from held
+    where instant_id is not null and label.step is not null and ($step is null or label.step = $step)
 )
 
 select

@@ -108,3 +108,19 @@ def test_cpu_parts_cut_at_ops_modules_and_phases(tmp_path: Path) -> None:
     ]
     assert found["time_ns"].sum() == 100_000
     assert set(found.filter(pl.col("op").is_null())["part"]) == {"outside ops"}
+
+
+def test_cpu_parts_give_no_time_to_ops_without_duration(tmp_path: Path) -> None:
+    """One alone in an op, one beside an op that starts at the same time, one at the end of an op."""
+    built = TraceBuilder(rank=0).step(3, 0, 100).op("outer", 10, 50).op("alone", 20, 20)
+    built.op("beside", 30, 30).op("inner", 30, 40).op("last", 60, 70).op("end", 70, 70).kernel("k", 0, 1)
+    found = ha.cpu_parts(built.load(tmp_path)).group_by("op").agg(pl.col("count", "time_ns").sum())
+    assert {op: (count, time // 1000) for op, count, time in found.rows()} == {
+        None: (0, 50),
+        "outer": (1, 30),
+        "alone": (1, 0),
+        "beside": (1, 0),
+        "inner": (1, 10),
+        "last": (1, 10),
+        "end": (1, 0),
+    }
