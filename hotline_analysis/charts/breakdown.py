@@ -97,7 +97,8 @@ def gpu_or_cpu_bound(frame: pl.DataFrame) -> Any:
     idle = run.filter(pl.col("order") >= 3).sort("time_ns", descending=True)
     title = f"The GPU is busy {percent(busy)} of the time"
     if not idle.is_empty():
-        title += f"; most of the rest it {idle['part'][0].replace(': host', ' because the host is', 1)}"
+        waits = idle["part"][0].replace("host in", "host is in").replace(": host", " because the host")
+        title += f"; most of the rest it {waits}"
     places = ["whole run", *(name for name in PHASES if name in set(rows["where"]))]
     shown = rows.with_columns(said=_durations("time_ns"))
     chart = (

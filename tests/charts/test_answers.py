@@ -62,6 +62,19 @@ def test_idle_causes(trace: Trace) -> None:
     assert title(chart).startswith("The GPU is busy ")
 
 
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("launching_ns", "waits because the host runs ops"),
+        ("sync_ns", "waits because the host is in a synchronise"),
+        ("load_data_ns", "waits for data"),
+    ],
+)
+def test_the_largest_idle_cause_is_a_sentence(trace: Trace, column: str, words: str) -> None:
+    evidence = ha.gpu_or_cpu_bound(trace).evidence.with_columns(pl.lit(10**9).alias(column))
+    assert title(charts.gpu_or_cpu_bound(evidence)).endswith(f"; most of the rest it {words}")
+
+
 def test_steps(trace: Trace) -> None:
     chart = charts.steps(ha.steps(trace))
     assert [(row["step"], row["time"]) for row in data(chart)] == [(0, 100.0), (1, 150.0)]
