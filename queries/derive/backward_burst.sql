@@ -17,7 +17,7 @@ sign as (
         track_id in (select track_id from main_track)
         and family in ('strong', 'weak')
         and label != 'backward'
-    union all
+    union
     select start_ns from step
 ),
 
@@ -43,7 +43,7 @@ burst as (
     select
         track_id,
         min(start_ns) as start_ns,
-        arg_min(event_id, start_ns) as event_id
+        arg_min(event_id, (start_ns, event_id)) as event_id
     from grouped
     group by track_id, number
 ),

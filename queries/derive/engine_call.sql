@@ -31,7 +31,7 @@ engine as (
 inner_node as (
     select
         engine.event_id,
-        arg_min(node_token.token, node_token.start_ns) as token
+        arg_min(node_token.token, (node_token.start_ns, node_token.depth)) as token
     from node_token
     asof inner join engine on node_token.track_id = engine.track_id and node_token.start_ns >= engine.start_ns
     where engine.token = '' and engine.bucket is null and node_token.token != '' and node_token.start_ns < engine.end_ns

@@ -332,3 +332,17 @@ def test_without_steps_the_main_thread_is_the_busiest_outside_autograd(tmp_path:
         trace.backward(f"B{at}Backward0", at, at + 9, seq=1)
     found = trace.load(tmp_path).sql("select tid from phase_span inner join track using (track_id) where is_main")
     assert found["tid"].unique().to_list() == ["1"]
+
+
+def test_of_two_events_that_start_together_the_first_in_the_file_shows_the_phase(tmp_path: Path) -> None:
+    """Autograd's call and the node in it start at the same time, for which the main thread waits."""
+    trace = TraceBuilder()
+    for step in range(40):
+        start = 1000 * step
+        trace.on(1).step(step, start, start + 900).op("aten::addmm", start + 10, start + 38, seq=step)
+        trace.on(1).annotation("Optimizer.step#SGD.step", start + 700, start + 800)
+        trace.on(2).backward("AddmmBackward0", start + 100, start + 200, seq=step)
+    found = trace.load(tmp_path).sql(
+        "select name from phase_span inner join event using (event_id) where phase = 'backward' and is_main"
+    )
+    assert found["name"].to_list() == ["autograd::engine::evaluate_function: AddmmBackward0"] * 40
