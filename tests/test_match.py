@@ -255,6 +255,27 @@ def test_a_model_file_that_is_not_there(tmp_path: Path) -> None:
         ha.load(forward(WHOLE).write(tmp_path / "trace.json"), model=tmp_path / "none.json")
 
 
+def test_a_module_that_did_not_run_shares_no_kernel(tmp_path: Path) -> None:
+    """The second linear is missing; the kernel of the first one is called after its type, but is not fused."""
+    model = [
+        {"name": "first", "type": "LayerNorm"},
+        {"name": "a", "type": "Linear"},
+        {"name": "b", "type": "Linear"},
+        *({"name": name, "type": "LayerNorm"} for name in "cdef"),
+    ]
+    trace = TraceBuilder(rank=0).on(1).step(0, 0, 900).op("aten::layer_norm", 5, 9)
+    trace.op("aten::linear", 10, 30).launches("linear_kernel", 100, 110)
+    for number in range(4):
+        trace.op("aten::layer_norm", 40 + 10 * number, 48 + 10 * number)
+    with placed(trace, tmp_path, model) as opened:
+        assert opened.sql("select count(*) from shared_kernel").item() == 0
+        times = opened.sql(
+            "select gpu_self_ns from module_time inner join model_op using (rank, module_id)"
+            " where path in ('a', 'b') and gpu_self_ns > 0"
+        )
+        assert times.rows() == [(10000,)]
+
+
 def test_what_a_hook_sends_is_communication(tmp_path: Path) -> None:
     """DDP sends a bucket of gradients from the hook of one parameter; adding that one up is its module's work."""
     trace = TraceBuilder(rank=0).step(0, 0, 900).module("Linear", 0, 10, 40)

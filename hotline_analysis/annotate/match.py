@@ -297,7 +297,10 @@ def _check_left_over(model: Model, items: _Items, rows: _Rows, windows: list[Sym
 
 
 def _fused(model: Model, items: _Items, rows: _Rows, found: _Found) -> pa.Table:
-    """Modules that were not found, with the op of the last module before them that was; none for learned rows."""
+    """Modules that were not found, with the op of the last module before them that was; none for learned rows.
+
+    An op that could be the missing module's own (a linear before a linear that did not run) says nothing of fusion.
+    """
     types = model.modules.column("type").to_pylist()
     plain = [re.sub(r"[^a-z]", "", kind.lower()) for kind in types]
     candidates: list[dict[str, Any]] = []
@@ -310,6 +313,8 @@ def _fused(model: Model, items: _Items, rows: _Rows, found: _Found) -> pa.Table:
         missing = np.setdiff1d(np.arange(row[0], row[-1]), row)
         for guest in missing.tolist():
             owner = max(place for place in places if place < guest)
+            if rows.aligner.weights[rows.symbol[guest], items.name[places[owner]]]:
+                continue
             candidates.append(
                 {
                     "event_id": int(items.event[places[owner]]),
