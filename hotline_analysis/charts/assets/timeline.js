@@ -361,10 +361,12 @@ function hotlineTimeline(root, data) {
   // What is opened, or the closest around it that is one event, as a file for Perfetto. The page itself asks no network.
   function perfetto(n) {
     let at = n;
-    while (at >= 0 && nodes.event[at] < 0) at = nodes.parent[at];
+    // The event of a phase only shows where it is; it need not last as long.
+    while (at >= 0 && (nodes.event[at] < 0 || data.kinds[nodes.kind[at]] === "phase")) at = nodes.parent[at];
     const span = at >= 0 ? nodes.event[at] : data.stepEvent;
-    const what = at >= 0 ? label(at) : span >= 0 ? label(rootOf(n)) : "all of it";
-    const say = make("div", "hl-perfetto", `To see ${what} with all its events, export it (TRACE is the trace or run):`);
+    const what = at >= 0 ? label(at) : label(rootOf(n));
+    const inside = span >= 0 ? `what ${what} does on its thread, and the GPU work of that` : "all of it";
+    const say = make("div", "hl-perfetto", `To see ${inside}, export it (TRACE is the trace or run):`);
     const command = make("pre", "", "hotline export TRACE --format perfetto" +
       (data.rank >= 0 ? ` --rank ${data.rank}` : "") + (span >= 0 ? ` --span ${span}` : "") + " -o part.json.gz");
     command.tabIndex = 0;
