@@ -23,6 +23,9 @@ MANIFEST = "manifest.json"
 # Every statement that writes has one of these words; looking closer takes longer than most of our own queries.
 _WRITES = re.compile("copy|insert|update|delete|merge|truncate|create|into", re.IGNORECASE)
 
+# A table whose files are smaller is kept in memory: to open them for every question takes longer than the answer.
+_SMALL = 1 << 17
+
 
 class Trace:
     """The annotated trace of one or more ranks, read from a run directory.
@@ -64,10 +67,13 @@ class Trace:
         # The table and its columns come from the schema; only the path is foreign. Glob characters in it are escaped.
         # Hive partitioning is not left to the database, which would see `lr=0.1/` anywhere in the path as a column.
         rank = "regexp_extract(filename, 'rank=(\\d+)[/\\\\]data.parquet$', 1)::bigint"
-        pattern = _quote(f"{_glob_escape(str(self.path.resolve()))}/{name}/*/data.parquet")
+        folder = self.path.resolve()
+        pattern = _quote(f"{_glob_escape(str(folder))}/{name}/*/data.parquet")
         quoted = ", ".join(f'"{column}"' for column in columns)
+        size = sum(file.stat().st_size for file in folder.glob(f"{name}/*/data.parquet"))
+        kind = "table" if size < _SMALL else "view"
         self._connection.execute(
-            f"create view {name} as select {rank} as rank, {quoted}"  # noqa: S608
+            f"create {kind} {name} as select {rank} as rank, {quoted}"  # noqa: S608
             f" from read_parquet({pattern}, hive_partitioning = false, filename = true)"
         )
 
