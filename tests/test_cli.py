@@ -123,8 +123,11 @@ def test_report_formats(run: Path, tmp_path: Path) -> None:
     assert hotline("report", run).startswith("cnn.json.gz\n")
     assert hotline("report", run, "--rank", 0, "--format", "markdown").startswith("# ")
     assert json.loads(hotline("report", run, "--format", "json"))["findings"]
-    target = tmp_path / "report.md"
-    assert hotline("report", run, "--format", "markdown", "-o", target) == ""
+    for ending, begins in (("md", "# "), ("json", "{"), ("txt", "cnn.json.gz\n"), ("HTML", "<!doctype html>")):
+        target = tmp_path / f"report.{ending}"
+        assert hotline("report", run, "-o", target) == ""
+        assert target.read_text(encoding="utf-8").startswith(begins)
+    assert hotline("report", run, "--format", "markdown", "-o", target, "--overwrite") == ""
     assert target.read_text(encoding="utf-8").startswith("# ")
 
 
@@ -179,8 +182,31 @@ def test_timeline(run: Path, tmp_path: Path) -> None:
 
 def test_report_as_a_page(run: Path, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    assert hotline("report", run, "--format", "html", "-o", page) == ""
+    assert hotline("report", run, "-o", page) == ""
     assert "data-hotline-timeline" in page.read_text(encoding="utf-8")
+
+
+def test_every_command_that_takes_a_trace_takes_its_model(run: Path, tmp_path: Path) -> None:
+    trace, model = tmp_path / "trace.json", tmp_path / "model.json"
+    events = [
+        {"ph": "X", "cat": "cpu_op", "name": f"aten::{name}", "pid": 1, "tid": 1, "ts": 10 * at, "dur": 5}
+        for at, name in enumerate(["linear", "relu", "linear"])
+    ]
+    trace.write_text(json.dumps(events))
+    model.write_text(json.dumps([{"name": name, "type": "Linear"} for name in ("up", "down")]))
+    given = ("--model", model)
+    assert "down" in hotline("report", trace, *given)
+    assert "down" not in hotline("report", trace)
+    statement = "select distinct module_path from annotated_event where name = 'aten::linear' order by 1"
+    assert hotline("sql", statement, trace, *given, "--csv") == "module_path\ndown\nup\n"
+    assert "down" in hotline("query", "modules", trace, *given)
+    hotline("export", trace, *given, "-o", tmp_path / "folder")
+    assert "down" in pl.read_parquet(tmp_path / "folder/annotated_event.parquet")["module_path"].to_list()
+    hotline("timeline", trace, *given, "-o", tmp_path / "timeline.html")
+    assert "down" in (tmp_path / "timeline.html").read_text(encoding="utf-8")
+    hotline("chart", "modules", trace, *given, "-o", tmp_path / "modules.json")
+    assert "down" in (tmp_path / "modules.json").read_text(encoding="utf-8")
+    assert "imported already" in Result("report", run, *given).err
 
 
 def test_schema(run: Path) -> None:

@@ -12,8 +12,8 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis import HotlineError, HotlineWarning, Trace, TraceFormatError, importer
-from hotline_analysis.importer import find_traces
+from hotline_analysis import HotlineError, HotlineWarning, Trace, TraceFormatError
+from hotline_analysis.importer import find_traces, processes
 from hotline_analysis.schema import TABLES
 from tests.trace_builder import TraceBuilder
 
@@ -142,7 +142,7 @@ def test_bad_files_that_are_named_are_errors(tmp_path: Path) -> None:
 
 
 def test_a_process_that_dies_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importer, "_CHILD", "import sys; sys.exit('Segmentation fault')")
+    monkeypatch.setattr(processes, "_CHILD", "import sys; sys.exit('Segmentation fault')")
     files = [trace(1).write(tmp_path / f"rank{n}.json") for n in range(2)]
     with pytest.raises(HotlineError, match=r"importing .*rank0\.json failed \(exit status 1\): Segmentation fault"):
         ha.load(files)

@@ -1,0 +1,20 @@
+"""The `hotline` command: each command is a few lines over the public API.
+
+`hotline --help` is to answer at once, so commands import what they need themselves.
+"""
+
+from __future__ import annotations
+
+from hotline_analysis.cli import asking, drawing, files, reports
+from hotline_analysis.cli.app import app
+
+# The commands have registered when their modules were imported.
+__all__ = ["app", "asking", "drawing", "files", "main", "reports"]
+
+_IN_ORDER_OF_NEED = ("demo", "import", "report", "diff", "timeline", "chart", "query", "queries", "sql", "export")
+app.registered_commands.sort(key=lambda command: (*_IN_ORDER_OF_NEED, command.name).index(command.name))
+
+
+def main() -> None:
+    """Run the command line; the entry point of `hotline`."""
+    app(prog_name="hotline")

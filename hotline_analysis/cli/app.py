@@ -1,0 +1,97 @@
+"""The application that the commands register with, and what it makes of errors and warnings."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any, TextIO
+
+import typer
+from typer.core import TyperGroup
+
+import hotline_analysis as ha
+from hotline_analysis.errors import HotlineError, HotlineWarning
+
+
+class _Commands(TyperGroup):
+    """Turns what goes wrong in any command into one line and an exit status."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was given."""
+        from hotline_analysis import console
+
+        with _warnings_in_one_line():
+            try:
+                result = super().invoke(ctx)
+                sys.stdout.flush()
+                return result
+            except HotlineError as error:
+                console.error(error.message, error.hint)
+                raise typer.Exit(1) from None
+            except (KeyboardInterrupt, RuntimeError) as error:
+                # The database makes an error of its own of Ctrl-C.
+                if isinstance(error, KeyboardInterrupt) or str(error) == "Query interrupted":
+                    raise typer.Exit(130) from None
+                raise
+            except BrokenPipeError:
+                # The reader has seen enough, such as `head`. What is still buffered goes nowhere.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                raise typer.Exit(141) from None
+
+
+@contextmanager
+def _warnings_in_one_line() -> Iterator[None]:
+    from hotline_analysis import console
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", HotlineWarning)
+        show_as_python_does = warnings.showwarning
+
+        def show(
+            message: Warning | str,
+            category: type[Warning],
+            filename: str,
+            lineno: int,
+            file: TextIO | None = None,
+            line: str | None = None,
+        ) -> None:
+            if issubclass(category, HotlineWarning):
+                console.warning(str(message))
+            else:
+                show_as_python_does(message, category, filename, lineno, file, line)
+
+        warnings.showwarning = show
+        yield
+
+
+app = typer.Typer(
+    cls=_Commands,
+    rich_markup_mode=None,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hotline_analysis {ha.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _hotline(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Annotate PyTorch profiler traces and find what makes training slow.
+
+    \b
+    Example:
+      hotline report traces/
+    """

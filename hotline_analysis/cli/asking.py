@@ -1,0 +1,170 @@
+"""Commands that ask the tables, and say what can be asked: query, queries, sql, schema."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from hotline_analysis.cli.app import app
+from hotline_analysis.cli.common import (
+    AsCsv,
+    AsJson,
+    ModelFile,
+    Output,
+    Overwrite,
+    Traces,
+    arguments,
+    form_of,
+    format_frame,
+    listing,
+    open_traces,
+    refuse_to_replace,
+    write,
+)
+from hotline_analysis.errors import HotlineError
+
+if TYPE_CHECKING:
+    from hotline_analysis.schema import Column, Table
+
+
+@app.command("query")
+def query(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A query; `hotline queries` lists them.")],
+    traces: Traces,
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", metavar="KEY=VALUE", help="A parameter of the query. Repeatable."),
+    ] = None,
+    model: ModelFile = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    output: Output = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Answer one question with a query of the package.
+
+    \b
+    Example:
+      hotline query slowest_ops run.hotline --param limit=5
+    """
+    from hotline_analysis import catalog
+
+    form = form_of(as_json, as_csv, output)
+    refuse_to_replace(output, overwrite)
+    given = arguments(param or [])
+    catalog.get(name).bind(**given)  # complains before a long import
+    with open_traces(traces, model) as trace:
+        write(format_frame(trace.query(name, **given), form, output), output)
+
+
+@app.command("queries")
+def queries(
+    kind: Annotated[
+        Literal["answer", "view", "derive"] | None,
+        typer.Option(help="Only this kind. Without it: answers, and the views behind charts."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON, with the columns of each query.")] = False,
+) -> None:
+    """List the queries that come with the package.
+
+    \b
+    Example:
+      hotline queries --kind answer
+    """
+    from dataclasses import asdict
+
+    from hotline_analysis import catalog
+
+    kinds: tuple[catalog.Kind, ...] = (kind,) if kind else ("answer", "view")
+    found = [query for each in kinds for query in catalog.queries(each)]
+    if as_json:
+        typer.echo(json.dumps([asdict(query) for query in found], indent=2))
+        return
+    rows = [
+        (query.name, ", ".join(p.name if p.required else f"[{p.name}]" for p in query.params) or "–", query.summary)
+        for query in found
+    ]
+    typer.echo(listing(("name", "parameters", "what it answers"), rows), nl=False)
+    typer.echo("\nParameters in brackets are optional. docs/queries.md describes each query and its columns.")
+
+
+@app.command("sql")
+def sql(
+    statement: Annotated[str, typer.Argument(metavar="SQL", help="One SQL statement, in DuckDB's dialect.")],
+    traces: Traces,
+    model: ModelFile = None,
+    as_json: AsJson = False,
+    as_csv: AsCsv = False,
+    output: Output = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Answer a question of your own.
+
+    The statement can read the tables of the run, which `hotline schema` lists, and nothing else.
+
+    \b
+    Example:
+      hotline sql "select phase, sum(dur_ns) from annotated_event group by all" run.hotline
+    """
+    form = form_of(as_json, as_csv, output)
+    refuse_to_replace(output, overwrite)
+    with open_traces(traces, model) as trace:
+        write(format_frame(trace.sql(statement), form, output), output)
+
+
+@app.command("schema")
+def schema(
+    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="Only this table, with its columns.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON, with the columns of each table.")] = False,
+    ddl: Annotated[bool, typer.Option("--ddl", help="`create table` statements.")] = False,
+) -> None:
+    """List the tables of a run, or the columns of one.
+
+    \b
+    Example:
+      hotline schema annotated_event
+    """
+    from hotline_analysis.schema import TABLES
+
+    if as_json and ddl:
+        raise typer.BadParameter("--json and --ddl exclude each other")
+    tables = list(TABLES.values()) if table is None else [_table(table)]
+    if ddl:
+        typer.echo(";\n\n".join(table.ddl for table in tables) + ";")
+    elif as_json:
+        typer.echo(json.dumps([_describe(table) for table in tables], indent=2))
+    elif table is None:
+        typer.echo(
+            listing(("table", "kind", "meaning"), [(each.name, each.kind, each.doc) for each in tables]), nl=False
+        )
+        typer.echo("\n`hotline schema TABLE` shows the columns of a table, `hotline schema --json` those of all.")
+    else:
+        rows = [(column.name, column.type, column.doc) for column in _columns(tables[0])]
+        typer.echo(f"{tables[0].doc}\n")
+        typer.echo(listing(("column", "type", "meaning"), rows), nl=False)
+
+
+def _table(name: str) -> Table:
+    from difflib import get_close_matches
+
+    from hotline_analysis.schema import TABLES
+
+    if name not in TABLES:
+        close = get_close_matches(name, TABLES, n=3, cutoff=0.5)
+        hint = f"Did you mean {' or '.join(close)}?" if close else "`hotline schema` lists all of them."
+        raise HotlineError(f"there is no table named {name!r}", hint=hint)
+    return TABLES[name]
+
+
+def _columns(table: Table) -> list[Column]:
+    """The columns that a query sees."""
+    from hotline_analysis.schema import Column
+
+    return [Column("rank", "BIGINT", "process rank"), *table.columns]
+
+
+def _describe(table: Table) -> dict[str, object]:
+    columns = [{"name": column.name, "type": column.type, "meaning": column.doc} for column in _columns(table)]
+    return {"name": table.name, "kind": table.kind, "meaning": table.doc, "columns": columns}

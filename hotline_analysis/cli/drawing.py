@@ -1,0 +1,99 @@
+"""Commands that draw: timeline, chart."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import hotline_analysis as ha
+from hotline_analysis.cli.app import app
+from hotline_analysis.cli.common import ModelFile, Overwrite, Traces, arguments, listing, open_traces, refuse_to_replace
+
+
+@app.command("timeline")
+def timeline(
+    traces: Traces,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="What to write: .html, .svg, .png or .json.")
+    ],
+    step: Annotated[int | None, typer.Option(help="This step; the one of median duration without it.")] = None,
+    rank: Annotated[int | None, typer.Option(help="This rank; the lowest without it.")] = None,
+    model: ModelFile = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Draw a step as levels, from phases and modules down to kernels.
+
+    The HTML page works without a network and opens on the way to the bottleneck; a click on a slice opens its parts.
+    The other formats show that first view; .json is a Vega-Lite specification.
+
+    \b
+    Example:
+      hotline timeline run.hotline -o timeline.html
+    """
+    from hotline_analysis import console
+
+    refuse_to_replace(output, overwrite)
+    with open_traces(traces, model) as trace:
+        ha.charts.timeline(trace, step=step, rank=rank).save(output)
+    typer.echo(f"{console.one_line(str(output))}: {output.stat().st_size / 1e6:,.2f} MB")
+
+
+@app.command("chart")
+def chart(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="A chart; `hotline chart --list` lists them.")
+    ] = None,
+    traces: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TRACE",
+            help="A run directory, a trace file, a folder or pattern of them, or several files; for diff, A and B.",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="What to write: .html, .svg, .png or .json.")
+    ] = None,
+    rank: Annotated[int | None, typer.Option(help="Only this rank, as --param rank=RANK.")] = None,
+    step: Annotated[int | None, typer.Option(help="Only this step, as --param step=STEP.")] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", metavar="KEY=VALUE", help="A parameter of the chart. Repeatable."),
+    ] = None,
+    model: ModelFile = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the charts and their parameters.")] = False,
+    overwrite: Overwrite = False,
+) -> None:
+    """Draw the chart of an answer.
+
+    The HTML page works without a network; .json is a Vega-Lite specification.
+
+    \b
+    Example:
+      hotline chart phases run.hotline -o phases.svg
+      hotline chart diff before.hotline after.hotline -p by=module -o diff.html
+    """
+    from hotline_analysis import console
+    from hotline_analysis.charts import CHARTS, draw, registry, save, saving
+
+    if list_:
+        listed = [(kind.name, ", ".join(kind.parameters) or "–", kind.summary) for kind in CHARTS.values()]
+        typer.echo(listing(("name", "parameters", "what it shows"), listed), nl=False)
+        return
+    if name is None or not traces or output is None:
+        raise typer.BadParameter("give the name of a chart, a trace and -o FILE; or --list")
+    kind = registry.get(name)
+    given: dict[str, object] = {**arguments(param or [])}
+    given |= {key: value for key, value in (("rank", rank), ("step", step)) if value is not None}
+    # Complain before a long import.
+    kind.arguments(given)
+    saving.check_format(output)
+    if kind.traces > 1 and len(traces) != kind.traces:
+        raise typer.BadParameter(f"{name} compares {kind.traces} traces, each a run directory, file, folder or pattern")
+    refuse_to_replace(output, overwrite)
+    with ExitStack() as opened:
+        sources = [traces] if kind.traces == 1 else [[source] for source in traces]
+        save(draw(name, *(opened.enter_context(open_traces(source, model)) for source in sources), **given), output)
+    typer.echo(f"{console.one_line(str(output))}: {output.stat().st_size / 1e6:,.2f} MB")

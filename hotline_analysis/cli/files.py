@@ -1,0 +1,105 @@
+"""Commands that read traces and write runs and files for other tools: import, export."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+import hotline_analysis as ha
+from hotline_analysis.cli.app import app
+from hotline_analysis.cli.common import ModelFile, Overwrite, Traces, open_traces, source
+
+
+@app.command("import")
+def import_(
+    traces: Annotated[
+        list[str], typer.Argument(metavar="TRACE", help="A trace file, a folder or pattern of them, or several files.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="RUN", help="The run directory to write.")],
+    model: ModelFile = None,
+    kernel_classes: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="CSV file with the columns pattern and class: your own kernels' classes."),
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Read and annotate traces, and keep the result as a run.
+
+    A run is a directory that every other command opens at once, where a trace has to be imported each time.
+
+    \b
+    Example:
+      hotline import "traces/rank*.json.gz" -o run.hotline
+    """
+    from hotline_analysis import console
+    from hotline_analysis.importer import find_traces
+
+    begun = time.perf_counter()
+    with console.progress() as on_progress:
+        run = ha.import_traces(
+            source(traces),
+            output,
+            model=model,
+            overwrite=overwrite,
+            kernel_classes=kernel_classes,
+            on_progress=on_progress,
+        )
+    seconds = time.perf_counter() - begun
+    with ha.load(run) as trace:
+        parts = trace.manifest["parts"]
+    names = {part["file"] for part in parts}
+    megabytes = sum(file.stat().st_size for file in find_traces(source(traces))[0] if file.name in names) / 1e6
+    ranks = "1 rank" if len(parts) == 1 else f"{len(parts)} ranks"
+    events = sum(part["event_count"] for part in parts)
+    typer.echo(
+        f"{console.one_line(str(run))}: {ranks}, {events:,} events"
+        f" from {megabytes:,.1f} MB in {seconds:.1f} s ({events / seconds:,.0f} events/s)"
+    )
+
+
+@app.command("export")
+def export(
+    traces: Traces,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="PATH", help="The folder to write; for perfetto, the file.")
+    ],
+    format: Annotated[
+        Literal["parquet", "perfetto"],
+        typer.Option(help="One Parquet file per table, or one trace file for ui.perfetto.dev."),
+    ] = "parquet",
+    rank: Annotated[int | None, typer.Option(help="perfetto: the rank, if there are several.")] = None,
+    span: Annotated[
+        int | None,
+        typer.Option(metavar="EVENT_ID", help="perfetto: only this event, what is in it, and the work it launched."),
+    ] = None,
+    model: ModelFile = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Write tables or a trace for other tools.
+
+    The trace file holds the original events, and beside them steps, phases and modules on threads and streams, queue
+    lengths, bandwidths and memory. It is compressed if its name ends in .gz.
+
+    \b
+    Example:
+      hotline export run.hotline -o dashboard
+      hotline export run.hotline --format perfetto -o annotated.json.gz
+    """
+    from hotline_analysis import console
+
+    if format == "parquet" and (rank is not None or span is not None):
+        raise typer.BadParameter("--rank and --span go with --format perfetto")
+    with open_traces(traces, model) as trace:
+        if format == "perfetto":
+            file = ha.export_perfetto(trace, output, rank=rank, span=span, overwrite=overwrite)
+            typer.echo(
+                f"{console.one_line(str(file))}: {file.stat().st_size / 1e6:,.1f} MB; open it in ui.perfetto.dev"
+            )
+            return
+        folder = trace.export(output, overwrite=overwrite)
+    files = list(folder.glob(f"*.{format}"))
+    megabytes = sum(file.stat().st_size for file in files) / 1e6
+    typer.echo(f"{console.one_line(str(folder))}: {len(files)} tables, {megabytes:,.1f} MB")

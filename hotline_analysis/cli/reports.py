@@ -1,0 +1,150 @@
+"""Commands that say where the time goes: report, demo, diff."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+
+import hotline_analysis as ha
+from hotline_analysis.cli.app import app
+from hotline_analysis.cli.common import (
+    AsJson,
+    ModelFile,
+    Output,
+    Overwrite,
+    Traces,
+    form_of,
+    format_frame,
+    open_traces,
+    refuse_to_replace,
+    write,
+)
+
+Format = Literal["text", "markdown", "json", "html"]
+_FORMATS: dict[str, Format] = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
+
+
+@app.command("demo")
+def demo() -> None:
+    """Print the report of a trace that comes with the package.
+
+    \b
+    Example:
+      hotline demo
+    """
+    _print_report([str(ha.demo_trace())])
+
+
+@app.command("report")
+def report(
+    traces: Traces,
+    format: Annotated[
+        Format | None,
+        typer.Option(
+            help="How to write it; html is a page with charts and a timeline that needs no network."
+            " Without it, the output's name decides."
+        ),
+    ] = None,
+    output: Output = None,
+    rank: Annotated[int | None, typer.Option(help="Only this rank.")] = None,
+    model: ModelFile = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Say where the time goes and what would help.
+
+    \b
+    Example:
+      hotline report run.hotline -o report.html
+    """
+    refuse_to_replace(output, overwrite)
+    _print_report(traces, rank, format or _FORMATS.get(output.suffix.lower() if output else "", "text"), output, model)
+
+
+@app.command("diff")
+def diff(
+    a: Annotated[str, typer.Argument(metavar="A", help="A run directory, a trace file, or a folder or pattern.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="What to compare with it; may be the same.")],
+    by: Annotated[
+        Literal["step", "part", "phase", "module", "region", "op", "kernel"] | None,
+        typer.Option(help="All rows of one level, in place of the report."),
+    ] = None,
+    timeline: Annotated[
+        Literal["gpu", "cpu"] | None, typer.Option(help="Compare GPU time, or the main CPU thread's.")
+    ] = None,
+    rank_a: Annotated[int | None, typer.Option(help="Only this rank of A.")] = None,
+    rank_b: Annotated[int | None, typer.Option(help="Only this rank of B.")] = None,
+    step_a: Annotated[int | None, typer.Option(help="Only this step of A.")] = None,
+    step_b: Annotated[int | None, typer.Option(help="Only this step of B.")] = None,
+    phase: Annotated[str | None, typer.Option(help="Only this phase of both.")] = None,
+    as_json: AsJson = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="CSV with a header; needs --by.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="The report as Markdown.")] = False,
+    output: Output = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Say what makes the steps of B slower or faster than those of A.
+
+    The parts of every table add up to the difference. With one trace of several ranks or steps, compare it with
+    itself: --rank-a 0 --rank-b 1.
+
+    \b
+    Example:
+      hotline diff run.hotline traces/
+    """
+    from hotline_analysis import console
+
+    if by is None and as_csv:
+        raise typer.BadParameter("--csv writes one table: choose it with --by")
+    if markdown and (by is not None or as_json):
+        raise typer.BadParameter("--markdown is for the report: it goes with neither --by nor --json")
+    form = form_of(as_json, as_csv, output)
+    refuse_to_replace(output, overwrite)
+    options: dict[str, Any] = {
+        "timeline": timeline,
+        "rank_a": rank_a,
+        "rank_b": rank_b,
+        "step_a": step_a,
+        "step_b": step_b,
+        "phase": phase,
+    }
+    with open_traces([a]) as first, open_traces([b]) as second:
+        if by is not None:
+            text = format_frame(ha.diff(first, second, by=by, **options), form, output)
+        else:
+            result = ha.diff_report(first, second, **options)
+            if markdown:
+                text = result.to_markdown()
+            elif form == "json":
+                text = result.to_json()
+            elif output is None:
+                text = result.to_text(width=console.width(), color=console.colored())
+            else:
+                text = result.to_text()
+    write(text.rstrip("\n") + "\n", output)
+
+
+def _print_report(
+    traces: list[str],
+    rank: int | None = None,
+    format: Format = "text",
+    output: Path | None = None,
+    model: Path | None = None,
+) -> None:
+    from hotline_analysis import console
+
+    with open_traces(traces, model) as trace:
+        result = ha.report(trace, rank=rank)
+        timeline = ha.charts.timeline(trace, rank=rank) if format == "html" else None
+    if format == "html":
+        text = result.to_html(timeline)
+    elif format == "markdown":
+        text = result.to_markdown()
+    elif format == "json":
+        text = result.to_json()
+    elif output is None:
+        text = result.to_text(width=console.width(), color=console.colored())
+    else:
+        text = result.to_text()
+    write(text.rstrip("\n") + "\n", output)

@@ -1,0 +1,121 @@
+"""Trace files → a run directory: each file is read and annotated once, and the run appears when all is done."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hotline_analysis.annotate.model import read_model
+from hotline_analysis.errors import HotlineError, HotlineWarning
+from hotline_analysis.importer.files import Source, find_traces
+from hotline_analysis.importer.options import KernelClasses, Options, Progress, read_kernel_classes
+from hotline_analysis.importer.processes import import_all
+from hotline_analysis.schema import FORMAT_VERSION, TABLES
+from hotline_analysis.trace import MANIFEST, Trace, replace_folder
+
+__all__ = ["KernelClasses", "Progress", "Source", "find_traces", "import_traces", "load"]
+
+
+def load(
+    source: Source | Sequence[Source],
+    *,
+    model: Source | None = None,
+    kernel_classes: KernelClasses | None = None,
+    on_progress: Progress | None = None,
+) -> Trace:
+    """Open a run directory, or import trace files to a temporary one and open that.
+
+    `source` is a run directory, a trace file (`.json`, `.json.gz`, `.json.zst`), a folder of them, a glob, or a list of
+    files. The temporary run is deleted when the trace is closed or forgotten; `import_traces` makes one that stays, and
+    says what `model` and `kernel_classes` are; a run has those it was imported with. Raises `TraceFormatError`,
+    `EmptyTraceError`, `RunFormatError` or `ModelMismatchError`, and warns (`HotlineWarning`) about what was lost.
+    """
+    if isinstance(source, str | os.PathLike) and (Path(source) / MANIFEST).is_file():
+        if kernel_classes is not None or model is not None:
+            raise HotlineError(
+                f"{source} is imported already, and its events have their modules and classes",
+                hint="Import the trace files again with the model or the classes.",
+            )
+        return Trace(Path(source))
+    folder = Path(tempfile.mkdtemp(prefix="hotline-"))
+    run = folder / "run.hotline"
+    try:
+        import_traces(source, run, model=model, kernel_classes=kernel_classes, on_progress=on_progress)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return Trace(run, temporary=folder)
+
+
+def import_traces(
+    source: Source | Sequence[Source],
+    output: Source,
+    *,
+    model: Source | None = None,
+    overwrite: bool = False,
+    kernel_classes: KernelClasses | None = None,
+    on_progress: Progress | None = None,
+) -> Path:
+    """Import trace files and annotate them; write a run directory and return its path.
+
+    `model` is a JSON file that describes the model in execution order, as `[{"name", "type", "ops": [...]}]` or as
+    `hotline_analysis.model_ops` gives it. It is placed on the ops of traces that have no `nn.Module` frames, instead of
+    what a capture may have stored in them. Raises `ModelMismatchError` if it fits none of a trace's forward passes.
+
+    The run appears when it is complete, and not at all if something goes wrong. Of a folder or glob, files that are no
+    traces are skipped with a warning. `kernel_classes` add to the rules that tell computation, communication and memory
+    kernels apart (`name_info`): regular expressions (RE2) to find in a kernel's full name, the first that matches
+    counts, before the built-in rules. Raises `TraceFormatError` or `EmptyTraceError` if nothing can be read,
+    `ExportExistsError` if the output exists and `overwrite` is false, and `HotlineError` for a wrong class or pattern.
+    """
+    files, is_search = find_traces(source)
+    options = Options(None if model is None else Path(model), read_kernel_classes(kernel_classes))
+    if options.model is not None:
+        read_model(options.model)  # a mistake in it is better told before the traces are read
+    target = Path(output)
+
+    def write(partial: Path) -> None:
+        parts, warned = import_all(files, partial, options, on_progress, skip_bad=is_search)
+        ranked, more = _assign_ranks(parts)
+        for part in ranked:
+            for table in TABLES.values():
+                if table.kind != "view":
+                    place = partial / table.name / f"rank={part['rank']}"
+                    place.mkdir(parents=True)
+                    (Path(part["folder"]) / f"{table.name}.parquet").rename(place / "data.parquet")
+            shutil.rmtree(part.pop("folder"), ignore_errors=True)
+        warned += more
+        manifest = {"format_version": FORMAT_VERSION, "parts": ranked, "warnings": warned}
+        (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        for text in warned:
+            warnings.warn(text, HotlineWarning, stacklevel=4)
+
+    return replace_folder(target, write, overwrite=overwrite)
+
+
+def _assign_ranks(parts: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Give every file a rank of its own: that of the file, or the next free one if another file has it already."""
+    taken: dict[int, str] = {}
+    warned = []
+    for part in parts:
+        rank = part["rank"]
+        if rank in taken:
+            free = max(max(other["rank"] for other in parts), *taken) + 1
+            warned.append(
+                f"{part['file']} and {taken[rank]} both claim rank {rank}; {part['file']} is imported as rank {free}"
+            )
+            part["rank"] = rank = free
+        taken[rank] = part["file"]
+        warned += part.pop("notes")
+        if part["damage"]:
+            warned.append(
+                f"{part['file']}: {part['damage']} ({part['event_count']:,} events were read,"
+                f" about {part['lost_event_count']:,} were lost)"
+            )
+    return sorted(parts, key=lambda part: part["rank"]), warned

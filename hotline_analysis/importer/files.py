@@ -1,0 +1,54 @@
+"""Which files a source names: a file, a folder, a pattern, or a list."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from glob import glob, has_magic
+from pathlib import Path
+
+from hotline_analysis.errors import TraceFormatError
+from hotline_analysis.trace import MANIFEST
+
+Source = str | os.PathLike[str]
+SUFFIXES = (".json", ".json.gz", ".json.zst")
+
+
+def find_traces(source: Source | Sequence[Source]) -> tuple[list[Path], bool]:
+    """Return the files that a source names, and whether they were searched for rather than named one by one."""
+    if isinstance(source, str | os.PathLike):
+        path = Path(source)
+        if path.is_dir():
+            found = _traces_in(path)
+            if not found:
+                raise TraceFormatError(
+                    f"{path} holds no trace files", hint=f"Looked for files ending in {', '.join(SUFFIXES)}."
+                )
+            return found, True
+        if not path.exists() and has_magic(str(source)):
+            found = sorted(Path(name) for name in glob(str(source), recursive=True) if Path(name).is_file())
+            if not found:
+                raise TraceFormatError(f"no file matches {source}", hint="Quote the pattern, and check the folder.")
+            return found, True
+        return [_existing(path)], False
+    files = [_existing(Path(name)) for name in source]
+    if not files:
+        raise TraceFormatError("the list of trace files is empty", hint="Pass at least one file.")
+    return files, False
+
+
+def _existing(path: Path) -> Path:
+    if not path.exists():
+        raise TraceFormatError(f"{path} does not exist", hint="Check the path.")
+    if path.is_dir():
+        raise TraceFormatError(f"{path} is a folder in a list of files", hint="Pass the folder alone.")
+    return path
+
+
+def _traces_in(folder: Path) -> list[Path]:
+    """Trace files of a folder, or if it has none itself, of the folders below it that are no run directories."""
+    direct = sorted(path for path in folder.iterdir() if path.is_file() and path.name.lower().endswith(SUFFIXES))
+    if direct:
+        return direct
+    below = (path for path in folder.rglob("*") if path.is_file() and path.name.lower().endswith(SUFFIXES))
+    return sorted(path for path in below if not any((parent / MANIFEST).exists() for parent in path.parents))

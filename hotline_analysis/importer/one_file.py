@@ -1,0 +1,146 @@
+"""One trace file → the Parquet files of all tables: read, annotated, and described."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+
+from hotline_analysis import catalog
+from hotline_analysis.annotate import annotate
+from hotline_analysis.annotate.model import METADATA_KEY, Model, parse_model, read_model
+from hotline_analysis.errors import HotlineError, ModelMismatchError
+from hotline_analysis.importer.options import Options, Progress
+from hotline_analysis.importer.tables import open_raw, pair_begin_end, save, save_table, write_raw
+from hotline_analysis.kineto.reader import TraceReader
+from hotline_analysis.schema import TABLES
+
+_MEMORY_LIMIT = "500MB"
+_MAX_RANK = 1_000_000_000
+_READING = 0.7  # share of an import's time that reading takes, for the progress bar
+
+
+def import_file(
+    file: Path, folder: Path, threads: int, on_progress: Progress, options: Options | None = None
+) -> dict[str, Any]:
+    """Read and annotate one trace file; write `<table>.parquet` for every table and return the manifest's entry.
+
+    The entry has `notes` beside: warnings about the model.
+    """
+    options = options or Options()
+    notes: list[str] = []
+    size = max(1, file.stat().st_size)
+    reader = TraceReader(file, lambda done: on_progress(f"reading {file.name}", _READING * done / size))
+    tracks = write_raw(reader, folder)
+    save_table(options.classes, "kernel_class", folder)
+    connection = duckdb.connect(
+        config={
+            "threads": threads,
+            "memory_limit": _MEMORY_LIMIT,
+            "temp_directory": str(folder / "spill"),
+            "python_enable_replacements": False,
+            # The database joins by time row by row where it expects few rows, and it expects far too few.
+            "asof_loop_join_threshold": 0,
+        }
+    )
+    try:
+        open_raw(connection, folder)
+        pair_begin_end(connection, folder)
+        connection.register("track_key", tracks)
+        save(connection, "track", catalog.get("track").sql, folder)
+        save_table(_devices(reader.metadata), "device", folder)
+        derived = annotate(
+            connection,
+            lambda share: on_progress(f"annotating {file.name}", _READING + (1 - _READING) * share),
+            model=_model_of(file, reader.metadata, options.model, notes),
+            on_note=lambda note: notes.append(f"{file.name}: {note}"),
+        )
+        for name in derived:
+            save(connection, name, f"from {name}", folder)
+        info = _rank_info(connection, file, reader)
+        save_table(pa.Table.from_pylist([info], TABLES["rank_info"].arrow), "rank_info", folder)
+    except duckdb.Error as error:
+        raise HotlineError(f"{file} cannot be annotated: {error}", hint="Is there enough memory and disk?") from error
+    finally:
+        connection.close()
+    rank, _ = _rank_of(file, reader.metadata)
+    names = ("file", "rank_source", "event_count", "lost_event_count", "lost_bytes", "damage")
+    return {"rank": rank, **{name: info[name] for name in names}, "folder": str(folder), "notes": notes}
+
+
+def _model_of(file: Path, metadata: Mapping[str, Any], given: Path | None, notes: list[str]) -> Model | None:
+    """The model that the user gives, else the one that a capture has stored in the trace."""
+    if given is not None:
+        return read_model(given)
+    if METADATA_KEY not in metadata:
+        return None
+    try:
+        return parse_model(metadata[METADATA_KEY], f"{METADATA_KEY} in {file.name}", stored=True)
+    except ModelMismatchError as error:
+        notes.append(error.message)
+        return None
+
+
+def _devices(metadata: Mapping[str, Any]) -> pa.Table:
+    listed = metadata.get("deviceProperties")
+    rows = [
+        {
+            "device_id": _integer(device.get("id")),
+            "name": str(device["name"]) if "name" in device else None,
+            "memory_bytes": _integer(device.get("totalGlobalMem")),
+            "sm_count": _integer(device.get("numSms")),
+            "properties": json.dumps(device),
+        }
+        for device in (listed if isinstance(listed, list) else [])
+        if isinstance(device, dict)
+    ]
+    return pa.Table.from_pylist(rows, TABLES["device"].arrow)
+
+
+def _integer(value: object) -> int | None:
+    try:
+        number = int(value)  # type: ignore[call-overload]
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if -(2**63) <= number < 2**63 else None
+
+
+def _rank_of(file: Path, metadata: Mapping[str, Any]) -> tuple[int, str]:
+    """The rank of a file, and where it is known from."""
+    distributed = metadata.get("distributedInfo")
+    rank = _integer(distributed.get("rank")) if isinstance(distributed, dict) else None
+    if rank is not None and 0 <= rank < _MAX_RANK:
+        return rank, "distributedInfo"
+    in_name = re.search(r"(?<![a-z])rank[-_. ]?(\d{1,9})(?!\d)", file.name, re.IGNORECASE)
+    return (int(in_name[1]), "file_name") if in_name else (0, "default")
+
+
+def _rank_info(connection: duckdb.DuckDBPyConnection, file: Path, reader: TraceReader) -> dict[str, Any]:
+    facts = connection.execute(
+        "select"
+        " (select min(start_ns) from event where dur_ns is not null and coalesce(category, '') <> 'trace'),"
+        " (select max(end_ns) from event where coalesce(category, '') <> 'trace'),"
+        " exists (select 1 from python_call), exists (select 1 from op where input_dims is not null),"
+        " exists (select 1 from memory_event)"
+    ).fetchall()[0]
+    distributed = reader.metadata.get("distributedInfo")
+    damage = reader.damage
+    return {
+        "file": os.fsencode(file.name).decode("utf-8", "replace"),
+        "rank_source": _rank_of(file, reader.metadata)[1],
+        "world_size": _integer(distributed.get("world_size")) if isinstance(distributed, dict) else None,
+        "event_count": reader.event_count,
+        "lost_event_count": damage.lost_events,
+        "lost_bytes": damage.lost_bytes,
+        "truncated": damage.truncated,
+        "damage": "; ".join(damage.notes) or None,
+        "base_time_ns": _integer(reader.metadata.get("baseTimeNanoseconds")),
+        **dict(zip(("start_ns", "end_ns", "with_stack", "record_shapes", "profile_memory"), facts, strict=True)),
+        "metadata": json.dumps(reader.metadata),
+    }

@@ -1,0 +1,70 @@
+"""What the user tells the import beside the traces."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+
+from hotline_analysis.errors import HotlineError
+from hotline_analysis.schema import KERNEL_CLASSES, TABLES
+
+KernelClasses = Mapping[str, str] | str | os.PathLike[str]
+"""Patterns of kernel names and the class of what they match, or a CSV file with the columns `pattern` and `class`."""
+
+Progress = Callable[[str, float], None]
+"""Called with what is being done and the share of the whole that is done, from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user knows beside the trace: the model (a file), and classes of kernels (the table `kernel_class`)."""
+
+    model: Path | None = None
+    classes: pa.Table = field(default_factory=lambda: read_kernel_classes(None))
+
+    def to_json(self) -> str:
+        """The options as text, for a process that imports one of several files."""
+        return json.dumps({"model": self.model and str(self.model), "classes": self.classes.to_pylist()})
+
+    @classmethod
+    def from_json(cls, text: str) -> Options:
+        """The options as `to_json` wrote them."""
+        given = json.loads(text)
+        classes = pa.Table.from_pylist(given["classes"], TABLES["kernel_class"].arrow)
+        return cls(Path(given["model"]) if given["model"] else None, classes)
+
+
+def read_kernel_classes(given: KernelClasses | None) -> pa.Table:
+    """Check the user's classes of kernels and return them as the table `kernel_class`."""
+    if given is None:
+        pairs: list[tuple[str, str]] = []
+    elif isinstance(given, Mapping):
+        pairs = list(given.items())
+    else:
+        try:
+            with open(given, newline="", encoding="utf-8") as stream:
+                pairs = [(row["pattern"], row["class"]) for row in csv.DictReader(stream)]
+        except OSError as error:
+            raise HotlineError(f"cannot read {given}: {error.strerror or error}") from error
+        except (KeyError, ValueError, csv.Error) as error:
+            raise HotlineError(
+                f"{given} is no table of kernel classes", hint="It is a CSV file whose first line is: pattern,class"
+            ) from error
+    for pattern, name in pairs:
+        if name not in KERNEL_CLASSES:
+            raise HotlineError(
+                f"{name!r} is no class of kernels (pattern {pattern!r})", hint=f"Use {', '.join(KERNEL_CLASSES)}."
+            )
+        try:
+            duckdb.execute("select regexp_matches('', ?)", [pattern]).fetchall()
+        except duckdb.Error as error:
+            raise HotlineError(f"{pattern!r} is no regular expression: {error}") from error
+    rows = [{"position": number, "pattern": each[0], "class": each[1]} for number, each in enumerate(pairs)]
+    return pa.Table.from_pylist(rows, TABLES["kernel_class"].arrow)

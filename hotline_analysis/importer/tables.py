@@ -1,0 +1,124 @@
+"""How the tables of one file get to disk: from the reader in batches, from the database by query."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hotline_analysis import catalog
+from hotline_analysis.kineto.reader import TraceReader
+from hotline_analysis.schema import READ_TABLES, TABLES
+
+_ROW_GROUP = 122_880
+
+
+class _TableWriter:
+    """Collects batches of one table and writes them as Parquet row groups of a useful size."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._schema = TABLES[name].arrow
+        texts = [field.name for field in self._schema if pa.types.is_string(field.type)]
+        # Numbers rarely repeat; trying to encode them as a dictionary doubles the time of writing.
+        self._writer = pq.ParquetWriter(
+            folder / f"{name}.parquet",
+            self._schema,
+            compression="zstd",
+            compression_level=1,
+            use_dictionary=texts or False,
+        )
+        self._held: list[pa.Table] = []
+        self._rows = 0
+
+    def write(self, table: pa.Table) -> None:
+        self._held.append(table.select(self._schema.names).cast(self._schema))
+        self._rows += table.num_rows
+        if self._rows >= _ROW_GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        if self._held:
+            self._writer.write_table(pa.concat_tables(self._held), row_group_size=_ROW_GROUP)
+        self._held, self._rows = [], 0
+
+    def close(self) -> None:
+        self._flush()
+        self._writer.close()
+
+
+def write_raw(reader: TraceReader, folder: Path) -> pa.Table:
+    """Write the tables that come from the file; return the tracks as a table (track_id, pid, tid)."""
+    special = {"rank_info", "device", "track", "kernel_class"}
+    writers = {table.name: _TableWriter(table.name, folder) for table in READ_TABLES if table.name not in special}
+    tracks: dict[tuple[str | None, str | None], int] = {}
+    try:
+        for tables in reader:
+            pairs = zip(*(tables["pair"].column(name).to_pylist() for name in ("pid", "tid")), strict=True)
+            numbers = [None if pair == (None, None) else tracks.setdefault(pair, len(tracks)) for pair in pairs]
+            track_of = pa.array(numbers, pa.int64())
+            for name, table in tables.items():
+                if name == "pair":
+                    continue
+                if "pair" in table.column_names:
+                    table = table.append_column("track_id", pc.take(track_of, table.column("pair")))
+                writers[name].write(table)
+    finally:
+        for writer in writers.values():
+            writer.close()
+    rows = [{"pid": pid, "tid": tid, "track_id": number} for (pid, tid), number in tracks.items()]
+    schema = pa.schema([("pid", pa.string()), ("tid", pa.string()), ("track_id", pa.int64())])
+    return pa.Table.from_pylist(rows, schema)
+
+
+def open_raw(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """Make the tables that come from the file known to the database."""
+    for table in READ_TABLES:
+        path = folder / f"{table.name}.parquet"
+        if path.exists():
+            connection.read_parquet(_literal(path), hive_partitioning=False).create_view(table.name)
+
+
+def _literal(path: Path) -> str:
+    """A path in which the database sees no glob pattern."""
+    return re.sub(r"([*?\[])", r"[\1]", str(path))
+
+
+def pair_begin_end(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """Give durations to events that the file holds as separate begin and end. Few traces have any."""
+    if not connection.execute("select count(*) from event where ph = 'B'").fetchall()[0][0]:
+        return
+    connection.execute(f"create temp table paired as {catalog.get('begin_end').sql}")
+    columns = TABLES["event"].arrow.names
+    chosen = ", ".join(
+        f"coalesce(event.{name}, paired.{name}) as {name}" if name in ("dur_ns", "end_ns") else f"event.{name}"
+        for name in columns
+    )
+    save(
+        connection,
+        "event",
+        f"select {chosen} from event left join paired on event.event_id = paired.event_id order by event.event_id",  # noqa: S608
+        folder,
+        replace=True,
+    )
+
+
+def save(connection: duckdb.DuckDBPyConnection, name: str, query: str, folder: Path, *, replace: bool = False) -> None:
+    """Write the result of a query as the Parquet file of a table, with exactly the columns of the schema."""
+    target = folder / f"{name}.parquet"
+    new = folder / f"{name}.new.parquet" if replace else target
+    columns = ", ".join(f'"{column.name}"::{column.type} as "{column.name}"' for column in TABLES[name].columns)
+    escaped = str(new).replace("'", "''")
+    connection.execute(
+        f"copy (select {columns} from ({query})) to '{escaped}' (format parquet, compression zstd, compression_level 1)"  # noqa: S608
+    )
+    if replace:
+        new.replace(target)
+
+
+def save_table(table: pa.Table, name: str, folder: Path) -> None:
+    """Write a table that is in memory as a Parquet file."""
+    pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
