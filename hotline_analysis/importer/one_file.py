@@ -36,7 +36,7 @@ def import_file(
     options = options or Options()
     notes: list[str] = []
     size = max(1, file.stat().st_size)
-    reader = TraceReader(file, lambda done: on_progress(f"reading {file.name}", _READING * done / size))
+    reader = TraceReader(file, lambda done: on_progress(f"reading {file.name}", _READING * done / size), threads)
     tracks = write_raw(reader, folder)
     save_table(options.classes, "kernel_class", folder)
     connection = duckdb.connect(

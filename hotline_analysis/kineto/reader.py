@@ -17,18 +17,20 @@ from hotline_analysis.kineto.decode import Decoder
 from hotline_analysis.kineto.source import TextSource
 from hotline_analysis.kineto.split import Batch, Damage, EventSplitter
 
-_DECODERS = 2
+_MOST_DECODERS = 4  # each holds about 50 MB; more would wait for the one that splits the file
 
 
 class TraceReader:
     """Reads one trace file. Iterate once; `metadata` and `damage` are complete afterwards.
 
     Each item maps table names to Arrow tables (see `Decoder.decode`); rows come in file order. Raises
-    `TraceFormatError` for a file that is no trace and `EmptyTraceError` for one without events.
+    `TraceFormatError` for a file that is no trace and `EmptyTraceError` for one without events. `threads` is how many
+    processors there are for it.
     """
 
-    def __init__(self, path: Path, on_progress: Callable[[int], None] | None = None) -> None:
+    def __init__(self, path: Path, on_progress: Callable[[int], None] | None = None, threads: int = 2) -> None:
         self.path = path
+        self._decoder_count = min(max(2, threads), _MOST_DECODERS)
         self.event_count = 0
         self._phase_count = 0
         self._source = TextSource(path)
@@ -52,11 +54,11 @@ class TraceReader:
     def __iter__(self) -> Iterator[Mapping[str, pa.Table]]:
         """Deliver the events, a few batches ahead of the reader, so that memory stays flat."""
         pending: deque[tuple[int, Future[Mapping[str, pa.Table]]]] = deque()
-        pool = ThreadPoolExecutor(_DECODERS, thread_name_prefix="hotline-decode")
+        pool = ThreadPoolExecutor(self._decoder_count, thread_name_prefix="hotline-decode")
         try:
             for batch in self._splitter:
                 pending.append((len(batch.texts), pool.submit(self._decode, batch)))
-                if len(pending) > _DECODERS:
+                if len(pending) > self._decoder_count:
                     yield self._count(*pending.popleft())
                 if self._on_progress:
                     self._on_progress(self._source.bytes_read)
