@@ -556,6 +556,29 @@ _TABLES = (
         """,
     ),
     _table(
+        "python_function",
+        "view",
+        "Every python function that the trace's stacks name (`with_stack`), with the place where it is written.",
+        """
+        name VARCHAR name of its events: `train.py(12): main`
+        file VARCHAR the file, below the folder it was imported from where the trace leaves that out
+        line BIGINT where the function begins
+        function VARCHAR name of the function
+        is_user BOOLEAN it is neither torch's nor among the parts of the standard library that call other code
+        """,
+    ),
+    _table(
+        "module_source",
+        "view",
+        "Where the code of a module is. One row per module of which the capture or python stacks tell.",
+        """
+        module_id BIGINT the module
+        source VARCHAR file and line: `model.py:31`
+        function VARCHAR the function that begins there; NULL for a line that a capture stored
+        evidence VARCHAR capture: the line that calls it; forward: its own; caller: the function around its first call
+        """,
+    ),
+    _table(
         "annotated_event",
         "view",
         "The view to query: every event with a duration, and all that is known about it.",

@@ -14,11 +14,12 @@ PACKAGE = Path(__file__).parents[1] / "hotline_analysis"
 FACADE = "hotline_analysis"
 
 # Each part, with those it may import.
-BASE = {"errors", "humane", "schema"}
+BASE = {"errors", "humane", "place", "schema"}
 DATA = BASE | {"kineto", "catalog", "trace"}
 ALLOWED = {
     "errors": set[str](),
     "humane": set[str](),
+    "place": set[str](),
     "schema": {"errors"},
     "kineto": BASE,
     "catalog": BASE,

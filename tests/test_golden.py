@@ -62,7 +62,8 @@ TRACES: dict[str, Callable[[Path], Path]] = {
 
 def written(name: str) -> str:
     with TemporaryDirectory() as folder, ha.load(TRACES[name](Path(folder))) as trace:
-        return ha.report(trace).to_text()
+        # What code is at hand is another on every machine.
+        return ha.report(trace, source_lines=False).to_text()
 
 
 @pytest.mark.parametrize("name", TRACES)

@@ -2,7 +2,15 @@
 
 from hotline_analysis.analyze.annotations import annotation_kernels, op_delays, user_annotations
 from hotline_analysis.analyze.bottleneck import gpu_or_cpu_bound, optimizer_bottleneck
-from hotline_analysis.analyze.breakdown import coverage, has_gpu_work, modules, phases, slowest_ops, steps
+from hotline_analysis.analyze.breakdown import (
+    coverage,
+    has_gpu_work,
+    modules,
+    phases,
+    slowest_ops,
+    slowest_sources,
+    steps,
+)
 from hotline_analysis.analyze.comparison import compare, diff
 from hotline_analysis.analyze.cupti import cupti_counters, cupti_flops
 from hotline_analysis.analyze.dependencies import DependencyGraph
@@ -66,6 +74,7 @@ __all__ = [
     "queue_length",
     "queue_length_summary",
     "slowest_ops",
+    "slowest_sources",
     "step_time_breakdown",
     "steps",
     "straggler_causes",

@@ -77,6 +77,26 @@ def slowest_ops(
     return trace.query("slowest_modules", sort=order, limit=n, rank=rank, step=step)
 
 
+def slowest_sources(
+    trace: Trace,
+    n: int = 10,
+    *,
+    sort: Literal["gpu_self", "cpu_self"] | None = None,
+    rank: int | None = None,
+    step: int | None = None,
+) -> pl.DataFrame:
+    """The `n` places in the code whose modules take the most time, with the time of modules of unknown place.
+
+    `sort` is gpu_self or cpu_self; by default GPU time if the trace has GPU work. Places are known from a capture or
+    from python stacks. See the query `slowest_sources` in `docs/queries.md` for the columns. Raises
+    `QueryParameterError` for an unknown `sort`.
+    """
+    order = sort or ("gpu_self" if has_gpu_work(trace, rank=rank) else "cpu_self")
+    if order not in _SORTS[::2]:
+        raise QueryParameterError(f"sort must be one of {', '.join(_SORTS[::2])}, not {order!r}")
+    return trace.query("slowest_sources", sort=order, limit=n, rank=rank, step=step)
+
+
 def has_gpu_work(trace: Trace, *, rank: int | None = None) -> bool:
     """Whether the trace holds any kernel, copy or memset with a duration."""
     found = trace.sql("select exists (select 1 from launch where $rank is null or rank = $rank) as found", rank=rank)

@@ -17,6 +17,7 @@ from hotline_analysis.charts.saving import write
 from hotline_analysis.charts.theme import PHASES, WIDTH, dress, time_axis
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.humane import duration, percent
+from hotline_analysis.place import Lines
 from hotline_analysis.trace import Trace
 
 _NODES = 8_000  # in a page; the smaller ones stay in the time of what is around them
@@ -38,7 +39,7 @@ class Timeline:
         self.title = title
         self.facts = tuple(facts)
         self._context = context
-        self._nodes = _nodes(detail, context["modules"])
+        self._nodes = _nodes(detail, context["modules"], context["events"])
         self.chain: list[int] = tree.longest_chain(self._nodes, min_pct=_OPEN_PCT)
 
     def save(self, path: str | Path) -> Path:
@@ -103,7 +104,8 @@ class Timeline:
         )
         kinds = nodes["kind"].unique(maintain_order=True).to_list()
         phases = nodes["phase"].drop_nulls().unique(maintain_order=True).to_list()
-        sources = nodes["source"].drop_nulls().unique(maintain_order=True).to_list()
+        places = nodes.select("source", "function").filter(pl.col("source").is_not_null()).unique(maintain_order=True)
+        numbered = places.with_columns(number=pl.int_range(pl.len()))
         parents = nodes.join(
             position.rename({"node_id": "parent_id"}), on="parent_id", how="left", maintain_order="left"
         )
@@ -112,7 +114,7 @@ class Timeline:
             "names": [clean(word) for word in words],
             "kinds": kinds,
             "phases": phases,
-            "sources": [self._source(source) for source in sources],
+            "sources": [self._place(source, function) for source, function in places.iter_rows()],
             "tracks": [
                 {"device": device, "name": clean(name)} for device, name in tracks.select("device", "name").iter_rows()
             ],
@@ -124,7 +126,11 @@ class Timeline:
                 "path": look_up("path"),
                 "pass": nodes["pass"].fill_null("").to_list(),
                 "phase": code("phase", phases),
-                "source": code("source", sources),
+                "source": nodes.join(
+                    numbered, on=["source", "function"], how="left", nulls_equal=True, maintain_order="left"
+                )["number"]
+                .fill_null(-1)
+                .to_list(),
                 "members": nodes["member_count"].to_list(),
                 "names": nodes["name_count"].to_list(),
                 "pct": nodes["name_pct"].round(1).to_list(),
@@ -155,9 +161,13 @@ class Timeline:
             .sort("device", "track_id")
         )
 
-    def _source(self, place: str) -> dict[str, str]:
-        """Where a module is written, and the line itself if the file is at hand."""
-        return {"place": clean(place), "line": clean(self._context["lines"].get(place, ""))}
+    def _place(self, source: str, function: str | None) -> dict[str, str]:
+        """Where the code of a module or op is, and the line itself if the file is at hand."""
+        lines: Lines | None = self._context["lines"]
+        return {
+            "place": clean(source + (f" in {function}" if function else "")),
+            "line": clean(lines.at(source, function)) if lines else "",
+        }
 
     def chart(self) -> Any:
         """The first view as an Altair chart: one row of levels, each at full width, as they are opened in the page."""
@@ -237,11 +247,19 @@ START = (
 )
 
 
-def timeline(trace: Trace, *, step: int | None = None, rank: int | None = None, max_nodes: int = _NODES) -> Timeline:
+def timeline(
+    trace: Trace,
+    *,
+    step: int | None = None,
+    rank: int | None = None,
+    max_nodes: int = _NODES,
+    source_lines: bool = True,
+) -> Timeline:
     """Draw one step as a timeline of levels, opened on the way to the bottleneck.
 
     Without `step`, the one of median duration; without `rank`, the lowest. The page holds the `max_nodes` largest nodes
-    of the step. Raises `QueryParameterError` for a step or rank that the trace does not have.
+    of the step. With `source_lines`, it shows the line of code of a module or op if this python could import the file
+    (see `docs/timeline.md`). Raises `QueryParameterError` for a step or rank that the trace does not have.
     """
     if rank is not None and rank not in trace.ranks:
         raise QueryParameterError(f"the trace has no rank {rank}", hint=f"It has {', '.join(map(str, trace.ranks))}.")
@@ -261,7 +279,12 @@ def timeline(trace: Trace, *, step: int | None = None, rank: int | None = None, 
         rank=chosen_rank,
         step=chosen_step,
     )["event_id"].to_list()
-    modules = trace.sql("select module_id, path, source from model_op where rank = $rank", rank=chosen_rank)
+    modules = trace.sql(
+        "select model_op.module_id, model_op.path, module_source.source, module_source.function from model_op"
+        " left join module_source on model_op.rank = module_source.rank"
+        " and model_op.module_id = module_source.module_id where model_op.rank = $rank",
+        rank=chosen_rank,
+    )
     return Timeline(
         frame,
         title=f"{file}, step {chosen_step}" + (f", rank {chosen_rank}" if len(trace.ranks) > 1 else ""),
@@ -269,7 +292,8 @@ def timeline(trace: Trace, *, step: int | None = None, rank: int | None = None, 
         context={
             "tracks": tracks,
             "modules": modules,
-            "lines": {},
+            "events": trace.query("event_source", rank=chosen_rank, step=chosen_step),
+            "lines": Lines() if source_lines else None,
             # What the command that exports a part needs: -1 where there is nothing to say.
             "rank": chosen_rank if len(trace.ranks) > 1 else -1,
             "step_event": marks[0] if marks else -1,
@@ -277,12 +301,20 @@ def timeline(trace: Trace, *, step: int | None = None, rank: int | None = None, 
     )
 
 
-def _nodes(detail: pl.DataFrame, modules: pl.DataFrame) -> pl.DataFrame:
-    """The nodes with what people read: a label, the module's path and where it is written."""
+def _nodes(detail: pl.DataFrame, modules: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
+    """The nodes with what people read: a label, the module's path and where the code is.
+
+    That is the place of the module, and of an op the function around it, which is known if it ran in forward.
+    """
     others = pl.col("name_count") - 1
+    around = events.select("event_id", near=pl.struct("source", "function"))
+    place = pl.coalesce(pl.when(pl.col("kind") != "module").then("near"), pl.struct("source", "function"))
     return (
         tree.tree_nodes(detail)
         .join(modules, on="module_id", how="left", maintain_order="left")
+        .join(around, on="event_id", how="left", maintain_order="left")
+        .with_columns(place.struct.unnest())
+        .drop("near")
         .with_columns(
             label=pl.when(pl.col("kind") == "phase")
             .then(pl.col("short_name").str.replace_all("_", " "))

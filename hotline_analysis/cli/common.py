@@ -33,6 +33,10 @@ Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of the terminal.")
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")]
+SourceLines = Annotated[
+    bool,
+    typer.Option("--source-lines/--no-source-lines", help="Show lines of code that this python could import."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON, one object per row: exact numbers, complete names.")]
 AsCsv = Annotated[bool, typer.Option("--csv", help="CSV with a header: exact numbers, complete names.")]
 

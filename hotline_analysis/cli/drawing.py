@@ -10,7 +10,16 @@ import typer
 
 import hotline_analysis as ha
 from hotline_analysis.cli.app import app
-from hotline_analysis.cli.common import ModelFile, Overwrite, Traces, arguments, listing, open_traces, refuse_to_replace
+from hotline_analysis.cli.common import (
+    ModelFile,
+    Overwrite,
+    SourceLines,
+    Traces,
+    arguments,
+    listing,
+    open_traces,
+    refuse_to_replace,
+)
 
 
 @app.command("timeline")
@@ -22,6 +31,7 @@ def timeline(
     step: Annotated[int | None, typer.Option(help="This step; the one of median duration without it.")] = None,
     rank: Annotated[int | None, typer.Option(help="This rank; the lowest without it.")] = None,
     model: ModelFile = None,
+    source_lines: SourceLines = True,
     overwrite: Overwrite = False,
 ) -> None:
     """Draw a step as levels, from phases and modules down to kernels.
@@ -37,7 +47,7 @@ def timeline(
 
     refuse_to_replace(output, overwrite)
     with open_traces(traces, model) as trace:
-        ha.charts.timeline(trace, step=step, rank=rank).save(output)
+        ha.charts.timeline(trace, step=step, rank=rank, source_lines=source_lines).save(output)
     typer.echo(f"{console.one_line(str(output))}: {output.stat().st_size / 1e6:,.2f} MB")
 
 

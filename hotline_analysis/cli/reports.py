@@ -14,6 +14,7 @@ from hotline_analysis.cli.common import (
     ModelFile,
     Output,
     Overwrite,
+    SourceLines,
     Traces,
     form_of,
     format_frame,
@@ -50,6 +51,7 @@ def report(
     output: Output = None,
     rank: Annotated[int | None, typer.Option(help="Only this rank.")] = None,
     model: ModelFile = None,
+    source_lines: SourceLines = True,
     overwrite: Overwrite = False,
 ) -> None:
     """Say where the time goes and what would help.
@@ -59,7 +61,8 @@ def report(
       hotline report run.hotline -o report.html
     """
     refuse_to_replace(output, overwrite)
-    _print_report(traces, rank, format or _FORMATS.get(output.suffix.lower() if output else "", "text"), output, model)
+    chosen = format or _FORMATS.get(output.suffix.lower() if output else "", "text")
+    _print_report(traces, rank, chosen, output, model, source_lines)
 
 
 @app.command("diff")
@@ -131,12 +134,13 @@ def _print_report(
     format: Format = "text",
     output: Path | None = None,
     model: Path | None = None,
+    source_lines: bool = True,
 ) -> None:
     from hotline_analysis import console
 
     with open_traces(traces, model) as trace:
-        result = ha.report(trace, rank=rank)
-        timeline = ha.charts.timeline(trace, rank=rank) if format == "html" else None
+        result = ha.report(trace, rank=rank, source_lines=source_lines)
+        timeline = ha.charts.timeline(trace, rank=rank, source_lines=source_lines) if format == "html" else None
     if format == "html":
         text = result.to_html(timeline)
     elif format == "markdown":

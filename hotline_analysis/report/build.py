@@ -9,6 +9,7 @@ import polars as pl
 from hotline_analysis.analyze import Finding, bottleneck, breakdown
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.humane import duration, percent, safe, shares
+from hotline_analysis.place import Lines
 from hotline_analysis.report import resources
 from hotline_analysis.report.given import given
 from hotline_analysis.report.losses import losses_section
@@ -21,10 +22,11 @@ _ROWS = 8
 _PRE_WINDOW_PCT = 2.0  # from here on the report says how to capture less of it
 
 
-def report(trace: Trace, rank: int | None = None) -> Report:
+def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) -> Report:
     """Report on a trace: facts, the bottleneck, the three questions, and tables of phases, modules, ops and kernels.
 
-    With several ranks the tables are about one of them: `rank`, or the lowest; a table compares all. Raises
+    With several ranks the tables are about one of them: `rank`, or the lowest; a table compares all. With
+    `source_lines`, places in the code show their line if this python could import the file (`docs/timeline.md`). Raises
     `QueryParameterError` for a rank that the trace does not have.
     """
     if rank is not None and rank not in trace.ranks:
@@ -49,6 +51,7 @@ def report(trace: Trace, rank: int | None = None) -> Report:
         lost,
         _phases(phases, bound, has_gpu),
         _modules(trace, chosen, has_gpu),
+        _sources(trace, chosen, has_gpu, Lines() if source_lines else None),
         _ops(slowest, has_gpu),
         _kernels(trace, chosen) if has_gpu else None,
         resources.full_queue(trace, chosen) if has_gpu else None,
@@ -287,6 +290,33 @@ def _modules(trace: Trace, rank: int, has_gpu: bool) -> Section:
         "Slowest modules",
         "Self: the module without the modules in it, all passes. Total and passes: with them. Share: of all modules.",
         fields,
+        rows,
+    )
+
+
+def _sources(trace: Trace, rank: int, has_gpu: bool, lines: Lines | None) -> Section | None:
+    rows = breakdown.slowest_sources(trace, _ROWS, rank=rank, sort="gpu_self" if has_gpu else "cpu_self")
+    if rows["source"].null_count() == rows.height:
+        return None
+    device = "gpu" if has_gpu else "cpu"
+    place = pl.format("{} in {}", "source", "function")
+    known = rows.select("source", "function").rows()
+    code = [lines.at(source, function) if lines else "" for source, function in known]
+    rows = rows.with_columns(
+        place=pl.coalesce(place, "source", pl.lit("unknown place")), line=pl.Series(code, dtype=pl.String)
+    )
+    fields = [
+        Field("place", "code", "name"),
+        Field("module_count", "modules", "count"),
+        Field(f"{device}_self_ns", f"{device.upper()} self", "time"),
+        Field(f"{device}_self_pct", "share", "share"),
+        Field("type", "most of it", "name"),
+    ]
+    return Section(
+        "sources",
+        "Slowest places in the code",
+        "The time of a torch module counts to the code of the user that calls it. Share: of all modules.",
+        [*fields, Field("line", "line", "name")] if any(code) else fields,
         rows,
     )
 

@@ -31,6 +31,7 @@ _CHARTS: Mapping[str, Callable[[pl.DataFrame], Any]] = {
 _QUERIES = {
     "ranks": "gpu_or_cpu_bound",
     "modules": "slowest_modules",
+    "sources": "slowest_sources",
     "ops": "slowest_ops",
     "kernels": "slowest_kernels",
 }

@@ -7,9 +7,10 @@
 -- :param step BIGINT = NULL            only this step
 -- :param sort VARCHAR = 'gpu_self'     order by gpu_self, gpu_total, cpu_self or cpu_total time
 -- :param limit BIGINT = 10             so many rows
--- :reads module_time, model_op
+-- :reads module_source, module_time, model_op
 -- :column path VARCHAR                 path from the root
 -- :column type VARCHAR                 class
+-- :column source VARCHAR               file and line of its code, see `module_source`; NULL when unknown
 -- :column cpu_self_ns BIGINT           CPU time of the module alone
 -- :column cpu_total_ns BIGINT          CPU time with the modules in it
 -- :column gpu_self_ns BIGINT           duration of GPU work of the module alone
@@ -22,7 +23,8 @@
 with whole as (
     select
         model_op.path,
-        any_value(model_op.type) as type,
+        min(model_op.type) as type,
+        min(module_source.source) as source,
         sum(module_time.cpu_self_ns)::bigint as cpu_self_ns,
         sum(module_time.cpu_total_ns)::bigint as cpu_total_ns,
         sum(module_time.gpu_self_ns)::bigint as gpu_self_ns,
@@ -35,6 +37,7 @@ with whole as (
             as gpu_backward_ns
     from module_time
     inner join model_op on module_time.rank = model_op.rank and module_time.module_id = model_op.module_id
+    left join module_source on model_op.rank = module_source.rank and model_op.module_id = module_source.module_id
     where ($rank is null or module_time.rank = $rank) and ($step is null or module_time.step = $step)
     group by model_op.path
 )
@@ -42,6 +45,7 @@ with whole as (
 select
     path,
     type,
+    source,
     cpu_self_ns,
     cpu_total_ns,
     gpu_self_ns,

@@ -224,6 +224,39 @@ def test_an_export_of_one_of_several_ranks_names_it(browser: Browser, tmp_path: 
     assert " --rank 1 --span " in exported(browser)
 
 
+def test_the_page_knows_the_code_of_modules_and_ops(tmp_path: Path) -> None:
+    line = test_the_page_knows_the_code_of_modules_and_ops.__code__.co_firstlineno
+    function = "test_the_page_knows_the_code_of_modules_and_ops"
+    trace = TraceBuilder(rank=0).step(0, 0, 100).frame(f"{__file__}({line}): {function}", 1, 99)
+    trace.module("Linear", 0, 10, 90).op("aten::addmm", 20, 80).op("aten::sum", 92, 98)
+    with trace.load(tmp_path) as opened:
+        made, silent = timeline(opened), timeline(opened, source_lines=False)
+    data = made.to_dict()
+    assert data["sources"] == [
+        {"place": f"{__file__}:{line} in {function}", "line": f"def {function}(tmp_path: Path) -> None:"}
+    ]
+    known = {
+        data["names"][name] for name, at in zip(data["nodes"]["name"], data["nodes"]["source"], strict=True) if at == 0
+    }
+    assert known == {"Linear_0", "addmm", "sum"}
+    assert silent.to_dict()["sources"] == [{"place": f"{__file__}:{line} in {function}", "line": ""}]
+
+
+@needs_browser
+def test_the_code_is_shown_beside_the_figures(browser: Browser, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    made = TraceBuilder(rank=0).step(0, 0, 100).frame(f"{EVIL}.py(3): {EVIL}", 1, 99).op("aten::mm", 10, 90)
+    text = timeline(made.load(tmp_path)).to_html()
+    page.write_text(text.replace('"line":""', '"line":"x = \\u003cb\\u003ef(x)"'), encoding="utf-8")
+    browser.open(page)
+    browser.run("document.querySelector('.hl-slice[aria-label^=mm]').click()")
+    assert browser.run("document.querySelector('.hl-details .hl-line').textContent") == "x = <b>f(x)"
+    browser.run("document.querySelector('.hl-slice[aria-label^=mm]').dispatchEvent(new Event('mouseenter'))")
+    assert browser.run("document.querySelector('.hl-tip .hl-line').textContent") == "x = <b>f(x)"
+    assert ".py:3 in </script>" in browser.run("document.querySelector('.hl-details').textContent")
+    assert browser.run("document.querySelector('b b') === null && document.title !== 'owned'")
+
+
 @needs_browser
 def test_search_marks_the_slices(page: Browser, demo: Trace) -> None:
     page.press("/")

@@ -52,6 +52,7 @@ function hotlineTimeline(root, data) {
     if (full !== null && full !== data.names[nodes.name[n]]) say("full name", full);
     say("kind", kind === "group" ? `${nodes.members[n]} neighbours, grouped` : kind);
     if (nodes.path[n] >= 0) say("module", data.names[nodes.path[n]] + (nodes.pass[n] ? ` (${nodes.pass[n]})` : ""));
+    if (nodes.source[n] >= 0) say("code", data.sources[nodes.source[n]].place);
     if (nodes.phase[n] >= 0) say("phase", data.phases[nodes.phase[n]].replace(/_/g, " "));
     if (cpu[n] > 0) {
       let inside = 0;
@@ -161,8 +162,12 @@ function hotlineTimeline(root, data) {
     for (const [name, value] of facts(n)) rows.append(make("dt", "", name), make("dd", "", value));
     return rows;
   }
+  function line(n) {
+    const text = nodes.source[n] >= 0 ? data.sources[nodes.source[n]].line : "";
+    return text ? [make("code", "hl-line", text)] : [];
+  }
   function showTip(element, n) {
-    tip.replaceChildren(make("b", "", label(n)), list(n));
+    tip.replaceChildren(make("b", "", label(n)), ...line(n), list(n));
     if (children[n].length) tip.append(make("div", "", `${children[n].length} parts inside: click to open`));
     tip.hidden = false;
     const box = element.getBoundingClientRect(), own = tip.getBoundingClientRect();
@@ -350,13 +355,7 @@ function hotlineTimeline(root, data) {
 
   function drawDetails() {
     const n = state.path[state.path.length - 1];
-    details.replaceChildren(make("h3", "", label(n)), list(n));
-    const source = nodes.source[n] >= 0 ? data.sources[nodes.source[n]] : null;
-    if (source) {
-      details.append(make("div", "", source.place));
-      if (source.line) details.append(make("pre", "", source.line));
-    }
-    details.append(...perfetto(n));
+    details.replaceChildren(make("h3", "", label(n)), ...line(n), list(n), ...perfetto(n));
   }
   // What is opened, or the closest around it that is one event, as a file for Perfetto. The page itself asks no network.
   function perfetto(n) {

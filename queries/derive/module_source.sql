@@ -1,0 +1,100 @@
+-- Where the code of each module is: what the capture stored, else what python stacks tell.
+--
+-- A capture stores the line of the user's code that calls the module first. Stacks tell functions: the module's own
+-- `forward`, or, where torch wrote that, the innermost function of the user around the module's first call.
+--
+-- :reads event, model_op, module_span, nesting, python_function
+with user_frame as (
+    select
+        nesting.rank,
+        nesting.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        nesting.depth,
+        {
+            'source': python_function.file || ':' || python_function.line, 'function': python_function.function
+        } as place
+    from python_function
+    inner join event
+        on
+            python_function.rank = event.rank
+            and python_function.name = event.name
+            and event.category = 'python_function'
+    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    where python_function.is_user and python_function.line is not null
+),
+
+call as (
+    select
+        module_span.rank,
+        module_span.module_id,
+        module_span.call,
+        module_span.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        nesting.depth
+    from module_span
+    inner join nesting on module_span.rank = nesting.rank and module_span.event_id = nesting.event_id
+    where module_span.pass = 'forward'
+),
+
+called_from as (
+    select
+        call.rank,
+        call.module_id,
+        arg_max(user_frame.place, user_frame.depth) as place
+    from call
+    inner join user_frame
+        on
+            call.rank = user_frame.rank
+            and call.track_id = user_frame.track_id
+            and user_frame.start_ns <= call.start_ns
+            and user_frame.end_ns >= call.end_ns
+            and user_frame.depth < call.depth
+    where call.call = 0
+    group by call.rank, call.module_id
+),
+
+forward_of as (
+    select
+        call.rank,
+        user_frame.event_id,
+        any_value(user_frame.place) as place,
+        any_value(user_frame.start_ns) as start_ns,
+        arg_max(call.module_id, call.depth) as module_id
+    from call
+    inner join user_frame
+        on
+            call.rank = user_frame.rank
+            and call.track_id = user_frame.track_id
+            and user_frame.start_ns >= call.start_ns
+            and user_frame.end_ns <= call.end_ns
+            and user_frame.depth > call.depth
+    where user_frame.place.function = 'forward'
+    group by call.rank, user_frame.event_id
+),
+
+own as (
+    select
+        rank,
+        module_id,
+        arg_min(place, (start_ns, event_id)) as place
+    from forward_of
+    group by rank, module_id
+)
+
+select
+    model_op.rank,
+    model_op.module_id,
+    coalesce(model_op.source, own.place.source, called_from.place.source) as source,
+    case when model_op.source is null then coalesce(own.place.function, called_from.place.function) end as function,
+    case
+        when model_op.source is not null then 'capture'
+        when own.place is not null then 'forward'
+        else 'caller'
+    end as evidence
+from model_op
+left join own on model_op.rank = own.rank and model_op.module_id = own.module_id
+left join called_from on model_op.rank = called_from.rank and model_op.module_id = called_from.module_id
+where coalesce(model_op.source, own.place.source, called_from.place.source) is not null

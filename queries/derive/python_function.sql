@@ -1,0 +1,37 @@
+-- Every python function that the trace's stacks name, with the place where it is written.
+--
+-- The profiler writes `train.py(12): main`: the file, below the folder it was imported from, and the line at which the
+-- function begins (of a generator that runs on, the line where it does). `is_user` leaves out torch and the modules of
+-- the standard library that call other code, which tell nobody where to look.
+--
+-- :reads name_info
+with named as (
+    select
+        rank,
+        name,
+        regexp_extract(name, '^(.+\.py)\((\d+)\): (.*)$', ['file', 'line', 'function']) as part
+    from name_info
+    where category = 'python_function' and regexp_matches(name, '^.+\.py\(\d+\): ')
+),
+
+imported as (
+    select
+        *,
+        regexp_replace(part.file, '^.*/(site|dist)-packages/', '') as module_file
+    from named
+)
+
+select
+    rank,
+    name,
+    part.file,
+    try_cast(part.line as bigint) as line,
+    part.function,
+    not regexp_matches(module_file, '(^|/)(torch|python\d?(\.\d+)?)/')
+    and not regexp_matches(
+        module_file,
+        '^(abc|asyncio|codecs|collections|concurrent|contextlib|copy|dataclasses|enum|functools|importlib|inspect'
+        || '|logging|multiprocessing|pickle|queue|re|runpy|selectors|threading|traceback|typing|warnings|weakref)'
+        || '(\.py$|/)'
+    ) as is_user
+from imported

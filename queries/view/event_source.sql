@@ -1,0 +1,61 @@
+-- The function of the user around each op, annotation and call, as python stacks tell.
+--
+-- :param rank BIGINT = NULL            only this rank
+-- :param step BIGINT = NULL            only this step
+-- :reads event, label, nesting, python_function
+-- :column rank BIGINT                  process rank
+-- :column event_id BIGINT              the event
+-- :column source VARCHAR               file and line where the innermost function of the user around it begins
+-- :column function VARCHAR             the name of that function
+with user_frame as (
+    select
+        nesting.rank,
+        nesting.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        nesting.depth,
+        python_function.file || ':' || python_function.line as source,
+        python_function.function
+    from python_function
+    inner join event
+        on
+            python_function.rank = event.rank
+            and python_function.name = event.name
+            and event.category = 'python_function'
+    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    where python_function.is_user and python_function.line is not null and ($rank is null or event.rank = $rank)
+),
+
+inside as (
+    select
+        event.rank,
+        event.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        nesting.depth
+    from event
+    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    inner join label on event.rank = label.rank and event.event_id = label.event_id
+    where
+        event.category in ('cpu_op', 'user_annotation', 'cuda_runtime', 'cuda_driver')
+        and ($rank is null or event.rank = $rank)
+        and ($step is null or label.step = $step)
+)
+
+select
+    inside.rank,
+    inside.event_id,
+    arg_max(user_frame.source, user_frame.depth) as source,
+    arg_max(user_frame.function, user_frame.depth) as function
+from inside
+inner join user_frame
+    on
+        inside.rank = user_frame.rank
+        and inside.track_id = user_frame.track_id
+        and user_frame.start_ns <= inside.start_ns
+        and user_frame.end_ns >= inside.end_ns
+        and user_frame.depth < inside.depth
+group by inside.rank, inside.event_id
+order by inside.rank, inside.event_id

@@ -1,0 +1,110 @@
+"""Where the code of modules, ops and python functions is, as python stacks and captures tell."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import hotline_analysis as ha
+from hotline_analysis import Trace
+from tests.trace_builder import TraceBuilder
+
+
+def stacks() -> TraceBuilder:
+    """A model of the user's, with a torch Sequential of a torch Linear and a layer of the user's."""
+    trace = TraceBuilder(rank=0).step(0, 0, 1000)
+    trace.frame("train.py(10): <module>", 1, 990).frame("train.py(42): step", 2, 980).module("Net", 0, 10, 600)
+    trace.frame("torch/nn/modules/module.py(1501): _call_impl", 12, 590)
+    trace.frame("/opt/lib/python3.12/site-packages/lib/net.py(7): forward", 14, 580).module("Sequential", 0, 20, 500)
+    trace.frame("torch/nn/modules/container.py(217): forward", 22, 490).module("Linear", 0, 30, 200)
+    trace.frame("torch/nn/modules/linear.py(113): forward", 32, 190).op("aten::addmm", 40, 180)
+    trace.module("Scale", 0, 210, 480).frame("functools.py(9): inner", 212, 470)
+    trace.frame("/opt/lib/python3.12/site-packages/lib/net.py(31): forward", 214, 460).op("aten::mul", 220, 400)
+    return trace.frame("/opt/lib/python3.12/abc.py(3): forward", 610, 700).op("aten::sum", 620, 690)
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    return stacks().load(tmp_path_factory.mktemp("stacks"))
+
+
+NET = "/opt/lib/python3.12/site-packages/lib/net.py"
+
+
+def test_a_function_is_taken_apart(trace: Trace) -> None:
+    found = trace.sql("select file, line, function, is_user from python_function order by file, line").rows()
+    assert found == [
+        ("/opt/lib/python3.12/abc.py", 3, "forward", False),
+        (NET, 7, "forward", True),
+        (NET, 31, "forward", True),
+        ("functools.py", 9, "inner", False),
+        ("torch/nn/modules/container.py", 217, "forward", False),
+        ("torch/nn/modules/linear.py", 113, "forward", False),
+        ("torch/nn/modules/module.py", 1501, "_call_impl", False),
+        ("train.py", 10, "<module>", True),
+        ("train.py", 42, "step", True),
+    ]
+
+
+def test_a_module_is_at_its_own_forward_or_at_the_function_around_it(trace: Trace) -> None:
+    found = trace.sql(
+        "select name, module_source.source, function, evidence from module_source"
+        " inner join model_op using (rank, module_id) order by module_id"
+    ).rows()
+    assert found == [
+        ("Net_0", f"{NET}:7", "forward", "forward"),
+        ("Sequential_0", f"{NET}:7", "forward", "caller"),
+        ("Linear_0", f"{NET}:7", "forward", "caller"),
+        ("Scale_0", f"{NET}:31", "forward", "forward"),
+    ]
+
+
+def test_an_op_is_in_the_innermost_function_around_it(trace: Trace) -> None:
+    found = trace.query("event_source", step=0)
+    names = trace.sql("select event_id, name from event where category = 'cpu_op'")
+    assert found.join(names, on="event_id").select("name", "source", "function").rows() == [
+        ("aten::addmm", f"{NET}:7", "forward"),
+        ("aten::mul", f"{NET}:31", "forward"),
+        ("aten::sum", "train.py:42", "step"),
+    ]
+    assert trace.query("event_source", step=1).is_empty()
+
+
+def test_time_by_place_adds_up(trace: Trace) -> None:
+    """Net has 10..600 without 20..500, Sequential 20..500 without its two, and those have 170 and 270 us."""
+    found = ha.slowest_sources(trace).select("source", "function", "module_count", "type", "cpu_self_ns")
+    assert found.rows() == [
+        (f"{NET}:7", "forward", 3, "Linear", (110 + 40 + 170) * 1000),
+        (f"{NET}:31", "forward", 1, "Scale", 270_000),
+    ]
+    assert ha.slowest_sources(trace, rank=0)["cpu_self_pct"].sum() == pytest.approx(100)
+    assert ha.slowest_sources(trace, 1)["cpu_self_pct"].to_list() == [pytest.approx(100 * 320 / 590)]
+    assert ha.slowest_ops(trace, by="module")["source"].to_list() == [f"{NET}:31", *[f"{NET}:7"] * 3]
+    with pytest.raises(ha.QueryParameterError, match="sort"):
+        ha.slowest_sources(trace, sort="gpu_total")  # type: ignore[arg-type]
+
+
+def test_a_line_that_a_capture_stored_comes_first(tmp_path: Path) -> None:
+    """Modules of unknown place have a row of their own."""
+    trace = TraceBuilder(rank=0).step(0, 0, 100).frame("train.py(3): step", 1, 99)
+    trace.op("aten::addmm", 10, 40).op("aten::relu", 40, 90)
+    modules = [
+        {"name": "net", "type": "Net", "parent_id": None},
+        {"name": "fc", "path": "net.fc", "type": "Linear", "parent_id": 0, "source": "net.py:12"},
+        {"name": "act", "path": "net.act", "type": "ReLU", "parent_id": 0},
+    ]
+    ops = [{"name": "aten::addmm", "module_id": 1}, {"name": "aten::relu", "module_id": 2}]
+    (tmp_path / "model.json").write_text(json.dumps({"modules": modules, "ops": ops}), encoding="utf-8")
+    opened = ha.load(trace.write(tmp_path / "trace.json"), model=tmp_path / "model.json")
+    assert opened.table("module_source").select("module_id", "source", "function", "evidence").rows() == [
+        (1, "net.py:12", None, "capture")
+    ]
+    found = ha.slowest_sources(opened).select("source", "type", "module_count", "cpu_self_ns")
+    assert found.rows() == [(None, "ReLU", 2, 50_000), ("net.py:12", "Linear", 1, 30_000)]
+
+
+def test_without_stacks_nothing_is_said(tmp_path: Path) -> None:
+    trace = TraceBuilder(rank=0).step(0, 0, 100).module("Net", 0, 1, 90).op("aten::mm", 10, 50).load(tmp_path)
+    assert trace.table("module_source").is_empty()
+    assert ha.slowest_sources(trace).select("source", "module_count", "cpu_self_ns").rows() == [(None, 1, 89_000)]
+    assert "sources" not in [section.name for section in ha.report(trace).sections]
