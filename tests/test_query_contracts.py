@@ -242,6 +242,19 @@ def test_a_rank_that_is_not_there_has_no_rows(query: Query, trace: Trace) -> Non
     assert with_rank.equals(trace.query(query.name, **arguments(query)))
 
 
+NAMED = [query for query in REPORTED if "name_info" in query.reads]
+
+
+@pytest.mark.parametrize("query", NAMED, ids=name_of)
+def test_names_are_joined_by_one_key(query: Query) -> None:
+    """Joined by three conditions, the database may pair everything of a rank with all of its names first."""
+    joined = re.findall(
+        r"join name_info(?: as (\w+))?\s+on \(.*\) = \((\w+)\.rank, \2\.category, \2\.name\)", query.sql
+    )
+    assert [alias or "name_info" for alias, _ in joined] == [name for _, name in joined]
+    assert len(joined) == len(re.findall(r"^ *\w+ join name_info", query.sql, re.MULTILINE)) > 0
+
+
 # Windows in wall time, and what lies between two steps is in none; tests/answer/test_device_time.py adds them up.
 WINDOWS = ("temporal_breakdown",)
 STATISTIC = re.compile(r"(^|_)(min|mean|max|std|median|p\d\d)(_|$)")

@@ -41,7 +41,7 @@ with work as (
         ($step is null or label.step = $step) and ($phase is null or label.phase = $phase) as is_chosen
     from event
     inner join name_info
-        on event.rank = name_info.rank and event.category = name_info.category and event.name = name_info.name
+        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
     inner join label on event.rank = label.rank and event.event_id = label.event_id
     left join gpu_op on event.rank = gpu_op.rank and event.event_id = gpu_op.event_id
     left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id

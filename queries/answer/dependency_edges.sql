@@ -298,7 +298,7 @@ api_call as (
     from event
     inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
     inner join name_info
-        on event.rank = name_info.rank and event.category = name_info.category and event.name = name_info.name
+        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
     where
         event.rank = $rank
         and event.category in ('cuda_runtime', 'cuda_driver')
@@ -937,7 +937,7 @@ labelled as (
     from edge
     left join event on event.rank = $rank and edge.event_id = event.event_id
     left join name_info
-        on name_info.rank = $rank and event.category = name_info.category and event.name = name_info.name
+        on ($rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
     left join label on label.rank = $rank and edge.event_id = label.event_id
     asof left join (select * from label_segment where rank = $rank) as label_segment
         on edge.track_id = label_segment.track_id and edge.start_ns >= label_segment.start_ns

@@ -35,7 +35,7 @@ with busy as (
     inner join label on launch.rank = label.rank and launch.event_id = label.event_id
     inner join event on launch.rank = event.rank and launch.event_id = event.event_id
     left join name_info
-        on event.rank = name_info.rank and event.category = name_info.category and event.name = name_info.name
+        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
 ),
 
 work as (

@@ -22,39 +22,23 @@
 -- :column graph_count BIGINT       of them, launched by a graph launch
 -- :column time_ns BIGINT           its part of the device's time
 -- :column dur_ns BIGINT            sum of durations, which count overlapping work twice; the same for idle time
-with launched as materialized (
-    -- Materialized, or the database would first pair every launch with every name of its rank.
+with work as (
     select
         launch.rank,
         launch.event_id,
         coalesce(gpu_op.device, -1) as device,
-        event.category,
-        event.name,
         event.start_ns,
-        event.end_ns
+        event.end_ns,
+        name_info.class as part,
+        name_info.short_name as kernel
     from launch
     inner join event on launch.rank = event.rank and launch.event_id = event.event_id
+    inner join name_info
+        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
     left join gpu_op on launch.rank = gpu_op.rank and launch.event_id = gpu_op.event_id
     where
         ($rank is null or launch.rank = $rank)
         and ($device is null or coalesce(gpu_op.device, -1) = $device)
-),
-
-work as (
-    select
-        launched.rank,
-        launched.event_id,
-        launched.device,
-        launched.start_ns,
-        launched.end_ns,
-        name_info.class as part,
-        name_info.short_name as kernel
-    from launched
-    inner join name_info
-        on
-            launched.rank = name_info.rank
-            and launched.category = name_info.category
-            and launched.name is not distinct from name_info.name
 ),
 
 priority as (

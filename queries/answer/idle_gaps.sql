@@ -165,14 +165,11 @@ select
 from chosen
 left join event as next_event on chosen.rank = next_event.rank and chosen.next_id = next_event.event_id
 left join name_info as next_info
-    on
-        next_event.rank = next_info.rank
-        and next_event.category = next_info.category
-        and next_event.name = next_info.name
+    on (next_event.rank, next_event.category, next_event.name) = (next_info.rank, next_info.category, next_info.name)
 left join event as op on chosen.rank = op.rank and chosen.op_id = op.event_id
 left join busiest on chosen.place = busiest.place
 left join event as cpu on busiest.rank = cpu.rank and busiest.top.event_id = cpu.event_id
 left join name_info as cpu_info
-    on cpu.rank = cpu_info.rank and cpu.category = cpu_info.category and cpu.name = cpu_info.name
+    on (cpu.rank, cpu.category, cpu.name) = (cpu_info.rank, cpu_info.category, cpu_info.name)
 left join source on chosen.place = source.place
 order by chosen.place

@@ -47,7 +47,7 @@ with work as (
         end as key
     from event
     inner join name_info
-        on event.rank = name_info.rank and event.category = name_info.category and event.name = name_info.name
+        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
     inner join launch on event.rank = launch.rank and event.event_id = launch.event_id
     inner join label on event.rank = label.rank and event.event_id = label.event_id
     left join gpu_op on event.rank = gpu_op.rank and event.event_id = gpu_op.event_id

@@ -58,7 +58,7 @@ select
 from launch
 inner join event on launch.rank = event.rank and launch.event_id = event.event_id
 left join name_info
-    on event.rank = name_info.rank and event.category = name_info.category and event.name = name_info.name
+    on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
 left join gpu_op on launch.rank = gpu_op.rank and launch.event_id = gpu_op.event_id
 left join event as call on launch.rank = call.rank and launch.runtime_id = call.event_id
 left join label on launch.rank = label.rank and launch.event_id = label.event_id

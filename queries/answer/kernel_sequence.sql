@@ -137,10 +137,7 @@ select
     end as launch_ns
 from spaced
 inner join name_info
-    on
-        spaced.rank = name_info.rank
-        and spaced.category = name_info.category
-        and spaced.name = name_info.name
+    on (spaced.rank, spaced.category, spaced.name) = (name_info.rank, name_info.category, name_info.name)
 left join usual on spaced.rank = usual.rank
 left join label on spaced.rank = label.rank and spaced.event_id = label.event_id
 left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id

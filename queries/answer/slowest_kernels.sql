@@ -29,7 +29,7 @@ select
 from event
 inner join label on event.rank = label.rank and event.event_id = label.event_id
 inner join name_info
-    on event.rank = name_info.rank and event.category = name_info.category and event.name = name_info.name
+    on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
 where
     event.category in ('kernel', 'gpu_memcpy', 'gpu_memset')
     and ($rank is null or event.rank = $rank)

@@ -110,7 +110,7 @@ piece as (
     inner join launch on launched.rank = launch.rank and launched.event_id = launch.event_id
     inner join event on launched.rank = event.rank and launched.event_id = event.event_id
     inner join name_info
-        on event.rank = name_info.rank and event.category = name_info.category and event.name = name_info.name
+        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
     where launch.busy_ns > 0
     union all
     select

@@ -30,10 +30,7 @@ kernel as (
         nesting.start_ns as launched_ns
     from event
     inner join name_info
-        on
-            event.rank = name_info.rank
-            and event.category = name_info.category
-            and event.name = name_info.name
+        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
     inner join launch on event.rank = launch.rank and event.event_id = launch.event_id
     left join nesting on launch.rank = nesting.rank and coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
     where event.category = 'kernel' and name_info.class = 'communication' and event.end_ns > event.start_ns

@@ -13,7 +13,7 @@ with work as (
         name_info.class
     from event
     inner join name_info
-        on event.rank = name_info.rank and event.category = name_info.category and event.name = name_info.name
+        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
     left join gpu_op on event.rank = gpu_op.rank and event.event_id = gpu_op.event_id
     where event.category in ('kernel', 'gpu_memcpy', 'gpu_memset') and event.dur_ns > 0
 ),

@@ -92,7 +92,7 @@ cpu_event as (
     inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
     inner join label on nesting.rank = label.rank and nesting.event_id = label.event_id
     left join name_info
-        on event.rank = name_info.rank and event.category = name_info.category and event.name = name_info.name
+        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
     left join step as marked on nesting.rank = marked.rank and nesting.event_id = marked.event_id
     where
         event.category in ('cpu_op', 'user_annotation', 'cuda_runtime', 'cuda_driver')
@@ -125,7 +125,7 @@ gpu_event as (
     inner join event on launch.rank = event.rank and launch.event_id = event.event_id
     inner join label on launch.rank = label.rank and launch.event_id = label.event_id
     left join name_info
-        on event.rank = name_info.rank and event.category = name_info.category and event.name = name_info.name
+        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
     left join gpu_gap on launch.rank = gpu_gap.rank and launch.event_id = gpu_gap.next_id
     where ($rank is null or launch.rank = $rank) and ($step is null or label.step = $step)
 ),
