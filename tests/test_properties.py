@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
+import hotline_analysis as ha
 from hotline_analysis import Trace
 from tests.trace_builder import TraceBuilder
 
@@ -90,6 +91,7 @@ def test_everything_adds_up(builder: TraceBuilder) -> None:
         self_times_sum_to_the_roots(trace)
         busy_is_the_union(trace, builder)
         gaps_fill_the_rest(trace)
+        gaps_show_what_the_host_did(trace)
         spans_do_not_overlap(trace)
         phases_fill_the_steps(trace)
         labels_are_complete(trace, builder)
@@ -164,6 +166,38 @@ def gaps_fill_the_rest(trace: Trace) -> None:
         assert all(before[1] == after[0] for before, after in pairwise(own))
     parts = "load_data_ns + sync_ns + op_ns + python_ns + launch_ns + queued_ns + unknown_ns"
     assert trace.sql(f"from gpu_gap where {parts} is distinct from end_ns - start_ns").is_empty()
+
+
+def gaps_show_what_the_host_did(trace: Trace) -> None:
+    """In each gap, the event with the most time of its own before the launch, and the user's line around it."""
+    nesting = {
+        row[0]: row[1:]
+        for row in trace.sql("select event_id, track_id, parent_id, start_ns, end_ns from nesting").rows()
+    }
+    lines = dict(trace.sql("select event_id, name from event where name like 'a.py%'").rows())
+    launches = {
+        row[0]: row[1:]
+        for row in trace.sql("select event_id, coalesce(runtime_id, op_id), launch_start_ns from launch").rows()
+    }
+    for by in ("device", "stream"):
+        for gap in ha.idle_gaps(trace, None, by=by).iter_rows(named=True):  # type: ignore[arg-type]
+            call, launched = launches.get(gap["next_id"], (None, None))
+            begin = gap["start_ns"]
+            end = max(
+                begin, min(begin + gap["dur_ns"], gap["start_ns"] + gap["dur_ns"] if launched is None else launched)
+            )
+            own: dict[int, int] = defaultdict(int)
+            for number, (track, parent, start, stop) in nesting.items():
+                inside = min(stop, end) - max(start, begin)
+                if call in nesting and track == nesting[call][0] and inside > 0:
+                    own[number] += inside
+                    if parent is not None:
+                        own[parent] -= inside
+            best = max(own, key=lambda number: (own[number], -number), default=None)
+            assert (gap["cpu_event_id"], gap["cpu_ns"]) == (best, own[best] if best is not None else None)
+            while best is not None and best not in lines:
+                best = nesting[best][1]
+            assert gap["source"] == (None if best is None else lines[best])
 
 
 def spans_do_not_overlap(trace: Trace) -> None:

@@ -100,10 +100,9 @@ def idle_gaps(
 ) -> pl.DataFrame:
     """The `n` longest times without work: their cause, the work that ends each, and what the CPU did meanwhile.
 
-    With `n=None` all of them, which takes a second where there are 20,000.
-    `module` is a path and takes the modules in it, too. The CPU's event, its own time in the gap and the user's line of
-    python are those of the thread that launched the work that ends the gap; NULL when the trace does not show them.
-    Times are integer nanoseconds. See the query `idle_gaps` in `docs/queries.md`. Raises `QueryParameterError` for an
+    With `n=None` all of them. `module` is a path and takes the modules in it, too. The CPU's event, its own time in the
+    gap and the user's line of python are those of the thread that launched the work that ends the gap; NULL when the
+    trace does not show them. Times are integer nanoseconds. See the query `idle_gaps` in `docs/queries.md`. Raises `QueryParameterError` for an
     unknown `by`.
     """
     check("by", by, IdleBy)

@@ -12,7 +12,7 @@
 -- :param module VARCHAR = NULL      only gaps that end with work of this module or one in it, by path
 -- :param cause VARCHAR = NULL       only host, synchronise, communication, kernel, other or unknown
 -- :param limit BIGINT = 20          so many gaps
--- :reads idle_gap, event, name_info, launch, nesting, label, model_op
+-- :reads idle_gap, event, name_info, launch, nesting, label, model_op, python_call
 -- :column rank BIGINT               process rank
 -- :column device BIGINT             device number; -1 when the events name none
 -- :column stream BIGINT             the stream; NULL for the device, or when the events name none
@@ -35,7 +35,7 @@
 -- :column cpu_name VARCHAR          its short name
 -- :column cpu_ns BIGINT             its own time in the gap
 -- :column source VARCHAR            the user's line of python around it; NULL without python stacks
-with gap as (
+with recursive gap as (
     select
         idle_gap.*,
         idle_gap.end_ns - idle_gap.start_ns as dur_ns,
@@ -71,72 +71,174 @@ chosen as (
     where gap.place <= $limit
 ),
 
-meanwhile as (
-    select
-        chosen.place,
-        nesting.rank,
-        nesting.event_id,
-        nesting.parent_id,
-        nesting.depth,
-        nesting.start_ns,
-        nesting.end_ns,
-        least(nesting.end_ns, chosen.launched_ns) - greatest(nesting.start_ns, chosen.start_ns) as inside_ns
-    from chosen
-    inner join nesting
-        on
-            chosen.rank = nesting.rank
-            and chosen.track_id = nesting.track_id
-            and nesting.start_ns < chosen.launched_ns
-            and nesting.end_ns > chosen.start_ns
-    where chosen.launched_ns > chosen.start_ns
-),
-
-child as (
+-- Before the launch: the part of a gap in which the host is at work.
+host as (
     select
         place,
-        parent_id,
-        sum(inside_ns) as inside_ns
-    from meanwhile
-    where parent_id is not null
-    group by place, parent_id
+        rank,
+        track_id,
+        start_ns,
+        launched_ns
+    from chosen
+    where launched_ns > start_ns and track_id is not null
+),
+
+thread as (
+    select
+        rank,
+        track_id,
+        min(start_ns) as start_ns,
+        max(launched_ns) as end_ns
+    from host
+    group by rank, track_id
+),
+
+around as (
+    select nesting.*
+    from nesting
+    inner join thread
+        on
+            nesting.rank = thread.rank
+            and nesting.track_id = thread.track_id
+            and nesting.start_ns < thread.end_ns
+            and nesting.end_ns > thread.start_ns
+    where nesting.end_ns > nesting.start_ns
+),
+
+-- The threads' time, cut where an event or a gap begins or ends, with the innermost event from there on.
+edge as (
+    select
+        rank,
+        track_id,
+        start_ns as at_ns,
+        1 as opens,
+        depth as in_order,
+        {'event_id': event_id} as innermost,
+        null::bigint as begins,
+        null::bigint as ends
+    from around
+    union all
+    select
+        rank,
+        track_id,
+        end_ns,
+        0,
+        -depth,
+        {'event_id': parent_id},
+        null,
+        null
+    from around
+    union all
+    select
+        rank,
+        track_id,
+        start_ns,
+        2,
+        0,
+        null,
+        place,
+        null
+    from host
+    union all
+    select
+        rank,
+        track_id,
+        launched_ns,
+        2,
+        0,
+        null,
+        null,
+        place
+    from host
+),
+
+slice as (
+    select
+        rank,
+        track_id,
+        begins,
+        ends,
+        row_number() over in_order as number,
+        lead(at_ns) over in_order - at_ns as dur_ns,
+        last_value(innermost ignore nulls) over (in_order rows between unbounded preceding and current row) as innermost
+    from edge
+    window in_order as (partition by rank, track_id order by at_ns, opens, in_order)
+),
+
+in_gap as (
+    select
+        first.begins as place,
+        first.rank,
+        first.track_id,
+        unnest(range(first.number, last.number)) as number
+    from slice as first
+    inner join slice as last on first.begins = last.ends
+),
+
+meanwhile as (
+    select
+        in_gap.place,
+        in_gap.rank,
+        slice.innermost.event_id,
+        sum(slice.dur_ns) as own_ns
+    from in_gap
+    inner join slice on in_gap.rank = slice.rank and in_gap.track_id = slice.track_id and in_gap.number = slice.number
+    where slice.dur_ns > 0 and slice.innermost.event_id is not null
+    group by in_gap.place, in_gap.rank, slice.innermost.event_id
 ),
 
 busiest as (
     select
-        meanwhile.place,
-        any_value(meanwhile.rank) as rank,
-        arg_max(
-            {
-                'event_id': meanwhile.event_id,
-                'own_ns': meanwhile.inside_ns - coalesce(child.inside_ns, 0),
-                'start_ns': meanwhile.start_ns,
-                'end_ns': meanwhile.end_ns,
-                'depth': meanwhile.depth
-            },
-            (meanwhile.inside_ns - coalesce(child.inside_ns, 0), -meanwhile.event_id)
-        ) as top
+        place,
+        any_value(rank) as rank,
+        max(own_ns) as own_ns,
+        arg_max(event_id, (own_ns, -event_id)) as event_id
     from meanwhile
-    left join child on meanwhile.place = child.place and meanwhile.event_id = child.parent_id
-    group by meanwhile.place
+    group by place
+),
+
+frame as (
+    select
+        around.rank,
+        around.event_id,
+        around.parent_id,
+        case
+            when
+                event.category = 'python_function'
+                and regexp_matches(event.name, '\.py\(\d+\): ')
+                and not regexp_matches(event.name, '(^|/)(torch|contextlib\.py|threading\.py|python\d?(\.\d+)?)([/(])')
+                then event.name
+        end as source
+    from around
+    inner join event on around.rank = event.rank and around.event_id = event.event_id
+    where exists (select 1 from python_call where around.rank = python_call.rank)
+),
+
+-- From the busiest event outwards, until a line of the user's python.
+outward as (
+    select distinct
+        rank,
+        event_id as inner_id,
+        event_id as outer_id
+    from busiest
+    union all
+    select
+        outward.rank,
+        outward.inner_id,
+        frame.parent_id
+    from outward
+    inner join frame on outward.rank = frame.rank and outward.outer_id = frame.event_id
+    where frame.source is null and frame.parent_id is not null
 ),
 
 source as (
     select
-        busiest.place,
-        arg_max(frame.name, meanwhile.depth) as name
-    from busiest
-    inner join meanwhile
-        on
-            busiest.place = meanwhile.place
-            and meanwhile.depth <= busiest.top.depth
-            and meanwhile.start_ns <= busiest.top.start_ns
-            and meanwhile.end_ns >= busiest.top.end_ns
-    inner join event as frame on meanwhile.rank = frame.rank and meanwhile.event_id = frame.event_id
-    where
-        frame.category = 'python_function'
-        and regexp_matches(frame.name, '\.py\(\d+\): ')
-        and not regexp_matches(frame.name, '(^|/)(torch|contextlib\.py|threading\.py|python\d?(\.\d+)?)([/(])')
-    group by busiest.place
+        outward.rank,
+        outward.inner_id,
+        frame.source
+    from outward
+    inner join frame on outward.rank = frame.rank and outward.outer_id = frame.event_id
+    where frame.source is not null
 )
 
 select
@@ -158,18 +260,18 @@ select
     next_info.short_name as next_name,
     chosen.op_id,
     op.name as op_name,
-    busiest.top.event_id as cpu_event_id,
+    busiest.event_id as cpu_event_id,
     cpu_info.short_name as cpu_name,
-    busiest.top.own_ns::bigint as cpu_ns,
-    source.name as source
+    busiest.own_ns::bigint as cpu_ns,
+    source.source
 from chosen
 left join event as next_event on chosen.rank = next_event.rank and chosen.next_id = next_event.event_id
 left join name_info as next_info
     on (next_event.rank, next_event.category, next_event.name) = (next_info.rank, next_info.category, next_info.name)
 left join event as op on chosen.rank = op.rank and chosen.op_id = op.event_id
 left join busiest on chosen.place = busiest.place
-left join event as cpu on busiest.rank = cpu.rank and busiest.top.event_id = cpu.event_id
+left join event as cpu on busiest.rank = cpu.rank and busiest.event_id = cpu.event_id
 left join name_info as cpu_info
     on (cpu.rank, cpu.category, cpu.name) = (cpu_info.rank, cpu_info.category, cpu_info.name)
-left join source on chosen.place = source.place
+left join source on busiest.rank = source.rank and busiest.event_id = source.inner_id
 order by chosen.place
