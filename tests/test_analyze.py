@@ -324,8 +324,29 @@ def test_modules(trace: Trace) -> None:
     assert ha.slowest_ops(trace, by="module", step=0)["cpu_total_ns"].to_list() == [190_000, 300_000]
 
 
+def test_module_types(tmp_path: Path) -> None:
+    builder = TraceBuilder().module("Net", 0, 0, 200)
+    builder.module("Sequential", 0, 10, 110).module("Sequential", 1, 20, 60)
+    builder.module("Linear", 0, 25, 35).op("aten::mm", 26, 34).launches("gemm", 300, 340)
+    builder.module("Linear", 1, 40, 55).op("aten::mm", 41, 54).launches("gemm", 340, 350)
+    builder.module("ReLU", 0, 70, 80).module("Linear", 2, 120, 150)
+    trace = builder.load(tmp_path)
+    found = ha.slowest_ops(trace, by="module_type")
+    columns = ("type", "module_count", "cpu_self_ns", "cpu_total_ns", "gpu_self_ns", "gpu_total_ns", "gpu_forward_ns")
+    assert found.select(columns).rows() == [
+        ("Linear", 3, 55_000, 55_000, 50_000, 50_000, 50_000),
+        ("Net", 1, 70_000, 200_000, 0, 50_000, 50_000),
+        # The inner Sequential is in the total of the outer one: 100 us, of which 40 us are also its own.
+        ("Sequential", 2, 65_000, 100_000, 0, 50_000, 50_000),
+        ("ReLU", 1, 10_000, 10_000, 0, 0, 0),
+    ]
+    assert found["gpu_self_pct"].to_list() == [100, 0, 0, 0]
+    assert found["cpu_self_pct"].to_list() == pytest.approx([27.5, 35, 32.5, 5])
+    assert ha.slowest_ops(trace, 1, by="module_type", sort="cpu_self")["type"].to_list() == ["Net"]
+
+
 def test_arguments_that_are_wrong(trace: Trace) -> None:
-    with pytest.raises(QueryParameterError, match="by must be op, kernel or module, not 'stream'"):
+    with pytest.raises(QueryParameterError, match="by must be one of op, kernel, module, module_type, not 'stream'"):
         ha.slowest_ops(trace, by="stream")  # type: ignore[arg-type]
     with pytest.raises(QueryParameterError, match="sort must be one of"):
         ha.slowest_ops(trace, sort="fastest")  # type: ignore[arg-type]

@@ -242,7 +242,7 @@ def test_a_rank_that_is_not_there_has_no_rows(query: Query, trace: Trace) -> Non
     assert with_rank.equals(trace.query(query.name, **arguments(query)))
 
 
-NAMED = [query for query in REPORTED if "name_info" in query.reads]
+NAMED = [query for query in REPORTED if "join name_info" in query.sql]
 
 
 @pytest.mark.parametrize("query", NAMED, ids=name_of)

@@ -6,10 +6,11 @@ from typing import Literal
 
 import polars as pl
 
+from hotline_analysis.analyze.choice import check
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.trace import Trace
 
-By = Literal["op", "kernel", "module"]
+By = Literal["op", "kernel", "module", "module_type"]
 Sort = Literal["gpu_self", "gpu_total", "cpu_self", "cpu_total"]
 _SORTS = ("gpu_self", "gpu_total", "cpu_self", "cpu_total")
 
@@ -56,12 +57,13 @@ def slowest_ops(
     step: int | None = None,
     phase: str | None = None,
 ) -> pl.DataFrame:
-    """The `n` ops, kernels or modules that take the most time.
+    """The `n` ops, kernels, modules or classes of modules that take the most time.
 
     `sort` is gpu_self, gpu_total, cpu_self or cpu_total; by default GPU self time if the trace has GPU work, else CPU
     self time. Kernels have GPU time only, so `sort` does not apply to them. Modules count all passes together, and
-    cannot be restricted to a phase. See the queries `slowest_ops`, `slowest_kernels` and `slowest_modules` in
-    `docs/queries.md` for the columns. Raises `QueryParameterError` for an unknown `by` or `sort`.
+    cannot be restricted to a phase; nor can their classes (`by="module_type"`), which put equal layers together. See
+    the queries `slowest_ops`, `slowest_kernels`, `slowest_modules` and `slowest_module_types` in `docs/queries.md` for
+    the columns. Raises `QueryParameterError` for an unknown `by` or `sort`.
     """
     order = sort or ("gpu_self" if has_gpu_work(trace, rank=rank) else "cpu_self")
     if order not in _SORTS:
@@ -70,11 +72,10 @@ def slowest_ops(
         return trace.query("slowest_ops", sort=order, limit=n, rank=rank, step=step, phase=phase)
     if by == "kernel":
         return trace.query("slowest_kernels", limit=n, rank=rank, step=step, phase=phase)
-    if by != "module":
-        raise QueryParameterError(f"by must be op, kernel or module, not {by!r}")
+    check("by", by, By)
     if phase is not None:
         raise QueryParameterError("modules cannot be restricted to a phase", hint="Use modules(), which has passes.")
-    return trace.query("slowest_modules", sort=order, limit=n, rank=rank, step=step)
+    return trace.query(f"slowest_{by}s", sort=order, limit=n, rank=rank, step=step)
 
 
 def slowest_sources(

@@ -102,8 +102,8 @@ def idle_gaps(
 
     With `n=None` all of them. `module` is a path and takes the modules in it, too. The CPU's event, its own time in the
     gap and the user's line of python are those of the thread that launched the work that ends the gap; NULL when the
-    trace does not show them. Times are integer nanoseconds. See the query `idle_gaps` in `docs/queries.md`. Raises `QueryParameterError` for an
-    unknown `by`.
+    trace does not show them. Times are integer nanoseconds. See the query `idle_gaps` in `docs/queries.md`. Raises
+    `QueryParameterError` for an unknown `by`.
     """
     check("by", by, IdleBy)
     limit = _ALL if n is None else n

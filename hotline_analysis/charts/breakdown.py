@@ -168,8 +168,9 @@ def steps(frame: pl.DataFrame) -> Any:
 
 
 def slowest_ops(frame: pl.DataFrame) -> Any:
-    """The slowest ops, kernels or modules with their share, from the answer `slowest_ops`."""
-    name = next((column for column in ("path", "short_name", "name") if column in frame.columns), None)
+    """The slowest ops, kernels, modules or classes of modules with their share, from the answer `slowest_ops`."""
+    names = ("path", "key", "short_name", "name", "type")
+    name = next((column for column in names if column in frame.columns), None)
     time = next(
         (
             column

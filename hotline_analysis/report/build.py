@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from hotline_analysis.analyze import Finding, bottleneck, breakdown
+from hotline_analysis.analyze import Finding, bottleneck, breakdown, kernels
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.humane import duration, percent, safe, shares
 from hotline_analysis.place import Lines
@@ -50,6 +50,7 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
         _steps(steps, bound, has_gpu),
         lost,
         _phases(phases, bound, has_gpu),
+        _module_types(trace, chosen, has_gpu),
         _modules(trace, chosen, has_gpu),
         _sources(trace, chosen, has_gpu, Lines() if source_lines else None),
         _ops(slowest, has_gpu),
@@ -270,26 +271,40 @@ def _phases(rows: pl.DataFrame, bound: Finding, has_gpu: bool) -> Section:
     )
 
 
-def _modules(trace: Trace, rank: int, has_gpu: bool) -> Section:
-    rows = breakdown.slowest_ops(trace, _ROWS, by="module", rank=rank, sort="gpu_self" if has_gpu else "cpu_self")
+def _module_fields(rows: pl.DataFrame, has_gpu: bool) -> list[Field]:
     device = "gpu" if has_gpu else "cpu"
     fields = [
-        Field("path", "module", "name"),
         Field(f"{device}_self_ns", f"{device.upper()} self", "time"),
         Field(f"{device}_self_pct", "share", "share"),
         Field(f"{device}_total_ns", f"{device.upper()} total", "time"),
     ]
-    if has_gpu:
-        fields += [
-            Field("gpu_forward_ns", "forward", "time"),
-            Field("gpu_recompute_ns", "recompute", "time"),
-            Field("gpu_backward_ns", "backward", "time"),
-        ]
+    passes = [name for name in ("forward", "recompute", "backward") if rows[f"gpu_{name}_ns"].sum()]
+    if has_gpu and len(passes) > 1:
+        fields += [Field(f"gpu_{name}_ns", name, "time") for name in passes]
+    return fields
+
+
+def _module_types(trace: Trace, rank: int, has_gpu: bool) -> Section | None:
+    sort: breakdown.Sort = "gpu_self" if has_gpu else "cpu_self"
+    rows = breakdown.slowest_ops(trace, _ROWS, by="module_type", rank=rank, sort=sort)
+    if (rows["module_count"] == 1).all():
+        return None
+    return Section(
+        "module_types",
+        "Slowest kinds of modules",
+        "Self: these modules without the modules in them, all passes. Total and passes: with them. Share: of all.",
+        [Field("type", "class", "name"), Field("module_count", "modules", "count"), *_module_fields(rows, has_gpu)],
+        rows,
+    )
+
+
+def _modules(trace: Trace, rank: int, has_gpu: bool) -> Section:
+    rows = breakdown.slowest_ops(trace, _ROWS, by="module", rank=rank, sort="gpu_self" if has_gpu else "cpu_self")
     return Section(
         "modules",
         "Slowest modules",
         "Self: the module without the modules in it, all passes. Total and passes: with them. Share: of all modules.",
-        fields,
+        [Field("path", "module", "name"), *_module_fields(rows, has_gpu)],
         rows,
     )
 
@@ -345,20 +360,19 @@ def _ops(slowest: Finding, has_gpu: bool) -> Section:
 
 
 def _kernels(trace: Trace, rank: int) -> Section:
-    rows = breakdown.slowest_ops(trace, _ROWS, by="kernel", rank=rank)
     return Section(
         "kernels",
         "Slowest kernels and copies",
-        "Share: of all GPU time in the trace.",
+        "Share: of all GPU time in the trace. Kernels of one short name are one row; `slowest_kernels` has full names.",
         [
-            Field("short_name", "kernel", "name"),
+            Field("key", "kernel", "name"),
             Field("count", "runs", "count"),
             Field("gpu_time_ns", "GPU time", "time"),
             Field("gpu_time_pct", "share", "share"),
             Field("mean_ns", "mean", "time"),
             Field("max_ns", "max", "time"),
         ],
-        rows,
+        kernels.kernel_breakdown(trace, _ROWS, by="short_name", rank=rank),
     )
 
 

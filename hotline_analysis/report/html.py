@@ -30,10 +30,11 @@ _CHARTS: Mapping[str, Callable[[pl.DataFrame], Any]] = {
 }
 _QUERIES = {
     "ranks": "gpu_or_cpu_bound",
+    "module_types": "slowest_module_types",
     "modules": "slowest_modules",
     "sources": "slowest_sources",
     "ops": "slowest_ops",
-    "kernels": "slowest_kernels",
+    "kernels": "kernel_breakdown",
 }
 
 
