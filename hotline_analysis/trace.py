@@ -6,7 +6,7 @@ import json
 import re
 import shutil
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -16,10 +16,10 @@ import duckdb
 import polars as pl
 
 from hotline_analysis import catalog
-from hotline_analysis.errors import ExportExistsError, HotlineError, RunFormatError
+from hotline_analysis.errors import HotlineError, RunFormatError
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
+from hotline_analysis.whole import MANIFEST, replace_folder
 
-MANIFEST = "manifest.json"
 # Every statement that writes has one of these words; looking closer takes longer than most of our own queries.
 _WRITES = re.compile("copy|insert|update|delete|merge|truncate|create|into", re.IGNORECASE)
 
@@ -234,78 +234,5 @@ def _write_parquet(reader: Any, path: Path) -> None:
             writer.write_batch(batch)
 
 
-def replace_folder(target: Path, write: Callable[[Path], None], *, overwrite: bool) -> Path:
-    """Let `write` fill a new folder beside the target and rename it when it is complete.
-
-    Whatever happens on the way, the target either does not exist, is the old one, or is complete. What an earlier
-    process left unfinished there is removed.
-    """
-    if target.exists() and not overwrite:
-        raise ExportExistsError(f"{target} exists already", hint="Choose another name, or overwrite it (--overwrite).")
-    check_replaceable(target)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        for stale in target.parent.iterdir():
-            if _is_left_over(stale, target.name):
-                shutil.rmtree(stale, ignore_errors=True)
-        partial = _make_partial(target)
-    except OSError as error:
-        raise HotlineError(
-            f"cannot write to {target.parent}: {error.strerror or error}", hint="Choose another place with -o."
-        ) from error
-    try:
-        write(partial)
-        if target.exists():
-            old = partial.with_suffix(".old.partial")
-            target.rename(old)
-            partial.rename(target)
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            partial.rename(target)
-    except (OSError, duckdb.IOException) as error:
-        raise HotlineError(
-            f"cannot write {target}: {error}", hint="Is the disk full? Choose another place with -o."
-        ) from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
-    return target
-
-
-def check_replaceable(target: Path) -> None:
-    """Raise `ExportExistsError` if the target is something that this package did not write."""
-    if target.exists() and not (target / MANIFEST).exists() and (not target.is_dir() or any(_foreign(target))):
-        raise ExportExistsError(
-            f"{target} was not written by this tool and is not replaced", hint="Choose another name."
-        )
-
-
-def _foreign(folder: Path) -> list[Path]:
-    """What lies in a folder that no export writes."""
-    return [path for path in folder.iterdir() if path.suffix != ".parquet"]
-
-
 def _glob_escape(name: str) -> str:
     return re.sub(r"([*?\[])", r"[\1]", name)
-
-
-def _make_partial(target: Path) -> Path:
-    import os
-    import tempfile
-
-    return Path(tempfile.mkdtemp(prefix=f".{target.name}.{os.getpid()}.", suffix=".partial", dir=target.parent))
-
-
-def _is_left_over(path: Path, target: str) -> bool:
-    """Whether this is the unfinished folder of a process that is gone; `_make_partial` gives them their names."""
-    import os
-
-    match = re.fullmatch(rf"\.{re.escape(target)}\.(\d+)\.[a-z0-9_]{{8}}(\.old)?\.partial", path.name)
-    if match is None:
-        return False
-    try:
-        os.kill(int(match[1]), 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return False

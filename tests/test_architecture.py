@@ -14,12 +14,13 @@ PACKAGE = Path(__file__).parents[1] / "hotline_analysis"
 FACADE = "hotline_analysis"
 
 # Each part, with those it may import.
-BASE = {"errors", "humane", "place", "schema"}
+BASE = {"errors", "humane", "place", "schema", "whole"}
 DATA = BASE | {"kineto", "catalog", "trace"}
 ALLOWED = {
     "errors": set[str](),
     "humane": set[str](),
     "place": set[str](),
+    "whole": {"errors"},
     "schema": {"errors"},
     "kineto": BASE,
     "catalog": BASE,

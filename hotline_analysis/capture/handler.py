@@ -20,7 +20,8 @@ from hotline_analysis.capture.table import KEY, ModelOps
 from hotline_analysis.errors import HotlineError, HotlineWarning
 from hotline_analysis.importer import Source, import_traces
 from hotline_analysis.report import Report, report
-from hotline_analysis.trace import Trace, check_replaceable
+from hotline_analysis.trace import Trace
+from hotline_analysis.whole import check_replaceable
 
 METADATA_KEY = "hotline_metadata"
 """Where a trace file keeps what the user said about the training."""

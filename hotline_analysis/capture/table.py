@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hotline_analysis.whole import replace_file
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -76,8 +78,8 @@ class ModelOps:
         return json.dumps(self.content, separators=(",", ":"))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the table to a file of its own."""
-        Path(path).write_text(self.to_json() + "\n", encoding="utf-8")
+        """Write the table to a file of its own, which appears whole or not at all."""
+        replace_file(Path(path), lambda file: file.write_text(self.to_json() + "\n", encoding="utf-8"))
 
     def __repr__(self) -> str:
         counts = f"{len(self.content['modules'])} modules, {len(self.content['ops'])} ops"

@@ -10,6 +10,7 @@ from typing import Any
 from hotline_analysis.charts.page import asset, clean, page, to_script
 from hotline_analysis.charts.theme import page_spec
 from hotline_analysis.errors import HotlineError
+from hotline_analysis.whole import replace_file
 
 FORMATS = (".html", ".svg", ".png", ".json")
 
@@ -32,22 +33,22 @@ def save(chart: Any, path: str | Path) -> Path:
 
 
 def write(path: str | Path, *, page: Callable[[], str], chart: Callable[[], Any]) -> Path:
-    """Write the page or the chart to the file, as its ending says."""
+    """Write the page or the chart to the file, as its ending says. It appears whole or not at all."""
     target = Path(path)
     check_format(target)
     kind = target.suffix.lower()
-    try:
+
+    def fill(file: Path) -> None:
         if kind == ".html":
-            target.write_text(page(), encoding="utf-8")
+            file.write_text(page(), encoding="utf-8")
         elif kind == ".json":
-            target.write_text(chart().to_json() + "\n", encoding="utf-8")
+            file.write_text(chart().to_json() + "\n", encoding="utf-8")
         else:
             # A picture may stand on a dark page, where its black texts need a paper.
             picture = chart().properties(background="white")
-            picture.save(target, format=kind[1:], **({"scale_factor": 2} if kind == ".png" else {}))
-    except OSError as error:
-        raise HotlineError(f"cannot write {target}: {error.strerror or error}") from error
-    return target
+            picture.save(file, format=kind[1:], **({"scale_factor": 2} if kind == ".png" else {}))
+
+    return replace_file(target, fill)
 
 
 def to_html(chart: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 import hotline_analysis as ha
-from hotline_analysis.errors import ExportExistsError, HotlineError
+from hotline_analysis.errors import ExportExistsError
+from hotline_analysis.whole import replace_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -114,11 +114,4 @@ def write(text: str, output: Path | None) -> None:
     if output is None:
         sys.stdout.write(text)
         return
-    partial = output.with_name(f".{output.name}.{os.getpid()}.partial")
-    try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(output)
-    except OSError as error:
-        raise HotlineError(f"cannot write {output}: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+    replace_file(output, lambda file: file.write_text(text, encoding="utf-8"))

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
-import duckdb
 import polars as pl
 from isal import isal_zlib
 
-from hotline_analysis.errors import ExportExistsError, HotlineError, QueryParameterError
+from hotline_analysis.errors import ExportExistsError, QueryParameterError
 from hotline_analysis.export.counters import counters
 from hotline_analysis.export.path import path_tracks
 from hotline_analysis.export.tracks import Part, annotation
 from hotline_analysis.trace import Trace
+from hotline_analysis.whole import replace_file
 
 _CHUNK = 50_000  # events at a time, so that memory does not grow with the trace
 
@@ -35,9 +34,9 @@ def export_perfetto(
     The file holds every event of the original with all its args, in the same order, so that importing it gives the same
     events with the same ids. With `annotate`, tracks are added behind them (category `hotline`): steps, phases and
     modules on the CPU threads and GPU streams, counters of queue length, bandwidth and memory, and the critical path
-    (of all steps together, or of the span). `span` is the
-    `event_id` of an event: only it, the events in it on its thread, the GPU work launched from there and the arrows
-    between them are written. The file appears whole or not at all.
+    (of all steps together, or of the span). `span` is the `event_id` of an event: only it, the events in it on its
+    thread, the GPU work launched from there and the arrows between them are written. The file appears whole or not at
+    all.
 
     Raises `ExportExistsError` if it exists and `overwrite` is false, and `QueryParameterError` for a rank or event that
     is not there, or without `rank` if the run has several.
@@ -49,24 +48,17 @@ def export_perfetto(
     if target.exists() and not overwrite:
         raise ExportExistsError(f"{target} exists already", hint="Choose another name, or overwrite it (--overwrite).")
     kept = None if span is None else _events_of(trace, chosen, span)
-    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-    compressor = isal_zlib.compressobj(level=1, wbits=31) if target.suffix == ".gz" else None
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
+
+    def write(file: Path) -> None:
+        compressor = isal_zlib.compressobj(level=1, wbits=31) if target.suffix == ".gz" else None
+        with file.open("wb") as out:
             for text in _texts(trace, chosen, kept, annotate):
                 data = text.encode()
-                file.write(compressor.compress(data) if compressor else data)
+                out.write(compressor.compress(data) if compressor else data)
             if compressor:
-                file.write(compressor.flush())
-        partial.replace(target)
-    except (OSError, duckdb.IOException) as error:
-        raise HotlineError(
-            f"cannot write {target}: {error}", hint="Is the disk full? Choose another place with -o."
-        ) from error
-    finally:
-        partial.unlink(missing_ok=True)
-    return target
+                out.write(compressor.flush())
+
+    return replace_file(target, write)
 
 
 def _chosen_rank(trace: Trace, rank: int | None) -> int:

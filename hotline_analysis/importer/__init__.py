@@ -17,7 +17,8 @@ from hotline_analysis.importer.files import Source, find_traces
 from hotline_analysis.importer.options import KernelClasses, Options, Progress, read_kernel_classes
 from hotline_analysis.importer.processes import import_all
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
-from hotline_analysis.trace import MANIFEST, Trace, replace_folder
+from hotline_analysis.trace import Trace
+from hotline_analysis.whole import MANIFEST, replace_folder
 
 __all__ = ["KernelClasses", "Progress", "Source", "find_traces", "import_traces", "load"]
 

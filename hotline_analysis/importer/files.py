@@ -8,7 +8,7 @@ from glob import glob, has_magic
 from pathlib import Path
 
 from hotline_analysis.errors import TraceFormatError
-from hotline_analysis.trace import MANIFEST
+from hotline_analysis.whole import MANIFEST
 
 Source = str | os.PathLike[str]
 SUFFIXES = (".json", ".json.gz", ".json.zst")

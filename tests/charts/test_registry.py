@@ -100,8 +100,9 @@ def test_other_endings_and_places_are_refused(demo: Trace, tmp_path: Path) -> No
     chart = draw("phases", demo)
     with pytest.raises(ha.HotlineError, match=r"chart\.pdf"):
         save(chart, tmp_path / "chart.pdf")
+    (tmp_path / "file").touch()
     with pytest.raises(ha.HotlineError, match="cannot write"):
-        save(chart, tmp_path / "no such folder" / "chart.html")
+        save(chart, tmp_path / "file" / "chart.html")
 
 
 @pytest.mark.skipif(CHROMIUM is None and "CI" not in os.environ, reason="chromium is not installed; CI requires it")

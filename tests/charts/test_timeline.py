@@ -110,8 +110,9 @@ def test_it_can_be_saved(trace: Trace, tmp_path: Path, kind: str) -> None:
 def test_other_endings_and_places_are_refused(trace: Trace, tmp_path: Path) -> None:
     with pytest.raises(ha.HotlineError, match=r"timeline\.pdf"):
         timeline(trace).save(tmp_path / "timeline.pdf")
+    (tmp_path / "file").touch()
     with pytest.raises(ha.HotlineError, match="cannot write"):
-        timeline(trace).save(tmp_path / "no such folder" / "timeline.html")
+        timeline(trace).save(tmp_path / "file" / "timeline.html")
 
 
 def test_a_step_or_rank_that_is_not_there_is_an_error(trace: Trace) -> None:

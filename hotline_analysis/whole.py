@@ -1,0 +1,133 @@
+"""Files and folders that appear whole or not at all: written under another name and renamed when complete."""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from hotline_analysis.errors import ExportExistsError, HotlineError
+
+MANIFEST = "manifest.json"  # in every run
+
+
+def replace_file(target: Path, write: Callable[[Path], object]) -> Path:
+    """Let `write` fill a new file beside the target and rename it when it is complete; an existing one is replaced.
+
+    Whatever happens on the way, the target either does not exist, is the old one, or is complete. What an earlier
+    process left unfinished there is removed. A pipe or device is written as it is. Raises `HotlineError` if it cannot
+    be written.
+    """
+    import duckdb
+
+    try:
+        # A link stays, and what it leads to is replaced.
+        final = Path(os.path.realpath(target))
+        if final.exists() and not final.is_file():
+            write(target)
+            return target
+        final.parent.mkdir(parents=True, exist_ok=True)
+        _clear(final)
+        partial = _partial_file(final)
+        try:
+            write(partial)
+            partial.replace(final)
+        finally:
+            partial.unlink(missing_ok=True)
+    except (OSError, duckdb.IOException) as error:
+        raise _cannot_write(target, error) from error
+    return target
+
+
+def replace_folder(target: Path, write: Callable[[Path], None], *, overwrite: bool) -> Path:
+    """Let `write` fill a new folder beside the target and rename it when it is complete.
+
+    Whatever happens on the way, the target either does not exist, is the old one, or is complete. What an earlier
+    process left unfinished there is removed. Raises `ExportExistsError`, or `HotlineError` if it cannot be written.
+    """
+    import duckdb
+
+    if target.exists() and not overwrite:
+        raise ExportExistsError(f"{target} exists already", hint="Choose another name, or overwrite it (--overwrite).")
+    check_replaceable(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        _clear(target)
+        partial = Path(tempfile.mkdtemp(prefix=_prefix(target), suffix=".partial", dir=target.parent))
+        try:
+            write(partial)
+            if target.exists():
+                old = partial.with_suffix(".old.partial")
+                target.rename(old)
+                partial.rename(target)
+                shutil.rmtree(old, ignore_errors=True)
+            else:
+                partial.rename(target)
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+    except (OSError, duckdb.IOException) as error:
+        raise _cannot_write(target, error) from error
+    return target
+
+
+def check_replaceable(target: Path) -> None:
+    """Raise `ExportExistsError` if the target is something that this package did not write."""
+    if target.exists() and not (target / MANIFEST).exists() and (not target.is_dir() or any(_foreign(target))):
+        raise ExportExistsError(
+            f"{target} was not written by this tool and is not replaced", hint="Choose another name."
+        )
+
+
+def _foreign(folder: Path) -> list[Path]:
+    """What lies in a folder that no export writes."""
+    return [path for path in folder.iterdir() if path.suffix != ".parquet"]
+
+
+def _cannot_write(target: Path, error: Exception) -> HotlineError:
+    said = error.strerror if isinstance(error, OSError) else None
+    return HotlineError(
+        f"cannot write {target}: {said or error}", hint="Is the disk full? Choose another place with -o."
+    )
+
+
+def _prefix(target: Path) -> str:
+    return f".{target.name}.{os.getpid()}."
+
+
+def _partial_file(target: Path) -> Path:
+    """A new file beside the target, with the rights that the target would be given."""
+    name = target.with_name(f"{_prefix(target)}{secrets.token_hex(4)}.partial")
+    os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+    if target.exists():
+        shutil.copymode(target, name)
+    return name
+
+
+def _clear(target: Path) -> None:
+    """Remove what processes that are gone left unfinished beside the target."""
+    with suppress(OSError):
+        for path in target.parent.iterdir():
+            if not _is_left_over(path, target.name):
+                continue
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+
+def _is_left_over(path: Path, target: str) -> bool:
+    match = re.fullmatch(rf"\.{re.escape(target)}\.(\d+)\.[a-z0-9_]{{8}}(\.old)?\.partial", path.name)
+    if match is None:
+        return False
+    try:
+        os.kill(int(match[1]), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False

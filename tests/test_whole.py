@@ -1,0 +1,104 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hotline_analysis as ha
+from hotline_analysis import charts
+from hotline_analysis.whole import replace_file
+from tests.trace_builder import TraceBuilder
+
+
+def test_a_file_is_replaced_when_the_new_one_is_complete(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "page.html"
+    seen: list[object] = []
+
+    def write(file: Path) -> None:
+        file.write_text("begun")
+        seen.append(target.read_text() if target.exists() else None)
+        file.write_text("done")
+
+    assert replace_file(target, write) == target
+    target.write_text("old")
+    target.chmod(0o640)
+    replace_file(target, write)
+    assert seen == [None, "old"]
+    assert target.read_text() == "done"
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    assert [path.name for path in target.parent.iterdir()] == ["page.html"]
+
+
+def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
+    target = tmp_path / "page.html"
+    target.write_text("old")
+
+    def fail(file: Path, error: BaseException) -> None:
+        file.write_text("half")
+        raise error
+
+    with pytest.raises(ha.HotlineError, match=r"cannot write .*page.html: No space"):
+        replace_file(target, lambda file: fail(file, OSError(28, "No space left")))
+    with pytest.raises(KeyboardInterrupt):
+        replace_file(target, lambda file: fail(file, KeyboardInterrupt()))
+    assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_what_a_dead_process_left_is_removed(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    (tmp_path / f".page.html.{process.pid}.0123abcd.partial").touch()
+    kept = tmp_path / f".page.html.{os.getpid()}.0123abcd.partial"
+    kept.touch()
+    replace_file(tmp_path / "page.html", lambda file: file.write_text("x"))
+    assert sorted(tmp_path.iterdir()) == [kept, tmp_path / "page.html"]
+
+
+def test_a_link_stays_and_its_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link.html").symlink_to(tmp_path / "folder" / "page.html")
+    replace_file(tmp_path / "link.html", lambda file: file.write_text("x"))
+    assert (tmp_path / "link.html").is_symlink()
+    assert (tmp_path / "folder" / "page.html").read_text() == "x"
+
+
+def test_a_pipe_is_written_as_it_is(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.html"
+    os.mkfifo(pipe)
+    got: list[str] = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text()))
+    reader.start()
+    replace_file(pipe, lambda file: file.write_text("x"))
+    reader.join()
+    assert got == ["x"]
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+@pytest.mark.parametrize("kind", ["html", "svg", "png", "json"])
+def test_charts_are_written_whole(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trace = TraceBuilder(rank=0).step(0, 0, 100).op("aten::mm", 10, 90).load(tmp_path)
+    names: list[str] = []
+
+    def no_space(source: Path, target: Any) -> Path:
+        names.append(source.name)
+        assert source.stat().st_size > 100
+        raise OSError(28, "No space left")
+
+    folder = tmp_path / "charts"
+    charts.save(charts.draw("phases", trace), folder / f"whole.{kind}")
+    monkeypatch.setattr(Path, "replace", no_space)
+    with pytest.raises(ha.HotlineError, match="No space"):
+        charts.save(charts.draw("phases", trace), folder / f"phases.{kind}")
+    with pytest.raises(ha.HotlineError, match="No space"):
+        charts.timeline(trace).save(folder / f"timeline.{kind}")
+    assert [name.split(".")[1] for name in names] == ["phases", "timeline"]
+    assert [path.name for path in folder.iterdir()] == [f"whole.{kind}"]
