@@ -180,7 +180,7 @@ def gaps_show_what_the_host_did(trace: Trace) -> None:
         for row in trace.sql("select event_id, coalesce(runtime_id, op_id), launch_start_ns from launch").rows()
     }
     for by in ("device", "stream"):
-        for gap in ha.idle_gaps(trace, None, by=by).iter_rows(named=True):  # type: ignore[arg-type]
+        for gap in ha.idle_gaps(trace, None, by=by).iter_rows(named=True):
             call, launched = launches.get(gap["next_id"], (None, None))
             begin = gap["start_ns"]
             end = max(
