@@ -120,35 +120,45 @@ def compare(
         raise QueryParameterError(f"timeline must be gpu or cpu, not {timeline!r}")
     both_gpu = has_gpu_work(a, rank=rank_a) and has_gpu_work(b, rank=rank_b)
     chosen: Timeline = timeline or ("gpu" if both_gpu else "cpu")
+    # Two steps of one rank are read at once.
+    together = a is b and rank_a == rank_b
+    for trace, name, rank in ((a, "a", rank_a), (b, "b", rank_b)):
+        _check_rank(trace, name, rank)
+    parts_a = _parts(a, chosen, rank_a, None if together else step_a)
+    parts_b = parts_a if together else _parts(b, chosen, rank_b, step_b)
     sides = [
-        _side(trace, name, chosen, rank, step, phase)
-        for trace, name, rank, step in ((a, "a", rank_a, step_a), (b, "b", rank_b, step_b))
+        _side(trace, name, parts, rank, step, phase)
+        for trace, name, parts, rank, step in ((a, "a", parts_a, rank_a, step_a), (b, "b", parts_b, rank_b, step_b))
     ]
     if phase is not None and all(side.parts.is_empty() for side in sides):
         raise QueryParameterError(f"neither trace has the phase {phase!r}")
     return Comparison(sides[0], sides[1], chosen, sigmas)
 
 
-def _side(trace: Trace, name: str, timeline: Timeline, rank: int | None, step: int | None, phase: str | None) -> Side:
+def _check_rank(trace: Trace, name: str, rank: int | None) -> None:
     if rank is not None and rank not in trace.ranks:
         known = ", ".join(str(number) for number in trace.ranks)
         raise QueryParameterError(f"trace {name} has no rank {rank}", hint=f"It has {known}.")
+
+
+def _parts(trace: Trace, timeline: Timeline, rank: int | None, step: int | None) -> pl.DataFrame:
+    if timeline == "cpu":
+        return cpu_parts(trace, rank=rank, step=step).with_columns(graph_count=pl.lit(0, pl.Int64))
+    # Idle time belongs to no op of its own: the op that ends it is not the one that made the device wait.
+    is_idle = pl.col("part").str.starts_with("idle")
+    return gpu_parts(trace, rank=rank, step=step).with_columns(op=pl.when(~is_idle).then(pl.col("op")))
+
+
+def _side(trace: Trace, name: str, parts: pl.DataFrame, rank: int | None, step: int | None, phase: str | None) -> Side:
     marked = steps(trace, rank=rank)
     if step is not None:
         if step not in marked["step"]:
             known = ", ".join(str(number) for number in marked["step"].unique().sort())
             raise QueryParameterError(f"trace {name} has no step {step}", hint=f"It has {known}.")
         marked = marked.filter(pl.col("step") == step)
-    if timeline == "gpu":
-        parts = gpu_parts(trace, rank=rank, step=step)
-    else:
-        parts = cpu_parts(trace, rank=rank, step=step).with_columns(graph_count=pl.lit(0, pl.Int64))
+        parts = parts.filter(pl.col("step") == step)
     if phase is not None:
         parts = parts.filter(pl.col("phase") == phase)
-    # Idle time belongs to no op of its own: the op that ends it is not the one that made the device wait.
-    if timeline == "gpu":
-        is_idle = pl.col("part").str.starts_with("idle")
-        parts = parts.with_columns(op=pl.when(~is_idle).then(pl.col("op")))
     return Side(parts, max(1, marked.height))
 
 

@@ -122,6 +122,7 @@ at_start as (
             and own.device = summed.device
             and own.priority = summed.below
             and own.own_start_ns >= summed.start_ns
+    where own.priority > 1
 ),
 
 exposed as (
@@ -165,8 +166,19 @@ piece as (
         part,
         kernel,
         1 as count,
-        time_ns,
+        end_ns - own_start_ns as time_ns,
         end_ns - start_ns as dur_ns
+    from own
+    where priority = 1
+    union all
+    select
+        rank,
+        event_id,
+        part,
+        kernel,
+        1,
+        time_ns,
+        end_ns - start_ns
     from exposed
     union all
     select
@@ -204,28 +216,42 @@ placed as (
             and nesting.start_ns >= region_segment.start_ns
 ),
 
-labelled as (
+launched as materialized (
     select
-        piece.rank,
+        launch.rank,
+        launch.event_id,
         label.step,
-        piece.part,
         label.phase,
         model_op.path as module_path,
         placed.region,
         op.name as op,
-        piece.kernel,
-        piece.count,
-        case when contains(runtime.name, 'GraphLaunch') then piece.count else 0 end as graph_count,
-        piece.time_ns,
-        piece.dur_ns
-    from piece
-    inner join launch on piece.rank = launch.rank and piece.event_id = launch.event_id
-    inner join label on piece.rank = label.rank and piece.event_id = label.event_id
+        coalesce(contains(runtime.name, 'GraphLaunch'), false) as by_graph
+    from launch
+    inner join label on launch.rank = label.rank and launch.event_id = label.event_id
     left join event as op on launch.rank = op.rank and launch.op_id = op.event_id
     left join event as runtime on launch.rank = runtime.rank and launch.runtime_id = runtime.event_id
     left join placed
         on launch.rank = placed.rank and coalesce(launch.runtime_id, launch.op_id) = placed.call_id
     left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
+    where ($rank is null or launch.rank = $rank) and ($step is null or label.step = $step)
+),
+
+labelled as (
+    select
+        launched.rank,
+        launched.step,
+        piece.part,
+        launched.phase,
+        launched.module_path,
+        launched.region,
+        launched.op,
+        piece.kernel,
+        piece.count,
+        case when launched.by_graph then piece.count else 0 end as graph_count,
+        piece.time_ns,
+        piece.dur_ns
+    from piece
+    inner join launched on piece.rank = launched.rank and piece.event_id = launched.event_id
     union all
     select
         rank,
@@ -241,7 +267,7 @@ labelled as (
         time_ns,
         time_ns as dur_ns
     from idle
-    where next_id is null and time_ns != 0
+    where next_id is null and time_ns != 0 and ($step is null or step = $step)
 )
 
 select
@@ -258,6 +284,5 @@ select
     sum(time_ns)::bigint as time_ns,
     sum(dur_ns)::bigint as dur_ns
 from labelled
-where $step is null or step = $step
 group by rank, step, part, phase, module_path, region, op, kernel
 order by rank, step, part, phase, module_path, region, op, kernel

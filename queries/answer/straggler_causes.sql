@@ -18,11 +18,15 @@
 -- :column own_ns BIGINT              its time
 -- :column first_ns BIGINT            that of the ranks that came first
 -- :column excess_ns BIGINT           the difference
-with sync as (
+with matched as materialized (
+    select * from collective_match
+),
+
+sync as (
     select
         match_id,
         max(end_ns) as end_ns
-    from collective_match
+    from matched
     group by match_id
 ),
 
@@ -31,7 +35,7 @@ late as (
         match_id,
         first_start_ns,
         last_start_ns
-    from collective_match
+    from matched
     where last_start_ns > first_start_ns + 1000 and ($step is null or step = $step)
 ),
 
@@ -45,17 +49,17 @@ since as (
 
 compared as (
     select
-        collective_match.match_id,
-        collective_match.rank,
-        collective_match.on_gpu,
-        since.from_ns - collective_match.shift_ns as start_ns,
-        collective_match.start_ns - collective_match.shift_ns as end_ns,
-        case when collective_match.is_last then 1 else -1 end as side,
-        max(case when collective_match.is_last then collective_match.rank end)
-            over (partition by collective_match.match_id) as late_rank
-    from collective_match
-    inner join since on collective_match.match_id = since.match_id
-    where collective_match.is_last or collective_match.is_first
+        matched.match_id,
+        matched.rank,
+        matched.on_gpu,
+        since.from_ns - matched.shift_ns as start_ns,
+        matched.start_ns - matched.shift_ns as end_ns,
+        case when matched.is_last then 1 else -1 end as side,
+        max(case when matched.is_last then matched.rank end)
+            over (partition by matched.match_id) as late_rank
+    from matched
+    inner join since on matched.match_id = since.match_id
+    where matched.is_last or matched.is_first
 ),
 
 main as (

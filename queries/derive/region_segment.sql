@@ -4,31 +4,25 @@
 -- node on a thread of its own. Annotations that mark steps or collective calls are no regions.
 --
 -- :reads nesting, event, step
-with span as (
+with annotation as (
     select
         nesting.rank,
         nesting.track_id,
         nesting.event_id,
-        nesting.parent_id,
         nesting.start_ns,
         nesting.end_ns,
         nesting.depth as tree_depth,
-        event.category,
-        regexp_replace(event.name, '^autograd::engine::evaluate_function: ', '') as region
-    from nesting
-    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
+        event.name as region
+    from event
+    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
     where
-        nesting.end_ns > nesting.start_ns
-        and event.category in ('user_annotation', 'cpu_op')
-        and event.name is not null
-),
-
-annotation as (
-    select * from span
-    where
-        category = 'user_annotation'
-        and not regexp_matches(region, '^(nccl|gloo|mpi|ucc|xccl|hccl):')
-        and (rank, event_id) not in (select (step.rank, step.event_id) from step where step.event_id is not null)
+        event.category = 'user_annotation'
+        and not regexp_matches(event.name, '^(nccl|gloo|mpi|ucc|xccl|hccl):')
+        and (event.rank, event.event_id) not in (
+            select (step.rank, step.event_id) from step
+            where step.event_id is not null
+        )
+        and nesting.end_ns > nesting.start_ns
 ),
 
 edge as (
@@ -82,10 +76,22 @@ around as (
 ),
 
 outer_op as (
-    select span.*
-    from span
-    left join nesting as parent on span.rank = parent.rank and span.parent_id = parent.event_id
-    where span.category = 'cpu_op' and parent.op_id is null
+    select
+        nesting.rank,
+        nesting.track_id,
+        nesting.event_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        regexp_replace(event.name, '^autograd::engine::evaluate_function: ', '') as region
+    from nesting
+    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
+    left join nesting as parent
+        on nesting.rank = parent.rank and nesting.parent_id = parent.event_id and parent.op_id is null
+    where
+        nesting.op_id = nesting.event_id
+        and (nesting.parent_id is null or parent.event_id is not null)
+        and nesting.end_ns > nesting.start_ns
+        and event.name is not null
 ),
 
 border as (
