@@ -230,6 +230,17 @@ def test_lost_time_is_ranked_and_has_a_remedy(tmp_path: Path) -> None:
     assert "launches take longer" not in advice
 
 
+def test_the_same_is_not_advised_twice(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 100)
+    trace.op("aten::mm", 1, 90).launches("gemm", 5, 15).launches("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 15, 100)
+    result = ha.report(trace.load(tmp_path))
+    assert result.findings[0].answer == "communication-bound"
+    assert result.findings[0].advice  # in general; the remedy has the figures
+    about = [line for line in result.advice if "communication" in line]
+    assert len(about) == 1
+    assert about[0].startswith("85.0 µs of communication run without computation; at most 10.0 µs")
+
+
 def test_nothing_lost_is_not_said(tmp_path: Path) -> None:
     trace = TraceBuilder().step(1, 0, 100).op("aten::mm", 0, 60).launches("gemm", 2, 99, at=0)
     with trace.load(tmp_path) as opened:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
@@ -12,7 +13,7 @@ from hotline_analysis.humane import duration, percent, safe, shares
 from hotline_analysis.place import Lines
 from hotline_analysis.report import resources
 from hotline_analysis.report.given import given
-from hotline_analysis.report.losses import losses_section
+from hotline_analysis.report.losses import SAID_BY, losses_section
 from hotline_analysis.report.model import Field, Report, Section
 from hotline_analysis.report.patterns import pattern_advice
 from hotline_analysis.report.stragglers import straggler_section
@@ -43,7 +44,7 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
     cover = breakdown.coverage(trace, rank=chosen)
     phases = optimizer.evidence
     waiting, late = straggler_section(trace)
-    lost, remedies = losses_section(trace, chosen) if has_gpu else (None, [])
+    lost, remedies = losses_section(trace, chosen) if has_gpu else (None, {})
     sections = [
         _ranks(trace) if len(trace.ranks) > 1 else None,
         waiting,
@@ -69,8 +70,8 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
         coverage=_coverage_line(cover),
         advice=[
             *late,
-            *_next_steps(bound, optimizer),
-            *remedies,
+            *_next_steps(bound, optimizer, remedies),
+            *remedies.values(),
             *pattern_advice(trace, chosen, bound, steps),
             *_recapture(trace, info, steps, cover),
         ],
@@ -149,7 +150,7 @@ def _headline(bound: Finding, slowest: Finding, phases: pl.DataFrame) -> str:
         phase, time = where.sort("time", descending=True).row(0)
         parts.append(f"{phase} takes {percent(100 * time / total)} of the {'CPU' if on_cpu else 'GPU'}'s time")
     if not slowest.evidence.is_empty():
-        parts.append(f"the slowest op is {safe(slowest.answer)}")
+        parts.append(f"the slowest op is {_op(slowest.answer)}")
     return "; ".join(parts) + "."
 
 
@@ -176,8 +177,14 @@ def _slowest_op(trace: Trace, rank: int, has_gpu: bool) -> Finding:
         )
     else:
         what = f"{duration(row['cpu_self_ns'])} of CPU self time in {calls}, {percent(row['cpu_self_pct'])} of all ops"
-    kind = " (collective communication)" if row["name"].startswith(("record_param_comms", "c10d::", "nccl:")) else ""
-    return Finding(question, row["name"], f"{safe(row['name'])}{kind}: {what}.", "", {}, frame)
+    return Finding(question, row["name"], f"{_op(row['name'])}: {what}.", "", {}, frame)
+
+
+def _op(name: str) -> str:
+    """The name of an op; of one that only experts know, with what it is."""
+    return safe(name) + (
+        " (collective communication)" if name.startswith(("record_param_comms", "c10d::", "nccl:")) else ""
+    )
 
 
 # --- the tables ------------------------------------------------------------------------------------------------------
@@ -406,8 +413,9 @@ def _coverage_line(cover: pl.DataFrame) -> str:
 # --- what to do ------------------------------------------------------------------------------------------------------
 
 
-def _next_steps(bound: Finding, optimizer: Finding) -> list[str]:
-    return [finding.advice for finding in (bound, optimizer) if finding.advice]
+def _next_steps(bound: Finding, optimizer: Finding, remedies: Mapping[str, str]) -> list[str]:
+    told = SAID_BY.get(bound.answer) in remedies
+    return [text for text in ("" if told else bound.advice, optimizer.advice) if text]
 
 
 def _recapture(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, cover: pl.DataFrame) -> list[str]:
