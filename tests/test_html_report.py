@@ -15,6 +15,7 @@ import hotline_analysis as ha
 from hotline_analysis import Trace, charts
 from tests.browser import CHROMIUM, Browser
 from tests.charts.test_timeline import hostile
+from tests.trace_builder import TraceBuilder
 
 needs_browser = pytest.mark.skipif(
     CHROMIUM is None and "CI" not in os.environ, reason="chromium is not installed; CI requires it"
@@ -86,6 +87,21 @@ def test_it_says_what_the_report_says(text: str, demo: Trace) -> None:
         assert f'id="{section.name}"' in text
     assert text.count('<svg role="img" aria-label="') >= 4
     assert "How each figure is defined" in text
+
+
+def test_the_answers_are_words_for_people(tmp_path: Path) -> None:
+    """The words to branch on stay in the statements, and names of queries stand out."""
+    made = (
+        TraceBuilder(rank=0).step(0, 0, 100).op("aten::mm", 0, 10).launches("gemm", 5, 99, at=2, until=3).load(tmp_path)
+    )
+    text = ha.report(made).to_html()
+    assert re.findall('<b class="answer">(.*?)</b>', text) == [
+        "The GPU: it computes",
+        "The trace has no optimizer",
+        "aten::mm",
+    ]
+    assert "(gpu-bound)" in text
+    assert "<code>slowest_kernels</code>" in text
 
 
 def test_it_can_do_without_a_timeline(demo: Trace) -> None:

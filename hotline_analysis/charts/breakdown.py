@@ -163,7 +163,7 @@ def steps(frame: pl.DataFrame) -> Any:
     )
     ticks = base.mark_tick(color="currentColor", thickness=2).encode(y="busy:Q", xOffset="rank:N")
     drawn = bars + ticks if float(shown["busy"].sum() or 0) > 0 else bars
-    note = "the line in a bar: time the GPU was busy" if float(shown["busy"].sum() or 0) > 0 else ""
+    note = "bars: duration; lines: time the GPU was busy with it" if float(shown["busy"].sum() or 0) > 0 else ""
     return dress(drawn.properties(width=WIDTH, height=140), title, note)
 
 
@@ -199,7 +199,8 @@ def slowest_ops(frame: pl.DataFrame) -> Any:
         )
     )
     first = rows.row(0, named=True)
-    title = f"{first['label']} takes {first['said']} of {side} time of its own, {percent(first['share_pct'])}"
+    longest = shorten(first["label"], 36)
+    title = f"{longest} takes {first['said']} of {side} time of its own, {percent(first['share_pct'])}"
     base = alt.Chart(rows).encode(
         y=alt.Y("bar:N", title=None, axis=alt.Axis(labelLimit=320, labelExpr="slice(datum.label, 3)")),
         x=alt.X("time:Q", title=axis.title(f"{side} time of its own")),

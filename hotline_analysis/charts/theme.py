@@ -29,7 +29,11 @@ def dress(chart: Any, title: str, subtitle: str = "") -> Any:
         .configure(background="transparent", font="Arial, Liberation Sans, Helvetica, sans-serif")
         .configure_view(stroke=None)
         .configure_axis(grid=False, labelFontSize=11, titleFontSize=11, titleFontWeight="normal")
-        .configure_legend(labelFontSize=11, titleFontSize=11, titleFontWeight="normal")
+        # A page may be shown in a wider font than the one the labels were laid out with.
+        .configure_axisQuantitative(tickCount=8, labelOverlap="greedy", labelSeparation=8)
+        .configure_legend(
+            labelFontSize=11, titleFontSize=11, titleFontWeight="normal", labelLimit=220, columnPadding=36
+        )
     )
 
 

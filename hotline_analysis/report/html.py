@@ -36,6 +36,24 @@ _QUERIES = {
     "ops": "slowest_ops",
     "kernels": "kernel_breakdown",
 }
+# The answer in a word for people; `Finding.answer` is one to branch on.
+_WORDS = {
+    "gpu-bound": "The GPU: it computes",
+    "communication-bound": "The GPU: it communicates",
+    "copy-bound": "The GPU: it copies",
+    "input-bound": "The CPU: it loads data",
+    "sync-bound": "The CPU: it stops to wait for the GPU",
+    "launch-bound": "The CPU: it launches work too slowly",
+    "python-bound": "The CPU: it runs python",
+    "gpu-wait-bound": "The GPU: its work waits for other work",
+    "mixed": "Neither alone",
+    "unknown": "The trace does not tell",
+    "no-gpu": "The CPU: there is no GPU work",
+    "yes": "Yes",
+    "partly": "Partly",
+    "no": "No",
+    "no-optimizer": "The trace has no optimizer",
+}
 
 
 def render(report: Report, timeline: Timeline | None = None) -> str:
@@ -85,7 +103,7 @@ def _contents(report: Report, timeline: Timeline | None) -> str:
 def _findings(report: Report) -> str:
     cards = "".join(
         f'<article class="card"><h2>{_text(finding.question)}</h2>'
-        f'<p><b class="answer">{_text(shorten(finding.answer, 80))}</b></p>'
+        f'<p><b class="answer">{_text(shorten(_WORDS.get(finding.answer, finding.answer), 80))}</b></p>'
         f"<p>{_text(finding.statement)}</p></article>\n"
         for finding in report.findings
     )
@@ -112,7 +130,7 @@ def _timeline(timeline: Timeline) -> str:
 def _section(section: Section) -> str:
     return (
         f'<section id="{_id(section.name)}"><h2>{_text(section.title)}</h2>\n{_chart(section)}{_table(section)}'
-        f'<p class="note">{_text(section.note)}</p></section>\n'
+        f'<p class="note">{_code(section.note)}</p></section>\n'
     )
 
 
@@ -234,6 +252,11 @@ def _id(name: str) -> str:
 def _text(value: str) -> str:
     """A text with names from the trace, on one line; the middle of a very long one is cut out."""
     return html.escape(safe(shorten(value, _LONGEST)), quote=True)
+
+
+def _code(value: str) -> str:
+    """A text of our own in which names of queries stand between backticks."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", _text(value))
 
 
 def _prose(value: str) -> str:

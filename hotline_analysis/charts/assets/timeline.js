@@ -39,7 +39,17 @@ function hotlineTimeline(root, data) {
     if (others === 0) return `${name} × ${nodes.members[n]}`;
     return `${name} ${Math.round(nodes.pct[n])} % and ${others} other${others === 1 ? "" : "s"}`;
   }
-  const boundBy = (n) => (busy[n] > 0 && busy[n] >= 0.8 * (busy[n] + idle[n]) ? "GPU" : "CPU");
+  // What the answers call bound by the GPU; else the GPU waits, for the CPU or for its own work.
+  function boundBy(n) {
+    const observed = busy[n] + idle[n];
+    if (!(observed > 0)) return "CPU, there is no GPU work";
+    return busy[n] >= 0.8 * observed ? "GPU" : `waits: the GPU is idle for ${percent(idle[n], observed)} of its time`;
+  }
+  function boundShort(n) {
+    const observed = busy[n] + idle[n];
+    if (!(observed > 0)) return "CPU only";
+    return busy[n] >= 0.8 * observed ? "GPU-bound" : `GPU waits ${percent(idle[n], observed)}`;
+  }
   function first(n, device) {
     let start = Infinity;
     for (const s of sidesOf[n]) if (isGpu(s) === (device === "gpu")) start = Math.min(start, sides.start[s]);
@@ -55,15 +65,22 @@ function hotlineTimeline(root, data) {
     if (nodes.source[n] >= 0) say("code", data.sources[nodes.source[n]].place);
     if (nodes.phase[n] >= 0) say("phase", data.phases[nodes.phase[n]].replace(/_/g, " "));
     if (cpu[n] > 0) {
-      let inside = 0;
+      let inside = 0, beside = 0;
+      const others = new Set();
       for (const child of children[n]) {
-        for (const s of sidesOf[child]) if (!isGpu(s) && onTrackOf(n, s)) inside += sides.time[s];
+        for (const s of sidesOf[child]) {
+          if (isGpu(s)) continue;
+          if (onTrackOf(n, s)) inside += sides.time[s];
+          else { beside += sides.time[s]; others.add(data.tracks[sides.track[s]].name); }
+        }
       }
       say("CPU time", duration(cpu[n]));
-      if (children[n].length) say("of it, in no child", duration(Math.max(0, cpu[n] - inside)));
+      // Backward waits on its own thread while its parts run on that of autograd.
+      if (beside > inside) say("most of it runs on", [...others].slice(0, 3).join(", "));
+      else if (children[n].length) say("self time, in no part", duration(Math.max(0, cpu[n] - inside)));
     }
     if (gpu[n] > 0) {
-      say("GPU time", `${duration(gpu[n])} in ${works[n].toLocaleString("en")} kernel${works[n] === 1 ? "" : "s"} and copies`);
+      say("GPU time", `${duration(gpu[n])} in ${works[n].toLocaleString("en")} ${works[n] === 1 ? "kernel or copy" : "kernels and copies"}`);
       if (idle[n] > 0) say("GPU waited for it", duration(idle[n]));
       const delay = first(n, "gpu") - first(n, "cpu");
       if (isFinite(delay) && delay >= 0) say("GPU starts", duration(delay) + " after the CPU");
@@ -239,7 +256,7 @@ function hotlineTimeline(root, data) {
     title.title = label(parent);
     const times = [cpu[parent] > 0 ? "CPU " + duration(cpu[parent]) : "", gpu[parent] > 0 ? "GPU " + duration(gpu[parent]) : ""];
     head.append(title, make("span", "", times.filter(Boolean).join(" · ")), make("br"),
-      make("span", "", `${percent(longest(parent), longest(rootOf(parent)))} of step · ${boundBy(parent)}-bound`));
+      make("span", "", `${percent(longest(parent), longest(rootOf(parent)))} of step · ${boundShort(parent)}`));
     const body = make("div", "hl-tracks");
     box.append(head, body);
     const span = Math.max(1, ...tracks.map((one) => one.end - one.start));
@@ -355,7 +372,7 @@ function hotlineTimeline(root, data) {
 
   function drawDetails() {
     const n = state.path[state.path.length - 1];
-    details.replaceChildren(make("h3", "", label(n)), ...line(n), list(n), ...perfetto(n));
+    details.replaceChildren(make("h3", "", label(n)), ...line(n), list(n), perfetto(n));
   }
   // What is opened, or the closest around it that is one event, as a file for Perfetto. The page itself asks no network.
   function perfetto(n) {
@@ -365,7 +382,8 @@ function hotlineTimeline(root, data) {
     const span = at >= 0 ? nodes.event[at] : data.stepEvent;
     const what = at >= 0 ? label(at) : label(rootOf(n));
     const inside = span >= 0 ? `what ${what} does on its thread, and the GPU work of that` : "all of it";
-    const say = make("div", "hl-perfetto", `To see ${inside}, export it (TRACE is the trace or run):`);
+    const box = make("div", "hl-perfetto");
+    const say = make("div", "", `To see ${inside}, export it (TRACE is the trace or run):`);
     const command = make("pre", "", "hotline export TRACE --format perfetto" +
       (data.rank >= 0 ? ` --rank ${data.rank}` : "") + (span >= 0 ? ` --span ${span}` : "") + " -o part.json.gz");
     command.tabIndex = 0;
@@ -374,7 +392,8 @@ function hotlineTimeline(root, data) {
     link.target = "_blank";
     link.rel = "noopener noreferrer";
     then.append(link);
-    return [say, command, then];
+    box.append(say, command, then);
+    return box;
   }
   function drawLegend() {
     legend.replaceChildren();
