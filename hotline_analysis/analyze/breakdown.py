@@ -62,8 +62,8 @@ def slowest_ops(
     `sort` is gpu_self, gpu_total, cpu_self or cpu_total; by default GPU self time if the trace has GPU work, else CPU
     self time. Kernels have GPU time only, so `sort` does not apply to them. Modules count all passes together, and
     cannot be restricted to a phase; nor can their classes (`by="module_type"`), which put equal layers together. See
-    the queries `slowest_ops`, `slowest_kernels`, `slowest_modules` and `slowest_module_types` in `docs/queries.md` for
-    the columns. Raises `QueryParameterError` for an unknown `by` or `sort`.
+    the queries `slowest_ops`, `slowest_kernels` and `slowest_modules` in `docs/queries.md` for the columns. Raises
+    `QueryParameterError` for an unknown `by` or `sort`.
     """
     order = sort or ("gpu_self" if has_gpu_work(trace, rank=rank) else "cpu_self")
     if order not in _SORTS:
@@ -75,7 +75,8 @@ def slowest_ops(
     check("by", by, By)
     if phase is not None:
         raise QueryParameterError("modules cannot be restricted to a phase", hint="Use modules(), which has passes.")
-    return trace.query(f"slowest_{by}s", sort=order, limit=n, rank=rank, step=step)
+    each = "type" if by == "module_type" else "path"
+    return trace.query("slowest_modules", by=each, sort=order, limit=n, rank=rank, step=step)
 
 
 def slowest_sources(

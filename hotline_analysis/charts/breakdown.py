@@ -170,7 +170,7 @@ def steps(frame: pl.DataFrame) -> Any:
 def slowest_ops(frame: pl.DataFrame) -> Any:
     """The slowest ops, kernels, modules or classes of modules with their share, from the answer `slowest_ops`."""
     names = ("path", "key", "short_name", "name", "type")
-    name = next((column for column in names if column in frame.columns), None)
+    name = next((column for column in names if column in frame.columns and frame[column].null_count() == 0), None)
     time = next(
         (
             column

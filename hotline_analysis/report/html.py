@@ -23,6 +23,7 @@ _LONGEST = 600
 _CHARTS: Mapping[str, Callable[[pl.DataFrame], Any]] = {
     "steps": charts.steps,
     "phases": charts.phases,
+    "module_types": charts.slowest_ops,
     "modules": charts.slowest_ops,
     "ops": charts.slowest_ops,
     "kernels": charts.slowest_ops,
@@ -30,7 +31,7 @@ _CHARTS: Mapping[str, Callable[[pl.DataFrame], Any]] = {
 }
 _QUERIES = {
     "ranks": "gpu_or_cpu_bound",
-    "module_types": "slowest_module_types",
+    "module_types": "slowest_modules",
     "modules": "slowest_modules",
     "sources": "slowest_sources",
     "ops": "slowest_ops",

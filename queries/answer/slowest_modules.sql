@@ -1,16 +1,17 @@
--- Modules by time, all passes together.
+-- Modules, or classes of modules, by time, all passes together. By class, a model of many equal layers is a few rows.
 --
 -- `self` is what belongs to the module and to no module in it, so self times add up; `total` includes the modules in
--- it.
+-- it. By class, a module inside another of its class (a Sequential in a Sequential) is not counted twice.
 --
+-- :param by VARCHAR = 'path'           path: each module; type: each class
 -- :param rank BIGINT = NULL            only this rank
 -- :param step BIGINT = NULL            only this step
 -- :param sort VARCHAR = 'gpu_self'     order by gpu_self, gpu_total, cpu_self or cpu_total time
 -- :param limit BIGINT = 10             so many rows
--- :reads module_source, module_time, model_op
--- :column path VARCHAR                 path from the root
+-- :reads module_time, model_op
+-- :column path VARCHAR                 path from the root; NULL by class
 -- :column type VARCHAR                 class
--- :column source VARCHAR               file and line of its code, see `module_source`; NULL when unknown
+-- :column module_count BIGINT          modules of the class that ran; 1 by path
 -- :column cpu_self_ns BIGINT           CPU time of the module alone
 -- :column cpu_total_ns BIGINT          CPU time with the modules in it
 -- :column gpu_self_ns BIGINT           duration of GPU work of the module alone
@@ -20,32 +21,71 @@
 -- :column gpu_backward_ns BIGINT       of the total, in backward
 -- :column cpu_self_pct DOUBLE          share of all modules' CPU self time
 -- :column gpu_self_pct DOUBLE          share of all modules' GPU self time; NULL without GPU work
-with whole as (
+with recursive above as (
     select
-        model_op.path,
-        min(model_op.type) as type,
-        min(module_source.source) as source,
-        sum(module_time.cpu_self_ns)::bigint as cpu_self_ns,
-        sum(module_time.cpu_total_ns)::bigint as cpu_total_ns,
-        sum(module_time.gpu_self_ns)::bigint as gpu_self_ns,
-        sum(module_time.gpu_total_ns)::bigint as gpu_total_ns,
-        coalesce(sum(module_time.gpu_total_ns) filter (where module_time.pass = 'forward'), 0)::bigint
-            as gpu_forward_ns,
-        coalesce(sum(module_time.gpu_total_ns) filter (where module_time.pass = 'recompute'), 0)::bigint
-            as gpu_recompute_ns,
-        coalesce(sum(module_time.gpu_total_ns) filter (where module_time.pass = 'backward'), 0)::bigint
-            as gpu_backward_ns
+        rank,
+        module_id,
+        type,
+        parent_id
+    from model_op
+    where $by = 'type'
+    union all
+    select
+        above.rank,
+        above.module_id,
+        above.type,
+        model_op.parent_id
+    from above
+    inner join model_op on above.rank = model_op.rank and above.parent_id = model_op.module_id
+    where model_op.type != above.type
+),
+
+-- The way up to the root ends early at a module of the same class.
+outermost as (
+    select
+        rank,
+        module_id
+    from above
+    where parent_id is null
+),
+
+timed as (
+    select
+        case when $by != 'type' then model_op.path end as path,
+        model_op.type,
+        model_op.path as module,
+        module_time.pass,
+        module_time.cpu_self_ns,
+        module_time.gpu_self_ns,
+        if($by != 'type' or outermost.module_id is not null, module_time.cpu_total_ns, 0) as cpu_total_ns,
+        if($by != 'type' or outermost.module_id is not null, module_time.gpu_total_ns, 0) as gpu_total_ns
     from module_time
     inner join model_op on module_time.rank = model_op.rank and module_time.module_id = model_op.module_id
-    left join module_source on model_op.rank = module_source.rank and model_op.module_id = module_source.module_id
+    left join outermost on module_time.rank = outermost.rank and module_time.module_id = outermost.module_id
     where ($rank is null or module_time.rank = $rank) and ($step is null or module_time.step = $step)
-    group by model_op.path
+),
+
+whole as (
+    select
+        path,
+        if($by = 'type', type, null) as class,
+        any_value(type) as type,
+        count(distinct module) as module_count,
+        sum(cpu_self_ns)::bigint as cpu_self_ns,
+        sum(cpu_total_ns)::bigint as cpu_total_ns,
+        sum(gpu_self_ns)::bigint as gpu_self_ns,
+        sum(gpu_total_ns)::bigint as gpu_total_ns,
+        sum(if(pass = 'forward', gpu_total_ns, 0))::bigint as gpu_forward_ns,
+        sum(if(pass = 'recompute', gpu_total_ns, 0))::bigint as gpu_recompute_ns,
+        sum(if(pass = 'backward', gpu_total_ns, 0))::bigint as gpu_backward_ns
+    from timed
+    group by path, class
 )
 
 select
     path,
     type,
-    source,
+    module_count,
     cpu_self_ns,
     cpu_total_ns,
     gpu_self_ns,
@@ -64,5 +104,6 @@ order by
         else gpu_self_ns
     end desc,
     cpu_self_ns desc,
-    path
+    path,
+    type
 limit $limit
