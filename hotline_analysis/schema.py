@@ -340,6 +340,7 @@ _TABLES = (
         param_count BIGINT parameters; NULL when the trace does not say
         param_bytes BIGINT bytes of the parameters; NULL when the trace does not say
         source VARCHAR file and line; NULL when the trace does not say
+        missing_call_count BIGINT of a model placed on the ops: calls for which none was found; NULL where frames tell
         """,
     ),
     _table(
@@ -509,6 +510,19 @@ _TABLES = (
         """,
     ),
     _table(
+        "module_doubt",
+        "view",
+        "Modules that were placed on the ops with doubt, or not at all in some pass of the model.",
+        """
+        module_id BIGINT the module
+        doubtful_call_count BIGINT calls with another place that fits as well; of modules without parts
+        missing_call_count BIGINT calls for which no op was found, and no kernel that serves them with another module's
+        cpu_ns BIGINT CPU time of the doubtful calls, without backward
+        gpu_ns BIGINT GPU time of what the doubtful calls launched, without backward
+        event_id BIGINT first op of the first doubtful call; NULL without one
+        """,
+    ),
+    _table(
         "collective_call",
         "view",
         "Every collective that a rank took part in: the kernel that did it, or on the CPU the span of gloo or MPI.",
@@ -660,4 +674,4 @@ TABLES: Mapping[str, Table] = {table.name: table for table in _TABLES}
 READ_TABLES: tuple[Table, ...] = tuple(table for table in _TABLES if table.kind == "read")
 DERIVED_TABLES: tuple[Table, ...] = tuple(table for table in _TABLES if table.kind == "derived")
 # One higher whenever a table or column is added, removed or means something else.
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3

@@ -186,7 +186,7 @@ def test_manifest(run_directory: Path) -> None:
     manifest = json.loads((run_directory / "manifest.json").read_text())
     clean = {"rank_source": "distributedInfo", "lost_event_count": 0, "lost_bytes": 0, "damage": None}
     assert manifest == {
-        "format_version": 2,
+        "format_version": 3,
         "parts": [
             {"rank": 0, "file": "0.json", "event_count": 6, **clean},
             {"rank": 3, "file": "3.json", "event_count": 15, **clean},

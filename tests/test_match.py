@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import hotline_analysis as ha
@@ -112,6 +113,58 @@ def test_what_cannot_be_told_apart_is_marked(tmp_path: Path) -> None:
     assert sure["block[1].dropout"] == 50.0
     assert sure["block[0].relu"] == 100.0
     assert sure["block[1]"] == 75.0  # the mean of its linear and its dropout
+
+
+def test_doubtful_calls_are_counted(tmp_path: Path) -> None:
+    """In the first of two steps two dropouts fit, 8 us each on the CPU; in the second the relu is missing."""
+    trace = TraceBuilder(rank=0).on(1).step(0, 0, 900)
+    for number, name in enumerate([*WHOLE[:3], "aten::dropout", "aten::add", "aten::dropout", "aten::linear"]):
+        trace.op(name, 10 + 10 * number, 18 + 10 * number)
+        if name == "aten::dropout":
+            trace.launches("mask", 200 + 10 * number, 203 + 10 * number, at=12 + 10 * number, until=14 + 10 * number)
+    first = trace.ids("aten::dropout")[0]
+    trace.step(1, 1000, 1900)
+    for number, name in enumerate([WHOLE[0], *WHOLE[2:]]):
+        trace.op(name, 1010 + 10 * number, 1018 + 10 * number)
+    with placed(trace, tmp_path) as opened:
+        assert ha.doubtful_modules(opened).rows() == [
+            # rank, module, path, type, calls, doubtful, missing, CPU time, GPU time, event
+            (0, 2, "block[0].relu", "ReLU", 1, 0, 1, 0, 0, None),
+            (0, 5, "block[1].dropout", "Dropout", 2, 1, 0, 8_000, 3_000, first),
+        ]
+        of_modules = ha.coverage(opened).filter(bucket="module")
+        assert of_modules.select(pl.col("^(doubtful|missing)_.*$")).rows() == [(1, 3_000, 1)]
+        line = ha.report(opened).coverage
+    assert line.endswith(
+        " 1 of the module calls is doubtful (3.00 µs of GPU time, 8.00 µs of CPU time in forward): they might stand"
+        " elsewhere. 1 call of a module could not be placed: no op shows it."
+    )
+
+
+def test_without_doubt_nothing_is_said_of_it(tmp_path: Path) -> None:
+    with placed(forward(WHOLE), tmp_path) as trace:
+        assert ha.doubtful_modules(trace).is_empty()
+        assert ha.report(trace).coverage == "The trace has no GPU time."
+
+
+def registered(*kinds: str) -> dict[str, Any]:
+    """The table of a capture that saw no forward pass."""
+    modules = [{"name": "Net", "type": "Net", "path": ""}]
+    modules += [{"name": str(n), "type": kind, "path": str(n), "parent_id": 0} for n, kind in enumerate(kinds)]  # type: ignore[dict-item]
+    return {"order": "registration", "modules": modules}
+
+
+def test_registered_modules_may_never_run(tmp_path: Path) -> None:
+    """A norm and a convolution never run. One of four ops with parameters may be another model's, two of five not."""
+    model = registered("Linear", "LayerNorm", "ReLU", "Conv2d", "Linear", "Conv2d")
+    ops = ["aten::linear", "aten::relu", "aten::conv2d", "aten::batch_norm", "aten::linear"]
+    with placed(forward(ops), tmp_path, model) as trace:
+        paths = [path for _, path in modules(trace)]
+        assert paths == ["0", "2", "3", "Net", "4"]
+        missing = ha.doubtful_modules(trace).filter(pl.col("missing_call_count") > 0)
+        assert missing["path"].to_list() == ["1", "5"]
+    with pytest.raises(ModelMismatchError, match="the first one missing is 1"):
+        placed(forward([*ops, "aten::group_norm"]), tmp_path, model, "other.json")
 
 
 def test_the_model_may_run_several_times_in_a_step(tmp_path: Path) -> None:

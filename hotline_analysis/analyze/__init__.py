@@ -4,6 +4,7 @@ from hotline_analysis.analyze.annotations import annotation_kernels, op_delays, 
 from hotline_analysis.analyze.bottleneck import gpu_or_cpu_bound, optimizer_bottleneck
 from hotline_analysis.analyze.breakdown import (
     coverage,
+    doubtful_modules,
     has_gpu_work,
     modules,
     phases,
@@ -52,6 +53,7 @@ __all__ = [
     "dependency_graph",
     "detail_size",
     "diff",
+    "doubtful_modules",
     "frequent_kernel_patterns",
     "gpu_or_cpu_bound",
     "gpu_parts",

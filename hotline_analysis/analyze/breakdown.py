@@ -47,6 +47,15 @@ def coverage(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     return trace.query("coverage", rank=rank)
 
 
+def doubtful_modules(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
+    """Modules of a given model that were placed on the ops with doubt, or could not be placed, and the time in doubt.
+
+    Empty where nothing is in doubt, and where the trace has `nn.Module` frames. See the query `doubtful_modules` in
+    `docs/queries.md` for the columns; times are integer nanoseconds.
+    """
+    return trace.query("doubtful_modules", rank=rank)
+
+
 def slowest_ops(
     trace: Trace,
     n: int = 10,

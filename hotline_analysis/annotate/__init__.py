@@ -107,15 +107,15 @@ def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: 
 
         _derive(connection, "forward_item")
         try:
-            matches, fused = match_model(connection, model)
+            placed = match_model(connection, model)
         except ModelMismatchError as error:
             if not model.stored:
                 raise
             on_note(error.message)
             return
-        _keep(connection, "model_given", model.modules)
-        _keep(connection, "module_match", matches)
-        _keep(connection, "fused_candidate", fused)
+        _keep(connection, "model_given", model.modules.append_column("missing_call_count", placed.missing))
+        _keep(connection, "module_match", placed.matches)
+        _keep(connection, "fused_candidate", placed.fused)
         _derive(connection, "module_call_matched")
         _derive(connection, "model_op_given")
 

@@ -27,6 +27,8 @@ _SURE = 100.0
 _UNSURE = 50.0  # another place in the same stretch is as good
 _LEAST = 0.5  # of a model's parts must be found in a stretch of forward, or it is not this model that runs there
 _LEAST_OF_WEIGHT = 0.75  # the same, of its modules with parameters, which do not vanish as a dropout may
+_LEAST_REGISTERED = 0.25  # the same, where modules are listed that never run
+_EXPLAINED = 0.75  # and of the ops of a stretch that are made of parameters, so many must then be the model's
 _LEFT_OVER = 0.4  # of the ops that look like modules with parameters may be none of the model's
 _OF_WEIGHT = re.compile("conv|linear|dense|norm|embed|lstm|gru|rnn", re.IGNORECASE)
 _MAIN = 8  # weight of the op that a module is made of, see `type_evidence`
@@ -67,7 +69,9 @@ class _Rows:
     symbol: Symbols
     of_weight: npt.NDArray[np.bool_]  # by row: a module with parameters
     looks_so: npt.NDArray[np.bool_]  # by name of an op: what modules with parameters are made of
+    weighty: npt.NDArray[np.bool_]  # by name of an op: made of parameters, whoever's
     is_learned: bool
+    is_registered: bool
 
 
 @dataclass
@@ -95,11 +99,20 @@ class _Found:
         self.passes.append(np.full(len(items), self.next_pass - 1))
 
 
-def match_model(connection: duckdb.DuckDBPyConnection, model: Model) -> tuple[pa.Table, pa.Table]:
-    """Place the model on the ops of `forward_item`; return what was found, and what may be fused.
+@dataclass(frozen=True)
+class Placed:
+    """A model on the ops of a trace."""
 
-    Found are `event_id`, `module_id`, `call`, pass and confidence. Fused may be a module with the op (`event_id`) of
-    the module before it: its type (`word`) then stands in the name of the op or of a kernel.
+    matches: pa.Table
+    """`event_id`, `module_id`, `call`, pass and confidence of what was found."""
+    fused: pa.Table
+    """Modules without an op, with the one (`event_id`) of the module before, and the `word` that would show them."""
+    missing: pa.Array
+    """For each module, the number of its calls for which nothing was found."""
+
+
+def match_model(connection: duckdb.DuckDBPyConnection, model: Model) -> Placed:
+    """Place the model on the ops of `forward_item`.
 
     Raises `ModelMismatchError` with the first place where they part if no stretch of the trace fits the model.
     """
@@ -113,7 +126,8 @@ def match_model(connection: duckdb.DuckDBPyConnection, model: Model) -> tuple[pa
     if not found.items:
         raise _mismatch(model, items, rows, windows)
     _check_left_over(model, items, rows, windows, found)
-    return _recomputed(connection, items, rows, found), _fused(model, items, rows, found)
+    missing = _missing_calls(len(model.modules), rows, found)
+    return Placed(_recomputed(connection, items, rows, found), _fused(model, items, rows, found), missing)
 
 
 # --- what is compared ------------------------------------------------------------------------------------------------
@@ -140,7 +154,8 @@ def _learned_rows(model: Model, items: _Items) -> _Rows:
     np.fill_diagonal(weights, _MAIN)
     module = np.array([module for _, module, _ in model.ops], np.int64)
     call = np.array([call for _, _, call in model.ops], np.int64)
-    return _Rows(module, call, Aligner(weights), symbol, np.ones(len(symbol), bool), np.zeros(unknown, bool), True)
+    nothing = np.zeros(unknown, bool)
+    return _Rows(module, call, Aligner(weights), symbol, np.ones(len(symbol), bool), nothing, nothing, True, False)
 
 
 def _typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: _Items) -> _Rows:
@@ -151,7 +166,7 @@ def _typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: _Ite
         for module_id, kind in zip(
             model.modules.column("module_id").to_pylist(), model.modules.column("type").to_pylist(), strict=True
         )
-        if module_id not in parents
+        if module_id not in parents and kind != "Identity"
     ]
     types = sorted({kind for _, kind in leaves})
     connection.register("leaf_type", pa.table({"type": types}))
@@ -166,7 +181,10 @@ def _typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: _Ite
     symbol = np.array([of_type[kind] for _, kind in leaves], np.int64)
     heavy = np.array([_OF_WEIGHT.search(kind) is not None for kind in types], bool)
     looks_so = (weights[heavy] >= _MAIN).any(axis=0)
-    return _Rows(module, np.zeros(len(leaves), np.int64), Aligner(weights), symbol, heavy[symbol], looks_so, False)
+    weighty = np.array([_OF_WEIGHT.search(name) is not None for name in items.names], bool)
+    call = np.zeros(len(leaves), np.int64)
+    aligner = Aligner(weights)
+    return _Rows(module, call, aligner, symbol, heavy[symbol], looks_so, weighty, False, model.registered)
 
 
 def _stretches(connection: duckdb.DuckDBPyConnection, items: _Items) -> Iterator[list[Symbols]]:
@@ -204,7 +222,7 @@ def _match_window(items: _Items, rows: _Rows, window: Symbols, found: _Found) ->
         columns = window[at:] if last else window[at : at + int(_SLACK * share)]
         alignment = rows.aligner.align(rows.symbol, items.name[columns])
         hit = np.flatnonzero(alignment.first >= 0)
-        if not _fits(rows, hit):
+        if not _fits(items, rows, columns, alignment.first[hit], hit):
             break
         sure = alignment.first[hit] == alignment.last[hit]
         found.add(columns[alignment.first[hit]], hit, np.where(sure, _SURE, _UNSURE))
@@ -214,10 +232,16 @@ def _match_window(items: _Items, rows: _Rows, window: Symbols, found: _Found) ->
         at += int(alignment.first[hit].max()) + 1
 
 
-def _fits(rows: _Rows, hit: Symbols) -> bool:
+def _fits(items: _Items, rows: _Rows, columns: Symbols, places: Symbols, hit: Symbols) -> bool:
     heavy = int(np.count_nonzero(rows.of_weight))
-    enough = len(hit) >= _LEAST * len(rows.symbol)
-    return enough and int(np.count_nonzero(rows.of_weight[hit])) >= _LEAST_OF_WEIGHT * heavy
+    heavy_hit = int(np.count_nonzero(rows.of_weight[hit]))
+    if len(hit) >= _LEAST * len(rows.symbol) and heavy_hit >= _LEAST_OF_WEIGHT * heavy:
+        return True
+    if not rows.is_registered:
+        return False
+    weighty = rows.weighty[items.name[columns]]
+    explained = int(np.count_nonzero(weighty[places])) >= _EXPLAINED * int(np.count_nonzero(weighty))
+    return explained and heavy_hit > 0 and heavy_hit >= _LEAST_REGISTERED * heavy
 
 
 def _more_slices(items: _Items, rows: _Rows, columns: Symbols, first: Symbols, found: _Found) -> None:
@@ -294,6 +318,14 @@ def _check_left_over(model: Model, items: _Items, rows: _Rows, windows: list[Sym
 
 
 # --- what has no op of its own ----------------------------------------------------------------------------------------
+
+
+def _missing_calls(modules: int, rows: _Rows, found: _Found) -> pa.Array:
+    calls, call_of_row = np.unique(rows.module * (int(rows.call.max()) + 1) + rows.call, return_inverse=True)
+    number, row = (np.concatenate(part) for part in (found.passes, found.rows))
+    met = np.unique(number * len(calls) + call_of_row[row]) % len(calls)
+    missing = found.next_pass - np.bincount(met, minlength=len(calls))
+    return pa.array(np.bincount(calls // (int(rows.call.max()) + 1), missing, modules).astype(np.int64))
 
 
 def _fused(model: Model, items: _Items, rows: _Rows, found: _Found) -> pa.Table:

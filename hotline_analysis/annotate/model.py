@@ -43,6 +43,8 @@ class Model:
     source: str
     stored: bool = False
     """It stands in the trace, where nobody has to be told that it is not needed or does not fit."""
+    registered: bool = False
+    """The modules are in the order of their registration, and some of them may never run."""
 
 
 def read_model(path: Path) -> Model:
@@ -60,7 +62,9 @@ def read_model(path: Path) -> Model:
 
 def parse_model(content: object, source: str, *, stored: bool = False) -> Model:
     """Check a model description and number its modules. Raises `ModelMismatchError` if it is none."""
+    registered = False
     if isinstance(content, Mapping) and isinstance(content.get("modules"), list):
+        registered = content.get("order") == "registration"
         rows = [_captured(entry, number, source) for number, entry in enumerate(content["modules"])]
         _check_tree(rows, source)
         ops = [_captured_op(entry, len(rows), source) for entry in content.get("ops") or []]
@@ -71,7 +75,7 @@ def parse_model(content: object, source: str, *, stored: bool = False) -> Model:
         raise _wrong(source, "neither a list of modules nor an object with `modules`")
     if not rows:
         raise _wrong(source, "without any module")
-    return Model(pa.Table.from_pylist(rows, _MODULE), ops, source, stored)
+    return Model(pa.Table.from_pylist(rows, _MODULE), ops, source, stored, registered)
 
 
 def _wrong(source: str, what: str) -> ModelMismatchError:

@@ -67,7 +67,7 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
         headline=_headline(bound, slowest, phases),
         findings=[bound, optimizer, slowest],
         sections=[section for section in sections if section is not None and not section.rows.is_empty()],
-        coverage=_coverage_line(cover),
+        coverage=_coverage_line(cover) + _doubts(breakdown.doubtful_modules(trace, rank=chosen), has_gpu),
         advice=[
             *late,
             *_next_steps(bound, optimizer, remedies),
@@ -408,6 +408,26 @@ def _coverage_line(cover: pl.DataFrame) -> str:
         f"{bucket} {percent(share)}" for bucket, share in zip(cover["bucket"], shares(times), strict=True) if share
     )
     return f"GPU time in the file: {duration(sum(times))} = {parts}."
+
+
+def _doubts(doubts: pl.DataFrame, has_gpu: bool) -> str:
+    """How much of what is said of modules is not sure; empty if all is."""
+    doubtful, missing, cpu_ns, gpu_ns = doubts.select(
+        pl.sum("doubtful_call_count", "missing_call_count", "cpu_time_ns", "gpu_time_ns")
+    ).row(0)
+    parts = []
+    if doubtful:
+        time = f"{duration(gpu_ns)} of GPU time, " if has_gpu else ""
+        parts.append(
+            f"{doubtful:,} of the module calls {'is' if doubtful == 1 else 'are'} doubtful"
+            f" ({time}{duration(cpu_ns)} of CPU time in forward): they might stand elsewhere."
+        )
+    if missing:
+        parts.append(
+            f"{missing:,} call{' of a module' if missing == 1 else 's of modules'} could not be placed:"
+            f" no op shows {'it' if missing == 1 else 'them'}."
+        )
+    return "".join(f" {part}" for part in parts)
 
 
 # --- what to do ------------------------------------------------------------------------------------------------------

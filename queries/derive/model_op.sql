@@ -50,6 +50,7 @@ select
     null::bigint as param_count,
     null::bigint as param_bytes,
     null::varchar as source,
+    null::bigint as missing_call_count,
     name as module_key
 from tree
 order by module_id
