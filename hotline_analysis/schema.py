@@ -378,7 +378,7 @@ _TABLES = (
     _table(
         "step",
         "derived",
-        "Training steps. Without step marks in the trace, one row for the whole trace.",
+        "Training steps. Where nothing tells them, one row for the whole trace.",
         """
         step BIGINT number of the step, as annotated, or counted from 0
         name VARCHAR the annotation; NULL when none
@@ -386,7 +386,7 @@ _TABLES = (
         track_id BIGINT thread of the annotation; NULL when none
         start_ns BIGINT start of the step on the CPU
         end_ns BIGINT end of the step on the CPU
-        evidence VARCHAR profiler_step, annotation, loop or whole_trace
+        evidence VARCHAR profiler_step, annotation, loop, module, autograd, repetition or whole_trace
         """,
     ),
     _table(

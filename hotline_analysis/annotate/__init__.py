@@ -81,6 +81,8 @@ def annotate(
             _derive(connection, "nesting")
         if name == "node":
             _place(connection, model, on_note)
+        if name == "main_track" and _one(connection, "select bool_and(evidence = 'whole_trace') from step"):
+            _find_steps(connection)
         if on_progress:
             on_progress((number + 1) / len(_ORDER))
     return [table.name for table in DERIVED_TABLES]
@@ -118,6 +120,15 @@ def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: 
         _keep(connection, "fused_candidate", placed.fused)
         _derive(connection, "module_call_matched")
         _derive(connection, "model_op_given")
+
+
+def _find_steps(connection: duckdb.DuckDBPyConnection) -> None:
+    """Put steps that only repetition shows in the place of the single one of the whole trace."""
+    from hotline_analysis.annotate.steps import infer_steps
+
+    steps = infer_steps(connection)
+    if steps is not None:
+        _keep(connection, "step", steps)
 
 
 def _keep(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:

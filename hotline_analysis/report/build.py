@@ -20,6 +20,11 @@ from hotline_analysis.report.stragglers import straggler_section
 from hotline_analysis.trace import Trace
 
 _ROWS = 8
+_INFERRED = {
+    "module": "the calls of the model",
+    "autograd": "the backward passes",
+    "repetition": "the repetition of all ops",
+}
 _PRE_WINDOW_PCT = 2.0  # from here on the report says how to capture less of it
 
 
@@ -112,6 +117,7 @@ def _facts(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, has_gpu: boo
         lengths = marked["dur_ns"]
         spread = f" ({duration(lengths.min())} to {duration(lengths.max())})" if len(lengths) > 1 else ""  # type: ignore[arg-type]
         said = f"{len(lengths)}, mean {duration(lengths.mean())}{spread}"  # type: ignore[arg-type]
+        said += f", inferred from {sign}" if (sign := _INFERRED.get(marked["evidence"][0])) else ""
     facts = {
         "device": ", ".join(devices)
         or ("GPU" if has_gpu else "no GPU work was read" if info["damage"] else "CPU only"),
@@ -456,6 +462,9 @@ def _recapture(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, cover: p
         advice.append("CUDA calls but no GPU work: add ProfilerActivity.CUDA, and let steps finish before the export.")
     if (steps["evidence"] == "whole_trace").all() and found["has_ops"]:
         advice.append("No steps: call prof.step() after each batch (with a schedule) for figures per step.")
+    if steps["evidence"].is_in(list(_INFERRED)).any():
+        sign = _INFERRED[steps["evidence"][0]]
+        advice.append(f"Nothing marks the steps, {sign} told them: call prof.step() after each batch to be sure.")
     if not found["has_modules"] and found["has_ops"]:
         advice.append(
             "No modules: capture with on_trace_ready=hotline_analysis.analyze(model), give the model (--model),"

@@ -8,7 +8,7 @@
 -- :column rank BIGINT              process rank
 -- :column step BIGINT              number of the step
 -- :column name VARCHAR             the annotation that marks it; NULL when the whole trace is one step
--- :column evidence VARCHAR         profiler_step, annotation, loop or whole_trace
+-- :column evidence VARCHAR         profiler_step, annotation, loop, module, autograd, repetition or whole_trace
 -- :column dur_ns BIGINT            duration on the CPU
 -- :column gpu_event_count BIGINT   kernels, copies and memsets launched by the step
 -- :column gpu_time_ns BIGINT       sum of their durations

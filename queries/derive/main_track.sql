@@ -1,4 +1,5 @@
--- The thread that runs the training loop: the one with the step marks, else the one with most ops outside autograd.
+-- The thread that runs the training loop: the one with the step marks, else the one with most of the ops that backward
+-- comes back to, else the one with most events that is not autograd's.
 --
 -- :reads step, nesting, node
 with autograd as (
@@ -11,11 +12,19 @@ with autograd as (
 candidate as (
     select
         track_id,
-        2 as rank,
+        3 as rank,
         count(*) as weight
     from step
     where track_id is not null
     group by track_id
+    union all
+    select
+        nesting.track_id,
+        2 as rank,
+        count(*) as weight
+    from node
+    inner join nesting on node.forward_id = nesting.event_id
+    group by nesting.track_id
     union all
     select
         track_id,

@@ -1,5 +1,5 @@
 -- Training steps: PyTorch's `ProfilerStep#n`, else the user's own step annotations, else what PyTorch leaves in every
--- training loop, else one step for the whole trace.
+-- training loop, else one step for the whole trace, which what repeats in it may divide later (`annotate/steps.py`).
 --
 -- A user's annotation counts as a step if its name says so (`step 12`, `train_step`, `iteration=3`,
 -- `step[DECODE bs=32]`) and no other such annotation is around it. Names of the optimizer's step and of data loading do
