@@ -88,7 +88,8 @@ def _read_items(connection: duckdb.DuckDBPyConnection) -> _Items:
     start, end, forward = (
         table.column(name).fill_null(-1).to_numpy().astype(np.int64) for name in ("start_ns", "end_ns", "forward_ns")
     )
-    names = table.column("name").combine_chunks().dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    named = table.column("name").fill_null("").combine_chunks().dictionary_encode()
+    names = named.indices.to_numpy(zero_copy_only=False)
     flags = ("is_op", "is_node", "is_update", "is_input")
     told = (table.column(name).to_numpy(zero_copy_only=False).astype(bool) for name in flags)
     return _Items(start, end, names.astype(np.int64), forward, *told)

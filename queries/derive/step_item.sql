@@ -96,7 +96,7 @@ select
     true,
     false,
     false,
-    forward.start_ns
+    forward.start_ns as forward_ns
 from node
 inner join event on node.event_id = event.event_id
 left join nesting as forward on node.forward_id = forward.event_id

@@ -28,7 +28,7 @@ chosen as (
     select part
     from outermost
     group by part
-    having 2 * sum(end_ns - start_ns) >= (select sum(end_ns - start_ns) from outermost)
+    qualify 2 * sum(end_ns - start_ns) >= sum(sum(end_ns - start_ns)) over ()
     order by sum(end_ns - start_ns) desc, part
     limit 1
 )
