@@ -1,7 +1,8 @@
 -- What people call each thread and stream that something runs on.
 --
 -- A stream is told by its number, with that of the device where there are several. A thread has its name, without the
--- number that Kineto puts before it, and with its number behind it if another thread has the same name; else its number.
+-- number that Kineto puts before it, and with its number behind it if another thread has the same name; else only its
+-- number.
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :reads event, gpu_op, track
