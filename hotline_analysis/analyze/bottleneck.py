@@ -39,8 +39,7 @@ _ADVICE = {
     "input-bound": "Give the DataLoader more workers, pin_memory=True and prefetching, or preprocess on the GPU.",
     "sync-bound": "Avoid `.item()`, `.cpu()`, `print(tensor)`, nonzero and boolean masks inside the step, log every n "
     "steps, and copy with non_blocking=True.",
-    "launch-bound": "Launch less and larger work: torch.compile, CUDA graphs, a fused or foreach optimizer, a larger "
-    "batch.",
+    "launch-bound": "Launch less and larger work: torch.compile, CUDA graphs, fused or foreach ops, a larger batch.",
     "python-bound": "Take python out of the step: torch.compile, CUDA graphs, vectorised loops, logging every n steps.",
     "gpu-wait-bound": "Look at streams and events: work waits for another stream, or many tiny kernels follow each "
     "other.",
@@ -140,13 +139,15 @@ def optimizer_bottleneck(
     Its share is measured on what bounds the loop: on the GPU, the share of the busy and idle time of the work that the
     optimizer launched; on the CPU, the share of the steps' time that the main thread spends in it. From `yes_pct` on
     the answer is yes, from `partly_pct` on partly, else no: by Amdahl's law, removing 30 % makes steps at most 1.43
-    times faster, 15 % at most 1.18 times. `answer` is `no-optimizer` if the trace shows none (inference). `evidence`
-    is the frame of `phases`. `bound` is the answer of `gpu_or_cpu_bound` for the same rank, if it is known already.
+    times faster, 15 % at most 1.18 times. If communication is `yes_pct` or more of the optimizer's time on the GPU, the
+    statement says so. `answer` is `no-optimizer` if the trace shows none (inference). `evidence` is the frame of
+    `phases`. `bound` is the answer of `gpu_or_cpu_bound` for the same rank, if it is known already.
     """
     thresholds = {"yes_pct": yes_pct, "partly_pct": partly_pct}
     question = "Is the optimizer the bottleneck?"
     evidence = trace.query("phases", rank=rank)
-    on_gpu = (bound or gpu_or_cpu_bound(trace, rank=rank)).answer in _GPU_SIDE
+    bound = bound or gpu_or_cpu_bound(trace, rank=rank)
+    on_gpu = bound.answer in _GPU_SIDE
     times = evidence.select(
         "phase",
         time=(pl.col("gpu_busy_ns") + pl.col("gpu_idle_ns")) if on_gpu else pl.col("cpu_ns"),
@@ -163,9 +164,16 @@ def optimizer_bottleneck(
         "there would be no measurable gain" if speedup == "1.00" else f"steps would be at most {speedup} times faster"
     )
     statement = f"{answer.capitalize()}: it takes {share:.1f} % of the {where}; without it, {gain}."
-    advice = (
-        "Use a fused or foreach implementation (fused=True), fewer and larger parameters, or step every n batches."
-        if answer != "no"
-        else ""
-    )
+    if answer == "no":
+        return Finding(question, answer, statement, "", thresholds, evidence)
+    advice = "Use a fused or foreach implementation (fused=True), fewer and larger parameters, or step every n batches."
+    if on_gpu:
+        work = bound.evidence.filter((pl.col("scope") == "phase") & (pl.col("phase") == "optimizer"))
+        communication = 100 * int(work["communication_ns"].sum()) / int(optimizer["time"].sum())
+        if communication >= yes_pct:
+            statement += f" Communication is {communication:.0f} % of it."
+            advice = (
+                "The optimizer communicates, as one does whose state is sharded: let its collectives run beside the"
+                f" next forward, or shard less. {advice}"
+            )
     return Finding(question, answer, statement, advice, thresholds, evidence)

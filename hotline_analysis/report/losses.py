@@ -28,7 +28,7 @@ _COMMUNICATION = "communication without computation"
 _COPIES = "copies and memsets alone"
 
 # What a verdict of `gpu_or_cpu_bound` says in general, its remedy here says with figures.
-SAID_BY = {"communication-bound": _COMMUNICATION, "copy-bound": _COPIES}
+SAID_BY = {"communication-bound": _COMMUNICATION, "copy-bound": _COPIES, "launch-bound": _IDLE["host"]}
 
 
 def losses_section(trace: Trace, rank: int) -> tuple[Section | None, dict[str, str]]:
@@ -84,6 +84,6 @@ def _remedy(trace: Trace, rank: int, what: str, window: int) -> str:
         return (
             f"{count:,} of {calls:,} launches take longer than the work they launch, and the GPU is idle for"
             f" {duration(waited)} ({percent(100 * waited / window)}) before it: fuse such ops (torch.compile, foreach"
-            " optimizers) or replay them as a CUDA graph."
+            " optimizers), replay them as a CUDA graph, or give them more to do (a larger batch)."
         )
     return ""
