@@ -151,52 +151,8 @@ __all__ = [
     "user_annotations",
 ]
 
+# Where the public names are; those that stand nowhere here are answers, in `analyze`.
 _NAMES = {
-    "analyze": (
-        "DependencyGraph",
-        "Finding",
-        "annotation_kernels",
-        "collectives",
-        "comm_comp_overlap",
-        "coverage",
-        "cpu_parts",
-        "critical_path",
-        "critical_path_breakdown",
-        "cupti_counters",
-        "cupti_flops",
-        "dependency_graph",
-        "detail_size",
-        "diff",
-        "doubtful_modules",
-        "frequent_kernel_patterns",
-        "gpu_or_cpu_bound",
-        "gpu_parts",
-        "idle_breakdown",
-        "idle_gaps",
-        "kernel_breakdown",
-        "kernel_duration_distribution",
-        "kernel_launches",
-        "launch_stats",
-        "level_of_detail",
-        "memory_bandwidth",
-        "memory_bandwidth_summary",
-        "memory_peak",
-        "memory_timeline",
-        "modules",
-        "op_delays",
-        "optimizer_bottleneck",
-        "phases",
-        "queue_length",
-        "queue_length_summary",
-        "slowest_ops",
-        "slowest_sources",
-        "step_time_breakdown",
-        "steps",
-        "straggler_causes",
-        "stragglers",
-        "temporal_breakdown",
-        "user_annotations",
-    ),
     "capture": ("ModelOps", "analyze", "annotate", "model_ops"),
     "errors": (
         "EmptyTraceError",
@@ -214,7 +170,9 @@ _NAMES = {
     "report": ("Report", "diff_report", "report"),
     "trace": ("Trace",),
 }
-_HOME = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
+_HERE = ("__version__", "charts", "demo_trace")
+_HOME = {name: f"{__name__}.analyze" for name in __all__ if name not in _HERE}
+_HOME |= {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
 
 
 def demo_trace() -> Path:

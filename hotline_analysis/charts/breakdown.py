@@ -289,8 +289,8 @@ def modules(frame: pl.DataFrame, side: str = "gpu") -> Any:
     return dress(chart, title)
 
 
-def _nothing() -> Any:
-    return dress(alt.Chart(pl.DataFrame({"text": ["nothing to show"]})).mark_text().encode(text="text:N"), "No data")
+def _nothing(title: str = "No data") -> Any:
+    return dress(alt.Chart(pl.DataFrame({"text": ["nothing to show"]})).mark_text().encode(text="text:N"), title)
 
 
 def _words(name: str) -> str:

@@ -5,6 +5,7 @@ Each takes the frame of the answer of the same name and returns an Altair chart,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
@@ -77,7 +78,7 @@ def temporal_breakdown(frame: pl.DataFrame) -> Any:
 def idle_breakdown(frame: pl.DataFrame) -> Any:
     """Why devices idle, from the answer `idle_breakdown`."""
     rows = frame.group_by("cause").agg(pl.col("idle_ns", "gap_count").sum()).filter(pl.col("idle_ns") > 0)
-    return _bars(rows, "cause", "idle_ns", "idle time", "Most of the idle time has the cause {}: {} ({})")
+    return _bars(rows, "cause", "idle_ns", "idle time", "Most idle time: {}, {} ({})")
 
 
 def kernel_breakdown(frame: pl.DataFrame) -> Any:
@@ -139,36 +140,14 @@ def comm_comp_overlap(frame: pl.DataFrame) -> Any:
     )
     if rows.is_empty():
         return _nothing()
-    axis = time_axis(max(rows["communication_ns"]))
     hidden = 100 * int(rows["overlapped_ns"].sum()) / int(rows["communication_ns"].sum())
-    shown = (
-        _labelled(rows, "key")
-        .unpivot(["overlapped_ns", "exposed_ns"], index=["bar", "label"], variable_name="part", value_name="time_ns")
-        .with_columns(
-            pl.col("part").replace_strict(
-                {"overlapped_ns": "beside computation", "exposed_ns": "alone: the GPU waits for it"}
-            ),
-            time=pl.col("time_ns") / axis.size,
-            said=_durations("time_ns"),
-        )
+    parts = {
+        "overlapped_ns": ("beside computation", HUES[5]),
+        "exposed_ns": ("alone: the GPU waits for it", HUES[4]),
+    }
+    return dress(
+        _parts(rows, parts, "communication"), f"{percent(hidden)} of the communication runs beside computation"
     )
-    chart = (
-        alt.Chart(shown)
-        .mark_bar()
-        .encode(
-            x=alt.X("sum(time):Q", title=axis.title("communication")),
-            y=alt.Y("bar:N", title=None, axis=_NAMES),
-            color=alt.Color(
-                "part:N",
-                title=None,
-                scale=alt.Scale(domain=["beside computation", "alone: the GPU waits for it"], range=[HUES[5], HUES[4]]),
-                legend=alt.Legend(orient="bottom"),
-            ),
-            tooltip=["label:N", "part:N", alt.Tooltip("said:N", title="time")],
-        )
-        .properties(width=WIDTH - 300, height=alt.Step(20))
-    )
-    return dress(chart, f"{percent(hidden)} of the communication runs beside computation")
 
 
 def launch_stats(frame: pl.DataFrame) -> Any:
@@ -188,48 +167,21 @@ def launch_stats(frame: pl.DataFrame) -> Any:
         f"{shorten(clean(first['key']), 44)}: {first['call_count']:,} calls take {duration(first['call_ns'])};"
         f" the GPU idled {duration(first['idle_ns'])} until their work started"
     )
-    axis = time_axis(max(*rows["call_ns"], *rows["idle_ns"]))
-    shown = (
-        _labelled(rows, "key")
-        .unpivot(["call_ns", "idle_ns"], index=["bar", "label"], variable_name="part", value_name="time_ns")
-        .with_columns(
-            pl.col("part").replace_strict(
-                {"call_ns": "inside the calls", "idle_ns": "GPU idle until they take effect"}
-            ),
-            time=pl.col("time_ns") / axis.size,
-            said=_durations("time_ns"),
-        )
-    )
-    chart = (
-        alt.Chart(shown)
-        .mark_bar()
-        .encode(
-            x=alt.X("time:Q", title=axis.title("time")),
-            y=alt.Y("bar:N", title=None, axis=_NAMES),
-            yOffset="part:N",
-            color=alt.Color(
-                "part:N",
-                title=None,
-                scale=alt.Scale(
-                    domain=["inside the calls", "GPU idle until they take effect"], range=[HUES[0], HUES[4]]
-                ),
-                legend=alt.Legend(orient="bottom"),
-            ),
-            tooltip=["label:N", "part:N", alt.Tooltip("said:N", title="time")],
-        )
-        .properties(width=WIDTH - 300, height=alt.Step(14))
-    )
-    return dress(chart, title)
+    parts = {
+        "call_ns": ("inside the calls", HUES[0]),
+        "idle_ns": ("GPU idle until they take effect", HUES[4]),
+    }
+    return dress(_parts(rows, parts, "time", stacked=False), title)
 
 
 def diff(frame: pl.DataFrame) -> Any:
     """What makes the steps of B slower or faster than those of A, as a waterfall, from the answer `diff`."""
     named = [name for name in frame.columns[: frame.columns.index("change")] if frame.schema[name] == pl.String]
     rows = frame.with_columns(
-        key=pl.concat_str([pl.col(name).fill_null("–") for name in named], separator=" · ") if named else pl.lit("step")
+        key=pl.concat_str(named, separator=" · ", ignore_nulls=True) if named else pl.lit("step")
     ).filter(pl.col("delta_ns") != 0)
     if rows.is_empty():
-        return _nothing()
+        return _nothing("A and B take the same time" if frame["a_ns"].sum() else "No data")
     whole, before = int(rows["delta_ns"].sum()), int(frame["a_ns"].sum())
     ordered = rows.with_columns(size=pl.col("delta_ns").abs()).sort("size", "key", descending=[True, False])
     top, rest = ordered.head(_ROWS), ordered.slice(_ROWS)
@@ -273,6 +225,39 @@ def _labelled(rows: pl.DataFrame, name: str) -> pl.DataFrame:
         label=pl.Series(labels, dtype=pl.String),
         bar=pl.Series([f"{at:02d} {label}" for at, label in enumerate(labels)], dtype=pl.String),
     )
+
+
+def _parts(rows: pl.DataFrame, parts: Mapping[str, tuple[str, str]], what: str, *, stacked: bool = True) -> Any:
+    """The times of each `key`, stacked or side by side; `parts` has word and colour for each column of times."""
+    whole = rows.select(pl.sum_horizontal(*parts) if stacked else pl.max_horizontal(*parts))
+    axis = time_axis(max(whole.to_series()))
+    shown = (
+        _labelled(rows, "key")
+        .unpivot(list(parts), index=["bar", "label"], variable_name="part", value_name="time_ns")
+        .with_columns(
+            pl.col("part").replace_strict({column: word for column, (word, _) in parts.items()}),
+            time=pl.col("time_ns") / axis.size,
+            said=_durations("time_ns"),
+        )
+    )
+    words, hues = zip(*parts.values(), strict=True)
+    chart = (
+        alt.Chart(shown)
+        .mark_bar()
+        .encode(
+            x=alt.X("time:Q", title=axis.title(what), stack=stacked or None),
+            y=alt.Y("bar:N", title=None, axis=_NAMES),
+            color=alt.Color(
+                "part:N",
+                title=None,
+                scale=alt.Scale(domain=list(words), range=list(hues)),
+                legend=alt.Legend(orient="bottom"),
+            ),
+            tooltip=["label:N", "part:N", alt.Tooltip("said:N", title="time")],
+        )
+        .properties(width=WIDTH - 300, height=alt.Step(20 if stacked else 14))
+    )
+    return chart if stacked else chart.encode(yOffset="part:N")
 
 
 def _bars(rows: pl.DataFrame, name: str, time: str, what: str, title: str) -> Any:

@@ -104,7 +104,8 @@ def overview_chart(frame: pl.DataFrame) -> Any:
             part = base.transform_filter(wanted).encode(x=alt.X("start:Q", scale=scale, axis=shown))
             part = part.properties(width=WIDTH, height=tall, title=alt.TitleParams(lane, **label))
             drawn.append(part.add_params(brush) if brushed and number == 0 else part)
-        return alt.vconcat(*drawn, spacing=2)
+        # Without a window, each lane alone would end with its own last event.
+        return alt.vconcat(*drawn, spacing=2).resolve_scale(x="shared")
 
     whole = alt.Scale(domain=[0, (end - begin) / axis.size], nice=False)
     window = alt.Scale(domain=brush, nice=False, clamp=True)

@@ -21,21 +21,20 @@ _POINTS = 600
 
 def queue_length(frame: pl.DataFrame) -> Any:
     """How many launches wait on each stream over time, from the answer `queue_length`."""
-    rows = frame.with_columns(line=pl.format("device {} stream {}", "device", "stream"))
+    rows = frame.with_columns(line=_rank(frame) + pl.format("device {} stream {}", "device", "stream"))
     points = over_time(rows, "queue_length", by="line")
     if points.is_empty():
         return _nothing()
-    most = frame.sort("queue_length", descending=True).row(0, named=True)
+    most = rows.sort("queue_length", descending=True).row(0, named=True)
     launches = "launch" if most["queue_length"] == 1 else "launches"
-    place = f"stream {most['stream']} of device {most['device']}"
-    title = f"At most {most['queue_length']:,} {launches} in the queue, on {place}"
+    title = f"At most {most['queue_length']:,} {launches} in the queue, on {most['line']}"
     return _lines(points, "launches in the queue", title, legend="stream")
 
 
 def memory_timeline(frame: pl.DataFrame) -> Any:
     """Bytes allocated and reserved over time on each device, from the answer `memory_timeline`."""
     rows = (
-        frame.with_columns(place=_device())
+        frame.with_columns(place=_rank(frame) + _device())
         .unpivot(
             ["allocated_bytes", "reserved_bytes"], index=["place", "start_ns"], variable_name="what", value_name="size"
         )
@@ -54,7 +53,7 @@ def memory_timeline(frame: pl.DataFrame) -> Any:
 def memory_peak(frame: pl.DataFrame) -> Any:
     """What is allocated at the peak of each device, by category and phase, from the answer `memory_peak`."""
     rows = (
-        frame.with_columns(place=_device(), phase=pl.col("phase").fill_null("unknown"))
+        frame.with_columns(place=_rank(frame) + _device(), phase=pl.col("phase").fill_null("unknown"))
         .group_by("place", "category", "phase")
         .agg(pl.col("bytes").sum())
         .filter(pl.col("bytes") > 0)
@@ -83,11 +82,11 @@ def memory_peak(frame: pl.DataFrame) -> Any:
 
 def memory_bandwidth(frame: pl.DataFrame) -> Any:
     """Bandwidth of copies and memsets over time, by kind, from the answer `memory_bandwidth`."""
-    rows = frame.filter(pl.col("gb_per_s").is_not_null()).with_columns(
-        line=pl.col("kind").map_elements(clean, return_dtype=pl.String)
-    )
+    kind = pl.col("kind").map_elements(clean, return_dtype=pl.String)
+    device = pl.format(", device {}", "device") if frame["device"].n_unique() > 1 else pl.lit("")
+    rows = frame.filter(pl.col("gb_per_s").is_not_null()).with_columns(line=_rank(frame) + kind + device)
     # Where a stretch ends and no other begins, nothing is copied.
-    ends = rows.join(rows, left_on=["line", "device", "end_ns"], right_on=["line", "device", "start_ns"], how="anti")
+    ends = rows.join(rows, left_on=["line", "end_ns"], right_on=["line", "start_ns"], how="anti")
     rows = pl.concat(
         [
             rows.select("line", "start_ns", "gb_per_s"),
@@ -98,7 +97,7 @@ def memory_bandwidth(frame: pl.DataFrame) -> Any:
     if points.is_empty():
         return _nothing()
     most = points.sort("value", descending=True).row(0, named=True)
-    title = f"{most['line']} reaches {most['value']:.3g} GB/s"
+    title = f"{most['line']} reaches {_figure(most['value'])} GB/s"
     return _lines(points, "GB/s", title, legend="kind")
 
 
@@ -128,6 +127,15 @@ def over_time(rows: pl.DataFrame, value: str, *, by: str, points: int = _POINTS)
         .select(line=by, at_ns=pl.col("bin") * width, value=pl.max_horizontal("most", "before"))
         .filter(pl.col("value").is_not_null())
     )
+
+
+def _rank(frame: pl.DataFrame) -> pl.Expr:
+    return pl.format("rank {} ", "rank") if frame["rank"].n_unique() > 1 else pl.lit("")
+
+
+def _figure(value: float) -> str:
+    """Three digits, without an exponent."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _device() -> pl.Expr:

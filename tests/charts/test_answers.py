@@ -110,7 +110,7 @@ def test_modules_lie_inside_each_other(tmp_path: Path) -> None:
 def test_queue_and_memory(trace: Trace) -> None:
     queue = charts.queue_length(ha.queue_length(trace))
     assert max(row["value"] for row in data(queue)) == 1
-    assert title(queue) == "At most 1 launch in the queue, on stream 7 of device 0"
+    assert title(queue) == "At most 1 launch in the queue, on device 0 stream 7"
     memory = charts.memory_timeline(ha.memory_timeline(trace))
     assert max(row["value"] for row in data(memory)) == 2  # MiB
     assert title(memory) == "device 0 has at most 2 MiB allocated"
@@ -119,6 +119,25 @@ def test_queue_and_memory(trace: Trace) -> None:
     bandwidth = charts.memory_bandwidth(ha.memory_bandwidth(trace))
     assert max(row["value"] for row in data(bandwidth)) == 1.0  # 5000 bytes in 5 us
     assert [row["value"] for row in data(bandwidth)][-1] == 0
+
+
+def test_ranks_with_the_same_device_have_lines_of_their_own(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        made = TraceBuilder(rank=rank).step(0, 0, 1000).op("aten::mm", 0, 100)
+        for number in range(rank + 1):
+            made.launches("a", 200 + 100 * number, 300 + 100 * number, at=10 + number, until=11 + number)
+        made.copy(500, 505, nbytes=5000)
+        made.memory(2**20 * (rank + 1), 50, total=2**20 * (rank + 1), device=0).write(tmp_path / f"rank{rank}.json")
+    both = ha.load(tmp_path)
+    queue = charts.queue_length(ha.queue_length(both))
+    assert title(queue) == "At most 2 launches in the queue, on rank 1 device 0 stream 7"
+    assert {row["line"] for row in data(queue)} == {"rank 0 device 0 stream 7", "rank 1 device 0 stream 7"}
+    memory = charts.memory_timeline(ha.memory_timeline(both))
+    assert title(memory) == "rank 1 device 0 has at most 2 MiB allocated"
+    peak = charts.memory_peak(ha.memory_peak(both))
+    assert {row["place"]: row["bytes"] for row in data(peak)} == {"rank 0 device 0": 2**20, "rank 1 device 0": 2**21}
+    bandwidth = {row["line"] for row in data(charts.memory_bandwidth(ha.memory_bandwidth(both)))}
+    assert bandwidth == {"rank 0 Memcpy HtoD", "rank 1 Memcpy HtoD"}
 
 
 def test_values_over_time_keep_every_peak() -> None:
@@ -136,6 +155,10 @@ def test_nothing_to_show_is_no_error(tmp_path: Path) -> None:
     for name in ("coverage", "modules", "queue_length", "memory_timeline", "memory_peak", "memory_bandwidth"):
         assert title(getattr(charts, name)(getattr(ha, name)(empty))) == "No data"
     assert title(charts.gpu_or_cpu_bound(ha.gpu_or_cpu_bound(empty).evidence)) == "No data"
+
+
+def test_a_trace_and_itself_take_the_same_time(trace: Trace) -> None:
+    assert title(charts.diff(ha.diff(trace, trace, by="op"))) == "A and B take the same time"
 
 
 def test_names_are_text_in_a_picture(tmp_path: Path) -> None:
@@ -167,7 +190,7 @@ def test_gpu_time(tmp_path: Path) -> None:
     assert parts["communication alone"] == 20_000
     assert parts["copies alone"] == 10_000
     idle = charts.idle_breakdown(ha.idle_breakdown(made))
-    assert title(idle).startswith("Most of the idle time has the cause ")
+    assert title(idle).startswith("Most idle time: ")
     assert sum(row["share_pct"] for row in data(idle)) == pytest.approx(100)
     overlap = charts.comm_comp_overlap(ha.comm_comp_overlap(made))
     assert title(overlap) == "50.0 % of the communication runs beside computation"

@@ -63,6 +63,27 @@ def test_marks_stay_few_with_many_ranks(tmp_path: Path) -> None:
 
 
 @needs_browser
+def test_all_lanes_have_one_axis_before_a_window_is_chosen(trace: Trace, tmp_path: Path) -> None:
+    """The GPU works from 10 to 70 of 100 us, above and below."""
+    browser = Browser()
+    try:
+        browser.open(charts.save(charts.overview(trace), tmp_path / "lanes.html"))
+        ends = browser.run(
+            "new Promise((done) => { const look = () => { const found = ["
+            "...document.querySelectorAll('g.mark-rect:not([class*=brush])')];"
+            " if (found.length < 4) return setTimeout(look, 50);"
+            " done(found.map((one) => one.getBoundingClientRect()).map((one) => [one.left, one.right])); };"
+            " look(); })"
+        )
+    finally:
+        browser.close()
+    above, below = ends[:2], ends[2:4]
+    assert above == [pytest.approx(lane, abs=2) for lane in below]
+    (left, right), gpu = above[0], above[1]
+    assert [(at - left) / (right - left) for at in gpu] == [pytest.approx(0.1, abs=0.01), pytest.approx(0.7, abs=0.01)]
+
+
+@needs_browser
 def test_a_brush_chooses_the_window(trace: Trace, tmp_path: Path) -> None:
     page = tmp_path / "overview.html"
     charts.overview(trace).save(page, inline=True)
