@@ -329,13 +329,13 @@ _TABLES = (
     _table(
         "model_op",
         "derived",
-        "Modules of the model in execution order, if the trace's own `nn.Module` frames tell.",
+        "Modules of the model in execution order: from the trace's `nn.Module` frames, a capture, or a model that was given.",
         """
         module_id BIGINT position in execution order, parents before children, from 0
         parent_id BIGINT the module that calls it; NULL for a root
         depth BIGINT number of modules around it
         name VARCHAR last part of the path
-        path VARCHAR path from the root module: `ResNet_0.Sequential_1.BasicBlock_0`
+        path VARCHAR path from the root module: `ResNet_0.Sequential_1.BasicBlock_0`; of a capture: `layer1.0`
         type VARCHAR class of the module
         param_count BIGINT parameters; NULL when the trace does not say
         param_bytes BIGINT bytes of the parameters; NULL when the trace does not say
