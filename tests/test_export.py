@@ -26,6 +26,7 @@ from tests.trace_builder import TraceBuilder
 Event = dict[str, Any]
 TRACES = Path(os.environ.get("HOTLINE_TRACES", "/nowhere"))
 REAL = [
+    "training/resnet18_ddp_checkpoint_mi300.json.gz",
     "inference/bert_small_h100.json.gz",
     "inference/sglang_graph_replay_mi300.json.gz",
     "counters/alexnet_cupti_a100.json.gz",
@@ -137,6 +138,12 @@ def test_real_traces(name: str, tmp_path: Path) -> None:
     trace = ha.load(TRACES / name)
     same_when_read_again(trace, tmp_path)
     slices_nest(added(exported(trace, tmp_path)))
+    follows_the_format(read(tmp_path / "out.json"), ours_only=True)
+    step = trace.sql("select event_id from step where event_id is not null order by event_id")["event_id"]
+    longest = trace.sql("select event_id from nesting order by end_ns - start_ns desc, event_id")["event_id"]
+    for span in (*step.head(1), *longest.head(1)):
+        slices_nest(added(exported(trace, tmp_path, span=span)))
+        follows_the_format(read(tmp_path / "out.json"), ours_only=False)
 
 
 def test_an_export_of_an_export_has_the_tracks_once(tmp_path: Path) -> None:
@@ -172,6 +179,39 @@ def slices_nest(events: list[Event]) -> None:
     assert {event["pid"] for event in named} == set(processes)
 
 
+def follows_the_format(content: dict[str, Any], *, ours_only: bool) -> None:
+    """What the Trace Event Format asks for, which Perfetto and chrome://tracing read; and of our events, a little more.
+
+    Perfetto drops what breaks these rules, or shows it elsewhere. What the profiler wrote is copied as it is, so that
+    of a whole file only the events that we add can be judged; of a part, arrows must have both ends, too.
+    """
+    events: list[Event] = content["traceEvents"]
+    arrows: dict[tuple[Any, ...], list[str]] = defaultdict(list)
+    for event in events:
+        if ours_only and event.get("cat") != "hotline":
+            continue
+        kind = event["ph"]
+        assert len(kind) == 1
+        assert isinstance(event["name"], str)
+        assert isinstance(event["pid"], int | str)
+        assert kind == "M" or isinstance(event["ts"], int | Decimal)
+        if kind == "X":
+            assert isinstance(event["tid"], int | str)
+            assert event["dur"] >= 0
+        elif kind == "C":
+            assert event["args"]
+            assert all(isinstance(value, int | Decimal) for value in event["args"].values())
+        elif kind == "M":
+            assert event["name"] in {f"{who}_{what}" for who in ("process", "thread") for what in KNOWN_METADATA}
+            assert event["args"]
+        elif kind in "stf":
+            arrows[event["cat"], event["id"]].append(kind)
+    assert all({"s", "f"} <= set(kinds) for kinds in arrows.values())
+
+
+KNOWN_METADATA = ("name", "labels", "sort_index")
+
+
 def slices(events: list[Event], process: str, thread: str) -> list[tuple[Any, ...]]:
     """Name, start and end of the slices of one of our tracks, in order."""
     names = {(e["pid"], e.get("tid"), e["name"]): e["args"].get("name") for e in events if e["ph"] == "M"}
@@ -187,6 +227,7 @@ def slices(events: list[Event], process: str, thread: str) -> list[tuple[Any, ..
 def test_steps_and_modules_of_the_cpu(tmp_path: Path) -> None:
     events = added(exported(training().load(tmp_path), tmp_path))
     slices_nest(events)
+    follows_the_format(read(tmp_path / "out.json"), ours_only=True)
     assert slices(events, "hotline: CPU", "steps") == [("step 0", 0, 900), ("step 1", 1000, 1900)]
     modules = slices(events, "hotline: CPU", "modules, main \u2028 thread")
     assert modules[:2] == [("Net_0", 100, 300), ('Lin"ear\\_0', 110, 200)]
@@ -267,6 +308,7 @@ def part(trace: Trace, span: int, folder: Path) -> Iterator[str]:
     """Names of the events of a part with a duration, in order of the file."""
     events = exported(trace, folder, span=span)
     slices_nest(added(events))
+    follows_the_format(read(folder / "out.json"), ours_only=False)
     return (event["name"] for event in events if event["ph"] == "X" and event["cat"] != "hotline")
 
 
@@ -291,6 +333,28 @@ def test_a_part_is_what_lies_in_a_span_and_what_it_launched(tmp_path: Path) -> N
         for name, span in (("whole.json", None), ("small.json", op))
     )
     assert small < whole / 2
+
+
+def test_backward_belongs_to_what_waits_for_it(tmp_path: Path) -> None:
+    """It runs on a thread of its own, and GPU work may end after the step."""
+    builder = TraceBuilder(rank=0)
+    for at in (0, 1000):
+        builder.on(1).step(at // 1000, at, at + 500).op("forward", at + 10, at + 100, seq=at)
+        builder.annotation("loss.backward", at + 200, at + 390).op("item", at + 400, at + 420)
+        builder.on(2).backward("MmBackward0", at + 210, at + 380, seq=at).launches("grad", at + 600, at + 700)
+        builder.on(3).op("pin_memory", at + 300, at + 320)
+    trace = builder.load(tmp_path)
+    backward = ["autograd::engine::evaluate_function: MmBackward0", "MmBackward0"]
+    launched = ["cudaLaunchKernel", "grad"]
+    step = builder.ids("ProfilerStep#1")[0]
+    assert sorted(part(trace, step, tmp_path)) == sorted(
+        ["ProfilerStep#1", "forward", "loss.backward", "item", "pin_memory", *backward, *launched]
+    )
+    waiting = builder.ids("loss.backward")[1]
+    assert sorted(part(trace, waiting, tmp_path)) == sorted(["loss.backward", *backward, *launched])
+    assert list(part(trace, builder.ids("forward")[0], tmp_path)) == ["forward"]
+    # What the engine's thread does has only its own time.
+    assert sorted(part(trace, builder.ids("MmBackward0")[1], tmp_path)) == sorted(["MmBackward0", *launched])
 
 
 def test_arrows_of_a_part_have_both_ends(tmp_path: Path) -> None:

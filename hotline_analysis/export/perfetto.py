@@ -35,8 +35,8 @@ def export_perfetto(
     events with the same ids. With `annotate`, tracks are added behind them (category `hotline`): steps, phases and
     modules on the CPU threads and GPU streams, counters of queue length, bandwidth and memory, and the critical path
     (of all steps together, or of the span). `span` is the `event_id` of an event: only it, the events in it on its
-    thread, the GPU work launched from there and the arrows between them are written. The file appears whole or not at
-    all.
+    thread and in backward, the GPU work launched from there and the arrows between them are written; for the mark of a
+    step, all that belongs to the step. The file appears whole or not at all.
 
     Raises `ExportExistsError` if it exists and `overwrite` is false, and `QueryParameterError` for a rank or event that
     is not there, or without `rank` if the run has several.

@@ -1,11 +1,13 @@
 -- The events of a part of the trace: one event, all in it on its thread, the GPU work launched from there, and arrows.
 --
--- If the event is GPU work, its part is the work and the call that launched it. Arrows are in it if both ends are;
--- names of processes and threads are in it if an event of them is.
+-- If the event is GPU work, its part is the work and the call that launched it. Backward runs on a thread of its own
+-- while the caller waits: what lies in the time of the event there belongs to it, and to the mark of a step whatever
+-- belongs to the step, on any thread. Arrows are in it if both ends are; names of processes and threads are in it if an
+-- event of them is.
 --
 -- :param rank BIGINT = NULL    only this rank
 -- :param span BIGINT = 0       the event
--- :reads event, nesting, launch, flow, track
+-- :reads event, flow, label, launch, nesting, phase_span, step, track
 -- :column rank BIGINT          process rank
 -- :column event_id BIGINT      an event of the part
 -- :column role VARCHAR         inside, launched, arrow or name
@@ -28,6 +30,21 @@ root_depth as (
     left join nesting on root.rank = nesting.rank and root.event_id = nesting.event_id
 ),
 
+root_step as (
+    select
+        root_depth.*,
+        label.step,
+        step.event_id is not null as is_step
+    from root_depth
+    inner join label on root_depth.rank = label.rank and root_depth.event_id = label.event_id
+    left join step on root_depth.rank = step.rank and root_depth.event_id = step.event_id
+    where
+        root_depth.depth is not null
+        and (root_depth.rank, root_depth.track_id) in (
+            select (phase_span.rank, phase_span.track_id) from phase_span where phase_span.is_main
+        )
+),
+
 inside as (
     select
         nesting.rank,
@@ -40,6 +57,23 @@ inside as (
             and nesting.start_ns >= root_depth.start_ns
             and nesting.end_ns <= root_depth.end_ns
             and nesting.depth > root_depth.depth
+    union
+    select
+        nesting.rank,
+        nesting.event_id
+    from nesting
+    inner join label on nesting.rank = label.rank and nesting.event_id = label.event_id
+    inner join root_step
+        on
+            nesting.rank = root_step.rank
+            and label.step = root_step.step
+            and nesting.track_id != root_step.track_id
+            and (
+                root_step.is_step
+                or label.phase = 'backward'
+                and nesting.start_ns >= root_step.start_ns
+                and nesting.end_ns <= root_step.end_ns
+            )
     union
     select
         event.rank,

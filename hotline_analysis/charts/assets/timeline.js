@@ -381,7 +381,8 @@ function hotlineTimeline(root, data) {
     while (at >= 0 && (nodes.event[at] < 0 || data.kinds[nodes.kind[at]] === "phase")) at = nodes.parent[at];
     const span = at >= 0 ? nodes.event[at] : data.stepEvent;
     const what = at >= 0 ? label(at) : label(rootOf(n));
-    const inside = span >= 0 ? `what ${what} does on its thread, and the GPU work of that` : "all of it";
+    const inside = span < 0 ? "all of it"
+      : span === data.stepEvent ? `all of ${what}` : `what ${what} does on its thread, and the GPU work of that`;
     const box = make("div", "hl-perfetto");
     const say = make("div", "", `To see ${inside}, export it (TRACE is the trace or run):`);
     const command = make("pre", "", "hotline export TRACE --format perfetto" +
