@@ -329,7 +329,7 @@ _TABLES = (
     _table(
         "model_op",
         "derived",
-        "Modules of the model in execution order: from the trace's `nn.Module` frames, a capture, or a model that was given.",
+        "Modules of the model in execution order, by the trace's `nn.Module` frames, a capture, or a model given.",
         """
         module_id BIGINT position in execution order, parents before children, from 0
         parent_id BIGINT the module that calls it; NULL for a root
