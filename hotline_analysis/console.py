@@ -180,10 +180,10 @@ def to_table(frame: pl.DataFrame, *, width: int | None = None, color: bool = Fal
 def to_listing(
     headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None, color: bool = False
 ) -> str:
-    """Return texts of our own as a table in which the last column wraps."""
+    """Return texts of our own as a table in which all columns but the first wrap."""
     table = _new_table()
     for header in headers:
-        table.add_column(Text(header), no_wrap=header != headers[-1])
+        table.add_column(Text(header), no_wrap=header == headers[0])
     for row in rows:
         table.add_row(*map(Text, row))
     return _render(table, width, color=color)

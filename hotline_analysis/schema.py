@@ -615,6 +615,88 @@ _TABLES = (
 """,
     ),
     _table(
+        "gpu_work",
+        "view",
+        "Every kernel, copy and memset: what it is, how it was launched, and where it counts to.",
+        """
+        event_id BIGINT the GPU event
+        category VARCHAR kernel, gpu_memcpy or gpu_memset
+        name VARCHAR the event's name
+        short_name VARCHAR without return type, namespaces, template arguments and tile sizes
+        class VARCHAR computation, communication or memory
+        device BIGINT device number; -1 when the event names none
+        stream BIGINT stream; NULL when the event names none
+        start_ns BIGINT start
+        dur_ns BIGINT duration
+        end_ns BIGINT end
+        busy_ns BIGINT the part of its duration in which no earlier work keeps the device busy
+        runtime_id BIGINT the runtime or driver call that launched it; NULL when the trace holds none
+        op_id BIGINT the innermost CPU op around the launch; NULL without one
+        launch_start_ns BIGINT when the launching call started; NULL when unlinked
+        launch_dur_ns BIGINT how long the launching call took; NULL when unlinked
+        queue_ns BIGINT from the end of the call to the start of the work, 0 when it started earlier; NULL when unlinked
+        kernel_count BIGINT GPU events that the same call launched (over 1: a graph); NULL when unlinked
+        step BIGINT number of the training step; NULL outside every step or when unlinked
+        phase VARCHAR phase that launched it, likewise
+        module_path VARCHAR path of the module that launched it; NULL where none is known
+        """,
+    ),
+    _table(
+        "gpu_copy",
+        "view",
+        "Every copy and memset: its kind, and its bandwidth.",
+        """
+        event_id BIGINT the copy or memset
+        device BIGINT device number; -1 when the event names none
+        kind VARCHAR Memcpy HtoD, Memcpy DtoH, Memcpy DtoD, Memset, …
+        is_pageable BOOLEAN from or to host memory that is not pinned
+        start_ns BIGINT start
+        dur_ns BIGINT duration
+        end_ns BIGINT end
+        bytes BIGINT bytes moved or set; NULL when the trace does not say
+        bytes_per_s BIGINT bandwidth as the trace has it, else bytes by duration; NULL when it does not say
+        step BIGINT number of the training step; NULL outside every step or when unlinked
+        phase VARCHAR phase that launched it, likewise
+        module_path VARCHAR path of the module that launched it; NULL where none is known
+        """,
+    ),
+    _table(
+        "annotation_span",
+        "view",
+        "Every range that the code names (`record_function`), on threads and as drawn on streams, nested.",
+        """
+        event_id BIGINT the annotation
+        name VARCHAR its name
+        on_gpu BOOLEAN a span that the profiler drew on a stream
+        track_id BIGINT its thread or stream
+        external_id BIGINT id that a span on a stream shares with its annotation on the CPU; NULL without one
+        depth BIGINT number of annotations around it
+        parent_id BIGINT the innermost annotation around it; NULL without one
+        start_ns BIGINT start
+        end_ns BIGINT end, cut where it crosses another annotation
+        dur_ns BIGINT duration, as in `event`
+        """,
+    ),
+    _table(
+        "queue_change",
+        "view",
+        "Every change of the number of launches that wait on a stream. Stretches of a stream leave no gap.",
+        """
+        device BIGINT device number; -1 when the events name none
+        stream BIGINT stream; -1 when the events name none
+        start_ns BIGINT when launches entered or left the queue
+        end_ns BIGINT when the next ones did; its start for the last change
+        change BIGINT launches that entered, less those that left
+        queue_length BIGINT launches in the queue from here on
+        launch_count BIGINT launches that entered
+        call_ns BIGINT duration of their calls
+        launch_id BIGINT the first of these calls; NULL when none entered
+        started_id BIGINT the first GPU event that left; NULL when none did
+        step BIGINT step that ran on the CPU at the start; NULL outside every step
+        phase VARCHAR phase of the main thread at the start; NULL outside every step
+        """,
+    ),
+    _table(
         "counter_value",
         "view",
         "Hardware counters (`cuda_profiler_range`) of each profiled kernel, one row per value.",

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
+import hotline_analysis
 from hotline_analysis import Trace, catalog, load
 from hotline_analysis.annotate import _ORDER
 from hotline_analysis.annotate.backward import match_backward
@@ -274,7 +275,7 @@ def test_names_are_joined_by_one_key(query: Query) -> None:
 
 
 # Windows in wall time, and what lies between two steps is in none; tests/answer/test_device_time.py adds them up.
-WINDOWS = ("temporal_breakdown",)
+WINDOWS = ("temporal_breakdown", "memory_peak")
 STATISTIC = re.compile(r"(^|_)(min|mean|max|std|median|p\d\d)(_|$)")
 
 
@@ -287,6 +288,76 @@ def test_steps_add_up_to_the_run(query: Query, trace: Trace) -> None:
     assert all(part.height > 0 for part in parts)
     for column in (name for name in whole.columns if name.endswith("_ns") and not STATISTIC.search(name)):
         assert sum(part[column].sum() for part in parts) == whole[column].sum(), column
+
+
+def sums(frame: pl.DataFrame) -> dict[str, int]:
+    """Of the columns that add up: nanoseconds and bytes but for statistics, and counts."""
+    names = [name for name in frame.columns if name.endswith(("_ns", "_bytes", "_count")) or name in ("bytes", "count")]
+    return {name: int(frame[name].sum()) for name in names if not STATISTIC.search(name)}
+
+
+# Of the time that modules and phases share, or that more than one row of a phase counts; or the rows are marks in time.
+NOT_ADDITIVE = {
+    "comm_comp_overlap": ("hideable_ns",),
+    "queue_length": ("end_ns",),
+    "slowest_ops": ("cpu_total_ns", "gpu_total_ns"),
+    "memory_peak": ("largest_bytes", "peak_bytes", "peak_start_ns"),
+    "memory_timeline": ("allocated_bytes", "reserved_bytes"),
+    "memory_bandwidth_summary": ("copy_count",),
+}
+
+
+@pytest.mark.parametrize(
+    "query", [*taking("phase"), *(catalog.get(name) for name in sorted(BETWEEN_RANKS))], ids=name_of
+)
+def test_phases_add_up_to_the_run(query: Query, trace: Trace, two_ranks: Trace) -> None:
+    """Every sum over the phases is that of the whole run, in which nothing is outside steps."""
+    trace = two_ranks if query.name in BETWEEN_RANKS else trace
+    options = {"limit": 1000} if "limit" in {param.name for param in query.params} else {}
+    frame = trace.query(query.name, **arguments(query, **options))
+    if query.name == "memory_peak":  # what is older than the trace has no phase
+        frame = frame.filter(pl.col("phase").is_not_null())
+    whole = sums(frame)
+    phases = trace.sql("select distinct phase from label where phase is not null")["phase"]
+    assert len(phases) > 5
+    parts = [sums(trace.query(query.name, **arguments(query, phase=phase, **options))) for phase in phases]
+    for name in set(whole) - set(NOT_ADDITIVE.get(query.name, ())):
+        assert sum(part[name] for part in parts) == whole[name], name
+
+
+@pytest.mark.parametrize("query", taking("module"), ids=name_of)
+def test_a_module_is_those_in_it(query: Query, trace: Trace) -> None:
+    """The root has what its children have, as it launches nothing itself; other modules have nothing."""
+
+    def ask(module: str) -> pl.DataFrame:
+        return trace.query(query.name, **arguments(query, module=module))
+
+    whole = trace.query(query.name, **arguments(query))
+    assert ask("Net_0.Linear").is_empty()
+    root, children = ask("Net_0"), [ask("Net_0.Linear_0"), ask("Net_0.ReLU_0")]
+    if "module_path" in whole.columns and query.name != "cpu_parts":
+        assert root.equals(whole.filter(pl.col("module_path").str.starts_with("Net_0")))
+    for name in set(sums(whole)) - set(NOT_ADDITIVE.get(query.name, ())):
+        if query.name != "cpu_parts":
+            assert sums(root)[name] == sum(sums(child)[name] for child in children), name
+        else:
+            assert sums(root)[name] <= sums(whole)[name], name
+
+
+SCOPES: Mapping[str, object] = {"rank": 0, "device": 0, "stream": 7, "step": 1, "phase": "forward", "module": "Net_0"}
+
+
+@pytest.mark.parametrize("query", catalog.queries("answer"), ids=name_of)
+def test_functions_take_what_their_queries_take(query: Query, trace: Trace) -> None:
+    """Each scope of a query is an argument of the function of the same name, and gives the same rows."""
+    function = getattr(hotline_analysis, query.name, None)
+    scopes = {param.name for param in query.params if not param.required} & set(SCOPES)
+    if function is None or query.name == "gpu_or_cpu_bound":  # a query behind another answer, or one that judges
+        return
+    for scope in scopes:
+        given = {scope: SCOPES[scope]}
+        sort = {"sort": "gpu_self"} if query.name == "slowest_ops" else {}
+        assert function(trace, **given, **sort).equals(trace.query(query.name, **given, **sort)), scope
 
 
 def test_the_annotation_runs_in_an_order_that_works() -> None:

@@ -8,15 +8,22 @@ from hotline_analysis.trace import Trace
 
 
 def user_annotations(
-    trace: Trace, *, rank: int | None = None, step: int | None = None, annotation: str | None = None
+    trace: Trace,
+    *,
+    rank: int | None = None,
+    step: int | None = None,
+    phase: str | None = None,
+    module: str | None = None,
+    annotation: str | None = None,
 ) -> pl.DataFrame:
     """Time of the annotations by name, on the CPU and on the GPU, with (`total`) and without (`self`) inner ones.
 
     `gpu_total_ns` and `gpu_self_ns` are the durations of the GPU work that was launched inside. Rows with `side` gpu
     are the spans that the profiler itself draws on the streams, as in Holistic Trace Analysis. `annotation` restricts
-    to names that contain it. See the query `user_annotations` in `docs/queries.md` for the columns.
+    to names that contain it; `module` is a path and includes the modules in it. See the query `user_annotations` in
+    `docs/queries.md` for the columns.
     """
-    return trace.query("user_annotations", rank=rank, step=step, annotation=annotation)
+    return trace.query("user_annotations", rank=rank, step=step, phase=phase, module=module, annotation=annotation)
 
 
 def annotation_kernels(
@@ -26,6 +33,7 @@ def annotation_kernels(
     device: int | None = None,
     step: int | None = None,
     phase: str | None = None,
+    module: str | None = None,
     annotation: str | None = None,
 ) -> pl.DataFrame:
     """Every kernel, copy and memset with the innermost annotation around its launch. One row per GPU event.
@@ -33,7 +41,8 @@ def annotation_kernels(
     `annotation` restricts to names that contain it; without it, work outside every annotation is there too, with NULL.
     See the query `annotation_kernels` in `docs/queries.md` for the columns.
     """
-    return trace.query("annotation_kernels", rank=rank, device=device, step=step, phase=phase, annotation=annotation)
+    scope = {"rank": rank, "device": device, "step": step, "phase": phase, "module": module}
+    return trace.query("annotation_kernels", annotation=annotation, **scope)
 
 
 def op_delays(

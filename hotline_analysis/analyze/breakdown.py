@@ -65,25 +65,28 @@ def slowest_ops(
     rank: int | None = None,
     step: int | None = None,
     phase: str | None = None,
+    module: str | None = None,
 ) -> pl.DataFrame:
     """The `n` ops, kernels, modules or classes of modules that take the most time.
 
     `sort` is gpu_self, gpu_total, cpu_self or cpu_total; by default GPU self time if the trace has GPU work, else CPU
-    self time. Kernels have GPU time only, so `sort` does not apply to them. Modules count all passes together, and
-    cannot be restricted to a phase; nor can their classes (`by="module_type"`), which put equal layers together. See
-    the queries `slowest_ops`, `slowest_kernels` and `slowest_modules` in `docs/queries.md` for the columns. Raises
-    `QueryParameterError` for an unknown `by` or `sort`.
+    self time. Kernels have GPU time only, so `sort` does not apply to them. `module` is a path and takes the modules in
+    it, too. Modules count all passes together, and cannot be restricted to a phase or module; nor can their classes
+    (`by="module_type"`), which put equal layers together. See the queries `slowest_ops`, `slowest_kernels`
+    and `slowest_modules` in `docs/queries.md` for the columns. Raises `QueryParameterError` for an unknown `by` or
+    `sort`.
     """
     order = sort or ("gpu_self" if has_gpu_work(trace, rank=rank) else "cpu_self")
     if order not in _SORTS:
         raise QueryParameterError(f"sort must be one of {', '.join(_SORTS)}, not {order!r}")
     if by == "op":
-        return trace.query("slowest_ops", sort=order, limit=n, rank=rank, step=step, phase=phase)
+        return trace.query("slowest_ops", sort=order, limit=n, rank=rank, step=step, phase=phase, module=module)
     if by == "kernel":
-        return trace.query("slowest_kernels", limit=n, rank=rank, step=step, phase=phase)
+        return trace.query("slowest_kernels", limit=n, rank=rank, step=step, phase=phase, module=module)
     check("by", by, By)
-    if phase is not None:
-        raise QueryParameterError("modules cannot be restricted to a phase", hint="Use modules(), which has passes.")
+    if phase is not None or module is not None:
+        what = "a phase" if phase is not None else "one of them"
+        raise QueryParameterError(f"modules cannot be restricted to {what}", hint="Use modules(), which has passes.")
     each = "type" if by == "module_type" else "path"
     return trace.query("slowest_modules", by=each, sort=order, limit=n, rank=rank, step=step)
 

@@ -63,14 +63,18 @@ def diff(
     rank_b: int | None = None,
     step_a: int | None = None,
     step_b: int | None = None,
+    device_a: int | None = None,
+    device_b: int | None = None,
     phase: str | None = None,
+    module: str | None = None,
     sigmas: float = 3.0,
 ) -> pl.DataFrame:
     """What makes the steps of `b` slower or faster than those of `a`: a waterfall that adds up to the difference.
 
-    Compares the mean of all steps of all ranks, or of `rank_a` with `rank_b` and `step_a` with `step_b`; `a` and `b`
-    may be one trace. `timeline` is `gpu` (busy and idle time of the devices) or `cpu` (the main thread); by default the
-    GPU's if both have GPU work. `by` is the level:
+    Compares the mean of all steps of all ranks, or of `rank_a` with `rank_b`, `device_a` with `device_b` and `step_a`
+    with `step_b`; `a` and `b` may be one trace. `phase` and `module` (a path, with the modules in it) restrict both.
+    `timeline` is `gpu` (busy and idle time of the devices) or `cpu` (the main thread); by default the GPU's if both
+    have GPU work. `by` is the level:
 
     * `step`: one row, the whole step;
     * `part`: class of the work, and why the device idled;
@@ -87,7 +91,8 @@ def diff(
 
     Means are rounded so that the rows of every level add up to the same integers: `delta_ns` is exactly the difference
     of the steps. Work that no step launched is shared out over the steps, in rows with no phase. The largest
-    differences come first. Raises `QueryParameterError` for a rank, step, phase or level that is not there.
+    differences come first. Raises `QueryParameterError` for a rank, step, phase, module or level that is not
+    there.
     """
     sides = compare(
         a,
@@ -97,7 +102,10 @@ def diff(
         rank_b=rank_b,
         step_a=step_a,
         step_b=step_b,
+        device_a=device_a,
+        device_b=device_b,
         phase=phase,
+        module=module,
         sigmas=sigmas,
     )
     return sides.by(by)
@@ -112,26 +120,34 @@ def compare(
     rank_b: int | None = None,
     step_a: int | None = None,
     step_b: int | None = None,
+    device_a: int | None = None,
+    device_b: int | None = None,
     phase: str | None = None,
+    module: str | None = None,
     sigmas: float = 3.0,
 ) -> Comparison:
     """Read both sides once, to compare them by several levels. The arguments are those of `diff`."""
     if timeline not in (None, "gpu", "cpu"):
         raise QueryParameterError(f"timeline must be gpu or cpu, not {timeline!r}")
-    both_gpu = has_gpu_work(a, rank=rank_a) and has_gpu_work(b, rank=rank_b)
-    chosen: Timeline = timeline or ("gpu" if both_gpu else "cpu")
-    # Two steps of one rank are read at once.
-    together = a is b and rank_a == rank_b
     for trace, name, rank in ((a, "a", rank_a), (b, "b", rank_b)):
         _check_rank(trace, name, rank)
-    parts_a = _parts(a, chosen, rank_a, None if together else step_a)
-    parts_b = parts_a if together else _parts(b, chosen, rank_b, step_b)
+    both_gpu = has_gpu_work(a, rank=rank_a) and has_gpu_work(b, rank=rank_b)
+    chosen: Timeline = timeline or ("gpu" if both_gpu else "cpu")
+    if chosen == "cpu" and (device_a, device_b) != (None, None):
+        raise QueryParameterError("the CPU has no device", hint="Compare on the GPU's timeline.")
+    ours, theirs = (a, rank_a, device_a), (b, rank_b, device_b)
+    if ours == theirs:
+        # Two steps of one rank are read at once.
+        parts_a = parts_b = _parts(*ours, chosen, None, phase, module)
+    else:
+        parts_a, parts_b = _parts(*ours, chosen, step_a, phase, module), _parts(*theirs, chosen, step_b, phase, module)
     sides = [
-        _side(trace, name, parts, rank, step, phase)
+        _side(trace, name, parts, rank, step)
         for trace, name, parts, rank, step in ((a, "a", parts_a, rank_a, step_a), (b, "b", parts_b, rank_b, step_b))
     ]
-    if phase is not None and all(side.parts.is_empty() for side in sides):
-        raise QueryParameterError(f"neither trace has the phase {phase!r}")
+    for what, value in (("phase", phase), ("module", module)):
+        if value is not None and all(side.parts.is_empty() for side in sides):
+            raise QueryParameterError(f"neither trace has the {what} {value!r}")
     return Comparison(sides[0], sides[1], chosen, sigmas)
 
 
@@ -141,15 +157,24 @@ def _check_rank(trace: Trace, name: str, rank: int | None) -> None:
         raise QueryParameterError(f"trace {name} has no rank {rank}", hint=f"It has {known}.")
 
 
-def _parts(trace: Trace, timeline: Timeline, rank: int | None, step: int | None) -> pl.DataFrame:
+def _parts(
+    trace: Trace,
+    rank: int | None,
+    device: int | None,
+    timeline: Timeline,
+    step: int | None,
+    phase: str | None,
+    module: str | None,
+) -> pl.DataFrame:
     if timeline == "cpu":
-        return cpu_parts(trace, rank=rank, step=step).with_columns(graph_count=pl.lit(0, pl.Int64))
+        parts = cpu_parts(trace, rank=rank, step=step, phase=phase, module=module)
+        return parts.with_columns(graph_count=pl.lit(0, pl.Int64))
+    parts = gpu_parts(trace, rank=rank, device=device, step=step, phase=phase, module=module)
     # Idle time belongs to no op of its own: the op that ends it is not the one that made the device wait.
-    is_idle = pl.col("part").str.starts_with("idle")
-    return gpu_parts(trace, rank=rank, step=step).with_columns(op=pl.when(~is_idle).then(pl.col("op")))
+    return parts.with_columns(op=pl.when(~pl.col("part").str.starts_with("idle")).then(pl.col("op")))
 
 
-def _side(trace: Trace, name: str, parts: pl.DataFrame, rank: int | None, step: int | None, phase: str | None) -> Side:
+def _side(trace: Trace, name: str, parts: pl.DataFrame, rank: int | None, step: int | None) -> Side:
     marked = steps(trace, rank=rank)
     if step is not None:
         if step not in marked["step"]:
@@ -157,8 +182,6 @@ def _side(trace: Trace, name: str, parts: pl.DataFrame, rank: int | None, step: 
             raise QueryParameterError(f"trace {name} has no step {step}", hint=f"It has {known}.")
         marked = marked.filter(pl.col("step") == step)
         parts = parts.filter(pl.col("step") == step)
-    if phase is not None:
-        parts = parts.filter(pl.col("phase") == phase)
     return Side(parts, max(1, marked.height))
 
 

@@ -53,6 +53,7 @@ def comm_comp_overlap(
     device: int | None = None,
     step: int | None = None,
     phase: str | None = None,
+    module: str | None = None,
 ) -> pl.DataFrame:
     """How much communication runs beside computation, how much is exposed, and how much of that could be hidden.
 
@@ -62,7 +63,7 @@ def comm_comp_overlap(
     query `comm_comp_overlap` in `docs/queries.md`. Raises `QueryParameterError` for an unknown `by`.
     """
     check("by", by, OverlapBy)
-    return trace.query("comm_comp_overlap", by=by, rank=rank, device=device, step=step, phase=phase)
+    return trace.query("comm_comp_overlap", by=by, rank=rank, device=device, step=step, phase=phase, module=module)
 
 
 def idle_breakdown(
@@ -73,6 +74,7 @@ def idle_breakdown(
     device: int | None = None,
     step: int | None = None,
     phase: str | None = None,
+    module: str | None = None,
     micro_ns: int = 10_000,
 ) -> pl.DataFrame:
     """What each device, or with `by="stream"` each stream, waits for when it has no work.
@@ -83,7 +85,8 @@ def idle_breakdown(
     `QueryParameterError` for an unknown `by`.
     """
     check("by", by, IdleBy)
-    return trace.query("idle_breakdown", by=by, rank=rank, device=device, step=step, phase=phase, micro_ns=micro_ns)
+    scope = {"rank": rank, "device": device, "step": step, "phase": phase, "module": module}
+    return trace.query("idle_breakdown", by=by, micro_ns=micro_ns, **scope)
 
 
 def idle_gaps(

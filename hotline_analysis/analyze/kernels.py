@@ -65,6 +65,7 @@ def launch_stats(
     rank: int | None = None,
     step: int | None = None,
     phase: str | None = None,
+    module: str | None = None,
     runtime_cutoff_ns: int = 50_000,
     delay_cutoff_ns: int = 100_000,
 ) -> pl.DataFrame:
@@ -77,7 +78,7 @@ def launch_stats(
     """
     check("by", by, LaunchBy)
     cutoffs = {"runtime_cutoff_ns": runtime_cutoff_ns, "delay_cutoff_ns": delay_cutoff_ns}
-    return trace.query("launch_stats", by=by, rank=rank, step=step, phase=phase, **cutoffs)
+    return trace.query("launch_stats", by=by, rank=rank, step=step, phase=phase, module=module, **cutoffs)
 
 
 def kernel_launches(
@@ -88,6 +89,7 @@ def kernel_launches(
     device: int | None = None,
     step: int | None = None,
     phase: str | None = None,
+    module: str | None = None,
     runtime_cutoff_ns: int = 50_000,
     delay_cutoff_ns: int = 100_000,
 ) -> pl.DataFrame:
@@ -97,4 +99,5 @@ def kernel_launches(
     integer nanoseconds. See the query `kernel_launches` in `docs/queries.md` for the columns.
     """
     cutoffs = {"runtime_cutoff_ns": runtime_cutoff_ns, "delay_cutoff_ns": delay_cutoff_ns}
-    return trace.query("kernel_launches", limit=n, rank=rank, device=device, step=step, phase=phase, **cutoffs)
+    scope = {"rank": rank, "device": device, "step": step, "phase": phase, "module": module}
+    return trace.query("kernel_launches", limit=n, **scope, **cutoffs)

@@ -7,29 +7,51 @@ import polars as pl
 from hotline_analysis.trace import Trace
 
 
-def collectives(trace: Trace, *, rank: int | None = None, step: int | None = None) -> pl.DataFrame:
+def collectives(
+    trace: Trace,
+    *,
+    rank: int | None = None,
+    step: int | None = None,
+    phase: str | None = None,
+    module: str | None = None,
+) -> pl.DataFrame:
     """Collectives that ranks of the run share: who came last, who waited, and the bandwidth of the transfer.
 
     Times are integer nanoseconds on the clock of the lowest rank, bandwidths GB/s as NCCL's tests define them. Ranks
     need not be complete. Empty with a single rank, or if no collective can be matched. See the query `collectives` in
     `docs/queries.md` for the columns.
     """
-    return trace.query("collectives", rank=rank, step=step)
+    return trace.query("collectives", rank=rank, step=step, phase=phase, module=module)
 
 
-def stragglers(trace: Trace, *, rank: int | None = None, step: int | None = None) -> pl.DataFrame:
+def stragglers(
+    trace: Trace,
+    *,
+    rank: int | None = None,
+    step: int | None = None,
+    phase: str | None = None,
+    module: str | None = None,
+) -> pl.DataFrame:
     """How long the others waited for each rank, the worst first: late arrival apart from slow transfer.
 
     Times are integer nanoseconds, after clocks are aligned by the ends of collectives. Empty if no collective can be
     matched between ranks. See the query `stragglers` in `docs/queries.md` for the columns.
     """
-    return trace.query("stragglers", rank=rank, step=step)
+    return trace.query("stragglers", rank=rank, step=step, phase=phase, module=module)
 
 
-def straggler_causes(trace: Trace, *, rank: int | None = None, step: int | None = None) -> pl.DataFrame:
+def straggler_causes(
+    trace: Trace,
+    *,
+    rank: int | None = None,
+    step: int | None = None,
+    phase: str | None = None,
+    module: str | None = None,
+) -> pl.DataFrame:
     """What late ranks spent longer on than the first rank, by phase, module and region; the largest excess first.
 
-    `rank` restricts it to collectives in which this rank was last. See the query `straggler_causes` in
+    `rank` restricts it to collectives in which this rank was last, `phase` and `module` (a path, with the modules in
+    it) to time spent there. See the query `straggler_causes` in
     `docs/queries.md` for the columns.
     """
-    return trace.query("straggler_causes", rank=rank, step=step)
+    return trace.query("straggler_causes", rank=rank, step=step, phase=phase, module=module)

@@ -14,13 +14,15 @@ def memory_bandwidth(
     device: int | None = None,
     step: int | None = None,
     phase: str | None = None,
+    module: str | None = None,
 ) -> pl.DataFrame:
     """Bandwidth of copies and memsets over time, by kind: one row per stretch in which something runs.
 
-    `gb_per_s` is in 10^9 bytes per second, NULL where the trace does not say. `step` and `phase` are those that
-    launched the copies. See the query `memory_bandwidth` in `docs/queries.md` for the columns.
+    `gb_per_s` is in 10^9 bytes per second, NULL where the trace does not say. `step`, `phase` and `module` (a path,
+    with the modules in it) are those that launched the copies. See the query `memory_bandwidth` in `docs/queries.md`
+    for the columns.
     """
-    return trace.query("memory_bandwidth", rank=rank, device=device, step=step, phase=phase)
+    return trace.query("memory_bandwidth", rank=rank, device=device, step=step, phase=phase, module=module)
 
 
 def memory_bandwidth_summary(
@@ -30,31 +32,48 @@ def memory_bandwidth_summary(
     device: int | None = None,
     step: int | None = None,
     phase: str | None = None,
+    module: str | None = None,
 ) -> pl.DataFrame:
     """Bytes, times and bandwidth of copies and memsets, by kind; mean and median are over time, not over copies.
 
     `pageable_bytes` are those from or to host memory that is not pinned. See the query `memory_bandwidth_summary` in
     `docs/queries.md` for the columns.
     """
-    return trace.query("memory_bandwidth_summary", rank=rank, device=device, step=step, phase=phase)
+    return trace.query("memory_bandwidth_summary", rank=rank, device=device, step=step, phase=phase, module=module)
 
 
 def memory_timeline(
-    trace: Trace, *, rank: int | None = None, device: int | None = None, step: int | None = None
+    trace: Trace,
+    *,
+    rank: int | None = None,
+    device: int | None = None,
+    step: int | None = None,
+    phase: str | None = None,
+    module: str | None = None,
 ) -> pl.DataFrame:
     """Bytes allocated and reserved over time: one row per allocation or release. Device -1 is the CPU.
 
-    Empty unless the trace was recorded with `profile_memory=True`. See the query `memory_timeline` in
-    `docs/queries.md` for the columns.
+    `phase` and `module` are those of the thread that allocates or releases. Empty unless the trace was recorded with
+    `profile_memory=True`. See the query `memory_timeline` in `docs/queries.md` for the columns.
     """
-    return trace.query("memory_timeline", rank=rank, device=device, step=step)
+    return trace.query("memory_timeline", rank=rank, device=device, step=step, phase=phase, module=module)
 
 
-def memory_peak(trace: Trace, *, rank: int | None = None, device: int | None = None) -> pl.DataFrame:
+def memory_peak(
+    trace: Trace,
+    *,
+    rank: int | None = None,
+    device: int | None = None,
+    step: int | None = None,
+    phase: str | None = None,
+    module: str | None = None,
+) -> pl.DataFrame:
     """What is allocated at the peak of each device, by category and by the phase and module that allocated it.
 
     Categories follow from where a block was allocated and released, and `evidence` names the rule; what a trace cannot
-    tell is `unknown`, such as parameters, which are older than it. The rows of a device add up to `peak_bytes`. Empty
-    unless the trace was recorded with `profile_memory=True`. See the query `memory_peak` in `docs/queries.md`.
+    tell is `unknown`. Parameters are older than a trace: only a captured model says how large they are. With `step` it
+    is the peak of that step; `phase` and `module` (a path, with the modules in it) leave what they allocated. Without
+    those two, the rows of a device add up to `peak_bytes`. Empty unless the trace was recorded with
+    `profile_memory=True`. See the query `memory_peak` in `docs/queries.md`.
     """
-    return trace.query("memory_peak", rank=rank, device=device)
+    return trace.query("memory_peak", rank=rank, device=device, step=step, phase=phase, module=module)

@@ -8,7 +8,13 @@ from hotline_analysis.trace import Trace
 
 
 def gpu_parts(
-    trace: Trace, *, rank: int | None = None, device: int | None = None, step: int | None = None
+    trace: Trace,
+    *,
+    rank: int | None = None,
+    device: int | None = None,
+    step: int | None = None,
+    phase: str | None = None,
+    module: str | None = None,
 ) -> pl.DataFrame:
     """What each step's GPU time is made of: work by class, phase, module, region, op and kernel, and idle time.
 
@@ -16,13 +22,20 @@ def gpu_parts(
     computation before communication before memory. A NULL step is work that no step launched. Empty without GPU work.
     See the query `gpu_parts` in `docs/queries.md` for the columns.
     """
-    return trace.query("gpu_parts", rank=rank, device=device, step=step)
+    return trace.query("gpu_parts", rank=rank, device=device, step=step, phase=phase, module=module)
 
 
-def cpu_parts(trace: Trace, *, rank: int | None = None, step: int | None = None) -> pl.DataFrame:
+def cpu_parts(
+    trace: Trace,
+    *,
+    rank: int | None = None,
+    step: int | None = None,
+    phase: str | None = None,
+    module: str | None = None,
+) -> pl.DataFrame:
     """What each step's time on the main CPU thread is made of: ops, and the time outside them.
 
     Times are integer nanoseconds and add up to the durations of the steps. See the query `cpu_parts` in
     `docs/queries.md` for the columns.
     """
-    return trace.query("cpu_parts", rank=rank, step=step)
+    return trace.query("cpu_parts", rank=rank, step=step, phase=phase, module=module)

@@ -14,14 +14,15 @@ def queue_length(
     device: int | None = None,
     stream: int | None = None,
     step: int | None = None,
+    phase: str | None = None,
 ) -> pl.DataFrame:
     """The launches that wait on each stream, over time: one row per change. Times are integer nanoseconds.
 
     A launch waits from the start of its call to the start of its first work on the stream; a graph launch counts once.
-    `step` restricts to the stretches that begin while it runs on the CPU. Empty without GPU work whose launch is in the
-    trace. See the query `queue_length` in `docs/queries.md` for the columns.
+    `step` and `phase` restrict to the stretches that begin while they run on the main thread. Empty without GPU work
+    whose launch is in the trace. See the query `queue_length` in `docs/queries.md` for the columns.
     """
-    return trace.query("queue_length", rank=rank, device=device, stream=stream, step=step)
+    return trace.query("queue_length", rank=rank, device=device, stream=stream, step=step, phase=phase)
 
 
 def queue_length_summary(
@@ -31,6 +32,7 @@ def queue_length_summary(
     device: int | None = None,
     stream: int | None = None,
     step: int | None = None,
+    phase: str | None = None,
     max_queue_length: int = 1000,
 ) -> pl.DataFrame:
     """How long the queue of each stream was over time, and how long the host was blocked because it was full.
@@ -40,5 +42,11 @@ def queue_length_summary(
     a full queue took beyond the median call. See the query `queue_length_summary` in `docs/queries.md`.
     """
     return trace.query(
-        "queue_length_summary", rank=rank, device=device, stream=stream, step=step, max_queue_length=max_queue_length
+        "queue_length_summary",
+        rank=rank,
+        device=device,
+        stream=stream,
+        step=step,
+        phase=phase,
+        max_queue_length=max_queue_length,
     )

@@ -80,7 +80,10 @@ def diff(
     rank_b: Annotated[int | None, typer.Option(help="Only this rank of B.")] = None,
     step_a: Annotated[int | None, typer.Option(help="Only this step of A.")] = None,
     step_b: Annotated[int | None, typer.Option(help="Only this step of B.")] = None,
+    device_a: Annotated[int | None, typer.Option(help="Only this device of A.")] = None,
+    device_b: Annotated[int | None, typer.Option(help="Only this device of B.")] = None,
     phase: Annotated[str | None, typer.Option(help="Only this phase of both.")] = None,
+    module: Annotated[str | None, typer.Option(help="Only this module of both, by path, with those in it.")] = None,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV with a header; needs --by.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="The report as Markdown.")] = False,
@@ -110,7 +113,10 @@ def diff(
         "rank_b": rank_b,
         "step_a": step_a,
         "step_b": step_b,
+        "device_a": device_a,
+        "device_b": device_b,
         "phase": phase,
+        "module": module,
     }
     with open_traces([a]) as first, open_traces([b]) as second:
         if by is not None:

@@ -45,7 +45,10 @@ def diff_report(
     rank_b: int | None = None,
     step_a: int | None = None,
     step_b: int | None = None,
+    device_a: int | None = None,
+    device_b: int | None = None,
     phase: str | None = None,
+    module: str | None = None,
 ) -> Report:
     """Report what makes the steps of `b` slower or faster than those of `a`; the arguments are those of `diff`.
 
@@ -59,7 +62,10 @@ def diff_report(
         rank_b=rank_b,
         step_a=step_a,
         step_b=step_b,
+        device_a=device_a,
+        device_b=device_b,
         phase=phase,
+        module=module,
     )
     levels: list[Level] = ["part", "phase", "module", "region", "op"]
     if not all(side.parts["module_path"].null_count() < side.parts.height for side in (sides.a, sides.b)):

@@ -8,8 +8,9 @@
 -- :param device BIGINT = NULL       only this device
 -- :param step BIGINT = NULL         only work launched in this step
 -- :param phase VARCHAR = NULL       only work launched in this phase
+-- :param module VARCHAR = NULL      only work launched in this module or one in it, by path
 -- :param annotation VARCHAR = NULL  only work of annotations whose name contains this
--- :reads event, gpu_op, launch, label
+-- :reads annotation_span, event, gpu_op, launch, label, model_op
 -- :column rank BIGINT               process rank
 -- :column event_id BIGINT           the GPU event
 -- :column category VARCHAR          kernel, gpu_memcpy or gpu_memset
@@ -21,98 +22,40 @@
 -- :column annotation_id BIGINT      event of the annotation; NULL without one
 -- :column annotation VARCHAR        its name; NULL without one
 -- :column evidence VARCHAR          launch or gpu_span; NULL without an annotation
-with given as (
-    select
-        rank,
-        track_id,
-        category = 'gpu_user_annotation' as on_gpu,
-        event_id,
-        start_ns,
-        end_ns
-    from event
-    where
-        category in ('user_annotation', 'gpu_user_annotation')
-        and dur_ns > 0
-        and track_id is not null
-        and ($rank is null or rank = $rank)
-),
-
-last_start as (
+with edge as (
     select
         rank,
         track_id,
         on_gpu,
-        start_ns,
-        max(end_ns) as end_ns
-    from given
-    group by rank, track_id, on_gpu, start_ns
-),
-
-span as (
-    select
-        given.* exclude (end_ns),
-        case
-            when
-                last_start.start_ns > given.start_ns and last_start.end_ns > given.end_ns
-                and 2 * (given.end_ns - last_start.start_ns) < last_start.end_ns - last_start.start_ns
-                then last_start.start_ns
-            else given.end_ns
-        end as end_ns
-    from given
-    asof left join last_start
-        on
-            given.rank = last_start.rank
-            and given.track_id = last_start.track_id
-            and given.on_gpu = last_start.on_gpu
-            and given.end_ns > last_start.start_ns
-),
-
-edge as (
-    select
-        *,
         start_ns as at_ns,
-        1 as opens
-    from span
+        1 as opens,
+        depth as in_order,
+        event_id
+    from annotation_span
+    where end_ns > start_ns and ($rank is null or rank = $rank)
     union all
     select
-        *,
+        rank,
+        track_id,
+        on_gpu,
         end_ns,
-        -1
-    from span
-),
-
-open_at as (
-    select
-        *,
-        sum(opens) over so_far as depth,
-        lead(at_ns) over so_far as next_ns
-    from edge
-    window so_far as (
-        partition by rank, track_id, on_gpu order by at_ns, opens, end_ns desc, event_id rows unbounded preceding
-    ) -- noqa: PRS
-),
-
-opened as (
-    select * from open_at
-    where opens = 1
+        0,
+        -depth,
+        parent_id
+    from annotation_span
+    where end_ns > start_ns and ($rank is null or rank = $rank)
 ),
 
 innermost as (
     select
-        open_at.rank,
-        open_at.track_id,
-        open_at.on_gpu,
-        open_at.at_ns,
-        case when open_at.at_ns < opened.end_ns then opened.event_id end as event_id
-    from open_at
-    asof left join opened
-        on
-            open_at.rank = opened.rank
-            and open_at.track_id = opened.track_id
-            and open_at.on_gpu = opened.on_gpu
-            and open_at.depth = opened.depth
-            and open_at.at_ns >= opened.at_ns
-    where open_at.next_ns is distinct from open_at.at_ns
+        rank,
+        track_id,
+        on_gpu,
+        at_ns,
+        event_id
+    from edge
+    qualify
+        lead(at_ns) over (partition by rank, track_id, on_gpu order by at_ns, opens, in_order) is distinct from at_ns
 ),
 
 call_span as (
@@ -139,11 +82,13 @@ work as (
     from launch
     inner join event on launch.rank = event.rank and launch.event_id = event.event_id
     left join label on launch.rank = label.rank and launch.event_id = label.event_id
+    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
     left join event as call on launch.rank = call.rank and coalesce(launch.runtime_id, launch.op_id) = call.event_id
     where
         ($rank is null or launch.rank = $rank)
         and ($step is null or label.step = $step)
         and ($phase is null or label.phase = $phase)
+        and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
 ),
 
 by_launch as (

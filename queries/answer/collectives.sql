@@ -8,7 +8,9 @@
 --
 -- :param rank BIGINT = NULL          only this rank
 -- :param step BIGINT = NULL          only this step
--- :reads collective_match
+-- :param phase VARCHAR = NULL        only collectives launched in this phase
+-- :param module VARCHAR = NULL       only collectives launched in this module or one in it, by path
+-- :reads collective_match, label, model_op
 -- :column step BIGINT                number of the training step
 -- :column match_id BIGINT            rows with the same number are one collective
 -- :column name VARCHAR               allreduce, allgather, …
@@ -28,9 +30,13 @@
 -- :column bus_gb_per_s DOUBLE        the same times the factor; NULL when the size or the number of ranks is unknown
 with timed as (
     select
-        *,
-        min(nullif(transfer_ns, 0)) over (partition by match_id) as shortest_ns
+        collective_match.*,
+        label.phase,
+        model_op.path as module_path,
+        min(nullif(collective_match.transfer_ns, 0)) over (partition by collective_match.match_id) as shortest_ns
     from collective_match
+    left join label on collective_match.rank = label.rank and collective_match.event_id = label.event_id
+    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
 )
 
 select
@@ -57,5 +63,9 @@ select
         else 1.0
     end as bus_gb_per_s
 from timed
-where ($rank is null or rank = $rank) and ($step is null or step = $step)
+where
+    ($rank is null or rank = $rank)
+    and ($step is null or step = $step)
+    and ($phase is null or phase = $phase)
+    and ($module is null or module_path = $module or starts_with(module_path, $module || '.'))
 order by step, match_id, rank

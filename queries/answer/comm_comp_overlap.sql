@@ -11,7 +11,8 @@
 -- :param device BIGINT = NULL     only this device
 -- :param step BIGINT = NULL       only work launched in this step
 -- :param phase VARCHAR = NULL     only work launched in this phase
--- :reads event, name_info, gpu_op, label, model_op, gpu_state
+-- :param module VARCHAR = NULL   only work launched in this module or one in it, by path
+-- :reads gpu_work, gpu_state
 -- :column rank BIGINT             process rank
 -- :column device BIGINT           device number; -1 when the events name none
 -- :column step BIGINT             the step; NULL if not asked for, or outside every step
@@ -27,29 +28,26 @@
 -- :column hideable_ns BIGINT      of the exposed time, at most so much fits beside computation that now runs alone
 with work as (
     select
-        event.rank,
-        coalesce(gpu_op.device, -1) as device,
-        event.event_id,
-        event.start_ns,
-        event.end_ns,
-        name_info.class,
-        case when $by in ('step', 'event') then label.step end as step,
-        case when $by in ('phase', 'event') then label.phase end as phase,
-        case when $by in ('module', 'event') then model_op.path end as module_path,
-        case when $by in ('collective', 'event') then name_info.short_name end as name,
-        case when $by = 'event' then event.event_id end as listed_id,
-        ($step is null or label.step = $step) and ($phase is null or label.phase = $phase) as is_chosen
-    from event
-    inner join name_info
-        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    inner join label on event.rank = label.rank and event.event_id = label.event_id
-    left join gpu_op on event.rank = gpu_op.rank and event.event_id = gpu_op.event_id
-    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
+        rank,
+        device,
+        event_id,
+        start_ns,
+        end_ns,
+        class,
+        case when $by in ('step', 'event') then step end as step,
+        case when $by in ('phase', 'event') then phase end as phase,
+        case when $by in ('module', 'event') then module_path end as module_path,
+        case when $by in ('collective', 'event') then short_name end as name,
+        case when $by = 'event' then event_id end as listed_id,
+        ($step is null or step = $step)
+        and ($phase is null or phase = $phase)
+        and ($module is null or module_path = $module or starts_with(module_path, $module || '.')) as is_chosen
+    from gpu_work
     where
-        name_info.class in ('computation', 'communication')
-        and event.dur_ns > 0
-        and ($rank is null or event.rank = $rank)
-        and ($device is null or coalesce(gpu_op.device, -1) = $device)
+        class in ('computation', 'communication')
+        and dur_ns > 0
+        and ($rank is null or rank = $rank)
+        and ($device is null or device = $device)
 ),
 
 reached as (

@@ -6,6 +6,8 @@
 --
 -- :param rank BIGINT = NULL        only this rank
 -- :param step BIGINT = NULL        only this step
+-- :param phase VARCHAR = NULL      only this phase
+-- :param module VARCHAR = NULL     only this module or one in it, by path
 -- :reads label_segment, region_segment, nesting, event, phase_span, model_op
 -- :column rank BIGINT              process rank
 -- :column step BIGINT              the step
@@ -166,6 +168,9 @@ select
 from piece
 left join event on piece.rank = event.rank and piece.op_id = event.event_id
 left join model_op on piece.rank = model_op.rank and piece.module_id = model_op.module_id
+where
+    ($phase is null or piece.phase = $phase)
+    and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
 group by
     piece.rank, piece.step, case when piece.op_id is null then 'outside ops' else 'op' end, piece.phase, model_op.path,
     piece.region, event.name

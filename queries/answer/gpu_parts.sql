@@ -8,6 +8,8 @@
 -- :param rank BIGINT = NULL        only this rank
 -- :param device BIGINT = NULL      only this device; -1 when the events name none
 -- :param step BIGINT = NULL        only this step
+-- :param phase VARCHAR = NULL      only this phase
+-- :param module VARCHAR = NULL     only this module or one in it, by path
 -- :reads launch, event, name_info, gpu_op, label, gpu_gap, nesting, region_segment, model_op
 -- :column rank BIGINT              process rank
 -- :column step BIGINT              the step; NULL for work of no step
@@ -233,7 +235,11 @@ launched as materialized (
     left join placed
         on launch.rank = placed.rank and coalesce(launch.runtime_id, launch.op_id) = placed.call_id
     left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
-    where ($rank is null or launch.rank = $rank) and ($step is null or label.step = $step)
+    where
+        ($rank is null or launch.rank = $rank)
+        and ($step is null or label.step = $step)
+        and ($phase is null or label.phase = $phase)
+        and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
 ),
 
 labelled as (
@@ -267,7 +273,12 @@ labelled as (
         time_ns,
         time_ns as dur_ns
     from idle
-    where next_id is null and time_ns != 0 and ($step is null or step = $step)
+    where
+        next_id is null
+        and time_ns != 0
+        and ($step is null or step = $step)
+        and ($phase is null or phase = $phase)
+        and $module is null
 )
 
 select

@@ -10,8 +10,9 @@
 -- :param device BIGINT = NULL       only this device
 -- :param step BIGINT = NULL         only gaps that end with work of this step
 -- :param phase VARCHAR = NULL       only gaps that end with work of this phase
+-- :param module VARCHAR = NULL      only gaps that end with work of this module or one in it, by path
 -- :param micro_ns BIGINT = 10000    gaps shorter than this are micro gaps
--- :reads idle_gap
+-- :reads idle_gap, label, model_op
 -- :column rank BIGINT               process rank
 -- :column device BIGINT             device number; -1 when the events name none
 -- :column stream BIGINT             the stream; NULL for the device, or when the events name none
@@ -31,15 +32,18 @@
 -- :column unknown_ns BIGINT         of it, before work without a known launch
 with gap as (
     select
-        *,
-        end_ns - start_ns as dur_ns
+        idle_gap.*,
+        idle_gap.end_ns - idle_gap.start_ns as dur_ns
     from idle_gap
+    left join label on idle_gap.rank = label.rank and idle_gap.next_id = label.event_id
+    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
     where
-        scope = $by
-        and ($rank is null or rank = $rank)
-        and ($device is null or device = $device)
-        and ($step is null or step = $step)
-        and ($phase is null or phase = $phase)
+        idle_gap.scope = $by
+        and ($rank is null or idle_gap.rank = $rank)
+        and ($device is null or idle_gap.device = $device)
+        and ($step is null or idle_gap.step = $step)
+        and ($phase is null or idle_gap.phase = $phase)
+        and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
 )
 
 select

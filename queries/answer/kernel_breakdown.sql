@@ -12,7 +12,7 @@
 -- :param module VARCHAR = NULL      only work launched in this module or one in it, by path
 -- :param class VARCHAR = NULL       only computation, communication or memory
 -- :param limit BIGINT = NULL        so many rows of each rank; NULL for all
--- :reads event, name_info, gpu_op, launch, label, model_op
+-- :reads gpu_work, event
 -- :column rank BIGINT               process rank
 -- :column key VARCHAR               the class, name, short name, op, module path, phase or category
 -- :column class VARCHAR             computation, communication or memory; mixed if the key has work of several
@@ -27,36 +27,28 @@
 -- :column max_ns BIGINT             longest
 with work as (
     select
-        event.rank,
-        event.event_id,
-        event.dur_ns,
-        launch.busy_ns,
-        name_info.class,
+        gpu_work.rank,
+        gpu_work.dur_ns,
+        gpu_work.busy_ns,
+        gpu_work.class,
         case $by
-            when 'class' then name_info.class
-            when 'name' then event.name
-            when 'short_name' then name_info.short_name
+            when 'class' then gpu_work.class
+            when 'name' then gpu_work.name
+            when 'short_name' then gpu_work.short_name
             when 'op' then op.name
-            when 'module' then model_op.path
-            when 'phase' then label.phase
-            when 'category' then event.category
+            when 'module' then gpu_work.module_path
+            when 'phase' then gpu_work.phase
+            when 'category' then gpu_work.category
         end as key
-    from event
-    inner join name_info
-        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    inner join launch on event.rank = launch.rank and event.event_id = launch.event_id
-    inner join label on event.rank = label.rank and event.event_id = label.event_id
-    left join gpu_op on event.rank = gpu_op.rank and event.event_id = gpu_op.event_id
-    left join event as op on launch.rank = op.rank and launch.op_id = op.event_id and $by = 'op'
-    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
+    from gpu_work
+    left join event as op on gpu_work.rank = op.rank and gpu_work.op_id = op.event_id and $by = 'op'
     where
-        event.category in ('kernel', 'gpu_memcpy', 'gpu_memset')
-        and ($rank is null or event.rank = $rank)
-        and ($device is null or coalesce(gpu_op.device, -1) = $device)
-        and ($step is null or label.step = $step)
-        and ($phase is null or label.phase = $phase)
-        and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
-        and ($class is null or name_info.class = $class)
+        ($rank is null or gpu_work.rank = $rank)
+        and ($device is null or gpu_work.device = $device)
+        and ($step is null or gpu_work.step = $step)
+        and ($phase is null or gpu_work.phase = $phase)
+        and ($module is null or gpu_work.module_path = $module or starts_with(gpu_work.module_path, $module || '.'))
+        and ($class is null or gpu_work.class = $class)
 ),
 
 grouped as (

@@ -8,10 +8,11 @@
 -- :param device BIGINT = NULL                 only this device
 -- :param step BIGINT = NULL                   only work launched in this step
 -- :param phase VARCHAR = NULL                 only work launched in this phase
+-- :param module VARCHAR = NULL                only work launched in this module or one in it, by path
 -- :param runtime_cutoff_ns BIGINT = 50000     longer calls are outliers
 -- :param delay_cutoff_ns BIGINT = 100000      longer delays are outliers
 -- :param limit BIGINT = NULL                  so many, in order of their start; NULL for all
--- :reads launch, event, name_info, gpu_op, label, model_op, gpu_gap
+-- :reads gpu_work, event, gpu_gap
 -- :column rank BIGINT               process rank
 -- :column event_id BIGINT           the work
 -- :column name VARCHAR              its short name
@@ -34,40 +35,37 @@
 -- :column phase VARCHAR             phase of the launch, likewise
 -- :column module_path VARCHAR       module of the launch; NULL where none is known
 select
-    launch.rank,
-    launch.event_id,
-    name_info.short_name as name,
-    name_info.class,
-    coalesce(gpu_op.device, -1) as device,
-    gpu_op.stream,
-    event.start_ns,
-    launch.runtime_id,
+    gpu_work.rank,
+    gpu_work.event_id,
+    gpu_work.short_name as name,
+    gpu_work.class,
+    gpu_work.device,
+    gpu_work.stream,
+    gpu_work.start_ns,
+    gpu_work.runtime_id,
     call.name as api,
-    launch.op_id,
-    launch.launch_dur_ns as launch_ns,
-    launch.queue_ns,
-    event.dur_ns as gpu_ns,
-    launch.kernel_count,
+    gpu_work.op_id,
+    gpu_work.launch_dur_ns as launch_ns,
+    gpu_work.queue_ns,
+    gpu_work.dur_ns as gpu_ns,
+    gpu_work.kernel_count,
     coalesce(gpu_gap.end_ns - gpu_gap.start_ns, 0) as idle_before_ns,
-    coalesce(event.dur_ns < launch.launch_dur_ns and launch.launch_dur_ns <= $runtime_cutoff_ns, false) as is_short,
-    coalesce(launch.launch_dur_ns > $runtime_cutoff_ns, false) as is_runtime_outlier,
-    coalesce(launch.queue_ns > $delay_cutoff_ns, false) as is_delay_outlier,
-    label.step,
-    label.phase,
-    model_op.path as module_path
-from launch
-inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-left join name_info
-    on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-left join gpu_op on launch.rank = gpu_op.rank and launch.event_id = gpu_op.event_id
-left join event as call on launch.rank = call.rank and launch.runtime_id = call.event_id
-left join label on launch.rank = label.rank and launch.event_id = label.event_id
-left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
-left join gpu_gap on launch.rank = gpu_gap.rank and launch.event_id = gpu_gap.next_id
+    coalesce(
+        gpu_work.dur_ns < gpu_work.launch_dur_ns and gpu_work.launch_dur_ns <= $runtime_cutoff_ns, false
+    ) as is_short,
+    coalesce(gpu_work.launch_dur_ns > $runtime_cutoff_ns, false) as is_runtime_outlier,
+    coalesce(gpu_work.queue_ns > $delay_cutoff_ns, false) as is_delay_outlier,
+    gpu_work.step,
+    gpu_work.phase,
+    gpu_work.module_path
+from gpu_work
+left join event as call on gpu_work.rank = call.rank and gpu_work.runtime_id = call.event_id
+left join gpu_gap on gpu_work.rank = gpu_gap.rank and gpu_work.event_id = gpu_gap.next_id
 where
-    ($rank is null or launch.rank = $rank)
-    and ($device is null or coalesce(gpu_op.device, -1) = $device)
-    and ($step is null or label.step = $step)
-    and ($phase is null or label.phase = $phase)
-order by launch.rank, event.start_ns, launch.event_id
+    ($rank is null or gpu_work.rank = $rank)
+    and ($device is null or gpu_work.device = $device)
+    and ($step is null or gpu_work.step = $step)
+    and ($phase is null or gpu_work.phase = $phase)
+    and ($module is null or gpu_work.module_path = $module or starts_with(gpu_work.module_path, $module || '.'))
+order by gpu_work.rank, gpu_work.start_ns, gpu_work.event_id
 limit $limit

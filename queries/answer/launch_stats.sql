@@ -10,6 +10,7 @@
 -- :param rank BIGINT = NULL                   only this rank
 -- :param step BIGINT = NULL                   only launches in this step
 -- :param phase VARCHAR = NULL                 only launches in this phase
+-- :param module VARCHAR = NULL                only launches in this module or one in it, by path
 -- :param runtime_cutoff_ns BIGINT = 50000     longer calls are outliers
 -- :param delay_cutoff_ns BIGINT = 100000      longer delays are outliers
 -- :reads launch, event, label, model_op, gpu_gap, step
@@ -70,7 +71,10 @@ marked as (
     inner join label on call.rank = label.rank and call.runtime_id = label.event_id
     left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
     left join event as op on call.rank = op.rank and call.op_id = op.event_id and $by = 'op'
-    where ($step is null or label.step = $step) and ($phase is null or label.phase = $phase)
+    where
+        ($step is null or label.step = $step)
+        and ($phase is null or label.phase = $phase)
+        and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
 ),
 
 wall as (

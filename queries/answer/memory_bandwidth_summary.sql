@@ -7,7 +7,8 @@
 -- :param device BIGINT = NULL     only this device
 -- :param step BIGINT = NULL       only copies launched in this step
 -- :param phase VARCHAR = NULL     only copies launched in this phase
--- :reads event, gpu_op, label
+-- :param module VARCHAR = NULL    only copies launched in this module or one in it, by path
+-- :reads gpu_copy
 -- :column rank BIGINT             process rank
 -- :column device BIGINT           device number; -1 when the events name none
 -- :column kind VARCHAR            Memcpy HtoD, Memcpy DtoH, Memcpy DtoD, Memset, …
@@ -21,33 +22,14 @@
 -- :column max_gb_per_s DOUBLE     largest bandwidth
 -- :column slowest_id BIGINT       the copy that took longest
 with copy as (
-    select
-        event.rank,
-        coalesce(gpu_op.device, -1) as device,
-        coalesce(
-            nullif(regexp_extract(event.name, '^(Memcpy \w+|Memset)'), ''),
-            case event.category when 'gpu_memset' then 'Memset' else 'Memcpy' end
-        ) as kind,
-        event.event_id,
-        event.name,
-        event.start_ns,
-        event.dur_ns,
-        event.end_ns,
-        gpu_op.bytes,
-        coalesce(
-            round(gpu_op.bandwidth_gb_per_s * 1e9)::bigint,
-            round(gpu_op.bytes * 1e9 / nullif(event.dur_ns, 0))::bigint
-        ) as bytes_per_s
-    from event
-    inner join gpu_op on event.rank = gpu_op.rank and event.event_id = gpu_op.event_id
-    left join label on event.rank = label.rank and event.event_id = label.event_id
+    select * from gpu_copy
     where
-        event.category in ('gpu_memcpy', 'gpu_memset')
-        and event.dur_ns is not null
-        and ($rank is null or event.rank = $rank)
-        and ($device is null or coalesce(gpu_op.device, -1) = $device)
-        and ($step is null or label.step = $step)
-        and ($phase is null or label.phase = $phase)
+        dur_ns is not null
+        and ($rank is null or rank = $rank)
+        and ($device is null or device = $device)
+        and ($step is null or step = $step)
+        and ($phase is null or phase = $phase)
+        and ($module is null or module_path = $module or starts_with(module_path, $module || '.'))
 ),
 
 edge as (
@@ -141,7 +123,7 @@ total as (
         sum(bytes)::bigint as bytes,
         case
             when sum(bytes) is not null
-                then coalesce(sum(bytes) filter (where name ilike '%pageable%'), 0)::bigint
+                then coalesce(sum(bytes) filter (where is_pageable), 0)::bigint
         end as pageable_bytes,
         sum(dur_ns)::bigint as copy_ns,
         arg_max(event_id, (dur_ns, -event_id)) as slowest_id

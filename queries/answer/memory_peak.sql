@@ -7,16 +7,21 @@
 -- `forward_to_backward`: activation, allocated in forward or loss (or forward recomputed) and released in backward.
 -- `same_phase`: temporary, released before the phase that allocated it was over. `outlives_backward`: gradient,
 -- allocated in backward. `outlives_optimizer`: optimizer_state. `outlives_load_data`: input. Other `outlives_…`, and
--- `no_rule`: unknown. Parameters are unknown too: nothing in a trace tells them. The rows of a device add up to
--- `peak_bytes`; where more blocks are alive than the allocator says, a negative row `inconsistent` makes up for it.
+-- `no_rule`: unknown. Parameters are older than the trace. Where the table of a captured model says how large they are
+-- (`model_op.param_bytes`), the trace has one GPU, and at least so much of its memory is older than the trace and not
+-- released in it, that much is `parameter` (`model_table`). The rows of a device add up to `peak_bytes`; where more
+-- blocks are alive than the allocator says, a negative row `inconsistent` makes up for it.
 --
 -- :param rank BIGINT = NULL         only this rank
 -- :param device BIGINT = NULL       only this device; -1 is the CPU
--- :reads memory_event, event, module_span, phase_span, step, model_op
+-- :param step BIGINT = NULL         when most is allocated in this step
+-- :param phase VARCHAR = NULL       only what was allocated in this phase
+-- :param module VARCHAR = NULL      only what was allocated in this module or one in it, by path
+-- :reads memory_event, event, label_segment, phase_span, step, model_op, rank_info
 -- :column rank BIGINT               process rank
 -- :column device_type VARCHAR       cpu, cuda, hip, xpu, hpu, mtia or other
 -- :column device BIGINT             device number; -1 for the CPU
--- :column category VARCHAR          activation, gradient, optimizer_state, input, temporary or unknown
+-- :column category VARCHAR          parameter, activation, gradient, optimizer_state, input, temporary or unknown
 -- :column evidence VARCHAR          the rule that told
 -- :column phase VARCHAR             phase that allocated; NULL when unknown
 -- :column module_path VARCHAR       module that allocated; NULL when unknown
@@ -57,6 +62,14 @@ with memory as (
         and ($device is null or memory_event.device_id = $device)
 ),
 
+in_step as (
+    select
+        memory.*,
+        case when memory.at_ns < step.end_ns then step.step end as step
+    from memory
+    asof left join step on memory.rank = step.rank and memory.at_ns >= step.start_ns
+),
+
 peak as (
     select
         rank,
@@ -65,8 +78,10 @@ peak as (
         max(allocated_bytes) as peak_bytes,
         arg_max(event_id, (allocated_bytes, -at_ns, -event_id)) as peak_id,
         arg_max(at_ns, (allocated_bytes, -at_ns, -event_id)) as peak_ns,
-        arg_max_null(reserved_bytes, (allocated_bytes, -at_ns, -event_id)) as reserved_bytes
-    from memory
+        arg_max_null(reserved_bytes, (allocated_bytes, -at_ns, -event_id)) as reserved_bytes,
+        arg_max_null(step, (allocated_bytes, -at_ns, -event_id)) as peak_step
+    from in_step
+    where $step is null or step = $step
     group by rank, device_type, device_id
 ),
 
@@ -144,50 +159,20 @@ point as (
     ) as wanted on memory.rank = wanted.rank and memory.event_id = wanted.event_id
 ),
 
-level as (
-    select distinct
-        rank,
-        track_id,
-        depth
-    from module_span
-),
-
-module_at as (
+placed as (
     select
         point.rank,
         point.event_id,
-        arg_max(module_span.module_id, module_span.depth) as module_id,
-        arg_max(module_span.pass, module_span.depth) as pass
+        label_segment.step,
+        label_segment.phase,
+        label_segment.module_id,
+        label_segment.pass
     from point
-    inner join level on point.rank = level.rank and point.track_id = level.track_id
-    asof inner join module_span
+    asof left join label_segment
         on
-            level.rank = module_span.rank
-            and level.track_id = module_span.track_id
-            and level.depth = module_span.depth
-            and point.at_ns >= module_span.start_ns
-    where point.at_ns < module_span.end_ns
-    group by point.rank, point.event_id
-),
-
-in_step as (
-    select
-        point.*,
-        case when point.at_ns < step.end_ns then step.step end as step
-    from point
-    asof left join step on point.rank = step.rank and point.at_ns >= step.start_ns
-),
-
-placed as (
-    select
-        in_step.*,
-        case when in_step.at_ns < phase_span.end_ns then phase_span.phase end as phase
-    from in_step
-    asof left join phase_span
-        on
-            in_step.rank = phase_span.rank
-            and in_step.track_id = phase_span.track_id
-            and in_step.at_ns >= phase_span.start_ns
+            point.rank = label_segment.rank
+            and point.track_id = label_segment.track_id
+            and point.at_ns >= label_segment.start_ns
 ),
 
 span_in_step as (
@@ -215,8 +200,8 @@ judged as (
     select
         alive.*,
         made.phase,
-        module_at.module_id,
-        module_at.pass,
+        made.module_id,
+        made.pass,
         made.step,
         gone.phase as gone_phase,
         gone.step as gone_step,
@@ -226,7 +211,6 @@ judged as (
         end as outlives
     from alive
     left join placed as made on alive.rank = made.rank and alive.allocated_id = made.event_id
-    left join module_at on alive.rank = module_at.rank and alive.allocated_id = module_at.event_id
     left join placed as gone on alive.rank = gone.rank and alive.released_id = gone.event_id
     left join phase_end
         on made.rank = phase_end.rank and made.step = phase_end.step and made.phase = phase_end.phase
@@ -283,8 +267,89 @@ rest as (
     group by peak.rank, peak.device_type, peak.device_id, peak.peak_bytes
 ),
 
+gpu as (
+    select distinct
+        rank,
+        device_type,
+        device_id
+    from memory_event
+    where device_type != 0
+),
+
+-- The model's table: of the modules that were placed, else as the capture stored it in the trace.
+stored as (
+    select
+        rank,
+        unnest(
+            json_transform(
+                metadata, '{"hotline_model": {"modules": [{"parent_id": "BIGINT", "param_bytes": "BIGINT"}]}}'
+            )
+            .hotline_model.modules
+        ) as module
+    from rank_info
+    where rank not in (select rank from model_op where param_bytes is not null)
+),
+
+root as (
+    select
+        rank,
+        path as module_path,
+        param_bytes as bytes
+    from model_op
+    where parent_id is null and param_bytes > 0
+    union all
+    select
+        rank,
+        null,
+        module.param_bytes
+    from stored
+    where module.parent_id is null and module.param_bytes > 0
+),
+
+-- Its parameters, if they can only be on this device and fit into what is older.
+parameter as (
+    select
+        rest.rank,
+        rest.device_type,
+        rest.device_id,
+        root.module_path,
+        root.bytes
+    from rest
+    inner join root on rest.rank = root.rank
+    where rest.device_type != 0 and rest.rank in (select rank from gpu group by rank having count(*) = 1)
+    qualify sum(root.bytes) over (partition by rest.rank) <= rest.bytes
+),
+
+unexplained as (
+    select
+        rest.rank,
+        rest.device_type,
+        rest.device_id,
+        rest.bytes - coalesce(sum(parameter.bytes), 0)::bigint as bytes
+    from rest
+    left join parameter
+        on
+            rest.rank = parameter.rank
+            and rest.device_type = parameter.device_type
+            and rest.device_id = parameter.device_id
+    group by rest.rank, rest.device_type, rest.device_id, rest.bytes
+),
+
 complete as (
     select * from known
+    union all by name
+    select
+        rank,
+        device_type,
+        device_id,
+        'model_table' as evidence,
+        null as phase,
+        module_path,
+        bytes,
+        null as block_count,
+        null as largest_bytes,
+        null as largest_id
+    from parameter
     union all by name
     select
         rank,
@@ -297,7 +362,7 @@ complete as (
         null as block_count,
         null as largest_bytes,
         null as largest_id
-    from rest
+    from unexplained
     where bytes != 0
 ),
 
@@ -315,14 +380,6 @@ merged as (
         arg_max(largest_id, largest_bytes) as largest_id
     from complete
     group by rank, device_type, device_id, evidence, phase, module_path
-),
-
-peak_in_step as (
-    select
-        peak.*,
-        case when peak.peak_ns < step.end_ns then step.step end as peak_step
-    from peak
-    asof left join step on peak.rank = step.rank and peak.peak_ns >= step.start_ns
 )
 
 select
@@ -343,27 +400,31 @@ select
         when merged.evidence = 'same_phase' then 'temporary'
         when merged.evidence = 'outlives_optimizer' then 'optimizer_state'
         when merged.evidence = 'outlives_load_data' then 'input'
+        when merged.evidence = 'model_table' then 'parameter'
         else 'unknown'
     end as category,
     merged.evidence,
     merged.phase,
     merged.module_path,
     merged.bytes,
-    100.0 * merged.bytes / nullif(peak_in_step.peak_bytes, 0) as bytes_pct,
+    100.0 * merged.bytes / nullif(peak.peak_bytes, 0) as bytes_pct,
     merged.block_count,
     merged.largest_bytes,
     merged.largest_id,
-    peak_in_step.peak_bytes,
-    peak_in_step.reserved_bytes,
-    peak_in_step.peak_ns as peak_start_ns,
-    peak_in_step.peak_id,
-    peak_in_step.peak_step
+    peak.peak_bytes,
+    peak.reserved_bytes,
+    peak.peak_ns as peak_start_ns,
+    peak.peak_id,
+    peak.peak_step
 from merged
-inner join peak_in_step
+inner join peak
     on
-        merged.rank = peak_in_step.rank
-        and merged.device_type = peak_in_step.device_type
-        and merged.device_id = peak_in_step.device_id
+        merged.rank = peak.rank
+        and merged.device_type = peak.device_type
+        and merged.device_id = peak.device_id
+where
+    ($phase is null or merged.phase = $phase)
+    and ($module is null or merged.module_path = $module or starts_with(merged.module_path, $module || '.'))
 order by
     merged.rank, merged.device_type desc, merged.device_id, merged.bytes desc, merged.evidence,
     merged.phase nulls last, merged.module_path nulls last

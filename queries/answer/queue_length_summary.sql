@@ -9,8 +9,9 @@
 -- :param device BIGINT = NULL             only this device
 -- :param stream BIGINT = NULL             only this stream
 -- :param step BIGINT = NULL               only stretches that begin while this step runs on the CPU
+-- :param phase VARCHAR = NULL             only stretches that begin while the main thread is in this phase
 -- :param max_queue_length BIGINT = 1000   launches that fill the queue
--- :reads launch, gpu_op, event, step
+-- :reads queue_change, launch, gpu_op
 -- :column rank BIGINT                     process rank
 -- :column device BIGINT                   device number; -1 when the events name none
 -- :column stream BIGINT                   stream; -1 when the events name none
@@ -27,100 +28,37 @@
 -- :column p95_length BIGINT               length that was not exceeded for 95 % of the time
 -- :column max_length BIGINT               largest length
 -- :column max_id BIGINT                   the launching call that reached it first; NULL when the step began with it
-with entry as (
-    select
-        launch.rank,
-        coalesce(gpu_op.device, -1) as device,
-        coalesce(gpu_op.stream, -1) as stream,
-        launch.runtime_id,
-        any_value(launch.launch_start_ns) as launched_ns,
-        any_value(launch.launch_dur_ns) as launch_dur_ns,
-        min(event.start_ns) as started_ns
-    from launch
-    inner join gpu_op on launch.rank = gpu_op.rank and launch.event_id = gpu_op.event_id
-    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-    where
-        launch.runtime_id is not null
-        and ($rank is null or launch.rank = $rank)
-        and ($device is null or coalesce(gpu_op.device, -1) = $device)
-        and ($stream is null or coalesce(gpu_op.stream, -1) = $stream)
-    group by launch.rank, coalesce(gpu_op.device, -1), coalesce(gpu_op.stream, -1), launch.runtime_id
-),
-
-usual as (
+with usual as (
     select
         rank,
         device,
         stream,
         median(launch_dur_ns) as call_ns
-    from entry
+    from (
+        select distinct
+            launch.rank,
+            coalesce(gpu_op.device, -1) as device,
+            coalesce(gpu_op.stream, -1) as stream,
+            launch.runtime_id,
+            launch.launch_dur_ns
+        from launch
+        inner join gpu_op on launch.rank = gpu_op.rank and launch.event_id = gpu_op.event_id
+        where launch.runtime_id is not null
+    )
     group by rank, device, stream
 ),
 
-edge as (
-    select
-        rank,
-        device,
-        stream,
-        launched_ns as at_ns,
-        1 as change,
-        1 as launch_count,
-        launch_dur_ns as call_ns,
-        runtime_id as launch_id
-    from entry
-    union all
-    select
-        rank,
-        device,
-        stream,
-        greatest(started_ns, launched_ns),
-        -1,
-        0,
-        0,
-        null
-    from entry
-),
-
-change as (
-    select
-        rank,
-        device,
-        stream,
-        at_ns,
-        sum(change)::bigint as change,
-        sum(launch_count)::bigint as launch_count,
-        sum(call_ns)::bigint as call_ns,
-        min(launch_id) as launch_id
-    from edge
-    group by rank, device, stream, at_ns
-),
-
-stretch as (
-    select
-        rank,
-        device,
-        stream,
-        at_ns,
-        sum(change) over so_far as queue_length,
-        coalesce(lead(at_ns) over so_far, at_ns) - at_ns as dur_ns,
-        launch_count,
-        call_ns,
-        launch_id
-    from change
-    window so_far as (partition by rank, device, stream order by at_ns rows unbounded preceding) -- noqa: PRS
-),
-
-in_step as (
-    select
-        stretch.*,
-        case when stretch.at_ns < step.end_ns then step.step end as step
-    from stretch
-    asof left join step on stretch.rank = step.rank and stretch.at_ns >= step.start_ns
-),
-
 chosen as (
-    select * from in_step
-    where $step is null or step = $step
+    select
+        *,
+        end_ns - start_ns as dur_ns
+    from queue_change
+    where
+        ($rank is null or rank = $rank)
+        and ($device is null or device = $device)
+        and ($stream is null or stream = $stream)
+        and ($step is null or step = $step)
+        and ($phase is null or phase = $phase)
 ),
 
 by_length as (
@@ -167,9 +105,9 @@ total as (
         coalesce(sum(dur_ns) filter (where queue_length >= $max_queue_length), 0)::bigint as full_ns,
         coalesce(sum(launch_count) filter (where queue_length > $max_queue_length), 0)::bigint as full_launch_count,
         coalesce(sum(call_ns) filter (where queue_length > $max_queue_length), 0)::bigint as full_call_ns,
-        sum(queue_length * dur_ns)::double / nullif(sum(dur_ns), 0) as mean_length,
+        sum(queue_length::hugeint * dur_ns)::double / nullif(sum(dur_ns), 0) as mean_length,
         max(queue_length)::bigint as max_length,
-        arg_max_null(launch_id, (queue_length, -at_ns)) as max_id
+        arg_max_null(launch_id, (queue_length, -start_ns)) as max_id
     from chosen
     group by rank, device, stream
 )

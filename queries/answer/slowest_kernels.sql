@@ -3,8 +3,9 @@
 -- :param rank BIGINT = NULL       only this rank
 -- :param step BIGINT = NULL       only this step
 -- :param phase VARCHAR = NULL     only this phase
+-- :param module VARCHAR = NULL    only work launched in this module or one in it, by path
 -- :param limit BIGINT = 10        so many rows
--- :reads event, label, name_info
+-- :reads gpu_work
 -- :column name VARCHAR            full name
 -- :column short_name VARCHAR      without namespaces, template arguments and tile sizes
 -- :column category VARCHAR        kernel, gpu_memcpy or gpu_memset
@@ -16,25 +17,22 @@
 -- :column min_ns BIGINT           shortest
 -- :column max_ns BIGINT           longest
 select
-    event.name,
-    any_value(name_info.short_name) as short_name,
-    event.category,
-    any_value(name_info.class) as class,
+    name,
+    any_value(short_name) as short_name,
+    category,
+    any_value(class) as class,
     count(*) as count,
-    sum(event.dur_ns)::bigint as gpu_time_ns,
-    100.0 * sum(event.dur_ns) / nullif(sum(sum(event.dur_ns)) over (), 0) as gpu_time_pct,
-    avg(event.dur_ns) as mean_ns,
-    min(event.dur_ns) as min_ns,
-    max(event.dur_ns) as max_ns
-from event
-inner join label on event.rank = label.rank and event.event_id = label.event_id
-inner join name_info
-    on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
+    sum(dur_ns)::bigint as gpu_time_ns,
+    100.0 * sum(dur_ns) / nullif(sum(sum(dur_ns)) over (), 0) as gpu_time_pct,
+    avg(dur_ns) as mean_ns,
+    min(dur_ns) as min_ns,
+    max(dur_ns) as max_ns
+from gpu_work
 where
-    event.category in ('kernel', 'gpu_memcpy', 'gpu_memset')
-    and ($rank is null or event.rank = $rank)
-    and ($step is null or label.step = $step)
-    and ($phase is null or label.phase = $phase)
-group by event.name, event.category
-order by gpu_time_ns desc, event.name, event.category
+    ($rank is null or rank = $rank)
+    and ($step is null or step = $step)
+    and ($phase is null or phase = $phase)
+    and ($module is null or module_path = $module or starts_with(module_path, $module || '.'))
+group by name, category
+order by gpu_time_ns desc, name, category
 limit $limit

@@ -7,9 +7,10 @@
 -- :param rank BIGINT = NULL            only this rank
 -- :param step BIGINT = NULL            only this step
 -- :param phase VARCHAR = NULL          only this phase
+-- :param module VARCHAR = NULL         only in this module or one in it, by path
 -- :param sort VARCHAR = 'gpu_self'     order by gpu_self, gpu_total, cpu_self or cpu_total time
 -- :param limit BIGINT = 10             so many rows
--- :reads event, label, nesting, launch
+-- :reads event, label, nesting, launch, model_op
 -- :column name VARCHAR                 name of the op
 -- :column count BIGINT                 calls
 -- :column cpu_self_ns BIGINT           CPU time outside inner ops
@@ -24,7 +25,12 @@ with op as (
         event_id,
         name
     from event
-    where category = 'cpu_op' and ($rank is null or rank = $rank) and $step is null and $phase is null
+    where
+        category = 'cpu_op'
+        and ($rank is null or rank = $rank)
+        and $step is null
+        and $phase is null
+        and $module is null
     union all
     select
         event.rank,
@@ -32,12 +38,14 @@ with op as (
         event.name
     from event
     inner join label on event.rank = label.rank and event.event_id = label.event_id
+    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
     where
         event.category = 'cpu_op'
         and ($rank is null or event.rank = $rank)
-        and ($step is not null or $phase is not null)
+        and ($step is not null or $phase is not null or $module is not null)
         and ($step is null or label.step = $step)
         and ($phase is null or label.phase = $phase)
+        and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
 ),
 
 cpu_self as (

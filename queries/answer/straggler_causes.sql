@@ -7,6 +7,8 @@
 --
 -- :param rank BIGINT = NULL          only where this rank was last
 -- :param step BIGINT = NULL          only this step
+-- :param phase VARCHAR = NULL        only time in this phase
+-- :param module VARCHAR = NULL       only time of this module or one in it, by path
 -- :reads collective_match, label_segment, region_segment, phase_span, launch, event, label, gpu_gap, model_op,
 --        name_info
 -- :column rank BIGINT                the rank that came last
@@ -163,6 +165,9 @@ select
     sum(spent.time_ns * spent.side)::bigint as excess_ns
 from spent
 left join model_op on spent.rank = model_op.rank and spent.module_id = model_op.module_id
-where $rank is null or spent.late_rank = $rank
+where
+    ($rank is null or spent.late_rank = $rank)
+    and ($phase is null or spent.phase = $phase)
+    and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
 group by spent.late_rank, spent.activity, spent.phase, model_op.path, spent.region
 order by excess_ns desc, rank, activity, phase, module_path, region

@@ -5,7 +5,9 @@
 --
 -- :param rank BIGINT = NULL          only this rank
 -- :param step BIGINT = NULL          only this step
--- :reads collective_match
+-- :param phase VARCHAR = NULL        only collectives launched in this phase
+-- :param module VARCHAR = NULL       only collectives launched in this module or one in it, by path
+-- :reads collective_match, label, model_op
 -- :column rank BIGINT                process rank
 -- :column collective_count BIGINT    collectives that it shares with other ranks of the run
 -- :column last_count BIGINT          of them, in which it came last
@@ -17,9 +19,13 @@
 -- :column clock_error_ns BIGINT      median distance of single collectives from that offset
 with waited as (
     select
-        *,
-        sum(wait_ns) over (partition by match_id) as all_wait_ns
+        collective_match.*,
+        label.phase,
+        model_op.path as module_path,
+        sum(collective_match.wait_ns) over (partition by collective_match.match_id) as all_wait_ns
     from collective_match
+    left join label on collective_match.rank = label.rank and collective_match.event_id = label.event_id
+    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
 )
 
 select
@@ -33,6 +39,10 @@ select
     any_value(offset_ns) as clock_offset_ns,
     any_value(error_ns) as clock_error_ns
 from waited
-where ($rank is null or rank = $rank) and ($step is null or step = $step)
+where
+    ($rank is null or rank = $rank)
+    and ($step is null or step = $step)
+    and ($phase is null or phase = $phase)
+    and ($module is null or module_path = $module or starts_with(module_path, $module || '.'))
 group by rank
 order by caused_wait_ns desc, late_ns desc, rank

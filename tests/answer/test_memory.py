@@ -142,6 +142,60 @@ def test_what_is_alive_at_the_peak(tmp_path: Path) -> None:
     assert events[frame["peak_id"][0]]["args"]["Bytes"] == 30
 
 
+def older(trace: Trace) -> dict[tuple[str, str | None], int]:
+    frame = ha.memory_peak(trace).filter(pl.col("phase").is_null() & (pl.col("evidence") != "released_in_zero_grad"))
+    return {(category, path): size for category, path, size in frame.select("category", "module_path", "bytes").rows()}
+
+
+def captured(**sizes: Any) -> dict[str, Any]:
+    modules = [{"module_id": 0, "parent_id": None, "name": "net", "path": "net", "type": "Net", **sizes}]
+    return {
+        "version": 1,
+        "modules": [
+            *modules,
+            {"module_id": 1, "parent_id": 0, "name": "a", "path": "net.a", "type": "Linear", **sizes},
+        ],
+        "ops": [{"name": "aten::addmm", "module_id": 1, "call": 0}],
+    }
+
+
+@pytest.mark.parametrize("sizes", [{}, {"param_bytes": 901}, {"param_bytes": -1}, {"param_bytes": "many"}])
+def test_parameters_are_told_by_the_size_of_the_model_alone(tmp_path: Path, sizes: dict[str, Any]) -> None:
+    """900 bytes are older than the trace and stay. A model that the capture stored has 800 of them, or says nothing."""
+    builder = training()
+    builder.top["hotline_model"] = captured(**sizes)
+    assert older(builder.load(tmp_path)) == {("unknown", None): 900}
+    builder.top["hotline_model"] = captured(param_bytes=800)
+    trace = builder.load(tmp_path)
+    assert older(trace) == {("parameter", None): 800, ("unknown", None): 100}
+    assert ha.memory_peak(trace)["bytes"].sum() == 1640
+    assert ha.memory_peak(trace, module="Net_0")["category"].to_list() == ["activation"]
+
+
+def test_parameters_belong_to_the_model_that_was_placed(tmp_path: Path) -> None:
+    builder = TraceBuilder().step(0, 0, 100).op("aten::addmm", 10, 20).memory(5, 12, total=905, device=0)
+    builder.top["hotline_model"] = captured(param_bytes=800)
+    assert older(builder.load(tmp_path)) == {("parameter", "net"): 800, ("unknown", None): 100}
+    # With a second GPU it is not known on which one they are.
+    builder.memory(5, 13, total=5, device=1)
+    assert older(builder.load(tmp_path)) == {("unknown", None): 900}
+
+
+def test_the_peak_of_a_step(tmp_path: Path) -> None:
+    """At 330 us of step 1: 960 at its start, 10 + 200 + 400 + 30; the state of the optimizer is there by now."""
+    frame = ha.memory_peak(training().load(tmp_path), step=1)
+    assert set(frame["peak_bytes"]) == {1600}
+    assert set(frame["peak_step"]) == {1}
+    assert dict(frame.select("category", "bytes").rows()) == {
+        "unknown": 900,
+        "temporary": 400,
+        "activation": 200,
+        "optimizer_state": 60,
+        "gradient": 30,
+        "input": 10,
+    }
+
+
 def test_states_of_the_optimizer_outlive_it(tmp_path: Path) -> None:
     trace = TraceBuilder().step(0, 0, 100).annotation("Optimizer.step#Adam.step", 10, 50).op("aten::zeros", 12, 40)
     trace.memory(7, 20, total=7, address=1).memory(5, 21, total=12, address=2).memory(-5, 30, total=7, address=2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -15,7 +16,7 @@ from hotline_analysis import Trace
 from tests.trace_builder import TraceBuilder
 
 
-def series(trace: Trace, **scope: int) -> list[tuple[int, int, float, float, int]]:
+def series(trace: Trace, **scope: Any) -> list[tuple[int, int, float, float, int]]:
     """Device, stream, start and end in microseconds, length."""
     frame = ha.queue_length(trace, **scope)
     return [

@@ -1,0 +1,26 @@
+-- Every copy and memset: its kind, and its bandwidth as the trace has it, else bytes by duration.
+--
+-- :reads gpu_work, gpu_op
+select
+    gpu_work.rank,
+    gpu_work.event_id,
+    gpu_work.device,
+    coalesce(
+        nullif(regexp_extract(gpu_work.name, '^(Memcpy \w+|Memset)'), ''),
+        case gpu_work.category when 'gpu_memset' then 'Memset' else 'Memcpy' end
+    ) as kind,
+    gpu_work.name ilike '%pageable%' as is_pageable,
+    gpu_work.start_ns,
+    gpu_work.dur_ns,
+    gpu_work.end_ns,
+    gpu_op.bytes,
+    coalesce(
+        round(gpu_op.bandwidth_gb_per_s * 1e9)::bigint,
+        round(gpu_op.bytes * 1e9 / nullif(gpu_work.dur_ns, 0))::bigint
+    ) as bytes_per_s,
+    gpu_work.step,
+    gpu_work.phase,
+    gpu_work.module_path
+from gpu_work
+inner join gpu_op on gpu_work.rank = gpu_op.rank and gpu_work.event_id = gpu_op.event_id
+where gpu_work.category in ('gpu_memcpy', 'gpu_memset')
