@@ -7,14 +7,15 @@
 --
 -- Noise is reduced in four steps. A node that is mostly one child is replaced by its children (`dominant_pct`), where
 -- that child can itself be opened; for modules only where it is a module. The choice is made for all pairs of the same
--- names in a step together, and a part of the time that is under the limit on either side, CPU or GPU, is enough to
+-- names together, and a part of the time that is under the limit on either side, CPU or GPU, is enough to
 -- keep the node. Neighbours of one thread with the same name, or each under `tiny_pct` of their parent, make a group,
 -- unless the group would hold more than `dominant_pct` of the parent. Where a node still has more than `max_children`
 -- children on a thread, neighbours are bundled evenly. Nodes below `max_depth` are left out, and so are the smallest
 -- where a step has more than `max_nodes`; the time of what is left out stays in the nodes around it.
 --
--- So that noise in the times does not change the tree, the limit `tiny_pct` gives way by up to a quarter to the widest
--- gap between the shares of siblings, and bundles are made by order and not by time.
+-- So that noise in the times does not change the tree, shares are those that nodes in the same place have in the median
+-- of up to five steps, evenly chosen. The limit `tiny_pct` gives way by up to a quarter to the widest gap between the
+-- shares of siblings, and bundles are made by order and not by time.
 --
 -- :param rank BIGINT = NULL           only this rank
 -- :param step BIGINT = NULL           only this step
@@ -31,7 +32,7 @@
 -- :column depth BIGINT                number of nodes around it
 -- :column kind VARCHAR                step, phase, module, annotation, op, call, kernel, copy, memset, or group
 -- :column name VARCHAR                 full name; NULL for groups
--- :column short_name VARCHAR           name for people; of groups the one with most of the time
+-- :column short_name VARCHAR           name for people; of groups the one with most of the usual time
 -- :column phase VARCHAR               load_data, forward, …; NULL for steps; the bucket where no phase is known
 -- :column module_id BIGINT            the module; NULL where none is known, and for groups
 -- :column pass VARCHAR                forward, backward or recompute; NULL where no module is known, and for groups
@@ -49,14 +50,22 @@
 -- :column gpu_event_count BIGINT      kernels, copies and memsets; 0 on the CPU
 -- :column busy_ns BIGINT              of the GPU time, in which no earlier work kept the device busy; 0 on the CPU
 -- :column idle_ns BIGINT              time the device waited for this work; 0 on the CPU
-with recursive known_step as (
+with recursive placed_step as (
     select
         rank,
         step,
         start_ns,
-        end_ns
+        end_ns,
+        (row_number() over (partition by rank order by start_ns) - 1)
+        % greatest(1, count(*) over (partition by rank) // 3) = 0 as is_typical
     from step
-    where ($rank is null or rank = $rank) and ($step is null or step = $step)
+    where $rank is null or rank = $rank
+),
+
+known_step as (
+    select *
+    from placed_step
+    where is_typical or $step is null or step = $step
 ),
 
 main_phase as (
@@ -98,7 +107,7 @@ cpu_event as (
         event.category in ('cpu_op', 'user_annotation', 'cuda_runtime', 'cuda_driver')
         and marked.event_id is null
         and ($rank is null or nesting.rank = $rank)
-        and ($step is null or label.step = $step)
+        and ($step is null or (label.rank, label.step) in (select (rank, step) from known_step))
 ),
 
 gpu_event as (
@@ -127,7 +136,9 @@ gpu_event as (
     left join name_info
         on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
     left join gpu_gap on launch.rank = gpu_gap.rank and launch.event_id = gpu_gap.next_id
-    where ($rank is null or launch.rank = $rank) and ($step is null or label.step = $step)
+    where
+        ($rank is null or launch.rank = $rank)
+        and ($step is null or (label.rank, label.step) in (select (rank, step) from known_step))
 ),
 
 -- --- modules that have no frames: the calls in a row that have the same module around them are one call of that
@@ -706,6 +717,14 @@ weighed as (
     group by all
 ),
 
+-- Which of the nodes of one name it is in its parent.
+counted as (
+    select
+        *,
+        row_number() over (partition by parent_key, kind, name order by order_ns, key) as namesake
+    from weighed
+),
+
 -- --- a child that is nearly all of its parent replaces it
 
 family as (
@@ -727,6 +746,14 @@ family as (
     inner join weighed as parent on child.parent_key = parent.key
 ),
 
+typical as (
+    select
+        rank,
+        step
+    from known_step
+    where is_typical
+),
+
 openable as (
     select
         parent_key as key,
@@ -739,13 +766,14 @@ openable as (
 dominant_pair as (
     select
         rank,
-        step,
+        step = -1 as is_outside,
         parent_kind,
         parent_name,
         kind,
         name
     from family
-    group by rank, step, parent_kind, parent_name, kind, name
+    where step = -1 or (rank, step) in (select (rank, step) from typical)
+    group by rank, is_outside, parent_kind, parent_name, kind, name
     having
         max(namesakes) = 1
         and 100 * sum(cpu_ns) > $dominant_pct * sum(parent_cpu_ns)
@@ -758,7 +786,7 @@ replaced as (
     inner join dominant_pair
         on
             family.rank = dominant_pair.rank
-            and family.step = dominant_pair.step
+            and (family.step = -1) = dominant_pair.is_outside
             and family.parent_kind = dominant_pair.parent_kind
             and family.parent_name = dominant_pair.parent_name
             and family.kind = dominant_pair.kind
@@ -779,42 +807,61 @@ kept as (
         null::varchar as parent_key,
         key as inner_parent,
         0 as depth,
-        true as is_kept
-    from weighed
+        true as is_kept,
+        hash(rank, step = -1) as place
+    from counted
     where parent_key is null
     union all
     select
-        weighed.key,
+        counted.key,
         kept.inner_parent,
-        case when replaced.key is null then weighed.key else kept.inner_parent end,
+        case when replaced.key is null then counted.key else kept.inner_parent end,
         kept.depth + (replaced.key is null)::integer,
-        replaced.key is null
+        replaced.key is null,
+        hash(kept.place, counted.kind, counted.name, counted.namesake)
     from kept
-    inner join weighed on kept.key = weighed.parent_key
-    left join replaced on weighed.key = replaced.key
+    inner join counted on kept.key = counted.parent_key
+    left join replaced on counted.key = replaced.key
     where kept.depth < $max_depth or not kept.is_kept
 ),
 
-node as (
+node_of_any_step as (
     select
         weighed.*,
         kept.parent_key as container_key,
+        kept.place,
         greatest(weighed.cpu_ns, weighed.gpu_ns) as long_ns
     from weighed
     inner join kept on weighed.key = kept.key
     where kept.is_kept and kept.depth <= $max_depth
 ),
 
+node as (
+    select *
+    from node_of_any_step
+    where $step is null or step = $step
+),
+
 -- --- neighbours that are alike or tiny make a run
+
+usual_share as (
+    select
+        inside.place,
+        median(100.0 * inside.long_ns / nullif(container.long_ns, 0)) as share_pct
+    from node_of_any_step as inside
+    inner join node_of_any_step as container on inside.container_key = container.key
+    where inside.step = -1 or (inside.rank, inside.step) in (select (rank, step) from typical)
+    group by inside.place
+),
 
 share as (
     select
         node.*,
         container.kind as container_kind,
-        container.long_ns as container_ns,
-        100.0 * node.long_ns / nullif(container.long_ns, 0) as share_pct
+        coalesce(usual_share.share_pct, 100.0 * node.long_ns / nullif(container.long_ns, 0)) as share_pct
     from node
     inner join node as container on node.container_key = container.key
+    left join usual_share on node.place = usual_share.place
 ),
 
 point as (
@@ -886,7 +933,7 @@ run_size as (
         container_key,
         track_id,
         run,
-        count(*) > 1 and 100 * sum(long_ns) <= $dominant_pct * max(container_ns) as is_group
+        count(*) > 1 and coalesce(sum(share_pct), 0) <= $dominant_pct as is_group
     from run
     group by container_key, track_id, run
 ),
@@ -1025,25 +1072,26 @@ held as (
 named_time as (
     select
         held.group_key as key,
-        node.short_name,
+        share.short_name,
         count(*) as member_count,
-        sum(node.long_ns) as long_ns,
-        min(node.order_ns) as order_ns,
-        min(node.rank) as rank,
-        min(node.step) as step,
-        min(node.phase) as phase
+        sum(share.long_ns) as long_ns,
+        sum(share.share_pct) as share_pct,
+        min(share.order_ns) as order_ns,
+        min(share.rank) as rank,
+        min(share.step) as step,
+        min(share.phase) as phase
     from held
-    inner join node on held.node_key = node.key
-    group by held.group_key, node.short_name
+    inner join share on held.node_key = share.key
+    group by held.group_key, share.short_name
 ),
 
 group_node as (
     select
         key,
-        arg_max(short_name, (long_ns, short_name)) as short_name,
+        arg_max(short_name, (coalesce(share_pct, 0), short_name)) as short_name,
         sum(member_count)::bigint as member_count,
         count(*) as name_count,
-        100.0 * max(long_ns) / nullif(sum(long_ns), 0) as name_pct,
+        100.0 * arg_max(long_ns, (coalesce(share_pct, 0), short_name)) / nullif(sum(long_ns), 0) as name_pct,
         sum(long_ns) as long_ns,
         min(order_ns) as order_ns,
         min(rank) as rank,

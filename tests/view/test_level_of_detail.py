@@ -206,6 +206,32 @@ def test_noise_does_not_change_the_tree(tmp_path: Path) -> None:
     assert [row[3] for row in trees[0] if row[2] == "group"] == [2, 2]
 
 
+def test_all_steps_have_the_same_tree(tmp_path: Path) -> None:
+    """Nine steps in which an op takes up to twice as long as in another: a step by itself has another tree."""
+    noise = random.Random(1)
+    trace = TraceBuilder(rank=0)
+    at = 0
+    for step in range(9):
+        lengths = [
+            round(length * noise.uniform(0.7, 1.4)) for length in [430, 440, 3000, 440, 420, 700, 3000, 430, 420]
+        ]
+        trace.step(step, at, at + sum(lengths)).annotation("Optimizer.step#SGD.step", at, at + sum(lengths))
+        for number, length in enumerate(lengths):
+            trace.op(f"aten::op{number % 3}", at, at + length)
+            at += length
+    opened = trace.load(tmp_path)
+
+    def shapes(**arguments: float) -> list[list[tuple[str, str, int]]]:
+        frame = ha.level_of_detail(opened, **arguments).filter(pl.col("depth") > 1)  # type: ignore[arg-type]
+        return [rows.select("kind", "short_name", "member_count").rows() for rows in frame.partition_by("step")]
+
+    trees = shapes()
+    assert len(trees) == 9
+    assert all(tree == trees[0] for tree in trees)
+    assert any(kind == "group" for kind, *_ in trees[0])
+    assert [shapes(step=step)[0] for step in (0, 1, 8)] == trees[:3]
+
+
 def test_without_anything_to_show(tmp_path: Path) -> None:
     trace = TraceBuilder(rank=0).memory(10, 5, total=10).op("aten::mm", 0, 10).load(tmp_path)
     assert ha.level_of_detail(trace, rank=5).is_empty()
