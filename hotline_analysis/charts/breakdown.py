@@ -139,29 +139,29 @@ def steps(frame: pl.DataFrame) -> Any:
     if slow.height and rows.height > 2:
         title += f"; {slow.height} over 1.2 times the median"
     shown = _at_most(rows, 500, "dur_ns").select(
-        rank=pl.col("rank").cast(pl.String),
+        rank="rank",
         step="step",
         time=pl.col("dur_ns") / axis.size,
         busy=pl.col("gpu_busy_ns") / axis.size,
     )
     base = alt.Chart(shown).encode(x=alt.X("step:O", title="step", axis=alt.Axis(labelOverlap=True, labelAngle=0)))
+    ranks = shown["rank"].n_unique()
+    # Many ranks cannot have a hue each.
+    hue = alt.Color("rank:Q", scale=alt.Scale(scheme="viridis"))
+    if ranks <= len(HUES):
+        hue = alt.Color("rank:O", scale=alt.Scale(range=list(HUES)), legend=None if ranks == 1 else alt.Legend())
     bars = base.mark_bar(opacity=0.85).encode(
         y=alt.Y("time:Q", title=axis.title("time")),
-        xOffset="rank:N",
-        color=alt.Color(
-            "rank:N",
-            title="rank",
-            scale=alt.Scale(range=list(HUES)),
-            legend=None if shown["rank"].n_unique() == 1 else alt.Legend(),
-        ),
+        xOffset="rank:O",
+        color=hue,
         tooltip=[
-            "rank:N",
+            "rank:O",
             "step:O",
             alt.Tooltip("time:Q", title=axis.title("duration"), format=".3f"),
             alt.Tooltip("busy:Q", title=axis.title("GPU busy"), format=".3f"),
         ],
     )
-    ticks = base.mark_tick(color="currentColor", thickness=2).encode(y="busy:Q", xOffset="rank:N")
+    ticks = base.mark_tick(color="currentColor", thickness=2).encode(y="busy:Q", xOffset="rank:O")
     drawn = bars + ticks if float(shown["busy"].sum() or 0) > 0 else bars
     note = "bars: duration; lines: time the GPU was busy with it" if float(shown["busy"].sum() or 0) > 0 else ""
     return dress(drawn.properties(width=WIDTH, height=140), title, note)

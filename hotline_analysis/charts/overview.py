@@ -8,19 +8,27 @@ import altair as alt
 import polars as pl
 
 from hotline_analysis.charts.breakdown import _durations, _nothing
-from hotline_analysis.charts.theme import PHASES, WIDTH, dress, time_axis
+from hotline_analysis.charts.theme import PHASES, WIDTH, Axis, dress, time_axis
 from hotline_analysis.humane import percent
 from hotline_analysis.trace import Trace
 
 _MARKS = 4000  # what a browser draws at once without a pause, and Altair takes
+_RANKS = 6  # more have no room for lanes of their own above
+_STRETCHES = 300  # of all ranks together
+_CELLS = 2400  # one for each rank and stretch of time
+_HUES = {**PHASES, "outside_steps": "#555555"}
 
 
 def overview(trace: Trace, *, rank: int | None = None) -> Any:
     """Phases of the main thread and work of each device over time, as a linked pair of charts.
 
     Drag over the upper one to choose a stretch for the lower. Both have the sums of the view `overview`: all events are
-    in them, however many there are, and the stretches are chosen so that the marks stay few, even with many ranks.
+    in them, however many there are, and the stretches are chosen so that the marks stay few. Above six ranks, the upper
+    has the mean of all ranks, and the lower how busy the GPU of each is.
     """
+    if rank is None and len(trace.ranks) > _RANKS:
+        cells = trace.query("overview", bins=max(1, _CELLS // len(trace.ranks)))
+        return together_chart(trace.query("overview", bins=_STRETCHES), cells)
     lanes = 2 * (1 if rank is not None else len(trace.ranks))
     bins = max(10, min(600, _MARKS // (2 * lanes)))
     rows = trace.query("overview", rank=rank, bins=bins)
@@ -31,13 +39,10 @@ def overview(trace: Trace, *, rank: int | None = None) -> Any:
 
 
 def overview_chart(frame: pl.DataFrame) -> Any:
-    """The pair of charts for the frame of the view `overview`; see `overview`."""
+    """The pair of charts for the frame of the view `overview`, a lane for each thread and device; see `overview`."""
     if frame.is_empty():
         return _nothing()
-    begin, end = min(frame["start_ns"]), max(frame["end_ns"])
-    axis = time_axis(end - begin)
-    several = frame["rank"].n_unique() > 1
-    rank = pl.format("rank {} ", "rank") if several else pl.lit("")
+    rank = pl.format("rank {} ", "rank") if frame["rank"].n_unique() > 1 else pl.lit("")
     place = (
         pl.when(pl.col("device").is_null())
         .then(pl.lit("CPU"))
@@ -45,69 +50,157 @@ def overview_chart(frame: pl.DataFrame) -> Any:
         .then(pl.lit("GPU"))
         .otherwise(pl.format("GPU {}", "device"))
     )
+    ordered = frame.sort("rank", "device", nulls_last=False)
+    rows = ordered.with_columns(lane=pl.concat_str(rank, place), places=pl.lit(1))
+    lanes, brush = _Lanes(rows), _brush()
+    pair = alt.vconcat(
+        lanes.stack(_whole(frame), lanes.height // 2 + 4, brush), lanes.stack(_window(brush), lanes.height), spacing=14
+    )
+    return dress(pair, _title(frame), "drag over the first lane to choose what is shown below")
+
+
+def together_chart(frame: pl.DataFrame, cells: pl.DataFrame) -> Any:
+    """The pair of charts for many ranks: the mean of all above, each below. Both frames are of the view `overview`."""
+    if frame.is_empty():
+        return _nothing()
+    ranks = frame["rank"].n_unique()
+    on_gpu = pl.col("device").is_not_null()
+    side = pl.when(on_gpu).then(pl.lit("GPU")).otherwise(pl.lit("CPU"))
     rows = (
-        frame.with_columns(
-            lane=pl.concat_str(rank, place),
-            order=pl.col("phase").replace_strict({name: at for at, name in enumerate(PHASES)}, default=len(PHASES)),
-            share=pl.col("time_ns") / (pl.col("end_ns") - pl.col("start_ns")),
-        )
-        .sort("lane", "start_ns", "order")
-        .with_columns(top=pl.col("share").cum_sum().over("lane", "start_ns"))
+        frame.with_columns(side=side, places=pl.struct("rank", "device").n_unique().over(side))
+        .group_by("side", "bin", "phase")
+        .agg(pl.col("time_ns").sum(), pl.col("start_ns", "end_ns", "places").first())
+        .sort("side", "bin", "phase")
+        .with_columns(lane=pl.format("{}, mean of {} ranks", "side", pl.lit(ranks)))
+    )
+    begin, axis = _scale(frame)
+    has_gpu = cells["device"].is_not_null().any()
+    busy = (
+        cells.filter(on_gpu if has_gpu else ~on_gpu)
+        .with_columns(places=pl.col("device").n_unique().over("rank"))
+        .group_by("rank", "bin")
+        .agg(pl.col("time_ns").sum(), pl.col("start_ns", "end_ns", "places").first())
+        .sort("rank", "bin")
         .select(
-            "lane",
-            "phase",
+            "rank",
             start=(pl.col("start_ns") - begin) / axis.size,
             stop=(pl.col("end_ns") - begin) / axis.size,
-            low=pl.col("top") - pl.col("share"),
-            high="top",
+            busy_pct=100.0 * pl.col("time_ns") / (pl.col("end_ns") - pl.col("start_ns")) / pl.col("places"),
             said=_durations("time_ns"),
         )
     )
-    gpu = frame.filter(pl.col("device").is_not_null())
-    span = max(1, end - begin) * gpu.select("rank", "device").n_unique()
-    title = f"The run over {(end - begin) / axis.size:,.1f} {axis.unit}"
-    if not gpu.is_empty():
-        title += f": the GPU is busy {percent(100 * int(gpu['time_ns'].sum()) / span)} of it"
-    hues = {**PHASES, "outside_steps": "#555555"}
-    brush = alt.selection_interval(encodings=["x"], name="window")
-    lanes = rows["lane"].unique(maintain_order=True).to_list()
-    base = (
-        alt.Chart(rows)
-        .mark_rect()
+    what = "GPU busy, %" if has_gpu else "CPU in steps, %"
+    brush = _brush()
+    below = (
+        alt.Chart(busy)
+        .mark_rect(clip=True)
         .encode(
+            x=alt.X("start:Q", scale=_window(brush), axis=alt.Axis(title=axis.title("time"))),
             x2="stop:Q",
-            y=alt.Y("low:Q", title=None, axis=None, scale=alt.Scale(domain=[0, 1])),
-            y2="high:Q",
-            color=alt.Color(
-                "phase:N",
-                title=None,
-                scale=alt.Scale(domain=list(hues), range=list(hues.values())),
-                legend=alt.Legend(orient="bottom", columns=8),
-            ),
+            y=alt.Y("rank:O", title="rank", axis=alt.Axis(labelOverlap=True)),
+            color=alt.Color("busy_pct:Q", title=what, scale=alt.Scale(scheme="viridis", domain=[0, 100])),
             tooltip=[
-                "lane:N",
-                "phase:N",
+                "rank:O",
+                alt.Tooltip("busy_pct:Q", title=what, format=".1f"),
                 alt.Tooltip("said:N", title="time"),
                 alt.Tooltip("start:Q", title=axis.title("from"), format=",.3f"),
             ],
         )
+        .properties(width=WIDTH, height=max(60, min(620, 12 * ranks)))
     )
-    data = [alt.datum.lane == lane for lane in lanes]
-    height = max(12, min(46, 600 // len(lanes)))
-    label: dict[str, Any] = {"anchor": "start", "fontSize": 11, "offset": 2, "fontWeight": "normal"}
+    above = _Lanes(rows).stack(_whole(frame), 46, brush)
+    pair = alt.vconcat(above, below, spacing=14).resolve_scale(color="independent")
+    return dress(pair, _title(frame), "drag over the first lane to choose what is shown below, rank by rank")
 
-    def stack(scale: Any, tall: int, brushed: bool) -> Any:
+
+class _Lanes:
+    """Lanes of stacked phases: columns lane, phase, start_ns, end_ns, time_ns, and `places` that the time is of."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        begin, self._axis = _scale(frame)
+        self._names = frame["lane"].unique(maintain_order=True).to_list()
+        self.height = max(12, min(46, 600 // len(self._names)))
+        width = (pl.col("end_ns") - pl.col("start_ns")) * pl.col("places")
+        rows = (
+            frame.with_columns(
+                order=pl.col("phase").replace_strict({name: at for at, name in enumerate(PHASES)}, default=len(PHASES)),
+                share=pl.col("time_ns") / width,
+            )
+            .sort("lane", "start_ns", "order")
+            .with_columns(top=pl.col("share").cum_sum().over("lane", "start_ns"))
+            .select(
+                "lane",
+                "phase",
+                start=(pl.col("start_ns") - begin) / self._axis.size,
+                stop=(pl.col("end_ns") - begin) / self._axis.size,
+                low=pl.col("top") - pl.col("share"),
+                high="top",
+                said=_durations("time_ns"),
+            )
+        )
+        self._base = (
+            alt.Chart(rows)
+            .mark_rect()
+            .encode(
+                x2="stop:Q",
+                y=alt.Y("low:Q", title=None, axis=None, scale=alt.Scale(domain=[0, 1])),
+                y2="high:Q",
+                color=alt.Color(
+                    "phase:N",
+                    title=None,
+                    scale=alt.Scale(domain=list(_HUES), range=list(_HUES.values())),
+                    legend=alt.Legend(orient="bottom", columns=8),
+                ),
+                tooltip=[
+                    "lane:N",
+                    "phase:N",
+                    alt.Tooltip("said:N", title="time"),
+                    alt.Tooltip("start:Q", title=self._axis.title("from"), format=",.3f"),
+                ],
+            )
+        )
+
+    def stack(self, scale: Any, height: int, brush: Any = None) -> Any:
+        """The lanes one below the other; a brush can be drawn in the first."""
+        label: dict[str, Any] = {"anchor": "start", "fontSize": 11, "offset": 2, "fontWeight": "normal"}
         drawn = []
-        for number, (lane, wanted) in enumerate(zip(lanes, data, strict=True)):
-            last = number == len(lanes) - 1
-            shown = alt.Axis(title=axis.title("time")) if last else None
-            part = base.transform_filter(wanted).encode(x=alt.X("start:Q", scale=scale, axis=shown))
-            part = part.properties(width=WIDTH, height=tall, title=alt.TitleParams(lane, **label))
-            drawn.append(part.add_params(brush) if brushed and number == 0 else part)
+        for number, lane in enumerate(self._names):
+            last = number == len(self._names) - 1
+            shown = alt.Axis(title=self._axis.title("time")) if last else None
+            part = self._base.transform_filter(alt.datum.lane == lane).encode(
+                x=alt.X("start:Q", scale=scale, axis=shown)
+            )
+            part = part.properties(width=WIDTH, height=height, title=alt.TitleParams(lane, **label))
+            drawn.append(part.add_params(brush) if brush is not None and number == 0 else part)
         # Without a window, each lane alone would end with its own last event.
         return alt.vconcat(*drawn, spacing=2).resolve_scale(x="shared")
 
-    whole = alt.Scale(domain=[0, (end - begin) / axis.size], nice=False)
-    window = alt.Scale(domain=brush, nice=False, clamp=True)
-    pair = alt.vconcat(stack(whole, height // 2 + 4, True), stack(window, height, False), spacing=14)
-    return dress(pair, title, "drag over the first lane to choose what is shown below")
+
+def _brush() -> Any:
+    return alt.selection_interval(encodings=["x"], name="window")
+
+
+def _scale(frame: pl.DataFrame) -> tuple[int, Axis]:
+    """Where the axis of time begins, and its unit."""
+    begin, end = min(frame["start_ns"]), max(frame["end_ns"])
+    return begin, time_axis(end - begin)
+
+
+def _whole(frame: pl.DataFrame) -> alt.Scale:
+    begin, axis = _scale(frame)
+    return alt.Scale(domain=[0, (max(frame["end_ns"]) - begin) / axis.size], nice=False)
+
+
+def _window(brush: Any) -> alt.Scale:
+    return alt.Scale(domain=brush, nice=False, clamp=True)
+
+
+def _title(frame: pl.DataFrame) -> str:
+    begin, axis = _scale(frame)
+    length = max(frame["end_ns"]) - begin
+    title = f"The run over {length / axis.size:,.1f} {axis.unit}"
+    gpu = frame.filter(pl.col("device").is_not_null())
+    if gpu.is_empty():
+        return title
+    span = max(1, length) * gpu.select("rank", "device").n_unique()
+    return f"{title}: the GPU is busy {percent(100 * int(gpu['time_ns'].sum()) / span)} of it"

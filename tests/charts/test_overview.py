@@ -54,12 +54,31 @@ def test_marks_stay_few_with_many_ranks(tmp_path: Path) -> None:
         for at in range(0, 9_000, 100):
             made.launches("a", at, at + 50, at=at, until=at + 1)
         made.write(tmp_path / f"rank{rank}.json")
-    chart = charts.overview(ha.load(tmp_path))
-    rows = [row for frame in chart.to_dict()["datasets"].values() for row in frame]
-    assert 1000 < len(rows) <= 4000
-    assert {row["lane"] for row in rows} == {f"rank {rank} {side}" for rank in range(12) for side in ("CPU", "GPU 0")}
-    # 90 kernels of 50 us; up to what the last stretch reaches over the end
-    assert chart.to_dict()["title"]["text"].startswith("The run over 10.")
+    opened = ha.load(tmp_path)
+    rows = [row for frame in charts.overview(opened).to_dict()["datasets"].values() for row in frame]
+    assert 1500 < len(rows) <= 4000
+    above = [row for row in rows if "lane" in row]
+    assert {row["lane"] for row in above} == {"CPU, mean of 12 ranks", "GPU, mean of 12 ranks"}
+    # 90 kernels of 50 us on each device; up to what the last stretch reaches over the end. Nothing is lost on the way.
+    assert charts.overview(opened).to_dict()["title"]["text"].startswith("The run over 10.")
+    for row in above:
+        assert 0 <= row["low"] <= row["high"] <= 1.000001
+    busy = sum((row["high"] - row["low"]) * (row["stop"] - row["start"]) for row in above if row["lane"][0] == "G")
+    assert busy == pytest.approx(90 * 50 / 1000)
+    below = [row for row in rows if "busy_pct" in row]
+    assert {row["rank"] for row in below} == set(range(12))
+    one = sum(row["busy_pct"] / 100 * (row["stop"] - row["start"]) for row in below if row["rank"] == 7)
+    assert one == pytest.approx(90 * 50 / 1000)
+
+
+def test_six_ranks_have_lanes_of_their_own_in_order(tmp_path: Path) -> None:
+    for rank in (2, 10):
+        TraceBuilder(rank=rank).step(0, 0, 100).op("aten::mm", 0, 90).launches("a", 10, 50).write(
+            tmp_path / f"rank{rank}.json"
+        )
+    spec = charts.overview(ha.load(tmp_path)).to_dict()
+    lanes = [part["title"]["text"] for part in spec["vconcat"][0]["vconcat"]]
+    assert lanes == ["rank 2 CPU", "rank 2 GPU 0", "rank 10 CPU", "rank 10 GPU 0"]
 
 
 @needs_browser
