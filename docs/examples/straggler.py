@@ -2,8 +2,8 @@
 
     python docs/examples/straggler.py traces/ --ranks 4 --slow-rank 2 --delay 0.05
 
-Writes `rank0.json.gz`, `rank1.json.gz` and so on. `hotline query stragglers traces/` should name the slow rank, and
-`straggler_causes` the module `Head`.
+Writes `rank0.json.gz`, `rank1.json.gz` and so on, without the folders and the name of the machine. `hotline query
+stragglers traces/` should name the slow rank, and `straggler_causes` the module `Head`.
 """
 
 # Checked with torch installed and without: then everything from torch is Any.
@@ -21,6 +21,7 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from capture import scrub  # type: ignore[import-not-found]  # the sibling capture.py
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 from torch.profiler import ProfilerActivity, profile, schedule
@@ -69,7 +70,10 @@ def work(rank: int, ranks: int, delay: float, steps: int, store: str, output: Pa
             optimizer.step()
             profiler.step()
     dist.destroy_process_group()
-    profiler.export_chrome_trace(str(output / f"rank{rank}.json.gz"))
+    name = f"rank{rank}.json.gz"
+    with tempfile.TemporaryDirectory() as folder:
+        profiler.export_chrome_trace(f"{folder}/{name}")
+        scrub(Path(folder, name), output / name, name)
 
 
 def main() -> None:
