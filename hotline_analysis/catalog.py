@@ -21,7 +21,7 @@ import difflib
 import functools
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING, Literal, SupportsFloat, SupportsIndex, get_args
@@ -126,11 +126,11 @@ def queries(kind: Kind | None = None, *, root: Traversable | None = None) -> lis
     return [query for query in found.values() if kind is None or query.kind == kind]
 
 
-def get(name: str, *, root: Traversable | None = None) -> Query:
-    """Return the query of that name, whatever its kind."""
+def get(name: str, *, root: Traversable | None = None, others: Iterable[str] = ()) -> Query:
+    """Return the query of that name, whatever its kind. `others` are what else may be meant if there is none."""
     found = _shipped() if root is None else _read(root)
     if name not in found:
-        close = difflib.get_close_matches(name, found, n=3, cutoff=0.5)
+        close = difflib.get_close_matches(name, [*found, *others], n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(close)}?" if close else "`hotline queries` lists all of them."
         raise QueryNotFoundError(f"There is no query named {name!r}.", hint=hint)
     return found[name]

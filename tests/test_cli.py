@@ -11,6 +11,7 @@ import typer
 from typer.testing import CliRunner
 
 import hotline_analysis as ha
+from hotline_analysis.analyze.named import COMPUTED
 from hotline_analysis.cli import app
 
 ROOT = Path(__file__).parents[1]
@@ -140,6 +141,29 @@ def test_query(run: Path) -> None:
     assert len(rows) == 3
     assert json.loads(hotline("query", "slowest_ops", run, "-p", "limit=3", "--json"))[0]["name"].startswith("aten::")
     assert hotline("query", "slowest_ops", run, "--csv").startswith("name,count,cpu_self_ns,")
+
+
+def test_query_asks_what_is_no_query_too(run: Path) -> None:
+    """Every answer by name, with its arguments as text: those that Python computes over queries."""
+    step = json.loads(hotline("query", "steps", run, "--json"))[0]
+    path = json.loads(hotline("query", "critical_path", run, "--step", str(step["step"]), "-p", "until=host", "--json"))
+    assert sum(row["weight_ns"] for row in path) == step["dur_ns"]
+    parts = json.loads(hotline("query", "critical_path_breakdown", run, "-p", "by=phase", "--json"))
+    assert sum(row["path_pct"] for row in parts) == pytest.approx(100)
+    assert json.loads(hotline("query", "optimizer_bottleneck", run, "--json"))[0]["answer"] in ("yes", "no", "partly")
+    assert {row["delta_ns"] for row in json.loads(hotline("query", "diff", run, run, "--json"))} == {0}
+    assert hotline("query", "frequent_kernel_patterns", run, "--csv").startswith("pattern,length,count,")
+    listed = hotline("queries")
+    assert all(name in listed for name in COMPUTED)
+    for wrong, hint in (
+        (("critical_pat", run), "did you mean critical_path"),
+        (("critical_path", run, "-p", "stp=1"), "It has rank, step"),
+        (("critical_path", run, "-p", "step=one"), "step must be a whole number"),
+        (("critical_path", run, "--step", "77"), "the run has no step 77"),
+    ):
+        result = Result("query", *wrong)
+        assert result.status == 1
+        assert hint in result.err
 
 
 def test_queries() -> None:

@@ -25,6 +25,7 @@ from hotline_analysis.analyze import (
     memory_peak,
     memory_timeline,
     modules,
+    named,
     phases,
     queue_length,
     slowest_ops,
@@ -54,20 +55,7 @@ class Kind:
 
         Raises `QueryParameterError` for one that it does not take, or of another type.
         """
-        arguments: dict[str, object] = {}
-        for name, value in given.items():
-            if name not in self.parameters:
-                known = ", ".join(self.parameters) or "none"
-                raise QueryParameterError(f"the chart {self.name} has no parameter {name!r}", hint=f"It has {known}.")
-            kind = self.parameters[name]
-            try:
-                arguments[name] = kind(value)
-            except (TypeError, ValueError):
-                raise QueryParameterError(f"{name} must be {_WORDS[kind]}, not {value!r}") from None
-        return arguments
-
-
-_WORDS = {int: "a whole number", float: "a number", str: "text"}
+        return named.converted(f"the chart {self.name}", self.parameters, given)
 
 
 def draw(name: str, *traces: Trace, **parameters: object) -> Any:
@@ -112,27 +100,17 @@ def _answered(chart: Callable[..., Any], answer: Callable[..., Any], *, own: tup
         answered = answer(*traces, **arguments)
         return chart(answered.evidence if isinstance(answered, Finding) else answered, **of_chart)
 
-    traces = sum(name in ("trace", "a", "b") for name in inspect.signature(answer).parameters)
-    return Kind(chart.__name__, _summary(chart), traces, _parameters(answer) | _parameters(chart, own), make)
+    of_chart = {name: kind for name, kind in named.parameters(chart).items() if name in own}
+    return Kind(chart.__name__, _summary(chart), named.trace_count(answer), named.parameters(answer) | of_chart, make)
 
 
 def _drawn(chart: Callable[..., Any]) -> Kind:
     """A chart that asks the trace itself."""
-    return Kind(chart.__name__, _summary(chart), 1, _parameters(chart), chart)
+    return Kind(chart.__name__, _summary(chart), 1, named.parameters(chart), chart)
 
 
 def _summary(chart: Callable[..., Any]) -> str:
     return re.split(r"[.,] [Ff]rom the ", (inspect.getdoc(chart) or "").splitlines()[0])[0].rstrip(".")
-
-
-def _parameters(function: Callable[..., Any], names: tuple[str, ...] | None = None) -> dict[str, type]:
-    found: dict[str, type] = {}
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.name in ("trace", "a", "b", "frame") or (names is not None and parameter.name not in names):
-            continue
-        note = str(parameter.annotation)
-        found[parameter.name] = int if note.startswith("int") else float if note.startswith("float") else str
-    return found
 
 
 def _path_of_a_step(trace: Trace, *, rank: int | None = None, step: int | None = None) -> Any:

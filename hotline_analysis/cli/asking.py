@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -31,11 +32,19 @@ if TYPE_CHECKING:
 
 @app.command("query")
 def query(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A query; `hotline queries` lists them.")],
-    traces: Traces,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="An answer; `hotline queries` lists them.")],
+    traces: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="TRACE",
+            help="A run directory, a trace file, a folder or pattern of them, or several files; for diff, A and B.",
+        ),
+    ],
+    rank: Annotated[int | None, typer.Option(help="Only this rank, as --param rank=RANK.")] = None,
+    step: Annotated[int | None, typer.Option(help="Only this step, as --param step=STEP.")] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option("--param", "-p", metavar="KEY=VALUE", help="A parameter of the query. Repeatable."),
+        typer.Option("--param", "-p", metavar="KEY=VALUE", help="A parameter of the answer. Repeatable."),
     ] = None,
     model: ModelFile = None,
     as_json: AsJson = False,
@@ -43,20 +52,36 @@ def query(
     output: Output = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Answer one question with a query of the package.
+    """Answer one question.
 
     \b
     Example:
       hotline query slowest_ops run.hotline --param limit=5
+      hotline query critical_path run.hotline --step 3 --json
     """
     from hotline_analysis import catalog
+    from hotline_analysis.analyze.named import COMPUTED
 
     form = form_of(as_json, as_csv, output)
     refuse_to_replace(output, overwrite)
-    given = arguments(param or [])
-    catalog.get(name).bind(**given)  # complains before a long import
-    with open_traces(traces, model) as trace:
-        write(format_frame(trace.query(name, **given), form, output), output)
+    given: dict[str, object] = {**arguments(param or [])}
+    given |= {key: value for key, value in (("rank", rank), ("step", step)) if value is not None}
+    # Complain before a long import.
+    if name in COMPUTED:
+        answer = COMPUTED[name]
+        answer.arguments(given)
+        if answer.traces > 1 and len(traces) != answer.traces:
+            raise typer.BadParameter(
+                f"{name} compares {answer.traces} traces, each a run directory, file, folder or pattern"
+            )
+        with ExitStack() as opened:
+            sources = [traces] if answer.traces == 1 else [[source] for source in traces]
+            frame = answer.ask(*(opened.enter_context(open_traces(source, model)) for source in sources), **given)
+    else:
+        catalog.get(name, others=COMPUTED).bind(**given)
+        with open_traces(traces, model) as trace:
+            frame = trace.query(name, **given)
+    write(format_frame(frame, form, output), output)
 
 
 @app.command("queries")
@@ -67,7 +92,7 @@ def queries(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON, with the columns of each query.")] = False,
 ) -> None:
-    """List the queries that come with the package.
+    """List the answers and queries that come with the package.
 
     \b
     Example:
@@ -76,6 +101,7 @@ def queries(
     from dataclasses import asdict
 
     from hotline_analysis import catalog
+    from hotline_analysis.analyze.named import COMPUTED
 
     kinds: tuple[catalog.Kind, ...] = (kind,) if kind else ("answer", "view")
     found = [query for each in kinds for query in catalog.queries(each)]
@@ -86,8 +112,17 @@ def queries(
         (query.name, ", ".join(p.name if p.required else f"[{p.name}]" for p in query.params) or "–", query.summary)
         for query in found
     ]
+    if kind in (None, "answer"):
+        rows += [
+            (answer.name, ", ".join(f"[{name}]" for name in answer.parameters) or "–", answer.summary)
+            for answer in COMPUTED.values()
+        ]
+    rows.sort()
     typer.echo(listing(("name", "parameters", "what it answers"), rows), nl=False)
-    typer.echo("\nParameters in brackets are optional. docs/queries.md describes each query and its columns.")
+    typer.echo(
+        "\nParameters in brackets are optional. docs/queries.md describes each query and its columns; for"
+        f" {', '.join(COMPUTED)} see the docstring of the function of that name."
+    )
 
 
 @app.command("sql")
