@@ -400,3 +400,42 @@ def test_a_fused_kernel_is_shared(tmp_path: Path) -> None:
         "head": 10000,
     }
     assert whole == 10001 + 6000 + 10000 + 10000
+
+
+def test_a_recurrent_loop_is_listed_once(tmp_path: Path) -> None:
+    """Two cells and a dropout run for each of three steps in time; an op between the steps is nobody's."""
+    kinds = ("Embedding", "LSTMCell", "LSTMCell", "Dropout", "Linear")
+    model = [{"name": f"{number}", "type": kind} for number, kind in enumerate(kinds)]
+    loop = ["aten::lstm_cell", "aten::lstm_cell", "aten::dropout", "aten::select"]
+    ops = ["aten::embedding", *loop * 3, "aten::linear"]
+    with placed(forward(ops), tmp_path, model) as trace:
+        assert [path for _, path in modules(trace)] == ["0", *["1", "2", "3", None] * 3, "4"]
+        calls = trace.sql(
+            "select path, max(call) + 1 from module_span inner join model_op using (rank, module_id)"
+            " where pass = 'forward' group by path order by path"
+        ).rows()
+        assert calls == [("0", 1), ("1", 3), ("2", 3), ("3", 3), ("4", 1)]
+        assert ha.doubtful_modules(trace).is_empty()
+
+
+def test_a_pass_does_not_reach_into_the_next(tmp_path: Path) -> None:
+    """In a block, an op stands between two linears; at the start of the next pass the like of them are neighbours."""
+    inside = [
+        ("aten::layer_norm", "LayerNorm"),
+        ("aten::linear", "Linear"),
+        ("aten::linear", "Linear"),
+        ("aten::softmax", None),
+        ("aten::layer_norm", "LayerNorm"),
+        ("aten::linear", "Linear"),
+        ("aten::mul", None),
+        ("aten::linear", "Linear"),
+        ("aten::add", None),
+    ]
+    ops = [*inside * 4, *inside[:2]]
+    listed = [number for number, (_, kind) in enumerate(ops) if kind]
+    model = [{"name": f"{number}", "type": ops[number][1]} for number in listed]
+    trace = forward([name for name, _ in ops] * 2)
+    with placed(trace, tmp_path, model) as opened:
+        found = [path for _, path in modules(opened)]
+    expected = [f"{number}" if number in listed else None for number in range(len(ops))]
+    assert found == expected * 2

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
@@ -33,6 +33,7 @@ _LEFT_OVER = 0.4  # of the ops that look like modules with parameters may be non
 _OF_WEIGHT = re.compile("conv|linear|dense|norm|embed|lstm|gru|rnn", re.IGNORECASE)
 _MAIN = 8  # weight of the op that a module is made of, see `type_evidence`
 _SLACK = 1.25  # how much longer than its share a copy of the model may be
+_SEARCHED = 4_000_000  # rows × columns up to which the end of a copy is searched for
 _BEFORE = 8  # ops of the node that may come before what it computes again, such as copying a gradient
 _RECOMPUTED = 3  # ops that must be the same, one after the other, to count as computed again
 _SCHEMA = pa.schema(
@@ -70,8 +71,17 @@ class _Rows:
     of_weight: npt.NDArray[np.bool_]  # by row: a module with parameters
     looks_so: npt.NDArray[np.bool_]  # by name of an op: what modules with parameters are made of
     weighty: npt.NDArray[np.bool_]  # by name of an op: made of parameters, whoever's
+    is_cell: npt.NDArray[np.bool_]  # by row: a recurrent cell, which runs once for each step in time
     is_learned: bool
     is_registered: bool
+
+    def take(self, chosen: Symbols) -> _Rows:
+        """Some of the rows, each as the call of its module that it is among them."""
+        order = np.argsort(chosen, kind="stable")
+        call = np.empty(len(chosen), np.int64)
+        call[order] = np.arange(len(chosen)) - np.searchsorted(chosen[order], chosen[order])
+        picked = {name: getattr(self, name)[chosen] for name in ("module", "symbol", "of_weight", "is_cell")}
+        return replace(self, call=call, **picked)
 
 
 @dataclass
@@ -80,21 +90,24 @@ class _Found:
 
     items: list[Symbols] = field(default_factory=list)
     rows: list[Symbols] = field(default_factory=list)
+    calls: list[Symbols] = field(default_factory=list)
     passes: list[Symbols] = field(default_factory=list)
     confidence: list[npt.NDArray[np.float64]] = field(default_factory=list)
     next_pass: int = 0
 
-    def add(self, items: Symbols, rows: Symbols, confidence: npt.NDArray[np.float64]) -> None:
+    def add(self, items: Symbols, rows: Symbols, calls: Symbols, confidence: npt.NDArray[np.float64]) -> None:
         self.items.append(items)
         self.rows.append(rows)
+        self.calls.append(calls)
         self.confidence.append(confidence)
         self.passes.append(np.full(len(items), self.next_pass))
         self.next_pass += 1
 
-    def add_to_last(self, items: Symbols, rows: Symbols) -> None:
+    def add_to_last(self, items: Symbols, rows: Symbols, calls: Symbols) -> None:
         """More ops of the same pass. Which module they belong to is a guess."""
         self.items.append(items)
         self.rows.append(rows)
+        self.calls.append(calls)
         self.confidence.append(np.full(len(items), _UNSURE))
         self.passes.append(np.full(len(items), self.next_pass - 1))
 
@@ -155,7 +168,8 @@ def _learned_rows(model: Model, items: _Items) -> _Rows:
     module = np.array([module for _, module, _ in model.ops], np.int64)
     call = np.array([call for _, _, call in model.ops], np.int64)
     nothing = np.zeros(unknown, bool)
-    return _Rows(module, call, Aligner(weights), symbol, np.ones(len(symbol), bool), nothing, nothing, True, False)
+    every = np.ones(len(symbol), bool)
+    return _Rows(module, call, Aligner(weights), symbol, every, nothing, nothing, ~every, True, False)
 
 
 def _typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: _Items) -> _Rows:
@@ -184,7 +198,8 @@ def _typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: _Ite
     weighty = np.array([_OF_WEIGHT.search(name) is not None for name in items.names], bool)
     call = np.zeros(len(leaves), np.int64)
     aligner = Aligner(weights)
-    return _Rows(module, call, aligner, symbol, heavy[symbol], looks_so, weighty, False, model.registered)
+    is_cell = np.array([kind.lower().endswith("cell") for _, kind in leaves], bool)
+    return _Rows(module, call, aligner, symbol, heavy[symbol], looks_so, weighty, is_cell, False, model.registered)
 
 
 def _stretches(connection: duckdb.DuckDBPyConnection, items: _Items) -> Iterator[list[Symbols]]:
@@ -215,21 +230,67 @@ def _match_stretch(items: _Items, rows: _Rows, windows: list[Symbols], found: _F
 def _match_window(items: _Items, rows: _Rows, window: Symbols, found: _Found) -> None:
     """Find the model in a row of ops, as often as it runs there."""
     copies = _copies(rows, items.name[window])
+    base = _unrolled(rows, items.name[window], copies)
+    run = rows if base is None else rows.take(base)
     share = len(window) / max(1, copies)
     at = 0
     while at < len(window):
         last = copies <= 1 or len(window) - at < _SLACK * share
-        columns = window[at:] if last else window[at : at + int(_SLACK * share)]
-        alignment = rows.aligner.align(rows.symbol, items.name[columns])
+        columns = window[at:] if last else _no_longer(run, items, window[at : at + int(_SLACK * share)])
+        alignment = run.aligner.align(run.symbol, items.name[columns])
         hit = np.flatnonzero(alignment.first >= 0)
-        if not _fits(items, rows, columns, alignment.first[hit], hit):
+        if not _fits(items, run, columns, alignment.first[hit], hit):
             break
         sure = alignment.first[hit] == alignment.last[hit]
-        found.add(columns[alignment.first[hit]], hit, np.where(sure, _SURE, _UNSURE))
-        _more_slices(items, rows, columns, alignment.first, found)
+        places = np.where(sure, _SURE, _UNSURE)
+        found.add(columns[alignment.first[hit]], hit if base is None else base[hit], run.call[hit], places)
+        for more, again in _more_slices(items, run, columns, alignment.first):
+            found.add_to_last(more, again if base is None else base[again], run.call[again])
         if last:
             break
         at += int(alignment.first[hit].max()) + 1
+
+
+def _no_longer(rows: _Rows, items: _Items, columns: Symbols) -> Symbols:
+    """As many of the columns as it takes to find as much, so that no module is found in the next run of the model."""
+    if len(rows.symbol) * len(columns) > _SEARCHED:
+        return columns
+
+    def hits(length: int) -> int:
+        return int(np.count_nonzero(rows.aligner.align(rows.symbol, items.name[columns[:length]]).first >= 0))
+
+    most = hits(len(columns))
+    low, high = most, len(columns)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if hits(middle) >= most else (middle + 1, high)
+    return columns[:high]
+
+
+def _unrolled(rows: _Rows, names: Symbols, copies: int) -> Symbols | None:
+    """The rows with those of a recurrent loop as often as it runs, by number; None if there is no such loop.
+
+    Modules listed once may be called for each step in time. That is only believed where one of them is a recurrent cell
+    and all ops of modules with parameters are then explained: layers of a larger model repeat, too.
+    """
+    heavy = np.flatnonzero(rows.of_weight)
+    columns = names[rows.looks_so[names]] if rows.is_cell.any() else names[:0]
+    extra = len(columns) // copies - len(heavy)
+    if extra <= 0 or len(columns) % copies:
+        return None
+    fits = rows.aligner.weights >= _MAIN
+    for length in range(min(extra, len(heavy)), 0, -1):
+        for first in range(len(heavy) - length + 1) if extra % length == 0 else ():
+            border = heavy[first + length] if first + length < len(heavy) else heavy[-1] + 1
+            block = np.arange(heavy[first], border)
+            if not rows.is_cell[block].any():
+                continue
+            times = extra // length + 1
+            taken = np.concatenate((np.arange(block[0]), np.tile(block, times), np.arange(border, len(rows.symbol))))
+            symbols = np.tile(rows.symbol[taken][rows.of_weight[taken]], copies)
+            if fits[symbols, columns].all():
+                return taken
+    return None
 
 
 def _fits(items: _Items, rows: _Rows, columns: Symbols, places: Symbols, hit: Symbols) -> bool:
@@ -244,7 +305,7 @@ def _fits(items: _Items, rows: _Rows, columns: Symbols, places: Symbols, hit: Sy
     return explained and heavy_hit > 0 and heavy_hit >= _LEAST_REGISTERED * heavy
 
 
-def _more_slices(items: _Items, rows: _Rows, columns: Symbols, first: Symbols, found: _Found) -> None:
+def _more_slices(items: _Items, rows: _Rows, columns: Symbols, first: Symbols) -> Iterator[tuple[Symbols, Symbols]]:
     """A module with parameters also gets what follows its op under the same name and is no other module's."""
     taken = np.zeros(len(columns) + 1, bool)
     taken[first[first >= 0]] = True
@@ -255,7 +316,7 @@ def _more_slices(items: _Items, rows: _Rows, columns: Symbols, first: Symbols, f
         again = np.flatnonzero((first >= 0) & rows.of_weight & ~taken[after] & (names[after] == names[ends]))
         if not len(again) or not rows.looks_so.any():
             return
-        found.add_to_last(columns[after[again]], again)
+        yield columns[after[again]], again
         taken[after[again]] = True
         ends[again] = after[again]
 
@@ -367,19 +428,22 @@ def _recomputed(connection: duckdb.DuckDBPyConnection, items: _Items, rows: _Row
     Such ops stand near the start of a node and repeat the forward ops one by one, and the op that created the node is
     among them.
     """
-    position, row, number = (np.concatenate(part) for part in (found.items, found.rows, found.passes))
+    every = (found.items, found.rows, found.calls, found.passes)
+    position, row, call, number = (np.concatenate(part) for part in every)
     confidence = np.concatenate(found.confidence)
     parts: list[dict[str, Any]] = [
         {
             "event_id": items.event[position],
             "module_id": rows.module[row],
-            "call": rows.call[row],
+            "call": call,
             "pass_number": number,
             "confidence_pct": confidence,
         }
     ]
     row_of = np.full(len(items.event), -1, np.int64)
     row_of[position] = row
+    call_of = np.zeros(len(items.event), np.int64)
+    call_of[position] = call
     sure_of = np.zeros(len(items.event))
     sure_of[position] = confidence
     for inside, forward, origin, follows in _inside_nodes(connection, items):
@@ -400,7 +464,7 @@ def _recomputed(connection: duckdb.DuckDBPyConnection, items: _Items, rows: _Row
             {
                 "event_id": items.event[inside[:length][known]],
                 "module_id": rows.module[again],
-                "call": rows.call[again],
+                "call": call_of[source][known],
                 "pass_number": np.full(len(known), found.next_pass),
                 "confidence_pct": sure_of[source][known],
             }

@@ -91,6 +91,9 @@ with rule as (
         (53, 'synchronize', 'cuda_runtime', '^(cuda|hip)DeviceSynchronize$', 'aside', 'other', 'op_name'),
         -- `record_function` makes a tensor before it starts an annotation (PyTorch before 2.0)
         (56, 'zeros', 'cpu_op', '^aten::zeros$', 'none', null, null),
+        -- what clipping and unscaling of gradients begin with; a model may take norms, too
+        (57, 'norm', 'cpu_op', '^aten::(linalg_vector_norm|_foreach_norm|norm)$', 'none', null, null),
+        (58, 'unscale', 'cpu_op', '^aten::_amp_foreach_non_finite_check_and_unscale_$', 'none', null, null),
         -- buckets
         (
             60, 'accumulategrad', 'cpu_op', '^(autograd::engine::evaluate_function: )?torch::autograd::AccumulateGrad$',

@@ -5,11 +5,12 @@
 --   forward    before the loss or backward when no forward was shown: from the first op that backward comes back to,
 --   loss       between forward and backward, or around a shown loss,
 --   backward   right before backward when the loss is already done,
---   other      everything else: logging, metrics, clipping, waiting at the step's end.
+--   optimizer  between backward and the optimizer, from the op on that takes a norm or unscales: clipping gradients,
+--   other      everything else: logging, metrics, waiting at the step's end.
 -- `zero_grad` may stand anywhere and tells nothing of its neighbours. Without step marks, nothing is known of the time
 -- before the first forward and between two of them.
 --
--- :reads phase_evidence, main_track, step, node, nesting
+-- :reads phase_evidence, main_track, step, node, nesting, cpu_span, name_class
 with shown as (
     select
         track_id,
@@ -108,6 +109,29 @@ first_op as (
     group by gap.start_ns
 ),
 
+clip as (
+    select nesting.start_ns
+    from cpu_span
+    inner join name_class on cpu_span.class_id = name_class.class_id
+    inner join nesting on cpu_span.event_id = nesting.event_id
+    where
+        nesting.track_id in (select track_id from main_track)
+        and name_class.name in (
+            'aten::linalg_vector_norm', 'aten::_foreach_norm', 'aten::norm',
+            'aten::_amp_foreach_non_finite_check_and_unscale_'
+        )
+),
+
+clipped as (
+    select
+        gap.start_ns,
+        min(clip.start_ns) as first_ns
+    from gap
+    inner join clip on clip.start_ns >= gap.start_ns and clip.start_ns < gap.end_ns
+    where gap.before_phase = 'backward' and gap.after_phase = 'optimizer'
+    group by gap.start_ns
+),
+
 filled as (
     select
         start_ns,
@@ -123,7 +147,20 @@ filled as (
             else 'other'
         end as phase
     from gap
-    where not hides_forward
+    where not hides_forward and start_ns not in (select start_ns from clipped)
+    union all
+    select
+        clipped.start_ns,
+        clipped.first_ns,
+        'other'
+    from clipped
+    union all
+    select
+        clipped.first_ns,
+        gap.end_ns,
+        'optimizer'
+    from gap
+    inner join clipped on gap.start_ns = clipped.start_ns
     union all
     select
         gap.start_ns,

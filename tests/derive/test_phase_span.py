@@ -31,6 +31,22 @@ def test_a_step_with_everything_in_it(tmp_path: Path) -> None:
     ]
 
 
+def test_clipping_gradients_belongs_to_the_optimizer(tmp_path: Path) -> None:
+    """From the norm on; what is done before it (logging) does not, nor does a norm that the model takes."""
+    trace = TraceBuilder().step(3, 0, 100).module("Net", 0, 10, 40).op("aten::linalg_vector_norm", 20, 30)
+    trace.frame(BACKWARD, 40, 60).op("aten::item", 62, 64)
+    trace.op("aten::linalg_vector_norm", 66, 68).op("aten::mul_", 70, 72)
+    trace.annotation("Optimizer.step#SGD.step", 75, 90)
+    assert phases(trace.load(tmp_path)) == [
+        ("load_data", 0, 10),
+        ("forward", 10, 40),
+        ("backward", 40, 60),
+        ("other", 60, 66),
+        ("optimizer", 66, 90),
+        ("other", 90, 100),
+    ]
+
+
 def test_what_shows_a_phase_is_said(tmp_path: Path) -> None:
     trace = TraceBuilder().step(3, 0, 100).module("Net", 0, 15, 40).op("aten::mse_loss", 40, 50)
     trace.frame(BACKWARD, 50, 70).annotation("Optimizer.step#SGD.step", 70, 85).annotation("## load data ##", 85, 100)
