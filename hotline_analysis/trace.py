@@ -20,6 +20,7 @@ from hotline_analysis.errors import HotlineError, RunFormatError
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
 from hotline_analysis.whole import MANIFEST, replace_folder
 
+_SHOWN = 16  # ranks in a notebook
 # Every statement that writes has one of these words; looking closer takes longer than most of our own queries.
 _WRITES = re.compile("copy|insert|update|delete|merge|truncate|create|into", re.IGNORECASE)
 
@@ -172,18 +173,18 @@ class Trace:
         return f"<Trace {self.path.name}: {which}, {events:,} events>"
 
     def _repr_html_(self) -> str:
-        from html import escape
-
-        from hotline_analysis.humane import safe
+        from hotline_analysis.notebook import as_text, framed
 
         rows = "".join(
-            f"<tr><td>{part['rank']}</td><td>{escape(safe(str(part['file'])))}</td>"
+            f'<tr><th scope="row">{part["rank"]}</th><td class="text">{as_text(str(part["file"]))}</td>'
             f"<td>{part['event_count']:,}</td></tr>"
-            for part in self.manifest["parts"]
+            for part in self.manifest["parts"][:_SHOWN]
         )
-        return (
-            f"<p><strong>Trace</strong> {escape(safe(self.path.name))}</p><table>"
-            f"<thead><tr><th>rank</th><th>file</th><th>events</th></tr></thead><tbody>{rows}</tbody></table>"
+        more = len(self.manifest["parts"]) - _SHOWN
+        return framed(
+            f"<p><strong>Trace</strong> {as_text(self.path.name)}</p><table>"
+            '<thead><tr><th>rank</th><th class="text">file</th><th>events</th></tr></thead>'
+            f"<tbody>{rows}</tbody></table>" + (f"<p>and {more} more ranks</p>" if more > 0 else "")
         )
 
 

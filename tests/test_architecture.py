@@ -14,11 +14,12 @@ PACKAGE = Path(__file__).parents[1] / "hotline_analysis"
 FACADE = "hotline_analysis"
 
 # Each part, with those it may import.
-BASE = {"errors", "humane", "place", "schema", "whole"}
+BASE = {"errors", "humane", "notebook", "place", "schema", "whole"}
 DATA = BASE | {"kineto", "catalog", "trace"}
 ALLOWED = {
     "errors": set[str](),
     "humane": set[str](),
+    "notebook": {"humane"},
     "place": set[str](),
     "whole": {"errors"},
     "schema": {"errors"},

@@ -118,6 +118,24 @@ def test_notebooks_show_html(demo: Trace) -> None:
     assert "demo.json.gz" in demo._repr_html_()
 
 
+def test_a_notebook_shows_what_to_do_and_units(tmp_path: Path) -> None:
+    made = (
+        TraceBuilder(rank=0).step(0, 0, 100).op("aten::mm", 0, 10).launches("gemm", 5, 99, at=2, until=3).load(tmp_path)
+    )
+    report = ha.report(made)
+    shown = report._repr_html_()
+    assert report.advice
+    assert all(advice in shown for advice in report.advice)
+    evidence = report.findings[0]._repr_html_()
+    assert ">94.0 µs<" in evidence
+    assert "gpu_busy_ns" in evidence
+    # A style of a notebook must not change the rest of its page.
+    for text in (shown, evidence, made._repr_html_()):
+        style = text[text.index("<style>") + 7 : text.index("</style>")]
+        rules = [line.split("{")[0] for line in style.splitlines() if "{" in line]
+        assert all(part.strip().startswith(".hotline") for rule in rules for part in rule.split(","))
+
+
 def test_names_are_text_in_a_notebook(tmp_path: Path) -> None:
     made = hostile().load(tmp_path, name="<img src=x>.json")
     report = ha.report(made)

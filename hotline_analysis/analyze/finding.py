@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
+_SHOWN = 20  # rows of evidence in a notebook
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -27,12 +29,8 @@ class Finding:
         return f"{self.question} {self.statement}"
 
     def _repr_html_(self) -> str:
-        from html import escape
+        from hotline_analysis.notebook import as_text, frame_table, framed
 
-        from hotline_analysis.humane import safe
-
-        advice = f"<p>{escape(safe(self.advice))}</p>" if self.advice else ""
-        return (
-            f"<p><strong>{escape(safe(self.question))}</strong> {escape(safe(self.statement))}</p>{advice}"
-            f"{self.evidence._repr_html_()}"
-        )
+        advice = f"<p>{as_text(self.advice)}</p>" if self.advice else ""
+        evidence = frame_table(self.evidence, _SHOWN) if not self.evidence.is_empty() else ""
+        return framed(f"<p><strong>{as_text(self.question)}</strong> {as_text(self.statement)}</p>{advice}{evidence}")

@@ -11,7 +11,7 @@ import altair as alt
 import polars as pl
 
 from hotline_analysis.charts.page import clean
-from hotline_analysis.charts.theme import HUES, PHASES, WIDTH, dress, time_axis
+from hotline_analysis.charts.theme import HUES, INK, PHASES, WIDTH, dress, time_axis
 from hotline_analysis.humane import duration, percent, shorten
 
 # Time of a device, from work to the causes of idling: column of `gpu_or_cpu_bound`, word, colour.
@@ -161,7 +161,7 @@ def steps(frame: pl.DataFrame) -> Any:
             alt.Tooltip("busy:Q", title=axis.title("GPU busy"), format=".3f"),
         ],
     )
-    ticks = base.mark_tick(color="currentColor", thickness=2).encode(y="busy:Q", xOffset="rank:O")
+    ticks = base.mark_tick(color=INK, thickness=2).encode(y="busy:Q", xOffset="rank:O")
     drawn = bars + ticks if float(shown["busy"].sum() or 0) > 0 else bars
     note = "bars: duration; lines: time the GPU was busy with it" if float(shown["busy"].sum() or 0) > 0 else ""
     return dress(drawn.properties(width=WIDTH, height=140), title, note)
@@ -207,7 +207,7 @@ def slowest_ops(frame: pl.DataFrame) -> Any:
         tooltip=[alt.Tooltip("label:N", title="name"), alt.Tooltip("said:N", title="time"), _share("share_pct")],
     )
     bars = base.mark_bar(color=HUES[0])
-    said = base.mark_text(align="left", dx=3, color="currentColor").encode(text="said:N")
+    said = base.mark_text(align="left", dx=3, color=INK).encode(text="said:N")
     return dress((bars + said).properties(width=WIDTH - 300, height=alt.Step(20)), title)
 
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from hotline_analysis.charts.breakdown import _durations, _nothing, _share
 from hotline_analysis.charts.page import clean
-from hotline_analysis.charts.theme import HUES, WIDTH, dress, time_axis
+from hotline_analysis.charts.theme import HUES, INK, WIDTH, dress, time_axis
 from hotline_analysis.humane import delta, duration, percent, shorten
 
 _ROWS = 20
@@ -116,7 +116,7 @@ def kernel_duration_distribution(frame: pl.DataFrame) -> Any:
         tooltip=["label:N", "count:Q", "p05 said:N", "median said:N", "p95 said:N"],
     )
     axis = alt.X("p05_ns:Q", title="duration, µs", scale=alt.Scale(type="log"))
-    lines = base.mark_rule(color="currentColor").encode(x=axis, x2="p95_ns:Q")
+    lines = base.mark_rule(color=INK).encode(x=axis, x2="p95_ns:Q")
     boxes = base.mark_bar(color=HUES[0], size=10).encode(x="p25_ns:Q", x2="p75_ns:Q")
     ticks = base.mark_tick(color=HUES[4], thickness=2, size=14).encode(x="median_ns:Q")
     return dress((lines + boxes + ticks).properties(width=WIDTH - 300, height=alt.Step(20)), title)
@@ -274,9 +274,7 @@ def _bars(rows: pl.DataFrame, name: str, time: str, what: str, title: str) -> An
         x=alt.X("time:Q", title=axis.title(what)),
         tooltip=["label:N", alt.Tooltip("said:N", title=what), _share("share_pct")],
     )
-    drawn = base.mark_bar(color=HUES[0]) + base.mark_text(align="left", dx=3, color="currentColor").encode(
-        text="said:N"
-    )
+    drawn = base.mark_bar(color=HUES[0]) + base.mark_text(align="left", dx=3, color=INK).encode(text="said:N")
     return dress(
         drawn.properties(width=WIDTH - 300, height=alt.Step(20)),
         title.format(first["label"], first["said"], percent(first["share_pct"])),

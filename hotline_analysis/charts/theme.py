@@ -19,6 +19,7 @@ PHASES = {
     "other": "#999999",
 }
 WIDTH = 720
+INK = "#1b1f24"
 
 
 def dress(chart: Any, title: str, subtitle: str = "") -> Any:
@@ -26,7 +27,7 @@ def dress(chart: Any, title: str, subtitle: str = "") -> Any:
     text = alt.TitleParams(title, subtitle=[subtitle] if subtitle else [], anchor="start", fontSize=14)
     return (
         chart.properties(title=text)
-        .configure(background="transparent", font="Arial, Liberation Sans, Helvetica, sans-serif")
+        .configure(font="Arial, Liberation Sans, Helvetica, sans-serif")
         .configure_view(stroke=None)
         .configure_axis(grid=False, labelFontSize=11, titleFontSize=11, titleFontWeight="normal")
         # A page may be shown in a wider font than the one the labels were laid out with.
@@ -67,9 +68,11 @@ def size_unit(largest_bytes: float) -> tuple[str, float]:
 
 def page_spec(chart: Any) -> dict[str, Any]:
     """The Vega-Lite specification of a chart for a page: its texts and axes have the colour of the page's text."""
-    spec: dict[str, Any] = chart.to_dict()
     ink = "currentColor"
+    spec: dict[str, Any] = _with_ink(chart.to_dict(), ink)
     config = spec.setdefault("config", {})
+    # Elsewhere a chart has white paper, on which its own ink can be read.
+    config["background"] = "transparent"
     axis, legend = config.setdefault("axis", {}), config.setdefault("legend", {})
     axis.update(labelColor=ink, titleColor=ink, domainColor=ink, tickColor=ink)
     legend.update(labelColor=ink, titleColor=ink)
@@ -77,6 +80,15 @@ def page_spec(chart: Any) -> dict[str, Any]:
     config["header"] = {"labelColor": ink, "titleColor": ink}
     config["title"] = {"color": ink, "subtitleColor": ink}
     return spec
+
+
+def _with_ink(part: Any, ink: str) -> Any:
+    """The specification with another ink in its marks. The data are left as they are."""
+    if isinstance(part, dict):
+        return {key: value if key == "datasets" else _with_ink(value, ink) for key, value in part.items()}
+    if isinstance(part, list):
+        return [_with_ink(value, ink) for value in part]
+    return ink if part == INK else part
 
 
 def to_svg(chart: Any) -> str:

@@ -13,12 +13,13 @@ from hotline_analysis import catalog, charts
 from hotline_analysis.charts.page import asset, clean, page
 from hotline_analysis.charts.theme import to_svg
 from hotline_analysis.charts.timeline import START, Timeline
-from hotline_analysis.humane import duration, percent, safe, shorten
+from hotline_analysis.humane import shorten
+from hotline_analysis.notebook import as_text as _text
+from hotline_analysis.notebook import frame_table, framed
 from hotline_analysis.report.model import Field, Report, Section
 from hotline_analysis.report.text import cell
 
 _EVIDENCE_ROWS = 50
-_LONGEST = 600
 # How the chart of a section is drawn, and the query that says what its figures mean.
 _CHARTS: Mapping[str, Callable[[pl.DataFrame], Any]] = {
     "steps": charts.steps,
@@ -75,18 +76,19 @@ def render(report: Report, timeline: Timeline | None = None) -> str:
 
 
 def fragment(report: Report) -> str:
-    """The report as part of a notebook: the answers and the tables, without scripts and styles of its own."""
-    return "".join(
-        [
-            f"<h3>{_text(report.title)}</h3><p><strong>{_text(report.headline)}</strong></p><ul>",
-            *(
-                f"<li><strong>{_text(finding.question)}</strong> {_text(finding.statement)}</li>"
-                for finding in report.findings
-            ),
-            "</ul>",
-            *(f"<h4>{_text(section.title)}</h4>{_table(section)}" for section in report.sections),
-            f"<p>{_text(report.coverage)}</p>",
-        ]
+    """The report as part of a notebook: the answers, what to do and the tables, without scripts."""
+    answers = "".join(
+        f"<li><strong>{_text(finding.question)}</strong> {_text(finding.statement)}</li>" for finding in report.findings
+    )
+    lists = "".join(
+        f"<h4>{title}</h4><ul>{''.join(f'<li>{_text(line)}</li>' for line in lines)}</ul>"
+        for title, lines in (("What to do", report.advice), ("Warnings", report.warnings))
+        if lines
+    )
+    tables = "".join(f"<h4>{_text(section.title)}</h4>{_table(section)}" for section in report.sections)
+    return framed(
+        f"<h3>{_text(report.title)}</h3><p><strong>{_text(report.headline)}</strong></p><ul>{answers}</ul>"
+        f"{lists}{tables}<p>{_text(report.coverage)}</p>"
     )
 
 
@@ -185,34 +187,14 @@ def _evidence(report: Report) -> str:
         if "scope" in finding.evidence.columns and not finding.evidence.is_empty() and finding.answer != "no-gpu":
             chart = charts.gpu_or_cpu_bound(finding.evidence)
             drawn = _figure(to_svg(chart), chart.to_dict()["title"]["text"])
+        figures = _scrolling(frame_table(finding.evidence, _EVIDENCE_ROWS))
         parts.append(
             f"<h3>{_text(finding.question)}</h3>\n<p>{_text(finding.statement)}"
             f"{f' <span class=note>Limits: {_text(limits)}.</span>' if limits else ''}</p>\n"
-            f"{drawn}<details><summary>The figures it comes from</summary>{_frame(finding.evidence, _EVIDENCE_ROWS)}"
+            f"{drawn}<details><summary>The figures it comes from</summary>{figures}"
             "</details>\n"
         )
     return f'<section id="evidence"><h2>Evidence</h2>\n{"".join(parts)}</section>\n'
-
-
-def _frame(frame: pl.DataFrame, limit: int) -> str:
-    """A frame as it is, with units."""
-    head = "".join(f'<th scope="col">{_text(name)}</th>' for name in frame.columns)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{_text(_value(name, row[name]))}</td>" for name in frame.columns) + "</tr>\n"
-        for row in frame.head(limit).iter_rows(named=True)
-    )
-    more = f"<p>The first {limit} of {frame.height:,} rows.</p>" if frame.height > limit else ""
-    return _scrolling(f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>") + more
-
-
-def _value(name: str, value: object) -> str:
-    if value is None:
-        return "–"
-    if isinstance(value, int | float) and name.endswith("_ns"):
-        return duration(value)
-    if isinstance(value, int | float) and name.endswith("_pct"):
-        return percent(value)
-    return f"{value:,}" if isinstance(value, int) and name.endswith("_count") else str(value)
 
 
 def _facts(report: Report) -> str:
@@ -248,11 +230,6 @@ def _definitions(report: Report) -> str:
 
 def _id(name: str) -> str:
     return re.sub(r"\W+", "-", name)
-
-
-def _text(value: str) -> str:
-    """A text with names from the trace, on one line; the middle of a very long one is cut out."""
-    return html.escape(safe(shorten(value, _LONGEST)), quote=True)
 
 
 def _code(value: str) -> str:
