@@ -20,7 +20,6 @@ from __future__ import annotations
 import difflib
 import functools
 import re
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import resources
@@ -29,10 +28,7 @@ from typing import TYPE_CHECKING, Literal, SupportsFloat, SupportsIndex, get_arg
 from hotline_analysis.errors import QueryNotFoundError, QueryParameterError
 
 if TYPE_CHECKING:
-    if sys.version_info >= (3, 11):
-        from importlib.resources.abc import Traversable
-    else:
-        from importlib.abc import Traversable
+    from importlib.resources.abc import Traversable
 
 Kind = Literal["derive", "answer", "view"]
 ParamType = Literal["BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN"]
