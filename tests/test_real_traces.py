@@ -460,20 +460,6 @@ def test_phases_agree_with_labels_made_by_hand(model: str, tmp_path: Path) -> No
     assert score["gpu_time_right_pct"] >= 99.8
 
 
-def test_htas_critical_path_is_one_threads_ops() -> None:
-    """HTA counts no time between ops, and threads do not follow each other: its path is autograd's thread alone."""
-    name = "training/ddp_v100_memory"
-    hta = json.loads(HTA.read_text())["traces"][name]["default_steps"]["critical_path"]["duration_us"]
-    events = file(f"{name}.json.gz")["traceEvents"]
-    window = next(interval(event) for event in events if event.get("name") == "ProfilerStep#3")
-    threads = defaultdict(list)
-    for event in events:
-        if event.get("cat") in ("cpu_op", "cuda_runtime") and window[0] <= ns(event["ts"]) < window[1]:
-            threads[event["tid"]].append(interval(event))
-    assert hta * 1000 == max(union(spans) for spans in threads.values())
-    assert ha.dependency_graph(opened(f"{name}.json.gz"), step=3).length_ns == window[1] - window[0]
-
-
 @pytest.fixture(scope="module", autouse=True)
 def _close() -> Iterator[None]:
     yield
