@@ -258,6 +258,55 @@ def test_the_code_is_shown_beside_the_figures(browser: Browser, tmp_path: Path) 
     assert browser.run("document.querySelector('b b') === null && document.title !== 'owned'")
 
 
+def choose(page: Browser, name: str, value: str) -> None:
+    page.run(
+        f"(() => {{ const box = document.querySelector('select[aria-label={name}]'); box.value = '{value}';"
+        " box.dispatchEvent(new Event('change')); })()"
+    )
+
+
+@needs_browser
+def test_filters_leave_one_side_or_the_longer_one(browser: Browser, trace: Trace, tmp_path: Path) -> None:
+    """In the step the CPU has 610 us and the GPU 500; in backward the CPU has 100 and the GPU 280."""
+    browser.open(timeline(trace).save(tmp_path / "filters.html"))
+    sides = (
+        "[...document.querySelectorAll('.hl-level')[0].querySelectorAll('.hl-row-name b')]"
+        ".map((name) => name.textContent)"
+    )
+    assert set(browser.run(sides)) == {"CPU", "GPU"}
+    shown = {}
+    for value in ("cpu", "gpu", "longest", "all"):
+        choose(browser, "show", value)
+        shown[value] = browser.run(sides)
+    assert set(shown["cpu"]) == {"CPU"}
+    assert set(shown["gpu"]) == {"GPU"}
+    assert shown["longest"] == ["CPU"]
+    assert set(shown["all"]) == {"CPU", "GPU"}
+    browser.run("document.querySelector('.hl-slice[aria-label^=backward]').click()")
+    choose(browser, "show", "longest")
+    assert browser.run(sides.replace("[0]", "[1]")) == ["GPU"]
+
+
+@needs_browser
+@pytest.mark.parametrize("color", ["phase", "type", "share"])
+def test_every_colour_has_an_ink_that_can_be_read(page: Browser, color: str) -> None:
+    choose(page, "colour", color)
+    contrast = """
+      (() => {
+        const light = (color) => {
+          const parts = color.match(/[\\d.]+/g).slice(0, 3).map((part) => part / 255)
+            .map((part) => (part <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+          return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+        };
+        return Math.min(...[...document.querySelectorAll('.hl-slice')].map((slice) => {
+          const style = getComputedStyle(slice);
+          const [a, b] = [light(style.color), light(style.backgroundColor)];
+          return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+        }));
+      })()"""
+    assert page.run(contrast) >= 4.5
+
+
 @needs_browser
 def test_search_marks_the_slices(page: Browser, demo: Trace) -> None:
     page.press("/")

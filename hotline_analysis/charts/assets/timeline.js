@@ -118,8 +118,10 @@ function hotlineTimeline(root, data) {
       const part = parseInt(hue.slice(at, at + 2), 16);
       return Math.round(part * weight + 245 * (1 - weight));
     });
-    const dark = 0.299 * mix[0] + 0.587 * mix[1] + 0.114 * mix[2] < 118;
-    return [`rgb(${mix.join(",")})`, dark ? "#ffffff" : "#101418"];
+    // White or dark, whatever has more contrast (WCAG's relative luminance).
+    const [r, g, b] = mix.map((part) => (part /= 255) <= 0.03928 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    const light = 0.2126 * r + 0.7152 * g + 0.0722 * b + 0.05;
+    return [`rgb(${mix.join(",")})`, 1.05 / light > light / 0.057 ? "#ffffff" : "#101418"];
   }
 
   // --- the page
@@ -151,7 +153,8 @@ function hotlineTimeline(root, data) {
     wrapped.append(select);
     bar.append(wrapped);
   }
-  choice("show", [["all", "CPU and GPU"], ["cpu", "CPU"], ["gpu", "GPU"]], (value) => { state.device = value; });
+  choice("show", [["all", "CPU and GPU"], ["longest", "longest"], ["cpu", "CPU"], ["gpu", "GPU"]],
+    (value) => { state.device = value; });
   choice("colour", [["phase", "phase, darker for more time"], ["type", "module or op"], ["share", "share of time"]],
     (value) => { state.color = value; });
   const every = make("input");
@@ -216,7 +219,7 @@ function hotlineTimeline(root, data) {
     const parent = state.path[level], byTrack = new Map();
     for (const child of children[parent]) {
       for (const s of sidesOf[child]) {
-        if (state.device !== "all" && isGpu(s) !== (state.device === "gpu")) continue;
+        if (state.device === "cpu" ? isGpu(s) : state.device === "gpu" && !isGpu(s)) continue;
         if (!byTrack.has(sides.track[s])) byTrack.set(sides.track[s], []);
         byTrack.get(sides.track[s]).push(s);
       }
@@ -233,7 +236,11 @@ function hotlineTimeline(root, data) {
       }
       return { track, sides: inside, start, end, time, device: data.tracks[track].device };
     });
-    if (!state.every) {
+    if (state.device === "longest" && tracks.length) {
+      // What takes most time in this level: the resource that bounds it.
+      const most = Math.max(...tracks.map((one) => one.time));
+      tracks = [tracks.find((one) => one.time === most)];
+    } else if (!state.every) {
       // The busiest thread, and the busiest stream with one beside it that matters, such as that of the communication.
       tracks.sort((a, b) => b.time - a.time);
       const best = new Map();
