@@ -148,7 +148,8 @@ def test_query_asks_what_is_no_query_too(run: Path) -> None:
     step = json.loads(hotline("query", "steps", run, "--json"))[0]
     path = json.loads(hotline("query", "critical_path", run, "--step", str(step["step"]), "-p", "until=host", "--json"))
     assert sum(row["weight_ns"] for row in path) == step["dur_ns"]
-    parts = json.loads(hotline("query", "critical_path_breakdown", run, "-p", "by=phase", "--json"))
+    parts = json.loads(hotline("query", "critical_path_breakdown", run, "-p", "by=phase,bound_by", "--json"))
+    assert {"phase", "bound_by"} <= parts[0].keys()
     assert sum(row["path_pct"] for row in parts) == pytest.approx(100)
     assert json.loads(hotline("query", "optimizer_bottleneck", run, "--json"))[0]["answer"] in ("yes", "no", "partly")
     assert {row["delta_ns"] for row in json.loads(hotline("query", "diff", run, run, "--json"))} == {0}

@@ -90,7 +90,7 @@ def critical_path(
 def critical_path_breakdown(
     trace: Trace,
     *,
-    by: PathBy | Sequence[PathBy] = "bound_by",
+    by: PathBy | str | Sequence[PathBy] = "bound_by",
     rank: int | None = None,
     step: int | None = None,
     start_ns: int | None = None,
@@ -99,12 +99,12 @@ def critical_path_breakdown(
 ) -> pl.DataFrame:
     """What the critical path consists of: by what bounds it, by phase, module, step, kind of edge or event name.
 
-    `by` is one or several of bound_by, kind, step, phase, module and name. Returns those columns (`module_path` for
-    module), `path_ns`, its share `path_pct` and the number of edges that take time. The times add up to the window and
-    the shares to 100 %. NULL stands for outside steps, phases or modules. For the other arguments see
-    `dependency_graph`. Raises `QueryParameterError` for an unknown `by`.
+    `by` is one or several of bound_by, kind, step, phase, module and name, as a list or with commas. Returns those
+    columns (`module_path` for module), `path_ns`, its share `path_pct` and the number of edges that take time. The
+    times add up to the window and the shares to 100 %. NULL stands for outside steps, phases or modules. For the other
+    arguments see `dependency_graph`. Raises `QueryParameterError` for an unknown `by`.
     """
-    words = [by] if isinstance(by, str) else list(by)
+    words = by.split(",") if isinstance(by, str) else list(by)
     if not words or any(word not in _BY for word in words):
         raise QueryParameterError(f"by must be one or more of {', '.join(_BY)}, not {by!r}")
     path = critical_path(trace, rank=rank, step=step, start_ns=start_ns, end_ns=end_ns, until=until)

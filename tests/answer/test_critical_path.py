@@ -327,7 +327,7 @@ def test_questions_that_cannot_be_asked(tmp_path: Path) -> None:
         with pytest.raises(QueryParameterError):
             ha.critical_path(trace, **arguments)
     with pytest.raises(QueryParameterError):
-        ha.critical_path_breakdown(trace, by="op")  # type: ignore[arg-type]
+        ha.critical_path_breakdown(trace, by="op")
 
 
 def test_without_rustworkx_only_retiming_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
