@@ -5,12 +5,14 @@ from __future__ import annotations
 from functools import cache
 from itertools import pairwise
 
+import duckdb
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hotline_analysis.annotate.align import align, align_in_pieces
+from hotline_analysis.annotate.backward import match_backward
 
 WEIGHTS = np.array([[8, 0, 4], [0, 8, 0], [4, 0, 8]], np.int32)
 sequences = st.lists(st.integers(0, 2), max_size=9)
@@ -88,3 +90,19 @@ def test_long_sequences_in_pieces() -> None:
     assert (np.diff(pieces.first) > 0).all()
     assert (columns[pieces.first] == rows).all()
     assert (pieces.first == align(rows, columns, exact).first).mean() > 0.99
+
+
+def test_backward_reaches_back_to_the_first_of_many_ops() -> None:
+    """30,003 ops of a long sequence in time; the nodes of the first three come last."""
+    count = 30_000
+    with duckdb.connect() as connection:
+        connection.execute(
+            "create table autograd_item as"
+            " select range as event_id, 1 as track_id, range as start_ns, range > $last as is_node,"
+            " case when range < 3 then 't' || range when range > $last then 't' || ($last + 3 - range) else 'x' end"
+            "  as token, null::bigint as container_id"
+            " from range($last + 4)",
+            {"last": count + 2},
+        )
+        found = match_backward(connection).to_pydict()
+    assert dict(zip(found["event_id"], found["forward_id"], strict=True)) == {30_003: 2, 30_004: 1, 30_005: 0}

@@ -24,6 +24,7 @@ _WHOLE = 100_000_000  # rows × columns up to which a problem is solved in one p
 _PIECE = 1_000  # rows of a piece of a larger problem; half of them are kept
 _WIDER = 2  # a piece may reach over so many times its share of the columns
 _AT_LEAST = 1_000  # and so many more
+_LAST = 20_000  # the last piece, which nothing follows, may reach over so many
 
 
 @dataclass(frozen=True)
@@ -99,8 +100,8 @@ def align_in_pieces(rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int
     while row < len(rows) and column < len(columns):
         piece = rows[row : row + _PIECE]
         is_last = row + len(piece) == len(rows)
-        share = (len(columns) - column) / (len(rows) - row)
-        near = columns[column:] if is_last else columns[column : column + int(_WIDER * share * len(piece)) + _AT_LEAST]
+        share = len(columns) / len(rows) if is_last else (len(columns) - column) / (len(rows) - row)
+        near = columns[column : column + int(_WIDER * share * len(piece)) + (_LAST if is_last else _AT_LEAST)]
         found = align(piece, near, weights)
         keep = len(piece) if is_last else _PIECE // 2
         for whole, part in ((first, found.first[:keep]), (last, found.last[:keep])):

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from hotline_analysis.annotate.align import Aligner, Symbols
 
-_STACK = 20_000  # forward ops that a pass can reach back to
+_STACK = 400_000  # forward ops that a pass can reach back to
 _MATCH = np.int32(4)
 
 

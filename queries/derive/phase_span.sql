@@ -99,24 +99,25 @@ differentiable as (
     where nesting.track_id in (select track_id from main_track)
 ),
 
+-- As-of joins, as joins by ranges alone compare each gap with each op.
 first_op as (
     select
         gap.start_ns,
         min(differentiable.start_ns) as first_ns
-    from gap
-    left join differentiable on differentiable.start_ns >= gap.start_ns and differentiable.start_ns < gap.end_ns
-    where gap.hides_forward
+    from differentiable
+    asof inner join gap on differentiable.start_ns >= gap.start_ns
+    where differentiable.start_ns < gap.end_ns and gap.hides_forward
     group by gap.start_ns
 ),
 
 clip as (
-    select nesting.start_ns
+    select
+        cpu_span.start_ns,
+        cpu_span.track_id
     from cpu_span
     inner join name_class on cpu_span.class_id = name_class.class_id
-    inner join nesting on cpu_span.event_id = nesting.event_id
     where
-        nesting.track_id in (select track_id from main_track)
-        and name_class.name in (
+        name_class.name in (
             'aten::linalg_vector_norm', 'aten::_foreach_norm', 'aten::norm',
             'aten::_amp_foreach_non_finite_check_and_unscale_'
         )
@@ -125,10 +126,15 @@ clip as (
 clipped as (
     select
         gap.start_ns,
+        any_value(gap.end_ns) as end_ns,
         min(clip.start_ns) as first_ns
-    from gap
-    inner join clip on clip.start_ns >= gap.start_ns and clip.start_ns < gap.end_ns
-    where gap.before_phase = 'backward' and gap.after_phase = 'optimizer'
+    from clip
+    asof inner join gap on clip.start_ns >= gap.start_ns
+    where
+        clip.track_id in (select track_id from main_track)
+        and clip.start_ns < gap.end_ns
+        and gap.before_phase = 'backward'
+        and gap.after_phase = 'optimizer'
     group by gap.start_ns
 ),
 
@@ -150,31 +156,32 @@ filled as (
     where not hides_forward and start_ns not in (select start_ns from clipped)
     union all
     select
-        clipped.start_ns,
-        clipped.first_ns,
+        start_ns,
+        first_ns,
         'other'
     from clipped
     union all
     select
-        clipped.first_ns,
-        gap.end_ns,
+        first_ns,
+        end_ns,
         'optimizer'
-    from gap
-    inner join clipped on gap.start_ns = clipped.start_ns
+    from clipped
     union all
     select
         gap.start_ns,
         coalesce(first_op.first_ns, gap.start_ns),
         'load_data'
     from gap
-    inner join first_op on gap.start_ns = first_op.start_ns
+    left join first_op on gap.start_ns = first_op.start_ns
+    where gap.hides_forward
     union all
     select
         coalesce(first_op.first_ns, gap.start_ns),
         gap.end_ns,
         'forward'
     from gap
-    inner join first_op on gap.start_ns = first_op.start_ns
+    left join first_op on gap.start_ns = first_op.start_ns
+    where gap.hides_forward
 ),
 
 piece as (
