@@ -167,6 +167,19 @@ def test_registered_modules_may_never_run(tmp_path: Path) -> None:
         placed(forward([*ops, "aten::group_norm"]), tmp_path, model, "other.json")
 
 
+def test_which_of_two_registered_modules_ran_is_doubtful(tmp_path: Path) -> None:
+    """One of two linears before the norm never runs; behind it there is only one."""
+    model = registered("Linear", "Linear", "ReLU", "LayerNorm", "Linear")
+    with placed(forward(["aten::linear", "aten::relu", "aten::layer_norm", "aten::linear"]), tmp_path, model) as trace:
+        counts = ha.doubtful_modules(trace).select(pl.sum("doubtful_call_count", "missing_call_count"))
+        sure = trace.sql(
+            "select path from module_span inner join model_op using (rank, module_id)"
+            " where confidence_pct = 100 order by path"
+        )["path"].to_list()
+    assert counts.row(0) == (1, 1)
+    assert sure == ["2", "3", "4"]
+
+
 def test_the_model_may_run_several_times_in_a_step(tmp_path: Path) -> None:
     with placed(forward(WHOLE * 3), tmp_path) as trace:
         assert modules(trace) == list(zip(WHOLE * 3, PATHS * 3, strict=True))

@@ -242,6 +242,8 @@ def _match_window(items: _Items, rows: _Rows, window: Symbols, found: _Found) ->
         if not _fits(items, run, columns, alignment.first[hit], hit):
             break
         sure = alignment.first[hit] == alignment.last[hit]
+        if run.is_registered:
+            sure &= ~_has_rival(run, hit, items.name[columns[alignment.first[hit]]])
         places = np.where(sure, _SURE, _UNSURE)
         found.add(columns[alignment.first[hit]], hit if base is None else base[hit], run.call[hit], places)
         for more, again in _more_slices(items, run, columns, alignment.first):
@@ -249,6 +251,18 @@ def _match_window(items: _Items, rows: _Rows, window: Symbols, found: _Found) ->
         if last:
             break
         at += int(alignment.first[hit].max()) + 1
+
+
+def _has_rival(rows: _Rows, hit: Symbols, names: Symbols) -> npt.NDArray[np.bool_]:
+    """Whether a module that was not found could stand in the place of one that was: either may be what never runs."""
+    weights = rows.aligner.weights
+    missing = np.zeros((len(weights), len(rows.symbol) + 1), np.int64)
+    missing[rows.symbol, np.arange(1, len(rows.symbol) + 1)] = 1
+    missing[:, hit + 1] = 0
+    before = missing.cumsum(axis=1)
+    between = before[:, np.append(hit[1:], len(rows.symbol))] - before[:, np.append(0, hit[:-1] + 1)]
+    answer: npt.NDArray[np.bool_] = ((weights[:, names] > 0) & (between > 0)).any(axis=0)
+    return answer
 
 
 def _no_longer(rows: _Rows, items: _Items, columns: Symbols) -> Symbols:
