@@ -8,10 +8,11 @@
 -- :param step BIGINT = NULL            only this step
 -- :param sort VARCHAR = 'gpu_self'     order by gpu_self, gpu_total, cpu_self or cpu_total time
 -- :param limit BIGINT = 10             so many rows
--- :reads module_time, model_op
+-- :reads module_source, module_time, model_op
 -- :column path VARCHAR                 path from the root; NULL by class
 -- :column type VARCHAR                 class
 -- :column module_count BIGINT          modules of the class that ran; 1 by path
+-- :column source VARCHAR               file and line of its code, see `module_source`; NULL if unknown or not one
 -- :column cpu_self_ns BIGINT           CPU time of the module alone
 -- :column cpu_total_ns BIGINT          CPU time with the modules in it
 -- :column gpu_self_ns BIGINT           duration of GPU work of the module alone
@@ -54,6 +55,7 @@ timed as (
         case when $by != 'type' then model_op.path end as path,
         model_op.type,
         model_op.path as module,
+        module_source.source,
         module_time.pass,
         module_time.cpu_self_ns,
         module_time.gpu_self_ns,
@@ -61,6 +63,8 @@ timed as (
         if($by != 'type' or outermost.module_id is not null, module_time.gpu_total_ns, 0) as gpu_total_ns
     from module_time
     inner join model_op on module_time.rank = model_op.rank and module_time.module_id = model_op.module_id
+    left join module_source
+        on module_time.rank = module_source.rank and module_time.module_id = module_source.module_id
     left join outermost on module_time.rank = outermost.rank and module_time.module_id = outermost.module_id
     where ($rank is null or module_time.rank = $rank) and ($step is null or module_time.step = $step)
 ),
@@ -71,6 +75,7 @@ whole as (
         if($by = 'type', type, null) as class,
         any_value(type) as type,
         count(distinct module) as module_count,
+        if(min(source) = max(source), min(source), null) as source,
         sum(cpu_self_ns)::bigint as cpu_self_ns,
         sum(cpu_total_ns)::bigint as cpu_total_ns,
         sum(gpu_self_ns)::bigint as gpu_self_ns,
@@ -86,6 +91,7 @@ select
     path,
     type,
     module_count,
+    source,
     cpu_self_ns,
     cpu_total_ns,
     gpu_self_ns,
