@@ -40,7 +40,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One table. `kind` is `read` (from the file), `derived` (from other tables) or `view` (a join made on opening)."""
+    """One table. `kind` is `read` (from the file), `derived` (from other tables) or `view` (over the others)."""
 
     name: str
     kind: Literal["read", "derived", "view"]

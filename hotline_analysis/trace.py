@@ -23,6 +23,7 @@ from hotline_analysis.whole import MANIFEST, replace_folder
 _SHOWN = 16  # ranks in a notebook
 # Every statement that writes has one of these words; looking closer takes longer than most of our own queries.
 _WRITES = re.compile("copy|insert|update|delete|merge|truncate|create|into", re.IGNORECASE)
+_WORD = re.compile(r"\w+")
 
 # A table whose files are smaller is kept in memory: to open them for every question takes longer than the answer.
 _SMALL = 1 << 17
@@ -48,31 +49,53 @@ class Trace:
             }
         )
         self._close = weakref.finalize(self, _release, self._connection, temporary)
-        try:
-            for table in TABLES.values():
-                if table.kind != "view":
-                    self._create_view(table.name, [column.name for column in table.columns])
-            for table in TABLES.values():
-                if table.kind == "view":
-                    self._connection.execute(f"create view {table.name} as {catalog.get(table.name).sql}")
-        except duckdb.Error as error:
-            self._close()
-            raise RunFormatError(f"{path} is damaged: {error}", hint="Import the traces again.") from error
+        self._known: set[str] = set()
+        self._sizes: dict[str, int] = {}
+        for table in TABLES.values():
+            if table.kind != "view":
+                files = [path / table.name / f"rank={rank}" / "data.parquet" for rank in self.ranks]
+                try:
+                    self._sizes[table.name] = sum(file.stat().st_size for file in files)
+                except OSError as error:
+                    self._close()
+                    raise RunFormatError(f"{path} is damaged: {error}", hint="Import the traces again.") from error
         # The database compares patterns with this list, too, so the folder stands in it in both spellings.
         allowed = [str(path.resolve()), _glob_escape(str(path.resolve()))]
         self._connection.execute(f"set allowed_directories = [{', '.join(map(_quote, allowed))}]")
         self._connection.execute("set enable_external_access = false")
         self._connection.execute("set lock_configuration = true")
 
-    def _create_view(self, name: str, columns: Sequence[str]) -> None:
+    def _provide(self, statement: str) -> None:
+        """Make the tables that a statement names known to the database.
+
+        To open all of them takes longer than most answers. A statement that names none, such as `show tables`, is
+        perhaps about all.
+        """
+        words = set(_WORD.findall(statement.lower()))
+        for name in [name for name in TABLES if name in words] or list(TABLES):
+            if name in self._known:
+                continue
+            self._known.add(name)
+            try:
+                if TABLES[name].kind == "view":
+                    query = catalog.get(name).sql
+                    self._provide(query)
+                    self._connection.execute(f"create view {name} as {query}")
+                else:
+                    self._create(name, [column.name for column in TABLES[name].columns])
+            except BaseException as error:
+                self._known.discard(name)  # perhaps only interrupted
+                if not isinstance(error, duckdb.Error):
+                    raise
+                raise RunFormatError(f"{self.path} is damaged: {error}", hint="Import the traces again.") from error
+
+    def _create(self, name: str, columns: Sequence[str]) -> None:
         # The table and its columns come from the schema; only the path is foreign. Glob characters in it are escaped.
         # Hive partitioning is not left to the database, which would see `lr=0.1/` anywhere in the path as a column.
         rank = "regexp_extract(filename, 'rank=(\\d+)[/\\\\]data.parquet$', 1)::bigint"
-        folder = self.path.resolve()
-        pattern = _quote(f"{_glob_escape(str(folder))}/{name}/*/data.parquet")
+        pattern = _quote(f"{_glob_escape(str(self.path.resolve()))}/{name}/*/data.parquet")
         quoted = ", ".join(f'"{column}"' for column in columns)
-        size = sum(file.stat().st_size for file in folder.glob(f"{name}/*/data.parquet"))
-        kind = "table" if size < _SMALL else "view"
+        kind = "table" if self._sizes[name] < _SMALL else "view"
         self._connection.execute(
             f"create {kind} {name} as select {rank} as rank, {quoted}"  # noqa: S608
             f" from read_parquet({pattern}, hive_partitioning = false, filename = true)"
@@ -107,6 +130,7 @@ class Trace:
             )
 
     def _run(self, query: str, parameters: Mapping[str, object]) -> pl.DataFrame:
+        self._provide(query)
         relation = self._connection.sql(query, params=parameters) if parameters else self._connection.sql(query)
         frame: pl.DataFrame = relation.pl()
         for name, kind in frame.schema.items():
@@ -149,6 +173,7 @@ class Trace:
 
         def write(partial: Path) -> None:
             for name in TABLES:
+                self._provide(name)
                 reader = self._connection.sql(f"from {name}").to_arrow_reader(100_000)
                 _write_parquet(reader, partial / f"{name}.parquet")
 

@@ -692,8 +692,12 @@ def test_damaged_runs(tmp_path: Path) -> None:
     manifest.write_text(text)
     data = run / "event" / "rank=0" / "data.parquet"
     data.write_bytes(b"PAR1 no parquet PAR1")
-    with pytest.raises(RunFormatError):
-        Trace(run)
+    with Trace(run) as trace:
+        for _ in range(2):
+            with pytest.raises(RunFormatError, match="is damaged"):
+                ha.steps(trace)
+        with pytest.raises(RunFormatError, match="is damaged"):
+            trace.sql("select count(*) from Event")
     data.unlink()
     with pytest.raises(RunFormatError):
         Trace(run)
