@@ -18,7 +18,7 @@ check: $(STAMP)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/sqlfluff lint --disable-progress-bar queries hotline_analysis/kineto/sql
+	$(BIN)/sqlfluff lint --processes 0 --disable-progress-bar queries hotline_analysis/kineto/sql
 	$(BIN)/python docs/generate.py --check
 
 bench: $(STAMP)
