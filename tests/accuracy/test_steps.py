@@ -13,7 +13,7 @@ from tests.accuracy.hide import tables_of
 
 PAIRS = Path(__file__).parents[1] / "data" / "pairs"
 OURS = ("cnn_plain", "gnn_accumulate_plain", "lstm_plain", "transformer_frames", "unet_plain")
-REAL = ("ddp_a100_annotated", "ddp_v100_memory", "dlrm_a100_rank3", "resnet18_ddp_checkpoint_mi300")
+REAL = ("ddp_a100_annotated", "dlrm_a100_rank3", "resnet18_ddp_checkpoint_mi300")
 MARKS = r"^(ProfilerStep#|Optimizer\.|enumerate\(DataLoader\)|## )"
 
 
