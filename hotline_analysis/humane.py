@@ -60,3 +60,8 @@ def shorten(text: str, width: int) -> str:
         return text
     tail = (width - 1) * 2 // 3
     return f"{text[: width - 1 - tail]}…{text[-tail:]}"
+
+
+def lost_events(count: int, truncated: bool) -> str:
+    """How many events of a damaged file are missing; of one that is cut, nobody knows."""
+    return "how many followed is unknown" if truncated else f"about {count:,} were lost"

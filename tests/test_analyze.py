@@ -331,7 +331,7 @@ def test_an_optimizer_that_communicates_is_told_so(tmp_path: Path) -> None:
     builder.launches("ncclDevKernel_AllGather_RING_LL", 40, 85).launches("add", 85, 100)
     found = ha.optimizer_bottleneck(builder.load(tmp_path))
     assert found.answer == "yes"
-    assert found.statement.startswith("Yes: it takes 60.0 % of the GPU time of the steps;")
+    assert found.statement.startswith("Yes: it takes 60.0 % of the GPU time of the steps, waiting included;")
     assert found.statement.endswith("Communication is 75 % of it.")
     assert found.advice.startswith("The optimizer communicates")
 

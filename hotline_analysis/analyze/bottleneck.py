@@ -158,7 +158,7 @@ def optimizer_bottleneck(
         return Finding(question, "no-optimizer", "The trace shows no optimizer step.", "", thresholds, evidence)
     share = 100 * int(optimizer["time"].sum()) / int(total)
     answer = "yes" if share >= yes_pct else "partly" if share >= partly_pct else "no"
-    where = "GPU time of the steps" if on_gpu else "steps' CPU time, which is what bounds them"
+    where = "GPU time of the steps, waiting included" if on_gpu else "steps' CPU time, which is what bounds them"
     speedup = f"{1 / (1 - share / 100):.2f}" if share < 99.5 else "many"
     gain = (
         "there would be no measurable gain" if speedup == "1.00" else f"steps would be at most {speedup} times faster"

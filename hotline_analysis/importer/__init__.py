@@ -13,6 +13,7 @@ from typing import Any
 
 from hotline_analysis.annotate.model import read_model
 from hotline_analysis.errors import HotlineError, HotlineWarning
+from hotline_analysis.humane import lost_events
 from hotline_analysis.importer.files import Source, find_traces
 from hotline_analysis.importer.options import KernelClasses, Options, Progress, read_kernel_classes
 from hotline_analysis.importer.processes import import_all
@@ -117,6 +118,6 @@ def _assign_ranks(parts: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]]
         if part["damage"]:
             warned.append(
                 f"{part['file']}: {part['damage']} ({part['event_count']:,} events were read,"
-                f" about {part['lost_event_count']:,} were lost)"
+                f" {lost_events(part['lost_event_count'], part['truncated'])})"
             )
     return sorted(parts, key=lambda part: part["rank"]), warned

@@ -70,7 +70,7 @@ def import_file(
     finally:
         connection.close()
     rank, _ = _rank_of(file, reader.metadata)
-    names = ("file", "rank_source", "event_count", "lost_event_count", "lost_bytes", "damage")
+    names = ("file", "rank_source", "event_count", "lost_event_count", "lost_bytes", "damage", "truncated")
     return {"rank": rank, **{name: info[name] for name in names}, "folder": str(folder), "notes": notes}
 
 

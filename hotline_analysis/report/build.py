@@ -9,7 +9,7 @@ import polars as pl
 
 from hotline_analysis.analyze import Finding, bottleneck, breakdown, kernels
 from hotline_analysis.errors import QueryParameterError
-from hotline_analysis.humane import duration, percent, safe, shares
+from hotline_analysis.humane import duration, lost_events, percent, safe, shares
 from hotline_analysis.place import Lines
 from hotline_analysis.report import resources
 from hotline_analysis.report.given import given
@@ -25,6 +25,7 @@ _INFERRED = {
     "autograd": "the backward passes",
     "repetition": "the repetition of all ops",
 }
+_INCOMPLETE = " Events are missing from the file, so figures and answers may be wrong."
 _PRE_WINDOW_PCT = 2.0  # from here on the report says how to capture less of it
 
 
@@ -69,7 +70,7 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
     return Report(
         title=name if len(trace.ranks) == 1 else f"{name} (rank {chosen} of {len(trace.ranks)} ranks)",
         facts=_facts(trace, info, steps, has_gpu),
-        headline=_headline(bound, slowest, phases),
+        headline=_headline(bound, slowest, phases) + (_INCOMPLETE if info["damage"] else ""),
         findings=[bound, optimizer, slowest],
         sections=[section for section in sections if section is not None and not section.rows.is_empty()],
         coverage=_coverage_line(cover) + _doubts(breakdown.doubtful_modules(trace, rank=chosen), has_gpu),
@@ -129,7 +130,7 @@ def _facts(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, has_gpu: boo
     mean = None if marked.is_empty() else marked.select(pl.col("dur_ns").mean()).item()
     facts |= given(info["metadata"], mean, frozenset(facts))
     if info["damage"]:
-        facts["damage"] = f"{safe(info['damage'])}; about {info['lost_event_count']:,} events lost"
+        facts["damage"] = f"{safe(info['damage'])}; {lost_events(info['lost_event_count'], info['truncated'])}"
     return facts
 
 
@@ -154,7 +155,8 @@ def _headline(bound: Finding, slowest: Finding, phases: pl.DataFrame) -> str:
     parts = [names[bound.answer]]
     if total and where.height > 1:
         phase, time = where.sort("time", descending=True).row(0)
-        parts.append(f"{phase} takes {percent(100 * time / total)} of the {'CPU' if on_cpu else 'GPU'}'s time")
+        whose = "CPU's time" if on_cpu else "GPU's time, its waiting included"
+        parts.append(f"{phase} takes {percent(100 * time / total)} of the {whose}")
     if not slowest.evidence.is_empty():
         parts.append(f"the slowest op is {_op(slowest.answer)}")
     return "; ".join(parts) + "."
