@@ -184,7 +184,13 @@ def run_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_manifest(run_directory: Path) -> None:
     manifest = json.loads((run_directory / "manifest.json").read_text())
-    clean = {"rank_source": "distributedInfo", "lost_event_count": 0, "lost_bytes": 0, "damage": None}
+    clean = {
+        "rank_source": "distributedInfo",
+        "lost_event_count": 0,
+        "lost_bytes": 0,
+        "damage": None,
+        "truncated": False,
+    }
     assert manifest == {
         "format_version": 3,
         "parts": [
