@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import duckdb
+import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hotline_analysis import catalog
@@ -35,7 +35,8 @@ class _TableWriter:
         self._rows = 0
 
     def write(self, table: pa.Table) -> None:
-        self._held.append(table.select(self._schema.names).cast(self._schema))
+        held = table.select(self._schema.names)
+        self._held.append(held if held.schema.equals(self._schema) else held.cast(self._schema))
         self._rows += table.num_rows
         if self._rows >= _ROW_GROUP:
             self._flush()
@@ -59,12 +60,14 @@ def write_raw(reader: TraceReader, folder: Path) -> pa.Table:
         for tables in reader:
             pairs = zip(*(tables["pair"].column(name).to_pylist() for name in ("pid", "tid")), strict=True)
             numbers = [None if pair == (None, None) else tracks.setdefault(pair, len(tracks)) for pair in pairs]
-            track_of = pa.array(numbers, pa.int64())
+            track_of = pl.Series(numbers, dtype=pl.Int64)
             for name, table in tables.items():
                 if name == "pair":
                     continue
                 if "pair" in table.column_names:
-                    table = table.append_column("track_id", pc.take(track_of, table.column("pair")))
+                    # By Polars, as loading Arrow's own functions would take as long as a small trace.
+                    place = pl.DataFrame(table.select(["pair"])).to_series()
+                    table = table.append_column("track_id", track_of.gather(place).to_arrow())
                 writers[name].write(table)
     finally:
         for writer in writers.values():

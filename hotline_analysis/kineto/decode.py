@@ -9,7 +9,6 @@ from importlib import resources
 import duckdb
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hotline_analysis.kineto.split import Batch
 
@@ -80,13 +79,15 @@ class Decoder:
                 " where batch.event_id = exact_start.event_id"
             )
         tables = {name: self._table(name) for name, flag in _DECODERS if flags[flag]}
-        claims = [table.select(["event_id", "claimed"]) for table in tables.values()]
-        claimed = sum(pc.sum(table.column("claimed")).as_py() or 0 for table in claims)
-        if flags["leftovers"] or flags["args"] > claimed:
-            empty = pa.schema([("event_id", pa.int64()), ("claimed", pa.int64())]).empty_table()
-            self._connection.register(
-                "claims", pa.concat_tables([empty, *(table.cast(empty.schema) for table in claims)])
-            )
+        # By Polars, as loading Arrow's own functions would take as long as a small trace.
+        claims = pl.concat(
+            [
+                pl.DataFrame(schema={"event_id": pl.Int64, "claimed": pl.Int64}),
+                *(pl.DataFrame(table.select(["event_id", "claimed"])).cast(pl.Int64) for table in tables.values()),
+            ]
+        )
+        if flags["leftovers"] or flags["args"] > claims["claimed"].sum():
+            self._connection.register("claims", claims.to_arrow())
             tables["event_args"] = self._table("event_args")
             self._connection.unregister("claims")
         tables["pair"] = self._table("pair", "from pair")
