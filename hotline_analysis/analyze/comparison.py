@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
 
 import polars as pl
 
-from hotline_analysis.analyze.breakdown import has_gpu_work, steps
+from hotline_analysis.analyze.breakdown import has_gpu_work
 from hotline_analysis.analyze.parts import cpu_parts, gpu_parts
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.trace import Trace
@@ -140,7 +141,11 @@ def compare(
         # Two steps of one rank are read at once.
         parts_a = parts_b = _parts(*ours, chosen, None, phase, module)
     else:
-        parts_a, parts_b = _parts(*ours, chosen, step_a, phase, module), _parts(*theirs, chosen, step_b, phase, module)
+        # Each run has a database of its own, so two runs are read side by side.
+        with ThreadPoolExecutor(1 if a is b else 2) as pool:
+            read_a = pool.submit(_parts, *ours, chosen, step_a, phase, module)
+            read_b = pool.submit(_parts, *theirs, chosen, step_b, phase, module)
+            parts_a, parts_b = read_a.result(), read_b.result()
     sides = [
         _side(trace, name, parts, rank, step)
         for trace, name, parts, rank, step in ((a, "a", parts_a, rank_a, step_a), (b, "b", parts_b, rank_b, step_b))
@@ -175,7 +180,7 @@ def _parts(
 
 
 def _side(trace: Trace, name: str, parts: pl.DataFrame, rank: int | None, step: int | None) -> Side:
-    marked = steps(trace, rank=rank)
+    marked = trace.sql("select step from step where $rank is null or rank = $rank", rank=rank)
     if step is not None:
         if step not in marked["step"]:
             known = ", ".join(str(number) for number in marked["step"].unique().sort())

@@ -10,7 +10,7 @@
 -- :param step BIGINT = NULL        only this step
 -- :param phase VARCHAR = NULL      only this phase
 -- :param module VARCHAR = NULL     only this module or one in it, by path
--- :reads launch, event, name_info, gpu_op, label, gpu_gap, nesting, region_segment, model_op
+-- :reads launch, event, name_info, gpu_op, label, gpu_gap, region_segment, model_op
 -- :column rank BIGINT              process rank
 -- :column step BIGINT              the step; NULL for work of no step
 -- :column part VARCHAR             the class of the work, or why the device idled: `idle: python`
@@ -43,102 +43,71 @@ with work as (
         and ($device is null or coalesce(gpu_op.device, -1) = $device)
 ),
 
-priority as (
+-- What came before in the work of one class, and in all computation and communication (class 0): its own time begins
+-- where that has ended.
+reached as (
     select
         *,
-        case part when 'communication' then 2 when 'memory' then 3 else 1 end as priority
-    from work
+        max(end_ns) over (
+            partition by rank, device, class order by start_ns, event_id rows unbounded preceding
+        ) as reached_ns
+    from (
+        select
+            *,
+            unnest(case part when 'communication' then [2, 0] when 'memory' then [3] else [1, 0] end) as class
+        from work
+    )
 ),
 
 own as (
     select
         *,
         greatest(start_ns, least(end_ns, coalesce(lag(reached_ns) over in_order, start_ns))) as own_start_ns
-    from (
-        select
-            *,
-            max(end_ns) over (
-                partition by rank, device, priority order by start_ns, event_id rows unbounded preceding
-            ) as reached_ns
-        from priority
-    )
-    window in_order as (partition by rank, device, priority order by start_ns, event_id)
+    from reached
+    window in_order as (partition by rank, device, class order by start_ns, event_id)
 ),
 
--- Merged times of everything above communication, and above memory, with their sum so far.
-layer as (
+-- The time in which something above communication runs, and above memory, with its sum so far.
+above as (
     select
         rank,
         device,
-        start_ns,
+        case class when 1 then 2 else 3 end as class,
+        own_start_ns as start_ns,
         end_ns,
-        event_id,
-        unnest(case when priority = 1 then [2, 3] else [3] end) as below
-    from priority
-    where priority < 3
+        sum(end_ns - own_start_ns) over (
+            partition by rank, device, class order by own_start_ns rows unbounded preceding
+        ) - (end_ns - own_start_ns) as before_ns
+    from own
+    where class < 2 and end_ns > own_start_ns
 ),
 
+-- How much of that a piece of communication or memory covers: until its end, less until its start.
 covered as (
     select
-        rank,
-        device,
-        below,
-        start_ns,
-        end_ns,
-        event_id,
-        max(end_ns) over (
-            partition by rank, device, below order by start_ns, event_id rows unbounded preceding
-        ) as reached_ns
-    from layer
-),
-
-trimmed as (
-    select
-        rank,
-        device,
-        below,
-        greatest(start_ns, coalesce(lag(reached_ns) over in_order, start_ns)) as start_ns,
-        end_ns
-    from covered
-    window in_order as (partition by rank, device, below order by start_ns, event_id)
-),
-
-summed as (
-    select
-        *,
-        sum(end_ns - start_ns) over (
-            partition by rank, device, below order by start_ns rows unbounded preceding
-        ) - (end_ns - start_ns) as before_ns
-    from trimmed
-    where end_ns > start_ns
-),
-
-at_start as (
-    select
-        own.*,
-        coalesce(summed.before_ns + least(own.own_start_ns, summed.end_ns) - summed.start_ns, 0) as covered_0_ns
-    from own
-    asof left join summed
+        piece.rank,
+        piece.event_id,
+        sum(
+            piece.sign * coalesce(above.before_ns + least(piece.at_ns, above.end_ns) - above.start_ns, 0)
+        )::bigint as covered_ns
+    from (
+        select
+            rank,
+            device,
+            class,
+            event_id,
+            unnest([own_start_ns, end_ns]) as at_ns,
+            unnest([-1, 1]) as sign
+        from own
+        where class > 1
+    ) as piece
+    asof left join above
         on
-            own.rank = summed.rank
-            and own.device = summed.device
-            and own.priority = summed.below
-            and own.own_start_ns >= summed.start_ns
-    where own.priority > 1
-),
-
-exposed as (
-    select
-        at_start.*,
-        at_start.end_ns - at_start.own_start_ns + at_start.covered_0_ns
-        - coalesce(summed.before_ns + least(at_start.end_ns, summed.end_ns) - summed.start_ns, 0) as time_ns
-    from at_start
-    asof left join summed
-        on
-            at_start.rank = summed.rank
-            and at_start.device = summed.device
-            and at_start.priority = summed.below
-            and at_start.end_ns >= summed.start_ns
+            piece.rank = above.rank
+            and piece.device = above.device
+            and piece.class = above.class
+            and piece.at_ns >= above.start_ns
+    group by piece.rank, piece.event_id
 ),
 
 idle as (
@@ -163,25 +132,16 @@ idle as (
 
 piece as (
     select
-        rank,
-        event_id,
-        part,
-        kernel,
+        own.rank,
+        own.event_id,
+        own.part,
+        own.kernel,
         1 as count,
-        end_ns - own_start_ns as time_ns,
-        end_ns - start_ns as dur_ns
+        own.end_ns - own.own_start_ns - coalesce(covered.covered_ns, 0) as time_ns,
+        own.end_ns - own.start_ns as dur_ns
     from own
-    where priority = 1
-    union all
-    select
-        rank,
-        event_id,
-        part,
-        kernel,
-        1,
-        time_ns,
-        end_ns - start_ns
-    from exposed
+    left join covered on own.rank = covered.rank and own.event_id = covered.event_id
+    where own.class > 0
     union all
     select
         rank,
@@ -208,14 +168,15 @@ placed as (
     select
         call.rank,
         call.call_id,
-        case when nesting.start_ns < region_segment.end_ns then region_segment.region end as region
+        coalesce(contains(event.name, 'GraphLaunch'), false) as by_graph,
+        case when event.start_ns < region_segment.end_ns then region_segment.region end as region
     from call
-    inner join nesting on call.rank = nesting.rank and call.call_id = nesting.event_id
+    inner join event on call.rank = event.rank and call.call_id = event.event_id
     asof left join region_segment
         on
-            nesting.rank = region_segment.rank
-            and nesting.track_id = region_segment.track_id
-            and nesting.start_ns >= region_segment.start_ns
+            event.rank = region_segment.rank
+            and event.track_id = region_segment.track_id
+            and event.start_ns >= region_segment.start_ns
 ),
 
 launched as materialized (
@@ -227,11 +188,10 @@ launched as materialized (
         model_op.path as module_path,
         placed.region,
         op.name as op,
-        coalesce(contains(runtime.name, 'GraphLaunch'), false) as by_graph
+        placed.by_graph
     from launch
     inner join label on launch.rank = label.rank and launch.event_id = label.event_id
     left join event as op on launch.rank = op.rank and launch.op_id = op.event_id
-    left join event as runtime on launch.rank = runtime.rank and launch.runtime_id = runtime.event_id
     left join placed
         on launch.rank = placed.rank and coalesce(launch.runtime_id, launch.op_id) = placed.call_id
     left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
