@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -368,9 +369,7 @@ def test_category_spellings(read: Reads) -> None:
 
 
 def test_every_known_spelling_is_tested() -> None:
-
-    with duckdb.connect() as connection:
-        known = connection.execute(_statement("category_spelling")).fetchall()
+    known = re.findall(r"when '(.+)' then '(.+)'", _statement("category_spelling"))
     ours = {(raw.lower(), category) for category, raws in SPELLINGS.items() for raw in raws if raw.lower() != category}
     assert ours == set(known)
 

@@ -40,7 +40,7 @@ class Decoder:
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
-        self._create("category_spelling")
+        self._connection.execute(_statement("category_spelling"))
 
     def close(self) -> None:
         """Release the connection."""
@@ -70,8 +70,6 @@ class Decoder:
         contents = self._connection.sql(_statement("contents"))
         flags = dict(zip(contents.columns, contents.fetchall()[0], strict=True))
         flags["collectives"] = batch.has_collectives
-        if flags["respelled"]:  # looking up the spelling has changed the order
-            self._connection.execute("create or replace temp table batch as from batch order by event_id")
         if flags["rounded"]:
             self._create("exact_start")
             self._connection.execute(

@@ -44,8 +44,8 @@ limited as (
 select
     limited.event_id,
     limited.ph,
-    coalesce(spelling.category, lower(limited.cat)) as category,
-    case when coalesce(spelling.category, lower(limited.cat)) != limited.cat then limited.cat end as raw_category,
+    category_of(limited.cat) as category,
+    case when category_of(limited.cat) != limited.cat then limited.cat end as raw_category,
     limited.name,
     limited.pid,
     limited.tid,
@@ -69,14 +69,14 @@ select
         when starts_with(limited.args, '{') then len(json_keys(limited.args))
         else 1
     end as arg_count,
-    limited.field_count > (limited.ph is not null)::integer + (limited.cat is not null)::integer
-    + (limited.name is not null)::integer + (limited.pid is not null)::integer + (limited.tid is not null)::integer
-    + (limited.start_ns is not null)::integer + (limited.dur_ns is not null)::integer
-    + (limited.s is not null)::integer + (limited.args is not null)::integer
+    -- Counted by what is missing, and in small integers, since this is asked of every event.
+    limited.field_count > 9 - (limited.ph is null)::tinyint - (limited.cat is null)::tinyint
+    - (limited.name is null)::tinyint - (limited.pid is null)::tinyint - (limited.tid is null)::tinyint
+    - (limited.start_ns is null)::tinyint - (limited.dur_ns is null)::tinyint
+    - (limited.s is null)::tinyint - (limited.args is null)::tinyint
     + case
         when limited.ph in ('s', 't', 'f')
-            then (limited.id is not null)::integer + (limited.bp is not null)::integer
+            then (limited.id is not null)::tinyint + (limited.bp is not null)::tinyint
         else 0
     end as has_more
 from limited
-left join category_spelling as spelling on lower(limited.cat) = spelling.spelling

@@ -10,6 +10,5 @@ select
     coalesce(bool_or(ph in ('s', 't', 'f')), false) as flows,
     coalesce(bool_or(has_more), false) as leftovers,
     coalesce(sum(arg_count - (correlation is not null)::integer - (external_id is not null)::integer), 0) as args,
-    coalesce(bool_or(is_rounded), false) as rounded,
-    coalesce(bool_or(raw_category is not null), false) as respelled
+    coalesce(bool_or(is_rounded), false) as rounded
 from batch
