@@ -13,7 +13,7 @@ _TIMES = ("gpu_ns", "gap_ns", "cpu_ns", "launch_ns", "saved_gap_ns", "saved_laun
 
 def frequent_kernel_patterns(
     trace: Trace,
-    n: int = 10,
+    n: int | None = 10,
     *,
     min_length: int = 3,
     max_length: int = 256,
@@ -25,7 +25,7 @@ def frequent_kernel_patterns(
     module: str | None = None,
     op: str | None = None,
 ) -> pl.DataFrame:
-    """The `n` sequences of kernels, copies and memsets that repeat, ranked by what one launch for each would save.
+    """The `n` sequences of kernels, copies and memsets that repeat (None: all), by what one launch for each would save.
 
     The parts of a sequence follow each other directly on one stream, within what is asked for: a step, a phase, a
     module (by path) with those in it, ops of one name. It has `min_length` to `max_length` parts, told apart by short
@@ -39,8 +39,10 @@ def frequent_kernel_patterns(
     gaps that is due to launching) and `saved_launch_ns` on the CPU (the launches but the first); what a graph launches
     already has nothing to save on the CPU. See the query `kernel_sequence` in `docs/queries.md` for what counts as
     launching. Sequences may contain each other, so rows do not add up. Raises `QueryParameterError` for lengths or
-    counts below 2.
+    counts below 2, or a negative `n`.
     """
+    if n is not None and n < 0:
+        raise QueryParameterError(f"n must be 0 or more, not {n}")
     if min_length < 2 or max_length < min_length or min_count < 2:
         raise QueryParameterError("a pattern has at least 2 parts, repeats at least 2 times, and ends")
     work = trace.query("kernel_sequence", rank=rank, device=device, step=step, phase=phase, module=module, op=op)
@@ -80,7 +82,8 @@ def frequent_kernel_patterns(
         "at",
         "length",
         descending=[True, True, False, False],
-    ).head(n)
+    )
+    best = best if n is None else best.head(n)
     names = best.select("pattern", row=pl.int_ranges("at", pl.col("at") + pl.col("length"))).explode("row")
     names = names.with_columns(part=work["short_name"].gather(names["row"]))
     names = names.group_by("pattern", maintain_order=True).agg(pl.col("part").str.join(" → "))
