@@ -2,13 +2,14 @@
 --
 -- However long the run is, there are `bins` stretches, and each event counts in every one it lies in with the time it
 -- lies in it. So the sums over all of them are those of the whole run, to the nanosecond: of the steps on the CPU, of
--- `gpu_busy` on a device. GPU work has the phase that launched it.
+-- `gpu_busy` on a device. GPU work has the phase that launched it. Times of several ranks are on the clock of the
+-- lowest one, as far as the collectives that they share tell it (`collective_match`).
 --
 -- :param rank BIGINT = NULL          only this rank
 -- :param bins BIGINT = 600           stretches of time
 -- :param start_ns BIGINT = NULL      from this time on; from the first phase or GPU event without it
 -- :param end_ns BIGINT = NULL        until this time; until the last phase or GPU event ends without it
--- :reads event, gpu_op, label, launch, phase_span, step
+-- :reads collective_match, event, gpu_op, label, launch, phase_span, step
 -- :column rank BIGINT                process rank
 -- :column device BIGINT              device number, -1 when the events name none; NULL for the main thread
 -- :column phase VARCHAR              the phase; outside_steps for GPU work of no step
@@ -16,7 +17,16 @@
 -- :column start_ns BIGINT            start of the stretch
 -- :column end_ns BIGINT              end of the stretch
 -- :column time_ns BIGINT             time in it
-with span as (
+with clock as (
+    select
+        rank,
+        any_value(shift_ns) as shift_ns
+    from collective_match
+    where $rank is null
+    group by rank
+),
+
+own_span as (
     select
         phase_span.rank,
         null::bigint as device,
@@ -39,6 +49,16 @@ with span as (
     inner join label on launch.rank = label.rank and launch.event_id = label.event_id
     left join gpu_op on launch.rank = gpu_op.rank and launch.event_id = gpu_op.event_id
     where launch.busy_ns > 0 and ($rank is null or launch.rank = $rank)
+),
+
+span as (
+    select
+        own_span.* replace (
+            own_span.start_ns + coalesce(clock.shift_ns, 0) as start_ns,
+            own_span.end_ns + coalesce(clock.shift_ns, 0) as end_ns
+        )
+    from own_span
+    left join clock on own_span.rank = clock.rank
 ),
 
 whole as (

@@ -81,6 +81,24 @@ def test_six_ranks_have_lanes_of_their_own_in_order(tmp_path: Path) -> None:
     assert lanes == ["rank 2 CPU", "rank 2 GPU 0", "rank 10 CPU", "rank 10 GPU 0"]
 
 
+def test_ranks_stand_on_one_clock(tmp_path: Path) -> None:
+    """Rank 1 does what rank 0 does, and its clock is 10 ms ahead, which the end of the all-reduce tells."""
+    for rank, ahead in ((0, 0), (1, 10_000)):
+        made = TraceBuilder(rank=rank).step(0, ahead, ahead + 100).op("aten::mm", ahead, ahead + 90)
+        made.launches("ncclKernel_AllReduce_RING_LL_Sum_float", ahead + 10, ahead + 50).write(
+            tmp_path / f"rank{rank}.json"
+        )
+    with ha.load(tmp_path) as trace:
+        rows = trace.query("overview", bins=1)
+        assert rows.select("rank", "start_ns", "end_ns", "time_ns").unique().sort("rank", "time_ns").rows() == [
+            (0, 0, 100_000, 40_000),  # the device
+            (0, 0, 100_000, 100_000),  # the step
+            (1, 0, 100_000, 40_000),
+            (1, 0, 100_000, 100_000),
+        ]
+        assert trace.query("overview", bins=1, rank=1)["start_ns"].unique().to_list() == [10_000_000]
+
+
 @needs_browser
 def test_all_lanes_have_one_axis_before_a_window_is_chosen(trace: Trace, tmp_path: Path) -> None:
     """The GPU works from 10 to 70 of 100 us, above and below."""
