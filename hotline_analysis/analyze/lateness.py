@@ -15,11 +15,12 @@ def collectives(
     phase: str | None = None,
     module: str | None = None,
 ) -> pl.DataFrame:
-    """Collectives that ranks of the run share: who came last, who waited, and the bandwidth of the transfer.
+    """Each rank's collectives: who came last, who waited, and the bandwidth of the transfer.
 
     Times are integer nanoseconds on the clock of the lowest rank, bandwidths GB/s as NCCL's tests define them. Ranks
-    need not be complete. Empty with a single rank, or if no collective can be matched. See the query `collectives` in
-    `docs/queries.md` for the columns.
+    need not be complete. Of a collective that is known of one rank only, waiting and transfer cannot be told apart
+    (`wait_ns` is NULL), and the bandwidth is at least what it says. Empty without communication. See the query
+    `collectives` in `docs/queries.md` for the columns.
     """
     return trace.query("collectives", rank=rank, step=step, phase=phase, module=module)
 

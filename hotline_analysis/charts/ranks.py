@@ -18,12 +18,14 @@ _CELLS = 4000
 def stragglers(frame: pl.DataFrame, by: Literal["step", "collective"] | None = None) -> Any:
     """How late each rank came to the collectives, as a heatmap over steps or over single collectives in order.
 
-    From the answer `collectives`, whose sums per rank `stragglers` gives: the cells of a rank add up to its `late_ns`.
+    From the answer `collectives`, of which those count that several ranks share. Their sums per rank are those of the
+    answer `stragglers`: the cells of a rank add up to its `late_ns`.
     Without `by`, over steps if there are several. Where there are too many columns, neighbours share one.
     Raises `QueryParameterError` for another `by`.
     """
     if by not in (None, "step", "collective"):
         raise QueryParameterError(f"by must be step or collective, not {by!r}")
+    frame = frame.filter(pl.col("match_id").is_not_null())
     if frame.is_empty():
         return _nothing()
     over = by or ("step" if frame["step"].n_unique() > 1 else "collective")

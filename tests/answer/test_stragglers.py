@@ -117,13 +117,19 @@ def test_calls_are_matched_by_group_and_order_only_where_their_number_is_the_sam
     extra |= {"Group size": 3, "Process Group Name": "0", "Process Group Ranks": "[0, 1, 2]"}
     second.op("c10d::allreduce_", 1300, 1310).launches("ncclDevKernel_AllReduce", 1320, 1330, stream=9, **extra)
     found = ranks(tmp_path, job(0, [100, 100]), second)
-    assert ha.collectives(found)["step"].unique().to_list() == [0]
+    calls = ha.collectives(found)
+    assert calls.drop_nulls("match_id").select("step", "rank").rows() == [(0, 0), (0, 1)]
+    assert calls.filter(rank_count=1).select("step", "rank", "match_id").rows() == [
+        (1, 0, None),
+        (1, 1, None),
+        (1, 1, None),
+    ]
 
 
 @pytest.mark.parametrize("other", [{"group": "7"}, {"size": 999}])
 def test_other_groups_and_sizes_do_not_match(tmp_path: Path, other: dict[str, object]) -> None:
     found = ranks(tmp_path, job(0, [100, 100]), job(1, [100, 100], **other))  # type: ignore[arg-type]
-    assert ha.collectives(found).is_empty()
+    assert ha.collectives(found)["match_id"].to_list() == [None] * 4
 
 
 def test_what_does_not_overlap_is_no_match(tmp_path: Path) -> None:
@@ -132,16 +138,31 @@ def test_what_does_not_overlap_is_no_match(tmp_path: Path) -> None:
     for event in late.events:
         if event["name"].startswith("nccl") and event["ts"] > 2000:
             event["ts"] += 9_000
-    found = ranks(tmp_path, job(0, [100, 100, 100]), late)
-    assert ha.collectives(found)["step"].unique().to_list() == [0, 1]
+    found = ha.collectives(ranks(tmp_path, job(0, [100, 100, 100]), late))
+    assert found.drop_nulls("match_id")["step"].unique(maintain_order=True).to_list() == [0, 1]
+    assert found.filter(rank_count=1)["step"].to_list() == [2, 2]
 
 
 def test_one_rank_has_no_stragglers(tmp_path: Path) -> None:
     alone = job(0, [100]).load(tmp_path)
     assert ha.stragglers(alone).is_empty()
-    assert ha.collectives(alone).is_empty()
     assert ha.straggler_causes(alone).is_empty()
     assert "Who waits" not in ha.report(alone).to_text()
+
+
+def test_of_one_rank_alone_the_bandwidth_is_at_least_that_of_the_whole_duration(tmp_path: Path) -> None:
+    row = ha.collectives(job(0, [100]).load(tmp_path)).row(0, named=True)
+    assert (row["match_id"], row["rank_count"], row["wait_ns"], row["transfer_ns"]) == (None, 1, None, None)
+    assert (row["dur_ns"], row["bytes"]) == (100_000, 4_000)
+    assert row["algorithm_gb_per_s"] == pytest.approx(4_000 / 100_000)
+    assert row["bus_gb_per_s"] == pytest.approx(4_000 / 100_000 * 2 * 2 / 3)
+
+
+def test_calls_of_one_rank_are_on_the_common_clock_too(tmp_path: Path) -> None:
+    second = job(1, [100, 100], clock=10_000)
+    second.op("c10d::broadcast_", 11_300, 11_310).launches("ncclDevKernel_Broadcast", 11_320, 11_330, stream=9)
+    calls = ha.collectives(ranks(tmp_path, job(0, [100, 100]), second)).filter(name="broadcast")
+    assert calls.select("rank", "start_ns", "match_id").rows() == [(1, 1_320_000, None)]
 
 
 def test_the_report_names_rank_and_module(tmp_path: Path) -> None:
