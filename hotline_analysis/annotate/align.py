@@ -24,6 +24,7 @@ _WHOLE = 100_000_000  # rows × columns up to which a problem is solved in one p
 _PIECE = 1_000  # rows of a piece of a larger problem; half of them are kept
 _WIDER = 2  # a piece may reach over so many times its share of the columns
 _AT_LEAST = 1_000  # and so many more
+_NEARLY = 0.98  # of the score
 _LAST = 20_000  # the last piece, which nothing follows, may reach over so many
 
 
@@ -34,6 +35,8 @@ class Alignment:
     first: Symbols
     last: Symbols
     score: int
+    nearly: int
+    """Of the columns, the fewest from the first on that score nearly as much."""
 
 
 class Aligner:
@@ -60,7 +63,7 @@ def align(rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int32]) -> Al
     height, width = len(rows), len(columns)
     nothing = np.full(height, -1, np.int64)
     if height == 0 or width == 0:
-        return Alignment(nothing, nothing.copy(), 0)
+        return Alignment(nothing, nothing.copy(), 0, 0)
     stride = (width + 7) // 8
     from_left = np.zeros((height, stride), np.uint8)
     from_above = np.zeros((height, stride), np.uint8)
@@ -89,7 +92,7 @@ def align(rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int32]) -> Al
         matched[0] = -1
     first = _trace(_Bits(from_left, from_above, matches, follows), height, width, leftmost=True)
     last = _trace(_Bits(from_left, from_above, matches, may_follow), height, width, leftmost=False)
-    return Alignment(first, last, int(best[-1]))
+    return Alignment(first, last, int(best[-1]), int(np.argmax(best >= _NEARLY * best[-1])))
 
 
 def align_in_pieces(rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int32]) -> Alignment:
@@ -109,7 +112,7 @@ def align_in_pieces(rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int
         score += found.score
         column = max(column, int(first[: row + keep].max()) + 1)
         row += keep
-    return Alignment(first, last, score)
+    return Alignment(first, last, score, len(columns))
 
 
 @dataclass(frozen=True)

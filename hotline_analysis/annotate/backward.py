@@ -16,6 +16,8 @@ from hotline_analysis.annotate.align import Aligner, Symbols
 
 _STACK = 400_000  # forward ops that a pass can reach back to
 _MATCH = np.int32(4)
+_REACH = 0.8  # if less of the way explains nearly as much, the rest is another pass, such as one without gradients
+_MARGIN = 1.03  # to what explains nearly as much belongs what explains the rest
 
 
 def match_backward(connection: duckdb.DuckDBPyConnection) -> pa.Table:
@@ -56,7 +58,11 @@ def _match_group(
         for thread in np.unique(track[run]):
             nodes = run[track[run] == thread]
             columns = stack[::-1]
-            found = aligner.align(token[nodes], token[columns]).first
+            alignment = aligner.align(token[nodes], token[columns])
+            enough = int(alignment.nearly * _MARGIN) + 8
+            if enough < _REACH * (int(alignment.first.max()) + 1):
+                alignment = aligner.align(token[nodes], token[columns[:enough]])
+            found = alignment.first
             hit = np.flatnonzero(found >= 0)
             if len(hit):
                 pairs.append((nodes[hit], columns[found[hit]]))

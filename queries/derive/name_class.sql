@@ -94,6 +94,9 @@ with rule as (
         -- what clipping and unscaling of gradients begin with; a model may take norms, too
         (57, 'norm', 'cpu_op', '^aten::(linalg_vector_norm|_foreach_norm|norm)$', 'none', null, null),
         (58, 'unscale', 'cpu_op', '^aten::_amp_foreach_non_finite_check_and_unscale_$', 'none', null, null),
+        -- what may end a model
+        (54, 'softmax', 'cpu_op', '^aten::(log_)?softmax$', 'none', null, null),
+        (55, 'sigmoid', 'cpu_op', '^aten::sigmoid$', 'none', null, null),
         -- buckets
         (
             60, 'accumulategrad', 'cpu_op', '^(autograd::engine::evaluate_function: )?torch::autograd::AccumulateGrad$',

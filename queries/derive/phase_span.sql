@@ -3,7 +3,8 @@
 -- A gap inside a step is
 --   load_data  before a forward pass: fetching, copying to the device, and waiting for either,
 --   forward    before the loss or backward when no forward was shown: from the first op that backward comes back to,
---   loss       between forward and backward, or around a shown loss,
+--   loss       between forward and backward, or around a shown loss, up to the last op that backward comes back to;
+--              where a placed model ended the forward, its output may still be made a probability: that is forward,
 --   backward   right before backward when the loss is already done,
 --   optimizer  between backward and the optimizer, from the op on that takes a norm or unscales: clipping gradients,
 --   other      everything else: logging, metrics, waiting at the step's end.
@@ -70,6 +71,7 @@ context as (
     select
         *,
         lag(found.label) over in_step as previous_phase,
+        lag(found.evidence) over in_step as previous_evidence,
         lead(found.label) over in_step as next_phase,
         last_value(case when found.label not in ('zero_grad', 'other') then found.label end ignore nulls) over (
             partition by step_start_ns order by start_ns rows between unbounded preceding and 1 preceding
@@ -93,7 +95,7 @@ gap as (
 differentiable as (
     select
         nesting.start_ns,
-        nesting.event_id
+        nesting.end_ns
     from node
     inner join nesting on node.forward_id = nesting.event_id
     where nesting.track_id in (select track_id from main_track)
@@ -107,6 +109,50 @@ first_op as (
     from differentiable
     asof inner join gap on differentiable.start_ns >= gap.start_ns
     where differentiable.start_ns < gap.end_ns and gap.hides_forward
+    group by gap.start_ns
+),
+
+-- A loss may be weighed and averaged after the op that is known to be one.
+last_op as (
+    select
+        gap.start_ns,
+        any_value(gap.end_ns) as end_ns,
+        max(least(differentiable.end_ns, gap.end_ns)) as last_ns
+    from differentiable
+    asof inner join gap on differentiable.start_ns >= gap.start_ns
+    where
+        differentiable.start_ns < gap.end_ns
+        and not gap.hides_forward
+        and gap.previous_phase = 'loss'
+        and gap.after_phase = 'backward'
+        and gap.next_phase != 'zero_grad'
+    group by gap.start_ns
+),
+
+-- Losses that take logits make them probabilities themselves: what does so before a loss is the model's last layer.
+activation as (
+    select
+        cpu_span.start_ns,
+        cpu_span.end_ns,
+        cpu_span.track_id
+    from cpu_span
+    inner join name_class on cpu_span.class_id = name_class.class_id
+    where name_class.name in ('aten::softmax', 'aten::log_softmax', 'aten::sigmoid')
+),
+
+output as (
+    select
+        gap.start_ns,
+        any_value(gap.end_ns) as end_ns,
+        max(least(activation.end_ns, gap.end_ns)) as last_ns
+    from activation
+    asof inner join gap on activation.start_ns >= gap.start_ns
+    where
+        activation.track_id in (select track_id from main_track)
+        and activation.start_ns < gap.end_ns
+        and gap.previous_phase = 'forward'
+        and gap.previous_evidence = 'alignment'
+        and gap.next_phase = 'loss'
     group by gap.start_ns
 ),
 
@@ -153,7 +199,35 @@ filled as (
             else 'other'
         end as phase
     from gap
-    where not hides_forward and start_ns not in (select start_ns from clipped)
+    where
+        not hides_forward
+        and start_ns not in (
+            select start_ns from clipped union all select start_ns from last_op union all select start_ns from output
+        )
+    union all
+    select
+        start_ns,
+        last_ns,
+        'loss'
+    from last_op
+    union all
+    select
+        last_ns,
+        end_ns,
+        'backward'
+    from last_op
+    union all
+    select
+        start_ns,
+        last_ns,
+        'forward'
+    from output
+    union all
+    select
+        last_ns,
+        end_ns,
+        'loss'
+    from output
     union all
     select
         start_ns,

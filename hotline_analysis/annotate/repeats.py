@@ -1,0 +1,279 @@
+"""Modules that are listed once and run several times: the rows of a model as often as the trace shows them.
+
+Two things tell a module that runs again from another one of its kind. A recurrent cell is made to be called for each
+step in time. And a parameter's gradient is added up once in a backward pass, however often the parameter was used:
+right after the node of its first use, which is the last one to run. So an op that hands on a gradient to a parameter is
+the first call of a module with parameters, and one of the same name that hands on none is a later call, or frozen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from hotline_analysis.annotate.align import Symbols
+from hotline_analysis.annotate.rows import MAIN, Flags, Rows
+
+_EXPLAINED = 0.75  # of the first calls must be modules of the model
+_CELLS = 5_000_000  # rows × columns up to which repeats are searched for
+_SKIP = 1  # what it costs to leave out modules, and each one with parameters among them
+_MANY = 5  # and at most
+_BACK = 3  # to go back to an earlier module
+_INSIDE = 2  # and to leave a module before its last part with parameters, or to enter one after its first
+_AGAIN = 3  # to call a module without parameters again, in between
+_RARELY = 20  # to go back, where every module runs once: more than two layers have to fit for that
+_SURELY = 1000  # what a first call counts more than others
+_NEVER = -(10**9)
+
+
+@dataclass(frozen=True)
+class Unrolled:
+    """Rows in the order in which they run, by number, and whether that is the only good order."""
+
+    rows: Symbols
+    is_sure: Flags
+
+
+def by_cells(rows: Rows, names: Symbols, copies: int) -> Unrolled | None:
+    """The rows with those of a recurrent loop as often as it runs; None if there is no such loop.
+
+    That is only believed where one of them is a recurrent cell and all ops of modules with parameters are then
+    explained: layers of a larger model repeat, too.
+    """
+    heavy = np.flatnonzero(rows.of_weight)
+    columns = names[rows.looks_so[names]] if rows.is_cell.any() else names[:0]
+    extra = len(columns) // copies - len(heavy)
+    if extra <= 0 or len(columns) % copies:
+        return None
+    fits = rows.aligner.weights >= MAIN
+    for length in range(min(extra, len(heavy)), 0, -1):
+        for first in range(len(heavy) - length + 1) if extra % length == 0 else ():
+            border = heavy[first + length] if first + length < len(heavy) else heavy[-1] + 1
+            block = np.arange(heavy[first], border)
+            if not rows.is_cell[block].any():
+                continue
+            times = extra // length + 1
+            taken = np.concatenate((np.arange(block[0]), np.tile(block, times), np.arange(border, len(rows.symbol))))
+            symbols = np.tile(rows.symbol[taken][rows.of_weight[taken]], copies)
+            if fits[symbols, columns].all():
+                return Unrolled(taken, np.ones(len(taken), bool))
+    return None
+
+
+class ByGradients:
+    """Unrolls by what is handed on to parameters, and remembers: the steps of a training run are mostly alike."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self._known = lru_cache(maxsize=256)(self._unroll)
+        self.last: Unrolled | None = None
+
+    def unroll(self, names: Symbols, is_first: Flags) -> Unrolled | None:
+        """The rows in the order in which they run in a stretch of ops; None if too little of it is this model.
+
+        Without anything of a backward pass, it is what was found last.
+        """
+        heavy = self.rows.looks_so[names]
+        if len(self.rows.symbol) * len(names) > _CELLS or not heavy.any():
+            return None
+        if not (is_first & heavy).any():
+            return self.last
+        found = self._known(names.tobytes(), is_first.tobytes())
+        self.last = found or self.last
+        return found
+
+    def _unroll(self, names_key: bytes, first_key: bytes) -> Unrolled | None:
+        rows, names, is_first = self.rows, np.frombuffer(names_key, np.int64), np.frombuffer(first_key, bool)
+        heavy = rows.looks_so[names]
+        weighty = np.flatnonzero(rows.of_weight)
+        once = np.flatnonzero(heavy & is_first)
+        columns, found, _ = _path(rows, weighty, names[once])
+        _, place = np.unique(found, return_index=True)
+        if len(place) < _EXPLAINED * len(once):
+            return None
+        first_call = np.full(len(rows.symbol), -1, np.int64)
+        first_call[weighty[found[place]]] = once[columns[place]]
+        begin = _begin(rows, names, first_call)
+        every = np.arange(len(rows.symbol))
+        anchored = (first_call, heavy & is_first)
+        columns, taken, is_guess = _path(rows, every, names, anchored, begin=begin)
+        late_columns, late, _ = _path(rows, every, names, anchored, begin=begin, latest=True)
+        repeated = np.ones(len(taken), bool)
+        repeated[np.unique(taken, return_index=True)[1]] = False
+        keep = ~(repeated & rows.of_weight[taken] & (first_call[taken] < 0))
+        keep &= np.arange(len(taken)) <= np.flatnonzero(~is_guess)[-1]  # what follows is no part of the model
+        if np.count_nonzero(heavy[columns[keep]]) < _EXPLAINED * np.count_nonzero(heavy[begin:]):
+            return None
+        is_same = np.isin(columns * len(every) + taken, late_columns * len(every) + late)
+        return Unrolled(taken[keep], (is_same & ~is_guess)[keep])
+
+
+def _begin(rows: Rows, names: Symbols, first_call: Symbols) -> int:
+    """Where the pass begins that goes on to backward: others, without gradients, may come before it."""
+    heavy = np.flatnonzero(rows.looks_so[names])
+    row = int(np.flatnonzero(first_call >= 0)[np.argmin(first_call[first_call >= 0])])
+    frozen = int(np.count_nonzero(rows.of_weight[:row] & (first_call[:row] < 0)))
+    before = int(np.searchsorted(heavy, first_call[row])) - frozen
+    return int(heavy[before - 1]) + 1 if before > 0 else 0
+
+
+def called_again(rows: Rows) -> Symbols:
+    """By row and name of an op: the module without parameters that such an op after the row may call again, or -1.
+
+    It is listed before the row, or is it, in the innermost module around the row that lists any that fits; and no other
+    one there fits.
+    """
+    count = len(rows.symbol)
+    inside: dict[int, list[int]] = {}
+    for row in range(count) if not rows.is_learned else ():
+        if not rows.of_weight[row]:
+            inside.setdefault(int(rows.parent[rows.module[row]]), []).append(row)
+    again = np.full((count, rows.aligner.weights.shape[1]), -1, np.int64)
+    fits = rows.aligner.weights >= MAIN
+    for row in range(count) if inside else ():
+        container = int(rows.parent[rows.module[row]])
+        settled = np.zeros(again.shape[1], bool)
+        while True:
+            before = [other for other in inside.get(container, ()) if other <= row]
+            if before:
+                fitting = fits[rows.symbol[before]]
+                number = fitting.sum(axis=0)
+                again[row] = np.where(~settled & (number == 1), np.array(before)[fitting.argmax(axis=0)], again[row])
+                settled |= number > 0
+            if container < 0:
+                break
+            container = int(rows.parent[container])
+    return again
+
+
+def _path(
+    rows: Rows,
+    chosen: Symbols,
+    names: Symbols,
+    anchored: tuple[Symbols, Flags] | None = None,
+    *,
+    begin: int = 0,
+    latest: bool = False,
+) -> tuple[Symbols, Symbols, Flags]:
+    """The cheapest walk over `chosen` rows that explains the ops: matched columns, the row of each, if it is a guess.
+
+    The classic search for the best sequence of states (Viterbi, 1967): a state is the row that was matched last. Going
+    on to the next row is free, leaving out some costs, and going back costs more. Of several best walks it is the one
+    that goes on as early as it can, or as late. `anchored` are the column of the first call of each row, and which
+    columns are such calls; without them, every module runs once.
+    """
+    back = np.full(len(chosen), _RARELY)
+    if anchored:
+        # what hands on nothing at all is frozen, or has its parameters from another module, and does not run again
+        back[~rows.of_weight | (anchored[0] >= 0)] = _BACK
+    best = _Best(rows, chosen, back, latest)
+    weights = rows.aligner.weights[rows.symbol[chosen]]
+    again = called_again(rows) if anchored else np.full((0, weights.shape[1]), -1)
+    fitting = {int(name): weights[:, name].astype(np.int64) for name in np.unique(names)}
+    number, of_weight = np.arange(len(chosen)), rows.of_weight[chosen]
+    for column in range(begin, len(names)):
+        name = int(names[column])
+        weight = fitting[name]
+        if anchored:
+            first_call, is_first = anchored
+            if is_first[column]:
+                weight = np.where(of_weight, (first_call == column) * _SURELY, 1) * weight
+            else:
+                weight = weight * (~of_weight | (rows.looks_so[name] & (first_call < column)))
+        fits = number[weight > 0]
+        if len(fits):
+            best.match(column, fits, weight[fits], again[:, name])
+    return best.walk()
+
+
+class _Best:
+    """The best walks so far by the row they end with, and all matches that are part of one."""
+
+    def __init__(self, rows: Rows, chosen: Symbols, back: Symbols, latest: bool) -> None:
+        parent, of_weight = rows.parent[rows.module[chosen]], rows.of_weight[chosen]
+        count = len(parent)
+        self.back, self.latest = back, latest
+        self.score = np.full(count, _NEVER, np.int64)
+        self.node = np.full(count, -1, np.int64)  # the match that each walk ends with
+        self.matches: list[tuple[Symbols, Symbols, Symbols, Flags]] = []  # column, row, match before, if it is a guess
+        self.made = 0
+        self.rank = np.arange(count) if latest else np.arange(count)[::-1].copy()  # which one counts among equal ones
+        self.passed = np.cumsum(of_weight)  # rows with parameters up to each
+        self.order = np.argsort(parent, kind="stable")
+        _, self.begin, of_sorted = np.unique(parent[self.order], return_index=True, return_inverse=True)
+        self.group = np.empty(count, np.int64)
+        self.group[self.order] = of_sorted
+        # modules without parameters may stand anywhere in theirs
+        self.enters = np.where(of_weight, _INSIDE, 0)
+        self.leaves = self.enters.copy()
+        heavy = self.order[of_weight[self.order]]
+        _, first = np.unique(self.group[heavy], return_index=True)
+        _, last = np.unique(self.group[heavy][::-1], return_index=True)
+        self.enters[heavy[first]] = 0
+        self.leaves[heavy[::-1][last]] = 0
+
+    def match(self, column: int, rows: Symbols, weight: Symbols, again: Symbols) -> None:
+        """Let the walks end with one of `rows` at this column, where that is better, or stay where they are."""
+        count = len(self.score)
+        key = self.score * count + self.rank
+        leading = np.maximum.accumulate(key)
+        passing = np.maximum.accumulate(key + self.passed * count * _SKIP)
+        returning = self.score - self.back
+        sibling = returning * count + self.rank
+        siblings = np.maximum.reduceat(sibling[self.order], self.begin)[self.group]
+        left = returning - self.leaves
+        leaving = int((left * count + self.rank).argmax())
+        going_on = np.where(rows > 0, key[rows - 1], _NEVER * count)
+        leaving_out = np.where(rows > 1, leading[rows - 2], _NEVER * count)
+        leaving_few = np.where(rows > 1, passing[rows - 2], _NEVER * count)
+        scores = (
+            np.where(rows > 0, -_SKIP, 0),
+            self._score(going_on),
+            self._score(leaving_few) - self.passed[rows - 1] * _SKIP - _SKIP,
+            self._score(leaving_out) - _MANY,
+            self._score(siblings[rows]),
+            left[leaving] - self.enters[rows],
+        )
+        nodes = (
+            np.full(len(rows), -1),
+            self._node(going_on),
+            self._node(leaving_few),
+            self._node(leaving_out),
+            self._node(siblings[rows]),
+            np.full(len(rows), self.node[leaving]),
+        )
+        stacked = np.stack(scores[::-1] if self.latest else scores)
+        choice = stacked.argmax(axis=0)
+        before = np.stack(nodes[::-1] if self.latest else nodes)[choice, np.arange(len(rows))]
+        score = stacked[choice, np.arange(len(rows))] + weight
+        staying = np.flatnonzero((again >= 0) & (self.score > 0)) if len(again) else rows[:0]
+        self._keep(column, staying, again[staying], self.score[staying] + MAIN - _AGAIN, self.node[staying], True)
+        better = score >= self.score[rows] if self.latest else score > self.score[rows]
+        self._keep(column, rows[better], rows[better], score[better], before[better], False)
+
+    def _keep(self, column: int, ends: Symbols, rows: Symbols, score: Symbols, before: Symbols, guess: bool) -> None:
+        self.matches.append((np.full(len(ends), column), rows, before, np.full(len(ends), guess)))
+        self.score[ends] = score
+        self.node[ends] = self.made + np.arange(len(ends))
+        self.made += len(ends)
+
+    def _score(self, key: Symbols) -> Symbols:
+        return key // len(self.score)
+
+    def _node(self, key: Symbols) -> Symbols:
+        rank = key % len(self.score)
+        return self.node[rank if self.latest else len(self.score) - 1 - rank]
+
+    def walk(self) -> tuple[Symbols, Symbols, Flags]:
+        """Columns and rows of the best walk, and which of them are guesses."""
+        if not self.made:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, bool)
+        column, row, before, guess = (np.concatenate(part) for part in zip(*self.matches, strict=True))
+        path = []
+        node = int(self.node[int((self.score * len(self.score) + self.rank).argmax())])
+        while node >= 0:
+            path.append(node)
+            node = int(before[node])
+        return column[path[::-1]], row[path[::-1]], guess[path[::-1]]
