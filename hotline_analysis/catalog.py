@@ -30,6 +30,8 @@ from hotline_analysis.errors import QueryNotFoundError, QueryParameterError
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
+    import duckdb
+
 Kind = Literal["derive", "answer", "view"]
 ParamType = Literal["BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN"]
 Value = int | float | str | bool | None
@@ -130,6 +132,14 @@ def get(name: str, *, root: Traversable | None = None, others: Iterable[str] = (
         hint = f"did you mean {' or '.join(close)}?" if close else "`hotline queries` lists all of them."
         raise QueryNotFoundError(f"There is no query named {name!r}.", hint=hint)
     return found[name]
+
+
+@functools.cache
+def parsed(statement: str) -> duckdb.Statement:
+    """Parse a statement made of shipped SQL. On a small trace that takes as long as to run it, so it is done once."""
+    import duckdb
+
+    return duckdb.extract_statements(statement)[0]
 
 
 @functools.cache

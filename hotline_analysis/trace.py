@@ -26,7 +26,7 @@ _WRITES = re.compile("copy|insert|update|delete|merge|truncate|create|into", re.
 _WORD = re.compile(r"\w+")
 
 # A table whose files are smaller is kept in memory: to open them for every question takes longer than the answer.
-_SMALL = 1 << 17
+SMALL_BYTES = 1 << 17
 
 
 class Trace:
@@ -80,7 +80,7 @@ class Trace:
                 if TABLES[name].kind == "view":
                     query = catalog.get(name).sql
                     self._provide(query)
-                    self._connection.execute(f"create view {name} as {query}")
+                    self._connection.execute(catalog.parsed(f"create view {name} as {query}"))
                 else:
                     self._create(name, [column.name for column in TABLES[name].columns])
             except BaseException as error:
@@ -95,7 +95,7 @@ class Trace:
         rank = "regexp_extract(filename, 'rank=(\\d+)[/\\\\]data.parquet$', 1)::bigint"
         pattern = _quote(f"{_glob_escape(str(self.path.resolve()))}/{name}/*/data.parquet")
         quoted = ", ".join(f'"{column}"' for column in columns)
-        kind = "table" if self._sizes[name] < _SMALL else "view"
+        kind = "table" if self._sizes[name] < SMALL_BYTES else "view"
         self._connection.execute(
             f"create {kind} {name} as select {rank} as rank, {quoted}"  # noqa: S608
             f" from read_parquet({pattern}, hive_partitioning = false, filename = true)"
@@ -111,7 +111,7 @@ class Trace:
         """
         with _as_hotline_error():
             self._refuse_all_but_select(query)
-            return self._run(query, parameters)
+            return self._run(query, query, parameters)
 
     def _refuse_all_but_select(self, query: str) -> None:
         kinds = [statement.type for statement in duckdb.extract_statements(query)]
@@ -129,8 +129,8 @@ class Trace:
                 hint="Traces are read-only; write the returned frame with polars, or use export.",
             )
 
-    def _run(self, query: str, parameters: Mapping[str, object]) -> pl.DataFrame:
-        self._provide(query)
+    def _run(self, text: str, query: str | duckdb.Statement, parameters: Mapping[str, object]) -> pl.DataFrame:
+        self._provide(text)
         relation = self._connection.sql(query, params=parameters) if parameters else self._connection.sql(query)
         frame: pl.DataFrame = relation.pl()
         for name, kind in frame.schema.items():
@@ -149,7 +149,7 @@ class Trace:
         """
         query = catalog.get(name)
         with _as_hotline_error():
-            return self._run(query.sql, query.bind(**parameters))
+            return self._run(query.sql, catalog.parsed(query.sql), query.bind(**parameters))
 
     def table(self, name: str) -> pl.DataFrame:
         """Return a whole table or view, such as `annotated_event`. Large traces have large tables: prefer `sql`."""

@@ -485,6 +485,7 @@ def test_odd_file_names(tmp_path: Path, name: str) -> None:
         assert run.sql("select file from rank_info").item() == name
 
 
+@pytest.mark.usefixtures("in_processes")
 def test_odd_file_names_in_a_folder(tmp_path: Path) -> None:
     for number, name in enumerate(ODD_NAMES[:3]):
         write(tmp_path, wrap(*[KERNEL] * number, KERNEL), name)
@@ -837,7 +838,11 @@ def test_the_working_directory_is_not_searched_for_modules(tmp_path: Path) -> No
     for rank in range(2):
         write(tmp_path, wrap(KERNEL), f"rank{rank}.json")
     path = [entry for entry in sys.path if entry]
-    code = f"import sys; sys.path[:] = {path!r}; import hotline_analysis as ha; print(ha.load('.').ranks)"
+    code = (
+        f"import sys; sys.path[:] = {path!r}; import hotline_analysis as ha;"
+        " from hotline_analysis.importer import processes; processes._WORTH_PROCESSES_BYTES = 0;"
+        " print(ha.load('.').ranks)"
+    )
     process = run_python(code, cwd=tmp_path)
     out, err = process.communicate(timeout=60)
     assert out == "[0, 1]\n", err

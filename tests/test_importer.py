@@ -113,6 +113,7 @@ def test_a_run_directory_is_opened_as_it_is(tmp_path: Path) -> None:
     assert {file: file.stat().st_mtime_ns for file in path.rglob("*")} == before
 
 
+@pytest.mark.usefixtures("in_processes")
 def test_bad_files_of_a_folder_are_skipped(tmp_path: Path) -> None:
     trace(2).write(tmp_path / "rank0.json")
     trace(2).write(tmp_path / "rank1.json")
@@ -129,6 +130,7 @@ def test_bad_files_of_a_folder_are_skipped(tmp_path: Path) -> None:
     assert "model.json is no PyTorch profiler trace" in texts[1]
 
 
+@pytest.mark.usefixtures("in_processes")
 def test_bad_files_that_are_named_are_errors(tmp_path: Path) -> None:
     good = trace(2).write(tmp_path / "rank0.json")
     bad = tmp_path / "rank1.json"
@@ -141,6 +143,7 @@ def test_bad_files_that_are_named_are_errors(tmp_path: Path) -> None:
     assert [item.name for item in tmp_path.iterdir()] == ["rank1.json"]
 
 
+@pytest.mark.usefixtures("in_processes")
 def test_a_process_that_dies_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "_CHILD", "import sys; sys.exit('Segmentation fault')")
     files = [trace(1).write(tmp_path / f"rank{n}.json") for n in range(2)]
@@ -151,6 +154,7 @@ def test_a_process_that_dies_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
 # --- several ranks ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("in_processes")
 def test_ranks_imported_together_equal_ranks_imported_alone(tmp_path: Path) -> None:
     files = [trace(20 + 5 * rank, rank=rank, world_size=3).write(tmp_path / f"{rank}.json.gz") for rank in range(3)]
     done: list[float] = []
@@ -161,6 +165,18 @@ def test_ranks_imported_together_equal_ranks_imported_alone(tmp_path: Path) -> N
                 expected, found = frames(alone, rank), frames(together, rank)
                 assert [name for name in STORED if not found[name].equals(expected[name])] == []
     assert done == [pytest.approx((n + 1) / 3) for n in range(3)]
+
+
+def test_small_files_are_imported_without_further_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "_in_processes", None)
+    files = [trace(20, rank=rank).write(tmp_path / f"{rank}.json") for rank in range(2)]
+    steps: list[tuple[str, float]] = []
+    with ha.load(files, on_progress=lambda what, share: steps.append((what, share))) as run:
+        assert run.sql("select rank, event_count from rank_info order by rank").rows() == [(0, 60), (1, 60)]
+    shares = [share for _, share in steps]
+    assert shares == sorted(shares)
+    assert shares[-1] == pytest.approx(1)
+    assert max(share for what, share in steps if what.endswith("0.json")) == pytest.approx(0.5)
 
 
 def test_progress_of_one_file(tmp_path: Path) -> None:

@@ -275,6 +275,7 @@ def test_frames_say_more_than_a_model(tmp_path: Path) -> None:
         assert trace.sql("select path from model_op").rows() == [("Net_0",)]
 
 
+@pytest.mark.usefixtures("in_processes")
 def test_several_files_take_the_model_too(tmp_path: Path) -> None:
     (tmp_path / "model.json").write_text(json.dumps(MODEL))
     for rank in (0, 1):

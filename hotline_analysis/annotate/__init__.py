@@ -139,13 +139,17 @@ def _keep(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> 
 
 def _derive(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     query = catalog.get(name)
-    # A query may read the table it replaces, so the new one gets the name only when it is complete.
-    _with_memory(connection, f"create or replace temp table derived as {query.sql}")
-    connection.execute(f"drop table if exists {query.writes}")
+    assert query.writes is not None
+    if query.writes not in query.reads:
+        _with_memory(connection, catalog.parsed(f"create or replace temp table {query.writes} as {query.sql}"))
+        return
+    # The table that is read gets replaced only when the new one is complete.
+    _with_memory(connection, catalog.parsed(f"create or replace temp table derived as {query.sql}"))
+    connection.execute(f"drop table {query.writes}")
     connection.execute(f"alter table derived rename to {query.writes}")
 
 
-def _with_memory(connection: duckdb.DuckDBPyConnection, statement: str) -> None:
+def _with_memory(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> None:
     """Run a statement in the memory that is set; where that does not do for a huge trace, allow twice as much."""
     for attempt in range(_DOUBLINGS + 1):
         try:

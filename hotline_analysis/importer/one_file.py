@@ -50,8 +50,8 @@ def import_file(
         }
     )
     try:
-        open_raw(connection, folder)
         pair_begin_end(connection, folder)
+        open_raw(connection, folder)
         connection.register("track_key", tracks)
         save(connection, "track", catalog.get("track").sql, folder)
         save_table(_devices(reader.metadata), "device", folder)

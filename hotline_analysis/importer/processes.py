@@ -1,4 +1,4 @@
-"""Several trace files, imported by as many processes as there are processors.
+"""Several trace files, imported by as many processes as there are processors, unless they are small.
 
 A process is this module run as a program: unlike `multiprocessing`, that asks nothing of the caller's main module.
 """
@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,10 @@ _CHILD = (
 )
 
 
+# To start a process takes as long as to import a megabyte of JSON.
+_WORTH_PROCESSES_BYTES = 1 << 20
+
+
 def import_all(
     files: Sequence[Path], partial: Path, options: Options, on_progress: Progress | None, *, skip_bad: bool
 ) -> tuple[list[dict[str, Any]], list[str]]:
@@ -35,9 +39,8 @@ def import_all(
     for folder in folders:
         folder.mkdir()
     results: Iterable[dict[str, Any] | HotlineError]
-    if len(files) == 1:
-        report = on_progress or (lambda what, share: None)
-        results = [_guarded(lambda: import_file(files[0], folders[0], os.cpu_count() or 1, report, options))]
+    if len(files) == 1 or sum(file.stat().st_size for file in files) < _WORTH_PROCESSES_BYTES:
+        results = _in_this_process(files, folders, options, on_progress or (lambda what, share: None))
     else:
         results = _in_processes(files, folders, options, on_progress)
     parts: list[dict[str, Any]] = []
@@ -55,11 +58,18 @@ def import_all(
     return parts, warned
 
 
-def _guarded(work: Callable[[], dict[str, Any]]) -> dict[str, Any] | HotlineError:
-    try:
-        return work()
-    except HotlineError as error:
-        return error
+def _in_this_process(
+    files: Sequence[Path], folders: Sequence[Path], options: Options, on_progress: Progress
+) -> Iterator[dict[str, Any] | HotlineError]:
+    for number, (file, folder) in enumerate(zip(files, folders, strict=True)):
+
+        def report(what: str, share: float, done: int = number) -> None:
+            on_progress(what, (done + share) / len(files))
+
+        try:
+            yield import_file(file, folder, os.cpu_count() or 1, report, options)
+        except HotlineError as error:
+            yield error
 
 
 def _in_processes(

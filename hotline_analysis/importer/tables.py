@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from hotline_analysis import catalog
 from hotline_analysis.kineto.reader import TraceReader
 from hotline_analysis.schema import READ_TABLES, TABLES
+from hotline_analysis.trace import SMALL_BYTES
 
 _ROW_GROUP = 122_880
 
@@ -78,22 +79,29 @@ def write_raw(reader: TraceReader, folder: Path) -> pa.Table:
 
 
 def open_raw(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    """Make the tables that come from the file known to the database."""
+    """Make the tables that come from the file known to the database; small ones are read only once."""
     for table in READ_TABLES:
         path = folder / f"{table.name}.parquet"
         if path.exists():
-            connection.read_parquet(_literal(path), hive_partitioning=False).create_view(table.name)
+            kind = "table" if path.stat().st_size < SMALL_BYTES else "view"
+            connection.execute(f"create temp {kind} {table.name} as from {_reading(path)}")
 
 
-def _literal(path: Path) -> str:
-    """A path in which the database sees no glob pattern."""
-    return re.sub(r"([*?\[])", r"[\1]", str(path))
+def _reading(path: Path) -> str:
+    """The call that reads a file in SQL. In its path the database shall see no glob pattern."""
+    literal = re.sub(r"([*?\[])", r"[\1]", str(path)).replace("'", "''")
+    return f"read_parquet('{literal}', hive_partitioning = false)"
 
 
 def pair_begin_end(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     """Give durations to events that the file holds as separate begin and end. Few traces have any."""
-    if not connection.execute("select count(*) from event where ph = 'B'").fetchall()[0][0]:
-        return
+    connection.execute(f"create temp view event as from {_reading(folder / 'event.parquet')}")
+    if connection.execute("select count(*) from event where ph = 'B'").fetchall()[0][0]:
+        _save_paired(connection, folder)
+    connection.execute("drop view event")
+
+
+def _save_paired(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     connection.execute(f"create temp table paired as {catalog.get('begin_end').sql}")
     columns = TABLES["event"].arrow.names
     chosen = ", ".join(

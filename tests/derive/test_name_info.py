@@ -130,6 +130,7 @@ def two_ranks(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("in_processes")
 def test_users_classes_come_first(tmp_path: Path) -> None:
     given = {"^my_ring_copy": "memory", "^my_ring": "communication", "Generic": "computation"}
     expected = {"my_ring": "communication", "my_ring_copy": "memory", "ncclDevKernel_Generic": "computation"}
