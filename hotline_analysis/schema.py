@@ -582,6 +582,20 @@ _TABLES = (
         """,
     ),
     _table(
+        "user_frame",
+        "view",
+        "Every run of one of the user's own python functions, as the trace's stacks show it.",
+        """
+        event_id BIGINT the python frame
+        track_id BIGINT the thread
+        depth BIGINT number of events around it
+        start_ns BIGINT start
+        end_ns BIGINT end
+        source VARCHAR file and line where the function begins
+        function VARCHAR name of the function
+        """,
+    ),
+    _table(
         "module_source",
         "view",
         "Where the code of a module is. One row per module of which the capture or python stacks tell.",
@@ -615,6 +629,23 @@ _TABLES = (
 """,
     ),
     _table(
+        "gpu_event",
+        "view",
+        "Every kernel, copy and memset as the trace shows it: what it is, and where and when it ran.",
+        """
+        event_id BIGINT the GPU event
+        category VARCHAR kernel, gpu_memcpy or gpu_memset
+        name VARCHAR the event's name
+        short_name VARCHAR without return type, namespaces, template arguments and tile sizes
+        class VARCHAR computation, communication or memory
+        device BIGINT device number; -1 when the event names none
+        stream BIGINT stream; NULL when the event names none
+        start_ns BIGINT start
+        dur_ns BIGINT duration
+        end_ns BIGINT end
+        """,
+    ),
+    _table(
         "gpu_work",
         "view",
         "Every kernel, copy and memset: what it is, how it was launched, and where it counts to.",
@@ -639,6 +670,23 @@ _TABLES = (
         step BIGINT number of the training step; NULL outside every step or when unlinked
         phase VARCHAR phase that launched it, likewise
         module_path VARCHAR path of the module that launched it; NULL where none is known
+        """,
+    ),
+    _table(
+        "memory_change",
+        "view",
+        "Every allocation and release, with what its device has allocated and reserved after it.",
+        """
+        event_id BIGINT the event
+        track_id BIGINT the thread
+        device_type VARCHAR cpu, cuda, hip, xpu, hpu, mtia or other
+        device BIGINT device number; -1 for the CPU
+        start_ns BIGINT when it happened
+        address BIGINT address of the block
+        bytes BIGINT bytes allocated, negative when released
+        allocated_bytes BIGINT allocated on the device after it
+        reserved_bytes BIGINT reserved by the allocator after it; NULL when unknown
+        step BIGINT training step that runs then; NULL outside every step
         """,
     ),
     _table(

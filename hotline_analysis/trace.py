@@ -78,9 +78,10 @@ class Trace:
             self._known.add(name)
             try:
                 if TABLES[name].kind == "view":
-                    query = catalog.get(name).sql
-                    self._provide(query)
-                    self._connection.execute(catalog.parsed(f"create view {name} as {query}"))
+                    query = catalog.get(name)
+                    # Its words would not do: a comment may name a view that is made of this one.
+                    self._provide(" ".join(query.reads))
+                    self._connection.execute(catalog.parsed(f"create view {name} as {query.sql}"))
                 else:
                     self._create(name, [column.name for column in TABLES[name].columns])
             except BaseException as error:

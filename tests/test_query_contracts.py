@@ -370,3 +370,10 @@ def test_the_annotation_runs_in_an_order_that_works() -> None:
         assert set(query.reads) <= known, name
         known.add(str(query.writes))
     assert {table.name for table in TABLES.values() if table.kind == "derived"} <= known
+
+
+@pytest.mark.parametrize("query", VIEWS, ids=name_of)
+def test_a_view_can_be_the_first_that_a_run_is_asked_for(trace: Trace, query: Query) -> None:
+    """The views that it is made of become known with it, in whichever order they stand in the schema."""
+    with load(trace.path) as fresh:
+        assert fresh.table(query.name).columns == ["rank", *(column.name for column in TABLES[query.name].columns)]

@@ -10,7 +10,7 @@
 -- :param step BIGINT = NULL        only this step
 -- :param phase VARCHAR = NULL      only this phase
 -- :param module VARCHAR = NULL     only this module or one in it, by path
--- :reads launch, event, name_info, gpu_op, label, gpu_gap, region_segment, model_op
+-- :reads gpu_event, launch, event, label, gpu_gap, region_segment, model_op
 -- :column rank BIGINT              process rank
 -- :column step BIGINT              the step; NULL for work of no step
 -- :column part VARCHAR             the class of the work, or why the device idled: `idle: python`
@@ -26,21 +26,15 @@
 -- :column dur_ns BIGINT            sum of durations, which count overlapping work twice; the same for idle time
 with work as (
     select
-        launch.rank,
-        launch.event_id,
-        coalesce(gpu_op.device, -1) as device,
-        event.start_ns,
-        event.end_ns,
-        name_info.class as part,
-        name_info.short_name as kernel
-    from launch
-    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-    inner join name_info
-        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    left join gpu_op on launch.rank = gpu_op.rank and launch.event_id = gpu_op.event_id
-    where
-        ($rank is null or launch.rank = $rank)
-        and ($device is null or coalesce(gpu_op.device, -1) = $device)
+        rank,
+        event_id,
+        device,
+        start_ns,
+        end_ns,
+        class as part,
+        short_name as kernel
+    from gpu_event
+    where ($rank is null or rank = $rank) and ($device is null or device = $device)
 ),
 
 -- What came before in the work of one class, and in all computation and communication (class 0): its own time begins

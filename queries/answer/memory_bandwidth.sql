@@ -34,22 +34,10 @@ edge as (
         rank,
         device,
         kind,
-        start_ns as at_ns,
-        1 as copies,
-        (bytes_per_s is null)::integer as unknown,
-        coalesce(bytes_per_s, 0) as bytes_per_s,
-        event_id
-    from copy
-    union all
-    select
-        rank,
-        device,
-        kind,
-        end_ns,
-        -1,
-        -(bytes_per_s is null)::integer,
-        -coalesce(bytes_per_s, 0),
-        null
+        unnest([start_ns, end_ns]) as at_ns,
+        unnest([1, -1]) as change,
+        bytes_per_s,
+        unnest([event_id, null]) as event_id
     from copy
 ),
 
@@ -59,9 +47,9 @@ change as (
         device,
         kind,
         at_ns,
-        sum(copies)::bigint as copies,
-        sum(unknown)::bigint as unknown,
-        sum(bytes_per_s)::bigint as bytes_per_s,
+        sum(change)::bigint as copies,
+        coalesce(sum(change) filter (where bytes_per_s is null), 0)::bigint as unknown,
+        coalesce(sum(change * bytes_per_s), 0)::bigint as bytes_per_s,
         min(event_id) as event_id
     from edge
     group by rank, device, kind, at_ns

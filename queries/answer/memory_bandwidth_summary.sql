@@ -37,21 +37,9 @@ edge as (
         rank,
         device,
         kind,
-        start_ns as at_ns,
-        1 as copies,
-        (bytes_per_s is null)::integer as unknown,
-        coalesce(bytes_per_s, 0) as bytes_per_s
-    from copy
-    where dur_ns > 0
-    union all
-    select
-        rank,
-        device,
-        kind,
-        end_ns,
-        -1,
-        -(bytes_per_s is null)::integer,
-        -coalesce(bytes_per_s, 0)
+        unnest([start_ns, end_ns]) as at_ns,
+        unnest([1, -1]) as change,
+        bytes_per_s
     from copy
     where dur_ns > 0
 ),
@@ -62,9 +50,9 @@ change as (
         device,
         kind,
         at_ns,
-        sum(copies)::bigint as copies,
-        sum(unknown)::bigint as unknown,
-        sum(bytes_per_s)::bigint as bytes_per_s
+        sum(change)::bigint as copies,
+        coalesce(sum(change) filter (where bytes_per_s is null), 0)::bigint as unknown,
+        coalesce(sum(change * bytes_per_s), 0)::bigint as bytes_per_s
     from edge
     group by rank, device, kind, at_ns
 ),

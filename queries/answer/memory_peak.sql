@@ -17,7 +17,7 @@
 -- :param step BIGINT = NULL         when most is allocated in this step
 -- :param phase VARCHAR = NULL       only what was allocated in this phase
 -- :param module VARCHAR = NULL      only what was allocated in this module or one in it, by path
--- :reads memory_event, event, label_segment, phase_span, step, model_op, rank_info
+-- :reads memory_change, label_segment, phase_span, step, model_op, rank_info
 -- :column rank BIGINT               process rank
 -- :column device_type VARCHAR       cpu, cuda, hip, xpu, hpu, mtia or other
 -- :column device BIGINT             device number; -1 for the CPU
@@ -36,53 +36,26 @@
 -- :column peak_id BIGINT            the allocation that reached it
 -- :column peak_step BIGINT          training step then; NULL outside every step
 with memory as (
-    select
-        memory_event.rank,
-        memory_event.device_type,
-        memory_event.device_id,
-        memory_event.event_id,
-        memory_event.address,
-        memory_event.bytes,
-        memory_event.total_reserved_bytes as reserved_bytes,
-        event.start_ns as at_ns,
-        event.track_id,
-        coalesce(
-            memory_event.total_allocated_bytes,
-            sum(memory_event.bytes) over (
-                partition by memory_event.rank, memory_event.device_type, memory_event.device_id
-                order by event.start_ns, memory_event.event_id rows unbounded preceding
-            )
-        )::bigint as allocated_bytes
-    from memory_event
-    inner join event on memory_event.rank = event.rank and memory_event.event_id = event.event_id
+    select * from memory_change
     where
-        event.start_ns is not null
-        and memory_event.bytes != 0
-        and ($rank is null or memory_event.rank = $rank)
-        and ($device is null or memory_event.device_id = $device)
-),
-
-in_step as (
-    select
-        memory.*,
-        case when memory.at_ns < step.end_ns then step.step end as step
-    from memory
-    asof left join step on memory.rank = step.rank and memory.at_ns >= step.start_ns
+        bytes != 0
+        and ($rank is null or rank = $rank)
+        and ($device is null or device = $device)
 ),
 
 peak as (
     select
         rank,
         device_type,
-        device_id,
+        device,
         max(allocated_bytes) as peak_bytes,
-        arg_max(event_id, (allocated_bytes, -at_ns, -event_id)) as peak_id,
-        arg_max(at_ns, (allocated_bytes, -at_ns, -event_id)) as peak_ns,
-        arg_max_null(reserved_bytes, (allocated_bytes, -at_ns, -event_id)) as reserved_bytes,
-        arg_max_null(step, (allocated_bytes, -at_ns, -event_id)) as peak_step
-    from in_step
+        arg_max(event_id, (allocated_bytes, -start_ns, -event_id)) as peak_id,
+        arg_max(start_ns, (allocated_bytes, -start_ns, -event_id)) as peak_ns,
+        arg_max_null(reserved_bytes, (allocated_bytes, -start_ns, -event_id)) as reserved_bytes,
+        arg_max_null(step, (allocated_bytes, -start_ns, -event_id)) as peak_step
+    from memory
     where $step is null or step = $step
-    group by rank, device_type, device_id
+    group by rank, device_type, device
 ),
 
 neighbour as (
@@ -90,20 +63,20 @@ neighbour as (
         *,
         lag(bytes) over of_address as bytes_before,
         lead(event_id) over of_address as next_id,
-        lead(at_ns) over of_address as next_ns,
+        lead(start_ns) over of_address as next_ns,
         lead(bytes) over of_address as next_bytes
     from memory
-    window of_address as (partition by rank, device_type, device_id, address order by at_ns, event_id)
+    window of_address as (partition by rank, device_type, device, address order by start_ns, event_id)
 ),
 
 block as (
     select
         rank,
         device_type,
-        device_id,
+        device,
         bytes,
         event_id as allocated_id,
-        at_ns as allocated_ns,
+        start_ns as allocated_ns,
         case when next_bytes < 0 then next_id end as released_id,
         next_ns as gone_ns,
         next_id as gone_id
@@ -113,12 +86,12 @@ block as (
     select
         rank,
         device_type,
-        device_id,
+        device,
         -bytes,
         null,
         null,
         event_id as released_id,
-        at_ns as gone_ns,
+        start_ns as gone_ns,
         event_id as gone_id
     from neighbour
     where bytes < 0 and bytes_before is null
@@ -130,10 +103,7 @@ alive as (
         peak.peak_bytes
     from block
     inner join peak
-        on
-            block.rank = peak.rank
-            and block.device_type = peak.device_type
-            and block.device_id = peak.device_id
+        on (block.rank, block.device_type, block.device) = (peak.rank, peak.device_type, peak.device)
     where
         (block.allocated_ns is null or (block.allocated_ns, block.allocated_id) <= (peak.peak_ns, peak.peak_id))
         and (block.gone_ns is null or (block.gone_ns, block.gone_id) > (peak.peak_ns, peak.peak_id))
@@ -144,7 +114,7 @@ point as (
         memory.rank,
         memory.event_id,
         memory.track_id,
-        memory.at_ns
+        memory.start_ns
     from memory
     inner join (
         select
@@ -172,7 +142,7 @@ placed as (
         on
             point.rank = label_segment.rank
             and point.track_id = label_segment.track_id
-            and point.at_ns >= label_segment.start_ns
+            and point.start_ns >= label_segment.start_ns
 ),
 
 span_in_step as (
@@ -236,7 +206,7 @@ known as (
     select
         told.rank,
         told.device_type,
-        told.device_id,
+        told.device,
         told.evidence,
         told.phase,
         model_op.path as module_path,
@@ -249,31 +219,28 @@ known as (
         ) as largest_id
     from told
     left join model_op on told.rank = model_op.rank and told.module_id = model_op.module_id
-    group by told.rank, told.device_type, told.device_id, told.evidence, told.phase, model_op.path
+    group by told.rank, told.device_type, told.device, told.evidence, told.phase, model_op.path
 ),
 
 rest as (
     select
         peak.rank,
         peak.device_type,
-        peak.device_id,
+        peak.device,
         peak.peak_bytes - coalesce(sum(known.bytes), 0)::bigint as bytes
     from peak
     left join known
-        on
-            peak.rank = known.rank
-            and peak.device_type = known.device_type
-            and peak.device_id = known.device_id
-    group by peak.rank, peak.device_type, peak.device_id, peak.peak_bytes
+        on (peak.rank, peak.device_type, peak.device) = (known.rank, known.device_type, known.device)
+    group by peak.rank, peak.device_type, peak.device, peak.peak_bytes
 ),
 
 gpu as (
     select distinct
         rank,
         device_type,
-        device_id
-    from memory_event
-    where device_type != 0
+        device
+    from memory_change
+    where device_type != 'cpu'
 ),
 
 -- The model's table: of the modules that were placed, else as the capture stored it in the trace.
@@ -311,12 +278,12 @@ parameter as (
     select
         rest.rank,
         rest.device_type,
-        rest.device_id,
+        rest.device,
         root.module_path,
         root.bytes
     from rest
     inner join root on rest.rank = root.rank
-    where rest.device_type != 0 and rest.rank in (select rank from gpu group by rank having count(*) = 1)
+    where rest.device_type != 'cpu' and rest.rank in (select rank from gpu group by rank having count(*) = 1)
     qualify sum(root.bytes) over (partition by rest.rank) <= rest.bytes
 ),
 
@@ -324,15 +291,12 @@ unexplained as (
     select
         rest.rank,
         rest.device_type,
-        rest.device_id,
+        rest.device,
         rest.bytes - coalesce(sum(parameter.bytes), 0)::bigint as bytes
     from rest
     left join parameter
-        on
-            rest.rank = parameter.rank
-            and rest.device_type = parameter.device_type
-            and rest.device_id = parameter.device_id
-    group by rest.rank, rest.device_type, rest.device_id, rest.bytes
+        on (rest.rank, rest.device_type, rest.device) = (parameter.rank, parameter.device_type, parameter.device)
+    group by rest.rank, rest.device_type, rest.device, rest.bytes
 ),
 
 complete as (
@@ -341,7 +305,7 @@ complete as (
     select
         rank,
         device_type,
-        device_id,
+        device,
         'model_table' as evidence,
         null as phase,
         module_path,
@@ -354,7 +318,7 @@ complete as (
     select
         rank,
         device_type,
-        device_id,
+        device,
         case when bytes > 0 then 'before_trace' else 'inconsistent' end as evidence,
         null as phase,
         null as module_path,
@@ -370,7 +334,7 @@ merged as (
     select
         rank,
         device_type,
-        device_id,
+        device,
         evidence,
         phase,
         module_path,
@@ -379,21 +343,13 @@ merged as (
         max(largest_bytes) as largest_bytes,
         arg_max(largest_id, largest_bytes) as largest_id
     from complete
-    group by rank, device_type, device_id, evidence, phase, module_path
+    group by rank, device_type, device, evidence, phase, module_path
 )
 
 select
     merged.rank,
-    case merged.device_type
-        when 0 then 'cpu'
-        when 1 then 'cuda'
-        when 6 then 'hip'
-        when 12 then 'xpu'
-        when 15 then 'hpu'
-        when 19 then 'mtia'
-        else 'other'
-    end as device_type,
-    merged.device_id as device,
+    merged.device_type,
+    merged.device,
     case
         when merged.evidence in ('released_in_zero_grad', 'outlives_backward') then 'gradient'
         when merged.evidence in ('recomputed', 'forward_to_backward') then 'activation'
@@ -418,13 +374,10 @@ select
     peak.peak_step
 from merged
 inner join peak
-    on
-        merged.rank = peak.rank
-        and merged.device_type = peak.device_type
-        and merged.device_id = peak.device_id
+    on (merged.rank, merged.device_type, merged.device) = (peak.rank, peak.device_type, peak.device)
 where
     ($phase is null or merged.phase = $phase)
     and ($module is null or merged.module_path = $module or starts_with(merged.module_path, $module || '.'))
 order by
-    merged.rank, merged.device_type desc, merged.device_id, merged.bytes desc, merged.evidence,
+    merged.rank, merged.device_type = 'cpu', merged.device_type, merged.device, merged.bytes desc, merged.evidence,
     merged.phase nulls last, merged.module_path nulls last

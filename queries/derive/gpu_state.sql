@@ -3,39 +3,16 @@
 -- Several pieces of work of one class count once. Between the first and the last work of a device nothing is left out:
 -- where no class runs, the device is idle.
 --
--- :reads event, name_info, gpu_op
-with work as (
-    select
-        event.rank,
-        coalesce(gpu_op.device, -1) as device,
-        event.start_ns,
-        event.end_ns,
-        name_info.class
-    from event
-    inner join name_info
-        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    left join gpu_op on event.rank = gpu_op.rank and event.event_id = gpu_op.event_id
-    where event.category in ('kernel', 'gpu_memcpy', 'gpu_memset') and event.dur_ns > 0
-),
-
-border as (
+-- :reads gpu_event
+with border as (
     select
         rank,
         device,
-        start_ns as at_ns,
-        (class = 'computation')::integer as computation,
-        (class = 'communication')::integer as communication,
-        (class = 'memory')::integer as memory
-    from work
-    union all
-    select
-        rank,
-        device,
-        end_ns,
-        -(class = 'computation')::integer,
-        -(class = 'communication')::integer,
-        -(class = 'memory')::integer
-    from work
+        class,
+        unnest([start_ns, end_ns]) as at_ns,
+        unnest([1, -1]) as change
+    from gpu_event
+    where dur_ns > 0
 ),
 
 merged as (
@@ -43,9 +20,9 @@ merged as (
         rank,
         device,
         at_ns,
-        sum(computation) as computation,
-        sum(communication) as communication,
-        sum(memory) as memory
+        sum(change * (class = 'computation')::integer) as computation,
+        sum(change * (class = 'communication')::integer) as communication,
+        sum(change * (class = 'memory')::integer) as memory
     from border
     group by rank, device, at_ns
 ),

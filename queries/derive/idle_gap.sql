@@ -7,21 +7,10 @@
 -- HTA's threshold), and a longer one is `other`. Overlapping work leaves no gap, and there is none before the first
 -- work of a stream.
 --
--- :reads event, name_info, gpu_op, launch, nesting, label, gpu_gap
+-- :reads gpu_event, event, name_info, launch, nesting, label, gpu_gap
 with work as (
-    select
-        event.rank,
-        coalesce(gpu_op.device, -1) as device,
-        gpu_op.stream,
-        event.event_id,
-        event.start_ns,
-        event.end_ns,
-        name_info.class
-    from event
-    inner join name_info
-        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    left join gpu_op on event.rank = gpu_op.rank and event.event_id = gpu_op.event_id
-    where event.category in ('kernel', 'gpu_memcpy', 'gpu_memset') and event.dur_ns > 0
+    select * from gpu_event
+    where dur_ns > 0
 ),
 
 reached as (

@@ -3,29 +3,8 @@
 -- A capture stores the line of the user's code that calls the module first. Stacks tell functions: the module's own
 -- `forward`, or, where torch wrote that, the innermost function of the user around the module's first call.
 --
--- :reads event, model_op, module_span, nesting, python_function
-with user_frame as (
-    select
-        nesting.rank,
-        nesting.event_id,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        nesting.depth,
-        {
-            'source': python_function.file || ':' || python_function.line, 'function': python_function.function
-        } as place
-    from python_function
-    inner join event
-        on
-            python_function.rank = event.rank
-            and python_function.name = event.name
-            and event.category = 'python_function'
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-    where python_function.is_user and python_function.line is not null
-),
-
-call as (
+-- :reads user_frame, model_op, module_span, nesting
+with call as (
     select
         module_span.rank,
         module_span.module_id,
@@ -43,7 +22,7 @@ called_from as (
     select
         call.rank,
         call.module_id,
-        arg_max(user_frame.place, user_frame.depth) as place
+        arg_max({'source': user_frame.source, 'function': user_frame.function}, user_frame.depth) as place
     from call
     inner join user_frame
         on
@@ -60,7 +39,7 @@ forward_of as (
     select
         call.rank,
         user_frame.event_id,
-        any_value(user_frame.place) as place,
+        any_value({'source': user_frame.source, 'function': user_frame.function}) as place,
         any_value(user_frame.start_ns) as start_ns,
         arg_max(call.module_id, call.depth) as module_id
     from call
@@ -71,7 +50,7 @@ forward_of as (
             and user_frame.start_ns >= call.start_ns
             and user_frame.end_ns <= call.end_ns
             and user_frame.depth > call.depth
-    where user_frame.place.function = 'forward'
+    where user_frame.function = 'forward'
     group by call.rank, user_frame.event_id
 ),
 

@@ -2,32 +2,12 @@
 --
 -- :param rank BIGINT = NULL            only this rank
 -- :param step BIGINT = NULL            only this step
--- :reads event, label, nesting, python_function
+-- :reads event, label, nesting, user_frame
 -- :column rank BIGINT                  process rank
 -- :column event_id BIGINT              the event
 -- :column source VARCHAR               file and line where the innermost function of the user around it begins
 -- :column function VARCHAR             the name of that function
-with user_frame as (
-    select
-        nesting.rank,
-        nesting.event_id,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        nesting.depth,
-        python_function.file || ':' || python_function.line as source,
-        python_function.function
-    from python_function
-    inner join event
-        on
-            python_function.rank = event.rank
-            and python_function.name = event.name
-            and event.category = 'python_function'
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-    where python_function.is_user and python_function.line is not null and ($rank is null or event.rank = $rank)
-),
-
-inside as (
+with inside as (
     select
         event.rank,
         event.event_id,

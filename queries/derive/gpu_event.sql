@@ -1,0 +1,22 @@
+-- Every kernel, copy and memset as the trace shows it: what it is, and where and when it ran.
+--
+-- `gpu_work` says how it was launched and where it counts to, too.
+--
+-- :reads event, name_info, gpu_op
+select
+    event.rank,
+    event.event_id,
+    event.category,
+    event.name,
+    name_info.short_name,
+    name_info.class,
+    coalesce(gpu_op.device, -1) as device,
+    gpu_op.stream,
+    event.start_ns,
+    event.dur_ns,
+    event.end_ns
+from event
+inner join name_info
+    on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
+left join gpu_op on event.rank = gpu_op.rank and event.event_id = gpu_op.event_id
+where event.category in ('kernel', 'gpu_memcpy', 'gpu_memset') and event.dur_ns is not null

@@ -1,0 +1,42 @@
+-- Every allocation and release in order of time, with what its device has allocated and reserved after it.
+--
+-- Totals are those of the allocator; where the profiler did not record them, what is allocated is the sum of what the
+-- trace shows, from 0.
+--
+-- :reads memory_event, event, step
+with timed as (
+    select
+        memory_event.rank,
+        memory_event.event_id,
+        event.track_id,
+        case memory_event.device_type
+            when 0 then 'cpu'
+            when 1 then 'cuda'
+            when 6 then 'hip'
+            when 12 then 'xpu'
+            when 15 then 'hpu'
+            when 19 then 'mtia'
+            else 'other'
+        end as device_type,
+        memory_event.device_id as device,
+        event.start_ns,
+        memory_event.address,
+        memory_event.bytes,
+        coalesce(
+            memory_event.total_allocated_bytes,
+            sum(memory_event.bytes) over (
+                partition by memory_event.rank, memory_event.device_type, memory_event.device_id
+                order by event.start_ns, memory_event.event_id rows unbounded preceding
+            )
+        )::bigint as allocated_bytes,
+        memory_event.total_reserved_bytes as reserved_bytes
+    from memory_event
+    inner join event on memory_event.rank = event.rank and memory_event.event_id = event.event_id
+    where event.start_ns is not null
+)
+
+select
+    timed.*,
+    case when timed.start_ns < step.end_ns then step.step end as step
+from timed
+asof left join step on timed.rank = step.rank and timed.start_ns >= step.start_ns
