@@ -344,6 +344,18 @@ def test_a_module_is_those_in_it(query: Query, trace: Trace) -> None:
             assert sums(root)[name] <= sums(whole)[name], name
 
 
+@pytest.mark.parametrize("query", taking("stream"), ids=name_of)
+def test_streams_add_up_to_the_device(query: Query, trace: Trace) -> None:
+    """Every sum over the streams is that of the whole run; of idle time, that of all streams alone."""
+    by = {"by": "stream"} if query.name.startswith("idle") else {}
+    limit = {"limit": 1000} if "limit" in {param.name for param in query.params} else {}
+    whole = sums(trace.query(query.name, **arguments(query, **by, **limit)))
+    parts = [sums(trace.query(query.name, **arguments(query, stream=stream, **limit))) for stream in (7, 8, 9)]
+    for name in set(whole) - {"start_ns", "end_ns", "rank_count"}:
+        assert sum(part[name] for part in parts) == whole[name] >= 0, name
+    assert trace.query(query.name, **arguments(query, stream=99)).is_empty()
+
+
 SCOPES: Mapping[str, object] = {"rank": 0, "device": 0, "stream": 7, "step": 1, "phase": "forward", "module": "Net_0"}
 
 

@@ -72,6 +72,7 @@ def idle_breakdown(
     by: IdleBy = "device",
     rank: int | None = None,
     device: int | None = None,
+    stream: int | None = None,
     step: int | None = None,
     phase: str | None = None,
     module: str | None = None,
@@ -80,12 +81,12 @@ def idle_breakdown(
     """What each device, or with `by="stream"` each stream, waits for when it has no work.
 
     One row per cause: host, synchronise, communication, kernel, other or unknown. Gaps shorter than `micro_ns` are
-    counted as micro gaps, too. Gaps count to the step and phase of the work that ends them. Times are integer
-    nanoseconds. See the query `idle_breakdown` in `docs/queries.md`, and `idle_gaps` for the gaps one by one. Raises
-    `QueryParameterError` for an unknown `by`.
+    counted as micro gaps, too. Gaps count to the step and phase of the work that ends them. With a `stream`, its own
+    gaps. Times are integer nanoseconds. See the query `idle_breakdown` in `docs/queries.md`, and `idle_gaps` for the
+    gaps one by one. Raises `QueryParameterError` for an unknown `by`.
     """
     check("by", by, IdleBy)
-    scope = {"rank": rank, "device": device, "step": step, "phase": phase, "module": module}
+    scope = {"rank": rank, "device": device, "stream": stream, "step": step, "phase": phase, "module": module}
     return trace.query("idle_breakdown", by=by, micro_ns=micro_ns, **scope)
 
 
@@ -96,6 +97,7 @@ def idle_gaps(
     by: IdleBy = "device",
     rank: int | None = None,
     device: int | None = None,
+    stream: int | None = None,
     step: int | None = None,
     phase: str | None = None,
     module: str | None = None,
@@ -103,13 +105,12 @@ def idle_gaps(
 ) -> pl.DataFrame:
     """The `n` longest times without work: their cause, the work that ends each, and what the CPU did meanwhile.
 
-    With `n=None` all of them. `module` is a path and takes the modules in it, too. The CPU's event, its own time in the
-    gap and the user's line of python are those of the thread that launched the work that ends the gap; NULL when the
-    trace does not show them. Times are integer nanoseconds. See the query `idle_gaps` in `docs/queries.md`. Raises
-    `QueryParameterError` for an unknown `by`.
+    With `n=None` all of them; with a `stream`, its own gaps. `module` is a path and takes the modules in it, too. The
+    CPU's event, its own time in the gap and the user's line of python are those of the thread that launched the work
+    that ends the gap; NULL when the trace does not show them. Times are integer nanoseconds. See the query `idle_gaps`
+    in `docs/queries.md`. Raises `QueryParameterError` for an unknown `by`.
     """
     check("by", by, IdleBy)
     limit = _ALL if n is None else n
-    return trace.query(
-        "idle_gaps", by=by, rank=rank, device=device, step=step, phase=phase, module=module, cause=cause, limit=limit
-    )
+    scope = {"rank": rank, "device": device, "stream": stream, "step": step, "phase": phase, "module": module}
+    return trace.query("idle_gaps", by=by, cause=cause, limit=limit, **scope)

@@ -20,6 +20,7 @@ def kernel_breakdown(
     by: KernelBy = "short_name",
     rank: int | None = None,
     device: int | None = None,
+    stream: int | None = None,
     step: int | None = None,
     phase: str | None = None,
     module: str | None = None,
@@ -32,7 +33,15 @@ def kernel_breakdown(
     `by`.
     """
     check("by", by, KernelBy)
-    scope = {"rank": rank, "device": device, "step": step, "phase": phase, "module": module, "class": kernel_class}
+    scope = {
+        "rank": rank,
+        "device": device,
+        "stream": stream,
+        "step": step,
+        "phase": phase,
+        "module": module,
+        "class": kernel_class,
+    }
     return trace.query("kernel_breakdown", by=by, limit=n, **scope)
 
 
@@ -43,6 +52,7 @@ def kernel_duration_distribution(
     by: KernelBy = "short_name",
     rank: int | None = None,
     device: int | None = None,
+    stream: int | None = None,
     step: int | None = None,
     phase: str | None = None,
     module: str | None = None,
@@ -54,7 +64,15 @@ def kernel_duration_distribution(
     the query `kernel_duration_distribution` in `docs/queries.md`. Raises `QueryParameterError` for an unknown `by`.
     """
     check("by", by, KernelBy)
-    scope = {"rank": rank, "device": device, "step": step, "phase": phase, "module": module, "class": kernel_class}
+    scope = {
+        "rank": rank,
+        "device": device,
+        "stream": stream,
+        "step": step,
+        "phase": phase,
+        "module": module,
+        "class": kernel_class,
+    }
     return trace.query("kernel_duration_distribution", by=by, limit=n, **scope)
 
 
@@ -87,6 +105,7 @@ def kernel_launches(
     *,
     rank: int | None = None,
     device: int | None = None,
+    stream: int | None = None,
     step: int | None = None,
     phase: str | None = None,
     module: str | None = None,
@@ -99,5 +118,5 @@ def kernel_launches(
     integer nanoseconds. See the query `kernel_launches` in `docs/queries.md` for the columns.
     """
     cutoffs = {"runtime_cutoff_ns": runtime_cutoff_ns, "delay_cutoff_ns": delay_cutoff_ns}
-    scope = {"rank": rank, "device": device, "step": step, "phase": phase, "module": module}
+    scope = {"rank": rank, "device": device, "stream": stream, "step": step, "phase": phase, "module": module}
     return trace.query("kernel_launches", limit=n, **scope, **cutoffs)

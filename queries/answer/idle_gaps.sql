@@ -7,6 +7,7 @@
 -- :param by VARCHAR = 'device'      gaps of a device (all streams at once), or of each stream alone (stream)
 -- :param rank BIGINT = NULL         only this rank
 -- :param device BIGINT = NULL       only this device
+-- :param stream BIGINT = NULL       only gaps of this stream, whatever `by` says
 -- :param step BIGINT = NULL         only gaps that end with work of this step
 -- :param phase VARCHAR = NULL       only gaps that end with work of this phase
 -- :param module VARCHAR = NULL      only gaps that end with work of this module or one in it, by path
@@ -49,9 +50,10 @@ with recursive gap as (
     left join label on idle_gap.rank = label.rank and idle_gap.next_id = label.event_id
     left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
     where
-        idle_gap.scope = $by
+        idle_gap.scope = case when $stream is null then $by else 'stream' end
         and ($rank is null or idle_gap.rank = $rank)
         and ($device is null or idle_gap.device = $device)
+        and ($stream is null or idle_gap.stream = $stream)
         and ($step is null or idle_gap.step = $step)
         and ($phase is null or idle_gap.phase = $phase)
         and ($cause is null or idle_gap.cause = $cause)

@@ -7,6 +7,7 @@
 -- :param by VARCHAR = 'short_name'  class, name, short_name, op, module, phase or category
 -- :param rank BIGINT = NULL         only this rank
 -- :param device BIGINT = NULL       only this device
+-- :param stream BIGINT = NULL       only this stream
 -- :param step BIGINT = NULL         only work launched in this step
 -- :param phase VARCHAR = NULL       only work launched in this phase
 -- :param module VARCHAR = NULL      only work launched in this module or one in it, by path
@@ -45,6 +46,7 @@ with work as (
     where
         ($rank is null or gpu_work.rank = $rank)
         and ($device is null or gpu_work.device = $device)
+        and ($stream is null or gpu_work.stream = $stream)
         and ($step is null or gpu_work.step = $step)
         and ($phase is null or gpu_work.phase = $phase)
         and ($module is null or gpu_work.module_path = $module or starts_with(gpu_work.module_path, $module || '.'))
