@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -40,15 +41,18 @@ class Trace:
     def __init__(self, path: Path, *, temporary: Path | None = None) -> None:
         self.path = path
         self.manifest: Mapping[str, Any] = _read_manifest(path)
+        # What does not fit into memory goes to a folder that only this user can read, not to the working directory.
+        spill = Path(tempfile.mkdtemp(prefix="hotline-", dir=temporary))
         self._connection = duckdb.connect(
             config={
+                "temp_directory": str(spill),
                 "python_enable_replacements": False,
                 "autoinstall_known_extensions": False,
                 # The database joins by time row by row where it expects few rows, and it expects far too few.
                 "asof_loop_join_threshold": 0,
             }
         )
-        self._close = weakref.finalize(self, _release, self._connection, temporary)
+        self._close = weakref.finalize(self, _release, self._connection, spill, temporary)
         self._known: set[str] = set()
         self._sizes: dict[str, int] = {}
         for table in TABLES.values():
@@ -227,10 +231,11 @@ def _quote(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _release(connection: duckdb.DuckDBPyConnection, folder: Path | None) -> None:
+def _release(connection: duckdb.DuckDBPyConnection, *folders: Path | None) -> None:
     connection.close()
-    if folder is not None:
-        shutil.rmtree(folder, ignore_errors=True)
+    for folder in folders:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _read_manifest(path: Path) -> Mapping[str, Any]:

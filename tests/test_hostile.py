@@ -9,6 +9,7 @@ import re
 import resource
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -660,6 +661,16 @@ def test_leftovers_of_others_stay(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     ha.import_traces(write(tmp_path, wrap(KERNEL)), tmp_path / "run.hotline")
     assert {item.name for item in tmp_path.iterdir()} == {*stay, "run.hotline", "trace.json"}
+
+
+def test_what_does_not_fit_into_memory_is_the_users_own(tmp_path: Path) -> None:
+    run = ha.import_traces(write(tmp_path, wrap(KERNEL)), tmp_path / "run.hotline")
+    with ha.load(run) as trace:
+        spill = Path(trace.sql("select current_setting('temp_directory')").item())
+        assert stat.S_IMODE(spill.stat().st_mode) == 0o700
+        assert Path.cwd() not in spill.parents
+        (spill / "file").touch()
+    assert not spill.exists()
 
 
 def test_a_temporary_run_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

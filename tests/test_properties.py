@@ -98,6 +98,28 @@ def test_everything_adds_up(builder: TraceBuilder) -> None:
         no_time_is_negative(trace)
 
 
+@settings(max_examples=20, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(traces(), st.data())
+def test_what_does_not_nest_adds_up_as_well(builder: TraceBuilder, data: st.DataObject) -> None:
+    """Clocks that jump, or damage, make events end anywhere."""
+    for event in data.draw(st.lists(st.sampled_from(builder.events), min_size=1, max_size=5)):
+        event["dur"] = data.draw(st.sampled_from([0, 1, 3, 10, 30, 10**9]))
+    with tempfile.TemporaryDirectory() as folder, builder.load(Path(folder)) as trace:
+        events_are_there_once(trace)
+        self_times_sum_to_the_roots(trace)
+        busy_is_the_union(trace, builder)
+        gaps_fill_the_rest(trace)
+        spans_do_not_overlap(trace)
+        phases_fill_the_steps(trace)
+        labels_are_complete(trace, builder)
+        no_time_is_negative(trace)
+
+
+def events_are_there_once(trace: Trace) -> None:
+    for table in ("nesting", "launch", "label", "annotated_event"):
+        assert trace.sql(f"select event_id from {table} group by event_id having count(*) > 1").is_empty(), table
+
+
 def nesting_is_that_of_a_stack(trace: Trace, builder: TraceBuilder) -> None:
     layers = {"user_annotation": 0, "python_function": 0, "cpu_op": 1, "cuda_runtime": 2}
     threads = defaultdict(list)

@@ -56,6 +56,7 @@ _NOTHING = pa.table(
 )
 
 _DOUBLINGS = 4
+_MOST_CUTS = 50  # twenty spans at random need five
 
 
 def annotate(
@@ -75,10 +76,10 @@ def annotate(
     _keep(connection, "forward_item", _NOTHING)
     _keep(connection, "fused_candidate", _NOTHING)
     for number, name in enumerate(_ORDER):
-        _derive(connection, name)
-        if name == "nesting" and _one(connection, "select coalesce(bool_or(overhangs), false) from nesting"):
-            _derive(connection, "cpu_span_fitted")
-            _derive(connection, "nesting")
+        if name == "nesting":
+            derive_tree(connection)
+        else:
+            _derive(connection, name)
         if name == "node":
             _place(connection, model, on_note)
         if name == "main_track" and _one(connection, "select bool_and(evidence = 'whole_trace') from step"):
@@ -86,6 +87,27 @@ def annotate(
         if on_progress:
             on_progress((number + 1) / len(_ORDER))
     return [table.name for table in DERIVED_TABLES]
+
+
+def derive_tree(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make `nesting` from `cpu_span`. Spans that cross others get other borders in `cpu_span`, until all nest.
+
+    Most traces need nothing, some the borders of annotations and roundings; only damage and clocks that jump need more.
+    """
+    _derive(connection, "nesting")
+    if not _one(connection, "select coalesce(bool_or(overhangs), false) from nesting"):
+        return
+    _derive(connection, "cpu_span_fitted")
+    _derive(connection, "nesting")
+    crossing = (
+        "select exists (select 1 from nesting inner join cpu_span on nesting.event_id = cpu_span.event_id"
+        " where nesting.overhangs and nesting.end_ns < cpu_span.end_ns)"
+    )
+    for _ in range(_MOST_CUTS):
+        if not _one(connection, crossing):
+            return
+        _derive(connection, "cpu_span_cut")
+        _derive(connection, "nesting")
 
 
 def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: Callable[[str], None]) -> None:

@@ -1,18 +1,23 @@
 """Several trace files, imported by as many processes as there are processors, unless they are small.
 
-A process is this module run as a program: unlike `multiprocessing`, that asks nothing of the caller's main module.
+A process is this module run as a program: unlike `multiprocessing`, that asks nothing of the caller's main module. It
+imports file after file, since to start one takes as long as to import a small trace. It is told each, and answers, in a
+line of JSON.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import queue
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,28 +83,24 @@ def _in_processes(
     processors = os.cpu_count() or 1
     workers = min(len(files), processors)
     threads = max(1, processors // workers)
-    running: set[subprocess.Popen[str]] = set()
+    started = [_Worker(threads) for _ in range(workers)]
+    idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+    for worker in started:
+        idle.put(worker)
     done = 0
 
     def run(number: int) -> dict[str, Any] | HotlineError:
         nonlocal done
-        arguments = ["\n".join(sys.path), str(files[number]), str(folders[number]), str(threads), str(os.getpid())]
-        arguments.append(options.to_json())
-        process = subprocess.Popen(
-            [sys.executable, "-c", _CHILD, *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            encoding="utf-8",
-            errors="replace",
-        )
-        running.add(process)
-        out, err = process.communicate()
-        running.remove(process)
+        worker = idle.get()
+        answer = worker.import_file(files[number], folders[number], options)
+        if not worker.alive:
+            worker = _Worker(threads)
+            started.append(worker)
+        idle.put(worker)
         done += 1
         if on_progress:
             on_progress(f"imported {files[number].name}", done / len(files))
-        return _parse_result(out, err, process.returncode, files[number])
+        return answer
 
     pool = ThreadPoolExecutor(workers)
     try:
@@ -109,33 +110,80 @@ def _in_processes(
         return [future.result() for future in futures]
     finally:  # when interrupted, do not wait for what is still running
         pool.shutdown(wait=False, cancel_futures=True)
-        for process in list(running):
-            process.kill()
+        for worker in list(started):
+            worker.stop()
         pool.shutdown()
+        for worker in started:
+            worker.stop()  # one that took the place of another in the meantime
 
 
-def _parse_result(out: str, err: str, status: int, file: Path) -> dict[str, Any] | HotlineError:
-    try:
-        result: dict[str, Any] = json.loads(out.splitlines()[-1])
-    except (ValueError, IndexError):
-        reason = (err.strip().splitlines() or ["no message"])[-1]
-        return HotlineError(f"importing {file} failed (exit status {status}): {reason}")
-    if "error" in result:
-        kinds = {kind.__name__: kind for kind in (TraceFormatError, EmptyTraceError, ModelMismatchError)}
-        return kinds.get(result["error"], HotlineError)(result["message"], hint=result["hint"])
-    return result
+class _Worker:
+    """A process that imports one file after the other."""
+
+    def __init__(self, threads: int) -> None:
+        self.alive = True
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - stays open; a pipe would have to be read all the time
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _CHILD, "\n".join(sys.path), str(threads), str(os.getpid())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            encoding="utf-8",
+        )
+
+    def import_file(self, file: Path, folder: Path, options: Options) -> dict[str, Any] | HotlineError:
+        """Import a file; if the process dies of it, that is an error of this file."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        task = {"file": str(file), "folder": str(folder), "options": options.to_json()}
+        try:
+            self._process.stdin.write(json.dumps(task) + "\n")
+            self._process.stdin.flush()
+            answer = json.loads(self._process.stdout.readline())
+        except (OSError, ValueError):
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(5)
+            reason = self._last_words()
+            self.stop()
+            return HotlineError(f"importing {file} failed (exit status {self._process.returncode}): {reason}")
+        if "error" in answer:
+            kinds = {kind.__name__: kind for kind in (TraceFormatError, EmptyTraceError, ModelMismatchError)}
+            return kinds.get(answer["error"], HotlineError)(answer["message"], hint=answer["hint"])
+        return dict(answer)
+
+    def stop(self) -> None:
+        """End the process, whatever it is doing."""
+        self.alive = False
+        self._process.kill()
+        self._process.wait()
+        for stream in (self._process.stdin, self._process.stdout, self._errors):
+            if stream is not None:
+                with suppress(OSError):  # of a task that it did not live to read
+                    stream.close()
+
+    def _last_words(self) -> str:
+        self._errors.seek(0)
+        lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
+        return lines[-1] if lines else "no message"
 
 
 def _main() -> None:
-    """Import one file on behalf of another process and print the result as a line of JSON."""
-    file, folder, threads, parent, options = sys.argv[1:]
+    """Import the files that another process names, until it names no more."""
+    threads, parent = sys.argv[1:]
     threading.Thread(target=_exit_after, args=[int(parent)], daemon=True).start()
-    try:
-        given = Options.from_json(options)
-        result = import_file(Path(file), Path(folder), int(threads), lambda what, share: None, given)
-    except HotlineError as error:
-        result = {"error": type(error).__name__, "message": error.message, "hint": error.hint}
-    print(json.dumps(result))
+    # What a library may print is no answer.
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    for line in sys.stdin:
+        task = json.loads(line)
+        try:
+            given = Options.from_json(task["options"])
+            answer = import_file(
+                Path(task["file"]), Path(task["folder"]), int(threads), lambda what, share: None, given
+            )
+        except HotlineError as error:
+            answer = {"error": type(error).__name__, "message": error.message, "hint": error.hint}
+        print(json.dumps(answer), file=answers, flush=True)
 
 
 def _exit_after(parent: int) -> None:

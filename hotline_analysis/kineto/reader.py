@@ -35,7 +35,9 @@ class TraceReader:
         self._phase_count = 0
         self._source = TextSource(path)
         # One database, as starting one takes as long as reading a small trace; each of its users has a connection.
-        self._database = duckdb.connect(config={"threads": 1, "python_enable_replacements": False})
+        self._database = duckdb.connect(
+            config={"threads": 1, "python_enable_replacements": False, "temp_directory": ""}  # a batch fits into memory
+        )
         self._splitter = EventSplitter(self._source, self._database.cursor())
         self._on_progress = on_progress
         self._local = threading.local()

@@ -67,6 +67,15 @@ cut as (
     from cut
     inner join nesting as inside on cut.event_id = inside.parent_id
     where inside.start_ns < cut.end_ns
+),
+
+-- Inside one that is cut, another may stick out of its own parent.
+first_cut as (
+    select
+        event_id,
+        min(end_ns) as end_ns
+    from cut
+    group by event_id
 )
 
 select
@@ -74,11 +83,13 @@ select
     cpu_span.track_id,
     cpu_span.category,
     coalesce(fitted.start_ns, cpu_span.start_ns) as start_ns,
-    least(coalesce(fitted.end_ns, cpu_span.end_ns), coalesce(cut.end_ns, fitted.end_ns, cpu_span.end_ns)) as end_ns,
+    greatest(
+        least(coalesce(fitted.end_ns, cpu_span.end_ns), first_cut.end_ns), coalesce(fitted.start_ns, cpu_span.start_ns)
+    ) as end_ns,
     cpu_span.class_id,
     cpu_span.is_op,
     cpu_span.layer,
-    coalesce(cut.end_ns < cpu_span.end_ns, false) as is_cut
+    coalesce(first_cut.end_ns < cpu_span.end_ns, false) as is_cut
 from cpu_span
 left join fitted on cpu_span.event_id = fitted.event_id
-left join cut on cpu_span.event_id = cut.event_id
+left join first_cut on cpu_span.event_id = first_cut.event_id

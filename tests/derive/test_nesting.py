@@ -1,8 +1,13 @@
+import random
+from collections import defaultdict
 from pathlib import Path
 
+import duckdb
+import polars as pl
 import pytest
 
 from hotline_analysis import Trace
+from hotline_analysis.annotate import derive_tree
 from tests.derive.tables import named
 from tests.trace_builder import TraceBuilder
 
@@ -103,6 +108,16 @@ def test_what_an_overhanging_event_contains_is_cut_with_it(tmp_path: Path) -> No
     }
 
 
+def test_in_an_event_that_is_cut_another_may_stick_out(tmp_path: Path) -> None:
+    trace = TraceBuilder().op("outer", 0, 100).op("left", 10, 120).op("child", 20, 60).op("grandchild", 30, 70)
+    assert named(trace.load(tmp_path), "nesting", (*TREE, "end_ns")) == {
+        "outer": (None, 0, 10, "outer", 100),
+        "left": ("outer", 1, 50, "left", 100),
+        "child": ("left", 2, 10, "child", 60),
+        "grandchild": ("child", 3, 30, "grandchild", 60),
+    }
+
+
 def test_threads_do_not_see_each_other(tmp_path: Path) -> None:
     trace = (
         TraceBuilder().on(1).op("a", 0, 100).op("b", 10, 20).on(2).op("c", 5, 50).op("d", 12, 15).on(3).op("e", 10, 20)
@@ -135,3 +150,46 @@ def test_separate_begins_and_ends_are_in_the_tree(tmp_path: Path) -> None:
         ("span", None, 8_000),
         ("op", "span", 2_000),
     }
+
+
+def test_whatever_crosses_nests_in_the_end() -> None:
+    """Spans at random on 400 threads: all nest, and what does not end after one that began before keeps its end."""
+    chance = random.Random(5)
+    kinds = {"cpu_op": 1, "user_annotation": 0, "cuda_runtime": 2}
+    spans: list[tuple[int, int, str, int, int, int, bool, int]] = []
+    for track in range(400):
+        for _ in range(chance.randint(2, 12)):
+            start = chance.randint(0, 30)
+            kind = chance.choice(list(kinds))
+            spans.append((len(spans), track, kind, start, chance.randint(start, 30), 0, kind == "cpu_op", kinds[kind]))
+    columns = ("event_id", "track_id", "category", "start_ns", "end_ns", "class_id", "is_op", "layer")
+    with duckdb.connect() as connection:
+        connection.register("given", pl.DataFrame(spans, columns, orient="row"))
+        connection.execute("create table cpu_span as select *, false as is_cut from given")
+        derive_tree(connection)
+        rows = connection.sql(
+            "select event_id, track_id, parent_id, start_ns, end_ns, self_ns from nesting order by track_id, start_ns"
+        ).fetchall()
+    assert sorted(row[0] for row in rows) == list(range(len(spans)))
+    place = {row[0]: row[3:5] for row in rows}
+    inside: dict[int | None, int] = defaultdict(int)
+    reached: dict[tuple[int, int | None], int] = defaultdict(int)
+    for _, track, parent, start, end, _ in rows:
+        assert start <= end
+        if parent is not None:
+            assert place[parent][0] <= start
+            assert end <= place[parent][1]
+        assert reached[track, parent] <= start  # brothers follow each other
+        reached[track, parent] = max(end, reached[track, parent])
+        inside[parent] += end - start
+    assert {row[0]: row[5] for row in rows} == {row[0]: row[4] - row[3] - inside[row[0]] for row in rows}
+    by_track = defaultdict(list)
+    for span in spans:
+        by_track[span[1]].append(span[3:5])
+    sound = {
+        number: (start, end)
+        for number, track, _, start, end, *_ in spans
+        if not any(begin < start < stop < end for begin, stop in by_track[track])
+    }
+    assert len(sound) > 1000
+    assert {number: place[number] for number in sound} == sound
