@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 TORCH := $(VENV)/.stamp-torch
 
-.PHONY: demo test check bench accuracy docs clean
+.PHONY: demo test check lint types sql fresh bench accuracy docs clean
 
 demo: $(STAMP)
 	$(BIN)/hotline demo
@@ -14,11 +14,20 @@ demo: $(STAMP)
 test: $(STAMP) $(TORCH)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
-check: $(STAMP)
+check: lint types sql fresh
+
+lint: $(STAMP)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+
+types: $(STAMP)
 	$(BIN)/mypy
+
+sql: $(STAMP)
 	$(BIN)/sqlfluff lint --processes 0 --disable-progress-bar queries hotline_analysis/kineto/sql
+
+# That the generated docs are up to date.
+fresh: $(STAMP)
 	$(BIN)/python docs/generate.py --check
 
 bench: $(STAMP)
@@ -39,7 +48,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-# Only the tests of capturing need torch, which is large.
+# Only the tests of capturing need torch, which is large; most of its modules they never import, so none is compiled before.
 $(TORCH): $(STAMP)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[torch]'
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[torch]'
 	touch $@
