@@ -1,10 +1,23 @@
-"""What tests of several files share."""
+"""What all tests share."""
 
 from __future__ import annotations
+
+import os
+import shutil
+import tempfile
 
 import pytest
 
 from hotline_analysis.importer import processes
+from tests.runs import SESSION
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make a folder that the processes which run tests have in common; they inherit its name."""
+    if not hasattr(config, "workerinput"):
+        folder = tempfile.mkdtemp(prefix="hotline-tests-")
+        os.environ[SESSION] = folder
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from hotline_analysis.cli import app
 from hotline_analysis.errors import ExportExistsError, HotlineError, QueryParameterError
 from hotline_analysis.export import perfetto
 from hotline_analysis.schema import DERIVED_TABLES, READ_TABLES
+from tests.runs import opened
 from tests.trace_builder import TraceBuilder
 
 Event = dict[str, Any]
@@ -135,7 +136,7 @@ def test_events_are_those_of_the_file(tmp_path: Path) -> None:
 def test_real_traces(name: str, tmp_path: Path) -> None:
     if not TRACES.is_dir():
         pytest.skip("HOTLINE_TRACES is not set")
-    trace = ha.load(TRACES / name)
+    trace = opened(TRACES / name)
     same_when_read_again(trace, tmp_path)
     slices_nest(added(exported(trace, tmp_path)))
     follows_the_format(read(tmp_path / "out.json"), ours_only=True)

@@ -15,6 +15,7 @@ import hotline_analysis as ha
 from hotline_analysis import Trace, charts
 from tests.browser import CHROMIUM, Browser
 from tests.charts.test_timeline import hostile
+from tests.runs import opened
 from tests.trace_builder import TraceBuilder
 
 needs_browser = pytest.mark.skipif(
@@ -209,7 +210,7 @@ def test_names_of_a_hostile_trace_are_text(browser: Browser, tmp_path: Path) -> 
 @pytest.mark.skipif(not BIG.exists(), reason="HOTLINE_TRACES is not set")
 def test_a_large_trace_opens_and_answers_quickly(browser: Browser, tmp_path: Path) -> None:
     """54 MB of JSON, 216,000 events. Bounds are wide, as the machine may be busy; see docs/timeline.md for times."""
-    with ha.load(BIG) as made:
+    with opened(BIG) as made:
         text = ha.report(made).to_html(charts.timeline(made))
     assert len(text.encode()) < 3_000_000
     page = tmp_path / "large.html"

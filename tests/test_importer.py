@@ -15,6 +15,7 @@ import hotline_analysis as ha
 from hotline_analysis import HotlineError, HotlineWarning, Trace, TraceFormatError
 from hotline_analysis.importer import find_traces, processes
 from hotline_analysis.schema import TABLES
+from tests.runs import opened
 from tests.trace_builder import TraceBuilder
 
 STORED = [table.name for table in TABLES.values() if table.kind != "view"]
@@ -284,7 +285,7 @@ def test_gpu_time_is_that_of_the_file(path: Path) -> None:
         select category, sum(dur_ns)::bigint as ns from {table}
         where category in ('kernel', 'gpu_memcpy', 'gpu_memset') group by all
     """
-    with ha.load(path) as run:
+    with opened(path) as run:
         assert run.manifest["warnings"] == []
         for table in (
             "event",

@@ -22,6 +22,7 @@ from hotline_analysis.kineto.decode import Decoder, _statement
 from hotline_analysis.kineto.reader import TraceReader
 from hotline_analysis.kineto.split import EventSplitter
 from hotline_analysis.schema import TABLES
+from tests.runs import opened
 from tests.trace_builder import TraceBuilder, dumps
 
 KERNEL = '{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":10,"dur":5,"args":{"correlation":3}}'
@@ -726,7 +727,7 @@ def test_nothing_is_lost(path: Path) -> None:
         pytest.skip("HOTLINE_TRACES is not set")
     document = parse(gzip.decompress(path.read_bytes()).decode("utf-8", "replace"))
     events = document.pop("traceEvents")
-    with ha.load(path) as trace:
+    with opened(path) as trace:
         tables = Tables(trace)
         info = trace.table("rank_info").row(0, named=True)
     assert info["event_count"] == len(events)

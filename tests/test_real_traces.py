@@ -22,6 +22,7 @@ import pytest
 import hotline_analysis as ha
 from hotline_analysis import Trace
 from hotline_analysis.analyze.comparison import Level, Timeline, compare
+from tests import runs
 
 if "HOTLINE_TRACES" not in os.environ:
     pytest.skip("HOTLINE_TRACES is not set", allow_module_level=True)
@@ -46,7 +47,7 @@ def file(name: str) -> dict[str, Any]:
 
 @functools.cache
 def opened(name: str) -> Trace:
-    return ha.load(TRACES / name)
+    return runs.opened(TRACES / name)
 
 
 def ns(microseconds: Decimal | int) -> int:

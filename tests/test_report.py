@@ -13,6 +13,7 @@ import hotline_analysis as ha
 from hotline_analysis.errors import HotlineWarning, QueryParameterError
 from hotline_analysis.humane import duration, percent, safe, shares, shorten
 from hotline_analysis.report.given import given
+from tests.runs import opened
 from tests.trace_builder import TraceBuilder
 
 SHARED = Path(os.environ["HOTLINE_TRACES"]) if "HOTLINE_TRACES" in os.environ else None
@@ -107,7 +108,7 @@ def test_every_trace(path: Path) -> None:
     """Shares as printed add up to 100.0 %, all formats render, and no figure is negative or over the whole."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", HotlineWarning)
-        trace = ha.load(path)
+        trace = opened(path)
     with trace:
         report = ha.report(trace)
     text, markdown, data = report.to_text(), report.to_markdown(), json.loads(report.to_json())

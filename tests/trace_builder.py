@@ -26,7 +26,8 @@ from typing import Any
 
 import zstandard
 
-from hotline_analysis import Trace, load
+from hotline_analysis import Trace
+from tests.runs import opened
 
 Time = int | str | Decimal
 Event = dict[str, Any]
@@ -312,4 +313,4 @@ class TraceBuilder:
 
     def load(self, folder: Path, name: str = "trace.json") -> Trace:
         """Write the trace into a folder and open it."""
-        return load(self.write(folder / name))
+        return opened(self.write(folder / name))

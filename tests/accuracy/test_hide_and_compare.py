@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import hotline_analysis as ha
 from tests.accuracy.hide import captured_model, compare
+from tests.runs import opened
 
 PAIRS = Path(__file__).parents[1] / "data" / "pairs"
 MODELS = sorted(path.name.removesuffix("_frames.json.gz") for path in PAIRS.glob("*_frames.json.gz"))
@@ -18,7 +18,7 @@ REAL = ("training/resnet18_ddp_checkpoint_mi300", "inference/bert_small_h100", "
 @pytest.mark.parametrize("model", MODELS)
 def test_our_models_with_the_table_of_the_capture(model: str) -> None:
     """The trace with frames is the truth; the model-op table comes from the other capture, which had none."""
-    with ha.load(PAIRS / f"{model}_frames.json.gz") as frames, ha.load(PAIRS / f"{model}_plain.json.gz") as plain:
+    with opened(PAIRS / f"{model}_frames.json.gz") as frames, opened(PAIRS / f"{model}_plain.json.gz") as plain:
         shares = compare(frames, captured_model(plain))
     assert shares.keys() >= {"forward", "backward"}
     assert ("recompute" in shares) == ("checkpoint" in model)
@@ -33,7 +33,7 @@ def test_real_traces_with_frames(name: str) -> None:
     folder = os.environ.get("HOTLINE_TRACES")
     if not folder:
         pytest.skip("HOTLINE_TRACES is not set")
-    with ha.load(Path(folder) / f"{name}.json.gz") as trace:
+    with opened(Path(folder) / f"{name}.json.gz") as trace:
         shares = compare(trace)
     assert shares["forward"].gpu_ns > 0
     for name_of_pass, share in shares.items():
@@ -44,7 +44,7 @@ def test_real_traces_with_frames(name: str) -> None:
 
 def test_the_comparison_sees_a_wrong_module() -> None:
     """With the modules of two layers exchanged, the shares fall: the check above can fail."""
-    with ha.load(PAIRS / "cnn_frames.json.gz") as frames, ha.load(PAIRS / "cnn_plain.json.gz") as plain:
+    with opened(PAIRS / "cnn_frames.json.gz") as frames, opened(PAIRS / "cnn_plain.json.gz") as plain:
         model = captured_model(plain)
         convolutions = sorted({module for name, module, _ in model.ops if name == "aten::conv2d"})[:2]
         swap = dict(zip(convolutions, reversed(convolutions), strict=True))

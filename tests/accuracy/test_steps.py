@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import hotline_analysis as ha
 from hotline_analysis.annotate import annotate
 from tests.accuracy.hide import tables_of
+from tests.runs import opened
 
 PAIRS = Path(__file__).parents[1] / "data" / "pairs"
 OURS = ("cnn_plain", "gnn_accumulate_plain", "lstm_plain", "transformer_frames", "unet_plain")
@@ -19,7 +19,7 @@ MARKS = r"^(ProfilerStep#|Optimizer\.|enumerate\(DataLoader\)|## )"
 
 def agreement(path: Path) -> tuple[float, set[str]]:
     """Share of the CPU time in marked steps that has the same step without the marks, and how steps were found."""
-    with ha.load(path) as trace:
+    with opened(path) as trace:
         truth = tables_of(trace)
         hidden = tables_of(trace)
     annotate(truth)
