@@ -12,7 +12,7 @@ demo: $(STAMP)
 	$(BIN)/hotline demo
 
 test: $(STAMP) $(TORCH)
-	$(BIN)/python -m pytest -n 2 --dist loadfile
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: lint types sql fresh
 
