@@ -14,7 +14,7 @@
 -- where a step has more than `max_nodes`; the time of what is left out stays in the nodes around it.
 --
 -- So that noise in the times does not change the tree, shares are those that nodes in the same place have in the median
--- of up to five steps, evenly chosen. The limit `tiny_pct` gives way by up to a quarter to the widest gap between the
+-- of three steps, evenly chosen. The limit `tiny_pct` gives way by up to a quarter to the widest gap between the
 -- shares of siblings, and bundles are made by order and not by time.
 --
 -- :param rank BIGINT = NULL           only this rank
@@ -56,8 +56,9 @@ with recursive placed_step as (
         step,
         start_ns,
         end_ns,
-        (row_number() over (partition by rank order by start_ns) - 1)
-        % greatest(1, count(*) over (partition by rank) // 3) = 0 as is_typical
+        row_number() over (partition by rank order by start_ns) - 1 as number,
+        count(*) over (partition by rank) as count,
+        number in (count // 6, count // 2, count - 1 - count // 6) as is_typical
     from step
     where $rank is null or rank = $rank
 ),
@@ -70,6 +71,7 @@ known_step as (
 
 main_phase as (
     select
+        row_number() over (order by phase_span.rank, phase_span.start_ns) as home_id,
         phase_span.rank,
         known_step.step,
         phase_span.phase,
@@ -314,6 +316,7 @@ loose_slice as (
 homed as (
     select
         loose_slice.*,
+        main_phase.home_id,
         main_phase.start_ns as home_ns,
         main_phase.track_id as home_track_id,
         main_phase.end_ns as home_end_ns,
@@ -327,35 +330,21 @@ homed as (
             and loose_slice.start_ns >= main_phase.start_ns
 ),
 
-phase_node as (
+-- What runs on other threads than the loop, and does not belong to one of its phases, is at home in a phase beside it.
+stray as (
     select
+        (select count(*) from main_phase) + row_number() over (order by rank, step, phase) as home_id,
         rank,
         step,
-        phase,
-        start_ns as home_ns,
-        track_id,
-        start_ns,
-        end_ns,
-        event_id
-    from main_phase
-    union all
-    select distinct
-        rank,
-        step,
-        phase,
-        -1,
-        null::bigint,
-        null::bigint,
-        null::bigint,
-        null::bigint
+        phase
     from (
         select
             rank,
             step,
             phase
         from homed
-        where home_ns is null
-        union all
+        where home_id is null
+        union
         select
             gpu_event.rank,
             gpu_event.step,
@@ -364,39 +353,81 @@ phase_node as (
         left join homed
             on gpu_event.rank = homed.rank and coalesce(gpu_event.runtime_id, gpu_event.op_id) = homed.event_id
         where homed.event_id is null
-    )
+    ) as homeless
 ),
 
--- An annotation that lasts longer than its phase tells nothing about it, and one that is the phase nothing new.
-slice as (
+phase_node as (
     select
+        home_id,
         rank,
         step,
         phase,
-        coalesce(home_ns, -1) as home_ns,
+        start_ns as order_ns,
         track_id,
         start_ns,
         end_ns,
-        kind,
-        name,
-        short_name,
-        event_id,
-        module_id,
-        pass,
-        layer,
+        event_id
+    from main_phase
+    union all
+    select
+        home_id,
+        rank,
+        step,
+        phase,
+        -1,
+        null::bigint,
+        null::bigint,
+        null::bigint,
+        null::bigint
+    from stray
+),
+
+step_node as (
+    select
+        row_number() over (order by rank, step) as step_id,
+        rank,
+        step
+    from (select distinct rank, step from phase_node) as distinct_step
+),
+
+-- An annotation that lasts longer than its phase tells nothing about it, and one that is the phase nothing new.
+-- The slices of a thread are numbered so that those inside a slice follow it.
+slice as (
+    select
+        homed.rank,
+        homed.step,
+        homed.phase,
+        coalesce(homed.home_id, stray.home_id) as home_id,
+        homed.track_id,
+        homed.start_ns,
+        homed.end_ns,
+        homed.kind,
+        homed.name,
+        homed.short_name,
+        homed.event_id,
+        homed.module_id,
+        homed.pass,
         row_number() over (
-            order by rank, step, phase, home_ns, track_id, start_ns, end_ns desc, layer, event_id, module_id
+            order by
+                coalesce(homed.home_id, stray.home_id),
+                homed.track_id,
+                homed.start_ns,
+                homed.end_ns desc,
+                homed.layer,
+                homed.event_id,
+                homed.module_id
         ) as slice_id
     from homed
+    left join stray on homed.rank = stray.rank and homed.step = stray.step and homed.phase = stray.phase
     where
         not coalesce(
-            kind = 'annotation'
-            and track_id = home_track_id
+            homed.kind = 'annotation'
+            and homed.track_id = homed.home_track_id
             and (
-                end_ns > home_end_ns
+                homed.end_ns > homed.home_end_ns
                 or (
-                    event_id = home_event_id
-                    and 100 * (end_ns - start_ns) >= $dominant_pct * (home_end_ns - home_ns)
+                    homed.event_id = homed.home_event_id
+                    and 100 * (homed.end_ns - homed.start_ns) >= $dominant_pct * (homed.home_end_ns - homed.home_ns)
                 )
             ),
             false
@@ -406,31 +437,19 @@ slice as (
 edge as (
     select
         slice_id,
-        rank,
-        step,
-        phase,
-        home_ns,
+        home_id,
         track_id,
         start_ns as at_ns,
-        1 as opens,
-        -end_ns as longest_first,
-        layer,
-        event_id,
+        slice_id as in_order,
         (end_ns > start_ns)::integer as change
     from slice
     union all
     select
-        slice_id,
-        rank,
-        step,
-        phase,
-        home_ns,
+        -1,
+        home_id,
         track_id,
         end_ns,
-        0,
-        0,
-        0,
-        0,
+        -1,
         -1
     from slice
     where end_ns > start_ns
@@ -439,52 +458,42 @@ edge as (
 deep as (
     select
         slice_id,
-        opens,
+        home_id,
+        track_id,
+        at_ns as start_ns,
+        change,
         sum(change) over (
-            partition by rank, step, phase, home_ns, track_id
-            order by at_ns, opens, longest_first, layer, event_id, slice_id
-            rows unbounded preceding
+            partition by home_id, track_id order by at_ns, in_order rows unbounded preceding
         ) - change as depth
     from edge
-),
-
-placed as (
-    select
-        slice.*,
-        deep.depth
-    from slice
-    inner join deep on slice.slice_id = deep.slice_id and deep.opens = 1
 ),
 
 container as (
     select
         slice_id,
-        rank,
-        step,
-        phase,
-        home_ns,
+        home_id,
         track_id,
         start_ns,
-        end_ns,
         depth + 1 as inner_depth
-    from placed
-    where end_ns > start_ns
+    from deep
+    where slice_id > 0 and change = 1
 ),
 
 nested as (
     select
-        inside.*,
+        inside.slice_id,
+        inside.home_id,
+        inside.track_id,
+        inside.depth,
         container.slice_id as around_id
-    from placed as inside
+    from deep as inside
     asof left join container
         on
-            inside.rank = container.rank
-            and inside.step = container.step
-            and inside.phase = container.phase
-            and inside.home_ns = container.home_ns
+            inside.home_id = container.home_id
             and inside.track_id = container.track_id
             and inside.depth = container.inner_depth
             and inside.start_ns >= container.start_ns
+    where inside.slice_id > 0
 ),
 
 -- --- the raw tree: steps, phases, slices, and GPU work that is not one with its call
@@ -493,88 +502,71 @@ launched as (
     select
         gpu_event.*,
         coalesce(call.slice_id, op.slice_id) as launcher_id,
-        coalesce(gpu_event.kernel_count = 1, false) and call.slice_id is not null as is_one
+        coalesce(gpu_event.kernel_count = 1, false) and call.slice_id is not null as is_one,
+        row_number() over (order by gpu_event.rank, gpu_event.event_id) as gpu_id
     from gpu_event
     left join slice as call on gpu_event.rank = call.rank and gpu_event.runtime_id = call.event_id
     left join slice as op on gpu_event.rank = op.rank and gpu_event.op_id = op.event_id
 ),
 
+-- Nodes have keys of four kinds; those of groups have the highest bit set, those of bundles the next one, too.
 tree as (
-    select distinct
-        's' || rank || '/' || step as key,
-        null::varchar as parent_key,
+    select
+        (4 * step_id)::ubigint as key,
+        null::ubigint as parent_key,
         0 as level,
         rank,
         step,
         'step' as kind,
         case when step = -1 then 'outside steps' else 'step ' || step end as name,
-        case when step = -1 then 'outside steps' else 'step ' || step end as short_name,
-        null::varchar as phase,
-        null::bigint as module_id,
-        null::varchar as pass,
-        null::bigint as event_id,
-        null::bigint as gpu_event_id,
-        -1 as order_ns
-    from phase_node
+        -1 as order_ns,
+        null::bigint as cpu_ns,
+        null::bigint as track_id
+    from step_node
     union all
     select
-        'p' || rank || '/' || step || '/' || phase || '/' || home_ns,
-        's' || rank || '/' || step,
+        (4 * phase_node.home_id + 1)::ubigint,
+        (4 * step_node.step_id)::ubigint,
         1,
-        rank,
-        step,
+        phase_node.rank,
+        phase_node.step,
         'phase',
-        phase as name,
-        phase as short_name,
-        phase,
+        phase_node.phase,
+        phase_node.order_ns,
         null,
-        null,
-        event_id,
-        null,
-        home_ns
+        null
     from phase_node
+    inner join step_node on phase_node.rank = step_node.rank and phase_node.step = step_node.step
     union all
     select
-        'n' || nested.slice_id,
-        coalesce(
-            'n' || nested.around_id,
-            'p' || nested.rank || '/' || nested.step || '/' || nested.phase || '/' || nested.home_ns
-        ),
+        (4 * slice.slice_id + 2)::ubigint,
+        coalesce(4 * nested.around_id + 2, 4 * slice.home_id + 1)::ubigint,
         nested.depth + 2,
-        nested.rank,
-        nested.step,
-        coalesce(launched.kind, nested.kind),
-        coalesce(launched.name, nested.name) as name,
-        coalesce(launched.short_name, nested.short_name) as short_name,
-        nested.phase,
-        nested.module_id,
-        nested.pass,
-        nested.event_id,
-        launched.event_id as gpu_event_id,
-        nested.start_ns
-    from nested
-    left join launched on nested.slice_id = launched.launcher_id and launched.is_one
+        slice.rank,
+        slice.step,
+        coalesce(launched.kind, slice.kind),
+        coalesce(launched.name, slice.name),
+        slice.start_ns,
+        slice.end_ns - slice.start_ns,
+        slice.track_id
+    from slice
+    inner join nested on slice.slice_id = nested.slice_id
+    left join launched on slice.slice_id = launched.launcher_id and launched.is_one
     union all
     select
-        'g' || launched.rank || '/' || launched.event_id,
-        coalesce(
-            'n' || launched.launcher_id,
-            'p' || launched.rank || '/' || launched.step || '/' || launched.phase || '/-1'
-        ),
+        (4 * launched.gpu_id + 3)::ubigint,
+        coalesce(4 * launched.launcher_id + 2, 4 * stray.home_id + 1)::ubigint,
         coalesce(nested.depth + 3, 2),
         launched.rank,
         launched.step,
         launched.kind,
         launched.name,
-        launched.short_name,
-        launched.phase,
-        launched.module_id,
-        launched.pass,
-        null,
-        launched.event_id,
-        launched.start_ns
+        launched.start_ns,
+        0,
+        launched.track_id
     from launched
     left join nested on launched.launcher_id = nested.slice_id
+    left join stray on launched.rank = stray.rank and launched.step = stray.step and launched.phase = stray.phase
     where not launched.is_one
 ),
 
@@ -582,7 +574,7 @@ tree as (
 
 gpu_up as (
     select
-        case when is_one then 'n' || launcher_id else 'g' || rank || '/' || event_id end as key,
+        case when is_one then 4 * launcher_id + 2 else 4 * gpu_id + 3 end::ubigint as key,
         track_id,
         start_ns,
         end_ns,
@@ -609,55 +601,41 @@ gpu_up as (
 
 other_thread as (
     select
-        rank,
-        step,
-        phase,
-        home_ns,
-        track_id,
-        min(start_ns) as start_ns,
-        max(end_ns) as end_ns,
-        sum(end_ns - start_ns)::bigint as time_ns
+        slice.home_id,
+        slice.track_id,
+        min(slice.start_ns) as start_ns,
+        max(slice.end_ns) as end_ns,
+        sum(slice.end_ns - slice.start_ns)::bigint as time_ns
     from nested
-    where around_id is null
-    group by rank, step, phase, home_ns, track_id
+    inner join slice on nested.slice_id = slice.slice_id
+    where nested.around_id is null
+    group by slice.home_id, slice.track_id
 ),
 
 phase_thread as (
     select
-        phase_node.rank,
-        phase_node.step,
-        'p' || phase_node.rank || '/' || phase_node.step || '/' || phase_node.phase || '/' || phase_node.home_ns as key,
-        phase_node.track_id,
-        phase_node.start_ns,
-        phase_node.end_ns,
-        phase_node.end_ns - phase_node.start_ns as time_ns
+        home_id,
+        track_id,
+        start_ns,
+        end_ns,
+        end_ns - start_ns as time_ns
     from phase_node
-    where phase_node.track_id is not null
+    where track_id is not null
     union all
     select
-        other_thread.rank,
-        other_thread.step,
-        'p' || other_thread.rank || '/' || other_thread.step || '/' || other_thread.phase || '/'
-        || other_thread.home_ns,
+        other_thread.home_id,
         other_thread.track_id,
         other_thread.start_ns,
         other_thread.end_ns,
         other_thread.time_ns
     from other_thread
-    left join phase_node
-        on
-            other_thread.rank = phase_node.rank
-            and other_thread.step = phase_node.step
-            and other_thread.phase = phase_node.phase
-            and other_thread.home_ns = phase_node.home_ns
-            and other_thread.track_id = phase_node.track_id
-    where phase_node.phase is null
+    left join phase_node on other_thread.home_id = phase_node.home_id and other_thread.track_id = phase_node.track_id
+    where phase_node.home_id is null
 ),
 
-side as (
+gpu_side as (
     select
         key,
-        'gpu' as device,
         track_id,
         min(start_ns) as start_ns,
         max(end_ns) as end_ns,
@@ -667,62 +645,99 @@ side as (
         sum(idle_ns)::bigint as idle_ns
     from gpu_up
     group by key, track_id
-    union all
-    select
-        'n' || slice_id,
-        'cpu',
-        track_id,
-        start_ns,
-        end_ns,
-        end_ns - start_ns,
-        0,
-        0,
-        0
-    from slice
-    union all
-    select
-        key,
-        'cpu',
-        track_id,
-        start_ns,
-        end_ns,
-        time_ns,
-        0,
-        0,
-        0
-    from phase_thread
-    union all
-    select
-        's' || rank || '/' || step,
-        'cpu',
-        track_id,
-        min(start_ns),
-        max(end_ns),
-        sum(time_ns)::bigint,
-        0,
-        0,
-        0
-    from phase_thread
-    group by rank, step, track_id
 ),
 
+-- The threads of phases and steps; all other nodes run on one.
+thread_side as (
+    select
+        (4 * home_id + 1)::ubigint as key,
+        track_id,
+        start_ns,
+        end_ns,
+        time_ns
+    from phase_thread
+    union all
+    select
+        (4 * step_node.step_id)::ubigint,
+        phase_thread.track_id,
+        min(phase_thread.start_ns),
+        max(phase_thread.end_ns),
+        sum(phase_thread.time_ns)::bigint
+    from phase_thread
+    inner join phase_node on phase_thread.home_id = phase_node.home_id
+    inner join step_node on phase_node.rank = step_node.rank and phase_node.step = step_node.step
+    group by step_node.step_id, phase_thread.track_id
+),
+
+gpu_time as (
+    select
+        key,
+        sum(time_ns) as gpu_ns,
+        arg_max(track_id, (time_ns, -track_id)) as track_id
+    from gpu_side
+    group by key
+),
+
+thread_time as (
+    select
+        key,
+        max(time_ns) as cpu_ns,
+        arg_max(track_id, (time_ns, -track_id)) as track_id
+    from thread_side
+    group by key
+),
+
+-- Names are only compared from here on, by a number, until the nodes that are shown get theirs again.
 weighed as (
     select
-        tree.*,
-        coalesce(sum(side.time_ns) filter (where side.device = 'gpu'), 0) as gpu_ns,
-        coalesce(max(side.time_ns) filter (where side.device = 'cpu'), 0) as cpu_ns,
-        arg_max(side.track_id, (side.device = 'cpu', side.time_ns, -side.track_id)) as track_id
+        tree.key,
+        tree.parent_key,
+        tree.level,
+        tree.rank,
+        tree.step,
+        tree.kind,
+        hash(tree.kind, tree.name) as name_key,
+        tree.order_ns,
+        coalesce(gpu_time.gpu_ns, 0)::bigint as gpu_ns,
+        coalesce(tree.cpu_ns, thread_time.cpu_ns, 0) as cpu_ns,
+        coalesce(tree.track_id, thread_time.track_id, gpu_time.track_id) as track_id
     from tree
-    left join side on tree.key = side.key
-    group by all
+    left join gpu_time on tree.key = gpu_time.key
+    left join thread_time on tree.key = thread_time.key
 ),
 
 -- Which of the nodes of one name it is in its parent.
+in_family as (
+    select
+        key,
+        parent_key,
+        rank,
+        step,
+        name_key,
+        row_number() over (order by parent_key, name_key, order_ns, key) as number
+    from weighed
+),
+
+eldest as (
+    select
+        parent_key,
+        name_key,
+        min(number) as number
+    from in_family
+    group by parent_key, name_key
+),
+
 counted as (
     select
-        *,
-        row_number() over (partition by parent_key, kind, name order by order_ns, key) as namesake
-    from weighed
+        in_family.key,
+        in_family.parent_key,
+        in_family.rank,
+        in_family.step,
+        in_family.name_key,
+        in_family.number - eldest.number as namesake
+    from in_family
+    inner join eldest
+        on in_family.name_key = eldest.name_key and in_family.parent_key is not distinct from eldest.parent_key
 ),
 
 -- --- a child that is nearly all of its parent replaces it
@@ -731,19 +746,19 @@ family as (
     select
         child.key,
         child.kind,
-        child.name,
+        child.name_key,
         child.rank,
         child.step,
         child.cpu_ns,
         child.gpu_ns,
         parent.key as parent_key,
-        parent.kind as parent_kind,
-        parent.name as parent_name,
+        parent.name_key as parent_name_key,
         parent.cpu_ns as parent_cpu_ns,
         parent.gpu_ns as parent_gpu_ns,
-        count(*) over (partition by parent.key, child.kind, child.name) as namesakes
+        counted.namesake
     from weighed as child
     inner join weighed as parent on child.parent_key = parent.key
+    inner join counted on child.key = counted.key
 ),
 
 typical as (
@@ -767,15 +782,13 @@ dominant_pair as (
     select
         rank,
         step = -1 as is_outside,
-        parent_kind,
-        parent_name,
-        kind,
-        name
+        parent_name_key,
+        name_key
     from family
     where step = -1 or (rank, step) in (select (rank, step) from typical)
-    group by rank, is_outside, parent_kind, parent_name, kind, name
+    group by rank, is_outside, parent_name_key, name_key
     having
-        max(namesakes) = 1
+        max(namesake) = 0
         and 100 * sum(cpu_ns) > $dominant_pct * sum(parent_cpu_ns)
         and 100 * sum(gpu_ns) >= $dominant_pct * sum(parent_gpu_ns)
 ),
@@ -787,10 +800,8 @@ replaced as (
         on
             family.rank = dominant_pair.rank
             and (family.step = -1) = dominant_pair.is_outside
-            and family.parent_kind = dominant_pair.parent_kind
-            and family.parent_name = dominant_pair.parent_name
-            and family.kind = dominant_pair.kind
-            and family.name = dominant_pair.name
+            and family.parent_name_key = dominant_pair.parent_name_key
+            and family.name_key = dominant_pair.name_key
     inner join openable on family.key = openable.key
     where
         case family.kind
@@ -804,7 +815,7 @@ replaced as (
 kept as (
     select
         key,
-        null::varchar as parent_key,
+        null::ubigint as parent_key,
         key as inner_parent,
         0 as depth,
         true as is_kept,
@@ -818,7 +829,7 @@ kept as (
         case when replaced.key is null then counted.key else kept.inner_parent end,
         kept.depth + (replaced.key is null)::integer,
         replaced.key is null,
-        hash(kept.place, counted.kind, counted.name, counted.namesake)
+        hash(kept.place, counted.name_key, counted.namesake)
     from kept
     inner join counted on kept.key = counted.parent_key
     left join replaced on counted.key = replaced.key
@@ -836,10 +847,69 @@ node_of_any_step as (
     where kept.is_kept and kept.depth <= $max_depth
 ),
 
+described as (
+    select
+        (4 * slice.slice_id + 2)::ubigint as key,
+        coalesce(launched.name, slice.name) as name,
+        coalesce(launched.short_name, slice.short_name) as short_name,
+        slice.phase,
+        slice.module_id,
+        slice.pass,
+        slice.event_id,
+        launched.event_id as gpu_event_id
+    from slice
+    left join launched on slice.slice_id = launched.launcher_id and launched.is_one
+    where $step is null or slice.step = $step
+    union all
+    select
+        (4 * gpu_id + 3)::ubigint,
+        name,
+        short_name,
+        phase,
+        module_id,
+        pass,
+        null,
+        event_id
+    from launched
+    where not is_one and ($step is null or step = $step)
+    union all
+    select
+        (4 * home_id + 1)::ubigint,
+        phase as name,
+        phase as short_name,
+        phase,
+        null,
+        null,
+        event_id,
+        null
+    from phase_node
+    union all
+    select
+        key,
+        name,
+        name as short_name,
+        null,
+        null,
+        null,
+        null,
+        null
+    from tree
+    where kind = 'step'
+),
+
 node as (
-    select *
-    from node_of_any_step
-    where $step is null or step = $step
+    select
+        any_step.* exclude (name_key),
+        described.name,
+        described.short_name,
+        described.phase,
+        described.module_id,
+        described.pass,
+        described.event_id,
+        described.gpu_event_id
+    from node_of_any_step as any_step
+    inner join described on any_step.key = described.key
+    where $step is null or any_step.step = $step
 ),
 
 -- --- neighbours that are alike or tiny make a run
@@ -877,12 +947,14 @@ point as (
     from share
 ),
 
+-- Windows without partitions, here and below: there are many containers, and most have few nodes.
 point_gap as (
     select
         container_key,
         share_pct,
-        lead(share_pct) over (partition by container_key order by share_pct) as next_pct
+        case when lead(container_key) over in_order = container_key then lead(share_pct) over in_order end as next_pct
     from point
+    window in_order as (order by container_key, share_pct)
 ),
 
 tiny_limit as (
@@ -899,11 +971,13 @@ neighbour as (
         share.*,
         coalesce(share.share_pct < tiny_limit.limit_pct, true) as is_tiny,
         row_number() over in_order as position,
+        lag(share.container_key) over in_order = share.container_key
+        and lag(coalesce(share.track_id, -1)) over in_order = coalesce(share.track_id, -1) as is_beside,
         coalesce(share.short_name = lag(share.short_name) over in_order, false) as is_namesake
     from share
     left join tiny_limit on share.container_key = tiny_limit.container_key
     window in_order as (
-        partition by share.container_key, share.track_id order by share.order_ns, share.level, share.key
+        order by share.container_key, share.track_id, share.order_ns, share.level, share.key
     )
 ),
 
@@ -911,31 +985,32 @@ linked as (
     select
         *,
         container_kind != 'step'
+        and is_beside
         and (
             (is_tiny and lag(is_tiny) over in_order)
             or (is_tiny = lag(is_tiny) over in_order and is_namesake)
         ) as is_linked
     from neighbour
-    window in_order as (partition by container_key, track_id order by position)
+    window in_order as (order by position)
 ),
 
 run as (
     select
-        *,
-        sum((not coalesce(is_linked, false))::integer) over (
-            partition by container_key, track_id order by position rows unbounded preceding
-        ) as run
+        key,
+        container_key,
+        track_id,
+        position,
+        share_pct,
+        sum((not coalesce(is_linked, false))::integer) over (order by position rows unbounded preceding) as run
     from linked
 ),
 
 run_size as (
     select
-        container_key,
-        track_id,
         run,
         count(*) > 1 and coalesce(sum(share_pct), 0) <= $dominant_pct as is_group
     from run
-    group by container_key, track_id, run
+    group by run
 ),
 
 -- --- what a container holds: nodes and runs; then the nodes of each run. Where that is too much, bundle it evenly
@@ -943,18 +1018,12 @@ run_size as (
 entry as (
     select
         run.key as node_key,
-        case
-            when run_size.is_group then 'r' || run.container_key || '#' || coalesce(run.track_id, -1) || '#' || run.run
-        end as run_key,
+        case when run_size.is_group then 9223372036854775808::ubigint + run.run::ubigint end as run_key,
         run.container_key,
         run.track_id,
         run.position
     from run
-    inner join run_size
-        on
-            run.container_key = run_size.container_key
-            and run.track_id is not distinct from run_size.track_id
-            and run.run = run_size.run
+    inner join run_size on run.run = run_size.run
 ),
 
 content as (
@@ -975,17 +1044,29 @@ content as (
     where run_key is not null
 ),
 
+crowd as (
+    select
+        container_key,
+        track_id
+    from content
+    group by container_key, track_id
+    having count(*) > $max_children
+),
+
+crowded as (
+    select content.*
+    from content
+    inner join crowd
+        on content.container_key = crowd.container_key and content.track_id is not distinct from crowd.track_id
+),
+
 bundled_1 as (
     select
         *,
-        case
-            when count(*) over whole > $max_children
-                then
-                    (row_number() over (whole order by position) - 1)
-                    * least($max_children // 2, ceil(4.0 * count(*) over whole / $max_children))::bigint
-                    // count(*) over whole
-        end as bundle_1
-    from content
+        (row_number() over (whole order by position) - 1)
+        * least($max_children // 2, ceil(4.0 * count(*) over whole / $max_children))::bigint
+        // count(*) over whole as bundle_1
+    from crowded
     window whole as (partition by container_key, track_id)
 ),
 
@@ -993,7 +1074,7 @@ bundled_2 as (
     select
         *,
         case
-            when bundle_1 is not null and count(*) over whole > $max_children
+            when count(*) over whole > $max_children
                 then
                     (row_number() over (whole order by position) - 1)
                     * least($max_children // 2, ceil(4.0 * count(*) over whole / $max_children))::bigint
@@ -1019,18 +1100,30 @@ bundled_3 as (
 
 bundled as (
     select
-        *,
-        'b' || container_key || '#' || coalesce(track_id, -1) || '#' || bundle_1 as key_1,
-        'b' || container_key || '#' || coalesce(track_id, -1) || '#' || bundle_1 || '#' || bundle_2 as key_2,
-        'b' || container_key || '#' || coalesce(track_id, -1) || '#' || bundle_1 || '#' || bundle_2 || '#' || bundle_3
-            as key_3
+        key,
+        container_key,
+        hash(container_key, track_id, bundle_1, 1) | 13835058055282163712::ubigint as key_1,
+        case
+            when bundle_2 is not null
+                then hash(container_key, track_id, bundle_1, bundle_2, 2) | 13835058055282163712::ubigint
+        end as key_2,
+        case
+            when bundle_3 is not null
+                then hash(container_key, track_id, bundle_1, bundle_2, bundle_3, 3) | 13835058055282163712::ubigint
+        end as key_3
     from bundled_3
 ),
 
 link as (
     select
+        content.key,
+        content.container_key as parent_key
+    from content
+    anti join bundled on content.key = bundled.key
+    union all
+    select
         key,
-        coalesce(key_3, key_2, key_1, container_key) as parent_key
+        coalesce(key_3, key_2, key_1)
     from bundled
     union
     select
@@ -1049,7 +1142,6 @@ link as (
         key_1,
         container_key
     from bundled
-    where key_1 is not null
 ),
 
 -- The real nodes of each group, found upwards from the nodes.
@@ -1059,14 +1151,14 @@ held as (
         link.parent_key as group_key
     from node
     inner join link on node.key = link.key
-    where link.parent_key[1] in ('r', 'b')
+    where link.parent_key >= 9223372036854775808
     union all
     select
         held.node_key,
         link.parent_key
     from held
     inner join link on held.group_key = link.key
-    where link.parent_key[1] in ('r', 'b')
+    where link.parent_key >= 9223372036854775808
 ),
 
 named_time as (
@@ -1141,6 +1233,45 @@ every_node as (
     from group_node
 ),
 
+side as (
+    select
+        key,
+        'gpu' as device,
+        track_id,
+        start_ns,
+        end_ns,
+        time_ns,
+        gpu_event_count,
+        busy_ns,
+        idle_ns
+    from gpu_side
+    union all
+    select
+        key,
+        'cpu',
+        track_id,
+        start_ns,
+        end_ns,
+        time_ns,
+        0,
+        0,
+        0
+    from thread_side
+    union all
+    select
+        key,
+        'cpu',
+        track_id,
+        order_ns,
+        order_ns + cpu_ns,
+        cpu_ns,
+        0,
+        0,
+        0
+    from node
+    where key % 4 = 2
+),
+
 every_side as (
     select * from side
     union all
@@ -1176,7 +1307,7 @@ ranked as (
 shown as (
     select
         key,
-        null::varchar as parent_key,
+        null::ubigint as parent_key,
         0 as depth
     from ranked
     where kind = 'step'

@@ -213,7 +213,7 @@ def test_all_steps_have_the_same_tree(tmp_path: Path) -> None:
     at = 0
     for step in range(9):
         lengths = [
-            round(length * noise.uniform(0.7, 1.4)) for length in [430, 440, 3000, 440, 420, 700, 3000, 430, 420]
+            round(length * noise.uniform(0.7, 1.4)) for length in [330, 340, 3000, 340, 320, 700, 3000, 330, 320]
         ]
         trace.step(step, at, at + sum(lengths)).annotation("Optimizer.step#SGD.step", at, at + sum(lengths))
         for number, length in enumerate(lengths):
