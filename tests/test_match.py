@@ -241,6 +241,21 @@ def test_a_captured_model_knows_its_ops(tmp_path: Path) -> None:
         assert trace.manifest["warnings"] == []
 
 
+def test_a_captured_model_may_lack_an_op(tmp_path: Path) -> None:
+    """One of four ops that the capture has seen did not run."""
+    names = ["aten::sin", "aten::cos", "aten::exp", "aten::mul"]
+    built = forward([*names[:2], names[3]])
+    built.top["hotline_model"] = {
+        "modules": [
+            {"module_id": number, "name": name, "path": name, "type": "Odd"} for number, name in enumerate(names)
+        ],
+        "ops": [{"name": name, "module_id": number, "call": 0} for number, name in enumerate(names)],
+    }
+    with built.load(tmp_path) as trace:
+        assert modules(trace) == [(name, name) for name in [*names[:2], names[3]]]
+        assert ha.doubtful_modules(trace).select("path", "missing_call_count").rows() == [("aten::exp", 1)]
+
+
 def test_a_model_that_does_not_fit_says_where(tmp_path: Path) -> None:
     ops = ["aten::linear", "aten::relu", "aten::conv2d", "aten::conv2d", "aten::conv2d"]
     with pytest.raises(ModelMismatchError) as raised:

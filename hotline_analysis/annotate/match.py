@@ -136,7 +136,8 @@ class _Search:
         if self._worth(passes) < (np.count_nonzero(rows.looks_so[names]), 0):
             unrolled = self._repeats.unroll(names, self.is_first_use[window])
             again = self._passes(window, unrolled) if unrolled is not None else []
-            passes = max(passes, again, key=self._worth)
+            if again and (not passes or self._worth(again) > self._worth(passes)):
+                passes = again
         for one in passes:
             self.found.add(one.items, one.rows, one.calls, one.confidence, one.expected)
             for items, more, calls in one.more:

@@ -5,7 +5,7 @@
 --   forward    before the loss or backward when no forward was shown: from the first op that backward comes back to,
 --   loss       between forward and backward, or around a shown loss, up to the last op that backward comes back to;
 --              where a placed model ended the forward, its output may still be made a probability: that is forward,
---   backward   right before backward when the loss is already done,
+--   backward   right before backward when the loss is already done, and between its nodes,
 --   optimizer  between backward and the optimizer, from the op on that takes a norm or unscales: clipping gradients,
 --   other      everything else: logging, metrics, waiting at the step's end.
 -- `zero_grad` may stand anywhere and tells nothing of its neighbours. Without step marks, nothing is known of the time
@@ -243,11 +243,22 @@ filled as (
     union all
     select
         gap.start_ns,
-        coalesce(first_op.first_ns, gap.start_ns),
+        first_op.first_ns,
         'load_data'
     from gap
-    left join first_op on gap.start_ns = first_op.start_ns
-    where gap.hides_forward
+    inner join first_op on gap.start_ns = first_op.start_ns
+    union all
+    -- between two nodes on the main thread, where no forward runs
+    select
+        gap.start_ns,
+        gap.end_ns,
+        'backward'
+    from gap
+    where
+        gap.hides_forward
+        and gap.previous_phase = 'backward'
+        and gap.next_phase = 'backward'
+        and gap.start_ns not in (select start_ns from first_op)
     union all
     select
         coalesce(first_op.first_ns, gap.start_ns),
@@ -255,7 +266,12 @@ filled as (
         'forward'
     from gap
     left join first_op on gap.start_ns = first_op.start_ns
-    where gap.hides_forward
+    where
+        gap.hides_forward
+        and (
+            first_op.start_ns is not null
+            or not coalesce(gap.previous_phase = 'backward' and gap.next_phase = 'backward', false)
+        )
 ),
 
 piece as (

@@ -31,6 +31,38 @@ def test_a_step_with_everything_in_it(tmp_path: Path) -> None:
     ]
 
 
+def test_between_nodes_of_one_thread_is_backward(tmp_path: Path) -> None:
+    """On the CPU, autograd runs on the main thread. Forward ops between two nodes show another pass."""
+    trace = TraceBuilder().step(3, 0, 100).op("aten::mul", 10, 18, seq=1).op("aten::sin", 20, 28, seq=2)
+    trace.backward("SinBackward0", 40, 44, seq=2).backward("MulBackward0", 46, 50, seq=1)
+    trace.op("aten::cos", 60, 68, seq=3).backward("CosBackward0", 70, 74, seq=3)
+    trace.annotation("Optimizer.step#SGD.step", 74, 90)
+    assert phases(trace.load(tmp_path)) == [
+        ("load_data", 0, 10),
+        ("forward", 10, 40),
+        ("backward", 40, 50),
+        ("load_data", 50, 60),
+        ("forward", 60, 70),
+        ("backward", 70, 74),
+        ("optimizer", 74, 90),
+        ("other", 90, 100),
+    ]
+
+
+def test_a_loss_is_averaged_after_its_op(tmp_path: Path) -> None:
+    """Up to the last op that backward comes back to; what seeds the gradient is backward."""
+    trace = TraceBuilder().step(3, 0, 100).module("Net", 0, 10, 30).op("aten::mse_loss", 32, 38, seq=1)
+    trace.op("aten::mean", 40, 44, seq=2).op("aten::ones_like", 46, 48)
+    trace.backward("MeanBackward0", 50, 54, seq=2).backward("MseLossBackward0", 54, 60, seq=1)
+    assert phases(trace.load(tmp_path)) == [
+        ("load_data", 0, 10),
+        ("forward", 10, 30),
+        ("loss", 30, 44),
+        ("backward", 44, 60),
+        ("other", 60, 100),
+    ]
+
+
 def test_clipping_gradients_belongs_to_the_optimizer(tmp_path: Path) -> None:
     """From the norm on; what is done before it (logging) does not, nor does a norm that the model takes."""
     trace = TraceBuilder().step(3, 0, 100).module("Net", 0, 10, 40).op("aten::linalg_vector_norm", 20, 30)
