@@ -1,5 +1,7 @@
 -- Every copy and memset: its kind, and its bandwidth as the trace has it, else bytes by duration.
 --
+-- No memory moves 10^15 bytes per second: what says so is damaged.
+--
 -- :reads gpu_work, gpu_op
 select
     gpu_work.rank,
@@ -15,8 +17,11 @@ select
     gpu_work.end_ns,
     gpu_op.bytes,
     coalesce(
-        round(gpu_op.bandwidth_gb_per_s * 1e9)::bigint,
-        round(gpu_op.bytes * 1e9 / nullif(gpu_work.dur_ns, 0))::bigint
+        case when gpu_op.bandwidth_gb_per_s between 0 and 1e6 then round(gpu_op.bandwidth_gb_per_s * 1e9)::bigint end,
+        case
+            when gpu_op.bytes * 1e9 / nullif(gpu_work.dur_ns, 0) between 0 and 1e15
+                then round(gpu_op.bytes * 1e9 / gpu_work.dur_ns)::bigint
+        end
     ) as bytes_per_s,
     gpu_work.step,
     gpu_work.phase,

@@ -134,7 +134,11 @@ select
     linked.link,
     call.start_ns as launch_start_ns,
     call.dur_ns as launch_dur_ns,
-    case when call.start_ns is not null then greatest(gpu.start_ns - call.start_ns - call.dur_ns, 0) end as queue_ns,
+    -- More than ten days apart, one of the two has a damaged time.
+    case
+        when gpu.start_ns - call.start_ns - call.dur_ns < 1e15
+            then greatest(gpu.start_ns - call.start_ns - call.dur_ns, 0)
+    end as queue_ns,
     case when linked.link is not null then coalesce(launched.kernel_count, 1) end as kernel_count,
     busy.busy_ns
 from gpu

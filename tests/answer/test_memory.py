@@ -45,6 +45,14 @@ def test_bandwidths_of_one_kind_add_up(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "said", [{"memory bandwidth (GB/s)": 1e300}, {"memory bandwidth (GB/s)": -1}, {"bytes": 2**63 - 1}]
+)
+def test_a_bandwidth_that_cannot_be_is_unknown(tmp_path: Path, said: dict[str, Any]) -> None:
+    trace = TraceBuilder().op("aten::copy_", 0, 9).launches("Memset (Device)", 10, 11, category="gpu_memset", **said)
+    assert ha.memory_bandwidth(trace.load(tmp_path))["gb_per_s"].to_list() == [None]
+
+
 def test_the_summary_is_over_time(tmp_path: Path) -> None:
     """HtoD: 10 us at 2, 10 at 5, 10 at 3 GB/s."""
     trace = copies().load(tmp_path)
