@@ -370,7 +370,7 @@ _TABLES = (
         link VARCHAR correlation, flow or external_id; NULL when unlinked
         launch_start_ns BIGINT when the launching call started; NULL when unlinked
         launch_dur_ns BIGINT how long the launching call took; NULL when unlinked
-        queue_ns BIGINT from the end of the call to the start of the work, at least 0; NULL when unlinked or over 10 days
+        queue_ns BIGINT from the call's end to the start of the work, not below 0; NULL if unlinked or over 10 days
         kernel_count BIGINT GPU events that the same call launched (over 1: a graph); NULL when unlinked
         busy_ns BIGINT the part of its duration in which no earlier work keeps the device busy; sums up to `gpu_busy`
         """,
@@ -665,7 +665,7 @@ _TABLES = (
         op_id BIGINT the innermost CPU op around the launch; NULL without one
         launch_start_ns BIGINT when the launching call started; NULL when unlinked
         launch_dur_ns BIGINT how long the launching call took; NULL when unlinked
-        queue_ns BIGINT from the end of the call to the start of the work, at least 0; NULL when unlinked or over 10 days
+        queue_ns BIGINT from the call's end to the start of the work, not below 0; NULL if unlinked or over 10 days
         kernel_count BIGINT GPU events that the same call launched (over 1: a graph); NULL when unlinked
         step BIGINT number of the training step; NULL outside every step or when unlinked
         phase VARCHAR phase that launched it, likewise
