@@ -17,6 +17,7 @@ import duckdb
 import polars as pl
 
 from hotline_analysis import catalog
+from hotline_analysis.database import SETTINGS
 from hotline_analysis.errors import HotlineError, RunFormatError
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
 from hotline_analysis.whole import MANIFEST, replace_folder
@@ -43,17 +44,7 @@ class Trace:
         self.manifest: Mapping[str, Any] = _read_manifest(path)
         # What does not fit into memory goes to a folder that only this user can read, not to the working directory.
         spill = Path(tempfile.mkdtemp(prefix="hotline-", dir=temporary))
-        self._connection = duckdb.connect(
-            config={
-                "temp_directory": str(spill),
-                "python_enable_replacements": False,
-                "autoinstall_known_extensions": False,
-                # The database joins by time row by row where it expects few rows, and it expects far too few.
-                "asof_loop_join_threshold": 0,
-                # DuckDB 2.0.0 can take one column's range for another's before it sorts, and then cuts sums to a byte.
-                "disabled_optimizers": "compressed_materialization",
-            }
-        )
+        self._connection = duckdb.connect(config={**SETTINGS, "temp_directory": str(spill)})
         self._close = weakref.finalize(self, _release, self._connection, spill, temporary)
         self._known: set[str] = set()
         self._sizes: dict[str, int] = {}

@@ -14,9 +14,10 @@ PACKAGE = Path(__file__).parents[1] / "hotline_analysis"
 FACADE = "hotline_analysis"
 
 # Each part, with those it may import.
-BASE = {"errors", "humane", "notebook", "place", "schema", "whole"}
+BASE = {"database", "errors", "humane", "notebook", "place", "schema", "whole"}
 DATA = BASE | {"kineto", "catalog", "trace"}
 ALLOWED = {
+    "database": set[str](),
     "errors": set[str](),
     "humane": set[str](),
     "notebook": {"humane"},

@@ -15,6 +15,7 @@ import pyarrow as pa
 from hotline_analysis import catalog
 from hotline_analysis.annotate import annotate
 from hotline_analysis.annotate.model import METADATA_KEY, Model, parse_model, read_model
+from hotline_analysis.database import SETTINGS
 from hotline_analysis.errors import HotlineError, ModelMismatchError
 from hotline_analysis.importer.options import Options, Progress
 from hotline_analysis.importer.tables import open_raw, pair_begin_end, save, save_table, write_raw
@@ -41,12 +42,10 @@ def import_file(
     save_table(options.classes, "kernel_class", folder)
     connection = duckdb.connect(
         config={
+            **SETTINGS,
             "threads": threads,
             "memory_limit": _MEMORY_LIMIT,
             "temp_directory": str(folder / "spill"),
-            "python_enable_replacements": False,
-            # The database joins by time row by row where it expects few rows, and it expects far too few.
-            "asof_loop_join_threshold": 0,
         }
     )
     try:

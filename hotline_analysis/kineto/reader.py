@@ -12,6 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from hotline_analysis.database import SETTINGS
 from hotline_analysis.errors import EmptyTraceError, TraceFormatError
 from hotline_analysis.kineto.decode import Decoder
 from hotline_analysis.kineto.source import TextSource
@@ -36,7 +37,7 @@ class TraceReader:
         self._source = TextSource(path)
         # One database, as starting one takes as long as reading a small trace; each of its users has a connection.
         self._database = duckdb.connect(
-            config={"threads": 1, "python_enable_replacements": False, "temp_directory": ""}  # a batch fits into memory
+            config={**SETTINGS, "threads": 1, "temp_directory": ""}  # a batch fits into memory
         )
         self._splitter = EventSplitter(self._source, self._database.cursor())
         self._on_progress = on_progress
