@@ -134,12 +134,17 @@ def get(name: str, *, root: Traversable | None = None, others: Iterable[str] = (
     return found[name]
 
 
-@functools.cache
-def parsed(statement: str) -> duckdb.Statement:
-    """Parse a statement made of shipped SQL. On a small trace that takes as long as to run it, so it is done once."""
-    import duckdb
+def parsed(connection: duckdb.DuckDBPyConnection, statement: str) -> duckdb.Statement:
+    """Parse a statement made of shipped SQL. On a small trace that takes as long as to run it, so it is done once.
 
-    return duckdb.extract_statements(statement)[0]
+    Any connection does, and there always is one: without, duckdb would start a database only for this.
+    """
+    if statement not in _PARSED:
+        _PARSED[statement] = connection.extract_statements(statement)[0]
+    return _PARSED[statement]
+
+
+_PARSED: dict[str, duckdb.Statement] = {}
 
 
 @functools.cache

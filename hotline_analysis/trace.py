@@ -78,7 +78,7 @@ class Trace:
                     query = catalog.get(name)
                     # Its words would not do: a comment may name a view that is made of this one.
                     self._provide(" ".join(query.reads))
-                    self._connection.execute(catalog.parsed(f"create view {name} as {query.sql}"))
+                    self._connection.execute(catalog.parsed(self._connection, f"create view {name} as {query.sql}"))
                 else:
                     self._create(name, [column.name for column in TABLES[name].columns])
             except BaseException as error:
@@ -112,7 +112,7 @@ class Trace:
             return self._run(query, query, parameters)
 
     def _refuse_all_but_select(self, query: str) -> None:
-        kinds = [statement.type for statement in duckdb.extract_statements(query)]
+        kinds = [statement.type for statement in self._connection.extract_statements(query)]
         if kinds == [duckdb.StatementType.SELECT] and not _WRITES.search(query):
             return
         tree = self._connection.execute("select json_serialize_sql(?)", [query]).fetchall()[0][0]
@@ -147,7 +147,7 @@ class Trace:
         """
         query = catalog.get(name)
         with _as_hotline_error():
-            return self._run(query.sql, catalog.parsed(query.sql), query.bind(**parameters))
+            return self._run(query.sql, catalog.parsed(self._connection, query.sql), query.bind(**parameters))
 
     def table(self, name: str) -> pl.DataFrame:
         """Return a whole table or view, such as `annotated_event`. Large traces have large tables: prefer `sql`."""

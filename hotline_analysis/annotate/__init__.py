@@ -163,10 +163,12 @@ def _derive(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     query = catalog.get(name)
     assert query.writes is not None
     if query.writes not in query.reads:
-        _with_memory(connection, catalog.parsed(f"create or replace temp table {query.writes} as {query.sql}"))
+        _with_memory(
+            connection, catalog.parsed(connection, f"create or replace temp table {query.writes} as {query.sql}")
+        )
         return
     # The table that is read gets replaced only when the new one is complete.
-    _with_memory(connection, catalog.parsed(f"create or replace temp table derived as {query.sql}"))
+    _with_memory(connection, catalog.parsed(connection, f"create or replace temp table derived as {query.sql}"))
     connection.execute(f"drop table {query.writes}")
     connection.execute(f"alter table derived rename to {query.writes}")
 
