@@ -596,6 +596,24 @@ _TABLES = (
         """,
     ),
     _table(
+        "module_slice",
+        "view",
+        "Where modules run in the steps: a call with a frame, or calls in a row with the same module around them.",
+        """
+        step BIGINT number of the training step
+        phase VARCHAR the phase in which it begins; other where no phase is known
+        track_id BIGINT the thread
+        start_ns BIGINT start
+        end_ns BIGINT end
+        module_id BIGINT the module
+        pass VARCHAR forward, backward or recompute
+        depth BIGINT depth of the module in the tree
+        event_id BIGINT the `nn.Module` frame; NULL without one
+        name VARCHAR last part of the module's path
+        type VARCHAR class of the module
+        """,
+    ),
+    _table(
         "module_source",
         "view",
         "Where the code of a module is. One row per module of which the capture or python stacks tell.",

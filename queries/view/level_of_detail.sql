@@ -5,26 +5,29 @@
 -- runs on another thread than the training loop belongs to the phase that it is labelled with. GPU work belongs to the
 -- node that launched it and to all around that, whenever it runs. Python frames are left out: their time is a gap.
 --
--- Noise is reduced in four steps. A node that is mostly one child is replaced by its children (`dominant_pct`), where
--- that child can itself be opened; for modules only where it is a module. The choice is made for all pairs of the same
--- names together, and a part of the time that is under the limit on either side, CPU or GPU, is enough to
--- keep the node. Neighbours of one thread with the same name, or each under `tiny_pct` of their parent, make a group,
--- unless the group would hold more than `dominant_pct` of the parent. Where a node still has more than `max_children`
--- children on a thread, neighbours are bundled evenly. Nodes below `max_depth` are left out, and so are the smallest
--- where a step has more than `max_nodes`; the time of what is left out stays in the nodes around it.
+-- Noise is reduced in four steps. A node that can be opened is replaced by its children where it adds nothing: an only
+-- child, or one that takes more than `dominant_pct` of its parent beside others that cannot be opened; modules only
+-- where there are modules in them. Neighbours of one thread with the same name, or each under `tiny_pct` of their
+-- parent, make a group, unless that would be all that the parent shows; neighbours of one name count as one then.
+-- Modules, and what takes more than `dominant_pct` of its parent in this step, are never too small. Where a node still
+-- has more than `max_children` children on a thread, neighbours are bundled evenly. Nodes below `max_depth` are left
+-- out, and so are the smallest where a step has more than `max_nodes`; the time of what is left out stays in the nodes
+-- around it.
 --
--- So that noise in the times does not change the tree, shares are those that nodes in the same place have in the median
--- of three steps, evenly chosen. The limit `tiny_pct` gives way by up to a quarter to the widest gap between the
--- shares of siblings, and bundles are made by order and not by time.
+-- So that noise in the times does not change the tree, as little as can be depends on them: only what is tiny and what
+-- is dominant. A share is that of the shortest times which a place, known by the names around it, has in three evenly
+-- chosen steps. From half to twice `tiny_pct` a node goes with its family: what has its name in parents of that name,
+-- modules of one class having one name. Families are parted where the gap between their median shares is widest.
+-- Whether a child adds nothing is decided once for each pair of names, too. Bundles are made by order and not by time.
 --
 -- :param rank BIGINT = NULL           only this rank
 -- :param step BIGINT = NULL           only this step
 -- :param tiny_pct DOUBLE = 5          neighbours under this share of their parent are grouped
--- :param dominant_pct DOUBLE = 75     a child above this share replaces its parent
+-- :param dominant_pct DOUBLE = 75     a child above this share is replaced by its children; 100: none is
 -- :param max_children BIGINT = 40     from so many on, neighbours are bundled
 -- :param max_depth BIGINT = 12        levels below the step
 -- :param max_nodes BIGINT = 20000     nodes per step
--- :reads event, gpu_gap, label, launch, model_op, module_span, name_info, nesting, phase_span, step
+-- :reads event, gpu_gap, label, launch, module_slice, name_info, nesting, phase_span, step
 -- :column rank BIGINT                 process rank
 -- :column step BIGINT                 the step; NULL for what lies outside every step
 -- :column node_id BIGINT              number of the node, parents first
@@ -143,140 +146,6 @@ gpu_event as (
         and ($step is null or (label.rank, label.step) in (select (rank, step) from known_step))
 ),
 
--- --- modules that have no frames: the calls in a row that have the same module around them are one call of that
-
-ancestor as (
-    select
-        rank,
-        module_id,
-        module_id as ancestor_id,
-        parent_id as next_id,
-        depth
-    from model_op
-    union all
-    select
-        ancestor.rank,
-        ancestor.module_id,
-        model_op.module_id as ancestor_id,
-        model_op.parent_id,
-        model_op.depth
-    from ancestor
-    inner join model_op on ancestor.rank = model_op.rank and ancestor.next_id = model_op.module_id
-),
-
-frameless as (
-    select
-        module_span.rank,
-        module_span.module_id,
-        module_span.pass,
-        module_span.track_id,
-        module_span.start_ns,
-        module_span.end_ns,
-        known_step.step,
-        coalesce(phase_span.start_ns, -1) as home_ns,
-        row_number() over (
-            partition by module_span.rank, module_span.track_id
-            order by module_span.start_ns, module_span.end_ns desc, module_span.depth, module_span.module_id
-        ) as position
-    from module_span
-    asof inner join known_step
-        on module_span.rank = known_step.rank and module_span.start_ns >= known_step.start_ns
-    asof left join phase_span
-        on
-            module_span.rank = phase_span.rank
-            and module_span.track_id = phase_span.track_id
-            and module_span.start_ns >= phase_span.start_ns
-    where module_span.event_id is null and module_span.start_ns < known_step.end_ns
-),
-
-frameless_level as (
-    select
-        frameless.rank,
-        frameless.track_id,
-        frameless.pass,
-        frameless.step,
-        frameless.home_ns,
-        frameless.start_ns,
-        frameless.end_ns,
-        frameless.position,
-        ancestor.ancestor_id,
-        ancestor.depth,
-        lag(frameless.position) over same_level as last_position,
-        lag(frameless.pass) over same_level as last_pass,
-        lag(ancestor.ancestor_id) over same_level as last_id
-    from frameless
-    inner join ancestor on frameless.rank = ancestor.rank and frameless.module_id = ancestor.module_id
-    window same_level as (
-        partition by frameless.rank, frameless.track_id, frameless.step, frameless.home_ns, ancestor.depth
-        order by frameless.position
-    )
-),
-
-frameless_run as (
-    select
-        *,
-        sum(
-            (
-                last_position is distinct from position - 1
-                or last_pass is distinct from pass
-                or last_id is distinct from ancestor_id
-            )::integer
-        ) over (partition by rank, track_id, step, home_ns, depth order by position rows unbounded preceding) as run
-    from frameless_level
-),
-
-module_call as (
-    select
-        rank,
-        track_id,
-        min(start_ns) as start_ns,
-        max(end_ns) as end_ns,
-        ancestor_id as module_id,
-        pass,
-        depth,
-        null::bigint as event_id
-    from frameless_run
-    group by rank, track_id, step, home_ns, ancestor_id, pass, depth, run
-    union all
-    select
-        module_span.rank,
-        module_span.track_id,
-        module_span.start_ns,
-        module_span.end_ns,
-        module_span.module_id,
-        module_span.pass,
-        module_span.depth,
-        module_span.event_id
-    from module_span
-    asof inner join known_step
-        on module_span.rank = known_step.rank and module_span.start_ns >= known_step.start_ns
-    where module_span.event_id is not null and module_span.start_ns < known_step.end_ns
-),
-
-module_slice as (
-    select
-        module_call.rank,
-        known_step.step,
-        coalesce(phase_span.phase, 'other') as phase,
-        module_call.track_id,
-        module_call.start_ns,
-        module_call.end_ns,
-        module_call.module_id,
-        module_call.pass,
-        module_call.depth,
-        module_call.event_id,
-        model_op.name
-    from module_call
-    inner join model_op on module_call.rank = model_op.rank and module_call.module_id = model_op.module_id
-    asof inner join known_step
-        on module_call.rank = known_step.rank and module_call.start_ns >= known_step.start_ns
-    asof left join phase_span
-        on
-            module_call.rank = phase_span.rank
-            and module_call.track_id = phase_span.track_id
-            and module_call.start_ns >= phase_span.start_ns
-),
-
 -- --- slices of threads, each at home in one phase of its step
 
 loose_slice as (
@@ -293,6 +162,7 @@ loose_slice as (
         event_id,
         module_id,
         pass,
+        short_name as type,
         1000 as layer
     from cpu_event
     union all
@@ -309,8 +179,10 @@ loose_slice as (
         event_id,
         module_id,
         pass,
+        type,
         depth
     from module_slice
+    where ($rank is null or rank = $rank) and (rank, step) in (select (rank, step) from known_step)
 ),
 
 homed as (
@@ -407,6 +279,7 @@ slice as (
         homed.event_id,
         homed.module_id,
         homed.pass,
+        homed.type,
         row_number() over (
             order by
                 coalesce(homed.home_id, stray.home_id),
@@ -510,6 +383,8 @@ launched as (
 ),
 
 -- Nodes have keys of four kinds; those of groups have the highest bit set, those of bundles the next one, too.
+-- Names are compared by a number, until the nodes shown get theirs again:
+-- `name_key`, and `type_key`, which all modules of a class share.
 tree as (
     select
         (4 * step_id)::ubigint as key,
@@ -519,6 +394,7 @@ tree as (
         step,
         'step' as kind,
         case when step = -1 then 'outside steps' else 'step ' || step end as name,
+        'step' as type,
         -1 as order_ns,
         null::bigint as cpu_ns,
         null::bigint as track_id
@@ -531,7 +407,8 @@ tree as (
         phase_node.rank,
         phase_node.step,
         'phase',
-        phase_node.phase,
+        phase_node.phase as name,
+        phase_node.phase as type,
         phase_node.order_ns,
         null,
         null
@@ -545,7 +422,8 @@ tree as (
         slice.rank,
         slice.step,
         coalesce(launched.kind, slice.kind),
-        coalesce(launched.name, slice.name),
+        coalesce(launched.short_name, slice.short_name),
+        coalesce(launched.short_name, slice.type),
         slice.start_ns,
         slice.end_ns - slice.start_ns,
         slice.track_id
@@ -560,7 +438,8 @@ tree as (
         launched.rank,
         launched.step,
         launched.kind,
-        launched.name,
+        launched.short_name as name,
+        launched.short_name as type,
         launched.start_ns,
         0,
         launched.track_id
@@ -687,7 +566,6 @@ thread_time as (
     group by key
 ),
 
--- Names are only compared from here on, by a number, until the nodes that are shown get theirs again.
 weighed as (
     select
         tree.key,
@@ -697,6 +575,7 @@ weighed as (
         tree.step,
         tree.kind,
         hash(tree.kind, tree.name) as name_key,
+        hash(tree.kind, tree.type) as type_key,
         tree.order_ns,
         coalesce(gpu_time.gpu_ns, 0)::bigint as gpu_ns,
         coalesce(tree.cpu_ns, thread_time.cpu_ns, 0) as cpu_ns,
@@ -740,25 +619,43 @@ counted as (
         on in_family.name_key = eldest.name_key and in_family.parent_key is not distinct from eldest.parent_key
 ),
 
--- --- a child that is nearly all of its parent replaces it
+-- --- a child that adds nothing is replaced by what is in it
+
+inside as (
+    select
+        parent_key as key,
+        bool_or(kind in ('op', 'annotation', 'module')) as has_op,
+        bool_or(kind in ('module', 'annotation')) as has_module
+    from weighed
+    group by parent_key
+),
 
 family as (
     select
         child.key,
-        child.kind,
-        child.name_key,
         child.rank,
         child.step,
-        child.cpu_ns,
-        child.gpu_ns,
-        parent.key as parent_key,
-        parent.name_key as parent_name_key,
-        parent.cpu_ns as parent_cpu_ns,
-        parent.gpu_ns as parent_gpu_ns,
-        counted.namesake
+        child.kind,
+        hash(child.rank, child.step = -1, parent.type_key, child.type_key) as pair_key,
+        child.parent_key,
+        100.0 * child.cpu_ns / nullif(parent.cpu_ns, 0) as cpu_pct,
+        100.0 * child.gpu_ns / nullif(parent.gpu_ns, 0) as gpu_pct,
+        counted.namesake,
+        coalesce(inside.has_op, false) as has_op,
+        case when child.kind = 'module' then coalesce(inside.has_module, false) else has_op end as is_openable
     from weighed as child
     inner join weighed as parent on child.parent_key = parent.key
     inner join counted on child.key = counted.key
+    left join inside on child.key = inside.key
+),
+
+brood as (
+    select
+        parent_key,
+        count(*) as child_count,
+        sum(has_op::integer) as openable_count
+    from family
+    group by parent_key
 ),
 
 typical as (
@@ -769,47 +666,31 @@ typical as (
     where is_typical
 ),
 
-openable as (
-    select
-        parent_key as key,
-        bool_or(kind in ('op', 'annotation', 'module')) as has_op,
-        bool_or(kind in ('module', 'annotation')) as has_module
+-- All pairs of one parent and child are treated alike: as most of them are.
+futile_pair as (
+    select family.pair_key
     from family
-    group by parent_key
-),
-
-dominant_pair as (
-    select
-        rank,
-        step = -1 as is_outside,
-        parent_name_key,
-        name_key
-    from family
-    where step = -1 or (rank, step) in (select (rank, step) from typical)
-    group by rank, is_outside, parent_name_key, name_key
+    inner join brood on family.parent_key = brood.parent_key
+    where family.step = -1 or (family.rank, family.step) in (select (rank, step) from typical)
+    group by family.pair_key
     having
-        max(namesake) = 0
-        and 100 * sum(cpu_ns) > $dominant_pct * sum(parent_cpu_ns)
-        and 100 * sum(gpu_ns) >= $dominant_pct * sum(parent_gpu_ns)
+        max(family.namesake) = 0
+        and $dominant_pct < 100
+        and (
+            avg((brood.child_count = 1)::integer) > 0.5
+            or (
+                avg((brood.openable_count > 1)::integer) < 0.5
+                and avg(family.cpu_pct) > $dominant_pct
+                and coalesce(avg(family.gpu_pct), 100) >= $dominant_pct
+            )
+        )
 ),
 
 replaced as (
     select family.key
     from family
-    inner join dominant_pair
-        on
-            family.rank = dominant_pair.rank
-            and (family.step = -1) = dominant_pair.is_outside
-            and family.parent_name_key = dominant_pair.parent_name_key
-            and family.name_key = dominant_pair.name_key
-    inner join openable on family.key = openable.key
-    where
-        case family.kind
-            when 'module' then openable.has_module
-            when 'op' then openable.has_op
-            when 'annotation' then openable.has_op
-            else false
-        end
+    inner join futile_pair on family.pair_key = futile_pair.pair_key
+    where family.is_openable and family.kind in ('module', 'op', 'annotation')
 ),
 
 kept as (
@@ -899,7 +780,7 @@ described as (
 
 node as (
     select
-        any_step.* exclude (name_key),
+        any_step.*,
         described.name,
         described.short_name,
         described.phase,
@@ -912,136 +793,224 @@ node as (
     where $step is null or any_step.step = $step
 ),
 
--- --- neighbours that are alike or tiny make a run
+-- --- neighbours of one name are a unit; neighbouring units that are tiny make a run
 
-usual_share as (
+-- Windows without partitions, here and below: there are many containers, and most have few nodes.
+neighbour as (
     select
-        inside.place,
-        median(100.0 * inside.long_ns / nullif(container.long_ns, 0)) as share_pct
-    from node_of_any_step as inside
-    inner join node_of_any_step as container on inside.container_key = container.key
-    where inside.step = -1 or (inside.rank, inside.step) in (select (rank, step) from typical)
-    group by inside.place
+        key,
+        container_key,
+        track_id,
+        place,
+        type_key,
+        kind,
+        long_ns,
+        row_number() over in_order as position,
+        coalesce(
+            container_key = lag(container_key) over in_order
+            and name_key = lag(name_key) over in_order
+            and track_id is not distinct from lag(track_id) over in_order,
+            false
+        ) as is_namesake
+    from node_of_any_step
+    where container_key is not null
+    window in_order as (order by container_key, track_id, order_ns, level, key)
 ),
 
-share as (
+united as (
     select
-        node.*,
+        *,
+        sum((not is_namesake)::integer) over (order by position rows unbounded preceding) as unit
+    from neighbour
+),
+
+summed_unit as (
+    select
+        unit,
+        any_value(container_key) as container_key,
+        any_value(track_id) as track_id,
+        any_value(type_key) as type_key,
+        any_value(kind) as kind,
+        max(place) filter (where not is_namesake) as place,
+        count(*) as member_count,
+        sum(long_ns) as long_ns
+    from united
+    group by unit
+),
+
+unit as (
+    select
+        summed_unit.*,
+        container.rank,
+        container.step,
         container.kind as container_kind,
-        coalesce(usual_share.share_pct, 100.0 * node.long_ns / nullif(container.long_ns, 0)) as share_pct
-    from node
-    inner join node as container on node.container_key = container.key
-    left join usual_share on node.place = usual_share.place
+        container.long_ns as container_ns,
+        hash(container.rank, container.step = -1, container.type_key) as around_key,
+        hash(container.rank, container.step = -1, container.type_key, summed_unit.type_key) as family_key
+    from summed_unit
+    inner join node_of_any_step as container on summed_unit.container_key = container.key
+),
+
+-- What disturbs a measurement makes it longer: the shortest times of a place are those that come again.
+usual_of_place as (
+    select
+        place,
+        any_value(around_key) as around_key,
+        any_value(family_key) as family_key,
+        100.0 * min(long_ns) / nullif(min(container_ns), 0) as share_pct
+    from unit
+    where step = -1 or (rank, step) in (select (rank, step) from typical)
+    group by place
+),
+
+usual_of_family as (
+    select
+        any_value(around_key) as around_key,
+        family_key,
+        median(share_pct) as share_pct
+    from usual_of_place
+    group by family_key
 ),
 
 point as (
     select
-        container_key,
+        around_key,
         share_pct
-    from share
-    where share_pct > 0.8 * $tiny_pct and share_pct < 1.25 * $tiny_pct
+    from usual_of_family
+    where share_pct > $tiny_pct / 2 and share_pct < 2 * $tiny_pct
     union all
     select distinct
-        container_key,
-        unnest([0.8 * $tiny_pct, 1.25 * $tiny_pct])
-    from share
+        around_key,
+        unnest([$tiny_pct / 2, 2 * $tiny_pct])
+    from usual_of_family
 ),
 
--- Windows without partitions, here and below: there are many containers, and most have few nodes.
 point_gap as (
     select
-        container_key,
+        around_key,
         share_pct,
-        case when lead(container_key) over in_order = container_key then lead(share_pct) over in_order end as next_pct
+        lead(share_pct) over (partition by around_key order by share_pct) as next_pct
     from point
-    window in_order as (order by container_key, share_pct)
 ),
 
 tiny_limit as (
     select
-        container_key,
+        around_key,
         arg_max(sqrt(share_pct * next_pct), (next_pct / share_pct, share_pct)) as limit_pct
     from point_gap
     where next_pct is not null
-    group by container_key
+    group by around_key
 ),
 
-neighbour as (
+weighed_unit as (
     select
-        share.*,
-        coalesce(share.share_pct < tiny_limit.limit_pct, true) as is_tiny,
-        row_number() over in_order as position,
-        lag(share.container_key) over in_order = share.container_key
-        and lag(coalesce(share.track_id, -1)) over in_order = coalesce(share.track_id, -1) as is_beside,
-        coalesce(share.short_name = lag(share.short_name) over in_order, false) as is_namesake
-    from share
-    left join tiny_limit on share.container_key = tiny_limit.container_key
-    window in_order as (
-        order by share.container_key, share.track_id, share.order_ns, share.level, share.key
-    )
+        unit.unit,
+        unit.container_key,
+        unit.track_id,
+        unit.member_count,
+        unit.container_kind,
+        coalesce(usual_of_place.share_pct, 100.0 * unit.long_ns / nullif(unit.container_ns, 0), 0) as place_pct,
+        coalesce(usual_of_family.share_pct, place_pct) as family_pct,
+        unit.container_kind != 'step'
+        and unit.kind != 'module'
+        and 100 * unit.long_ns <= $dominant_pct * unit.container_ns
+        and place_pct < 2 * $tiny_pct
+        and (place_pct < $tiny_pct / 2 or family_pct < coalesce(tiny_limit.limit_pct, $tiny_pct)) as is_tiny
+    from unit
+    left join usual_of_place on unit.place = usual_of_place.place
+    left join usual_of_family on unit.family_key = usual_of_family.family_key
+    left join tiny_limit on unit.around_key = tiny_limit.around_key
+    where $step is null or unit.step = $step
 ),
 
 linked as (
     select
         *,
-        container_kind != 'step'
-        and is_beside
-        and (
-            (is_tiny and lag(is_tiny) over in_order)
-            or (is_tiny = lag(is_tiny) over in_order and is_namesake)
+        coalesce(
+            is_tiny
+            and lag(is_tiny) over in_order
+            and container_key = lag(container_key) over in_order
+            and track_id is not distinct from lag(track_id) over in_order,
+            false
         ) as is_linked
-    from neighbour
-    window in_order as (order by position)
+    from weighed_unit
+    window in_order as (order by unit)
 ),
 
-run as (
+unit_run as (
     select
-        key,
-        container_key,
-        track_id,
-        position,
-        share_pct,
-        sum((not coalesce(is_linked, false))::integer) over (order by position rows unbounded preceding) as run
+        *,
+        sum((not is_linked)::integer) over (order by unit rows unbounded preceding) as run
     from linked
 ),
 
+crew as (
+    select
+        container_key,
+        track_id,
+        count(*) as unit_count
+    from weighed_unit
+    group by container_key, track_id
+),
+
+-- A group of all there is would be one more click to the same picture.
 run_size as (
     select
-        run,
-        count(*) > 1 and coalesce(sum(share_pct), 0) <= $dominant_pct as is_group
-    from run
-    group by run
+        unit_run.run,
+        unit_run.container_kind != 'step' as can_group,
+        can_group and count(*) > 1 and count(*) < any_value(crew.unit_count) as is_group,
+        can_group and any_value(crew.unit_count) > 1 and (
+            not is_group or sum(unit_run.member_count) > $max_children
+        ) as has_units
+    from unit_run
+    inner join crew
+        on unit_run.container_key = crew.container_key and unit_run.track_id is not distinct from crew.track_id
+    group by unit_run.run, unit_run.container_kind
 ),
 
--- --- what a container holds: nodes and runs; then the nodes of each run. Where that is too much, bundle it evenly
-
-entry as (
+share as (
     select
-        run.key as node_key,
-        case when run_size.is_group then 9223372036854775808::ubigint + run.run::ubigint end as run_key,
-        run.container_key,
-        run.track_id,
-        run.position
-    from run
-    inner join run_size on run.run = run_size.run
+        node.*,
+        united.position,
+        unit_run.place_pct / unit_run.member_count as share_pct,
+        case when run_size.is_group then 9223372036854775808::ubigint + unit_run.run::ubigint end as run_key,
+        case
+            when run_size.has_units and unit_run.member_count > 1
+                then 11529215046068469760::ubigint + unit_run.unit::ubigint
+        end as unit_key
+    from node
+    inner join united on node.key = united.key
+    inner join unit_run on united.unit = unit_run.unit
+    inner join run_size on unit_run.run = run_size.run
 ),
+
+-- --- what a container holds: nodes, units and runs; then what those hold. Where that is too much, bundle it evenly
 
 content as (
     select
-        coalesce(run_key, node_key) as key,
+        coalesce(run_key, unit_key, key) as key,
         container_key,
         track_id,
         min(position) as position
-    from entry
+    from share
     group by all
     union all
     select
-        node_key,
+        coalesce(unit_key, key),
         run_key,
         track_id,
-        position
-    from entry
+        min(position)
+    from share
     where run_key is not null
+    group by all
+    union all
+    select
+        key,
+        unit_key,
+        track_id,
+        position
+    from share
+    where unit_key is not null
 ),
 
 crowd as (
