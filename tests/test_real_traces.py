@@ -24,6 +24,7 @@ import hotline_analysis as ha
 from hotline_analysis import Trace, catalog
 from hotline_analysis.analyze.comparison import Level, Timeline, compare
 from tests import runs
+from tests.view.agreement import agreement
 
 if "HOTLINE_TRACES" not in os.environ:
     pytest.skip("HOTLINE_TRACES is not set", allow_module_level=True)
@@ -104,6 +105,7 @@ def test_every_trace_adds_up(name: str) -> None:
     phases_fill_the_steps(trace)
     answers_agree(trace)
     the_tree_has_the_times_of_the_phases(trace)
+    the_tree_changes_as_little_as_the_program(trace)
     the_critical_path_is_as_long_as_the_window(trace)
     kernel_patterns_occur_as_often_as_they_say(trace)
     parts_add_up(trace, name)
@@ -301,6 +303,20 @@ def the_tree_has_the_times_of_the_phases(trace: Trace) -> None:
             wrong = counts.join(below, on="node_id").filter(pl.col("below") > pl.col("gpu_event_count"))
             assert wrong.is_empty()
             assert frame.filter(pl.col("start_ns") > pl.col("end_ns")).is_empty()
+
+
+def the_tree_changes_as_little_as_the_program(trace: Trace) -> None:
+    """Steps have as much of their trees in common as without all that depends on time: then only names group."""
+    steps = trace.sql("select step from step where rank = $rank order by start_ns", rank=trace.ranks[0])["step"]
+    everything = {"tiny_pct": 0, "dominant_pct": 100, "max_children": 10**6, "max_depth": 100, "max_nodes": 10**6}
+    shown, program = (
+        [ha.level_of_detail(trace, rank=trace.ranks[0], step=step, **limits) for step in steps[1:4]]
+        for limits in ({}, everything)
+    )
+    for trees, wholes in zip(pairwise(shown), pairwise(program), strict=True):
+        found, expected = agreement(*trees), agreement(*wholes)
+        assert found.groups > expected.groups - 2
+        assert found.nodes > expected.nodes - 2
 
 
 # --- single traces ---------------------------------------------------------------------------------------------------
