@@ -281,8 +281,8 @@ class EventSplitter:
     def _split(self, end: int) -> Batch | None:
         """Take the events out of the text, which starts at one: up to its last separator at `end`, or all if -1.
 
-        Sets `_text` to what is to be read next: the text from the comma behind the last event, or an event that needs
-        more text, or the text behind the array's end.
+        Sets `_text` to what is to be read next: the next event or the comma before it, or an event that needs more
+        text, or the text behind the array's end.
         """
         text, is_last = self._text, end < 0
         # Two rows, since a column of one text is a scalar, which is copied at every step. Both the second row and the
@@ -297,12 +297,18 @@ class EventSplitter:
         wrong = counts.is_null().arg_true().to_list()
         if text[0] != "{" and wrong[:1] != [0]:
             wrong.insert(0, 0)
-        self._text = "" if is_last else text[end + 1 :]
         if wrong:
+            self._text = "" if is_last else text[end + 1 :]
             return self._careful(text if is_last else text[: end + 1], self._text, texts, wrong)
         if is_last:
+            self._text = ""
             self._cut("the file ends inside the events")
             self._at_end = True
+        else:
+            # The next event, without the comma before it, as dropping that later would copy the whole next text.
+            separator = _SEPARATOR_PATTERN.match(text, end)
+            assert separator
+            self._text = text[separator.end() - 1 :]
         return self._batch([texts], counts)
 
     def _count_fields(self, texts: pl.Series) -> pl.Series:
