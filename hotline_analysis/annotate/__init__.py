@@ -92,13 +92,15 @@ def annotate(
 def derive_tree(connection: duckdb.DuckDBPyConnection) -> None:
     """Make `nesting` from `cpu_span`. Spans that cross others get other borders in `cpu_span`, until all nest.
 
-    Most traces need nothing, some the borders of annotations and roundings; only damage and clocks that jump need more.
+    Most traces need nothing, those with stacks the borders of annotations, and some that round one cut; only damage and
+    clocks that jump need more.
     """
     _derive(connection, "nesting")
     if not _one(connection, "select coalesce(bool_or(overhangs), false) from nesting"):
         return
-    _derive(connection, "cpu_span_fitted")
-    _derive(connection, "nesting")
+    if _one(connection, "select exists (select 1 from cpu_span where category = 'python_function')"):
+        _derive(connection, "cpu_span_fitted")
+        _derive(connection, "nesting")
     crossing = (
         "select exists (select 1 from nesting inner join cpu_span on nesting.event_id = cpu_span.event_id"
         " where nesting.overhangs and nesting.end_ns < cpu_span.end_ns)"

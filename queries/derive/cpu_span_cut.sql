@@ -1,4 +1,5 @@
--- `cpu_span` again, with what still sticks out of its parent cut there, and all in it.
+-- `cpu_span` again, with what sticks out of its parent cut there, and all in it: old traces round to microseconds, and
+-- clocks jump. Only the tree uses these times.
 --
 -- Where spans cross, depth counts too many open ones until the cut, so that later parents are wrong as well. Hence only
 -- what sticks out of a sound parent is cut, and the tree is made and asked again.

@@ -1,13 +1,12 @@
--- `cpu_span` again, with what sticks out of its surroundings fitted into them.
+-- `cpu_span` again, with annotations fitted between the python frames that cross their borders.
 --
 -- `record_function` starts an annotation inside the python frame that enters it and ends it inside the frame that
 -- leaves it, so both frames cross its borders. The annotation is taken to start when the entering frames end and to end
--- when the leaving frames start; a few microseconds change sides, and all events nest again. Any other event that ends
--- after its parent (old traces round to microseconds) is cut there, and all in it. Only the tree uses these times.
+-- when the leaving frames start; a few microseconds change sides. Only the tree uses these times.
 --
 -- :writes cpu_span
 -- :reads cpu_span, nesting
-with recursive crossing as (
+with crossing as (
     select
         cpu_span.event_id,
         cpu_span.track_id,
@@ -46,36 +45,6 @@ border as (
 fitted as (
     select * from border
     where start_ns < end_ns
-),
-
--- Where an event sticks out, what starts after its parent's end is not inside it, whatever the first tree says.
-cut as (
-    select
-        inside.event_id,
-        inside.end_ns
-    from nesting as inside
-    inner join nesting as parent on inside.parent_id = parent.event_id
-    where
-        inside.overhangs
-        and not parent.overhangs
-        and inside.event_id not in (select event_id from fitted)
-        and parent.event_id not in (select event_id from fitted)
-    union all
-    select
-        inside.event_id,
-        cut.end_ns
-    from cut
-    inner join nesting as inside on cut.event_id = inside.parent_id
-    where inside.start_ns < cut.end_ns
-),
-
--- Inside one that is cut, another may stick out of its own parent.
-first_cut as (
-    select
-        event_id,
-        min(end_ns) as end_ns
-    from cut
-    group by event_id
 )
 
 select
@@ -83,13 +52,10 @@ select
     cpu_span.track_id,
     cpu_span.category,
     coalesce(fitted.start_ns, cpu_span.start_ns) as start_ns,
-    greatest(
-        least(coalesce(fitted.end_ns, cpu_span.end_ns), first_cut.end_ns), coalesce(fitted.start_ns, cpu_span.start_ns)
-    ) as end_ns,
+    coalesce(fitted.end_ns, cpu_span.end_ns) as end_ns,
     cpu_span.class_id,
     cpu_span.is_op,
     cpu_span.layer,
-    coalesce(first_cut.end_ns < cpu_span.end_ns, false) as is_cut
+    cpu_span.is_cut
 from cpu_span
 left join fitted on cpu_span.event_id = fitted.event_id
-left join first_cut on cpu_span.event_id = first_cut.event_id
