@@ -115,6 +115,11 @@ class Query:
                 raise QueryParameterError(
                     f"Parameter {param.name} of query {self.name} must be {param.type}, not {given!r}.", hint=hint
                 ) from None
+        rows = values.get("limit")
+        if isinstance(rows, int) and rows < 0:
+            raise QueryParameterError(
+                f"The number of rows must be 0 or more, not {rows}.", hint="Leave it out to get the usual number."
+            )
         return values
 
 

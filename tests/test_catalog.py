@@ -136,6 +136,13 @@ def test_bind_rejects_wrong_type(root: Path, name: str, given: object) -> None:
         catalog.get("idle", root=root).bind(**{"n": 1, name: given})
 
 
+@pytest.mark.parametrize("name", [query.name for query in catalog.queries() if "limit" in str(query.params)])
+def test_bind_rejects_negative_numbers_of_rows(name: str) -> None:
+    with pytest.raises(QueryParameterError, match="number of rows must be 0 or more, not -1"):
+        catalog.get(name).bind(limit=-1)
+    assert catalog.get(name).bind(limit=0)["limit"] == 0
+
+
 def test_bind_rejects_unknown_and_missing(root: Path) -> None:
     valid = "Hint: idle takes step BIGINT, share DOUBLE, name VARCHAR, exact BOOLEAN, n BIGINT."
     with pytest.raises(QueryParameterError, match=f"Query idle has no parameter steps. {valid}"):
