@@ -337,8 +337,8 @@ def _nodes(detail: pl.DataFrame, modules: pl.DataFrame, events: pl.DataFrame) ->
 
 
 def _paler(colour: str, share_pct: float) -> str:
-    """The colour for half of a level and more, and paler for less, as on the page."""
-    weight = 0.3 + 0.7 * min(1.0, share_pct / 50)
+    """The colour for half of a level and more, and paler for less, as on the page; black text stays readable on it."""
+    weight = 0.3 + 0.6 * min(1.0, share_pct / 50)
     parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{round(part * weight + 245 * (1 - weight)):02x}" for part in parts)
 

@@ -16,7 +16,8 @@ import hotline_analysis as ha
 from hotline_analysis import Trace
 from hotline_analysis.analyze import detail
 from hotline_analysis.charts import timeline
-from hotline_analysis.charts.timeline import level_rows
+from hotline_analysis.charts.theme import PHASES
+from hotline_analysis.charts.timeline import _paler, level_rows
 from hotline_analysis.cli import app
 from tests.browser import CHROMIUM, Browser
 from tests.trace_builder import TraceBuilder
@@ -398,3 +399,16 @@ def test_names_of_a_hostile_trace_are_text(browser: Browser, tmp_path: Path) -> 
     assert "\u202e" not in texts
     longest: Any = max(json.loads(json.dumps(made.to_dict()))["names"], key=len)
     assert len(longest) < 400
+
+
+@pytest.mark.parametrize("phase", PHASES)
+@pytest.mark.parametrize("share_pct", [0, 25, 50, 100])
+def test_labels_of_the_picture_can_be_read(phase: str, share_pct: float) -> None:
+    paper = _paler(PHASES[phase], share_pct)
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4
+        for part in (int(paper[at : at + 2], 16) / 255 for at in (1, 3, 5))
+    ]
+    luminance = sum(weight * part for weight, part in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+    # Black text; 4.5 is what WCAG 2.2, 1.4.3 asks for.
+    assert (luminance + 0.05) / 0.05 >= 4.5
