@@ -138,6 +138,7 @@ def place_model(connection: duckdb.DuckDBPyConnection) -> None:
         ("module_match", placed.matches),
         ("fused_candidate", placed.fused),
         ("leaf_type", pa.table({"type": ["Linear", "ReLU"]})),
+        ("module_type", pa.table({"type": ["Linear", "Sequential"], "has_children": [False, True]})),
     ):
         connection.register("given", table)
         connection.execute(f"create table {name} as from given")

@@ -45,7 +45,7 @@ _ORDER = (
 
 # Only where the trace does not say which forward op made a node, or which module an op belongs to.
 _IN_DOUBT = ("engine_call", "engine_segment", "autograd_item", "node_fitted")
-_WITH_MODEL = ("forward_item", "type_evidence", "module_call_matched", "model_op_given")
+_WITH_MODEL = ("forward_item", "type_part", "type_evidence", "module_call_matched", "model_op_given")
 
 # What `shared_kernel` reads where no model was placed.
 _NOTHING = pa.table(

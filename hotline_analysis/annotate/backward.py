@@ -12,10 +12,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from hotline_analysis.annotate.align import Aligner, Symbols
+from hotline_analysis.annotate.align import Aligner, Alignment, Symbols
+
+_Flags = npt.NDArray[np.bool_]
 
 _STACK = 400_000  # forward ops that a pass can reach back to
 _MATCH = np.int32(4)
+_OF_WEIGHT = "mm$|conv|linear|norm|embed|lstm|gru|rnn"  # tokens of ops that are made of parameters
+_RESHAPES = "^(unsafe)?view$|^reshape|^flatten$|squeeze$|^t$|transpose|permute|^alias$"
 _REACH = 0.8  # if less of the way explains nearly as much, the rest is another pass, such as one without gradients
 _MARGIN = 1.03  # to what explains nearly as much belongs what explains the rest
 
@@ -24,25 +28,35 @@ def match_backward(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     """Align the items of `autograd_item`; return pairs of a node's `event_id` and its `forward_id`."""
     items = connection.sql(
         "select event_id, track_id, is_node, coalesce(container_id, -1) as container_id,"
-        " dense_rank() over (order by token) - 1 as token"
-        " from autograd_item order by start_ns, event_id"
+        " dense_rank() over (order by token) - 1 as token, regexp_matches(token, $of_weight) as of_weight,"
+        " regexp_matches(token, $reshapes) as reshapes"
+        " from autograd_item order by start_ns, event_id",
+        params={"of_weight": _OF_WEIGHT, "reshapes": _RESHAPES},
     ).to_arrow_table()
     event, track, container, token = (
         items.column(name).to_numpy().astype(np.int64) for name in ("event_id", "track_id", "container_id", "token")
     )
-    is_node = items.column("is_node").to_numpy(zero_copy_only=False).astype(bool)
+    is_node, of_weight, reshapes = (
+        items.column(name).to_numpy(zero_copy_only=False).astype(bool) for name in ("is_node", "of_weight", "reshapes")
+    )
     aligner = Aligner(np.eye(int(token.max(initial=-1)) + 1, dtype=np.int32) * _MATCH)
     pairs: list[tuple[Symbols, Symbols]] = []
     for group in np.unique(container):
         inside = np.flatnonzero(container == group)
-        pairs += _match_group(aligner, inside, is_node, track, token)
+        pairs += _match_group(aligner, inside, is_node, track, token, of_weight, reshapes)
     nodes = np.concatenate([pair[0] for pair in pairs]) if pairs else np.empty(0, np.int64)
     ops = np.concatenate([pair[1] for pair in pairs]) if pairs else np.empty(0, np.int64)
     return pa.table({"event_id": event[nodes], "forward_id": event[ops]})
 
 
 def _match_group(
-    aligner: Aligner, inside: Symbols, is_node: npt.NDArray[np.bool_], track: Symbols, token: Symbols
+    aligner: Aligner,
+    inside: Symbols,
+    is_node: _Flags,
+    track: Symbols,
+    token: Symbols,
+    of_weight: _Flags,
+    reshapes: _Flags,
 ) -> list[tuple[Symbols, Symbols]]:
     """Go through runs of ops and runs of nodes in time. Numbers are positions in the list of all items."""
     pairs = []
@@ -62,10 +76,25 @@ def _match_group(
             enough = int(alignment.nearly * _MARGIN) + 8
             if enough < _REACH * (int(alignment.first.max()) + 1):
                 alignment = aligner.align(token[nodes], token[columns[:enough]])
-            found = alignment.first
+            found = _behind_targets(alignment, of_weight[nodes], reshapes[nodes])
             hit = np.flatnonzero(found >= 0)
             if len(hit):
                 pairs.append((nodes[hit], columns[found[hit]]))
                 lowest = min(lowest, len(stack) - 1 - int(found[hit].max()))
         stack = stack[:lowest]
     return pairs
+
+
+def _behind_targets(alignment: Alignment, of_weight: _Flags, reshapes: _Flags) -> Symbols:
+    """The first of the best places; for what reshapes the outputs of the model, before a sure place, the last one.
+
+    A loss often reshapes outputs and targets alike (`loss(out.flatten(), y.flatten())`, in this order), and autograd
+    has nodes for the outputs alone. The outputs end with the first node of an op with parameters.
+    """
+    found = alignment.first.copy()
+    of_outputs = np.flatnonzero(reshapes[: int(np.argmax(of_weight)) if of_weight.any() else 0])
+    for run in np.split(of_outputs, np.flatnonzero(np.diff(of_outputs) > 1) + 1):
+        after = int(run[-1]) + 1 if len(run) else -1
+        if after >= 0 and 0 <= found[after] == alignment.last[after]:
+            found[run] = alignment.last[run]
+    return found

@@ -253,7 +253,8 @@ def _no_longer(rows: Rows, items: Items, columns: Symbols) -> Symbols:
         return columns
 
     def hits(length: int) -> int:
-        return int(np.count_nonzero(rows.aligner.align(rows.symbol, items.name[columns[:length]]).first >= 0))
+        found = rows.aligner.align(rows.symbol, items.name[columns[:length]]).first >= 0
+        return int(np.count_nonzero(found & ~rows.is_optional))
 
     most = hits(len(columns))
     low, high = most, len(columns)
@@ -272,7 +273,8 @@ def _enough(rows: Rows, found: Symbols) -> bool:
 def _fits(items: Items, rows: Rows, columns: Symbols, places: Symbols, hit: Symbols) -> bool:
     heavy = int(np.count_nonzero(rows.of_weight))
     heavy_hit = int(np.count_nonzero(rows.of_weight[hit]))
-    if len(hit) >= _LEAST * len(rows.symbol) and heavy_hit >= _LEAST_OF_WEIGHT * heavy:
+    needed, found = (int(np.count_nonzero(~optional)) for optional in (rows.is_optional, rows.is_optional[hit]))
+    if found >= _LEAST * needed and heavy_hit >= _LEAST_OF_WEIGHT * heavy:
         return True
     if not rows.is_registered:
         return False

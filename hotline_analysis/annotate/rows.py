@@ -19,6 +19,8 @@ Flags = npt.NDArray[np.bool_]
 SURE = 100.0
 UNSURE = 50.0  # another place in the same stretch is as good
 MAIN = 8  # weight of the op that a module is made of, see `type_evidence`
+# The first does nothing, the second only keeps the weights of an attention.
+_NEVER_CALLED = {"Identity", "NonDynamicallyQuantizableLinear"}
 _OF_WEIGHT = re.compile("conv|linear|dense|norm|embed|lstm|gru|rnn", re.IGNORECASE)
 
 
@@ -48,6 +50,7 @@ class Rows:
     looks_so: Flags  # by name of an op: what modules with parameters are made of
     weighty: Flags  # by name of an op: made of parameters, whoever's
     is_cell: Flags  # by row: a recurrent cell, which runs once for each step in time
+    is_optional: Flags  # by row: not every call has it
     is_learned: bool
     is_registered: bool
 
@@ -56,7 +59,9 @@ class Rows:
         order = np.argsort(chosen, kind="stable")
         call = np.empty(len(chosen), np.int64)
         call[order] = np.arange(len(chosen)) - np.searchsorted(chosen[order], chosen[order])
-        picked = {name: getattr(self, name)[chosen] for name in ("module", "symbol", "of_weight", "is_cell")}
+        picked = {
+            name: getattr(self, name)[chosen] for name in ("module", "symbol", "of_weight", "is_cell", "is_optional")
+        }
         return replace(self, call=call, **picked)
 
 
@@ -122,50 +127,74 @@ def learned_rows(model: Model, items: Items) -> Rows:
     call = np.array([call for _, _, call in model.ops], np.int64)
     nothing = np.zeros(unknown, bool)
     every = np.ones(len(symbol), bool)
-    known = (module, call, _parents(model), Aligner(weights), symbol, every, nothing, nothing, ~every)
+    known = (module, call, _parents(model), Aligner(weights), symbol, every, nothing, nothing, ~every, ~every)
     return Rows(*known, is_learned=True, is_registered=False)
 
 
 def typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: Items) -> Rows:
-    """The modules without children, with the evidence of their types."""
-    parents = set(model.modules.column("parent_id").to_pylist())
-    leaves = [
-        (module_id, kind)
-        for module_id, kind in zip(
-            model.modules.column("module_id").to_pylist(), model.modules.column("type").to_pylist(), strict=True
-        )
-        if module_id not in parents and kind != "Identity"
-    ]
-    types = sorted({kind for _, kind in leaves})
-    connection.register("leaf_type", pa.table({"type": types}))
-    evidence = connection.sql(catalog.get("type_evidence").sql).fetchall()
+    """What each module computes itself, with the evidence of the types."""
+    parts = _parts(connection, model)
+    kinds = sorted({kind for _, kind in parts})
+    types = {kind: kind.removesuffix("?") for kind in kinds}
+    connection.register("leaf_type", pa.table({"type": sorted(set(types.values()))}))
+    evidence: dict[str, list[tuple[str, int]]] = {}
+    for kind, name, weight in connection.sql(catalog.get("type_evidence").sql).fetchall():
+        evidence.setdefault(kind, []).append((name, weight))
     connection.unregister("leaf_type")
     number = {name: code for code, name in enumerate(items.names)}
-    of_type = {kind: code for code, kind in enumerate(types)}
-    weights = np.zeros((len(types), max(1, len(items.names))), np.int32)
-    for kind, name, weight in evidence:
-        weights[of_type[kind], number[name]] = weight
-    module = np.array([module_id for module_id, _ in leaves], np.int64)
-    symbol = np.array([of_type[kind] for _, kind in leaves], np.int64)
-    heavy = np.array([_OF_WEIGHT.search(kind) is not None for kind in types], bool)
-    looks_so = (weights[heavy] >= MAIN).any(axis=0)
-    weighty = np.array([_OF_WEIGHT.search(name) is not None for name in items.names], bool)
-    call = np.zeros(len(leaves), np.int64)
-    aligner = Aligner(weights)
-    is_cell = np.array([kind.lower().endswith("cell") for _, kind in leaves], bool)
+    of_kind = {kind: code for code, kind in enumerate(kinds)}
+    is_optional = np.array([kind != types[kind] for kind in kinds], bool)
+    weights = np.zeros((len(kinds), max(1, len(items.names))), np.int32)
+    for code, kind in enumerate(kinds):
+        for name, weight in evidence.get(types[kind], []):
+            weights[code, number[name]] = weight - int(is_optional[code])
+    module = np.array([module_id for module_id, _ in parts], np.int64)
+    symbol = np.array([of_kind[kind] for _, kind in parts], np.int64)
+    heavy = np.array([_OF_WEIGHT.search(kind) is not None for kind in kinds], bool) & ~is_optional
+    is_cell = np.array([kind.lower().endswith("cell") for kind in kinds], bool)
     return Rows(
-        module,
-        call,
-        _parents(model),
-        aligner,
-        symbol,
-        heavy[symbol],
-        looks_so,
-        weighty,
-        is_cell,
-        False,
-        model.registered,
+        module=module,
+        call=np.zeros(len(parts), np.int64),
+        parent=_parents(model),
+        aligner=Aligner(weights),
+        symbol=symbol,
+        of_weight=heavy[symbol],
+        looks_so=(weights[heavy] >= MAIN).any(axis=0),
+        weighty=np.array([_OF_WEIGHT.search(name) is not None for name in items.names], bool),
+        is_cell=is_cell[symbol],
+        is_optional=is_optional[symbol],
+        is_learned=False,
+        is_registered=model.registered,
     )
+
+
+def _parts(connection: duckdb.DuckDBPyConnection, model: Model) -> list[tuple[int, str]]:
+    """The modules that compute something themselves, each with its type or `type_part`s, in order of execution.
+
+    What a module with children computes, it does when they are done.
+    """
+    numbers, above, types = (model.modules.column(name).to_pylist() for name in ("module_id", "parent_id", "type"))
+    runs = [kind not in _NEVER_CALLED for kind in types]
+    parents = {parent for parent, is_run in zip(above, runs, strict=True) if is_run}
+    has_children = [number in parents for number in numbers]
+    kinds = sorted(set(zip(types, has_children, strict=True)))
+    schema = pa.schema([("type", pa.string()), ("has_children", pa.bool_())])
+    connection.register("module_type", pa.table([list(column) for column in zip(*kinds, strict=True)], schema))
+    parts_of: dict[tuple[str, bool], list[str]] = {}
+    for kind, has_any, _, part in connection.sql(catalog.get("type_part").sql).fetchall():
+        parts_of.setdefault((kind, has_any), []).append(part)
+    connection.unregister("module_type")
+    found: list[tuple[int, str]] = []
+    open_modules: list[tuple[int, list[str]]] = []
+    for number, parent, kind, has_any, is_run in zip(numbers, above, types, has_children, runs, strict=True):
+        while open_modules and open_modules[-1][0] != parent:
+            closed, parts = open_modules.pop()
+            found += [(closed, part) for part in parts]
+        open_modules.append((number, parts_of.get((kind, has_any), []) if is_run else []))
+    while open_modules:
+        closed, parts = open_modules.pop()
+        found += [(closed, part) for part in parts]
+    return found
 
 
 def _parents(model: Model) -> Symbols:

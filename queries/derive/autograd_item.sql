@@ -10,6 +10,8 @@ with named as (
         cpu_span.event_id,
         cpu_span.track_id,
         cpu_span.start_ns,
+        cpu_span.end_ns,
+        event.name,
         regexp_replace(regexp_replace(lower(event.name), '^[^ ]*::', ''), '_', '', 'g') as token
     from cpu_span
     inner join event on cpu_span.event_id = event.event_id
@@ -22,6 +24,8 @@ creator as (
         event_id,
         track_id,
         start_ns,
+        end_ns,
+        name,
         case
             when token in (select token from engine_call) then token
             -- `aten::nll_loss_forward` makes `NllLossBackward0`
@@ -37,21 +41,48 @@ outer_creator as (
     inner join nesting on inner_op.event_id = nesting.event_id
     inner join nesting as around on nesting.parent_id = around.event_id
     inner join creator as outer_op on around.op_id = outer_op.event_id and inner_op.token = outer_op.token
+    where inner_op.name != outer_op.name
+),
+
+candidate as (
+    select
+        event_id,
+        track_id,
+        start_ns,
+        end_ns,
+        token,
+        max(case when contains(name, '::') then end_ns end) over so_far as reach_ns
+    from creator
+    where
+        token in (select token from engine_call where token != '')
+        and event_id not in (select event_id from outer_creator)
+    window so_far as (partition by track_id order by start_ns, end_ns desc, event_id)
+),
+
+-- Inside an op that creates a node, PyTorch creates no more (c10/core/impl/LocalDispatchKeySet.h).
+outermost as (
+    select
+        event_id,
+        track_id,
+        start_ns,
+        token
+    from candidate
+    qualify
+        coalesce(
+            lag(reach_ns) over (partition by track_id order by start_ns, end_ns desc, event_id) <= start_ns, true
+        )
 ),
 
 placed as (
     select
-        creator.event_id,
-        creator.track_id,
-        creator.start_ns,
-        creator.token,
+        outermost.event_id,
+        outermost.track_id,
+        outermost.start_ns,
+        outermost.token,
         engine_segment.call_id as container_id
-    from creator
+    from outermost
     asof left join engine_segment
-        on creator.track_id = engine_segment.track_id and creator.start_ns >= engine_segment.start_ns
-    where
-        creator.token in (select token from engine_call where token != '')
-        and creator.event_id not in (select event_id from outer_creator)
+        on outermost.track_id = engine_segment.track_id and outermost.start_ns >= engine_segment.start_ns
 )
 
 select

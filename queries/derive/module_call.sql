@@ -1,6 +1,8 @@
 -- Calls of modules, as the trace's `nn.Module: Conv2d_3` frames tell: one row per call, with the module around it.
 --
 -- The name is the identity: the profiler numbers the instances of each class, so an instance called twice has one name.
+-- A parametrized module has a class of its own and so always number 0 (torch/nn/utils/parametrize.py); it takes the
+-- number of its first `ParametrizationList`, which no other module has.
 --
 -- :reads cpu_span, name_class, nesting
 with frame as (
@@ -64,25 +66,50 @@ started as (
         module_depth + 1 as inner_depth
     from open_at
     where opens = 1
+),
+
+contained as (
+    select
+        inside.event_id,
+        inside.track_id,
+        inside.module_key,
+        inside.start_ns,
+        inside.end_ns,
+        inside.module_depth as depth,
+        inside.tree_depth::double as tree_depth,
+        container.event_id as parent_call_id,
+        container.module_key as parent_key
+    from started as inside
+    asof left join started as container
+        on
+            inside.track_id = container.track_id
+            and inside.module_depth = container.inner_depth
+            and inside.start_ns >= container.start_ns
+),
+
+parametrized as (
+    select
+        parent_call_id as event_id,
+        regexp_replace(parent_key, '_\d+$', '_') || arg_min(regexp_extract(module_key, '\d+$'), start_ns) as module_key
+    from contained
+    where starts_with(parent_key, 'Parametrized') and starts_with(module_key, 'ParametrizationList_')
+    group by parent_call_id, parent_key
 )
 
 select
-    inside.event_id,
-    inside.track_id,
-    inside.module_key,
-    inside.start_ns,
-    inside.end_ns,
-    inside.module_depth as depth,
-    inside.tree_depth::double as tree_depth,
+    contained.event_id,
+    contained.track_id,
+    coalesce(own.module_key, contained.module_key) as module_key,
+    contained.start_ns,
+    contained.end_ns,
+    contained.depth,
+    contained.tree_depth,
     'nn_module' as evidence,
     null::double as confidence_pct,
     null::bigint as pass_number,
-    container.event_id as parent_call_id,
-    container.module_key as parent_key
-from started as inside
-asof left join started as container
-    on
-        inside.track_id = container.track_id
-        and inside.module_depth = container.inner_depth
-        and inside.start_ns >= container.start_ns
-order by inside.event_id
+    contained.parent_call_id,
+    coalesce(around.module_key, contained.parent_key) as parent_key
+from contained
+left join parametrized as own on contained.event_id = own.event_id
+left join parametrized as around on contained.parent_call_id = around.event_id
+order by contained.event_id

@@ -50,6 +50,7 @@ with rule as (
         ('^matmul$', '^matmul$', 8),
         ('^matmul$', '^(bmm|mm|addmm)$', 4),
         ('^(scaleddotproduct)?attention$|^sdpa$', '^scaled_dot_product_attention$', 8),
+        ('^scaleddotproductattention$', '^(bmm|baddbmm)$', 4),
         ('^(concat(enate)?|cat)$', '^(cat|concat(enate)?)$', 8),
         ('^(tile|repeat)$', '^(tile|repeat)$', 8),
         ('^(tile|repeat)$', '^(expand|reshape)$', 4),

@@ -189,6 +189,63 @@ def test_a_number_that_comes_again_means_the_latest_forward(tmp_path: Path) -> N
     assert (found["ABackward0"][0], found["BBackward0"][0]) == ("Linear_0", "Linear_1")
 
 
+def created_by(trace: TraceBuilder, nodes: list[str], folder: Path) -> list[int]:
+    """The starts of the forward ops that the nodes of a backward pass without numbers are matched with, in order."""
+    for number, node in enumerate(nodes):
+        at = 500 + 20 * number
+        trace.on(2).op(f"autograd::engine::evaluate_function: {node}", at, at + 10).op(node, at + 1, at + 9)
+    with every_table(trace.load(folder)) as tables:
+        found = tables.sql(
+            "select event.start_ns // 1000 from node inner join event on node.forward_id = event.event_id"
+            " where node.depth = 0 order by node.start_ns"
+        ).fetchall()
+    return [at for (at,) in found]
+
+
+def test_inside_an_op_that_creates_a_node_no_other_is_created(tmp_path: Path) -> None:
+    """A layer norm reshapes its input out of autograd's sight; a linear is a name for ops that each have a node."""
+    trace = TraceBuilder().step(0, 0, 900)
+    trace.op("aten::native_layer_norm", 10, 40).op("aten::view", 20, 30)
+    trace.op("aten::linear", 50, 100).op("aten::view", 55, 60).op("aten::addmm", 65, 95).op("aten::expand", 70, 80)
+    trace.op("aten::mul", 110, 130).op("aten::mul", 115, 125)
+    trace.op("aten::expand", 140, 150)
+    nodes = ["ExpandBackward0", "MulBackward0", "AddmmBackward0", "ViewBackward0", "NativeLayerNormBackward0"]
+    assert created_by(trace, nodes, tmp_path) == [140, 110, 65, 55, 10]
+
+
+def test_targets_that_are_reshaped_like_outputs_have_no_node(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 900)
+    trace.op("aten::linear", 10, 50).op("aten::addmm", 20, 30).op("aten::view", 35, 45)
+    trace.op("aten::flatten", 60, 70).op("aten::view", 62, 68)
+    trace.op("aten::flatten", 80, 90).op("aten::view", 82, 88)
+    trace.op("aten::mse_loss", 100, 110)
+    nodes = ["MseLossBackward0", "ViewBackward0", "ViewBackward0", "AddmmBackward0"]
+    assert created_by(trace, nodes, tmp_path) == [100, 62, 35, 20]
+
+
+def test_parametrized_modules_of_one_number_are_told_apart(tmp_path: Path) -> None:
+    """Each has a class of its own, so the profiler numbers all of them 0."""
+    trace = TraceBuilder().step(0, 0, 400).module("Net", 0, 0, 300)
+    for number, at in ((0, 10), (1, 60), (0, 110)):
+        trace.module("ParametrizedConv1d", 0, at, at + 40).module("ParametrizationList", number, at + 5, at + 20)
+        trace.op(f"weight_{at}", at + 6, at + 12).op(f"aten::conv1d_{at}", at + 25, at + 35)
+    opened = trace.load(tmp_path)
+    found = labels(opened)
+    assert [found[f"aten::conv1d_{at}"][0] for at in (10, 60, 110)] == [
+        "Net_0.ParametrizedConv1d_0",
+        "Net_0.ParametrizedConv1d_1",
+        "Net_0.ParametrizedConv1d_0",
+    ]
+    parents = opened.sql(
+        "select model_op.name, parent.name from model_op inner join model_op as parent"
+        " on model_op.parent_id = parent.module_id where model_op.type = 'ParametrizationList' order by 1"
+    ).rows()
+    assert parents == [
+        ("ParametrizationList_0", "ParametrizedConv1d_0"),
+        ("ParametrizationList_1", "ParametrizedConv1d_1"),
+    ]
+
+
 def test_without_numbers_the_flow_from_forward_to_backward_tells(tmp_path: Path) -> None:
     trace = (
         TraceBuilder().step(0, 0, 400).module("Net", 0, 0, 100).module("Linear", 0, 10, 50).op("aten::addmm", 20, 40)

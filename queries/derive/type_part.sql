@@ -1,0 +1,44 @@
+-- What a module computes itself, as types that `type_evidence` knows, in the order in which it does.
+--
+-- Most modules without children run one op, that of their type, and most with children none. The exceptions are torch's
+-- attention, which applies its projections as functions, one to three before and one behind
+-- (torch/nn/modules/activation.py), and parametrized modules, which run the op of the class they are made from when
+-- their parameters are computed (torch/nn/utils/parametrize.py, parametrizations.py). A part with a question mark may
+-- be missing.
+--
+-- :reads module_type
+with rule as (
+    select * from (
+        values
+        ('^(nn\.)?MultiheadAttention$', false, ['Linear', 'Linear?', 'Linear?', 'ScaledDotProductAttention', 'Linear']),
+        ('^Parametrized[A-Z]', true, ['']),
+        ('^_(WeightNorm|SpectralNorm|Orthogonal)$', false, ['?'])
+    ) as rules (type_pattern, has_children, parts)
+),
+
+special as (
+    select
+        module_type.type,
+        module_type.has_children,
+        coalesce(rule.parts, case when not module_type.has_children then [''] end) as parts
+    from module_type
+    left join rule
+        on regexp_matches(module_type.type, rule.type_pattern) and module_type.has_children = rule.has_children
+),
+
+listed as (
+    select
+        type,
+        has_children,
+        unnest(parts) as part,
+        generate_subscripts(parts, 1) as position
+    from special
+)
+
+select
+    type,
+    has_children,
+    position,
+    case when part in ('', '?') then regexp_replace(type, '^Parametrized([A-Z])', '\1') || part else part end as part
+from listed
+order by type, has_children, position
