@@ -1016,71 +1016,42 @@ content as (
 crowd as (
     select
         container_key,
-        track_id
+        track_id,
+        count(*) as size
     from content
     group by container_key, track_id
     having count(*) > $max_children
 ),
 
-crowded as (
-    select content.*
+bundled as (
+    select
+        content.key,
+        content.track_id,
+        null::ubigint as outer_key,
+        content.container_key as bundle_key,
+        crowd.size,
+        row_number() over (
+            partition by content.container_key, content.track_id order by content.position
+        ) - 1 as number
     from content
     inner join crowd
         on content.container_key = crowd.container_key and content.track_id is not distinct from crowd.track_id
-),
-
-bundled_1 as (
-    select
-        *,
-        (row_number() over (whole order by position) - 1)
-        * least($max_children // 2, ceil(4.0 * count(*) over whole / $max_children))::bigint
-        // count(*) over whole as bundle_1
-    from crowded
-    window whole as (partition by container_key, track_id)
-),
-
-bundled_2 as (
-    select
-        *,
-        case
-            when count(*) over whole > $max_children
-                then
-                    (row_number() over (whole order by position) - 1)
-                    * least($max_children // 2, ceil(4.0 * count(*) over whole / $max_children))::bigint
-                    // count(*) over whole
-        end as bundle_2
-    from bundled_1
-    window whole as (partition by container_key, track_id, bundle_1)
-),
-
-bundled_3 as (
-    select
-        *,
-        case
-            when bundle_2 is not null and count(*) over whole > $max_children
-                then
-                    (row_number() over (whole order by position) - 1)
-                    * least($max_children // 2, ceil(4.0 * count(*) over whole / $max_children))::bigint
-                    // count(*) over whole
-        end as bundle_3
-    from bundled_2
-    window whole as (partition by container_key, track_id, bundle_1, bundle_2)
-),
-
-bundled as (
+    union all
     select
         key,
-        container_key,
-        hash(container_key, track_id, bundle_1, 1) | 13835058055282163712::ubigint as key_1,
-        case
-            when bundle_2 is not null
-                then hash(container_key, track_id, bundle_1, bundle_2, 2) | 13835058055282163712::ubigint
-        end as key_2,
-        case
-            when bundle_3 is not null
-                then hash(container_key, track_id, bundle_1, bundle_2, bundle_3, 3) | 13835058055282163712::ubigint
-        end as key_3
-    from bundled_3
+        track_id,
+        bundle_key,
+        hash(bundle_key, track_id, part) | 13835058055282163712::ubigint,
+        ((part + 1) * size + parts - 1) // parts - (part * size + parts - 1) // parts,
+        number - (part * size + parts - 1) // parts
+    from (
+        select
+            *,
+            least($max_children // 2, ceil(4.0 * size / $max_children))::bigint as parts,
+            number * parts // size as part
+        from bundled
+        where size > $max_children
+    ) as crowded
 ),
 
 link as (
@@ -1092,25 +1063,15 @@ link as (
     union all
     select
         key,
-        coalesce(key_3, key_2, key_1)
+        bundle_key
     from bundled
-    union
-    select
-        key_3,
-        key_2
+    where size <= $max_children
+    union all
+    select distinct
+        bundle_key,
+        outer_key
     from bundled
-    where key_3 is not null
-    union
-    select
-        key_2,
-        key_1
-    from bundled
-    where key_2 is not null
-    union
-    select
-        key_1,
-        container_key
-    from bundled
+    where outer_key is not null
 ),
 
 -- The real nodes of each group, found upwards from the nodes.
