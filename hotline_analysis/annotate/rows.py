@@ -150,7 +150,9 @@ def typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: Items
             weights[code, number[name]] = weight - int(is_optional[code])
     module = np.array([module_id for module_id, _ in parts], np.int64)
     symbol = np.array([of_kind[kind] for _, kind in parts], np.int64)
-    heavy = np.array([_OF_WEIGHT.search(kind) is not None for kind in kinds], bool) & ~is_optional
+    # What is written by hand may run no op of its type; that it is not found says nothing about the model then.
+    is_seen = weights.any(axis=1) | model.registered
+    heavy = np.array([_OF_WEIGHT.search(kind) is not None for kind in kinds], bool) & ~is_optional & is_seen
     is_cell = np.array([kind.lower().endswith("cell") for kind in kinds], bool)
     return Rows(
         module=module,

@@ -3,17 +3,18 @@
 -- Most modules without children run one op, that of their type, and most with children none. The exceptions are torch's
 -- attention, which applies its projections as functions, one to three before and one behind
 -- (torch/nn/modules/activation.py), and parametrized modules, which run the op of the class they are made from when
--- their parameters are computed (torch/nn/utils/parametrize.py, parametrizations.py). A part with a question mark may
--- be missing.
+-- their parameters are computed (torch/nn/utils/parametrize.py, parametrizations.py). An RMS norm is often written out,
+-- in a trace without an op for it. A part with a question mark may be missing.
 --
--- :reads module_type
+-- :reads module_type, forward_item
 with rule as (
     select * from (
         values
-        ('^(nn\.)?MultiheadAttention$', false, ['Linear', 'Linear?', 'Linear?', 'ScaledDotProductAttention', 'Linear']),
-        ('^Parametrized[A-Z]', true, ['']),
-        ('^_(WeightNorm|SpectralNorm|Orthogonal)$', false, ['?'])
-    ) as rules (type_pattern, has_children, parts)
+        ('^MultiheadAttention$', false, null, ['Linear', 'Linear?', 'Linear?', 'ScaledDotProductAttention', 'Linear']),
+        ('RMSNorm$', false, 'rms_norm', ['Pow?', 'Mean', 'Rsqrt', 'Mul?', 'Mul?']),
+        ('^Parametrized[A-Z]', true, null, ['']),
+        ('^_(WeightNorm|SpectralNorm|Orthogonal)$', false, null, ['?'])
+    ) as rules (type_pattern, has_children, unless_op, parts)
 ),
 
 special as (
@@ -23,7 +24,10 @@ special as (
         coalesce(rule.parts, case when not module_type.has_children then [''] end) as parts
     from module_type
     left join rule
-        on regexp_matches(module_type.type, rule.type_pattern) and module_type.has_children = rule.has_children
+        on
+            regexp_matches(module_type.type, rule.type_pattern)
+            and module_type.has_children = rule.has_children
+            and not coalesce((select bool_or(contains(name, rule.unless_op)) from forward_item), false)
 ),
 
 listed as (

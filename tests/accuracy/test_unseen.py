@@ -118,6 +118,34 @@ class Convolutions(nn.Module):  # type: ignore[misc]
         return self.out(self.fall(self.rise(x)).mean(2))
 
 
+class RMSNorm(nn.Module):  # type: ignore[misc]
+    """Written out, as many models have it."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Any) -> Any:
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+
+class Decoder(nn.Module):  # type: ignore[misc]
+    """Few layers with an op of their name among the norms."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(30, width)
+        self.norms = nn.ModuleList(RMSNorm(width) for _ in range(3))
+        self.mix, self.up = nn.Linear(width, 3 * width), nn.Linear(width, 2 * width)
+        self.down, self.head = nn.Linear(2 * width, width), nn.Linear(width, 30)
+
+    def forward(self, words: Any) -> Any:
+        x = self.embed(words)
+        x = x + nn.functional.scaled_dot_product_attention(*self.mix(self.norms[0](x)).chunk(3, -1))
+        x = x + self.down(self.up(self.norms[1](x)).relu().square())
+        return self.head(self.norms[2](x))
+
+
 def transformer() -> Any:
     """Torch's own: what its attention computes is in no module, and the decoder's has one projection more."""
     return nn.Transformer(8, 2, 2, 2, 16, batch_first=True)
@@ -136,6 +164,7 @@ MODELS: dict[str, tuple[Callable[[], Any], Callable[[], tuple[Any, ...]]]] = {
     "siamese net": (Siamese, lambda: (images(), images())),
     "shared block": (Shared, lambda: (sentences(),)),
     "weight norm": (Convolutions, lambda: (torch.randn(4, 3, 12),)),
+    "rms norm": (Decoder, lambda: (sentences(),)),
     "transformer": (transformer, lambda: (torch.randn(4, 6, 8), torch.randn(4, 5, 8))),
 }
 
