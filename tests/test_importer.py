@@ -3,6 +3,8 @@
 import gzip
 import json
 import os
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -178,6 +180,16 @@ def test_small_files_are_imported_without_further_processes(tmp_path: Path, monk
     assert shares == sorted(shares)
     assert shares[-1] == pytest.approx(1)
     assert max(share for what, share in steps if what.endswith("0.json")) == pytest.approx(0.5)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="only Linux tells which processors are granted")
+def test_only_the_processors_that_are_granted_are_used() -> None:
+    code = (
+        "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
+        "from hotline_analysis.importer.processes import processors; print(processors())"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["1"]
 
 
 def test_progress_of_one_file(tmp_path: Path) -> None:

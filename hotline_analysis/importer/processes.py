@@ -34,6 +34,13 @@ _CHILD = (
 
 # To start a process takes as long as to import a megabyte of JSON.
 _WORTH_PROCESSES_BYTES = 1 << 20
+_MOST_PROCESSES = 16  # each takes up to 0.8 GB of memory
+
+
+def processors() -> int:
+    """How many processors this process may use; a cluster's scheduler often grants fewer than there are."""
+    granted = getattr(os, "sched_getaffinity", None)  # Linux only
+    return len(granted(0)) if granted else os.cpu_count() or 1
 
 
 def import_all(
@@ -72,7 +79,7 @@ def _in_this_process(
             on_progress(what, (done + share) / len(files))
 
         try:
-            yield import_file(file, folder, os.cpu_count() or 1, report, options)
+            yield import_file(file, folder, processors(), report, options)
         except HotlineError as error:
             yield error
 
@@ -80,9 +87,8 @@ def _in_this_process(
 def _in_processes(
     files: Sequence[Path], folders: Sequence[Path], options: Options, on_progress: Progress | None
 ) -> list[dict[str, Any] | HotlineError]:
-    processors = os.cpu_count() or 1
-    workers = min(len(files), processors)
-    threads = max(1, processors // workers)
+    workers = min(len(files), processors(), _MOST_PROCESSES)
+    threads = max(1, processors() // workers)
     started = [_Worker(threads) for _ in range(workers)]
     idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
     for worker in started:
