@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import os
+
+
+def processors() -> int:
+    """How many processors this process may use; a cluster's scheduler often grants fewer than there are."""
+    granted = getattr(os, "sched_getaffinity", None)  # Linux only
+    return len(granted(0)) if granted else os.cpu_count() or 1
+
+
 SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": False,
+    "threads": processors(),
     "autoinstall_known_extensions": False,
     # The database joins by time row by row where it expects few rows, and it expects far too few.
     "asof_loop_join_threshold": 0,

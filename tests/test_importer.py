@@ -186,10 +186,10 @@ def test_small_files_are_imported_without_further_processes(tmp_path: Path, monk
 def test_only_the_processors_that_are_granted_are_used() -> None:
     code = (
         "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))});"
-        "from hotline_analysis.importer.processes import processors; print(processors())"
+        "from hotline_analysis.database import SETTINGS, processors; print(processors(), SETTINGS['threads'])"
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert run.stdout.split() == ["1"]
+    assert run.stdout.split() == ["1", "1"]
 
 
 def test_progress_of_one_file(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from hotline_analysis.database import processors
 from hotline_analysis.errors import EmptyTraceError, HotlineError, ModelMismatchError, TraceFormatError
 from hotline_analysis.importer.one_file import import_file
 from hotline_analysis.importer.options import Options, Progress
@@ -35,12 +36,6 @@ _CHILD = (
 # To start a process takes as long as to import a megabyte of JSON.
 _WORTH_PROCESSES_BYTES = 1 << 20
 _MOST_PROCESSES = 16  # each takes up to 0.8 GB of memory
-
-
-def processors() -> int:
-    """How many processors this process may use; a cluster's scheduler often grants fewer than there are."""
-    granted = getattr(os, "sched_getaffinity", None)  # Linux only
-    return len(granted(0)) if granted else os.cpu_count() or 1
 
 
 def import_all(
