@@ -86,6 +86,16 @@ def test_cut_file_does_not_claim_that_there_was_no_gpu(tmp_path: Path) -> None:
     assert "cannot tell" in report.findings[0].statement
 
 
+def test_calls_of_the_runtime_show_that_there_was_a_gpu(tmp_path: Path) -> None:
+    builder = TraceBuilder().step(0, 0, 100).op("aten::mm", 10, 50)
+    with builder.load(tmp_path, "host.json") as trace:
+        assert ha.report(trace).facts["device"] == "CPU only"
+    with builder.runtime("cudaLaunchKernel", 20, 30, correlation=1).load(tmp_path, "half.json") as trace:
+        report = ha.report(trace)
+    assert report.facts["device"] == "no GPU work was read"
+    assert any("CUDA calls but no GPU work" in line for line in report.advice)
+
+
 def test_unknown_rank(tmp_path: Path) -> None:
     with launch_bound_trace().load(tmp_path) as trace, pytest.raises(QueryParameterError, match="no rank 7"):
         ha.report(trace, rank=7)

@@ -48,9 +48,13 @@ def facts(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, has_gpu: bool
         spread = f" ({duration(lengths.min())} to {duration(lengths.max())})" if len(lengths) > 1 else ""  # type: ignore[arg-type]
         said = f"{len(lengths)}, mean {duration(lengths.mean())}{spread}"  # type: ignore[arg-type]
         said += f", inferred from {sign}" if (sign := INFERRED.get(marked["evidence"][0])) else ""
+    # A capture of a GPU run may lack the GPU's side: the host's calls then show that there was one.
+    has_calls = trace.sql(
+        "select exists (select 1 from event where rank = $rank and category like 'cuda%')", rank=rank
+    ).item()
+    no_device = "GPU" if has_gpu else "no GPU work was read" if info["damage"] or has_calls else "CPU only"
     found = {
-        "device": ", ".join(devices)
-        or ("GPU" if has_gpu else "no GPU work was read" if info["damage"] else "CPU only"),
+        "device": ", ".join(devices) or no_device,
         "ranks": ("rank " if len(trace.ranks) == 1 else "ranks ") + ranks + world,
         "steps": said,
         "events": f"{info['event_count']:,} in {duration((info['end_ns'] or 0) - (info['start_ns'] or 0))}",
