@@ -15,10 +15,10 @@
 -- around it.
 --
 -- So that noise in the times does not change the tree, as little as can be depends on them: only what is tiny and what
--- is dominant. A share is that of the shortest times which a place, known by the names around it, has in three evenly
--- chosen steps. From half to twice `tiny_pct` a node goes with its family: what has its name in parents of that name,
--- modules of one class having one name. Families are parted where the gap between their median shares is widest.
--- Whether a child adds nothing is decided once for each pair of names, too. Bundles are made by order and not by time.
+-- is dominant. A share is that of the shortest times which a place, known by the names around it, has in five evenly
+-- chosen steps. From half to twice `tiny_pct` a node goes with its family, by the median share of that: what has its
+-- name in parents of that name, modules of one class having one name. Whether a child adds nothing is decided once for
+-- each pair of names, too. Bundles are made by order and not by time.
 --
 -- :param rank BIGINT = NULL           only this rank
 -- :param step BIGINT = NULL           only this step
@@ -35,7 +35,8 @@
 -- :column depth BIGINT                number of nodes around it
 -- :column kind VARCHAR                step, phase, module, annotation, op, call, kernel, copy, memset, or group
 -- :column name VARCHAR                 full name; NULL for groups
--- :column short_name VARCHAR           name for people; of groups the one with most of the usual time
+-- :column short_name VARCHAR           name for people; of groups the first with most of the usual time,
+--                                     where a fifth less is as much
 -- :column phase VARCHAR               load_data, forward, …; NULL for steps; the bucket where no phase is known
 -- :column module_id BIGINT            the module; NULL where none is known, and for groups
 -- :column pass VARCHAR                forward, backward or recompute; NULL where no module is known, and for groups
@@ -61,7 +62,7 @@ with recursive placed_step as (
         end_ns,
         row_number() over (partition by rank order by start_ns) - 1 as number,
         count(*) over (partition by rank) as count,
-        number in (count // 6, count // 2, count - 1 - count // 6) as is_typical
+        number in (count // 10, 3 * count // 10, count // 2, 7 * count // 10, 9 * count // 10) as is_typical
     from step
     where $rank is null or rank = $rank
 ),
@@ -845,7 +846,6 @@ unit as (
         container.step,
         container.kind as container_kind,
         container.long_ns as container_ns,
-        hash(container.rank, container.step = -1, container.type_key) as around_key,
         hash(container.rank, container.step = -1, container.type_key, summed_unit.type_key) as family_key
     from summed_unit
     inner join node_of_any_step as container on summed_unit.container_key = container.key
@@ -855,7 +855,6 @@ unit as (
 usual_of_place as (
     select
         place,
-        any_value(around_key) as around_key,
         any_value(family_key) as family_key,
         100.0 * min(long_ns) / nullif(min(container_ns), 0) as share_pct
     from unit
@@ -865,41 +864,10 @@ usual_of_place as (
 
 usual_of_family as (
     select
-        any_value(around_key) as around_key,
         family_key,
         median(share_pct) as share_pct
     from usual_of_place
     group by family_key
-),
-
-point as (
-    select
-        around_key,
-        share_pct
-    from usual_of_family
-    where share_pct > $tiny_pct / 2 and share_pct < 2 * $tiny_pct
-    union all
-    select distinct
-        around_key,
-        unnest([$tiny_pct / 2, 2 * $tiny_pct])
-    from usual_of_family
-),
-
-point_gap as (
-    select
-        around_key,
-        share_pct,
-        lead(share_pct) over (partition by around_key order by share_pct) as next_pct
-    from point
-),
-
-tiny_limit as (
-    select
-        around_key,
-        arg_max(sqrt(share_pct * next_pct), (next_pct / share_pct, share_pct)) as limit_pct
-    from point_gap
-    where next_pct is not null
-    group by around_key
 ),
 
 weighed_unit as (
@@ -915,11 +883,10 @@ weighed_unit as (
         and unit.kind != 'module'
         and 100 * unit.long_ns <= $dominant_pct * unit.container_ns
         and place_pct < 2 * $tiny_pct
-        and (place_pct < $tiny_pct / 2 or family_pct < coalesce(tiny_limit.limit_pct, $tiny_pct)) as is_tiny
+        and (place_pct < $tiny_pct / 2 or family_pct < $tiny_pct) as is_tiny
     from unit
     left join usual_of_place on unit.place = usual_of_place.place
     left join usual_of_family on unit.family_key = usual_of_family.family_key
-    left join tiny_limit on unit.around_key = tiny_limit.around_key
     where $step is null or unit.step = $step
 ),
 
@@ -1097,7 +1064,7 @@ named_time as (
         share.short_name,
         count(*) as member_count,
         sum(share.long_ns) as long_ns,
-        sum(share.share_pct) as share_pct,
+        coalesce(sum(share.share_pct), 0) as share_pct,
         min(share.order_ns) as order_ns,
         min(share.rank) as rank,
         min(share.step) as step,
@@ -1107,19 +1074,42 @@ named_time as (
     group by held.group_key, share.short_name
 ),
 
+most_time as (
+    select
+        key,
+        max(share_pct) as share_pct
+    from named_time
+    group by key
+),
+
+-- Named after the first of those that take about as much, since which of them takes most is another in the next run.
+candidate as (
+    select
+        named_time.*,
+        row_number() over (
+            partition by named_time.key
+            order by
+                named_time.share_pct < 0.8 * most_time.share_pct,
+                named_time.order_ns,
+                named_time.short_name
+        ) as place
+    from named_time
+    inner join most_time on named_time.key = most_time.key
+),
+
 group_node as (
     select
         key,
-        arg_max(short_name, (coalesce(share_pct, 0), short_name)) as short_name,
+        any_value(short_name) filter (where place = 1) as short_name,
         sum(member_count)::bigint as member_count,
         count(*) as name_count,
-        100.0 * arg_max(long_ns, (coalesce(share_pct, 0), short_name)) / nullif(sum(long_ns), 0) as name_pct,
+        100.0 * sum(long_ns) filter (where place = 1) / nullif(sum(long_ns), 0) as name_pct,
         sum(long_ns) as long_ns,
         min(order_ns) as order_ns,
         min(rank) as rank,
         min(step) as step,
         min(phase) as phase
-    from named_time
+    from candidate
     group by key
 ),
 

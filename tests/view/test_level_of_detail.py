@@ -110,6 +110,14 @@ def test_tiny_neighbours_make_a_group(tmp_path: Path) -> None:
     assert ha.level_of_detail(optimizer(400, 10, 10, 300).load(tmp_path), tiny_pct=0).filter(kind="group").is_empty()
 
 
+def test_a_group_has_the_first_name_of_those_that_take_about_as_much(tmp_path: Path) -> None:
+    """Of 21 us beside an op of 400, `a` has 10 and `b` 11; of 25 us `a` has 10 and `b` 15, of which 80 % are 12."""
+    near = ha.level_of_detail(optimizer(400, 10, 11, names="cab").load(tmp_path, name="near.json"))
+    assert groups(near) == [(2, "a", 2, 2, 48.0, 21_000)]
+    far = ha.level_of_detail(optimizer(400, 10, 15, names="cab").load(tmp_path, name="far.json"))
+    assert groups(far) == [(2, "b", 2, 2, 60.0, 25_000)]
+
+
 def test_neighbours_of_one_name_make_a_group(tmp_path: Path) -> None:
     trace = TraceBuilder(rank=0).step(0, 0, 1000).annotation("Optimizer.step#SGD.step", 0, 1000)
     for name, start in (
