@@ -38,6 +38,11 @@ class Alignment:
     nearly: int
     """Of the columns, the fewest from the first on that score nearly as much."""
 
+    @property
+    def found(self) -> int:
+        """How many rows are matched."""
+        return int(np.count_nonzero(self.first >= 0))
+
 
 class Aligner:
     """Aligns with one table of weights, and remembers: the steps of a training run are mostly alike."""

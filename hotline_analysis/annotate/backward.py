@@ -21,6 +21,8 @@ _MATCH = np.int32(4)
 _OF_WEIGHT = "mm$|conv|linear|norm|embed|lstm|gru|rnn"  # tokens of ops that are made of parameters
 _RESHAPES = "^(unsafe)?view$|^reshape|^flatten$|squeeze$|^t$|transpose|permute|^alias$"
 _REACH = 0.8  # if less of the way explains nearly as much, the rest is another pass, such as one without gradients
+_FURTHER = 4  # how many times as far back it looks for what is not found, until it finds no more
+_NEARLY = 0.98  # of the nodes
 _MARGIN = 1.03  # to what explains nearly as much belongs what explains the rest
 
 
@@ -61,21 +63,20 @@ def _match_group(
     """Go through runs of ops and runs of nodes in time. Numbers are positions in the list of all items."""
     pairs = []
     stack = np.empty(0, np.int64)
+    fresh = 0  # ops since the last pass
     borders = np.flatnonzero(np.diff(is_node[inside])) + 1
     for run in np.split(inside, borders):
         if not len(run):
             continue
         if not is_node[run[0]]:
             stack = np.concatenate((stack, run))[-_STACK:]
+            fresh = len(run)
             continue
         lowest = len(stack)
         for thread in np.unique(track[run]):
             nodes = run[track[run] == thread]
             columns = stack[::-1]
-            alignment = aligner.align(token[nodes], token[columns])
-            enough = int(alignment.nearly * _MARGIN) + 8
-            if enough < _REACH * (int(alignment.first.max()) + 1):
-                alignment = aligner.align(token[nodes], token[columns[:enough]])
+            alignment = _align_with_latest(aligner, token[nodes], token[columns], fresh)
             found = _behind_targets(alignment, of_weight[nodes], reshapes[nodes])
             hit = np.flatnonzero(found >= 0)
             if len(hit):
@@ -83,6 +84,26 @@ def _match_group(
                 lowest = min(lowest, len(stack) - 1 - int(found[hit].max()))
         stack = stack[:lowest]
     return pairs
+
+
+def _align_with_latest(aligner: Aligner, nodes: Symbols, ops: Symbols, fresh: int) -> Alignment:
+    """Align the nodes of a pass with the ops before it, the latest first, of which `fresh` came since the last pass.
+
+    Those mostly do. Others, such as the optimizer's, stay on the stack for ever, so that looking at all of it in each
+    pass would take time with the square of their number, and no pass would look like the one before.
+    """
+    reach = int(fresh / _REACH) + 8
+    alignment = aligner.align(nodes, ops[:reach])
+    while reach < len(ops) and alignment.found < _NEARLY * len(nodes):
+        reach *= _FURTHER
+        further = aligner.align(nodes, ops[:reach])
+        if further.found <= alignment.found:
+            break
+        alignment = further
+    enough = int(alignment.nearly * _MARGIN) + 8
+    if enough < _REACH * (int(alignment.first.max()) + 1):
+        alignment = aligner.align(nodes, ops[:enough])
+    return alignment
 
 
 def _behind_targets(alignment: Alignment, of_weight: _Flags, reshapes: _Flags) -> Symbols:

@@ -327,10 +327,11 @@ def _mismatch(model: Model, items: Items, rows: Rows, windows: list[Symbols]) ->
 
 def _check_left_over(model: Model, items: Items, rows: Rows, windows: list[Symbols], found: Found) -> None:
     """A larger model contains a smaller one of its kind: see whether too many ops are left that look like modules."""
-    taken = np.concatenate(found.items)
-    matched = np.concatenate([window for window in windows if np.isin(window, taken).any()])
+    taken = np.zeros(len(items.event), bool)
+    taken[np.concatenate(found.items)] = True
+    matched = np.concatenate([window for window in windows if taken[window].any()])
     alike = matched[rows.looks_so[items.name[matched]]]
-    free = alike[~np.isin(alike, taken)]
+    free = alike[~taken[alike]]
     if len(free) > _LEFT_OVER * len(alike):
         first = free[np.argmin(items.start[free])]
         raise ModelMismatchError(

@@ -52,7 +52,7 @@ def recomputed(connection: duckdb.DuckDBPyConnection, items: Items, rows: Rows, 
     for inside, forward, origin, follows in _inside_nodes(connection, items):
         start, length, skipped = max(
             (
-                (*_repeat(items.name[forward], items.name[inside[skipped:]], origin, follows), skipped)
+                (*_repeat(items.name, forward, inside[skipped:], origin, follows), skipped)
                 for skipped in range(min(_BEFORE, len(inside)))
             ),
             key=lambda repeat: repeat[1],
@@ -77,7 +77,7 @@ def recomputed(connection: duckdb.DuckDBPyConnection, items: Items, rows: Rows, 
 
 
 def _inside_nodes(connection: duckdb.DuckDBPyConnection, items: Items) -> Iterator[tuple[Symbols, Symbols, int, bool]]:
-    """For each node with enough ops in it: these, the forward ops of the thread that created it, and which it was.
+    """For each node that may compute again: its ops, the forward ops of the thread that created it, and which it was.
 
     The op of a checkpoint itself is looked through and no item; it is then said that its ops follow the item named.
     """
@@ -93,29 +93,38 @@ def _inside_nodes(connection: duckdb.DuckDBPyConnection, items: Items) -> Iterat
         " inner join node on engine_call.event_id = node.event_id"
         " inner join nesting on node.forward_id = nesting.event_id"
         " order by engine_call.start_ns"
-    ).fetchall()
+    ).to_arrow_table()
     connection.unregister("busy_call")
+    node, start, track = (origins.column(name).to_numpy() for name in ("event_id", "start_ns", "track_id"))
     order = inner[np.argsort(items.call[inner], kind="stable")]
-    sorted_calls = items.call[order]
-    forward = {thread: np.flatnonzero((items.call < 0) & (items.track == thread)) for thread in np.unique(items.track)}
-    for event_id, start_ns, thread in origins:
-        low, high = np.searchsorted(sorted_calls, [event_id, event_id + 1])
-        origin = int(np.searchsorted(items.start[forward[thread]], start_ns, side="right")) - 1
-        if origin >= 0:
-            follows = bool(items.end[forward[thread][origin]] <= start_ns)
-            yield order[low:high], forward[thread], origin, follows
+    borders = np.searchsorted(items.call[order], np.stack((node, node + 1)))
+    for thread in np.unique(track):
+        forward = np.flatnonzero((items.call < 0) & (items.track == thread))
+        if not len(forward):
+            continue
+        origin = np.searchsorted(items.start[forward], start, side="right") - 1
+        follows = items.end[forward[origin]] <= start
+        # What is computed again begins with, or has in it, the op that created the node: few nodes have its name.
+        first = np.minimum(origin + follows, len(forward) - 1)
+        width = len(items.names)
+        met = np.unique(items.call[inner] * width + items.name[inner])
+        may_repeat = np.isin(node * width + items.name[forward[first]], met)
+        for number in np.flatnonzero((track == thread) & (origin >= 0) & may_repeat):
+            low, high = borders[:, number]
+            yield order[low:high], forward, int(origin[number]), bool(follows[number])
 
 
-def _repeat(forward: Symbols, inside: Symbols, origin: int, follows: bool) -> tuple[int, int]:
+def _repeat(name: Symbols, forward: Symbols, inside: Symbols, origin: int, follows: bool) -> tuple[int, int]:
     """Start and length of the longest stretch of forward around `origin`, or after it, that `inside` begins with."""
     best = 0, 0
+    again = name[inside]
     earliest = origin + 1 if follows else max(0, origin - len(inside) + 1)
     for start in range(earliest, min(earliest + 1 if follows else origin + 1, len(forward))):
-        if forward[start] != inside[0]:
+        if name[forward[start]] != again[0]:
             continue
-        window = forward[start : start + len(inside)]
-        differs = np.flatnonzero(window != inside[: len(window)])
+        window = name[forward[start : start + len(inside)]]
+        differs = np.flatnonzero(window != again[: len(window)])
         length = int(differs[0]) if len(differs) else len(window)
-        if start + length > origin and length > best[1] and len(np.unique(inside[:length])) > 1:
+        if start + length > origin and length > best[1] and len(np.unique(again[:length])) > 1:
             best = start, length
     return best
