@@ -7,11 +7,13 @@ from itertools import pairwise
 
 import duckdb
 import numpy as np
+import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotline_analysis.annotate.align import align, align_in_pieces
+from hotline_analysis.annotate import align as align_module
+from hotline_analysis.annotate.align import Alignment, align, align_in_pieces
 from hotline_analysis.annotate.backward import match_backward
 
 WEIGHTS = np.array([[8, 0, 4], [0, 8, 0], [4, 0, 8]], np.int32)
@@ -106,3 +108,43 @@ def test_backward_reaches_back_to_the_first_of_many_ops() -> None:
         )
         found = match_backward(connection).to_pydict()
     assert dict(zip(found["event_id"], found["forward_id"], strict=True)) == {30_003: 2, 30_004: 1, 30_005: 0}
+
+
+def matched(*items: str) -> dict[int, int]:
+    """What `match_backward` finds among items in order of time: ops by their names, nodes with a `*` before it."""
+    with duckdb.connect() as connection:
+        connection.execute(
+            "create table autograd_item as"
+            " select number as event_id, 1 as track_id, number as start_ns, starts_with(item, '*') as is_node,"
+            " ltrim(item, '*') as token, null::bigint as container_id"
+            " from (select unnest($items) as item, unnest(range(len($items))) as number)",
+            {"items": list(items)},
+        )
+        found = match_backward(connection).to_pydict()
+    return dict(zip(found["event_id"], found["forward_id"], strict=True))
+
+
+def test_backward_reaches_behind_the_pass_before() -> None:
+    """A discriminator's pass comes between the generator's forward and backward; 200 other ops follow the generator."""
+    generator, others = ["up", "tanh"], ["print"] * 200
+    assert matched(*generator, *others, "conv", "*conv", "conv", "*conv", "*tanh", "*up") == {
+        203: 202,
+        205: 204,
+        206: 1,
+        207: 0,
+    }
+
+
+def test_many_alike_steps_are_few_problems(monkeypatch: pytest.MonkeyPatch) -> None:
+    """300 steps of 3 ops, their nodes and 4 ops of an optimizer, which nothing takes from the stack."""
+    sizes = []
+
+    def spy(rows: npt.NDArray[np.int64], columns: npt.NDArray[np.int64], weights: npt.NDArray[np.int32]) -> Alignment:
+        sizes.append(len(columns))
+        return align(rows, columns, weights)
+
+    monkeypatch.setattr(align_module, "align", spy)
+    found = matched(*["a", "b", "c", "*c", "*b", "*a", "add", "mul", "sqrt", "div"] * 300)
+    assert found == {10 * step + 5 - op: 10 * step + op for step in range(300) for op in range(3)}
+    assert len(sizes) < 10
+    assert max(sizes) < 50

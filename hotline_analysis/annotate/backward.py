@@ -21,7 +21,7 @@ _MATCH = np.int32(4)
 _OF_WEIGHT = "mm$|conv|linear|norm|embed|lstm|gru|rnn"  # tokens of ops that are made of parameters
 _RESHAPES = "^(unsafe)?view$|^reshape|^flatten$|squeeze$|^t$|transpose|permute|^alias$"
 _REACH = 0.8  # if less of the way explains nearly as much, the rest is another pass, such as one without gradients
-_FURTHER = 4  # how many times as far back it looks for what is not found, until it finds no more
+_FURTHER = 4  # how many times as far back it looks for what is not found
 _NEARLY = 0.98  # of the nodes
 _MARGIN = 1.03  # to what explains nearly as much belongs what explains the rest
 
@@ -90,16 +90,20 @@ def _align_with_latest(aligner: Aligner, nodes: Symbols, ops: Symbols, fresh: in
     """Align the nodes of a pass with the ops before it, the latest first, of which `fresh` came since the last pass.
 
     Those mostly do. Others, such as the optimizer's, stay on the stack for ever, so that looking at all of it in each
-    pass would take time with the square of their number, and no pass would look like the one before.
+    pass would take time with the square of their number, and no pass would look like the one before. So it looks
+    further back only for nodes that are not found, while that finds more, or there are ops that only lie further back.
     """
     reach = int(fresh / _REACH) + 8
     alignment = aligner.align(nodes, ops[:reach])
+    grows = True
     while reach < len(ops) and alignment.found < _NEARLY * len(nodes):
+        unseen = np.setdiff1d(nodes[alignment.first < 0], ops[:reach])
+        if not grows and not np.isin(ops[reach:], unseen).any():
+            break
         reach *= _FURTHER
         further = aligner.align(nodes, ops[:reach])
-        if further.found <= alignment.found:
-            break
-        alignment = further
+        grows = further.found > alignment.found
+        alignment = further if grows else alignment
     enough = int(alignment.nearly * _MARGIN) + 8
     if enough < _REACH * (int(alignment.first.max()) + 1):
         alignment = aligner.align(nodes, ops[:enough])

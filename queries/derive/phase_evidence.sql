@@ -28,37 +28,49 @@ with layer as (
     from backward_burst
 ),
 
+word as materialized (
+    select
+        *,
+        row_number() over () as word_id
+    from layer
+),
+
 border as (
     select
         track_id,
         start_ns as at_ns,
         1 as opens,
-        case when family = 'strong' then {'label': label, 'evidence': evidence, 'event_id': event_id} end as strong,
-        case when family = 'weak' then {'label': label, 'evidence': evidence, 'event_id': event_id} end as weak,
-        case when family = 'burst' then {'label': label, 'evidence': evidence, 'event_id': event_id} end as burst,
-        case when family = 'aside' then {'label': label, 'evidence': evidence, 'event_id': event_id} end as aside
-    from layer
+        family,
+        word_id
+    from word
     union all
     select
         track_id,
         end_ns,
         0,
-        case when family = 'strong' then {'label': '', 'evidence': '', 'event_id': null::bigint} end,
-        case when family = 'weak' then {'label': '', 'evidence': '', 'event_id': null::bigint} end,
-        case when family = 'burst' then {'label': '', 'evidence': '', 'event_id': null::bigint} end,
-        case when family = 'aside' then {'label': '', 'evidence': '', 'event_id': null::bigint} end
-    from layer
+        family,
+        0
+    from word
     union all
     select
         main_track.track_id,
         step.start_ns,
         2,
         null,
-        null,
-        null,
         null
     from step
     cross join main_track
+),
+
+-- The last word of a layer is that with the highest number, which starts with its place in the list.
+numbered as (
+    select
+        track_id,
+        at_ns,
+        family,
+        row_number() over (order by track_id, at_ns, opens) as position,
+        (position << 32) + word_id as said
+    from border
 ),
 
 held as (
@@ -66,23 +78,36 @@ held as (
         track_id,
         at_ns as start_ns,
         lead(at_ns) over in_order as end_ns,
-        last_value(strong ignore nulls) over in_order as strong,
-        last_value(weak ignore nulls) over in_order as weak,
-        last_value(burst ignore nulls) over in_order as burst,
-        last_value(aside ignore nulls) over in_order as aside
-    from border
-    window in_order as (partition by track_id order by at_ns, opens rows between unbounded preceding and current row)
+        max(case when family = 'strong' then said end) over in_order as strong,
+        max(case when family = 'weak' then said end) over in_order as weak,
+        max(case when family = 'burst' then said end) over in_order as burst,
+        max(case when family = 'aside' then said end) over in_order as aside
+    from numbered
+    window in_order as (partition by track_id order by position rows between unbounded preceding and current row)
+),
+
+found as (
+    select
+        track_id,
+        start_ns,
+        end_ns,
+        coalesce(
+            nullif(strong & 4294967295, 0),
+            nullif(weak & 4294967295, 0),
+            nullif(burst & 4294967295, 0),
+            nullif(aside & 4294967295, 0)
+        ) as word_id
+    from held
+    where end_ns > start_ns
 )
 
 select
-    track_id,
-    start_ns,
-    end_ns,
+    found.track_id,
+    found.start_ns,
+    found.end_ns,
     case
-        when strong.label != '' then strong
-        when weak.label != '' then weak
-        when burst.label != '' then burst
-        when aside.label != '' then aside
+        when word.word_id is not null
+            then {'label': word.label, 'evidence': word.evidence, 'event_id': word.event_id}
     end as found
-from held
-where end_ns > start_ns
+from found
+left join word on found.word_id = word.word_id
