@@ -9,7 +9,7 @@
 -- where one starts: if there is no optimizer, or several for each batch (a GAN). What follows the last optimizer is no
 -- step.
 --
--- :reads event, nesting
+-- :reads event, timed, cpu_span, nesting
 with annotation as (
     select
         event_id,
@@ -70,18 +70,28 @@ chosen as (
     )
 ),
 
+host_time as (
+    select
+        min(start_ns) as start_ns,
+        max(end_ns) as end_ns
+    from timed
+    where event_id in (select event_id from cpu_span)
+),
+
+any_time as (
+    select
+        min(start_ns) as start_ns,
+        max(end_ns) as end_ns
+    from timed
+    where ph in ('X', 'B') and coalesce(category, '') != 'trace'
+),
+
 whole_time as (
     select
-        coalesce(
-            min(start_ns) filter (where event_id in (select event_id from nesting)),
-            min(start_ns) filter (where ph in ('X', 'B') and coalesce(category, '') != 'trace')
-        ) as start_ns,
-        coalesce(
-            max(end_ns) filter (where event_id in (select event_id from nesting)),
-            max(end_ns) filter (where ph in ('X', 'B') and coalesce(category, '') != 'trace')
-        ) as end_ns
-    from event
-    where dur_ns is not null
+        coalesce(host_time.start_ns, any_time.start_ns) as start_ns,
+        coalesce(host_time.end_ns, any_time.end_ns) as end_ns
+    from host_time
+    cross join any_time
 ),
 
 loop_mark as (
