@@ -40,16 +40,39 @@ rest as (
     where event_id not in (select event_id from by_correlation)
 ),
 
-by_flow as (
+arrow_head as (
     select
         rest.event_id,
-        arg_max(nesting.event_id, (nesting.depth, nesting.event_id)) as runtime_id
+        flow.flow_id,
+        flow.start_ns
     from rest
-    inner join flow as head
-        on rest.track_id = head.track_id and rest.start_ns = head.start_ns and head.kind = 'launch' and head.ph = 'f'
-    inner join flow as tail on head.flow_id = tail.flow_id and tail.kind = 'launch' and tail.ph = 's'
-    inner join nesting on tail.track_id = nesting.track_id and tail.start_ns = nesting.start_ns
-    group by rest.event_id
+    inner join flow
+        on rest.track_id = flow.track_id and rest.start_ns = flow.start_ns and flow.kind = 'launch' and flow.ph = 'f'
+),
+
+-- Where a number is used again, an arrow starts at the last place before its end. The clock of the GPU may be behind.
+arrow_tail as (
+    select
+        track_id,
+        start_ns,
+        flow_id,
+        case
+            when row_number() over (partition by flow_id order by start_ns, event_id) > 1 then start_ns
+            else -9223372036854775807
+        end as since_ns
+    from flow
+    where kind = 'launch' and ph = 's' and flow_id in (select flow_id from arrow_head)
+),
+
+by_flow as (
+    select
+        arrow_head.event_id,
+        arg_max(nesting.event_id, (nesting.depth, nesting.event_id)) as runtime_id
+    from arrow_head
+    asof inner join arrow_tail
+        on arrow_head.flow_id = arrow_tail.flow_id and arrow_head.start_ns >= arrow_tail.since_ns
+    inner join nesting on arrow_tail.track_id = nesting.track_id and arrow_tail.start_ns = nesting.start_ns
+    group by arrow_head.event_id
 ),
 
 by_external_id as (

@@ -69,18 +69,40 @@ by_number as (
             and numbered.start_ns >= forward_op.start_ns
 ),
 
-by_flow as (
+arrow_head as (
     select
         node.event_id,
-        arg_max(tail_op.event_id, (tail_op.depth, tail_op.event_id)) as forward_id
+        flow.flow_id,
+        flow.start_ns
     from node
-    inner join flow as head
-        on node.track_id = head.track_id and node.start_ns = head.start_ns and head.kind = 'fwdbwd' and head.ph = 'f'
-    inner join flow as tail on head.flow_id = tail.flow_id and tail.kind = 'fwdbwd' and tail.ph = 's'
-    inner join nesting as tail_op
-        on tail.track_id = tail_op.track_id and tail.start_ns = tail_op.start_ns and tail_op.op_id = tail_op.event_id
+    inner join flow
+        on node.track_id = flow.track_id and node.start_ns = flow.start_ns and flow.kind = 'fwdbwd' and flow.ph = 'f'
     where node.event_id not in (select event_id from by_number)
-    group by node.event_id
+),
+
+-- Where a number is used again, an arrow starts at the last place before its end.
+arrow_tail as (
+    select
+        track_id,
+        start_ns,
+        flow_id
+    from flow
+    where kind = 'fwdbwd' and ph = 's' and flow_id in (select flow_id from arrow_head)
+),
+
+by_flow as (
+    select
+        arrow_head.event_id,
+        arg_max(tail_op.event_id, (tail_op.depth, tail_op.event_id)) as forward_id
+    from arrow_head
+    asof inner join arrow_tail
+        on arrow_head.flow_id = arrow_tail.flow_id and arrow_head.start_ns >= arrow_tail.start_ns
+    inner join nesting as tail_op
+        on
+            arrow_tail.track_id = tail_op.track_id
+            and arrow_tail.start_ns = tail_op.start_ns
+            and tail_op.op_id = tail_op.event_id
+    group by arrow_head.event_id
 )
 
 select

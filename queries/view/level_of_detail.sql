@@ -370,17 +370,60 @@ nested as (
     where inside.slice_id > 0
 ),
 
+-- Only damage nests so deep. What is left out there has its GPU work in the last slice around it that is not.
+bottom as (
+    select *
+    from container
+    where inner_depth = 101
+),
+
+standing as (
+    select
+        slice_id,
+        slice_id as standing_id
+    from nested
+    where depth <= 100
+    union all
+    select
+        nested.slice_id,
+        bottom.slice_id as standing_id
+    from (
+        select
+            nested.*,
+            deep.start_ns
+        from nested
+        inner join deep on nested.slice_id = deep.slice_id
+        where nested.depth > 100
+    ) as nested
+    asof inner join bottom
+        on
+            nested.home_id = bottom.home_id
+            and nested.track_id = bottom.track_id
+            and nested.start_ns >= bottom.start_ns
+),
+
+slice_of_event as (
+    select
+        slice.rank,
+        slice.event_id,
+        slice.slice_id,
+        standing.standing_id
+    from slice
+    inner join standing on slice.slice_id = standing.slice_id
+    where slice.event_id is not null
+),
+
 -- --- the raw tree: steps, phases, slices, and GPU work that is not one with its call
 
 launched as (
     select
         gpu_event.*,
-        coalesce(call.slice_id, op.slice_id) as launcher_id,
-        coalesce(gpu_event.kernel_count = 1, false) and call.slice_id is not null as is_one,
+        coalesce(call.standing_id, op.standing_id) as launcher_id,
+        coalesce(gpu_event.kernel_count = 1 and call.slice_id = call.standing_id, false) as is_one,
         row_number() over (order by gpu_event.rank, gpu_event.event_id) as gpu_id
     from gpu_event
-    left join slice as call on gpu_event.rank = call.rank and gpu_event.runtime_id = call.event_id
-    left join slice as op on gpu_event.rank = op.rank and gpu_event.op_id = op.event_id
+    left join slice_of_event as call on gpu_event.rank = call.rank and gpu_event.runtime_id = call.event_id
+    left join slice_of_event as op on gpu_event.rank = op.rank and gpu_event.op_id = op.event_id
 ),
 
 -- Nodes have keys of four kinds; those of groups have the highest bit set, those of bundles the next one, too.
@@ -431,6 +474,7 @@ tree as (
     from slice
     inner join nested on slice.slice_id = nested.slice_id
     left join launched on slice.slice_id = launched.launcher_id and launched.is_one
+    where nested.depth <= 100
     union all
     select
         (4 * launched.gpu_id + 3)::ubigint,

@@ -2,7 +2,7 @@ from pathlib import Path
 
 from hotline_analysis import Trace
 from tests.derive.tables import named
-from tests.trace_builder import TraceBuilder
+from tests.trace_builder import PID, TraceBuilder
 
 LINK = ("runtime_id", "op_id", "link", "launch_start_ns", "launch_dur_ns", "queue_ns", "kernel_count", "busy_ns")
 
@@ -63,6 +63,20 @@ def test_by_flow_of_old_traces(tmp_path: Path) -> None:
     trace = TraceBuilder().op("mm", 12, 40).runtime("cudaLaunchKernel", 20, 25)
     trace.kernel("gemm", 60, 70).flow("async_cpu_to_gpu", "3", (20, 1), (60, 7), target_pid=0)
     assert launches(trace.load(tmp_path))["gemm"][:3] == ("cudaLaunchKernel", "mm", "flow")
+
+
+def test_a_flow_whose_number_is_used_again(tmp_path: Path) -> None:
+    """The last arrow that starts before its end; the first one, if the clock of the GPU is behind, as for `early`."""
+    trace = TraceBuilder().op("mm", 0, 50)
+    for at in (10, 20, 30):
+        trace.runtime("hipLaunchKernel", at, at + 5)
+    for name, start in (("early", 9), ("one", 15), ("two", 25), ("three", 100)):
+        trace.kernel(name, start, start + 1)
+        trace.event(ph="f", id=3, pid=0, tid=7, ts=start, cat="ac2g", name="ac2g", bp="e")
+    for at in (10, 20, 30):
+        trace.event(ph="s", id=3, pid=PID, tid=1, ts=at, cat="ac2g", name="ac2g")
+    started = {name: row[3] for name, row in launches(trace.load(tmp_path)).items()}
+    assert started == {"early": 10, "one": 10, "two": 20, "three": 30}
 
 
 def test_correlation_counts_more_than_a_flow(tmp_path: Path) -> None:

@@ -257,6 +257,18 @@ def test_without_numbers_the_flow_from_forward_to_backward_tells(tmp_path: Path)
     assert found["gemm_grad"] == ("Net_0.Linear_0", "backward", "module", "flow")
 
 
+def test_a_flow_from_forward_whose_number_is_used_again(tmp_path: Path) -> None:
+    """Each node belongs to the last op before it that starts an arrow of its number."""
+    trace = TraceBuilder().step(0, 0, 900).module("Net", 0, 0, 450)
+    for number, at in ((0, 10), (1, 310)):
+        trace.module("Linear", number, at, at + 50).op(f"aten::addmm{number}", at + 10, at + 40)
+    for number, at in ((0, 200), (1, 600)):
+        trace.on(2).op(f"AddmmBackward{number}", at, at + 20)
+        trace.flow("fwdbwd", 1, (20 + 300 * number, 1), (at, 2))
+    found = labels(trace.load(tmp_path))
+    assert [found[f"AddmmBackward{number}"][0] for number in (0, 1)] == ["Net_0.Linear_0", "Net_0.Linear_1"]
+
+
 def test_a_node_without_a_forward_has_no_module(tmp_path: Path) -> None:
     trace = forward().on(2).backward("StrangeBackward0", 200, 210, seq=99).launches("strange", 220, 230)
     assert labels(trace.load(tmp_path))["strange"] == (None, None, "backward", None)

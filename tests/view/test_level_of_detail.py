@@ -339,3 +339,21 @@ def test_every_event_of_the_demo_is_somewhere(demo: Trace) -> None:
         "select event_id from annotated_event where category = 'cpu_op' and step is not null order by event_id"
     )
     assert sorted(frame.filter(kind="op")["event_id"]) == ops["event_id"].to_list()
+
+
+def test_slices_nested_without_end(tmp_path: Path) -> None:
+    """Of 300 ops in one another, each but the last 1 us longer on both sides, the innermost launches a kernel of 70 us.
+
+    The kernel belongs to the last one that is shown, and the time to all around it; the others' time is in it, too.
+    """
+    trace = TraceBuilder(rank=0).step(0, 0, 1000).annotation("Optimizer.step#SGD.step", 0, 1000)
+    for level in range(300):
+        trace.op(f"aten::op{level}", 100 + level, 900 - level)
+    trace.launches("kernel", 950, 1020)
+    frame = ha.level_of_detail(trace.load(tmp_path), dominant_pct=100, max_depth=1000)
+    on_cpu = frame.filter(device="cpu", kind="op")
+    assert on_cpu["short_name"].to_list() == [f"op{level}" for level in range(101)]
+    assert on_cpu["time_ns"].to_list() == [1000 * (800 - 2 * level) for level in range(101)]
+    on_gpu = frame.filter(device="gpu")
+    assert set(on_gpu["time_ns"]) == {70_000}
+    assert on_gpu["short_name"].to_list()[-2:] == ["op100", "kernel"]
