@@ -110,13 +110,39 @@ with rule as (
     ) as rules (priority, word, category, pattern, kind, label, evidence)
 ),
 
+-- No rule cares which number stands in a name (but in a word, such as `c10d`); steps and lines of files have many.
 names as (
     select
         category,
         name,
-        is_blocking
+        is_blocking,
+        regexp_replace(name, '([^a-zA-Z0-9])\d\d+', '\100', 'g') as shape
     from name_info
     where category in ('cpu_op', 'user_annotation', 'python_function', 'cuda_runtime', 'cuda_driver')
+),
+
+shapes as (
+    select distinct
+        category,
+        shape
+    from names
+),
+
+told as (
+    select
+        shapes.category,
+        shapes.shape,
+        rule.kind,
+        rule.label,
+        rule.evidence
+    from shapes
+    inner join rule
+        on
+            shapes.category = rule.category
+            -- not AND, which the database evaluates in an order of its own: a pattern costs a hundred times the word
+            and case when contains(lower(shapes.shape), rule.word) then regexp_matches(shapes.shape, rule.pattern) end
+    qualify
+        row_number() over (partition by shapes.category, shapes.shape, rule.kind = 'bucket' order by rule.priority) = 1
 ),
 
 matched as (
@@ -124,19 +150,12 @@ matched as (
         names.category,
         names.name,
         names.is_blocking,
-        rule.kind,
-        rule.label,
-        rule.evidence,
-        row_number() over (
-            partition by names.category, names.name, rule.kind = 'bucket' order by rule.priority
-        ) as choice
+        told.kind,
+        told.label,
+        told.evidence
     from names
-    left join rule
-        on
-            names.category = rule.category
-            -- not AND, which the database evaluates in an order of its own: a pattern costs a hundred times the word
-            and case when contains(lower(names.name), rule.word) then regexp_matches(names.name, rule.pattern) end
-    where rule.kind is not null or names.is_blocking
+    left join told on names.category = told.category and names.shape = told.shape
+    where told.kind is not null or names.is_blocking
 )
 
 select
@@ -152,6 +171,5 @@ select
     category = 'python_function' and starts_with(name, 'nn.Module: ') as is_module,
     bool_or(is_blocking) as is_sync
 from matched
-where choice = 1
 group by category, name
 order by category, name

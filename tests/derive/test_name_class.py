@@ -13,6 +13,8 @@ CASES = [
     ("user_annotation", "nccl:all_reduce", None, None),
     ("user_annotation", "## forward ##", "strong", "forward"),
     ("user_annotation", "Fwd pass", "strong", "forward"),
+    ("user_annotation", "step 1234: fwd of batch 99", "strong", "forward"),
+    ("user_annotation", "12 h2d 345", "strong", "load_data"),
     ("user_annotation", "loss.backward()", "strong", "backward"),
     ("user_annotation", "bwd", "strong", "backward"),
     ("user_annotation", "zero grad", "strong", "zero_grad"),
