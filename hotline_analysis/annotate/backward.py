@@ -62,51 +62,85 @@ def _match_group(
 ) -> list[tuple[Symbols, Symbols]]:
     """Go through runs of ops and runs of nodes in time. Numbers are positions in the list of all items."""
     pairs = []
-    stack = np.empty(0, np.int64)
+    stack = _Stack(token, len(inside))
     fresh = 0  # ops since the last pass
     borders = np.flatnonzero(np.diff(is_node[inside])) + 1
     for run in np.split(inside, borders):
         if not len(run):
             continue
         if not is_node[run[0]]:
-            stack = np.concatenate((stack, run))[-_STACK:]
+            stack.push(run)
             fresh = len(run)
             continue
-        lowest = len(stack)
+        taken = 0
         for thread in np.unique(track[run]):
             nodes = run[track[run] == thread]
-            columns = stack[::-1]
-            alignment = _align_with_latest(aligner, token[nodes], token[columns], fresh)
+            alignment = _align_with_latest(aligner, token[nodes], stack, fresh)
             found = _behind_targets(alignment, of_weight[nodes], reshapes[nodes])
             hit = np.flatnonzero(found >= 0)
             if len(hit):
-                pairs.append((nodes[hit], columns[found[hit]]))
-                lowest = min(lowest, len(stack) - 1 - int(found[hit].max()))
-        stack = stack[:lowest]
+                reached = int(found[hit].max()) + 1
+                pairs.append((nodes[hit], stack.latest(reached)[found[hit]]))
+                taken = max(taken, reached)
+        stack.pop(taken)
     return pairs
 
 
-def _align_with_latest(aligner: Aligner, nodes: Symbols, ops: Symbols, fresh: int) -> Alignment:
-    """Align the nodes of a pass with the ops before it, the latest first, of which `fresh` came since the last pass.
+class _Stack:
+    """Forward ops that no pass has taken, in an array that has `room` for all, with a count of each of their tokens."""
+
+    def __init__(self, token: Symbols, room: int) -> None:
+        self._token = token
+        self._items = np.empty(room, np.int64)
+        self._height = 0
+        self._count = np.zeros(int(token.max(initial=-1)) + 1, np.int64)
+
+    def __len__(self) -> int:
+        return min(self._height, _STACK)
+
+    def push(self, run: Symbols) -> None:
+        self._items[self._height : self._height + len(run)] = run
+        self._height += len(run)
+        np.add.at(self._count, self._token[run], 1)
+
+    def pop(self, count: int) -> None:
+        np.subtract.at(self._count, self._token[self.latest(count)], 1)
+        self._height -= count
+
+    def latest(self, count: int) -> Symbols:
+        """So many items, or all there are, the latest first."""
+        latest: Symbols = self._items[self._height - min(count, len(self)) : self._height][::-1]
+        return latest
+
+    def tokens(self, count: int) -> Symbols:
+        """Those of the latest items."""
+        return self._token[self.latest(count)]
+
+    def has(self, tokens: Symbols) -> bool:
+        return bool(self._count[tokens].any())
+
+
+def _align_with_latest(aligner: Aligner, nodes: Symbols, stack: _Stack, fresh: int) -> Alignment:
+    """Align the tokens of a pass with the ops before it, the latest first, of which `fresh` came since the last pass.
 
     Those mostly do. Others, such as the optimizer's, stay on the stack for ever, so that looking at all of it in each
     pass would take time with the square of their number, and no pass would look like the one before. So it looks
     further back only for nodes that are not found, while that finds more, or there are ops that only lie further back.
     """
     reach = int(fresh / _REACH) + 8
-    alignment = aligner.align(nodes, ops[:reach])
+    alignment = aligner.align(nodes, stack.tokens(reach))
     grows = True
-    while reach < len(ops) and alignment.found < _NEARLY * len(nodes):
-        unseen = np.setdiff1d(nodes[alignment.first < 0], ops[:reach])
-        if not grows and not np.isin(ops[reach:], unseen).any():
+    while reach < len(stack) and alignment.found < _NEARLY * len(nodes):
+        unseen = np.setdiff1d(nodes[alignment.first < 0], stack.tokens(reach))
+        if not grows and not stack.has(unseen):
             break
         reach *= _FURTHER
-        further = aligner.align(nodes, ops[:reach])
+        further = aligner.align(nodes, stack.tokens(reach))
         grows = further.found > alignment.found
         alignment = further if grows else alignment
     enough = int(alignment.nearly * _MARGIN) + 8
     if enough < _REACH * (int(alignment.first.max()) + 1):
-        alignment = aligner.align(nodes, ops[:enough])
+        alignment = aligner.align(nodes, stack.tokens(enough))
     return alignment
 
 

@@ -75,14 +75,22 @@ by_flow as (
     group by arrow_head.event_id
 ),
 
+first_op as (
+    select
+        external_id,
+        min(event_id) as op_id
+    from timed
+    where category = 'cpu_op' and external_id > 0 and external_id in (select external_id from rest)
+    group by external_id
+),
+
 by_external_id as (
     select
         rest.event_id,
-        min(op.event_id) as op_id
+        first_op.op_id
     from rest
-    inner join timed as op on rest.external_id = op.external_id and op.category = 'cpu_op' and op.external_id > 0
+    inner join first_op on rest.external_id = first_op.external_id
     where rest.event_id not in (select event_id from by_flow)
-    group by rest.event_id
 ),
 
 linked as (

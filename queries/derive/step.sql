@@ -151,23 +151,26 @@ bounded as (
     window marks as (order by loop_mark.start_ns)
 ),
 
+track_end as (
+    select
+        track_id,
+        max(start_ns) as last_ns
+    from nesting
+    where track_id in (select track_id from loop_kind)
+    group by track_id
+),
+
 -- The last look for a batch may find none.
 looped as (
     select
-        track_id,
-        start_ns,
-        end_ns
+        bounded.track_id,
+        bounded.start_ns,
+        bounded.end_ns
     from bounded
+    inner join track_end on bounded.track_id = track_end.track_id
     where
-        end_ns > start_ns
-        and (
-            not by_batch
-            or not is_last
-            or exists (
-                select 1 from nesting
-                where nesting.track_id = bounded.track_id and nesting.start_ns >= bounded.mark_end_ns
-            )
-        )
+        bounded.end_ns > bounded.start_ns
+        and (not bounded.by_batch or not bounded.is_last or track_end.last_ns >= bounded.mark_end_ns)
 ),
 
 whole as (
