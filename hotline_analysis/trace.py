@@ -18,7 +18,7 @@ import polars as pl
 
 from hotline_analysis import catalog
 from hotline_analysis.database import SETTINGS
-from hotline_analysis.errors import HotlineError, RunFormatError
+from hotline_analysis.errors import HotlineError, QueryParameterError, RunFormatError
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
 from hotline_analysis.whole import MANIFEST, replace_folder
 
@@ -146,8 +146,13 @@ class Trace:
         `QueryParameterError`.
         """
         query = catalog.get(name)
+        bound = query.bind(**parameters)
+        rank = bound.get("rank")
+        if rank is not None and rank not in self.ranks:
+            known = ", ".join(str(number) for number in self.ranks)
+            raise QueryParameterError(f"the trace has no rank {rank}", hint=f"It has {known}.")
         with _as_hotline_error():
-            return self._run(query.sql, catalog.parsed(self._connection, query.sql), query.bind(**parameters))
+            return self._run(query.sql, catalog.parsed(self._connection, query.sql), bound)
 
     def table(self, name: str) -> pl.DataFrame:
         """Return a whole table or view, such as `annotated_event`. Large traces have large tables: prefer `sql`."""
@@ -217,6 +222,10 @@ def _as_hotline_error() -> Iterator[None]:
         yield
     except duckdb.Error as error:
         raise HotlineError(f"the SQL statement failed: {error}", hint="See docs/tables.md for the tables.") from error
+    except pl.exceptions.PolarsError as error:
+        raise HotlineError(
+            "the result has a column of a type that no frame can hold", hint="Cast it, as in `select x::varchar`."
+        ) from error
 
 
 def _quote(text: str) -> str:

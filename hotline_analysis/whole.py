@@ -6,7 +6,6 @@ import os
 import re
 import secrets
 import shutil
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -58,7 +57,8 @@ def replace_folder(target: Path, write: Callable[[Path], None], *, overwrite: bo
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _clear(target)
-        partial = Path(tempfile.mkdtemp(prefix=_prefix(target), suffix=".partial", dir=target.parent))
+        partial = target.with_name(f"{_prefix(target)}{secrets.token_hex(4)}.partial")
+        partial.mkdir()  # with the rights that the target would be given
         try:
             write(partial)
             if target.exists():

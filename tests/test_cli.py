@@ -386,6 +386,35 @@ def test_a_chart_is_written_as_its_ending_says(run: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
+        (["query", "phases", "RUN", "--rank", "9"], "no rank 9"),
+        (["query", "optimizer_bottleneck", "RUN", "--rank", "9"], "no rank 9"),
+        (["query", "optimizer_bottleneck", "RUN", "-p", "bound=x"], "no parameter 'bound'"),
+        (["sql", "select interval 1 day as a", "RUN"], "Cast it"),
+    ],
+)
+def test_wrong_questions_are_refused_in_one_line(run: Path, arguments: list[str], complaint: str) -> None:
+    result = Result(*[run if word == "RUN" else word for word in arguments])
+    assert result.status == 1
+    assert complaint in result.err
+    assert result.err.count("\n") == 1
+    assert result.out == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+@pytest.mark.parametrize(
+    ("target", "status", "says"), [(">/dev/full", 1, "error: the output cannot be written"), (">&-", 0, "")]
+)
+def test_output_that_goes_nowhere(target: str, status: int, says: str) -> None:
+    command = f"{sys.executable} -m hotline_analysis schema {target}"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.returncode == status
+    assert done.stderr.startswith(says)
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
         (["chart"], "--list"),
         (["chart", "phases", "RUN"], "-o FILE"),
         (["chart", "fases", "RUN", "-o", "x.svg"], "Did you mean phases"),

@@ -17,6 +17,7 @@ from hotline_analysis.annotate.backward import match_backward
 from hotline_analysis.annotate.match import match_model
 from hotline_analysis.annotate.model import parse_model
 from hotline_analysis.catalog import Query
+from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.schema import READ_TABLES, TABLES
 from tests.derive.tables import every_table
 from tests.trace_builder import TraceBuilder
@@ -257,7 +258,9 @@ def test_the_last_order_by_is_total(query: Query, trace: Trace, two_ranks: Trace
 
 @pytest.mark.parametrize("query", taking("rank"), ids=name_of)
 def test_a_rank_that_is_not_there_has_no_rows(query: Query, trace: Trace) -> None:
-    assert trace.query(query.name, **arguments(query, rank=99)).is_empty()
+    assert trace._run(query.sql, query.sql, query.bind(**arguments(query, rank=99))).is_empty()
+    with pytest.raises(QueryParameterError, match="no rank 99"):
+        trace.query(query.name, **arguments(query, rank=99))
     with_rank = trace.query(query.name, **arguments(query, rank=0))
     assert with_rank.equals(trace.query(query.name, **arguments(query)))
 

@@ -150,6 +150,11 @@ def compare(
         _side(trace, name, parts, rank, step)
         for trace, name, parts, rank, step in ((a, "a", parts_a, rank_a, step_a), (b, "b", parts_b, rank_b, step_b))
     ]
+    for trace, (name, device) in ((a, ("a", device_a)), (b, ("b", device_b))):
+        known = trace.sql("select distinct device from gpu_busy order by device")["device"]
+        if device is not None and device not in known:
+            hint = f"It has {', '.join(map(str, known))}." if len(known) else "It has no GPU work."
+            raise QueryParameterError(f"trace {name} has no device {device}", hint=hint)
     for what, value in (("phase", phase), ("module", module)):
         if value is not None and all(side.parts.is_empty() for side in sides):
             raise QueryParameterError(f"neither trace has the {what} {value!r}")

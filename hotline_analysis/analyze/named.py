@@ -48,8 +48,8 @@ def parameters(function: Callable[..., Any], *, without: Iterable[str] = ()) -> 
     """Return the arguments of a function that text can give, with their types; traces are not among them."""
     found: dict[str, type] = {}
     for parameter in inspect.signature(function).parameters.values():
-        if parameter.name not in (*_TRACES, *without):
-            note = str(parameter.annotation)
+        note = str(parameter.annotation)
+        if parameter.name not in (*_TRACES, *without) and not note.startswith("Finding"):
             found[parameter.name] = int if note.startswith("int") else float if note.startswith("float") else str
     return found
 

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import gc
+import os
+import sys
 
 from hotline_analysis.cli import asking, drawing, files, reports
 from hotline_analysis.cli.app import app
@@ -19,5 +21,8 @@ app.registered_commands.sort(key=lambda command: (*_IN_ORDER_OF_NEED, command.na
 
 def main() -> None:
     """Run the command line; the entry point of `hotline`."""
+    # Python has no stream where the caller has closed its own (`hotline … >&-`).
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     gc.set_threshold(50_000, 20, 20)  # the libraries that are loaded make no garbage; to look for it takes 5 % of a run
     app(prog_name="hotline")

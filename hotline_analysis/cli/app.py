@@ -40,6 +40,13 @@ class _Commands(TyperGroup):
                 # The reader has seen enough, such as `head`. What is still buffered goes nowhere.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 raise typer.Exit(141) from None
+            except OSError as error:
+                if error.filename is not None:
+                    raise
+                # What cannot be written is dropped, or Python would try again at its end.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                console.error(f"the output cannot be written: {error.strerror}", "Is the disk full?")
+                raise typer.Exit(1) from None
 
 
 @contextmanager

@@ -129,6 +129,7 @@ def test_one_phase(a: Trace, b: Trace) -> None:
         ({"timeline": "tpu"}, "timeline must be gpu or cpu"),
         ({"timeline": "cpu", "by": "kernel"}, "the CPU runs no kernels"),
         ({"rank_a": 5}, "trace a has no rank 5"),
+        ({"device_b": 5}, "trace b has no device 5"),
         ({"step_b": 9}, "trace b has no step 9"),
         ({"phase": "lunch"}, "neither trace has the phase 'lunch'"),
     ],
