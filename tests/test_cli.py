@@ -383,6 +383,15 @@ def test_a_chart_is_written_as_its_ending_says(run: Path, tmp_path: Path) -> Non
     assert json.loads(output.read_text(encoding="utf-8"))["title"]["text"].startswith("B is ")
 
 
+def test_a_finding_is_shown_whole(run: Path) -> None:
+    text = hotline("query", "optimizer_bottleneck", run)
+    [told] = json.loads(hotline("query", "optimizer_bottleneck", run, "--json"))
+    assert max(map(len, text.splitlines())) <= 110
+    words = " ".join(text.split())
+    assert told["question"] in words
+    assert told["statement"] in words
+
+
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [

@@ -258,3 +258,14 @@ def test_nothing_lost_is_not_said(tmp_path: Path) -> None:
     trace = TraceBuilder().step(1, 0, 100).op("aten::mm", 0, 60).launches("gemm", 2, 99, at=0)
     with trace.load(tmp_path) as opened:
         assert "losses" not in [section.name for section in ha.report(opened).sections]
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+def test_what_does_not_fit_is_cut_in_names_or_left_out_but_no_number_is(width: int) -> None:
+    text = ha.report(opened(ha.demo_trace())).to_text(width=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert not re.findall(r"(?<!\S)[\d.,]+ ?…(?!\S)", text)
+    for title, column in (("Memory at its peak", "alive"), ("Slowest ops", "calls"), ("Phases", "CPU time")):
+        header, *rows = text[text.index(title) :].splitlines()[1:4]
+        assert column in header
+        assert all(re.search(r"  [\d,.]+( \w+)?(?=  )", row) for row in rows)

@@ -17,6 +17,8 @@ from hotline_analysis.analyze.patterns import frequent_kernel_patterns
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.trace import Trace
 
+FINDING = ("question", "answer", "statement", "advice")
+"""The columns that stand for a finding."""
 _TRACES = ("trace", "a", "b")
 _WORDS = {int: "a whole number", float: "a number", str: "text"}
 
@@ -40,8 +42,7 @@ class Computed:
         answer = self.function(*traces, **self.arguments(given))
         if isinstance(answer, pl.DataFrame):
             return answer
-        words = ("question", "answer", "statement", "advice")
-        return pl.DataFrame({word: [getattr(answer, word)] for word in words})
+        return pl.DataFrame({word: [getattr(answer, word)] for word in FINDING})
 
 
 def parameters(function: Callable[..., Any], *, without: Iterable[str] = ()) -> dict[str, type]:

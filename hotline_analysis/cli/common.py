@@ -73,11 +73,15 @@ def form_of(as_json: bool, as_csv: bool, output: Path | None) -> Form:
 def format_frame(frame: pl.DataFrame, form: Form, output: Path | None) -> str:
     """Return a frame as text: for the terminal, or for a file."""
     from hotline_analysis import console
+    from hotline_analysis.analyze.named import FINDING
 
     if form == "json":
         return console.to_json(frame)
     if form == "csv":
         return console.to_csv(frame)
+    if frame.columns == list(FINDING):
+        sentences = [(word, frame[word][0]) for word in FINDING]
+        return listing(("finding", ""), sentences) if output is None else console.to_listing(("finding", ""), sentences)
     if output is None:
         return console.to_table(frame, width=console.width(), color=console.colored())
     return console.to_table(frame)

@@ -12,6 +12,10 @@ from rich.text import Text
 from hotline_analysis.humane import delta, duration, percent, safe, shorten
 from hotline_analysis.report.model import Field, Report, Section
 
+_GAP = 2  # between columns
+_READABLE = 12  # a name that is cut to less hardly says what it is
+_NARROWEST = 4
+
 
 def render(report: Report, *, width: int, color: bool) -> str:
     """Render with ANSI colours or none. Names from the trace are never read as markup."""
@@ -59,19 +63,33 @@ def render(report: Report, *, width: int, color: bool) -> str:
 
 
 def _table(section: Section, width: int) -> Table:
-    """The rows as a table that fits; only the column of names gives way."""
-    rows = [[cell(field, row[field.column]) for field in section.fields] for row in section.rows.iter_rows(named=True)]
-    widths = [
-        max(len(field.title), *(len(row[i]) for row in rows)) if rows else len(field.title)
-        for i, field in enumerate(section.fields)
-    ]
-    room = max(16, width - sum(widths[1:]) - 2 * len(widths) - 2)
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
+    """The rows as a table that fits. Names give way, the widest first, and then whole columns of numbers do."""
+    fields = list(section.fields)
+    rows = [[cell(field, row[field.column]) for field in fields] for row in section.rows.iter_rows(named=True)]
+    widths = [max(len(field.title), *(len(row[i]) for row in rows), 0) for i, field in enumerate(fields)]
+    names = [i for i, field in enumerate(fields) if field.kind == "name"]
+    kept = list(range(len(fields)))
+
+    def too_much() -> int:
+        return sum(widths[i] for i in kept) + _GAP * (len(kept) + 1 + (len(kept) < len(fields))) - width
+
+    def shrink_names(least: int) -> None:
+        while too_much() > 0 and max((widths[i] for i in names), default=0) > least:
+            widths[max(names, key=lambda i: (widths[i], -i))] -= 1
+
+    shrink_names(_READABLE)
+    while too_much() > 0 and len(kept) > len(names) + 1:
+        kept.remove(max(i for i in kept if i not in names))
+    shrink_names(_NARROWEST)
+    table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_edge=False, header_style="dim")
     table.add_column("", width=0)
-    for field in section.fields:
-        table.add_column(field.title, justify="left" if field.kind == "name" else "right", no_wrap=True)
+    for i in kept:
+        title = shorten(fields[i].title, widths[i])
+        table.add_column(title, justify="left" if i in names else "right", no_wrap=True)
+    if len(kept) < len(fields):
+        table.add_column("…", width=1)
     for row in rows:
-        table.add_row("", Text(shorten(row[0], room)), *(Text(value) for value in row[1:]))
+        table.add_row("", *(Text(shorten(row[i], widths[i])) for i in kept))
     return table
 
 
