@@ -183,7 +183,7 @@ def _query_section(query: Query) -> Iterator[str]:
         rows = [
             (
                 f"`{param.name}`",
-                param.type,
+                param.type + (f": {param.allowed}" if param.allowed else ""),
                 "required" if param.required else _literal(param.default),
                 param.description,
             )

@@ -7,6 +7,8 @@ A query is one file, and its leading comment is its contract:
     -- Idle is the time in which no kernel runs.       the description: further paragraphs
     --
     -- :param step BIGINT = NULL     only this step    without `=` the parameter is required
+    -- :param by VARCHAR in (op, step) = 'op'  rows    the words that it can be
+    -- :param limit BIGINT >= 0 = 10 so many rows      the least number that it can be
     -- :reads gpu_busy, step                           the tables and views it needs
     -- :writes step_idle                               derive queries only; the query's own name if left out
     -- :column idle_ns BIGINT        GPU idle time     in the order of the result; answers and views must have them
@@ -21,7 +23,7 @@ import difflib
 import functools
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Literal, SupportsFloat, SupportsIndex, get_args
 
@@ -42,6 +44,7 @@ PARAM_TYPES: tuple[ParamType, ...] = get_args(ParamType)
 _NAME = r"[a-z][a-z0-9_]*"
 _PARAM = re.compile(
     rf"(?P<name>{_NAME}) +(?P<type>{'|'.join(PARAM_TYPES)})"
+    rf"(?: +in +\((?P<words>{_NAME}(?:, *{_NAME})*)\)| *>= *(?P<least>\d+))?"
     r"(?: *= *(?P<default>'(?:[^']|'')*'|[^\s']+))? +(?P<description>[^\s=].*)"
 )
 _COLUMN = re.compile(rf"(?P<name>{_NAME}) +(?P<type>[A-Z][A-Z0-9_]*(?:\(.*?\))?(?:\[\])*) +(?P<description>\S.*)")
@@ -53,13 +56,39 @@ _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A `$name` of a query. `default` means nothing when `required` is true."""
+    """A `$name` of a query. `default` means nothing when `required` is true.
+
+    A text may have to be one of `words`, and a number at least `least`; NULL is allowed where it is the default.
+    """
 
     name: str
     type: ParamType
     required: bool
     default: Value
     description: str
+    words: tuple[str, ...] = ()
+    least: int | None = None
+
+    @property
+    def allowed(self) -> str:
+        """What a value can be, in words; nothing if any of the type will do."""
+        if self.words:
+            return f"{', '.join(self.words[:-1])} or {self.words[-1]}"
+        return f"{self.least} or more" if self.least is not None else ""
+
+    def convert(self, given: object) -> Value:
+        """Return a value of the declared type, from it or from text. Raises ValueError that says what is allowed."""
+        if given is None and not self.required and self.default is None:
+            return None
+        try:
+            value = _convert(given, self.type)
+        except (TypeError, ValueError):
+            raise ValueError(self.type) from None
+        # Written so that it holds of no NaN.
+        is_enough = self.least is None or (isinstance(value, int | float) and value >= self.least)
+        if not is_enough or (self.words and value not in self.words):
+            raise ValueError(self.allowed)
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +119,7 @@ class Query:
         """Return a value of the declared type for every parameter.
 
         A parameter that is left out takes its default. Text, as a command line gives it, is converted. None is accepted
-        where it is the default.
+        where it is the default. Raises `QueryParameterError` for a value that the header does not allow.
         """
         declared = {param.name: param for param in self.params}
         valid = ", ".join(f"{param.name} {param.type}" for param in self.params)
@@ -105,21 +134,13 @@ class Query:
                     raise QueryParameterError(f"Query {self.name} needs the parameter {param.name}.", hint=hint)
                 values[param.name] = param.default
                 continue
-            given = arguments[param.name]
-            if given is None and not param.required and param.default is None:
-                values[param.name] = None
-                continue
             try:
-                values[param.name] = _convert(given, param.type)
-            except (TypeError, ValueError):
+                values[param.name] = param.convert(arguments[param.name])
+            except ValueError as error:
                 raise QueryParameterError(
-                    f"Parameter {param.name} of query {self.name} must be {param.type}, not {given!r}.", hint=hint
+                    f"Parameter {param.name} of query {self.name} must be {error}, not {arguments[param.name]!r}.",
+                    hint=hint if str(error) == param.type else None,
                 ) from None
-        rows = values.get("limit")
-        if isinstance(rows, int) and rows < 0:
-            raise QueryParameterError(
-                f"The number of rows must be 0 or more, not {rows}.", hint="Leave it out to get the usual number."
-            )
         return values
 
 
@@ -252,14 +273,21 @@ def _comment_lines(sql: str) -> Iterator[tuple[int, str]]:
 
 
 def _param(place: str, text: str) -> Param:
-    match = _match(_PARAM, text, place, f":param NAME {'|'.join(PARAM_TYPES)} [= DEFAULT]  description")
+    form = f":param NAME {'|'.join(PARAM_TYPES)} [in (WORD, WORD) or >= NUMBER] [= DEFAULT]  description"
+    match = _match(_PARAM, text, place, form)
     type_ = next(known for known in PARAM_TYPES if known == match["type"])
     literal = match["default"]
+    words = tuple(re.findall(_NAME, match["words"] or ""))
+    least = None if match["least"] is None else int(match["least"])
+    if (words and type_ != "VARCHAR") or (least is not None and type_ not in ("BIGINT", "DOUBLE")):
+        raise ValueError(f"{place}: `in` is for VARCHAR, and `>=` for numbers")
+    param = Param(match["name"], type_, literal is None, None, match["description"], words, least)
+    if literal in (None, "NULL"):
+        return param
     try:
-        default = None if literal in (None, "NULL") else _literal(literal, type_)
-    except ValueError:
-        raise ValueError(f"{place}: the default {literal} is no {type_}") from None
-    return Param(match["name"], type_, literal is None, default, match["description"])
+        return replace(param, default=param.convert(_unquoted(literal, type_)))
+    except ValueError as error:
+        raise ValueError(f"{place}: the default {literal} is no {error}") from None
 
 
 def _match(pattern: re.Pattern[str], text: str, place: str, form: str) -> re.Match[str]:
@@ -269,10 +297,10 @@ def _match(pattern: re.Pattern[str], text: str, place: str, form: str) -> re.Mat
     return match
 
 
-def _literal(literal: str, type_: ParamType) -> Value:
+def _unquoted(literal: str, type_: ParamType) -> str:
     if (type_ == "VARCHAR") != literal.startswith("'"):
-        raise ValueError
-    return _convert(literal[1:-1].replace("''", "'") if type_ == "VARCHAR" else literal, type_)
+        raise ValueError(type_)
+    return literal[1:-1].replace("''", "'") if type_ == "VARCHAR" else literal
 
 
 def _convert(given: object, type_: ParamType) -> Value:

@@ -1,3 +1,4 @@
+import re
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ IDLE = """\
 --                               above this share
 -- :param name VARCHAR = 'it''s' only this name
 -- :param exact BOOLEAN = true   as it says
+-- :param by VARCHAR in (op, module,
+--                         step) = NULL   what a row is
+-- :param least DOUBLE >= 1 = 2   at least so much
 -- :param n BIGINT               how many rows
 -- :reads gpu_busy,
 --        step
@@ -27,6 +31,7 @@ IDLE = """\
 select rank, parts -- not a parameter: $nothing
 from gpu_busy
 where ($step is null or step = $step) and share > $share and name != $name and $exact and note != '$text'
+and kind != $by and part >= $least
 limit $n
 """
 NESTING = "-- Build nesting.\n--\n-- :reads event\nselect * from event\n"
@@ -60,6 +65,8 @@ def test_header(root: Path) -> None:
         catalog.Param("share", "DOUBLE", False, 0.5, "keep what is above this share"),
         catalog.Param("name", "VARCHAR", False, "it's", "only this name"),
         catalog.Param("exact", "BOOLEAN", False, True, "as it says"),
+        catalog.Param("by", "VARCHAR", False, None, "what a row is", words=("op", "module", "step")),
+        catalog.Param("least", "DOUBLE", False, 2.0, "at least so much", least=1),
         catalog.Param("n", "BIGINT", True, None, "how many rows"),
     )
     assert query.sql == IDLE
@@ -90,7 +97,7 @@ def test_unknown_query(root: Path, name: str, hint: str) -> None:
 
 def test_bind_fills_defaults(root: Path) -> None:
     values = catalog.get("idle", root=root).bind(n=3)
-    assert values == {"step": None, "share": 0.5, "name": "it's", "exact": True, "n": 3}
+    assert values == {"step": None, "share": 0.5, "name": "it's", "exact": True, "by": None, "least": 2.0, "n": 3}
 
 
 @pytest.mark.parametrize(
@@ -105,6 +112,9 @@ def test_bind_fills_defaults(root: Path) -> None:
         ("exact", "False", False),
         ("exact", "yes", True),
         ("exact", False, False),
+        ("by", "step", "step"),
+        ("by", None, None),
+        ("least", "1", 1.0),
     ],
 )
 def test_bind_converts(root: Path, name: str, given: object, value: object) -> None:
@@ -136,15 +146,34 @@ def test_bind_rejects_wrong_type(root: Path, name: str, given: object) -> None:
         catalog.get("idle", root=root).bind(**{"n": 1, name: given})
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "allowed"),
+    [
+        ("by", "kernel", "op, module or step"),
+        ("by", "", "op, module or step"),
+        ("by", "STEP", "op, module or step"),
+        ("least", "0.99", "1 or more"),
+        ("least", float("nan"), "1 or more"),
+        ("least", -5, "1 or more"),
+    ],
+)
+def test_bind_rejects_what_the_header_does_not_allow(root: Path, name: str, given: object, allowed: str) -> None:
+    complaint = re.escape(f"Parameter {name} of query idle must be {allowed}, not {given!r}.")
+    with pytest.raises(QueryParameterError, match=f"^{complaint}$"):
+        catalog.get("idle", root=root).bind(**{"n": 1, name: given})
+
+
 @pytest.mark.parametrize("name", [query.name for query in catalog.queries() if "limit" in str(query.params)])
 def test_bind_rejects_negative_numbers_of_rows(name: str) -> None:
-    with pytest.raises(QueryParameterError, match="number of rows must be 0 or more, not -1"):
+    with pytest.raises(QueryParameterError, match=f"limit of query {name} must be 0 or more, not -1"):
         catalog.get(name).bind(limit=-1)
     assert catalog.get(name).bind(limit=0)["limit"] == 0
 
 
 def test_bind_rejects_unknown_and_missing(root: Path) -> None:
-    valid = "Hint: idle takes step BIGINT, share DOUBLE, name VARCHAR, exact BOOLEAN, n BIGINT."
+    valid = (
+        "Hint: idle takes step BIGINT, share DOUBLE, name VARCHAR, exact BOOLEAN, by VARCHAR, least DOUBLE, n BIGINT."
+    )
     with pytest.raises(QueryParameterError, match=f"Query idle has no parameter steps. {valid}"):
         catalog.get("idle", root=root).bind(n=1, steps=2)
     with pytest.raises(QueryParameterError, match=f"Query idle needs the parameter n. {valid}"):
@@ -167,6 +196,18 @@ def test_bind_rejects_unknown_and_missing(root: Path) -> None:
         (":reads event", ":reads event\n-- :param n BIGINT = '3'  rows", "the default '3' is no BIGINT"),
         (":reads event", ":reads event\n-- :param n VARCHAR = a  rows", "the default a is no VARCHAR"),
         (":reads event", ":reads event\n-- :param n BIGINT = 3  rows", "declared or used, but not both: \\$n"),
+        (
+            ":reads event",
+            ":reads event\n-- :param n BIGINT in (a, b) = 3  rows",
+            "`in` is for VARCHAR, and `>=` for numbers",
+        ),
+        (
+            ":reads event",
+            ":reads event\n-- :param n VARCHAR >= 1 = '3'  rows",
+            "`in` is for VARCHAR, and `>=` for numbers",
+        ),
+        (":reads event", ":reads event\n-- :param n BIGINT >= 4 = 3  rows", "the default 3 is no 4 or more"),
+        (":reads event", ":reads event\n-- :param n VARCHAR in (a, b) = 'c'  rows", "the default 'c' is no a or b"),
         ("from event", "from event limit $n", "declared or used, but not both: \\$n"),
         (":reads event", ":reads event\n-- :column rank bigint  it", "expected :column NAME TYPE"),
         (":reads event", ":reads event\n-- :column a BIGINT  b\n-- :column a BIGINT  b", "a column is declared twice"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from typing import get_args, get_type_hints
 
 import duckdb
 import polars as pl
@@ -18,7 +19,7 @@ from hotline_analysis.annotate.match import match_model
 from hotline_analysis.annotate.model import parse_model
 from hotline_analysis.catalog import Query
 from hotline_analysis.errors import QueryParameterError
-from hotline_analysis.schema import READ_TABLES, TABLES
+from hotline_analysis.schema import KERNEL_CLASSES, READ_TABLES, TABLES
 from tests.derive.tables import every_table
 from tests.trace_builder import TraceBuilder
 
@@ -374,6 +375,35 @@ def test_functions_take_what_their_queries_take(query: Query, trace: Trace) -> N
         given = {scope: SCOPES[scope]}
         sort = {"sort": "gpu_self"} if query.name == "slowest_ops" else {}
         assert function(trace, **given, **sort).equals(trace.query(query.name, **given, **sort)), scope
+
+
+WORDS = [(query, param) for query in SORTED for param in query.params if param.words]
+# What a trace names can be any text; everything else that is text is one of a few words, which the header says.
+NAMES = {"annotation", "module", "op", "phase"}
+
+
+@pytest.mark.parametrize("query", catalog.queries(), ids=name_of)
+def test_texts_are_names_or_declared_words(query: Query) -> None:
+    assert {param.name for param in query.params if param.type == "VARCHAR" and not param.words} <= NAMES
+
+
+@pytest.mark.parametrize(("query", "param"), WORDS, ids=lambda each: each.name)
+def test_words_are_refused_or_understood(query: Query, param: catalog.Param, trace: Trace) -> None:
+    """The query runs with each of them, other words are errors, and the function of this name declares the same."""
+    for word in param.words:
+        trace.query(query.name, **arguments(query, **{param.name: word}))
+    with pytest.raises(QueryParameterError, match=f"{param.name} of query {query.name} must be {param.allowed}, not"):
+        trace.query(query.name, **arguments(query, **{param.name: "foo"}))
+    function = getattr(hotline_analysis, query.name, None)
+    if function is not None:
+        hints = get_type_hints(function)
+        hint = hints["kernel_class" if param.name == "class" else param.name]
+        declared = {word for each in (hint, *get_args(hint)) for word in get_args(each) if isinstance(word, str)}
+        assert declared == set(param.words)
+
+
+def test_classes_of_kernels_are_those_of_the_schema() -> None:
+    assert {param.words for _, param in WORDS if param.name == "class"} == {KERNEL_CLASSES}
 
 
 def test_the_annotation_runs_in_an_order_that_works() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import polars as pl
 
-from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.trace import Trace
 
 _BUSY_PCT = 80.0  # from here on the GPU is what bounds, as in `gpu_or_cpu_bound`
@@ -44,8 +43,6 @@ def level_of_detail(
     `level_of_detail` in `docs/queries.md` for the columns and for how the limits, in per cent of the parent, group
     nodes. Raises `QueryParameterError` for a limit that is negative, or room for fewer than four children.
     """
-    if min(tiny_pct, dominant_pct, max_depth, max_nodes) < 0 or max_children < 4:
-        raise QueryParameterError("limits must not be negative, and max_children must be at least 4")
     return trace.query(
         "level_of_detail",
         rank=rank,

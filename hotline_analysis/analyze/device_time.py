@@ -6,12 +6,12 @@ from typing import Literal
 
 import polars as pl
 
-from hotline_analysis.analyze.choice import check
 from hotline_analysis.trace import Trace
 
 Window = Literal["run", "step"]
 OverlapBy = Literal["rank", "step", "phase", "module", "collective", "event"]
 IdleBy = Literal["device", "stream"]
+Cause = Literal["host", "synchronise", "communication", "kernel", "other", "unknown"]
 
 _ALL = 2**62
 
@@ -32,7 +32,6 @@ def temporal_breakdown(
     GPU work has no rows. See the query `temporal_breakdown` in `docs/queries.md` for the columns. Raises
     `QueryParameterError` for an unknown `by`.
     """
-    check("by", by, Window)
     return trace.query("temporal_breakdown", by=by, rank=rank, device=device, step=step)
 
 
@@ -62,7 +61,6 @@ def comm_comp_overlap(
     is HTA's `get_comm_comp_overlap`. Times are integer nanoseconds. A trace without communication has no rows. See the
     query `comm_comp_overlap` in `docs/queries.md`. Raises `QueryParameterError` for an unknown `by`.
     """
-    check("by", by, OverlapBy)
     return trace.query("comm_comp_overlap", by=by, rank=rank, device=device, step=step, phase=phase, module=module)
 
 
@@ -85,7 +83,6 @@ def idle_breakdown(
     gaps. Times are integer nanoseconds. See the query `idle_breakdown` in `docs/queries.md`, and `idle_gaps` for the
     gaps one by one. Raises `QueryParameterError` for an unknown `by`.
     """
-    check("by", by, IdleBy)
     scope = {"rank": rank, "device": device, "stream": stream, "step": step, "phase": phase, "module": module}
     return trace.query("idle_breakdown", by=by, micro_ns=micro_ns, **scope)
 
@@ -101,16 +98,15 @@ def idle_gaps(
     step: int | None = None,
     phase: str | None = None,
     module: str | None = None,
-    cause: str | None = None,
+    cause: Cause | None = None,
 ) -> pl.DataFrame:
     """The `n` longest times without work: their cause, the work that ends each, and what the CPU did meanwhile.
 
     With `n=None` all of them; with a `stream`, its own gaps. `module` is a path and takes the modules in it, too. The
     CPU's event, its own time in the gap and the user's line of python are those of the thread that launched the work
     that ends the gap; NULL when the trace does not show them. Times are integer nanoseconds. See the query `idle_gaps`
-    in `docs/queries.md`. Raises `QueryParameterError` for an unknown `by`.
+    in `docs/queries.md`. Raises `QueryParameterError` for an unknown `by` or `cause`.
     """
-    check("by", by, IdleBy)
     limit = _ALL if n is None else n
     scope = {"rank": rank, "device": device, "stream": stream, "step": step, "phase": phase, "module": module}
     return trace.query("idle_gaps", by=by, cause=cause, limit=limit, **scope)

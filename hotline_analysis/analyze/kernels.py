@@ -6,10 +6,10 @@ from typing import Literal
 
 import polars as pl
 
-from hotline_analysis.analyze.choice import check
 from hotline_analysis.trace import Trace
 
 KernelBy = Literal["class", "name", "short_name", "op", "module", "phase", "category"]
+KernelClass = Literal["computation", "communication", "memory"]
 LaunchBy = Literal["api", "step", "phase", "module", "op"]
 
 
@@ -24,15 +24,14 @@ def kernel_breakdown(
     step: int | None = None,
     phase: str | None = None,
     module: str | None = None,
-    kernel_class: str | None = None,
+    kernel_class: KernelClass | None = None,
 ) -> pl.DataFrame:
     """GPU work by class, kernel, op, module or phase: count, sum, mean, spread, and the time it kept a device busy.
 
     One row per rank and key, the `n` largest of each rank, or all. Nothing is put together under "others". Times are
     nanoseconds. See the query `kernel_breakdown` in `docs/queries.md`. Raises `QueryParameterError` for an unknown
-    `by`.
+    `by` or class.
     """
-    check("by", by, KernelBy)
     scope = {
         "rank": rank,
         "device": device,
@@ -56,14 +55,14 @@ def kernel_duration_distribution(
     step: int | None = None,
     phase: str | None = None,
     module: str | None = None,
-    kernel_class: str | None = None,
+    kernel_class: KernelClass | None = None,
 ) -> pl.DataFrame:
     """Percentiles of the durations of each kernel, class, op or module, and its slowest and fastest rank.
 
     One row per key over all ranks, the `n` largest, or all. Percentiles are durations that occur, in nanoseconds. See
-    the query `kernel_duration_distribution` in `docs/queries.md`. Raises `QueryParameterError` for an unknown `by`.
+    the query `kernel_duration_distribution` in `docs/queries.md`. Raises `QueryParameterError` for an unknown `by` or
+    class.
     """
-    check("by", by, KernelBy)
     scope = {
         "rank": rank,
         "device": device,
@@ -94,7 +93,6 @@ def launch_stats(
     nanoseconds. See the query `launch_stats` in `docs/queries.md`, and `kernel_launches` for the launches one by one.
     Raises `QueryParameterError` for an unknown `by`.
     """
-    check("by", by, LaunchBy)
     cutoffs = {"runtime_cutoff_ns": runtime_cutoff_ns, "delay_cutoff_ns": delay_cutoff_ns}
     return trace.query("launch_stats", by=by, rank=rank, step=step, phase=phase, module=module, **cutoffs)
 

@@ -42,8 +42,6 @@ def dependency_graph(
     """
     chosen = min(trace.ranks) if rank is None else rank
     first, last = _window(trace, chosen, step, start_ns, end_ns)
-    if until not in ("host", "work"):
-        raise QueryParameterError(f"until must be host or work, not {until!r}")
     return DependencyGraph(trace.query("dependency_edges", rank=chosen, start_ns=first, end_ns=last, until=until))
 
 

@@ -27,6 +27,7 @@ from hotline_analysis.cli.common import (
 from hotline_analysis.errors import HotlineError
 
 if TYPE_CHECKING:
+    from hotline_analysis.catalog import Param
     from hotline_analysis.schema import Column, Table
 
 
@@ -108,10 +109,7 @@ def queries(
     if as_json:
         typer.echo(json.dumps([asdict(query) for query in found], indent=2))
         return
-    rows = [
-        (query.name, ", ".join(p.name if p.required else f"[{p.name}]" for p in query.params) or "–", query.summary)
-        for query in found
-    ]
+    rows = [(query.name, ", ".join(map(_parameter, query.params)) or "–", query.summary) for query in found]
     if kind in (None, "answer"):
         rows += [
             (answer.name, ", ".join(f"[{name}]" for name in answer.parameters) or "–", answer.summary)
@@ -123,6 +121,11 @@ def queries(
         "\nParameters in brackets are optional. docs/queries.md describes each query and its columns; for"
         f" {', '.join(COMPUTED)} see the docstring of the function of that name."
     )
+
+
+def _parameter(param: Param) -> str:
+    named = f"{param.name}={' | '.join(param.words)}" if param.words else param.name
+    return named if param.required else f"[{named}]"
 
 
 @app.command("sql")

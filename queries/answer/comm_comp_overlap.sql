@@ -6,11 +6,12 @@
 -- time could run beside the computation that runs without communication now (`hideable_ns`); whether it may depends on
 -- what the collective waits for.
 --
--- :param by VARCHAR = 'rank'      one row per rank, step, phase, module, collective (name) or event
--- :param rank BIGINT = NULL       only this rank
--- :param device BIGINT = NULL     only this device
--- :param step BIGINT = NULL       only work launched in this step
--- :param phase VARCHAR = NULL     only work launched in this phase
+-- :param by VARCHAR in (rank, step, phase, module, collective, event) = 'rank'
+--                                what a row is; a collective is a name
+-- :param rank BIGINT = NULL      only this rank
+-- :param device BIGINT = NULL    only this device
+-- :param step BIGINT = NULL      only work launched in this step
+-- :param phase VARCHAR = NULL    only work launched in this phase
 -- :param module VARCHAR = NULL   only work launched in this module or one in it, by path
 -- :reads gpu_work, gpu_state
 -- :column rank BIGINT             process rank

@@ -28,10 +28,11 @@
 -- With `until = 'host'` the window is `[start_ns, end_ns)`. With `work`, both ends move to when all GPU work launched
 -- before them is done: windows of successive steps then share no time, also where the GPU runs behind the CPU.
 --
--- :param rank BIGINT                  the process rank
--- :param start_ns BIGINT              start of the window on the CPU
--- :param end_ns BIGINT                end of the window on the CPU
--- :param until VARCHAR = 'work'       host or work
+-- :param rank BIGINT       the process rank
+-- :param start_ns BIGINT   start of the window on the CPU
+-- :param end_ns BIGINT     end of the window on the CPU
+-- :param until VARCHAR in (host, work) = 'work'
+--                          until the host or the work is done
 -- :reads event, nesting, gpu_op, launch, label, label_segment, phase_span, sync, model_op, name_info
 -- :column rank BIGINT                 process rank
 -- :column to_id BIGINT                the node that comes later

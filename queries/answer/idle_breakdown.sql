@@ -5,14 +5,15 @@
 -- (`kernel`), none of these (`other`), or its launch is not in the trace (`unknown`). The parts of all gaps are summed
 -- up, too, and add up to `idle_ns`. A device idles when all its streams do; a stream may idle while others work.
 --
--- :param by VARCHAR = 'device'      gaps of a device (all streams at once), or of each stream alone (stream)
--- :param rank BIGINT = NULL         only this rank
--- :param device BIGINT = NULL       only this device
--- :param stream BIGINT = NULL       only gaps of this stream, whatever `by` says
--- :param step BIGINT = NULL         only gaps that end with work of this step
--- :param phase VARCHAR = NULL       only gaps that end with work of this phase
--- :param module VARCHAR = NULL      only gaps that end with work of this module or one in it, by path
--- :param micro_ns BIGINT = 10000    gaps shorter than this are micro gaps
+-- :param by VARCHAR in (device, stream) = 'device'
+--                                       gaps of a device (all streams at once), or of each stream alone
+-- :param rank BIGINT = NULL             only this rank
+-- :param device BIGINT = NULL           only this device
+-- :param stream BIGINT = NULL           only gaps of this stream, whatever `by` says
+-- :param step BIGINT = NULL             only gaps that end with work of this step
+-- :param phase VARCHAR = NULL           only gaps that end with work of this phase
+-- :param module VARCHAR = NULL          only gaps that end with work of this module or one in it, by path
+-- :param micro_ns BIGINT >= 0 = 10000   gaps shorter than this are micro gaps
 -- :reads idle_gap, label, model_op
 -- :column rank BIGINT               process rank
 -- :column device BIGINT             device number; -1 when the events name none

@@ -4,15 +4,17 @@
 -- the start of the gap and the launch of the work that ends it. `source` is the innermost line of the user's python
 -- around that event, where the trace has python stacks.
 --
--- :param by VARCHAR = 'device'      gaps of a device (all streams at once), or of each stream alone (stream)
--- :param rank BIGINT = NULL         only this rank
--- :param device BIGINT = NULL       only this device
--- :param stream BIGINT = NULL       only gaps of this stream, whatever `by` says
--- :param step BIGINT = NULL         only gaps that end with work of this step
--- :param phase VARCHAR = NULL       only gaps that end with work of this phase
--- :param module VARCHAR = NULL      only gaps that end with work of this module or one in it, by path
--- :param cause VARCHAR = NULL       only host, synchronise, communication, kernel, other or unknown
--- :param limit BIGINT = 20          so many gaps
+-- :param by VARCHAR in (device, stream) = 'device'
+--                                 gaps of a device (all streams at once), or of each stream alone
+-- :param rank BIGINT = NULL       only this rank
+-- :param device BIGINT = NULL     only this device
+-- :param stream BIGINT = NULL     only gaps of this stream, whatever `by` says
+-- :param step BIGINT = NULL       only gaps that end with work of this step
+-- :param phase VARCHAR = NULL     only gaps that end with work of this phase
+-- :param module VARCHAR = NULL    only gaps that end with work of this module or one in it, by path
+-- :param cause VARCHAR in (host, synchronise, communication, kernel, other, unknown) = NULL
+--                                 only gaps of this cause
+-- :param limit BIGINT >= 0 = 20   so many gaps
 -- :reads idle_gap, event, name_info, launch, nesting, label, model_op, python_call
 -- :column rank BIGINT               process rank
 -- :column device BIGINT             device number; -1 when the events name none

@@ -4,15 +4,17 @@
 -- `others`. What is grouped by something unknown (work without an op, a module) has a row with key NULL. `busy_ns`
 -- shares out the time the device was busy: of work that overlaps, the one that started first has it.
 --
--- :param by VARCHAR = 'short_name'  class, name, short_name, op, module, phase or category
+-- :param by VARCHAR in (class, name, short_name, op, module, phase, category) = 'short_name'
+--                                   what a row is
 -- :param rank BIGINT = NULL         only this rank
 -- :param device BIGINT = NULL       only this device
 -- :param stream BIGINT = NULL       only this stream
 -- :param step BIGINT = NULL         only work launched in this step
 -- :param phase VARCHAR = NULL       only work launched in this phase
 -- :param module VARCHAR = NULL      only work launched in this module or one in it, by path
--- :param class VARCHAR = NULL       only computation, communication or memory
--- :param limit BIGINT = NULL        so many rows of each rank; NULL for all
+-- :param class VARCHAR in (computation, communication, memory) = NULL
+--                                   only this class of work
+-- :param limit BIGINT >= 0 = NULL   so many rows of each rank; NULL for all
 -- :reads gpu_work, event
 -- :column rank BIGINT               process rank
 -- :column key VARCHAR               the class, name, short name, op, module path, phase or category

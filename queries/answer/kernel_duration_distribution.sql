@@ -3,15 +3,17 @@
 -- A wide spread of one kernel means that its inputs differ, or that it waits: a collective lasts until the last rank
 -- has come. `slowest_rank` and `fastest_rank` compare the ranks' mean durations. Percentiles are durations that occur.
 --
--- :param by VARCHAR = 'short_name'  class, name, short_name, op, module, phase or category
+-- :param by VARCHAR in (class, name, short_name, op, module, phase, category) = 'short_name'
+--                                   what a row is
 -- :param rank BIGINT = NULL         only this rank
 -- :param device BIGINT = NULL       only this device
 -- :param stream BIGINT = NULL       only this stream
 -- :param step BIGINT = NULL         only work launched in this step
 -- :param phase VARCHAR = NULL       only work launched in this phase
 -- :param module VARCHAR = NULL      only work launched in this module or one in it, by path
--- :param class VARCHAR = NULL       only computation, communication or memory
--- :param limit BIGINT = NULL        so many rows; NULL for all
+-- :param class VARCHAR in (computation, communication, memory) = NULL
+--                                   only this class of work
+-- :param limit BIGINT >= 0 = NULL   so many rows; NULL for all
 -- :reads gpu_work, event
 -- :column key VARCHAR               the class, name, short name, op, module path, phase or category
 -- :column class VARCHAR             computation, communication or memory; mixed if the key has work of several

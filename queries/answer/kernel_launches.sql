@@ -4,15 +4,15 @@
 -- memsets. The marks are HTA's: a short kernel runs for less time than its launch call takes, a runtime outlier is a
 -- call above `runtime_cutoff_ns`, a delay outlier starts more than `delay_cutoff_ns` after its call returned.
 --
--- :param rank BIGINT = NULL                   only this rank
--- :param device BIGINT = NULL                 only this device
--- :param stream BIGINT = NULL                 only this stream
--- :param step BIGINT = NULL                   only work launched in this step
--- :param phase VARCHAR = NULL                 only work launched in this phase
--- :param module VARCHAR = NULL                only work launched in this module or one in it, by path
--- :param runtime_cutoff_ns BIGINT = 50000     longer calls are outliers
--- :param delay_cutoff_ns BIGINT = 100000      longer delays are outliers
--- :param limit BIGINT = NULL                  so many, in order of their start; NULL for all
+-- :param rank BIGINT = NULL                      only this rank
+-- :param device BIGINT = NULL                    only this device
+-- :param stream BIGINT = NULL                    only this stream
+-- :param step BIGINT = NULL                      only work launched in this step
+-- :param phase VARCHAR = NULL                    only work launched in this phase
+-- :param module VARCHAR = NULL                   only work launched in this module or one in it, by path
+-- :param runtime_cutoff_ns BIGINT >= 0 = 50000   longer calls are outliers
+-- :param delay_cutoff_ns BIGINT >= 0 = 100000    longer delays are outliers
+-- :param limit BIGINT >= 0 = NULL                so many, in order of their start; NULL for all
 -- :reads gpu_work, event, gpu_gap
 -- :column rank BIGINT               process rank
 -- :column event_id BIGINT           the work

@@ -6,13 +6,14 @@
 -- (HTA's marks and cutoffs). What they cost is the time in which the device was idle until their work started
 -- (`…_idle_ns`); a call that the GPU's queue hides costs nothing. One call can have two marks.
 --
--- :param by VARCHAR = 'api'                   api, step, phase, module or op
--- :param rank BIGINT = NULL                   only this rank
--- :param step BIGINT = NULL                   only launches in this step
--- :param phase VARCHAR = NULL                 only launches in this phase
--- :param module VARCHAR = NULL                only launches in this module or one in it, by path
--- :param runtime_cutoff_ns BIGINT = 50000     longer calls are outliers
--- :param delay_cutoff_ns BIGINT = 100000      longer delays are outliers
+-- :param by VARCHAR in (api, step, phase, module, op) = 'api'
+--                                                what a row is
+-- :param rank BIGINT = NULL                      only this rank
+-- :param step BIGINT = NULL                      only launches in this step
+-- :param phase VARCHAR = NULL                    only launches in this phase
+-- :param module VARCHAR = NULL                   only launches in this module or one in it, by path
+-- :param runtime_cutoff_ns BIGINT >= 0 = 50000   longer calls are outliers
+-- :param delay_cutoff_ns BIGINT >= 0 = 100000    longer delays are outliers
 -- :reads launch, event, label, model_op, gpu_gap, step
 -- :column rank BIGINT                         process rank
 -- :column key VARCHAR                         name of the call, phase, path of the module or op; NULL when unknown

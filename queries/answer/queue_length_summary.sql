@@ -5,12 +5,12 @@
 -- `blocked_ns` is what calls into a full queue took beyond the median call of the stream, so it is near 0 where such a
 -- queue is not full (AMD's takes more). A stretch counts to the step in which it begins.
 --
--- :param rank BIGINT = NULL               only this rank
--- :param device BIGINT = NULL             only this device
--- :param stream BIGINT = NULL             only this stream
--- :param step BIGINT = NULL               only stretches that begin while this step runs on the CPU
--- :param phase VARCHAR = NULL             only stretches that begin while the main thread is in this phase
--- :param max_queue_length BIGINT = 1000   launches that fill the queue
+-- :param rank BIGINT = NULL                    only this rank
+-- :param device BIGINT = NULL                  only this device
+-- :param stream BIGINT = NULL                  only this stream
+-- :param step BIGINT = NULL                    only stretches that begin while this step runs on the CPU
+-- :param phase VARCHAR = NULL                  only stretches that begin while the main thread is in this phase
+-- :param max_queue_length BIGINT >= 1 = 1000   launches that fill the queue
 -- :reads queue_change, launch, gpu_op
 -- :column rank BIGINT                     process rank
 -- :column device BIGINT                   device number; -1 when the events name none

@@ -4,7 +4,7 @@
 -- :param step BIGINT = NULL       only this step
 -- :param phase VARCHAR = NULL     only this phase
 -- :param module VARCHAR = NULL    only work launched in this module or one in it, by path
--- :param limit BIGINT = 10        so many rows
+-- :param limit BIGINT >= 0 = 10   so many rows
 -- :reads gpu_work
 -- :column name VARCHAR            full name
 -- :column short_name VARCHAR      without namespaces, template arguments and tile sizes

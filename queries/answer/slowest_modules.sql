@@ -3,11 +3,13 @@
 -- `self` is what belongs to the module and to no module in it, so self times add up; `total` includes the modules in
 -- it. By class, a module inside another of its class (a Sequential in a Sequential) is not counted twice.
 --
--- :param by VARCHAR = 'path'           path: each module; type: each class
--- :param rank BIGINT = NULL            only this rank
--- :param step BIGINT = NULL            only this step
--- :param sort VARCHAR = 'gpu_self'     order by gpu_self, gpu_total, cpu_self or cpu_total time
--- :param limit BIGINT = 10             so many rows
+-- :param by VARCHAR in (path, type) = 'path'
+--                                 path: each module; type: each class
+-- :param rank BIGINT = NULL       only this rank
+-- :param step BIGINT = NULL       only this step
+-- :param sort VARCHAR in (gpu_self, gpu_total, cpu_self, cpu_total) = 'gpu_self'
+--                                 the time to order by
+-- :param limit BIGINT >= 0 = 10   so many rows
 -- :reads module_source, module_time, model_op
 -- :column path VARCHAR                 path from the root; NULL by class
 -- :column type VARCHAR                 class

@@ -4,12 +4,13 @@
 -- what no inner op explains. GPU time is that of the work launched directly by the op (self) or anywhere inside it
 -- (total). CPU time includes waiting. Totals of different ops overlap and do not add up; selfs do.
 --
--- :param rank BIGINT = NULL            only this rank
--- :param step BIGINT = NULL            only this step
--- :param phase VARCHAR = NULL          only this phase
--- :param module VARCHAR = NULL         only in this module or one in it, by path
--- :param sort VARCHAR = 'gpu_self'     order by gpu_self, gpu_total, cpu_self or cpu_total time
--- :param limit BIGINT = 10             so many rows
+-- :param rank BIGINT = NULL       only this rank
+-- :param step BIGINT = NULL       only this step
+-- :param phase VARCHAR = NULL     only this phase
+-- :param module VARCHAR = NULL    only in this module or one in it, by path
+-- :param sort VARCHAR in (gpu_self, gpu_total, cpu_self, cpu_total) = 'gpu_self'
+--                                 the time to order by
+-- :param limit BIGINT >= 0 = 10   so many rows
 -- :reads event, label, nesting, launch, model_op
 -- :column name VARCHAR                 name of the op
 -- :column count BIGINT                 calls

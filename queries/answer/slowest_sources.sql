@@ -3,10 +3,11 @@
 -- A module counts to one place, see `module_source`; with python stacks, that is the `forward` the user wrote, which
 -- has the time of the torch modules it calls. Modules of unknown place have a row of their own.
 --
--- :param rank BIGINT = NULL            only this rank
--- :param step BIGINT = NULL            only this step
--- :param sort VARCHAR = 'gpu_self'     order by gpu_self or cpu_self time
--- :param limit BIGINT = 10             so many rows
+-- :param rank BIGINT = NULL       only this rank
+-- :param step BIGINT = NULL       only this step
+-- :param sort VARCHAR in (gpu_self, cpu_self) = 'gpu_self'
+--                                 the time to order by
+-- :param limit BIGINT >= 0 = 10   so many rows
 -- :reads module_source, module_time, model_op
 -- :column source VARCHAR               file and line; NULL for modules of unknown place
 -- :column function VARCHAR             the function that begins there; NULL for a line that a capture stored

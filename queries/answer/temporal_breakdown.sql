@@ -5,10 +5,11 @@
 -- window is in exactly one of the eight parts `idle_ns` to `all_three_ns`, so they add up to `window_ns`. As in HTA's
 -- `get_temporal_breakdown`, work of one class that overlaps counts once.
 --
--- :param by VARCHAR = 'run'         one row per rank and device (run), or also per step (step)
--- :param rank BIGINT = NULL         only this rank
--- :param device BIGINT = NULL       only this device
--- :param step BIGINT = NULL         only the window of this step
+-- :param by VARCHAR in (run, step) = 'run'
+--                               one row per rank and device (run), or also per step (step)
+-- :param rank BIGINT = NULL     only this rank
+-- :param device BIGINT = NULL   only this device
+-- :param step BIGINT = NULL     only the window of this step
 -- :reads gpu_state, step
 -- :column rank BIGINT               process rank
 -- :column device BIGINT             device number; -1 when the events name none

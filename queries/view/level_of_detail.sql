@@ -20,13 +20,13 @@
 -- name in parents of that name, modules of one class having one name. Whether a child adds nothing is decided once for
 -- each pair of names, too. Bundles are made by order and not by time.
 --
--- :param rank BIGINT = NULL           only this rank
--- :param step BIGINT = NULL           only this step
--- :param tiny_pct DOUBLE = 5          neighbours under this share of their parent are grouped
--- :param dominant_pct DOUBLE = 75     a child above this share is replaced by its children; 100: none is
--- :param max_children BIGINT = 40     from so many on, neighbours are bundled
--- :param max_depth BIGINT = 12        levels below the step
--- :param max_nodes BIGINT = 20000     nodes per step
+-- :param rank BIGINT = NULL              only this rank
+-- :param step BIGINT = NULL              only this step
+-- :param tiny_pct DOUBLE >= 0 = 5        neighbours under this share of their parent are grouped
+-- :param dominant_pct DOUBLE >= 0 = 75   a child above this share is replaced by its children; 100: none is
+-- :param max_children BIGINT >= 4 = 40   from so many on, neighbours are bundled
+-- :param max_depth BIGINT >= 0 = 12      levels below the step
+-- :param max_nodes BIGINT >= 0 = 20000   nodes per step
 -- :reads event, gpu_gap, label, launch, module_slice, name_info, nesting, phase_span, step
 -- :column rank BIGINT                 process rank
 -- :column step BIGINT                 the step; NULL for what lies outside every step

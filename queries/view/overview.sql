@@ -5,10 +5,10 @@
 -- `gpu_busy` on a device. GPU work has the phase that launched it. Times of several ranks are on the clock of the
 -- lowest one, as far as the collectives that they share tell it (`collective_match`).
 --
--- :param rank BIGINT = NULL          only this rank
--- :param bins BIGINT = 600           stretches of time
--- :param start_ns BIGINT = NULL      from this time on; from the first phase or GPU event without it
--- :param end_ns BIGINT = NULL        until this time; until the last phase or GPU event ends without it
+-- :param rank BIGINT = NULL       only this rank
+-- :param bins BIGINT >= 1 = 600   stretches of time
+-- :param start_ns BIGINT = NULL   from this time on; from the first phase or GPU event without it
+-- :param end_ns BIGINT = NULL     until this time; until the last phase or GPU event ends without it
 -- :reads collective_match, event, gpu_op, label, launch, phase_span, step
 -- :column rank BIGINT                process rank
 -- :column device BIGINT              device number, -1 when the events name none; NULL for the main thread

@@ -5,13 +5,14 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from pathlib import Path
+from typing import get_args
 
 import polars as pl
 import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace
-from hotline_analysis.analyze.device_time import OverlapBy
+from hotline_analysis.analyze.device_time import Cause, OverlapBy
 from hotline_analysis.errors import QueryParameterError
 from tests.trace_builder import TraceBuilder
 
@@ -163,8 +164,14 @@ def test_unlinked_work_is_no_guess(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("answer", [ha.temporal_breakdown, ha.comm_comp_overlap, ha.idle_breakdown, ha.idle_gaps])
 def test_by_is_checked(trace: Trace, answer: object) -> None:
-    with pytest.raises(QueryParameterError, match="by must be one of"):
+    with pytest.raises(QueryParameterError, match=r"by of query .* must be"):
         answer(trace, by="colour")  # type: ignore[operator]
+
+
+def test_the_cause_of_gaps_is_checked(trace: Trace) -> None:
+    assert set(ha.idle_gaps(trace, n=None)["cause"]) <= set(get_args(Cause))
+    with pytest.raises(QueryParameterError, match="cause of query idle_gaps must be host, synchronise"):
+        ha.idle_gaps(trace, cause="foo")  # type: ignore[arg-type]
 
 
 # --- random devices against counting every nanosecond ----------------------------------------------------------------

@@ -161,5 +161,5 @@ def test_work_without_a_launch_is_listed_without_one(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("answer", [ha.kernel_breakdown, ha.kernel_duration_distribution, ha.launch_stats])
 def test_by_is_checked(trace: Trace, answer: object) -> None:
-    with pytest.raises(QueryParameterError, match="by must be one of"):
+    with pytest.raises(QueryParameterError, match=r"by of query .* must be"):
         answer(trace, by="colour")  # type: ignore[operator]

@@ -70,7 +70,7 @@ def test_the_path_is_that_of_one_step(demo: Trace) -> None:
         ("phases", {"rank": 77}, "no rank 77"),
         ("phases", {"step": 10**6}, "no step 1000000"),
         ("stragglers", {"by": "colour"}, "by must be"),
-        ("slowest_ops", {"by": "colour"}, "by must be"),
+        ("slowest_ops", {"by": "colour"}, "by must be op, kernel"),
     ],
 )
 def test_wrong_parameters_are_refused(demo: Trace, name: str, parameters: Any, complaint: str) -> None:

@@ -323,7 +323,7 @@ def test_how_much_there_is_to_look_at(tmp_path: Path) -> None:
 def test_limits_are_checked(tmp_path: Path) -> None:
     trace = training().load(tmp_path)
     for wrong in ({"tiny_pct": -1}, {"max_children": 3}, {"max_depth": -1}):
-        with pytest.raises(ha.QueryParameterError, match="limits"):
+        with pytest.raises(ha.QueryParameterError, match=r"must be [04] or more"):
             ha.level_of_detail(trace, **wrong)
 
 
