@@ -240,8 +240,19 @@ Results go to stdout; errors and warnings go to stderr, one line each. The exit 
 error, 2 for wrong usage and 130 after Ctrl-C.
 
 Tables for people use units, shorten long names in the middle and end after 100 rows; `--json` and `--csv` give all
-rows, exact numbers and complete names. So does a file given with `-o` whose name ends in `.json` or `.csv`. `NO_COLOR`
-turns colours off, `COLUMNS` sets the width.
+rows, exact numbers and complete names. `NO_COLOR` turns colours off, `COLUMNS` sets the width.
+
+With `-o FILE` the ending of the name says the form, and an ending that stands for none is an error. An option such as
+`--json` or `--format` counts more than the ending. A name without an ending, a pipe or a device gets what the
+terminal would. Where nothing could be printed, it is an error.
+
+| command | endings |
+| --- | --- |
+| `report` | `.txt`, `.md`, `.json`, `.html` |
+| `diff` | `.txt`, `.md`, `.json`; with `--by` those of `query` |
+| `query`, `sql` | `.txt`, `.json`, `.csv`, `.parquet` |
+| `timeline`, `chart` | `.html`, `.svg`, `.png`, `.json` |
+| `export --format perfetto` | `.json`, `.gz` |
 """
 
 

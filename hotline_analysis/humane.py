@@ -29,9 +29,24 @@ def delta(ns: int | float | None) -> str:
     return f"{'+' if ns > 0 else '−'}{duration(abs(ns))}"
 
 
+def signed(value: int | float) -> str:
+    """A whole number with the signs of `delta`: `+1,234`, `−66`."""
+    return f"{value:+,.0f}".replace("-", "−")
+
+
 def percent(value: float | None) -> str:
     """A share with one decimal: `12.3 %`. A dash for NULL."""
     return "–" if value is None else f"{value:.1f} %"
+
+
+def size(count: int) -> str:
+    """Bytes with three digits and a decimal unit: `6.63 GB`."""
+    amount = float(count)
+    for unit in ("B", "kB", "MB"):
+        if abs(amount) < 999.5:
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.3g} {unit}"
+        amount /= 1000
+    return f"{amount:,.3g} GB" if abs(amount) < 999.5 else f"{amount:,.0f} GB"
 
 
 def shares(parts: Sequence[int]) -> list[float]:

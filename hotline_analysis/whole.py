@@ -6,13 +6,47 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from hotline_analysis.errors import ExportExistsError, HotlineError
 
 MANIFEST = "manifest.json"  # in every run
+
+Form = TypeVar("Form", bound=str)
+
+
+def form_of(target: Path, forms: Mapping[str, Form], *, default: Form | None = None) -> Form:
+    """Return the form that the ending of a name stands for.
+
+    A name without an ending, a pipe or a device has the default form, if there is one. Raises `HotlineError` for any
+    other ending.
+    """
+    found = next((form for ending, form in forms.items() if target.name.lower().endswith(ending)), None)
+    if found is None and default is not None and (not target.suffix or _is_stream(target)):
+        found = default
+    if found is None:
+        raise HotlineError(
+            f"cannot write {target}: its name ends in no format known here", hint=f"Use {', '.join(forms)}."
+        )
+    return found
+
+
+def check_file(target: Path, *, overwrite: bool) -> None:
+    """Raise `ExportExistsError` if the target is a folder, or a file that would be replaced unasked.
+
+    A pipe or a device is written to, not replaced.
+    """
+    if target.is_dir():
+        raise ExportExistsError(f"{target} is a folder", hint="Give the name of a file.")
+    if target.exists() and not _is_stream(target) and not overwrite:
+        raise ExportExistsError(f"{target} exists already", hint="Choose another name, or overwrite it (--overwrite).")
+
+
+def _is_stream(target: Path) -> bool:
+    return target.exists() and not target.is_file() and not target.is_dir()
 
 
 def replace_file(target: Path, write: Callable[[Path], object]) -> Path:
@@ -27,7 +61,7 @@ def replace_file(target: Path, write: Callable[[Path], object]) -> Path:
     try:
         # A link stays, and what it leads to is replaced.
         final = Path(os.path.realpath(target))
-        if final.exists() and not final.is_file():
+        if _is_stream(final):
             write(target)
             return target
         final.parent.mkdir(parents=True, exist_ok=True)
@@ -51,6 +85,8 @@ def replace_folder(target: Path, write: Callable[[Path], None], *, overwrite: bo
     """
     import duckdb
 
+    if target.exists() and not target.is_dir():
+        raise ExportExistsError(f"{target} is no folder", hint="Give a name that is free.")
     if target.exists() and not overwrite:
         raise ExportExistsError(f"{target} exists already", hint="Choose another name, or overwrite it (--overwrite).")
     check_replaceable(target)

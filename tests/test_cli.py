@@ -1,5 +1,6 @@
 import gzip
 import json
+import re
 import shlex
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 import hotline_analysis as ha
 from hotline_analysis.analyze.named import COMPUTED
 from hotline_analysis.cli import app
+from hotline_analysis.humane import size
 
 ROOT = Path(__file__).parents[1]
 TRACE = ROOT / "tests/data/cnn.json.gz"
@@ -99,7 +101,7 @@ def test_it_runs_as_a_module() -> None:
 def test_import_says_what_it_wrote(tmp_path: Path) -> None:
     target = tmp_path / "run.hotline"
     out = hotline("import", TRACE, "-o", target)
-    assert out.startswith(f"{target}: 1 rank, 6,851 events from 0.1 MB in ")
+    assert out.startswith(f"{target}: 1 rank, 6,851 events from 130 kB in ")
     assert out.count("\n") == 1
     assert ha.load(target).ranks == [0]
     refused = Result("import", TRACE, "-o", target)
@@ -111,7 +113,7 @@ def test_import_several_files(tmp_path: Path) -> None:
     for rank in (0, 1):
         (tmp_path / f"rank{rank}.json.gz").write_bytes(TRACE.read_bytes())
     out = hotline("import", tmp_path / "rank0.json.gz", tmp_path / "rank1.json.gz", "-o", tmp_path / "run.hotline")
-    assert ": 2 ranks, 13,702 events from 0.3 MB in " in out
+    assert ": 2 ranks, 13,702 events from 261 kB in " in out
 
 
 def test_demo() -> None:
@@ -189,6 +191,76 @@ def test_the_ending_of_the_file_chooses_the_format(run: Path, tmp_path: Path) ->
     assert json.loads((tmp_path / "n.json").read_text()) == [{"n": 1}]
     assert (tmp_path / "n.csv").read_text() == "n\n1\n"
     assert (tmp_path / "n.txt").read_text() == "n\n─\n1\n"
+    hotline("sql", "select 1 as n, [2] as list", run, "-o", tmp_path / "n.parquet")
+    assert pl.read_parquet(tmp_path / "n.parquet").rows() == [(1, [2])]
+    diff = ("diff", run, run, "--step-a", 2, "--step-b", 3)
+    for ending, begins in ((".md", "# What changed"), (".json", "{"), (".txt", "What changed"), ("", "What changed")):
+        hotline(*diff, "-o", tmp_path / f"diff{ending}")
+        assert (tmp_path / f"diff{ending}").read_text(encoding="utf-8").startswith(begins)
+    hotline(*diff, "--by", "phase", "-o", tmp_path / "diff.csv")
+    assert (tmp_path / "diff.csv").read_text().startswith("phase,change,a_ns,")
+
+
+def test_a_comparison_has_one_minus_sign(run: Path) -> None:
+    texts = [hotline("diff", run, run, "--step-a", a, "--step-b", 5 - a) for a in (2, 3)]
+    signs = [set(re.findall(r"(?<![\w-])[-−+](?=\d)", text)) for text in texts]
+    assert signs == [{"+", "−"}, {"+", "−"}]
+
+
+def test_an_option_counts_more_than_the_ending(run: Path, tmp_path: Path) -> None:
+    hotline("sql", "select 1 as n", run, "--csv", "-o", tmp_path / "n.tsv")
+    hotline("sql", "select 1 as n", run, "--json", "-o", tmp_path / "n.csv")
+    hotline("diff", run, run, "--markdown", "-o", tmp_path / "diff.json")
+    assert (tmp_path / "n.tsv").read_text() == "n\n1\n"
+    assert (tmp_path / "n.csv").read_text() == '[{"n": 1}]\n'
+    assert (tmp_path / "diff.json").read_text(encoding="utf-8").startswith("# What changed")
+
+
+WRITES = {
+    "report": ("a.pdf", ".txt, .md, .json, .html, .htm"),
+    "query steps": ("a.xlsx", ".txt, .json, .csv, .parquet"),
+    "sql select+1": ("a.html", ".txt, .json, .csv, .parquet"),
+    "diff RUN": ("a.csv", ".txt, .md, .json"),
+    "diff --by phase RUN": ("a.md", ".txt, .json, .csv, .parquet"),
+    "timeline": ("a.pdf", ".html, .svg, .png, .json"),
+    "chart phases": ("a.csv", ".html, .svg, .png, .json"),
+    "export --format perfetto": ("a.html", ".json, .gz"),
+}
+
+
+@pytest.mark.parametrize("command", WRITES)
+def test_an_ending_that_stands_for_no_format_is_refused(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    name, endings = WRITES[command]
+    words = [run if word == "RUN" else word.replace("+", " ") for word in command.split()]
+    refused = Result(*words, run, "-o", name)
+    complaint = f"error: cannot write {name}: its name ends in no format known here. Hint: Use {endings}.\n"
+    assert (refused.status, refused.out, refused.err) == (1, "", complaint)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", [*WRITES, "import", "export"])
+def test_a_dash_is_no_file(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = [run if word == "RUN" else word.replace("+", " ") for word in command.split()]
+    refused = Result(*words, run, "-o", "-")
+    assert (refused.status, refused.out) == (2, "")
+    assert "'-' is no name of a file; what can be printed is printed without -o." in refused.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
+def test_a_device_is_written_to_and_not_replaced(run: Path) -> None:
+    assert hotline("report", run, "-o", "/dev/null") == ""
+    assert Path("/dev/null").is_char_device()
+    full = "error: cannot write /dev/full: No space left on device."
+    assert Result("report", run, "-o", "/dev/full").err.startswith(full)
+    assert Result("query", "steps", run, "-o", "/dev/full").err.startswith(full)
+    assert Result("export", run, "--format", "perfetto", "-o", "/dev/full").err.startswith(full)
+    for command in ("import", "export"):
+        assert Result(command, TRACE, "-o", "/dev/full").err.startswith("error: /dev/full is no folder.")
 
 
 def test_export(run: Path, tmp_path: Path) -> None:
@@ -287,6 +359,11 @@ def test_wrong_usage_exits_2(arguments: tuple[object, ...]) -> None:
     assert "Usage: hotline" in result.err
 
 
+def test_a_word_that_an_option_does_not_take_is_a_plain_sentence() -> None:
+    wrong = Result("report", TRACE, "--format", "pdf").err.splitlines()[-1]
+    assert wrong == "Error: Invalid value for '--format': 'pdf' is not one of 'text', 'markdown', 'json', 'html'."
+
+
 def test_a_warning_is_one_line_and_the_result_stands(tmp_path: Path) -> None:
     cut = tmp_path / "cut.json"
     cut.write_bytes(gzip.decompress(TRACE.read_bytes())[:1_000_000])
@@ -374,7 +451,7 @@ def test_charts_are_listed() -> None:
 def test_a_chart_is_written_as_its_ending_says(run: Path, tmp_path: Path) -> None:
     output = tmp_path / "modules.json"
     text = hotline("chart", "modules", run, "--step", "2", "-p", "side=cpu", "-o", output)
-    assert text == f"{output}: {output.stat().st_size / 1e6:,.2f} MB\n"
+    assert text == f"{output}: {size(output.stat().st_size)}\n"
     with ha.load(run) as trace:
         asked = ha.charts.modules(ha.modules(trace, step=2), "cpu").to_dict()
     assert json.loads(output.read_text(encoding="utf-8")) == asked

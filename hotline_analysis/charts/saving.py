@@ -9,17 +9,9 @@ from typing import Any
 
 from hotline_analysis.charts.page import asset, clean, page, to_script
 from hotline_analysis.charts.theme import page_spec
-from hotline_analysis.errors import HotlineError
-from hotline_analysis.whole import replace_file
+from hotline_analysis.whole import form_of, replace_file
 
-FORMATS = (".html", ".svg", ".png", ".json")
-
-
-def check_format(path: str | Path) -> None:
-    """Raise `HotlineError` if charts cannot be written to a file with this ending."""
-    target = Path(path)
-    if target.suffix.lower() not in FORMATS:
-        raise HotlineError(f"a chart cannot be written as {target.name}", hint=f"Use {', '.join(FORMATS)}.")
+FORMS = {".html": "html", ".svg": "svg", ".png": "png", ".json": "json"}
 
 
 def save(chart: Any, path: str | Path) -> Path:
@@ -35,18 +27,17 @@ def save(chart: Any, path: str | Path) -> Path:
 def write(path: str | Path, *, page: Callable[[], str], chart: Callable[[], Any]) -> Path:
     """Write the page or the chart to the file, as its ending says. It appears whole or not at all."""
     target = Path(path)
-    check_format(target)
-    kind = target.suffix.lower()
+    form = form_of(target, FORMS)
 
     def fill(file: Path) -> None:
-        if kind == ".html":
+        if form == "html":
             file.write_text(page(), encoding="utf-8")
-        elif kind == ".json":
+        elif form == "json":
             file.write_text(chart().to_json() + "\n", encoding="utf-8")
         else:
             # A picture may stand on a dark page, where its black texts need a paper.
             picture = chart().properties(background="white")
-            picture.save(file, format=kind[1:], **({"scale_factor": 2} if kind == ".png" else {}))
+            picture.save(file, format=form, **({"scale_factor": 2} if form == "png" else {}))
 
     return replace_file(target, fill)
 

@@ -28,6 +28,10 @@ class _Commands(TyperGroup):
                 result = super().invoke(ctx)
                 sys.stdout.flush()
                 return result
+            except typer.BadParameter as error:
+                # How the option was parsed is nothing for its user.
+                error.message = error.message.removeprefix("Value error, ")
+                raise
             except HotlineError as error:
                 console.error(error.message, error.hint)
                 raise typer.Exit(1) from None

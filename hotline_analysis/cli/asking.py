@@ -17,12 +17,10 @@ from hotline_analysis.cli.common import (
     Overwrite,
     Traces,
     arguments,
-    form_of,
-    format_frame,
     listing,
     open_traces,
-    refuse_to_replace,
-    write,
+    settle_frame,
+    write_frame,
 )
 from hotline_analysis.errors import HotlineError
 
@@ -63,8 +61,7 @@ def query(
     from hotline_analysis import catalog
     from hotline_analysis.analyze.named import COMPUTED
 
-    form = form_of(as_json, as_csv, output)
-    refuse_to_replace(output, overwrite)
+    form = settle_frame(output, overwrite, as_json, as_csv)
     given: dict[str, object] = {**arguments(param or [])}
     given |= {key: value for key, value in (("rank", rank), ("step", step)) if value is not None}
     # Complain before a long import.
@@ -82,7 +79,7 @@ def query(
         catalog.get(name, others=COMPUTED).bind(**given)
         with open_traces(traces, model) as trace:
             frame = trace.query(name, **given)
-    write(format_frame(frame, form, output), output)
+    write_frame(frame, form, output)
 
 
 @app.command("queries")
@@ -146,10 +143,9 @@ def sql(
     Example:
       hotline sql "select phase, sum(dur_ns) from annotated_event group by all" run.hotline
     """
-    form = form_of(as_json, as_csv, output)
-    refuse_to_replace(output, overwrite)
+    form = settle_frame(output, overwrite, as_json, as_csv)
     with open_traces(traces, model) as trace:
-        write(format_frame(trace.sql(statement), form, output), output)
+        write_frame(trace.sql(statement), form, output)
 
 
 @app.command("schema")

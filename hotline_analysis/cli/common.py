@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 import hotline_analysis as ha
-from hotline_analysis.errors import ExportExistsError
-from hotline_analysis.whole import replace_file
+from hotline_analysis.humane import size
+from hotline_analysis.whole import Form, check_file, form_of, replace_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -29,9 +29,21 @@ ModelFile = Annotated[
         "--model", metavar="JSON", help="The model, for traces without module frames; see docs/annotation.md."
     ),
 ]
-Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to this file instead of the terminal.")
-]
+
+
+def _no_dash(output: Path | None) -> Path | None:
+    if output == Path("-"):
+        raise typer.BadParameter("'-' is no name of a file; what can be printed is printed without -o.")
+    return output
+
+
+def output_option(help: str, metavar: str = "FILE") -> Any:
+    """The option -o, which every command that writes has."""
+    return typer.Option("--output", "-o", metavar=metavar, help=help, callback=_no_dash)
+
+
+Output = Annotated[Path | None, output_option("Write to this file instead of the terminal; its ending says the form.")]
+Drawing = output_option("What to write: .html, .svg, .png or .json.")
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")]
 SourceLines = Annotated[
     bool,
@@ -57,21 +69,39 @@ def open_traces(traces: list[str], model: Path | None = None) -> Iterator[ha.Tra
         yield trace
 
 
-Form = Literal["table", "json", "csv"]
+FrameForm = Literal["table", "json", "csv", "parquet"]
+_FRAME_FORMS: dict[str, FrameForm] = {".txt": "table", ".json": "json", ".csv": "csv", ".parquet": "parquet"}
 
 
-def form_of(as_json: bool, as_csv: bool, output: Path | None) -> Form:
-    """How to write a frame: as asked for, else as the ending of the file says."""
+def settle(output: Path | None, overwrite: bool, asked: Form | None, forms: Mapping[str, Form], default: Form) -> Form:
+    """Say in which form to write: that of an option, or else that of the ending of the file.
+
+    Complains before a long import if the output cannot be written.
+    """
+    if output is not None:
+        check_file(output, overwrite=overwrite)
+    if asked is not None or output is None:
+        return asked or default
+    return form_of(output, forms, default=default)
+
+
+def settle_frame(output: Path | None, overwrite: bool, as_json: bool, as_csv: bool) -> FrameForm:
+    """Say in which form to write a frame; see `settle`."""
     if as_json and as_csv:
         raise typer.BadParameter("--json and --csv exclude each other")
-    ending = output.suffix.lower() if output and not (as_json or as_csv) else ""
-    if as_json or ending == ".json":
-        return "json"
-    return "csv" if as_csv or ending == ".csv" else "table"
+    asked: FrameForm | None = "json" if as_json else "csv" if as_csv else None
+    return settle(output, overwrite, asked, _FRAME_FORMS, "table")
 
 
-def format_frame(frame: pl.DataFrame, form: Form, output: Path | None) -> str:
-    """Return a frame as text: for the terminal, or for a file."""
+def write_frame(frame: pl.DataFrame, form: FrameForm, output: Path | None) -> None:
+    """Print a frame, or write it to a file that appears when it is complete."""
+    if form == "parquet" and output is not None:
+        replace_file(output, frame.write_parquet)
+    else:
+        write(_format_frame(frame, form, output), output)
+
+
+def _format_frame(frame: pl.DataFrame, form: FrameForm, output: Path | None) -> str:
     from hotline_analysis import console
     from hotline_analysis.analyze.named import FINDING
 
@@ -105,12 +135,11 @@ def arguments(pairs: list[str]) -> dict[str, str]:
     return given
 
 
-def refuse_to_replace(output: Path | None, overwrite: bool) -> None:
-    """Complain before a long import if the output cannot be written."""
-    if output is not None and output.is_dir():
-        raise ExportExistsError(f"{output} is a folder", hint="Give the name of a file.")
-    if output is not None and output.exists() and not overwrite:
-        raise ExportExistsError(f"{output} exists already", hint="Choose another name, or --overwrite it.")
+def said_of(output: Path) -> str:
+    """What a command that has written a file says of it: its name and size."""
+    from hotline_analysis import console
+
+    return f"{console.one_line(str(output))}: {size(output.stat().st_size)}"
 
 
 def write(text: str, output: Path | None) -> None:

@@ -11,6 +11,7 @@ import typer
 import hotline_analysis as ha
 from hotline_analysis.cli.app import app
 from hotline_analysis.cli.common import (
+    Drawing,
     ModelFile,
     Overwrite,
     SourceLines,
@@ -18,16 +19,15 @@ from hotline_analysis.cli.common import (
     arguments,
     listing,
     open_traces,
-    refuse_to_replace,
+    said_of,
 )
+from hotline_analysis.whole import check_file, form_of
 
 
 @app.command("timeline")
 def timeline(
     traces: Traces,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE", help="What to write: .html, .svg, .png or .json.")
-    ],
+    output: Annotated[Path, Drawing],
     step: Annotated[int | None, typer.Option(help="This step; the one of median duration without it.")] = None,
     rank: Annotated[int | None, typer.Option(help="This rank; the lowest without it.")] = None,
     model: ModelFile = None,
@@ -43,12 +43,13 @@ def timeline(
     Example:
       hotline timeline run.hotline -o timeline.html
     """
-    from hotline_analysis import console
+    from hotline_analysis.charts import saving
 
-    refuse_to_replace(output, overwrite)
+    form_of(output, saving.FORMS)
+    check_file(output, overwrite=overwrite)
     with open_traces(traces, model) as trace:
         ha.charts.timeline(trace, step=step, rank=rank, source_lines=source_lines).save(output)
-    typer.echo(f"{console.one_line(str(output))}: {output.stat().st_size / 1e6:,.2f} MB")
+    typer.echo(said_of(output))
 
 
 @app.command("chart")
@@ -63,9 +64,7 @@ def chart(
             help="A run directory, a trace file, a folder or pattern of them, or several files; for diff, A and B.",
         ),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="What to write: .html, .svg, .png or .json.")
-    ] = None,
+    output: Annotated[Path | None, Drawing] = None,
     rank: Annotated[int | None, typer.Option(help="Only this rank, as --param rank=RANK.")] = None,
     step: Annotated[int | None, typer.Option(help="Only this step, as --param step=STEP.")] = None,
     param: Annotated[
@@ -85,7 +84,6 @@ def chart(
       hotline chart phases run.hotline -o phases.svg
       hotline chart diff before.hotline after.hotline -p by=module -o diff.html
     """
-    from hotline_analysis import console
     from hotline_analysis.charts import CHARTS, draw, registry, save, saving
 
     if list_:
@@ -99,11 +97,11 @@ def chart(
     given |= {key: value for key, value in (("rank", rank), ("step", step)) if value is not None}
     # Complain before a long import.
     kind.arguments(given)
-    saving.check_format(output)
+    form_of(output, saving.FORMS)
     if kind.traces > 1 and len(traces) != kind.traces:
         raise typer.BadParameter(f"{name} compares {kind.traces} traces, each a run directory, file, folder or pattern")
-    refuse_to_replace(output, overwrite)
+    check_file(output, overwrite=overwrite)
     with ExitStack() as opened:
         sources = [traces] if kind.traces == 1 else [[source] for source in traces]
         save(draw(name, *(opened.enter_context(open_traces(source, model)) for source in sources), **given), output)
-    typer.echo(f"{console.one_line(str(output))}: {output.stat().st_size / 1e6:,.2f} MB")
+    typer.echo(said_of(output))

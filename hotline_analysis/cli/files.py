@@ -10,7 +10,17 @@ import typer
 
 import hotline_analysis as ha
 from hotline_analysis.cli.app import app
-from hotline_analysis.cli.common import ModelFile, Overwrite, Traces, open_traces, source
+from hotline_analysis.cli.common import (
+    ModelFile,
+    Overwrite,
+    Traces,
+    open_traces,
+    output_option,
+    said_of,
+    source,
+)
+from hotline_analysis.humane import size
+from hotline_analysis.whole import form_of
 
 
 @app.command("import")
@@ -18,7 +28,7 @@ def import_(
     traces: Annotated[
         list[str], typer.Argument(metavar="TRACE", help="A trace file, a folder or pattern of them, or several files.")
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="RUN", help="The run directory to write.")],
+    output: Annotated[Path, output_option("The run directory to write.", "RUN")],
     model: ModelFile = None,
     kernel_classes: Annotated[
         Path | None,
@@ -51,21 +61,19 @@ def import_(
     with ha.load(run) as trace:
         parts = trace.manifest["parts"]
     names = {part["file"] for part in parts}
-    megabytes = sum(file.stat().st_size for file in find_traces(source(traces))[0] if file.name in names) / 1e6
+    read = size(sum(file.stat().st_size for file in find_traces(source(traces))[0] if file.name in names))
     ranks = "1 rank" if len(parts) == 1 else f"{len(parts)} ranks"
     events = sum(part["event_count"] for part in parts)
     typer.echo(
         f"{console.one_line(str(run))}: {ranks}, {events:,} events"
-        f" from {megabytes:,.1f} MB in {seconds:.1f} s ({events / seconds:,.0f} events/s)"
+        f" from {read} in {seconds:.1f} s ({events / seconds:,.0f} events/s)"
     )
 
 
 @app.command("export")
 def export(
     traces: Traces,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="PATH", help="The folder to write; for perfetto, the file.")
-    ],
+    output: Annotated[Path, output_option("The folder to write; for perfetto, the file.", "PATH")],
     format: Annotated[
         Literal["parquet", "perfetto"],
         typer.Option(help="One Parquet file per table, or one trace file for ui.perfetto.dev."),
@@ -92,14 +100,14 @@ def export(
 
     if format == "parquet" and (rank is not None or span is not None):
         raise typer.BadParameter("--rank and --span go with --format perfetto")
+    if format == "perfetto":
+        form_of(output, {".json": "plain", ".gz": "compressed"}, default="plain")
     with open_traces(traces, model) as trace:
         if format == "perfetto":
             file = ha.export_perfetto(trace, output, rank=rank, span=span, overwrite=overwrite)
-            typer.echo(
-                f"{console.one_line(str(file))}: {file.stat().st_size / 1e6:,.1f} MB; open it in ui.perfetto.dev"
-            )
+            typer.echo(f"{said_of(file)}; open it in ui.perfetto.dev")
             return
         folder = trace.export(output, overwrite=overwrite)
     files = list(folder.glob(f"*.{format}"))
-    megabytes = sum(file.stat().st_size for file in files) / 1e6
-    typer.echo(f"{console.one_line(str(folder))}: {len(files)} tables, {megabytes:,.1f} MB")
+    written = size(sum(file.stat().st_size for file in files))
+    typer.echo(f"{console.one_line(str(folder))}: {len(files)} tables, {written}")

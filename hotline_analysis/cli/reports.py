@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -16,15 +16,27 @@ from hotline_analysis.cli.common import (
     Overwrite,
     SourceLines,
     Traces,
-    form_of,
-    format_frame,
     open_traces,
-    refuse_to_replace,
+    settle,
+    settle_frame,
     write,
+    write_frame,
 )
 
+if TYPE_CHECKING:
+    from hotline_analysis.charts import Timeline
+    from hotline_analysis.report import Report
+
 Format = Literal["text", "markdown", "json", "html"]
-_FORMATS: dict[str, Format] = {".html": "html", ".htm": "html", ".md": "markdown", ".json": "json"}
+_FORMS: dict[str, Format] = {
+    ".txt": "text",
+    ".md": "markdown",
+    ".json": "json",
+    ".html": "html",
+    ".htm": "html",
+}
+# A comparison is no page.
+_DIFF_FORMS = {ending: form for ending, form in _FORMS.items() if form != "html"}
 
 
 @app.command("demo")
@@ -60,9 +72,8 @@ def report(
     Example:
       hotline report run.hotline -o report.html
     """
-    refuse_to_replace(output, overwrite)
-    chosen = format or _FORMATS.get(output.suffix.lower() if output else "", "text")
-    _print_report(traces, rank, chosen, output, model, source_lines)
+    form = settle(output, overwrite, format, _FORMS, "text")
+    _print_report(traces, rank, form, output, model, source_lines)
 
 
 @app.command("diff")
@@ -99,14 +110,15 @@ def diff(
     Example:
       hotline diff run.hotline traces/
     """
-    from hotline_analysis import console
-
     if by is None and as_csv:
         raise typer.BadParameter("--csv writes one table: choose it with --by")
     if markdown and (by is not None or as_json):
         raise typer.BadParameter("--markdown is for the report: it goes with neither --by nor --json")
-    form = form_of(as_json, as_csv, output)
-    refuse_to_replace(output, overwrite)
+    asked: Format | None = "markdown" if markdown else "json" if as_json else None
+    if by is not None:
+        frame_form = settle_frame(output, overwrite, as_json, as_csv)
+    else:
+        form = settle(output, overwrite, asked, _DIFF_FORMS, "text")
     options: dict[str, Any] = {
         "timeline": timeline,
         "rank_a": rank_a,
@@ -120,18 +132,9 @@ def diff(
     }
     with open_traces([a]) as first, open_traces([b]) as second:
         if by is not None:
-            text = format_frame(ha.diff(first, second, by=by, **options), form, output)
+            write_frame(ha.diff(first, second, by=by, **options), frame_form, output)
         else:
-            result = ha.diff_report(first, second, **options)
-            if markdown:
-                text = result.to_markdown()
-            elif form == "json":
-                text = result.to_json()
-            elif output is None:
-                text = result.to_text(width=console.width(), color=console.colored())
-            else:
-                text = result.to_text()
-    write(text.rstrip("\n") + "\n", output)
+            _write_report(ha.diff_report(first, second, **options), form, output)
 
 
 def _print_report(
@@ -142,16 +145,20 @@ def _print_report(
     model: Path | None = None,
     source_lines: bool = True,
 ) -> None:
-    from hotline_analysis import console
-
     with open_traces(traces, model) as trace:
         result = ha.report(trace, rank=rank, source_lines=source_lines)
         timeline = ha.charts.timeline(trace, rank=rank, source_lines=source_lines) if format == "html" else None
-    if format == "html":
+    _write_report(result, format, output, timeline)
+
+
+def _write_report(result: Report, form: Format, output: Path | None, timeline: Timeline | None = None) -> None:
+    from hotline_analysis import console
+
+    if form == "html":
         text = result.to_html(timeline)
-    elif format == "markdown":
+    elif form == "markdown":
         text = result.to_markdown()
-    elif format == "json":
+    elif form == "json":
         text = result.to_json()
     elif output is None:
         text = result.to_text(width=console.width(), color=console.colored())

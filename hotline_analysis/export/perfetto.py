@@ -10,12 +10,12 @@ from pathlib import Path
 import polars as pl
 from isal import isal_zlib
 
-from hotline_analysis.errors import ExportExistsError, QueryParameterError
+from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.export.counters import counters
 from hotline_analysis.export.path import path_tracks
 from hotline_analysis.export.tracks import Part, annotation
 from hotline_analysis.trace import Trace
-from hotline_analysis.whole import replace_file
+from hotline_analysis.whole import check_file, replace_file
 
 _CHUNK = 50_000  # events at a time, so that memory does not grow with the trace
 
@@ -43,14 +43,11 @@ def export_perfetto(
     """
     target = Path(path)
     chosen = _chosen_rank(trace, rank)
-    if target.is_dir():
-        raise ExportExistsError(f"{target} is a folder", hint="Give the name of a file.")
-    if target.exists() and not overwrite:
-        raise ExportExistsError(f"{target} exists already", hint="Choose another name, or overwrite it (--overwrite).")
+    check_file(target, overwrite=overwrite)
     kept = None if span is None else _events_of(trace, chosen, span)
 
     def write(file: Path) -> None:
-        compressor = isal_zlib.compressobj(level=1, wbits=31) if target.suffix == ".gz" else None
+        compressor = isal_zlib.compressobj(level=1, wbits=31) if target.suffix.lower() == ".gz" else None
         with file.open("wb") as out:
             for text in _texts(trace, chosen, kept, annotate):
                 data = text.encode()

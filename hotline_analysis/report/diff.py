@@ -7,7 +7,7 @@ from typing import Any, Literal
 import polars as pl
 
 from hotline_analysis.analyze.comparison import Comparison, Level, Timeline, compare
-from hotline_analysis.humane import delta, duration, percent, safe
+from hotline_analysis.humane import delta, duration, percent, safe, signed
 from hotline_analysis.report.model import Field, Report, Section
 from hotline_analysis.trace import Trace
 
@@ -86,7 +86,7 @@ def diff_report(
         sections=[_section(level, frames[level], sides.timeline) for level in levels],
         coverage=(
             f"Mean per step {where}: A {total['a_ns']:,} ns, B {total['b_ns']:,} ns, difference"
-            f" {total['delta_ns']:+,} ns. The rows of each table add up to it exactly."
+            f" {signed(total['delta_ns'])} ns. The rows of each table add up to it exactly."
         ),
         advice=_notes(a, b, sides, frames),
         warnings=[safe(text) for trace in (a, b) for text in trace.manifest["warnings"]],
@@ -123,7 +123,7 @@ def _headline(total: dict[str, Any], parts: pl.DataFrame, where: str) -> str:
             f"No difference beyond noise: a step takes {duration(total['a_ns'])} in A and {duration(total['b_ns'])}"
             f" in B {where}; steps vary so much that less than {duration(total['noise_ns'])} says nothing."
         )
-    relative = f" ({100 * change / total['a_ns']:+.0f} %)" if total["a_ns"] else ""
+    relative = f" ({signed(100 * change / total['a_ns'])} %)" if total["a_ns"] else ""
     largest = parts.filter(~pl.col("change").is_in(["noise", "same"])).head(3)
     because = ", ".join(f"{_IDLE.get(row['part'], row['part'])} {delta(row['delta_ns'])}" for row in largest.to_dicts())
     return f"A step of B takes {duration(total['b_ns'])} {where}, {delta(change)}{relative} against A" + (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from hotline_analysis.analyze import memory, queue
-from hotline_analysis.humane import duration, percent
+from hotline_analysis.humane import duration, percent, size
 from hotline_analysis.report.model import Field, Section
 from hotline_analysis.trace import Trace
 
@@ -24,7 +24,7 @@ def memory_peak(trace: Trace, rank: int) -> Section | None:
     first = rows.row(0, named=True)
     alive = rows.filter((pl.col("device_type") == first["device_type"]) & (pl.col("device") == first["device"]))
     place = "the CPU" if first["device_type"] == "cpu" else f"device {first['device']}"
-    reserved = f", of {_size(first['reserved_bytes'])} reserved" if first["reserved_bytes"] else ""
+    reserved = f", of {size(first['reserved_bytes'])} reserved" if first["reserved_bytes"] else ""
     step = f" in step {first['peak_step']}" if first["peak_step"] is not None else ""
     # Modules of one category and phase together, named by the one that has most.
     grouped = alive.group_by("category", "phase", maintain_order=True).agg(
@@ -45,7 +45,7 @@ def memory_peak(trace: Trace, rank: int) -> Section | None:
     return Section(
         "memory_peak",
         "Memory at its peak",
-        f"{_size(first['peak_bytes'])} allocated on {place}{step}{reserved}. Categories follow from where memory was"
+        f"{size(first['peak_bytes'])} allocated on {place}{step}{reserved}. Categories follow from where memory was"
         f" allocated and released; unknown is what a trace cannot tell, such as parameters, which are older.{advice}",
         [
             Field("category", "category", "name"),
@@ -55,7 +55,7 @@ def memory_peak(trace: Trace, rank: int) -> Section | None:
             Field("block_count", "blocks", "count"),
             Field("module_path", "most of it by", "name"),
         ],
-        shown.with_columns(pl.Series("size", [_size(value) for value in shown["bytes"]], pl.String)),
+        shown.with_columns(pl.Series("size", [size(value) for value in shown["bytes"]], pl.String)),
     )
 
 
@@ -84,13 +84,3 @@ def full_queue(trace: Trace, rank: int) -> Section | None:
         ],
         rows.sort("blocked_ns", "stream", descending=[True, False]).head(_ROWS),
     )
-
-
-def _size(value: int) -> str:
-    """Bytes with three digits and a decimal unit: `6.63 GB`."""
-    amount = float(value)
-    for unit in ("B", "kB", "MB"):
-        if abs(amount) < 999.5:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.3g} {unit}"
-        amount /= 1000
-    return f"{amount:,.3g} GB" if abs(amount) < 999.5 else f"{amount:,.0f} GB"
