@@ -13,7 +13,7 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -189,6 +189,8 @@ def __getattr__(name: str) -> object:
         value = import_module(f"{__name__}.charts")
     elif name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
+        if isinstance(value, FunctionType):
+            value = import_module(f"{__name__}.trace").takes_traces(value)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value

@@ -102,7 +102,10 @@ def width() -> int | None:
 
 
 def to_json(frame: pl.DataFrame) -> str:
-    """Return a JSON array with one object per row and line. Integers are exact; numbers JSON cannot say are null."""
+    """Return a JSON array with one object per row and line. Numbers that JSON cannot say are null.
+
+    Integers are exact, however many digits they have. A decimal fraction that no double equals is text.
+    """
     rows = (json.dumps(_plain(row)) for row in frame.iter_rows(named=True))
     return "[" + ",\n ".join(rows) + "]\n"
 
@@ -128,7 +131,9 @@ def _plain(value: object) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
+        if value == value.to_integral_value():
+            return int(value)
+        return float(value) if Decimal(repr(float(value))) == value else str(value)
     if isinstance(value, bytes):
         return value.hex()
     return value if value is None or isinstance(value, str | int) else str(value)

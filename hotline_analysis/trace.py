@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import duckdb
 import polars as pl
@@ -22,10 +23,14 @@ from hotline_analysis.errors import HotlineError, QueryParameterError, RunFormat
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
 from hotline_analysis.whole import MANIFEST, replace_folder
 
+Parameters = ParamSpec("Parameters")
+Answer = TypeVar("Answer")
+
 _SHOWN = 16  # ranks in a notebook
 # Every statement that writes has one of these words; looking closer takes longer than most of our own queries.
 _WRITES = re.compile("copy|insert|update|delete|merge|truncate|create|into", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
+_WIDE = re.compile(r"\bU?HUGEINT\b")  # integers of 128 bits
 
 # A table whose files are smaller is kept in memory: to open them for every question takes longer than the answer.
 SMALL_BYTES = 1 << 17
@@ -130,6 +135,15 @@ class Trace:
     def _run(self, text: str, query: str | duckdb.Statement, parameters: Mapping[str, object]) -> pl.DataFrame:
         self._provide(text)
         relation = self._connection.sql(query, params=parameters) if parameters else self._connection.sql(query)
+        kinds = [str(kind) for kind in relation.types]
+        if any(map(_WIDE.search, kinds)):
+            # A frame holds 38 digits. Without the cast, a number that has more would become another one.
+            relation = relation.project(
+                ", ".join(
+                    f"#{place}::{_WIDE.sub('decimal(38, 0)', kind)} as {_quote_name(name)}"
+                    for place, (name, kind) in enumerate(zip(relation.columns, kinds, strict=True), start=1)
+                )
+            )
         frame: pl.DataFrame = relation.pl()
         for name, kind in frame.schema.items():
             # The sum of 64-bit integers has 128 bits, which frames know as decimals; nearly all sums fit into 64.
@@ -216,6 +230,30 @@ class Trace:
         )
 
 
+def check_traces(what: str, *given: object) -> None:
+    """Raise `TypeError`, for the caller of a public function, if something is no `Trace`."""
+    for each in given:
+        if not isinstance(each, Trace):
+            raise TypeError(
+                f"{what} takes a Trace, not {type(each).__name__}: hotline_analysis.load(…) opens a run or trace file"
+            )
+
+
+def takes_traces(function: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
+    """Give a function that checks the arguments of type `Trace`, which come first, or the same if it has none."""
+    kinds = getattr(function, "__annotations__", {})
+    names = [name for name, kind in kinds.items() if kind in ("Trace", Trace) and name != "return"]
+    if not names:
+        return function
+
+    @functools.wraps(function)
+    def checked(*args: Parameters.args, **named: Parameters.kwargs) -> Answer:
+        check_traces(function.__name__, *args[: len(names)], *(named[name] for name in names if name in named))
+        return function(*args, **named)
+
+    return checked
+
+
 @contextmanager
 def _as_hotline_error() -> Iterator[None]:
     try:
@@ -231,6 +269,10 @@ def _as_hotline_error() -> Iterator[None]:
 def _quote(text: str) -> str:
     """A text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def _quote_name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _release(connection: duckdb.DuckDBPyConnection, *folders: Path | None) -> None:

@@ -1,10 +1,12 @@
+from decimal import Decimal
 from pathlib import Path
+from types import FunctionType
 
 import polars as pl
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis import QueryParameterError, Trace
+from hotline_analysis import HotlineError, QueryParameterError, Trace, charts
 from hotline_analysis.analyze import has_gpu_work
 from hotline_analysis.analyze.breakdown import Sort
 from tests.trace_builder import TraceBuilder
@@ -385,3 +387,45 @@ def test_a_finding_reads_as_question_and_answer(trace: Trace) -> None:
     finding = ha.optimizer_bottleneck(trace)
     assert str(finding) == f"Is the optimizer the bottleneck? {finding.statement}"
     assert isinstance(finding.evidence, pl.DataFrame)
+
+
+# --- callers ---------------------------------------------------------------------------------------------------------
+
+PUBLIC = {f"ha.{name}": getattr(ha, name) for name in ha.__all__}
+PUBLIC |= {f"charts.{name}": getattr(charts, name) for name in charts.__all__}
+TAKING = {
+    name: [place for place, kind in value.__annotations__.items() if kind == "Trace" and place in ("trace", "a", "b")]
+    for name, value in PUBLIC.items()
+    if isinstance(value, FunctionType)
+}
+
+
+@pytest.mark.parametrize("name", [name for name, places in TAKING.items() if places])
+def test_a_path_in_place_of_a_trace_is_an_error_of_the_caller(name: str) -> None:
+    complaint = f"^{name.partition('.')[2]} takes a Trace, not str: .*load"
+    paths = ["run.hotline"] * len(TAKING[name])
+    with pytest.raises(TypeError, match=complaint):
+        PUBLIC[name](*paths)
+    with pytest.raises(TypeError, match=complaint):
+        PUBLIC[name](**dict(zip(TAKING[name], paths, strict=True)))
+
+
+def test_all_ways_to_ask_check_their_traces() -> None:
+    asking = {"ha.steps", "ha.diff", "ha.report", "ha.diff_report", "ha.export_perfetto", "charts.timeline"}
+    assert asking <= {name for name, places in TAKING.items() if places}
+    with pytest.raises(TypeError, match="draw takes a Trace, not str"):
+        charts.draw("phases", "run.hotline")  # type: ignore[arg-type]
+
+
+# --- wide integers ---------------------------------------------------------------------------------------------------
+
+
+def test_integers_of_128_bits_are_exact_or_an_error(trace: Trace) -> None:
+    wide = 10**38 - 1
+    frame = trace.sql(f"select {wide}::hugeint as a, -{wide}::hugeint as b, [{2**64}::uhugeint] as c, 5::hugeint as d")
+    assert frame.rows() == [(Decimal(wide), Decimal(-wide), [Decimal(2**64)], 5)]
+    for number in (10**38, 2**128 - 1):
+        with pytest.raises(HotlineError, match=f"Could not cast value {number}"):
+            trace.sql(f"select {number}::uhugeint as a")
+    rows = trace.sql("select -range::hugeint as x from range(3) order by x")
+    assert rows["x"].to_list() == [-2, -1, 0]

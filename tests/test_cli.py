@@ -184,6 +184,13 @@ def test_sql(run: Path) -> None:
     assert hotline("sql", "select 'x' as text where false", run) == "text\n────\nno rows\n"
 
 
+def test_numbers_in_json_are_exact(run: Path) -> None:
+    wide, fraction = 10**38 - 1, "12345678901234567890.1234567891"
+    numbers = f"{wide}::hugeint as wide, {fraction}::decimal(38, 10) as fraction, 0.1::decimal(3, 1) as short"
+    text = hotline("sql", f"select {numbers}", run, "--json")
+    assert text == f'[{{"wide": {wide}, "fraction": "{fraction}", "short": 0.1}}]\n'
+
+
 def test_the_ending_of_the_file_chooses_the_format(run: Path, tmp_path: Path) -> None:
     hotline("sql", "select 1 as n", run, "-o", tmp_path / "n.json")
     hotline("sql", "select 1 as n", run, "-o", tmp_path / "n.csv")
@@ -324,6 +331,7 @@ def test_schema(run: Path) -> None:
     "arguments",
     [
         ("report", "nowhere.json"),
+        ("report", ""),
         ("report", "nowhere/*.json"),
         ("query", "slowest_op", TRACE),
         ("query", "slowest_ops", TRACE, "--param", "n=1"),

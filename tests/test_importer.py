@@ -116,6 +116,29 @@ def test_a_run_directory_is_opened_as_it_is(tmp_path: Path) -> None:
     assert {file: file.stat().st_mtime_ns for file in path.rglob("*")} == before
 
 
+def test_a_run_directory_is_not_imported_again(tmp_path: Path) -> None:
+    run = ha.import_traces(trace(1).write(tmp_path / "t.json"), tmp_path / "run.hotline")
+    with pytest.raises(TraceFormatError, match=r"run\.hotline is a run: its traces are imported already Hint: Use"):
+        ha.import_traces(run, tmp_path / "again.hotline")
+    assert {path.name for path in tmp_path.iterdir()} == {"t.json", "run.hotline"}
+
+
+def test_an_empty_name_is_not_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ha.import_traces(trace(1).write(tmp_path / "t.json"), tmp_path / "run.hotline"))
+    for source in ("", [""]):
+        with pytest.raises(TraceFormatError, match="the name of the trace is empty"):
+            ha.load(source)
+    with ha.load(".") as run:
+        assert run.ranks == [0]
+
+
+@pytest.mark.parametrize("source", [None, 3, [None], b"t.json", [["t.json"]]])
+def test_what_names_no_trace_is_an_error_of_the_caller(tmp_path: Path, source: Any) -> None:
+    for read in (ha.load, lambda source: ha.import_traces(source, tmp_path / "run")):
+        with pytest.raises(TypeError, match="named by a path"):
+            read(source)
+
+
 @pytest.mark.usefixtures("in_processes")
 def test_bad_files_of_a_folder_are_skipped(tmp_path: Path) -> None:
     trace(2).write(tmp_path / "rank0.json")

@@ -39,12 +39,15 @@ def frequent_kernel_patterns(
     gaps that is due to launching) and `saved_launch_ns` on the CPU (the launches but the first); what a graph launches
     already has nothing to save on the CPU. See the query `kernel_sequence` in `docs/queries.md` for what counts as
     launching. Sequences may contain each other, so rows do not add up. Raises `QueryParameterError` for lengths or
-    counts below 2, or a negative `n`.
+    counts below 2, a `max_length` below `min_length`, or a negative `n`.
     """
     if n is not None and n < 0:
         raise QueryParameterError(f"n must be 0 or more, not {n}")
-    if min_length < 2 or max_length < min_length or min_count < 2:
-        raise QueryParameterError("a pattern has at least 2 parts, repeats at least 2 times, and ends")
+    for name, value in (("min_length", min_length), ("min_count", min_count)):
+        if value < 2:
+            raise QueryParameterError(f"{name} must be 2 or more, not {value}")
+    if max_length < min_length:
+        raise QueryParameterError(f"max_length, {max_length}, is less than min_length, {min_length}")
     work = trace.query("kernel_sequence", rank=rank, device=device, step=step, phase=phase, module=module, op=op)
     work = work.with_columns(
         token=pl.col("short_name").rank("dense").cast(pl.Int64) - 1,

@@ -10,7 +10,7 @@ import polars as pl
 from hotline_analysis.charts.breakdown import _durations, _nothing
 from hotline_analysis.charts.theme import PHASES, WIDTH, Axis, dress, time_axis
 from hotline_analysis.humane import percent
-from hotline_analysis.trace import Trace
+from hotline_analysis.trace import Trace, takes_traces
 
 _MARKS = 4000  # what a browser draws at once without a pause, and Altair takes
 _RANKS = 6  # more have no room for lanes of their own above
@@ -19,6 +19,7 @@ _CELLS = 2400  # one for each rank and stretch of time
 _HUES = {**PHASES, "outside_steps": "#555555"}
 
 
+@takes_traces
 def overview(trace: Trace, *, rank: int | None = None) -> Any:
     """Phases of the main thread and work of each device over time, as a linked pair of charts.
 

@@ -37,7 +37,7 @@ from hotline_analysis.charts import breakdown, kernels, path, ranks, resources
 from hotline_analysis.charts.overview import overview
 from hotline_analysis.charts.timeline import timeline
 from hotline_analysis.errors import QueryNotFoundError, QueryParameterError
-from hotline_analysis.trace import Trace
+from hotline_analysis.trace import Trace, check_traces
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,7 @@ def draw(name: str, *traces: Trace, **parameters: object) -> Any:
     unknown name, and `QueryParameterError` for parameters that the chart does not take or the trace does not have.
     """
     kind = get(name)
+    check_traces("draw", *traces)
     if len(traces) != kind.traces:
         raise QueryParameterError(f"the chart {name} shows {_traces(kind.traces)}, not {len(traces)}")
     arguments = kind.arguments(parameters)

@@ -18,7 +18,7 @@ from hotline_analysis.charts.theme import PHASES, WIDTH, dress, time_axis
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.humane import duration, percent
 from hotline_analysis.place import Lines
-from hotline_analysis.trace import Trace
+from hotline_analysis.trace import Trace, takes_traces
 
 _NODES = 8_000  # in a page; the smaller ones stay in the time of what is around them
 _OPEN_PCT = 5.0  # the first view is opened down to nodes of this share of the step
@@ -247,6 +247,7 @@ START = (
 )
 
 
+@takes_traces
 def timeline(
     trace: Trace,
     *,

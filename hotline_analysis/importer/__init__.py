@@ -14,7 +14,7 @@ from typing import Any
 from hotline_analysis.annotate.model import read_model
 from hotline_analysis.errors import HotlineError, HotlineWarning
 from hotline_analysis.humane import lost_events
-from hotline_analysis.importer.files import Source, find_traces
+from hotline_analysis.importer.files import Source, find_traces, is_run
 from hotline_analysis.importer.options import KernelClasses, Options, Progress, read_kernel_classes
 from hotline_analysis.importer.processes import import_all
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
@@ -38,7 +38,7 @@ def load(
     says what `model` and `kernel_classes` are; a run has those it was imported with. Raises `TraceFormatError`,
     `EmptyTraceError`, `RunFormatError` or `ModelMismatchError`, and warns (`HotlineWarning`) about what was lost.
     """
-    if isinstance(source, str | os.PathLike) and (Path(source) / MANIFEST).is_file():
+    if isinstance(source, str | os.PathLike) and is_run(source):
         if kernel_classes is not None or model is not None:
             raise HotlineError(
                 f"{source} is imported already, and its events have their modules and classes",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from glob import glob, has_magic
 from pathlib import Path
 
@@ -17,7 +17,12 @@ SUFFIXES = (".json", ".json.gz", ".json.zst")
 def find_traces(source: Source | Sequence[Source]) -> tuple[list[Path], bool]:
     """Return the files that a source names, and whether they were searched for rather than named one by one."""
     if isinstance(source, str | os.PathLike):
-        path = Path(source)
+        path = _named(source)
+        if is_run(source):
+            raise TraceFormatError(
+                f"{path} is a run: its traces are imported already",
+                hint=f"Use it as it is, as in `hotline report {path}`, or import the trace files again.",
+            )
         if path.is_dir():
             found = _traces_in(path)
             if not found:
@@ -31,10 +36,25 @@ def find_traces(source: Source | Sequence[Source]) -> tuple[list[Path], bool]:
                 raise TraceFormatError(f"no file matches {source}", hint="Quote the pattern, and check the folder.")
             return found, True
         return [_existing(path)], False
-    files = [_existing(Path(name)) for name in source]
+    if not isinstance(source, Iterable):
+        raise TypeError(f"traces are named by a path or a list of paths, not by {type(source).__name__}")
+    files = [_existing(_named(name)) for name in source]
     if not files:
         raise TraceFormatError("the list of trace files is empty", hint="Pass at least one file.")
     return files, False
+
+
+def is_run(source: Source) -> bool:
+    """Whether this is the name of a run directory."""
+    return os.fspath(source) != "" and (Path(source) / MANIFEST).is_file()
+
+
+def _named(name: object) -> Path:
+    if not isinstance(name, str | os.PathLike):
+        raise TypeError(f"a trace is named by a path, not by {type(name).__name__}")
+    if not os.fspath(name):
+        raise TraceFormatError("the name of the trace is empty", hint="Give a file, a folder or a pattern.")
+    return Path(name)
 
 
 def _existing(path: Path) -> Path:

@@ -49,22 +49,26 @@ def read_kernel_classes(given: KernelClasses | None) -> pa.Table:
         pairs = list(given.items())
     else:
         try:
-            with open(given, newline="", encoding="utf-8") as stream:
-                pairs = [(row["pattern"], row["class"]) for row in csv.DictReader(stream)]
+            # Spreadsheets write a mark of the encoding before the header.
+            with open(given, newline="", encoding="utf-8-sig") as stream:
+                header, *lines = csv.reader(stream)
+            pattern, name = header.index("pattern"), header.index("class")
+            pairs = [(line[pattern], line[name]) for line in lines if line]
         except OSError as error:
             raise HotlineError(f"cannot read {given}: {error.strerror or error}") from error
-        except (KeyError, ValueError, csv.Error) as error:
+        except (IndexError, ValueError, csv.Error) as error:
             raise HotlineError(
                 f"{given} is no table of kernel classes", hint="It is a CSV file whose first line is: pattern,class"
             ) from error
-    for pattern, name in pairs:
-        if name not in KERNEL_CLASSES:
+    for regex, kernel_class in pairs:
+        if kernel_class not in KERNEL_CLASSES:
             raise HotlineError(
-                f"{name!r} is no class of kernels (pattern {pattern!r})", hint=f"Use {', '.join(KERNEL_CLASSES)}."
+                f"{kernel_class!r} is no class of kernels (pattern {regex!r})",
+                hint=f"Use {', '.join(KERNEL_CLASSES)}.",
             )
         try:
-            duckdb.execute("select regexp_matches('', ?)", [pattern]).fetchall()
+            duckdb.execute("select regexp_matches('', ?)", [regex]).fetchall()
         except duckdb.Error as error:
-            raise HotlineError(f"{pattern!r} is no regular expression: {error}") from error
+            raise HotlineError(f"{regex!r} is no regular expression: {error}") from error
     rows = [{"position": number, "pattern": each[0], "class": each[1]} for number, each in enumerate(pairs)]
     return pa.Table.from_pylist(rows, TABLES["kernel_class"].arrow)

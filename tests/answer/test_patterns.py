@@ -92,6 +92,11 @@ def test_waiting_is_not_launching(tmp_path: Path) -> None:
 
 
 def test_limits_that_make_no_sense(trace: Trace) -> None:
-    for limits in ({"min_length": 1}, {"min_length": 5, "max_length": 4}, {"min_count": 1}):
-        with pytest.raises(QueryParameterError):
+    for limits, complaint in (
+        ({"min_length": 1}, "min_length must be 2 or more, not 1"),
+        ({"min_count": 1}, "min_count must be 2 or more, not 1"),
+        ({"min_length": 5, "max_length": 4}, "max_length, 4, is less than min_length, 5"),
+        ({"max_length": 2}, "max_length, 2, is less than min_length, 3"),
+    ):
+        with pytest.raises(QueryParameterError, match=f"^{complaint}$"):
             ha.frequent_kernel_patterns(trace, **limits)  # type: ignore[arg-type]

@@ -162,9 +162,17 @@ def test_wrong_classes(tmp_path: Path, given: dict[str, str] | str, message: str
 
 def test_a_table_without_the_right_columns(tmp_path: Path) -> None:
     path = TraceBuilder().kernel("a", 0, 1).write(tmp_path / "trace.json")
-    (tmp_path / "classes.csv").write_text("name;class\na;memory\n")
-    with pytest.raises(HotlineError, match="no table of kernel classes"):
-        ha.load(path, kernel_classes=tmp_path / "classes.csv")
+    for text in ("name;class\na;memory\n", "a,memory\n", "", "pattern,class\na\n"):
+        (tmp_path / "classes.csv").write_text(text)
+        with pytest.raises(HotlineError, match=r"no table of kernel classes Hint: .* first line is: pattern,class"):
+            ha.load(path, kernel_classes=tmp_path / "classes.csv")
+
+
+def test_a_table_as_spreadsheets_write_it(tmp_path: Path) -> None:
+    path = TraceBuilder().kernel("a", 0, 1).write(tmp_path / "trace.json")
+    (tmp_path / "classes.csv").write_bytes("\ufeffclass,pattern\r\nmemory,a\r\n\r\n".encode())
+    with ha.load(path, kernel_classes=tmp_path / "classes.csv") as trace:
+        assert trace.sql("select class from name_info where name = 'a'")["class"].to_list() == ["memory"]
 
 
 def test_a_run_keeps_its_classes(tmp_path: Path) -> None:
