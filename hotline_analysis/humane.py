@@ -77,6 +77,29 @@ def shorten(text: str, width: int) -> str:
     return f"{text[: width - 1 - tail]}…{text[-tail:]}"
 
 
+def shorten_place(text: str, width: int) -> str:
+    """Cut a place in the code, such as `folder/file.py:12 in function`: folders first, then the function.
+
+    What is left at last is the end of `file.py:12`.
+    """
+    if len(text) <= width:
+        return text
+    file = file_and_line(text)
+    begin = (text.rpartition(" in ")[0] or text).rindex(file)
+    folders = [at for at in range(begin) if text[at] == "/" and len(text) - at < width]
+    if folders:
+        return f"…{text[folders[0] :]}"
+    if len(file) > width:
+        return f"…{file[len(file) - width + 1 :]}"
+    rest = text[begin:]
+    return rest if len(rest) <= width else file if len(file) == width else f"{rest[: width - 1]}…"
+
+
+def file_and_line(text: str) -> str:
+    """The part of a place in the code that `shorten_place` keeps longest: `file.py:12`."""
+    return (text.rpartition(" in ")[0] or text).rpartition("/")[2]
+
+
 def lost_events(count: int, truncated: bool) -> str:
     """How many events of a damaged file are missing; of one that is cut, nobody knows."""
     return "how many followed is unknown" if truncated else f"about {count:,} were lost"

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import warnings
+from itertools import dropwhile, takewhile
 from pathlib import Path
 
 import polars as pl
@@ -11,7 +12,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis.errors import HotlineWarning, QueryParameterError
-from hotline_analysis.humane import duration, percent, safe, shares, shorten
+from hotline_analysis.humane import duration, file_and_line, percent, safe, shares, shorten, shorten_place
 from hotline_analysis.report.given import given
 from tests.runs import opened
 from tests.trace_builder import TraceBuilder
@@ -184,6 +185,36 @@ def test_small_words() -> None:
     assert safe("a\nb\x1b") == "a\\nb\\x1b"
     assert shorten("abcdefghij", 10) == "abcdefghij"
     assert shorten("abcdefghijk", 10) == "abc…fghijk"
+
+
+@pytest.mark.parametrize(
+    ("width", "text"),
+    [
+        (34, "lib/models/resnet.py:89 in forward"),
+        (33, "…/models/resnet.py:89 in forward"),
+        (31, "…/resnet.py:89 in forward"),
+        (24, "resnet.py:89 in forward"),
+        (16, "resnet.py:89 in…"),
+        (12, "resnet.py:89"),
+        (8, "…t.py:89"),
+    ],
+)
+def test_places_lose_folders_first_and_the_line_last(width: int, text: str) -> None:
+    place = "lib/models/resnet.py:89 in forward"
+    assert shorten_place(place, width) == text
+    assert file_and_line(place) == file_and_line("resnet.py:89") == "resnet.py:89"
+
+
+@pytest.mark.parametrize("width", [45, 60, 80])
+def test_narrow_tables_keep_the_file_and_line_of_places(width: int) -> None:
+    with ha.load(Path(__file__).parent / "data" / "cnn.json.gz") as trace:
+        shown = ha.report(trace)
+        lines = iter(shown.to_text(width=width).splitlines())
+    [section] = [section for section in shown.sections if section.name == "sources"]
+    table = list(takewhile(lambda line: line, dropwhile(lambda line: line != section.title, lines)))
+    assert max(map(len, table)) <= width
+    for source in section.rows["source"]:
+        assert sum(source.rpartition("/")[2] in line for line in table) == 1
 
 
 # --- what the user said when capturing -------------------------------------------------------------------------------

@@ -172,7 +172,7 @@ def _table(section: Section) -> str:
 
 
 def _side(field: Field) -> str:
-    return ' class="text"' if field.kind == "name" else ""
+    return ' class="text"' if field.is_text else ""
 
 
 def _scrolling(table: str) -> str:

@@ -26,7 +26,7 @@ def render(report: Report) -> str:
 
 def _table(section: Section) -> list[str]:
     head = "| " + " | ".join(field.title for field in section.fields) + " |"
-    rule = "|" + "|".join("---" if field.kind == "name" else "---:" for field in section.fields) + "|"
+    rule = "|" + "|".join("---" if field.is_text else "---:" for field in section.fields) + "|"
     body = [
         "| " + " | ".join(_escape(cell(field, row[field.column])) for field in section.fields) + " |"
         for row in section.rows.iter_rows(named=True)

@@ -14,7 +14,7 @@ from hotline_analysis.analyze import Finding
 if TYPE_CHECKING:
     from hotline_analysis.charts import Timeline
 
-Kind = Literal["name", "count", "time", "delta", "share"]
+Kind = Literal["name", "place", "count", "time", "delta", "share"]
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,11 @@ class Field:
     column: str
     title: str
     kind: Kind
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the values are texts, which stand left and may be shortened."""
+        return self.kind in ("name", "place")
 
 
 @dataclass(frozen=True)

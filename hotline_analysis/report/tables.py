@@ -157,7 +157,7 @@ def sources_section(trace: Trace, rank: int, has_gpu: bool, lines: Lines | None)
         place=pl.coalesce(place, "source", pl.lit("unknown place")), line=pl.Series(code, dtype=pl.String)
     )
     fields = [
-        Field("place", "code", "name"),
+        Field("place", "code", "place"),
         Field("module_count", "modules", "count"),
         Field(f"{device}_self_ns", f"{device.upper()} self", "time"),
         Field(f"{device}_self_pct", "share", "share"),

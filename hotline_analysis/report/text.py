@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping
 from io import StringIO
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hotline_analysis.humane import delta, duration, percent, safe, shorten
+from hotline_analysis.humane import delta, duration, file_and_line, percent, safe, shorten, shorten_place
 from hotline_analysis.report.model import Field, Report, Section
 
 _GAP = 2  # between columns
 _READABLE = 12  # a name that is cut to less hardly says what it is
 _NARROWEST = 4
+_LONGEST_FILE = 40  # a place in the code keeps its file and line whole, up to so much
 
 
 def render(report: Report, *, width: int, color: bool) -> str:
@@ -67,20 +69,26 @@ def _table(section: Section, width: int) -> Table:
     fields = list(section.fields)
     rows = [[cell(field, row[field.column]) for field in fields] for row in section.rows.iter_rows(named=True)]
     widths = [max(len(field.title), *(len(row[i]) for row in rows), 0) for i, field in enumerate(fields)]
-    names = [i for i, field in enumerate(fields) if field.kind == "name"]
+    names = [i for i, field in enumerate(fields) if field.is_text]
+    places = {
+        i: min(_LONGEST_FILE, max((len(file_and_line(row[i])) for row in rows), default=0))
+        for i in names
+        if fields[i].kind == "place"
+    }
     kept = list(range(len(fields)))
 
     def too_much() -> int:
         return sum(widths[i] for i in kept) + _GAP * (len(kept) + 1 + (len(kept) < len(fields))) - width
 
-    def shrink_names(least: int) -> None:
-        while too_much() > 0 and max((widths[i] for i in names), default=0) > least:
-            widths[max(names, key=lambda i: (widths[i], -i))] -= 1
+    def shrink_names(least: Mapping[int, int]) -> None:
+        while too_much() > 0 and (wide := [i for i in names if widths[i] > least[i]]):
+            widths[max(wide, key=lambda i: (widths[i], -i))] -= 1
 
-    shrink_names(_READABLE)
+    shrink_names(dict.fromkeys(names, _READABLE) | places)
     while too_much() > 0 and len(kept) > len(names) + 1:
         kept.remove(max(i for i in kept if i not in names))
-    shrink_names(_NARROWEST)
+    shrink_names(dict.fromkeys(names, _NARROWEST) | places)
+    shrink_names(dict.fromkeys(names, _NARROWEST))
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_edge=False, header_style="dim")
     table.add_column("", width=0)
     for i in kept:
@@ -89,8 +97,12 @@ def _table(section: Section, width: int) -> Table:
     if len(kept) < len(fields):
         table.add_column("…", width=1)
     for row in rows:
-        table.add_row("", *(Text(shorten(row[i], widths[i])) for i in kept))
+        table.add_row("", *(Text(_shortened(fields[i], row[i], widths[i])) for i in kept))
     return table
+
+
+def _shortened(field: Field, text: str, width: int) -> str:
+    return shorten_place(text, width) if field.kind == "place" else shorten(text, width)
 
 
 def cell(field: Field, value: object) -> str:
