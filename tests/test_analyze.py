@@ -119,6 +119,9 @@ def test_the_threshold_of_a_busy_gpu(tmp_path: Path) -> None:
     assert ha.gpu_or_cpu_bound(trace).answer == "gpu-bound"
     assert ha.gpu_or_cpu_bound(trace, busy_pct=80.1).answer == "launch-bound"
     assert ha.gpu_or_cpu_bound(trace, busy_pct=80.1).thresholds["busy_pct"] == 80.1
+    assert trace.query("gpu_or_cpu_bound", busy_pct="80.1")["verdict"][0] == "launch-bound"
+    with pytest.raises(QueryParameterError, match="busy_pct of query gpu_or_cpu_bound must be 0 or more"):
+        ha.gpu_or_cpu_bound(trace, busy_pct=-1)
 
 
 def test_the_threshold_of_a_class_of_work(tmp_path: Path) -> None:
@@ -175,6 +178,9 @@ def test_one_rank_of_two(tmp_path: Path) -> None:
     assert together.answer == "launch-bound"  # 1000 of 2000 us
     assert "busy 50.0 %" in together.statement or "only busy 50.0 %" in together.statement
     assert together.evidence.filter(scope="run")["rank"].to_list() == [0, 1]
+    whole = together.evidence.filter(scope="all").row(0, named=True)
+    assert (whole["rank"], whole["gpu_busy_ns"], whole["gpu_idle_ns"]) == (None, 1_000_000, 1_000_000)
+    assert ha.gpu_or_cpu_bound(trace, rank=0).evidence.filter(scope="all").is_empty()
 
 
 # --- the optimizer ---------------------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ _CAUSES = {
     "gpu_wait_ns": "gpu-wait-bound",
     "unknown_ns": "unknown",
 }
-_SUMS = ("gpu_busy_ns", "communication_ns", "copy_ns", "gpu_idle_ns", *_CAUSES)
 _GPU_SIDE = ("gpu-bound", "communication-bound", "copy-bound", "gpu-wait-bound")
 
 _MEANING = {
@@ -59,18 +58,15 @@ def gpu_or_cpu_bound(
     is, and the largest cause of idle time gives the name if it explains at least `cause_pct` of it. `answer` is one of
     gpu-bound, communication-bound, copy-bound, input-bound, sync-bound, launch-bound, python-bound, gpu-wait-bound,
     mixed, unknown, or no-gpu for a trace without GPU work. `evidence` has a row with a verdict for the run, each step
-    and each phase (query `gpu_or_cpu_bound`). With several ranks, the answer is about all of them together.
+    and each phase (query `gpu_or_cpu_bound`). With several ranks, the answer is about all of them together. Raises
+    `QueryParameterError` for a threshold that is negative.
     """
     thresholds = {"busy_pct": busy_pct, "class_pct": class_pct, "cause_pct": cause_pct}
-    evidence = _with_verdict(trace.query("gpu_or_cpu_bound", rank=rank), **thresholds)
+    evidence = trace.query("gpu_or_cpu_bound", rank=rank, **thresholds)
     question = "Is the GPU or the CPU the bottleneck?"
-    run = evidence.filter(pl.col("scope") == "run").select(pl.col(_SUMS).sum())
-    total = _with_verdict(
-        run.with_columns(gpu_busy_pct=100 * pl.col("gpu_busy_ns") / (pl.col("gpu_busy_ns") + pl.col("gpu_idle_ns"))),
-        **thresholds,
-    ).row(0, named=True)
-    answer = total["verdict"]
-    if total["gpu_busy_ns"] == 0:
+    # Of several ranks, all together stand above the first.
+    total = next(evidence.head(1).iter_rows(named=True), None)
+    if total is None or total["gpu_busy_ns"] == 0:
         cut = trace.sql(
             "select coalesce(bool_or(damage is not null), false) as cut from rank_info"
             " where $rank is null or rank = $rank",
@@ -82,6 +78,7 @@ def gpu_or_cpu_bound(
             else "The trace has no GPU work: all the time in it is CPU time."
         )
         return Finding(question, "no-gpu", statement, _ADVICE["no-gpu"], thresholds, evidence)
+    answer = total["verdict"]
     busy = f"busy {total['gpu_busy_pct']:.1f} % of the time"
     if answer in ("gpu-bound", "communication-bound", "copy-bound"):
         statement = f"The GPU: it is {busy}, {_busy_with(total)} ({answer})."
@@ -101,29 +98,6 @@ def _busy_with(total: Mapping[str, int]) -> str:
     parts = {"computing": total["gpu_busy_ns"] - sum(parts.values()), **parts}
     shares = [(100 * time / total["gpu_busy_ns"], name) for name, time in parts.items()]
     return ", ".join(f"{share:.0f} % {name}" for share, name in sorted(shares, reverse=True) if share >= 1)
-
-
-def _with_verdict(frame: pl.DataFrame, *, busy_pct: float, class_pct: float, cause_pct: float) -> pl.DataFrame:
-    """Add the column `verdict` by the rules of `gpu_or_cpu_bound`."""
-    largest = pl.max_horizontal(list(_CAUSES))
-    verdict = (
-        pl.when(pl.col("gpu_busy_ns") + pl.col("gpu_idle_ns") == 0)
-        .then(pl.lit("no-gpu"))
-        .when(
-            (pl.col("gpu_busy_pct") >= busy_pct)
-            & (100 * pl.col("communication_ns") >= class_pct * pl.col("gpu_busy_ns"))
-        )
-        .then(pl.lit("communication-bound"))
-        .when((pl.col("gpu_busy_pct") >= busy_pct) & (100 * pl.col("copy_ns") >= class_pct * pl.col("gpu_busy_ns")))
-        .then(pl.lit("copy-bound"))
-        .when(pl.col("gpu_busy_pct") >= busy_pct)
-        .then(pl.lit("gpu-bound"))
-        .when(100 * largest < cause_pct * pl.col("gpu_idle_ns"))
-        .then(pl.lit("mixed"))
-    )
-    for column, name in _CAUSES.items():
-        verdict = verdict.when(pl.col(column) == largest).then(pl.lit(name))
-    return frame.with_columns(verdict=verdict)
 
 
 def optimizer_bottleneck(
