@@ -28,6 +28,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Literal, SupportsFloat, SupportsIndex, get_args
 
 from hotline_analysis.errors import QueryNotFoundError, QueryParameterError
+from hotline_analysis.humane import one_of
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -73,7 +74,7 @@ class Param:
     def allowed(self) -> str:
         """What a value can be, in words; nothing if any of the type will do."""
         if self.words:
-            return f"{', '.join(self.words[:-1])} or {self.words[-1]}"
+            return one_of(self.words)
         return f"{self.least} or more" if self.least is not None else ""
 
     def convert(self, given: object) -> Value:

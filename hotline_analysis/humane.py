@@ -100,6 +100,11 @@ def file_and_line(text: str) -> str:
     return (text.rpartition(" in ")[0] or text).rpartition("/")[2]
 
 
+def one_of(words: Sequence[str]) -> str:
+    """Words to choose from: `op, module or step`."""
+    return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
 def lost_events(count: int, truncated: bool) -> str:
     """How many events of a damaged file are missing; of one that is cut, nobody knows."""
     return "how many followed is unknown" if truncated else f"about {count:,} were lost"

@@ -158,6 +158,8 @@ def test_query_asks_what_is_no_query_too(run: Path) -> None:
     assert hotline("query", "frequent_kernel_patterns", run, "--csv").startswith("pattern,length,count,")
     listed = hotline("queries")
     assert all(name in listed for name in COMPUTED)
+    assert "[until=host | work]" in listed
+    assert "[by=device | stream]" in listed
     for wrong, hint in (
         (("critical_pat", run), "did you mean critical_path"),
         (("critical_path", run, "-p", "stp=1"), "It has rank, step"),
@@ -517,6 +519,10 @@ def test_output_that_goes_nowhere(target: str, status: int, says: str) -> None:
         (["chart", "phases", "RUN", "-o", "x.svg", "--rank", "9"], "no rank 9"),
         (["chart", "coverage", "RUN", "-o", "x.svg", "--step", "1"], "no parameter 'step'"),
         (["chart", "diff", "RUN", "-o", "x.svg"], "compares 2"),
+        (["chart", "modules", "nowhere", "-o", "x.svg", "-p", "side=foo"], "side must be gpu or cpu, not 'foo'"),
+        (["query", "critical_path", "nowhere", "-p", "until=foo"], "until must be host or work, not 'foo'"),
+        (["query", "launch_stats", "nowhere", "-p", "by=foo"], "by of query launch_stats must be api, step, phase"),
+        (["query", "diff", "RUN", "RUN", "-p", "sigmas=-1"], "sigmas must be 0 or more, not -1"),
     ],
 )
 def test_wrong_charts_are_refused_in_one_line(run: Path, arguments: list[str], complaint: str) -> None:

@@ -11,6 +11,7 @@ import polars as pl
 from hotline_analysis.analyze.breakdown import has_gpu_work
 from hotline_analysis.analyze.parts import cpu_parts, gpu_parts
 from hotline_analysis.errors import QueryParameterError
+from hotline_analysis.humane import one_of
 from hotline_analysis.trace import Trace
 
 Level = Literal["step", "part", "phase", "module", "region", "op", "kernel"]
@@ -48,7 +49,7 @@ class Comparison:
     def by(self, level: Level) -> pl.DataFrame:
         """Compare by this level; see `diff` for the columns."""
         if level not in _KEYS:
-            raise QueryParameterError(f"by must be one of {', '.join(_KEYS)}, not {level!r}")
+            raise QueryParameterError(f"by must be {one_of(list(_KEYS))}, not {level!r}")
         if level == "kernel" and self.timeline == "cpu":
             raise QueryParameterError("the CPU runs no kernels", hint="Compare by op, or on the GPU's timeline.")
         return _compare(self, level)
@@ -130,6 +131,8 @@ def compare(
     """Read both sides once, to compare them by several levels. The arguments are those of `diff`."""
     if timeline not in (None, "gpu", "cpu"):
         raise QueryParameterError(f"timeline must be gpu or cpu, not {timeline!r}")
+    if not sigmas >= 0:
+        raise QueryParameterError(f"sigmas must be 0 or more, not {sigmas}")
     for trace, name, rank in ((a, "a", rank_a), (b, "b", rank_b)):
         _check_rank(trace, name, rank)
     both_gpu = has_gpu_work(a, rank=rank_a) and has_gpu_work(b, rank=rank_b)

@@ -5,16 +5,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import polars as pl
 
 from hotline_analysis.analyze.bottleneck import optimizer_bottleneck
 from hotline_analysis.analyze.comparison import diff
 from hotline_analysis.analyze.detail import detail_size
+from hotline_analysis.analyze.finding import Finding
 from hotline_analysis.analyze.path import critical_path, critical_path_breakdown
 from hotline_analysis.analyze.patterns import frequent_kernel_patterns
 from hotline_analysis.errors import QueryParameterError
+from hotline_analysis.humane import one_of
 from hotline_analysis.trace import Trace
 
 FINDING = ("question", "answer", "statement", "advice")
@@ -24,13 +26,32 @@ _WORDS = {int: "a whole number", float: "a number", str: "text"}
 
 
 @dataclass(frozen=True)
+class Argument:
+    """What text can give for an argument: a number or text, or if there are `words`, one of them."""
+
+    kind: type
+    words: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> str:
+        """What a value can be, in words."""
+        return one_of(self.words) if self.words else _WORDS[self.kind]
+
+    def convert(self, value: object) -> object:
+        """Return the value in its type. Raises TypeError or ValueError if it is not allowed."""
+        if self.words and value not in self.words:
+            raise ValueError
+        return self.kind(value)
+
+
+@dataclass(frozen=True)
 class Computed:
     """An answer that is no query of its own, but a function over queries. `traces` is how many it takes."""
 
     name: str
     summary: str
     traces: int
-    parameters: Mapping[str, type]
+    parameters: Mapping[str, Argument]
     function: Callable[..., Any]
 
     def arguments(self, given: Mapping[str, object]) -> dict[str, object]:
@@ -45,31 +66,34 @@ class Computed:
         return pl.DataFrame({word: [getattr(answer, word)] for word in FINDING})
 
 
-def parameters(function: Callable[..., Any], *, without: Iterable[str] = ()) -> dict[str, type]:
-    """Return the arguments of a function that text can give, with their types; traces are not among them."""
-    found: dict[str, type] = {}
-    for parameter in inspect.signature(function).parameters.values():
-        note = str(parameter.annotation)
-        if parameter.name not in (*_TRACES, *without) and not note.startswith("Finding"):
-            found[parameter.name] = int if note.startswith("int") else float if note.startswith("float") else str
+def parameters(function: Callable[..., Any], *, without: Iterable[str] = ()) -> dict[str, Argument]:
+    """Return the arguments of a function that text can give; traces are not among them."""
+    found: dict[str, Argument] = {}
+    hints = get_type_hints(function)
+    for name in inspect.signature(function).parameters:
+        hint = hints.get(name)
+        options = (hint, *get_args(hint))
+        if name not in (*_TRACES, *without) and Finding not in options:
+            literal = next((each for each in options if get_origin(each) is Literal and str not in options), None)
+            kind = next((kind for kind in (int, float) if kind in options), str)
+            found[name] = Argument(kind, get_args(literal))
     return found
 
 
-def converted(what: str, known: Mapping[str, type], given: Mapping[str, object]) -> dict[str, object]:
+def converted(what: str, known: Mapping[str, Argument], given: Mapping[str, object]) -> dict[str, object]:
     """Return arguments with the types that a function takes.
 
-    Raises `QueryParameterError` for one that it does not take, or of another type.
+    Raises `QueryParameterError` for one that it does not take, of another type, or for a word that is not allowed.
     """
     arguments: dict[str, object] = {}
     for name, value in given.items():
         if name not in known:
             names = ", ".join(known) or "none"
             raise QueryParameterError(f"{what} has no parameter {name!r}", hint=f"It has {names}.")
-        kind = known[name]
         try:
-            arguments[name] = kind(value)
+            arguments[name] = known[name].convert(value)
         except (TypeError, ValueError):
-            raise QueryParameterError(f"{name} must be {_WORDS[kind]}, not {value!r}") from None
+            raise QueryParameterError(f"{name} must be {known[name].allowed}, not {value!r}") from None
     return arguments
 
 

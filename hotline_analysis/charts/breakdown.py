@@ -5,13 +5,14 @@ Each takes the frame of the answer of the same name and returns an Altair chart,
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import altair as alt
 import polars as pl
 
 from hotline_analysis.charts.page import clean
 from hotline_analysis.charts.theme import HUES, INK, PHASES, WIDTH, dress, time_axis
+from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.humane import duration, percent, shorten
 
 # Time of a device, from work to the causes of idling: column of `gpu_or_cpu_bound`, word, colour.
@@ -232,11 +233,14 @@ def coverage(frame: pl.DataFrame) -> Any:
     return dress(chart, f"Modules explain {percent(known)} of the GPU time")
 
 
-def modules(frame: pl.DataFrame, side: str = "gpu") -> Any:
+def modules(frame: pl.DataFrame, side: Literal["gpu", "cpu"] = "gpu") -> Any:
     """The model as an icicle, one for each pass: what lies under a module is inside it. From the answer `modules`.
 
-    Widths are GPU time, or with `side="cpu"` CPU time; a gap under a module is time of its own.
+    Widths are GPU time, or with `side="cpu"` CPU time; a gap under a module is time of its own. Raises
+    `QueryParameterError` for another `side`.
     """
+    if side not in ("gpu", "cpu"):
+        raise QueryParameterError(f"side must be gpu or cpu, not {side!r}")
     on = side if (frame[f"{side}_total_ns"].sum() or 0) > 0 else "cpu"
     # In pre-order, the times of their own of all modules before it say where a module starts.
     rows = (

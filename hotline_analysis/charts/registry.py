@@ -42,12 +42,12 @@ from hotline_analysis.trace import Trace, check_traces
 
 @dataclass(frozen=True)
 class Kind:
-    """A chart: `make` draws it from as many traces as `traces` says, and takes `parameters` with their types."""
+    """A chart: `make` draws it from as many traces as `traces` says, and takes `parameters`."""
 
     name: str
     summary: str
     traces: int
-    parameters: Mapping[str, type]
+    parameters: Mapping[str, named.Argument]
     make: Callable[..., Any]
 
     def arguments(self, given: Mapping[str, object]) -> dict[str, object]:

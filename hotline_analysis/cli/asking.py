@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -25,7 +26,6 @@ from hotline_analysis.cli.common import (
 from hotline_analysis.errors import HotlineError
 
 if TYPE_CHECKING:
-    from hotline_analysis.catalog import Param
     from hotline_analysis.schema import Column, Table
 
 
@@ -106,10 +106,17 @@ def queries(
     if as_json:
         typer.echo(json.dumps([asdict(query) for query in found], indent=2))
         return
-    rows = [(query.name, ", ".join(map(_parameter, query.params)) or "–", query.summary) for query in found]
+    rows = [
+        (query.name, ", ".join(_parameter(p.name, p.words, p.required) for p in query.params) or "–", query.summary)
+        for query in found
+    ]
     if kind in (None, "answer"):
         rows += [
-            (answer.name, ", ".join(f"[{name}]" for name in answer.parameters) or "–", answer.summary)
+            (
+                answer.name,
+                ", ".join(_parameter(n, p.words) for n, p in answer.parameters.items()) or "–",
+                answer.summary,
+            )
             for answer in COMPUTED.values()
         ]
     rows.sort()
@@ -120,9 +127,9 @@ def queries(
     )
 
 
-def _parameter(param: Param) -> str:
-    named = f"{param.name}={' | '.join(param.words)}" if param.words else param.name
-    return named if param.required else f"[{named}]"
+def _parameter(name: str, words: Sequence[str], required: bool = False) -> str:
+    named = f"{name}={' | '.join(words)}" if words else name
+    return named if required else f"[{named}]"
 
 
 @app.command("sql")

@@ -125,7 +125,9 @@ def test_one_phase(a: Trace, b: Trace) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"by": "colour"}, "by must be one of"),
+        ({"by": "colour"}, "by must be step, part, phase, module, region, op or kernel, not 'colour'"),
+        ({"sigmas": -1.0}, "sigmas must be 0 or more, not -1.0"),
+        ({"sigmas": float("nan")}, "sigmas must be 0 or more, not nan"),
         ({"timeline": "tpu"}, "timeline must be gpu or cpu"),
         ({"timeline": "cpu", "by": "kernel"}, "the CPU runs no kernels"),
         ({"rank_a": 5}, "trace a has no rank 5"),

@@ -69,8 +69,9 @@ def test_the_path_is_that_of_one_step(demo: Trace) -> None:
         ("phases", {"step": "first"}, "a whole number"),
         ("phases", {"rank": 77}, "no rank 77"),
         ("phases", {"step": 10**6}, "no step 1000000"),
-        ("stragglers", {"by": "colour"}, "by must be"),
-        ("slowest_ops", {"by": "colour"}, "by must be op, kernel"),
+        ("stragglers", {"by": "colour"}, "by must be step or collective, not 'colour'"),
+        ("modules", {"side": "gpus"}, "side must be gpu or cpu, not 'gpus'"),
+        ("slowest_ops", {"by": "colour"}, "by must be op, kernel, module or module_type, not 'colour'"),
     ],
 )
 def test_wrong_parameters_are_refused(demo: Trace, name: str, parameters: Any, complaint: str) -> None:
