@@ -79,6 +79,11 @@ def test_wrong_parameters_are_refused(demo: Trace, name: str, parameters: Any, c
         draw(name, demo, **parameters)
 
 
+def test_the_side_of_modules_is_checked_in_python_too(demo: Trace) -> None:
+    with pytest.raises(QueryParameterError, match="side must be gpu or cpu, not 'gpus'"):
+        charts.modules(ha.modules(demo), "gpus")  # type: ignore[arg-type]
+
+
 def test_wrong_names_and_numbers_of_traces_are_refused(demo: Trace) -> None:
     with pytest.raises(QueryNotFoundError, match="phase") as raised:
         draw("phase", demo)
