@@ -92,14 +92,17 @@ def annotate(
 def derive_tree(connection: duckdb.DuckDBPyConnection) -> None:
     """Make `nesting` from `cpu_span`. Spans that cross others get other borders in `cpu_span`, until all nest.
 
-    Most traces need nothing, those with stacks the borders of annotations, and some that round one cut; only damage and
-    clocks that jump need more.
+    Most traces need nothing, those with stacks the borders of annotations, which is known before, and some that round
+    one cut; only damage and clocks that jump need more.
     """
+    has_frames = _one(connection, "select exists (select 1 from cpu_span where category = 'python_function')")
+    if has_frames:
+        _fit(connection, "crossing_annotation")
     _derive(connection, "nesting")
     if not _one(connection, "select coalesce(bool_or(overhangs), false) from nesting"):
         return
-    if _one(connection, "select exists (select 1 from cpu_span where category = 'python_function')"):
-        _derive(connection, "cpu_span_fitted")
+    if has_frames:
+        _fit(connection, "crossing_span")
         _derive(connection, "nesting")
     crossing = (
         "select exists (select 1 from nesting inner join cpu_span on nesting.event_id = cpu_span.event_id"
@@ -110,6 +113,13 @@ def derive_tree(connection: duckdb.DuckDBPyConnection) -> None:
             return
         _derive(connection, "cpu_span_cut")
         _derive(connection, "nesting")
+
+
+def _fit(connection: duckdb.DuckDBPyConnection, crossing: str) -> None:
+    """Fit the spans that a query names between the python frames that cross them."""
+    _derive(connection, crossing)
+    if _one(connection, "select exists (select 1 from crossing)"):
+        _derive(connection, "cpu_span_fitted")
 
 
 def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: Callable[[str], None]) -> None:

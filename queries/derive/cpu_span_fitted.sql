@@ -1,45 +1,72 @@
--- `cpu_span` again, with annotations fitted between the python frames that cross their borders.
+-- `cpu_span` again, with the spans of `crossing` fitted between the python frames that cross their borders.
 --
 -- `record_function` starts an annotation inside the python frame that enters it and ends it inside the frame that
 -- leaves it, so both frames cross its borders. The annotation is taken to start when the entering frames end and to end
 -- when the leaving frames start; a few microseconds change sides. Only the tree uses these times.
 --
+-- Which frames are open at a border? A frame of up to `4^size` ns that is open there starts at most so long before it,
+-- in the same `place` (a piece of time of that length) or in the one before. So equal sizes and places find all, and a
+-- few more per size, where a join on times alone would compare each border with each frame.
+--
 -- :writes cpu_span
--- :reads cpu_span, nesting
-with crossing as (
+-- :reads cpu_span, crossing
+with frame as (
     select
-        cpu_span.event_id,
-        cpu_span.track_id,
-        cpu_span.start_ns,
-        cpu_span.end_ns
+        track_id,
+        start_ns,
+        end_ns,
+        floor(log2(end_ns - start_ns) / 2)::tinyint + 1 as size,
+        start_ns // (1::bigint << (2 * size)) as place
     from cpu_span
-    where
-        cpu_span.category != 'python_function'
-        and cpu_span.event_id in (
-            select event_id from nesting where overhangs
-            union
-            select parent_id from nesting where overhangs
-        )
+    where category = 'python_function' and end_ns > start_ns
+),
+
+frame_size as (
+    select distinct
+        track_id,
+        size
+    from frame
+),
+
+edge as (
+    select
+        *,
+        true as enters,
+        start_ns as at_ns
+    from crossing
+    union all
+    select
+        *,
+        false,
+        end_ns
+    from crossing
+),
+
+probe as (
+    select
+        edge.*,
+        frame_size.size,
+        unnest([0, 1]) as places_before,
+        edge.at_ns // (1::bigint << (2 * frame_size.size)) - places_before as place
+    from edge
+    inner join frame_size on edge.track_id = frame_size.track_id
 ),
 
 border as (
     select
-        crossing.event_id,
-        coalesce(max(frame.end_ns) filter (where frame.start_ns <= crossing.start_ns), any_value(crossing.start_ns))
-            as start_ns,
-        coalesce(min(frame.start_ns) filter (where frame.start_ns > crossing.start_ns), any_value(crossing.end_ns))
-            as end_ns
-    from crossing
-    inner join cpu_span as frame
-        on
-            crossing.track_id = frame.track_id
-            and frame.category = 'python_function'
-            and frame.start_ns < crossing.end_ns
-            and frame.end_ns > crossing.start_ns
+        probe.event_id,
+        coalesce(max(frame.end_ns) filter (where probe.enters), any_value(probe.start_ns)) as start_ns,
+        coalesce(min(frame.start_ns) filter (where not probe.enters), any_value(probe.end_ns)) as end_ns
+    from frame
+    inner join probe
+        on frame.track_id = probe.track_id and frame.size = probe.size and frame.place = probe.place
     where
-        (frame.start_ns <= crossing.start_ns and frame.end_ns < crossing.end_ns)
-        or (frame.start_ns > crossing.start_ns and frame.end_ns > crossing.end_ns)
-    group by crossing.event_id
+        case
+            when probe.enters
+                then frame.start_ns < probe.start_ns and probe.start_ns < frame.end_ns and frame.end_ns < probe.end_ns
+            else probe.start_ns < frame.start_ns and frame.start_ns < probe.end_ns and probe.end_ns < frame.end_ns
+        end
+    group by probe.event_id
 ),
 
 fitted as (
