@@ -1,6 +1,6 @@
 -- Each thread's time cut where its step, phase, module or bucket changes, so that one look-up labels an event.
 --
--- Every layer's borders go into one list; at each border the last word of each layer counts.
+-- The borders of all layers cut the time; what a layer says about a piece is what its last span says that started.
 --
 -- :reads phase_span, module_segment, marker_segment, step, nesting
 with host_track as (
@@ -8,120 +8,95 @@ with host_track as (
     from nesting
 ),
 
-border as (
-    select
-        track_id,
-        start_ns as at_ns,
-        1 as opens,
-        {'phase': phase} as phase,
-        null::struct(module_id bigint, pass varchar, evidence varchar, node_id bigint) as module,
-        null::struct(bucket varchar) as bucket,
-        null::struct(step bigint) as step
-    from phase_span
-    union all
-    select
-        track_id,
-        end_ns,
-        0,
-        {'phase': null},
-        null,
-        null,
-        null
-    from phase_span
-    union all
-    select
-        track_id,
-        start_ns,
-        1,
-        null,
-        {
-            'module_id': module_id,
-            'pass': pass,
-            'evidence': evidence,
-            'node_id': case when is_node then active_id end
-        },
-        null,
-        null
-    from module_segment
-    union all
-    select
-        track_id,
-        end_ns,
-        0,
-        null,
-        {'module_id': null, 'pass': null, 'evidence': null, 'node_id': null},
-        null,
-        null
-    from module_segment
-    union all
-    select
-        track_id,
-        start_ns,
-        1,
-        null,
-        null,
-        {'bucket': label},
-        null
-    from marker_segment
-    where family = 'bucket'
-    union all
-    select
-        track_id,
-        end_ns,
-        0,
-        null,
-        null,
-        {'bucket': null},
-        null
-    from marker_segment
-    where family = 'bucket'
-    union all
+step_span as (
     select
         host_track.track_id,
         step.start_ns,
-        1,
-        null,
-        null,
-        null,
-        {'step': step.step}
-    from step
-    cross join host_track
-    union all
-    select
-        host_track.track_id,
         step.end_ns,
-        0,
-        null,
-        null,
-        null,
-        {'step': null}
+        step.step
     from step
     cross join host_track
 ),
 
-held as (
+bucket_span as (
+    select
+        track_id,
+        start_ns,
+        end_ns,
+        label as bucket
+    from marker_segment
+    where family = 'bucket'
+),
+
+border as (
+    select
+        track_id,
+        start_ns as at_ns
+    from phase_span
+    union
+    select
+        track_id,
+        end_ns
+    from phase_span
+    union
+    select
+        track_id,
+        start_ns
+    from module_segment
+    union
+    select
+        track_id,
+        end_ns
+    from module_segment
+    union
+    select
+        track_id,
+        start_ns
+    from bucket_span
+    union
+    select
+        track_id,
+        end_ns
+    from bucket_span
+    union
+    select
+        track_id,
+        start_ns
+    from step_span
+    union
+    select
+        track_id,
+        end_ns
+    from step_span
+),
+
+piece as (
     select
         track_id,
         at_ns as start_ns,
-        lead(at_ns) over in_order as end_ns,
-        last_value(phase ignore nulls) over in_order as phase,
-        last_value(module ignore nulls) over in_order as module,
-        last_value(bucket ignore nulls) over in_order as bucket,
-        last_value(step ignore nulls) over in_order as step
+        lead(at_ns) over (partition by track_id order by at_ns) as end_ns
     from border
-    window in_order as (partition by track_id order by at_ns, opens rows between unbounded preceding and current row)
 )
 
 select
-    track_id,
-    start_ns,
-    end_ns,
-    step.step,
-    phase.phase,
-    module.module_id,
-    module.pass,
-    module.evidence,
-    module.node_id,
-    bucket.bucket
-from held
-where end_ns > start_ns or end_ns is null
+    piece.track_id,
+    piece.start_ns,
+    piece.end_ns,
+    case when piece.start_ns < step_span.end_ns then step_span.step end as step,
+    case when piece.start_ns < phase_span.end_ns then phase_span.phase end as phase,
+    case when piece.start_ns < module_segment.end_ns then module_segment.module_id end as module_id,
+    case when piece.start_ns < module_segment.end_ns then module_segment.pass end as pass,
+    case when piece.start_ns < module_segment.end_ns then module_segment.evidence end as evidence,
+    case
+        when piece.start_ns < module_segment.end_ns and module_segment.is_node then module_segment.active_id
+    end as node_id,
+    case when piece.start_ns < bucket_span.end_ns then bucket_span.bucket end as bucket
+from piece
+asof left join step_span
+    on piece.track_id = step_span.track_id and piece.start_ns >= step_span.start_ns
+asof left join phase_span
+    on piece.track_id = phase_span.track_id and piece.start_ns >= phase_span.start_ns
+asof left join module_segment
+    on piece.track_id = module_segment.track_id and piece.start_ns >= module_segment.start_ns
+asof left join bucket_span
+    on piece.track_id = bucket_span.track_id and piece.start_ns >= bucket_span.start_ns

@@ -102,14 +102,11 @@ telling as (
 ),
 
 told as (
-    select distinct classed.event_id
+    select classed.event_id
     from classed
-    inner join telling
-        on
-            classed.track_id = telling.track_id
-            and classed.start_ns <= telling.start_ns
-            and classed.end_ns > telling.start_ns
-    where classed.aside_phase is not null
+    asof inner join telling
+        on classed.track_id = telling.track_id and classed.start_ns <= telling.start_ns
+    where classed.aside_phase is not null and telling.start_ns < classed.end_ns
 ),
 
 marker as (
