@@ -1,8 +1,8 @@
 -- Texts of events → their fields, typed. The other files of this folder read the result, `batch`.
 --
--- `from_json` reads numbers as doubles. A double holds microseconds with three decimals exactly up to 2^53 ns; later
--- time stamps (since 1970, with decimals) are marked in `is_rounded` and taken from the text by `exact_start.sql`.
--- DECIMAL keeps the nanosecond. Times and durations that no clock shows become NULL; `has_more` then tells that the
+-- Times are microseconds with up to three decimals, and doubles tell nanoseconds apart up to 2^43 microseconds; JSON
+-- numbers are read as doubles. Later time stamps (since 1970, with decimals) are marked in `is_rounded` and taken from
+-- the text by `exact_start.sql`. Times and durations that no clock shows become NULL; `has_more` then tells that the
 -- event says more than the columns do. Within the limits, ends and distances fit 64 bits.
 with parsed as (
     select
@@ -20,23 +20,24 @@ timed as (
     select
         * exclude (ts, dur, args),
         nullif(args, 'null') as args,
-        case
-            when contains(ts, '.') then try_cast(try_cast(ts as decimal(38, 3)) * 1000 as bigint)
-            else try(try_cast(ts as bigint) * 1000)
-        end as raw_start_ns,
-        case
-            when contains(dur, '.') then try_cast(try_cast(dur as decimal(38, 3)) * 1000 as bigint)
-            else try(try_cast(dur as bigint) * 1000)
-        end as raw_dur_ns,
-        contains(ts, '.') and raw_start_ns > 9007199254740000 as is_rounded
+        contains(ts, '.') as has_decimals,
+        try_cast(ts as double) as start_us,
+        try_cast(dur as double) as dur_us
     from parsed
 ),
 
 limited as (
     select
-        * exclude (raw_start_ns, raw_dur_ns),
-        case when raw_start_ns between -1000000000000000000 and 4600000000000000000 then raw_start_ns end as start_ns,
-        case when raw_dur_ns between 0 and 1000000000000000000 then raw_dur_ns end as dur_ns,
+        * exclude (has_decimals, start_us, dur_us),
+        case
+            when start_us between -1e15 and 4.6e15
+                then trunc(start_us)::bigint * 1000 + round((start_us - trunc(start_us)) * 1000)::bigint
+        end as start_ns,
+        case
+            when dur_us between 0 and 1e15
+                then trunc(dur_us)::bigint * 1000 + round((dur_us - trunc(dur_us)) * 1000)::bigint
+        end as dur_ns,
+        has_decimals and start_us > 8796093022208 as is_rounded,
         from_json(args, '{"correlation":"BIGINT","External id":"BIGINT"}') as ids
     from timed
 )
