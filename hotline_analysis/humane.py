@@ -105,6 +105,18 @@ def one_of(words: Sequence[str]) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
+def runs(numbers: Sequence[int], most: int = 8) -> str:
+    """Ascending numbers, those in a row as one: `0 to 7, 12`. A word if there are none."""
+    spans: list[list[int]] = []
+    for number in numbers:
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    said = [str(first) if first == last else f"{first} to {last}" for first, last in spans]
+    return ", ".join([*said[:most], "…"] if len(said) > most else said) or "none"
+
+
 def lost_events(count: int, truncated: bool) -> str:
     """How many events of a damaged file are missing; of one that is cut, nobody knows."""
     return "how many followed is unknown" if truncated else f"about {count:,} were lost"

@@ -13,19 +13,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
-import pyarrow as pa
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Type = Literal["BIGINT", "INTEGER", "DOUBLE", "VARCHAR", "BOOLEAN", "JSON"]
 
-_ARROW: Mapping[str, pa.DataType] = {
-    "BIGINT": pa.int64(),
-    "INTEGER": pa.int32(),
-    "DOUBLE": pa.float64(),
-    "VARCHAR": pa.string(),
-    "BOOLEAN": pa.bool_(),
-    "JSON": pa.string(),
+_ARROW: Mapping[str, str] = {
+    "BIGINT": "int64",
+    "INTEGER": "int32",
+    "DOUBLE": "float64",
+    "VARCHAR": "string",
+    "BOOLEAN": "bool",
+    "JSON": "string",
 }
 
 
@@ -50,7 +51,9 @@ class Table:
     @property
     def arrow(self) -> pa.Schema:
         """The Arrow schema of one partition's file, which has no `rank` column."""
-        return pa.schema([(column.name, _ARROW[column.type]) for column in self.columns])
+        import pyarrow as pa
+
+        return pa.schema([(column.name, pa.type_for_alias(_ARROW[column.type])) for column in self.columns])
 
     @property
     def ddl(self) -> str:
@@ -69,6 +72,8 @@ def _table(name: str, kind: Literal["read", "derived", "view"], doc: str, column
     return Table(name, kind, doc, tuple(parsed))
 
 
+Phase = Literal["load_data", "forward", "loss", "zero_grad", "backward", "optimizer", "other"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
 KERNEL_CLASSES = ("computation", "communication", "memory")
 
 _LABELS = """

@@ -19,8 +19,9 @@ import polars as pl
 
 from hotline_analysis import catalog
 from hotline_analysis.database import SETTINGS
-from hotline_analysis.errors import HotlineError, QueryParameterError, RunFormatError
+from hotline_analysis.errors import HotlineError, RunFormatError
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
+from hotline_analysis.scope import check_scope
 from hotline_analysis.whole import MANIFEST, replace_folder
 
 Parameters = ParamSpec("Parameters")
@@ -157,14 +158,11 @@ class Trace:
         """Run a query that this package ships, by name; see `hotline queries` for the list.
 
         Parameters left out take the defaults of the query's header. Raises `QueryNotFoundError` and
-        `QueryParameterError`.
+        `QueryParameterError`, also for a rank, device, step or module that the trace does not have.
         """
         query = catalog.get(name)
         bound = query.bind(**parameters)
-        rank = bound.get("rank")
-        if rank is not None and rank not in self.ranks:
-            known = ", ".join(str(number) for number in self.ranks)
-            raise QueryParameterError(f"the trace has no rank {rank}", hint=f"It has {known}.")
+        check_scope(self, bound)
         with _as_hotline_error():
             return self._run(query.sql, catalog.parsed(self._connection, query.sql), bound)
 

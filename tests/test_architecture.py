@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "hotline_analysis"
 FACADE = "hotline_analysis"
 
 # Each part, with those it may import.
-BASE = {"database", "errors", "humane", "notebook", "place", "schema", "whole"}
+BASE = {"database", "errors", "humane", "notebook", "place", "schema", "scope", "whole"}
 DATA = BASE | {"kineto", "catalog", "trace"}
 ALLOWED = {
     "database": set[str](),
@@ -26,6 +26,7 @@ ALLOWED = {
     "schema": {"errors"},
     "kineto": BASE,
     "catalog": BASE,
+    "scope": {"errors", "humane"},
     "trace": BASE | {"kineto", "catalog"},
     "annotate": DATA,
     "importer": DATA | {"annotate"},

@@ -160,11 +160,16 @@ def test_query_asks_what_is_no_query_too(run: Path) -> None:
     assert all(name in listed for name in COMPUTED)
     assert "[until=host | work]" in listed
     assert "[by=device | stream]" in listed
+    assert "A phase is load_data, forward," in listed
     for wrong, hint in (
         (("critical_pat", run), "did you mean critical_path"),
         (("critical_path", run, "-p", "stp=1"), "It has rank, step"),
         (("critical_path", run, "-p", "step=one"), "step must be a whole number"),
-        (("critical_path", run, "--step", "77"), "the run has no step 77"),
+        (("critical_path", run, "--step", "77"), "the trace has no step 77"),
+        (("slowest_ops", run, "--step", "77"), "the trace has no step 77"),
+        (("slowest_ops", run, "-p", "module=foo"), "the trace has no module 'foo'"),
+        (("slowest_ops", run, "-p", "phase=foo"), "must be load_data, forward, loss, "),
+        (("diff", run, run, "-p", "module=foo"), "trace a has no module 'foo'"),
     ):
         result = Result("query", *wrong)
         assert result.status == 1

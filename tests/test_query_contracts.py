@@ -19,7 +19,8 @@ from hotline_analysis.annotate.match import match_model
 from hotline_analysis.annotate.model import parse_model
 from hotline_analysis.catalog import Query
 from hotline_analysis.errors import QueryParameterError
-from hotline_analysis.schema import KERNEL_CLASSES, READ_TABLES, TABLES
+from hotline_analysis.humane import one_of
+from hotline_analysis.schema import KERNEL_CLASSES, PHASES, READ_TABLES, TABLES
 from tests.derive.tables import every_table
 from tests.trace_builder import TraceBuilder
 
@@ -330,6 +331,15 @@ def test_phases_add_up_to_the_run(query: Query, trace: Trace, two_ranks: Trace) 
         assert sum(part[name] for part in parts) == whole[name], name
 
 
+@pytest.mark.parametrize(("scope", "there"), [("step", "0 to 1"), ("device", "0")])
+def test_steps_and_devices_that_are_not_there_are_errors(scope: str, there: str, trace: Trace) -> None:
+    asked = [query for query in SORTED if scope in {param.name for param in query.params}]
+    assert len(asked) > 5
+    for query in asked:
+        with pytest.raises(QueryParameterError, match=f"no {scope} 99 Hint: It has {there}"):
+            trace.query(query.name, **arguments(query, **{scope: 99}))
+
+
 @pytest.mark.parametrize("query", taking("module"), ids=name_of)
 def test_a_module_is_those_in_it(query: Query, trace: Trace) -> None:
     """The root has what its children have, as it launches nothing itself; other modules have nothing."""
@@ -338,7 +348,10 @@ def test_a_module_is_those_in_it(query: Query, trace: Trace) -> None:
         return trace.query(query.name, **arguments(query, module=module))
 
     whole = trace.query(query.name, **arguments(query))
-    assert ask("Net_0.Linear").is_empty()
+    beside = "Net_0.Linear"  # the beginning of a name is no name
+    assert trace._run(query.sql, query.sql, query.bind(**arguments(query, module=beside))).is_empty()
+    with pytest.raises(QueryParameterError, match=r"no module 'Net_0\.Linear' Hint: .* Net_0\.Linear_0"):
+        ask(beside)
     root, children = ask("Net_0"), [ask("Net_0.Linear_0"), ask("Net_0.ReLU_0")]
     if "module_path" in whole.columns and query.name != "cpu_parts":
         assert root.equals(whole.filter(pl.col("module_path").str.starts_with("Net_0")))
@@ -379,7 +392,7 @@ def test_functions_take_what_their_queries_take(query: Query, trace: Trace) -> N
 
 WORDS = [(query, param) for query in SORTED for param in query.params if param.words]
 # What a trace names can be any text; everything else that is text is one of a few words, which the header says.
-NAMES = {"annotation", "module", "op", "phase"}
+NAMES = {"annotation", "module", "op"}
 
 
 @pytest.mark.parametrize("query", catalog.queries(), ids=name_of)
@@ -402,8 +415,18 @@ def test_words_are_refused_or_understood(query: Query, param: catalog.Param, tra
         assert declared == set(param.words)
 
 
-def test_classes_of_kernels_are_those_of_the_schema() -> None:
-    assert {param.words for _, param in WORDS if param.name == "class"} == {KERNEL_CLASSES}
+@pytest.mark.parametrize(("name", "words"), [("class", KERNEL_CLASSES), ("phase", PHASES)])
+def test_words_are_those_of_the_schema(name: str, words: tuple[str, ...]) -> None:
+    assert {param.words for _, param in WORDS if param.name == name} == {words}
+
+
+def test_the_annotation_knows_the_phases_of_the_schema(database: duckdb.DuckDBPyConnection) -> None:
+    """No rule names another phase, and the docs of the columns name them all."""
+    rules = database.sql("select strong_phase, weak_phase from name_class").fetchall()
+    assert {phase for rule in rules for phase in rule if phase} <= set(PHASES)
+    docs = [column.doc for table in TABLES.values() for column in table.columns if "load_data, " in column.doc]
+    assert docs
+    assert all(doc.startswith(one_of(PHASES)) for doc in docs)
 
 
 def test_the_annotation_runs_in_an_order_that_works() -> None:

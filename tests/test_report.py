@@ -12,7 +12,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis.errors import HotlineWarning, QueryParameterError
-from hotline_analysis.humane import duration, file_and_line, percent, safe, shares, shorten, shorten_place
+from hotline_analysis.humane import duration, file_and_line, percent, runs, safe, shares, shorten, shorten_place
 from hotline_analysis.report.given import given
 from tests.runs import opened
 from tests.trace_builder import TraceBuilder
@@ -153,6 +153,13 @@ def test_names_are_text(tmp_path: Path) -> None:
     assert "\\|" in markdown
     assert max(map(len, text.splitlines())) <= 110
     assert json.loads(report.to_json())["findings"][2]["answer"] == evil
+
+
+def test_runs_of_numbers() -> None:
+    assert runs([0]) == "0"
+    assert runs([0, 1, 2, 5, 7, 8]) == "0 to 2, 5, 7 to 8"
+    assert runs(range(0, 40, 2)) == "0, 2, 4, 6, 8, 10, 12, 14, …"
+    assert runs([]) == "none"
 
 
 def test_shares_add_up() -> None:

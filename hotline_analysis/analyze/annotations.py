@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from hotline_analysis.schema import Phase
 from hotline_analysis.trace import Trace
 
 
@@ -12,7 +13,7 @@ def user_annotations(
     *,
     rank: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
     annotation: str | None = None,
 ) -> pl.DataFrame:
@@ -32,7 +33,7 @@ def annotation_kernels(
     rank: int | None = None,
     device: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
     annotation: str | None = None,
 ) -> pl.DataFrame:
@@ -50,7 +51,7 @@ def op_delays(
     *,
     rank: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
     op: str | None = None,
 ) -> pl.DataFrame:

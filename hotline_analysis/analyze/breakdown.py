@@ -7,6 +7,7 @@ from typing import Literal
 import polars as pl
 
 from hotline_analysis.errors import QueryParameterError
+from hotline_analysis.schema import Phase
 from hotline_analysis.trace import Trace
 
 By = Literal["op", "kernel", "module", "module_type"]
@@ -62,7 +63,7 @@ def slowest_ops(
     sort: Sort | None = None,
     rank: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
 ) -> pl.DataFrame:
     """The `n` ops, kernels, modules or classes of modules that take the most time.

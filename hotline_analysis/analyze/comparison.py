@@ -12,6 +12,8 @@ from hotline_analysis.analyze.breakdown import has_gpu_work
 from hotline_analysis.analyze.parts import cpu_parts, gpu_parts
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.humane import one_of
+from hotline_analysis.schema import PHASES, Phase
+from hotline_analysis.scope import check_scope, has_module
 from hotline_analysis.trace import Trace
 
 Level = Literal["step", "part", "phase", "module", "region", "op", "kernel"]
@@ -67,7 +69,7 @@ def diff(
     step_b: int | None = None,
     device_a: int | None = None,
     device_b: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
     sigmas: float = 3.0,
 ) -> pl.DataFrame:
@@ -124,7 +126,7 @@ def compare(
     step_b: int | None = None,
     device_a: int | None = None,
     device_b: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
     sigmas: float = 3.0,
 ) -> Comparison:
@@ -133,8 +135,12 @@ def compare(
         raise QueryParameterError(f"timeline must be gpu or cpu, not {timeline!r}")
     if not sigmas >= 0:
         raise QueryParameterError(f"sigmas must be 0 or more, not {sigmas}")
-    for trace, name, rank in ((a, "a", rank_a), (b, "b", rank_b)):
-        _check_rank(trace, name, rank)
+    if phase is not None and phase not in PHASES:
+        raise QueryParameterError(f"phase must be {one_of(PHASES)}, not {phase!r}")
+    check_scope(a, {"rank": rank_a, "device": device_a, "step": step_a}, "trace a")
+    check_scope(b, {"rank": rank_b, "device": device_b, "step": step_b}, "trace b")
+    if module is not None and not has_module(b, module, rank=rank_b):
+        check_scope(a, {"rank": rank_a, "module": module}, "trace a")
     both_gpu = has_gpu_work(a, rank=rank_a) and has_gpu_work(b, rank=rank_b)
     chosen: Timeline = timeline or ("gpu" if both_gpu else "cpu")
     if chosen == "cpu" and (device_a, device_b) != (None, None):
@@ -149,25 +155,11 @@ def compare(
             read_a = pool.submit(_parts, *ours, chosen, step_a, phase, module)
             read_b = pool.submit(_parts, *theirs, chosen, step_b, phase, module)
             parts_a, parts_b = read_a.result(), read_b.result()
-    sides = [
-        _side(trace, name, parts, rank, step)
-        for trace, name, parts, rank, step in ((a, "a", parts_a, rank_a, step_a), (b, "b", parts_b, rank_b, step_b))
-    ]
-    for trace, (name, device) in ((a, ("a", device_a)), (b, ("b", device_b))):
-        known = trace.sql("select distinct device from gpu_busy order by device")["device"]
-        if device is not None and device not in known:
-            hint = f"It has {', '.join(map(str, known))}." if len(known) else "It has no GPU work."
-            raise QueryParameterError(f"trace {name} has no device {device}", hint=hint)
+    sides = [_side(a, parts_a, rank_a, step_a), _side(b, parts_b, rank_b, step_b)]
     for what, value in (("phase", phase), ("module", module)):
         if value is not None and all(side.parts.is_empty() for side in sides):
-            raise QueryParameterError(f"neither trace has the {what} {value!r}")
+            raise QueryParameterError(f"neither trace has time in the {what} {value!r}")
     return Comparison(sides[0], sides[1], chosen, sigmas)
-
-
-def _check_rank(trace: Trace, name: str, rank: int | None) -> None:
-    if rank is not None and rank not in trace.ranks:
-        known = ", ".join(str(number) for number in trace.ranks)
-        raise QueryParameterError(f"trace {name} has no rank {rank}", hint=f"It has {known}.")
 
 
 def _parts(
@@ -176,9 +168,12 @@ def _parts(
     device: int | None,
     timeline: Timeline,
     step: int | None,
-    phase: str | None,
+    phase: Phase | None,
     module: str | None,
 ) -> pl.DataFrame:
+    if module is not None and not has_module(trace, module, rank=rank):
+        # Only the other side has it: all of it is new, or gone.
+        return _parts(trace, rank, device, timeline, step, phase, None).clear()
     if timeline == "cpu":
         parts = cpu_parts(trace, rank=rank, step=step, phase=phase, module=module)
         return parts.with_columns(graph_count=pl.lit(0, pl.Int64))
@@ -187,12 +182,9 @@ def _parts(
     return parts.with_columns(op=pl.when(~pl.col("part").str.starts_with("idle")).then(pl.col("op")))
 
 
-def _side(trace: Trace, name: str, parts: pl.DataFrame, rank: int | None, step: int | None) -> Side:
+def _side(trace: Trace, parts: pl.DataFrame, rank: int | None, step: int | None) -> Side:
     marked = trace.sql("select step from step where $rank is null or rank = $rank", rank=rank)
     if step is not None:
-        if step not in marked["step"]:
-            known = ", ".join(str(number) for number in marked["step"].unique().sort())
-            raise QueryParameterError(f"trace {name} has no step {step}", hint=f"It has {known}.")
         marked = marked.filter(pl.col("step") == step)
         parts = parts.filter(pl.col("step") == step)
     return Side(parts, max(1, marked.height))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from hotline_analysis.schema import Phase
 from hotline_analysis.trace import Trace
 
 
@@ -12,7 +13,7 @@ def cupti_counters(
     *,
     rank: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
 ) -> pl.DataFrame:
     """Every hardware counter of every profiled kernel, with the op and module that launched it. One row per value.
@@ -29,7 +30,7 @@ def cupti_flops(
     *,
     rank: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
 ) -> pl.DataFrame:
     """Floating-point operations that the hardware counted, by op and module, and the rate where durations are known.

@@ -6,6 +6,7 @@ from typing import Literal
 
 import polars as pl
 
+from hotline_analysis.schema import Phase
 from hotline_analysis.trace import Trace
 
 Window = Literal["run", "step"]
@@ -51,7 +52,7 @@ def comm_comp_overlap(
     rank: int | None = None,
     device: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
 ) -> pl.DataFrame:
     """How much communication runs beside computation, how much is exposed, and how much of that could be hidden.
@@ -72,7 +73,7 @@ def idle_breakdown(
     device: int | None = None,
     stream: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
     micro_ns: int = 10_000,
 ) -> pl.DataFrame:
@@ -96,7 +97,7 @@ def idle_gaps(
     device: int | None = None,
     stream: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
     cause: Cause | None = None,
 ) -> pl.DataFrame:

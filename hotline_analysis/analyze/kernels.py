@@ -6,6 +6,7 @@ from typing import Literal
 
 import polars as pl
 
+from hotline_analysis.schema import Phase
 from hotline_analysis.trace import Trace
 
 KernelBy = Literal["class", "name", "short_name", "op", "module", "phase", "category"]
@@ -22,7 +23,7 @@ def kernel_breakdown(
     device: int | None = None,
     stream: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
     kernel_class: KernelClass | None = None,
 ) -> pl.DataFrame:
@@ -53,7 +54,7 @@ def kernel_duration_distribution(
     device: int | None = None,
     stream: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
     kernel_class: KernelClass | None = None,
 ) -> pl.DataFrame:
@@ -81,7 +82,7 @@ def launch_stats(
     by: LaunchBy = "api",
     rank: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
     runtime_cutoff_ns: int = 50_000,
     delay_cutoff_ns: int = 100_000,
@@ -105,7 +106,7 @@ def kernel_launches(
     device: int | None = None,
     stream: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
     runtime_cutoff_ns: int = 50_000,
     delay_cutoff_ns: int = 100_000,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from hotline_analysis.schema import Phase
 from hotline_analysis.trace import Trace
 
 
@@ -12,7 +13,7 @@ def collectives(
     *,
     rank: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
 ) -> pl.DataFrame:
     """Each rank's collectives: who came last, who waited, and the bandwidth of the transfer.
@@ -30,7 +31,7 @@ def stragglers(
     *,
     rank: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
 ) -> pl.DataFrame:
     """How long the others waited for each rank, the worst first: late arrival apart from slow transfer.
@@ -46,7 +47,7 @@ def straggler_causes(
     *,
     rank: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
 ) -> pl.DataFrame:
     """What late ranks spent longer on than the first rank, by phase, module and region; the largest excess first.

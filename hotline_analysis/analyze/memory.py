@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from hotline_analysis.schema import Phase
 from hotline_analysis.trace import Trace
 
 
@@ -13,7 +14,7 @@ def memory_bandwidth(
     rank: int | None = None,
     device: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
 ) -> pl.DataFrame:
     """Bandwidth of copies and memsets over time, by kind: one row per stretch in which something runs.
@@ -31,7 +32,7 @@ def memory_bandwidth_summary(
     rank: int | None = None,
     device: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
 ) -> pl.DataFrame:
     """Bytes, times and bandwidth of copies and memsets, by kind; mean and median are over time, not over copies.
@@ -48,7 +49,7 @@ def memory_timeline(
     rank: int | None = None,
     device: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
 ) -> pl.DataFrame:
     """Bytes allocated and reserved over time: one row per allocation or release. Device -1 is the CPU.
@@ -65,7 +66,7 @@ def memory_peak(
     rank: int | None = None,
     device: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
 ) -> pl.DataFrame:
     """What is allocated at the peak of each device, by category and by the phase and module that allocated it.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from hotline_analysis.schema import Phase
 from hotline_analysis.trace import Trace
 
 
@@ -13,7 +14,7 @@ def gpu_parts(
     rank: int | None = None,
     device: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
 ) -> pl.DataFrame:
     """What each step's GPU time is made of: work by class, phase, module, region, op and kernel, and idle time.
@@ -30,7 +31,7 @@ def cpu_parts(
     *,
     rank: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
 ) -> pl.DataFrame:
     """What each step's time on the main CPU thread is made of: ops, and the time outside them.

@@ -9,6 +9,7 @@ import polars as pl
 
 from hotline_analysis.analyze.dependencies import DependencyGraph
 from hotline_analysis.errors import QueryParameterError
+from hotline_analysis.scope import check_scope
 from hotline_analysis.trace import Trace
 
 Until = Literal["host", "work"]
@@ -52,18 +53,14 @@ def _window(trace: Trace, rank: int, step: int | None, start_ns: int | None, end
         return start_ns, max(start_ns, end_ns)
     if start_ns is not None or end_ns is not None:
         raise QueryParameterError("a window needs start_ns and end_ns")
+    check_scope(trace, {"rank": rank, "step": step})
     found = trace.sql(
         "select min(start_ns) as start_ns, max(end_ns) as end_ns from step"
         " where rank = $rank and ($step is null or step = $step)",
         rank=rank,
         step=step,
     ).row(0)
-    if found[0] is None:
-        if step is None and rank in trace.ranks:
-            return 0, 0
-        missing = f"rank {rank}" if rank not in trace.ranks else f"step {step}"
-        raise QueryParameterError(f"the run has no {missing}", hint="`steps` lists ranks and steps.")
-    return found[0], found[1]
+    return (0, 0) if found[0] is None else (found[0], found[1])
 
 
 def critical_path(

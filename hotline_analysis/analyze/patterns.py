@@ -6,6 +6,7 @@ import polars as pl
 
 from hotline_analysis.analyze import repeats
 from hotline_analysis.errors import QueryParameterError
+from hotline_analysis.schema import Phase
 from hotline_analysis.trace import Trace
 
 _TIMES = ("gpu_ns", "gap_ns", "cpu_ns", "launch_ns", "saved_gap_ns", "saved_launch_ns")
@@ -21,7 +22,7 @@ def frequent_kernel_patterns(
     rank: int | None = None,
     device: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
     op: str | None = None,
 ) -> pl.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from hotline_analysis.schema import Phase
 from hotline_analysis.trace import Trace
 
 
@@ -14,7 +15,7 @@ def queue_length(
     device: int | None = None,
     stream: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
 ) -> pl.DataFrame:
     """The launches that wait on each stream, over time: one row per change. Times are integer nanoseconds.
 
@@ -32,7 +33,7 @@ def queue_length_summary(
     device: int | None = None,
     stream: int | None = None,
     step: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     max_queue_length: int = 1000,
 ) -> pl.DataFrame:
     """How long the queue of each stream was over time, and how long the host was blocked because it was full.

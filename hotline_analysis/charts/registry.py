@@ -68,16 +68,7 @@ def draw(name: str, *traces: Trace, **parameters: object) -> Any:
     check_traces("draw", *traces)
     if len(traces) != kind.traces:
         raise QueryParameterError(f"the chart {name} shows {_traces(kind.traces)}, not {len(traces)}")
-    arguments = kind.arguments(parameters)
-    rank = arguments.get("rank")
-    if rank is not None and rank not in traces[0].ranks:
-        ranks_there = ", ".join(map(str, traces[0].ranks[:8])) + (", …" if len(traces[0].ranks) > 8 else "")
-        raise QueryParameterError(f"the run has no rank {rank}", hint=f"It has {ranks_there}.")
-    step = arguments.get("step")
-    known = "select 1 from step where step = $step and ($rank is null or rank = $rank) limit 1"
-    if step is not None and traces[0].sql(known, step=step, rank=rank).is_empty():
-        raise QueryParameterError(f"the run has no step {step}", hint="The answer `steps` lists them.")
-    return kind.make(*traces, **arguments)
+    return kind.make(*traces, **kind.arguments(parameters))
 
 
 def get(name: str) -> Kind:

@@ -15,9 +15,9 @@ from hotline_analysis.analyze import gpu_or_cpu_bound, has_gpu_work, optimizer_b
 from hotline_analysis.charts.page import asset, clean, page, to_script
 from hotline_analysis.charts.saving import write
 from hotline_analysis.charts.theme import PHASES, WIDTH, dress, time_axis
-from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.humane import duration, percent
 from hotline_analysis.place import Lines
+from hotline_analysis.scope import check_scope
 from hotline_analysis.trace import Trace, takes_traces
 
 _NODES = 8_000  # in a page; the smaller ones stay in the time of what is around them
@@ -262,12 +262,8 @@ def timeline(
     of the step. With `source_lines`, it shows the line of code of a module or op if this python could import the file
     (see `docs/timeline.md`). Raises `QueryParameterError` for a step or rank that the trace does not have.
     """
-    if rank is not None and rank not in trace.ranks:
-        raise QueryParameterError(f"the trace has no rank {rank}", hint=f"It has {', '.join(map(str, trace.ranks))}.")
     chosen_rank = trace.ranks[0] if rank is None else rank
-    steps = trace.sql("select step from step where rank = $rank order by step", rank=chosen_rank)["step"].to_list()
-    if step is not None and step not in steps:
-        raise QueryParameterError(f"rank {chosen_rank} has no step {step}", hint=f"It has {_some(steps)}.")
+    check_scope(trace, {"rank": chosen_rank, "step": step})
     chosen_step = tree.typical_step(trace, chosen_rank) if step is None else step
     frame = tree.level_of_detail(trace, rank=chosen_rank, step=chosen_step, max_nodes=max_nodes)
     if frame.is_empty() and step is None:
@@ -407,7 +403,3 @@ def _slowest(trace: Trace, rank: int) -> str:
         f" in {row['count']:,} call{'s' if row['count'] != 1 else ''},"
         f" {percent(row[f'{side}_self_pct'])} of that of all ops."
     )
-
-
-def _some(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers[:8])) + (", …" if len(numbers) > 8 else "") if numbers else "none"

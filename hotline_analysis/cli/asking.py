@@ -24,6 +24,8 @@ from hotline_analysis.cli.common import (
     write_frame,
 )
 from hotline_analysis.errors import HotlineError
+from hotline_analysis.humane import one_of
+from hotline_analysis.schema import PHASES
 
 if TYPE_CHECKING:
     from hotline_analysis.schema import Column, Table
@@ -122,13 +124,15 @@ def queries(
     rows.sort()
     typer.echo(listing(("name", "parameters", "what it answers"), rows), nl=False)
     typer.echo(
-        "\nParameters in brackets are optional. docs/queries.md describes each query and its columns; for"
+        f"\nParameters in brackets are optional. A phase is {one_of(PHASES)}."
+        " docs/queries.md describes each query and its columns; for"
         f" {', '.join(COMPUTED)} see the docstring of the function of that name."
     )
 
 
 def _parameter(name: str, words: Sequence[str], required: bool = False) -> str:
-    named = f"{name}={' | '.join(words)}" if words else name
+    # Of the phases, which most answers take, one line below the list tells.
+    named = f"{name}={' | '.join(words)}" if words and tuple(words) != PHASES else name
     return named if required else f"[{named}]"
 
 

@@ -22,6 +22,7 @@ from hotline_analysis.cli.common import (
     write,
     write_frame,
 )
+from hotline_analysis.schema import Phase
 
 if TYPE_CHECKING:
     from hotline_analysis.charts import Timeline
@@ -93,7 +94,7 @@ def diff(
     step_b: Annotated[int | None, typer.Option(help="Only this step of B.")] = None,
     device_a: Annotated[int | None, typer.Option(help="Only this device of A.")] = None,
     device_b: Annotated[int | None, typer.Option(help="Only this device of B.")] = None,
-    phase: Annotated[str | None, typer.Option(help="Only this phase of both.")] = None,
+    phase: Annotated[Phase | None, typer.Option(help="Only this phase of both.")] = None,
     module: Annotated[str | None, typer.Option(help="Only this module of both, by path, with those in it.")] = None,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV with a header; needs --by.")] = False,

@@ -14,6 +14,8 @@ from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.export.counters import counters
 from hotline_analysis.export.path import path_tracks
 from hotline_analysis.export.tracks import Part, annotation
+from hotline_analysis.humane import runs
+from hotline_analysis.scope import check_scope
 from hotline_analysis.trace import Trace
 from hotline_analysis.whole import check_file, replace_file
 
@@ -59,13 +61,12 @@ def export_perfetto(
 
 
 def _chosen_rank(trace: Trace, rank: int | None) -> int:
-    known = ", ".join(map(str, trace.ranks))
     if rank is None and len(trace.ranks) > 1:
         raise QueryParameterError(
-            "one file holds one rank, and the run has several", hint=f"Choose one with rank (--rank): {known}."
+            "one file holds one rank, and the run has several",
+            hint=f"Choose one with rank (--rank): {runs(trace.ranks)}.",
         )
-    if rank is not None and rank not in trace.ranks:
-        raise QueryParameterError(f"the trace has no rank {rank}", hint=f"It has {known}.")
+    check_scope(trace, {"rank": rank})
     return trace.ranks[0] if rank is None else rank
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hotline_analysis.analyze import bottleneck, breakdown
-from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.humane import safe
 from hotline_analysis.place import Lines
 from hotline_analysis.report import resources, tables
@@ -14,6 +13,7 @@ from hotline_analysis.report.model import Report
 from hotline_analysis.report.patterns import pattern_advice
 from hotline_analysis.report.recapture import recapture
 from hotline_analysis.report.stragglers import straggler_section
+from hotline_analysis.scope import check_scope
 from hotline_analysis.trace import Trace
 
 
@@ -24,10 +24,7 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
     `source_lines`, places in the code show their line if this python could import the file (`docs/timeline.md`). Raises
     `QueryParameterError` for a rank that the trace does not have.
     """
-    if rank is not None and rank not in trace.ranks:
-        raise QueryParameterError(
-            f"the trace has no rank {rank}", hint=f"It has {', '.join(str(known) for known in trace.ranks)}."
-        )
+    check_scope(trace, {"rank": rank})
     chosen = trace.ranks[0] if rank is None else rank
     info = trace.sql("from rank_info where rank = $rank", rank=chosen).row(0, named=True)
     has_gpu = breakdown.has_gpu_work(trace, rank=chosen)

@@ -9,6 +9,7 @@ import polars as pl
 from hotline_analysis.analyze.comparison import Comparison, Level, Timeline, compare
 from hotline_analysis.humane import delta, duration, percent, safe, signed
 from hotline_analysis.report.model import Field, Report, Section
+from hotline_analysis.schema import Phase
 from hotline_analysis.trace import Trace
 
 _ROWS = 10
@@ -47,7 +48,7 @@ def diff_report(
     step_b: int | None = None,
     device_a: int | None = None,
     device_b: int | None = None,
-    phase: str | None = None,
+    phase: Phase | None = None,
     module: str | None = None,
 ) -> Report:
     """Report what makes the steps of `b` slower or faster than those of `a`; the arguments are those of `diff`.

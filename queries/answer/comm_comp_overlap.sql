@@ -11,7 +11,8 @@
 -- :param rank BIGINT = NULL      only this rank
 -- :param device BIGINT = NULL    only this device
 -- :param step BIGINT = NULL      only work launched in this step
--- :param phase VARCHAR = NULL    only work launched in this phase
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                only work launched in this phase
 -- :param module VARCHAR = NULL   only work launched in this module or one in it, by path
 -- :reads gpu_work, gpu_state
 -- :column rank BIGINT             process rank

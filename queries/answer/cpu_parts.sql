@@ -6,7 +6,8 @@
 --
 -- :param rank BIGINT = NULL        only this rank
 -- :param step BIGINT = NULL        only this step
--- :param phase VARCHAR = NULL      only this phase
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                  only this phase
 -- :param module VARCHAR = NULL     only this module or one in it, by path
 -- :reads label_segment, region_segment, nesting, event, phase_span, model_op
 -- :column rank BIGINT              process rank

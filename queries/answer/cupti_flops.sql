@@ -7,7 +7,8 @@
 --
 -- :param rank BIGINT = NULL         only this rank
 -- :param step BIGINT = NULL         only kernels launched in this step
--- :param phase VARCHAR = NULL       only kernels launched in this phase
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                   only kernels launched in this phase
 -- :param module VARCHAR = NULL      only the module with this path and the modules in it
 -- :reads counter_value
 -- :column rank BIGINT               process rank

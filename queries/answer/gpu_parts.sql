@@ -8,7 +8,8 @@
 -- :param rank BIGINT = NULL        only this rank
 -- :param device BIGINT = NULL      only this device; -1 when the events name none
 -- :param step BIGINT = NULL        only this step
--- :param phase VARCHAR = NULL      only this phase
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                  only this phase
 -- :param module VARCHAR = NULL     only this module or one in it, by path
 -- :reads gpu_event, launch, event, label, gpu_gap, region_segment, model_op
 -- :column rank BIGINT              process rank

@@ -11,7 +11,8 @@
 -- :param device BIGINT = NULL           only this device
 -- :param stream BIGINT = NULL           only gaps of this stream, whatever `by` says
 -- :param step BIGINT = NULL             only gaps that end with work of this step
--- :param phase VARCHAR = NULL           only gaps that end with work of this phase
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                       only gaps that end with work of this phase
 -- :param module VARCHAR = NULL          only gaps that end with work of this module or one in it, by path
 -- :param micro_ns BIGINT >= 0 = 10000   gaps shorter than this are micro gaps
 -- :reads idle_gap, label, model_op

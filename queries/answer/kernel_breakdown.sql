@@ -10,7 +10,8 @@
 -- :param device BIGINT = NULL       only this device
 -- :param stream BIGINT = NULL       only this stream
 -- :param step BIGINT = NULL         only work launched in this step
--- :param phase VARCHAR = NULL       only work launched in this phase
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                   only work launched in this phase
 -- :param module VARCHAR = NULL      only work launched in this module or one in it, by path
 -- :param class VARCHAR in (computation, communication, memory) = NULL
 --                                   only this class of work

@@ -8,7 +8,8 @@
 -- :param device BIGINT = NULL                    only this device
 -- :param stream BIGINT = NULL                    only this stream
 -- :param step BIGINT = NULL                      only work launched in this step
--- :param phase VARCHAR = NULL                    only work launched in this phase
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                                only work launched in this phase
 -- :param module VARCHAR = NULL                   only work launched in this module or one in it, by path
 -- :param runtime_cutoff_ns BIGINT >= 0 = 50000   longer calls are outliers
 -- :param delay_cutoff_ns BIGINT >= 0 = 100000    longer delays are outliers

@@ -9,7 +9,8 @@
 -- :param rank BIGINT = NULL           only this rank
 -- :param device BIGINT = NULL         only this device
 -- :param step BIGINT = NULL           only work that this step launched
--- :param phase VARCHAR = NULL         only work that this phase launched
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                     only work that this phase launched
 -- :param module VARCHAR = NULL        only work of the module with this path and those in it
 -- :param op VARCHAR = NULL            only work launched inside CPU ops of this name
 -- :reads event, gpu_op, launch, label, model_op, name_info, nesting

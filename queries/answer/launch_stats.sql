@@ -10,7 +10,8 @@
 --                                                what a row is
 -- :param rank BIGINT = NULL                      only this rank
 -- :param step BIGINT = NULL                      only launches in this step
--- :param phase VARCHAR = NULL                    only launches in this phase
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                                only launches in this phase
 -- :param module VARCHAR = NULL                   only launches in this module or one in it, by path
 -- :param runtime_cutoff_ns BIGINT >= 0 = 50000   longer calls are outliers
 -- :param delay_cutoff_ns BIGINT >= 0 = 100000    longer delays are outliers

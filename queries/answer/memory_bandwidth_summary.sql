@@ -6,7 +6,8 @@
 -- :param rank BIGINT = NULL       only this rank
 -- :param device BIGINT = NULL     only this device
 -- :param step BIGINT = NULL       only copies launched in this step
--- :param phase VARCHAR = NULL     only copies launched in this phase
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                 only copies launched in this phase
 -- :param module VARCHAR = NULL    only copies launched in this module or one in it, by path
 -- :reads gpu_copy
 -- :column rank BIGINT             process rank

@@ -15,7 +15,8 @@
 -- :param rank BIGINT = NULL         only this rank
 -- :param device BIGINT = NULL       only this device; -1 is the CPU
 -- :param step BIGINT = NULL         when most is allocated in this step
--- :param phase VARCHAR = NULL       only what was allocated in this phase
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                   only what was allocated in this phase
 -- :param module VARCHAR = NULL      only what was allocated in this module or one in it, by path
 -- :reads memory_change, label_segment, phase_span, step, model_op, rank_info
 -- :column rank BIGINT               process rank

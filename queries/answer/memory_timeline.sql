@@ -6,7 +6,8 @@
 -- :param rank BIGINT = NULL         only this rank
 -- :param device BIGINT = NULL       only this device; -1 is the CPU
 -- :param step BIGINT = NULL         only while this step runs on the CPU
--- :param phase VARCHAR = NULL       only in this phase of the thread that allocates or releases
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                   only in this phase of the thread that allocates or releases
 -- :param module VARCHAR = NULL      only in this module or one in it, by path
 -- :reads memory_change, label_segment, model_op
 -- :column rank BIGINT               process rank

@@ -6,7 +6,8 @@
 --
 -- :param rank BIGINT = NULL                 only this rank
 -- :param step BIGINT = NULL                 only this step
--- :param phase VARCHAR = NULL               only this phase
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                           only this phase
 -- :param module VARCHAR = NULL              only the module with this path and the modules in it
 -- :param op VARCHAR = NULL                  only ops of this name
 -- :reads event, launch, label, model_op

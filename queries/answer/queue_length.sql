@@ -8,7 +8,8 @@
 -- :param device BIGINT = NULL     only this device
 -- :param stream BIGINT = NULL     only this stream
 -- :param step BIGINT = NULL       only stretches that begin while this step runs on the CPU
--- :param phase VARCHAR = NULL     only stretches that begin while the main thread is in this phase
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                 only stretches that begin while the main thread is in this phase
 -- :reads queue_change
 -- :column rank BIGINT             process rank
 -- :column device BIGINT           device number; -1 when the events name none

@@ -9,7 +9,8 @@
 -- :param device BIGINT = NULL                  only this device
 -- :param stream BIGINT = NULL                  only this stream
 -- :param step BIGINT = NULL                    only stretches that begin while this step runs on the CPU
--- :param phase VARCHAR = NULL                  only stretches that begin while the main thread is in this phase
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                              only stretches that begin while the main thread is in this phase
 -- :param max_queue_length BIGINT >= 1 = 1000   launches that fill the queue
 -- :reads queue_change, launch, gpu_op
 -- :column rank BIGINT                     process rank

@@ -2,7 +2,8 @@
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :param step BIGINT = NULL       only this step
--- :param phase VARCHAR = NULL     only this phase
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                 only this phase
 -- :param module VARCHAR = NULL    only work launched in this module or one in it, by path
 -- :param limit BIGINT >= 0 = 10   so many rows
 -- :reads gpu_work

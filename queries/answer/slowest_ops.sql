@@ -6,7 +6,8 @@
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :param step BIGINT = NULL       only this step
--- :param phase VARCHAR = NULL     only this phase
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                 only this phase
 -- :param module VARCHAR = NULL    only in this module or one in it, by path
 -- :param sort VARCHAR in (gpu_self, gpu_total, cpu_self, cpu_total) = 'gpu_self'
 --                                 the time to order by

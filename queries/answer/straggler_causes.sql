@@ -7,7 +7,8 @@
 --
 -- :param rank BIGINT = NULL          only where this rank was last
 -- :param step BIGINT = NULL          only this step
--- :param phase VARCHAR = NULL        only time in this phase
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                    only time in this phase
 -- :param module VARCHAR = NULL       only time of this module or one in it, by path
 -- :reads collective_match, label_segment, region_segment, phase_span, launch, event, label, gpu_gap, model_op,
 --        name_info

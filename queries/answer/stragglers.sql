@@ -5,7 +5,8 @@
 --
 -- :param rank BIGINT = NULL          only this rank
 -- :param step BIGINT = NULL          only this step
--- :param phase VARCHAR = NULL        only collectives launched in this phase
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                    only collectives launched in this phase
 -- :param module VARCHAR = NULL       only collectives launched in this module or one in it, by path
 -- :reads collective_match, label, model_op
 -- :column rank BIGINT                process rank

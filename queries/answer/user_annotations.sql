@@ -8,7 +8,8 @@
 --
 -- :param rank BIGINT = NULL          only this rank
 -- :param step BIGINT = NULL          only annotations in this step; GPU spans have the step of their CPU annotation
--- :param phase VARCHAR = NULL        only annotations that begin in this phase; GPU spans likewise
+-- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
+--                                    only annotations that begin in this phase; GPU spans likewise
 -- :param module VARCHAR = NULL       only annotations in this module or one in it, by path; GPU spans likewise
 -- :param annotation VARCHAR = NULL   only annotations whose name contains this
 -- :reads annotation_span, event, label, launch, model_op

@@ -65,7 +65,6 @@ def test_a_kernel_of_the_name_at_the_time_is_better(tmp_path: Path) -> None:
     assert (flops["op"], flops["kernel_count"], flops["kernel_ns"]) == ("aten::mm", 2, 8000)
     assert (flops["fp64_flop"], flops["fp32_flop"], flops["fp16_flop"], flops["flop"]) == (None, 80, 80, 160)
     assert flops["gflop_per_s"] == pytest.approx(160 / 8000)
-    assert ha.cupti_flops(loaded, step=1).is_empty()
 
 
 def test_a_correlation_is_best(tmp_path: Path) -> None:

@@ -133,12 +133,22 @@ def test_one_phase(a: Trace, b: Trace) -> None:
         ({"rank_a": 5}, "trace a has no rank 5"),
         ({"device_b": 5}, "trace b has no device 5"),
         ({"step_b": 9}, "trace b has no step 9"),
-        ({"phase": "lunch"}, "neither trace has the phase 'lunch'"),
+        ({"phase": "lunch"}, "phase must be load_data, .* or other, not 'lunch'"),
+        ({"phase": "loss"}, "neither trace has time in the phase 'loss'"),
+        ({"module": "Net"}, "trace a has no module 'Net' Hint: It tells no modules"),
     ],
 )
 def test_what_is_not_there(a: Trace, b: Trace, options: dict[str, Any], message: str) -> None:
     with pytest.raises(QueryParameterError, match=message):
         ha.diff(a, b, **options)
+
+
+def test_a_module_that_one_side_lacks_is_new(a: Trace, tmp_path: Path) -> None:
+    built = TraceBuilder(rank=0).step(0, 0, 100).module("Net", 0, 0, 90)
+    b = built.op("aten::mm", 10, 20).launches("gemm", 30, 70).load(tmp_path)
+    row = ha.diff(a, b, by="step", module="Net_0").row(0, named=True)
+    assert (row["change"], row["a_ns"], row["delta_ns"]) == ("added", 0, 30_000 + 40_000)  # idle before it, busy
+    assert ha.diff(b, a, by="step", module="Net_0")["change"].to_list() == ["removed"]
 
 
 def test_the_report_adds_up_and_tells_of_graphs(a: Trace, tmp_path: Path) -> None:

@@ -66,7 +66,8 @@ def test_everywhere_it_repeats_five_times(trace: Trace) -> None:
     assert dict(found.select("pattern", "count").rows()) == {"gemm → add → relu": 5}
     assert ha.frequent_kernel_patterns(trace, min_count=6).is_empty()
     assert ha.frequent_kernel_patterns(trace, phase="optimizer").is_empty()
-    assert ha.frequent_kernel_patterns(trace, module="no.such").is_empty()
+    with pytest.raises(QueryParameterError, match="no module 'no_such' Hint: It tells no modules"):
+        ha.frequent_kernel_patterns(trace, module="no_such")
 
 
 def test_the_sequence_says_what_launching_costs(trace: Trace) -> None:

@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis import Trace
+from hotline_analysis import QueryParameterError, Trace
 from hotline_analysis.analyze import detail
 from tests.trace_builder import TraceBuilder
 
@@ -301,9 +301,11 @@ def test_all_steps_have_the_same_tree(tmp_path: Path) -> None:
 
 
 def test_without_anything_to_show(tmp_path: Path) -> None:
-    trace = TraceBuilder(rank=0).memory(10, 5, total=10).op("aten::mm", 0, 10).load(tmp_path)
-    assert ha.level_of_detail(trace, step=5).is_empty()
-    assert detail.longest_chain(detail.tree_nodes(ha.level_of_detail(trace, step=5))) == []
+    trace = TraceBuilder(rank=0).memory(10, 5, total=10).load(tmp_path)
+    assert ha.level_of_detail(trace).is_empty()
+    assert detail.longest_chain(detail.tree_nodes(ha.level_of_detail(trace))) == []
+    with pytest.raises(QueryParameterError, match="the trace has no step 5 Hint: It has none"):
+        ha.level_of_detail(trace, step=5)
 
 
 def test_the_way_to_the_bottleneck(tmp_path: Path) -> None:

@@ -1,0 +1,72 @@
+"""Whether a trace has the rank, device, step and module that a question is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any, Protocol
+
+import polars as pl
+
+from hotline_analysis.errors import QueryParameterError
+from hotline_analysis.humane import one_of, runs
+
+_CLOSE = 3  # so many names that may have been meant
+_STEPS = "select distinct step from step where $rank is null or rank = $rank order by step"
+# Memory is that of GPUs and of the CPU, which is -1, as is a GPU that the trace does not name.
+_DEVICES = """
+select coalesce(device, -1) as device from gpu_op where $rank is null or rank = $rank
+union select device_id from memory_event where $rank is null or rank = $rank
+order by device
+"""
+_PATHS = "select path from model_op where $rank is null or rank = $rank group by path order by min(module_id), path"
+
+
+class Asked(Protocol):
+    """An open run, a `Trace`."""
+
+    @property
+    def ranks(self) -> list[int]:
+        """Its ranks, ascending."""
+
+    def sql(self, query: str, **parameters: object) -> pl.DataFrame:
+        """Answer a statement."""
+
+
+def check_scope(trace: Asked, asked: Mapping[str, object], called: str = "the trace") -> None:
+    """Raise `QueryParameterError`, with what there is, if the trace, or the rank asked for, lacks what is asked for.
+
+    That is `rank`, `device`, `step` and `module`; what is missing or None is not checked. A module is there by its
+    path, or by that of one in it. `called` is the name of the trace in the message.
+    """
+    rank, device, step, module = (asked.get(name) for name in ("rank", "device", "step", "module"))
+    if rank is not None and rank not in trace.ranks:
+        raise QueryParameterError(f"{called} has no rank {rank}", hint=f"It has {runs(trace.ranks)}.")
+    whose = called if rank is None or len(trace.ranks) == 1 else f"rank {rank} of {called}"
+    for name, number, statement in (("step", step, _STEPS), ("device", device, _DEVICES)):
+        if number is not None and number not in (known := _there(trace, statement, rank)):
+            raise QueryParameterError(f"{whose} has no {name} {number}", hint=f"It has {runs(known)}.")
+    if module is not None and not has_module(trace, str(module), rank=rank):
+        raise QueryParameterError(f"{whose} has no module {module!r}", hint=_like(str(module), _paths(trace, rank)))
+
+
+def has_module(trace: Asked, module: str, *, rank: object = None) -> bool:
+    """Whether there is a module of this path, or one in it."""
+    return any(path == module or path.startswith(f"{module}.") for path in _paths(trace, rank))
+
+
+def _paths(trace: Asked, rank: object) -> list[str]:
+    return _there(trace, _PATHS, rank)
+
+
+def _there(trace: Asked, statement: str, rank: object) -> list[Any]:
+    return trace.sql(statement, rank=rank).to_series().to_list()
+
+
+def _like(module: str, paths: Sequence[str]) -> str:
+    if not paths:
+        return "It tells no modules; docs/annotation.md says how to give them."
+    # Who gives a part of a path means the modules at its end.
+    ends = [path for path in paths if path.endswith(f".{module}")]
+    close = ends[:_CLOSE] or get_close_matches(module, paths, n=_CLOSE, cutoff=0.5)
+    return f"Did you mean {one_of(close)}?" if close else f"The answer `modules` lists them: {paths[0]} is one."
