@@ -489,8 +489,10 @@ def _close() -> Iterator[None]:
 
 
 def computation_by_op(name: str) -> dict[str | None, int]:
-    """Time of computing kernels by the innermost op around their launch; of kernels that overlap, the first has it."""
+    """Time of computing kernels of the steps by the innermost op around their launch; of those that overlap, the first's."""
     events = file(name)["traceEvents"]
+    steps = [interval(event) for event in events if str(event.get("name")).startswith("ProfilerStep#")]
+    steps = [(start, end) for start, end in steps if end > start]
     ops: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
     calls: dict[int, Event] = {}
     kernels = []
@@ -516,7 +518,9 @@ def computation_by_op(name: str) -> dict[str | None, int]:
     total: dict[str | None, int] = defaultdict(int)
     reached = 0
     for start, end, _, correlation in sorted(kernels):
-        total[innermost.get(correlation)] += max(0, end - max(start, reached))
+        call = calls.get(correlation)
+        if call is not None and any(begin <= ns(call["ts"]) < stop for begin, stop in steps):
+            total[innermost.get(correlation)] += max(0, end - max(start, reached))
         reached = max(reached, end)
     return {op: time for op, time in total.items() if time}
 
@@ -528,7 +532,9 @@ def test_the_difference_of_two_devices_is_explained_to_the_nanosecond() -> None:
     for name in (a, b):
         spans = [interval(event) for _, event in gpu_events(name)]
         spans += [interval(e) for e in file(name)["traceEvents"] if str(e.get("name")).startswith("ProfilerStep#")]
-        means[name] = (max(end for _, end in spans) - min(start for start, _ in spans)) // 6
+        whole = max(end for _, end in spans) - min(start for start, _ in spans)
+        outside = ha.gpu_parts(opened(name)).filter(pl.col("step").is_null())["time_ns"].sum()
+        means[name] = (whole - outside) // 6
         by_op[name] = computation_by_op(name)
     levels: list[Level] = ["part", "phase", "region", "op", "kernel"]
     for by in levels:

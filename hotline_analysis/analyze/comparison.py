@@ -33,10 +33,11 @@ _KEYS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison: the parts of its steps, and how many steps they are."""
+    """One side of a comparison: the parts of its steps, how many steps they are, and the time of no step beside them."""
 
     parts: pl.DataFrame
     step_count: int
+    outside_ns: int
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,8 @@ def diff(
     `b_graph_count` (of them, launched by a graph launch).
 
     Means are rounded so that the rows of every level add up to the same integers: `delta_ns` is exactly the difference
-    of the steps. Work that no step launched is shared out over the steps, in rows with no phase. The largest
-    differences come first. Raises `QueryParameterError` for a rank, step, phase, module or level that is not
+    of the steps. Work that no step launched is not compared; in a run where no step launched any, all of it counts, in
+    rows with no phase. The largest differences come first. Raises `QueryParameterError` for a rank, step, phase, module or level that is not
     there.
     """
     sides = compare(
@@ -187,7 +188,11 @@ def _side(trace: Trace, parts: pl.DataFrame, rank: int | None, step: int | None)
     if step is not None:
         marked = marked.filter(pl.col("step") == step)
         parts = parts.filter(pl.col("step") == step)
-    return Side(parts, max(1, marked.height))
+    outside = pl.col("step").is_null()
+    outside_ns = int(parts.filter(outside)["time_ns"].sum())
+    if not parts["step"].is_null().all():
+        parts = parts.filter(~outside)
+    return Side(parts, max(1, marked.height), outside_ns)
 
 
 def _compare(sides: Comparison, level: Level) -> pl.DataFrame:

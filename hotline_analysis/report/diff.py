@@ -217,12 +217,13 @@ def _notes(a: Trace, b: Trace, sides: Comparison, frames: dict[Level, pl.DataFra
             " other names there; ops, modules and regions are matched by name."
         )
     for name, side in (("A", sides.a), ("B", sides.b)):
-        outside = int(side.parts.filter(pl.col("step").is_null())["time_ns"].sum())
         whole = int(side.parts["time_ns"].sum())
-        if whole and 100 * outside / whole >= _NO_STEP_PCT:
+        is_compared = side.parts["step"].is_null().any()
+        share = 100 * side.outside_ns / max(1, whole if is_compared else whole + side.outside_ns)
+        if share >= _NO_STEP_PCT:
             notes.append(
-                f"{percent(100 * outside / whole)} of {name}'s GPU time was launched by no step (most often before the"
-                " trace began); it is shared out over the steps."
+                f"{percent(share)} of {name}'s GPU time ({duration(side.outside_ns)}) was launched by no step (most often"
+                f" before the trace began); it is {'compared as if it were of one' if is_compared else 'not compared'}."
             )
     if min(sides.a.step_count, sides.b.step_count) == 1:
         notes.append(

@@ -88,6 +88,26 @@ def test_the_spread_of_one_side_stands_for_both(a: Trace) -> None:
     assert row["change"] == "noise"
 
 
+def test_work_of_no_step_is_not_compared_but_told(a: Trace, tmp_path: Path) -> None:
+    """Work that was launched before the steps, as in every trace that starts while the GPU is busy."""
+    built = training([100, 102, 104])
+    built.gpu("kernel", "sgemm_a", -500, 0, stream=7)
+    late = built.load(tmp_path)
+    assert ha.gpu_parts(late).filter(pl.col("step").is_null())["time_ns"].sum() == 500_000
+    for level in ("part", "op", "kernel"):
+        assert ha.diff(late, a, by=level)["delta_ns"].unique().to_list() == [0]
+    assert "was launched by no step" in ha.diff_report(late, a).advice[-1]
+
+
+def test_where_no_step_launched_anything_all_is_compared(tmp_path: Path) -> None:
+    both = []
+    for name, end in (("a", 30), ("b", 50)):
+        (tmp_path / name).mkdir()
+        both.append(TraceBuilder(rank=0).gpu("kernel", "k", 0, end, stream=7).load(tmp_path / name))
+    row = ha.diff(*both, by="part").row(0, named=True)
+    assert (row["part"], row["a_ns"], row["b_ns"]) == ("computation", 30_000, 50_000)
+
+
 def test_ranks_of_one_trace(tmp_path: Path) -> None:
     training([100]).write(tmp_path / "a.json")
     training([150], rank=1).write(tmp_path / "b.json")
