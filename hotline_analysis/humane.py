@@ -119,4 +119,6 @@ def runs(numbers: Sequence[int], most: int = 8) -> str:
 
 def lost_events(count: int, truncated: bool) -> str:
     """How many events of a damaged file are missing; of one that is cut, nobody knows."""
-    return "how many followed is unknown" if truncated else f"about {count:,} were lost"
+    if truncated:
+        return "how many followed is unknown"
+    return f"about {count:,} were lost" if count else "none was lost"

@@ -344,9 +344,12 @@ def test_a_file_without_permission(tmp_path: Path) -> None:
 
 def test_a_trace_of_one_event(tmp_path: Path) -> None:
     for event in ('{"ph":"X"}', '{"ph":"i","name":"x"}', '{"ph":"M","name":"process_name","args":{"name":5}}', KERNEL):
-        with load(write(tmp_path, wrap(event))) as run:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", HotlineWarning)
+            run = load(write(tmp_path, wrap(event)))
+        with run:
             assert len(names(run)) == 1
-            assert damage(run)["damage"] is None
+            assert (damage(run)["damage"] is None) == (event != '{"ph":"X"}')
             for table in ("annotated_event", "step", "phase_span", "gpu_busy", "launch"):
                 assert run.table(table).height <= 1
 

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hotline_analysis as ha
+from hotline_analysis.errors import HotlineWarning
 from hotline_analysis.kineto import source
 from hotline_analysis.kineto.decode import Decoder, _statement
 from hotline_analysis.kineto.reader import TraceReader
@@ -439,7 +440,7 @@ def test_strings(read: Reads) -> None:
         "null": None,
         '"' + "n" * 10_000 + '"': "n" * 10_000,
     }
-    result = read(wrap(*('{"ph":"X","name":%s,"ts":1}' % name for name in cases)))  # noqa: UP031
+    result = read(wrap(*('{"ph":"X","name":%s,"ts":1,"dur":1}' % name for name in cases)))  # noqa: UP031
     assert result.column("name") == list(cases.values())
     assert result.damage.notes == []
 
@@ -508,9 +509,13 @@ def test_instants_and_metadata_events(read: Reads) -> None:
 def test_events_without_a_duration(tmp_path: Path) -> None:
     trace = TraceBuilder().op("whole", 0, 10)
     trace.event(ph="X", cat="cpu_op", name="open", pid=1000, tid=1, ts=2)
-    with trace.load(tmp_path) as run:
+    trace.event(ph="X", cat="kernel", name="backwards", pid=0, tid=7, ts=2, dur=-1)
+    trace.event(ph="i", cat="cpu_op", name="instant", pid=1000, tid=1, ts=3)
+    with pytest.warns(HotlineWarning, match="no figure has 2 events without a start or duration .* none was lost"):
+        run = trace.load(tmp_path)
+    with run:
         rows = run.sql("select name, start_ns, dur_ns, end_ns from event order by event_id").rows()
-        assert rows == [("whole", 0, 10_000, 10_000), ("open", 2_000, None, None)]
+        assert rows[:3] == [("whole", 0, 10_000, 10_000), ("open", 2_000, None, None), ("backwards", 2_000, None, None)]
         assert run.sql("select name from annotated_event").rows() == [("whole",)]
 
 

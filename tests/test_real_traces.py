@@ -489,7 +489,7 @@ def _close() -> Iterator[None]:
 
 
 def computation_by_op(name: str) -> dict[str | None, int]:
-    """Time of computing kernels of the steps by the innermost op around their launch; of those that overlap, the first's."""
+    """Time of the steps' computing kernels by the innermost op around their launch; where they overlap, the first's."""
     events = file(name)["traceEvents"]
     steps = [interval(event) for event in events if str(event.get("name")).startswith("ProfilerStep#")]
     steps = [(start, end) for start, end in steps if end > start]
@@ -534,7 +534,7 @@ def test_the_difference_of_two_devices_is_explained_to_the_nanosecond() -> None:
         spans += [interval(e) for e in file(name)["traceEvents"] if str(e.get("name")).startswith("ProfilerStep#")]
         whole = max(end for _, end in spans) - min(start for start, _ in spans)
         outside = ha.gpu_parts(opened(name)).filter(pl.col("step").is_null())["time_ns"].sum()
-        means[name] = (whole - outside) // 6
+        means[name] = (whole - int(outside)) // 6
         by_op[name] = computation_by_op(name)
     levels: list[Level] = ["part", "phase", "region", "op", "kernel"]
     for by in levels:

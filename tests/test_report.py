@@ -62,6 +62,26 @@ def test_phases_by_hand(tmp_path: Path) -> None:
     }
 
 
+def test_phases_that_take_as_much_are_both_named(tmp_path: Path) -> None:
+    """Which of two is longest by 4 us of 100 is a matter of luck."""
+    builder = TraceBuilder().step(0, 0, 100)
+    builder.annotation("## forward ##", 0, 40).op("aten::mm", 0, 30).launches("gemm", 0, 52)
+    builder.annotation("## backward ##", 50, 100).op("aten::mm", 50, 80).launches("gemm", 52, 100)
+    with builder.load(tmp_path) as trace:
+        assert "forward and backward take 52.0 % and 48.0 % of the GPU's time" in ha.report(trace).headline
+
+
+def test_what_no_step_launched_is_told_beside_the_steps(tmp_path: Path) -> None:
+    """30 us of work are launched before the step, the last of it after 70 us of idle time that no step has."""
+    builder = TraceBuilder().op("aten::mm", -100, -90).launches("gemm", -100, -80)
+    builder.op("aten::mm", -89, -85).launches("late", -10, 0)
+    builder.step(0, -20, 50).op("aten::mm", 0, 10).launches("gemm", 5, 50)
+    with builder.load(tmp_path) as trace:
+        steps = next(section for section in ha.report(trace).sections if section.name == "steps")
+    assert steps.rows.select("gpu_busy_ns", "gpu_idle_ns").rows() == [(45_000, 5_000)]
+    assert "Launched by no step: 30.0 µs more of busy time, 70.0 µs of waiting." in steps.note
+
+
 def test_advice_says_what_is_missing(tmp_path: Path) -> None:
     builder = TraceBuilder().op("aten::mm", 0, 10).launches("gemm", 12, 20)
     builder.kernel("early", 0, 2, correlation=0)

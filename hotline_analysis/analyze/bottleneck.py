@@ -25,7 +25,7 @@ _MEANING = {
     "sync-bound": "it runs dry because the host waits for it (a synchronise, `.item()`, a blocking copy)",
     "launch-bound": "it waits for the host to run ops and launch work",
     "python-bound": "it waits for the host's python between ops",
-    "gpu-wait-bound": "work is launched in time but waits for other work on the GPU",
+    "gpu-wait-bound": "work is launched in time but waits for other work, of this trace or not in it",
     "mixed": "for several reasons, none of which explains most of it",
     "unknown": "before work whose launch is not in the trace",
 }
@@ -41,7 +41,7 @@ _ADVICE = {
     "launch-bound": "Launch less and larger work: torch.compile, CUDA graphs, fused or foreach ops, a larger batch.",
     "python-bound": "Take python out of the step: torch.compile, CUDA graphs, vectorised loops, logging every n steps.",
     "gpu-wait-bound": "Look at streams and events: work waits for another stream, or many tiny kernels follow each "
-    "other.",
+    "other. A long gap in which nothing runs is work that the profiler missed, or another process on the GPU.",
     "mixed": "Start with the largest cause in the evidence.",
     "unknown": "Capture a longer window, with warm-up steps in the schedule.",
     "no-gpu": "",

@@ -33,7 +33,7 @@ _KEYS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a comparison: the parts of its steps, how many steps they are, and the time of no step beside them."""
+    """One side of a comparison: the parts of its steps, how many steps they are, and the time of no step."""
 
     parts: pl.DataFrame
     step_count: int
@@ -96,8 +96,8 @@ def diff(
 
     Means are rounded so that the rows of every level add up to the same integers: `delta_ns` is exactly the difference
     of the steps. Work that no step launched is not compared; in a run where no step launched any, all of it counts, in
-    rows with no phase. The largest differences come first. Raises `QueryParameterError` for a rank, step, phase, module or level that is not
-    there.
+    rows with no phase. The largest differences come first. Raises `QueryParameterError` for a rank, step, phase, module
+    or level that is not there.
     """
     sides = compare(
         a,

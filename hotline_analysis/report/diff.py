@@ -222,8 +222,8 @@ def _notes(a: Trace, b: Trace, sides: Comparison, frames: dict[Level, pl.DataFra
         share = 100 * side.outside_ns / max(1, whole if is_compared else whole + side.outside_ns)
         if share >= _NO_STEP_PCT:
             notes.append(
-                f"{percent(share)} of {name}'s GPU time ({duration(side.outside_ns)}) was launched by no step (most often"
-                f" before the trace began); it is {'compared as if it were of one' if is_compared else 'not compared'}."
+                f"{percent(share)} of {name}'s GPU time ({duration(side.outside_ns)}) was launched by no step, mostly"
+                f" before the trace began; it is {'compared as if it were of one' if is_compared else 'not compared'}."
             )
     if min(sides.a.step_count, sides.b.step_count) == 1:
         notes.append(

@@ -13,6 +13,7 @@ from hotline_analysis.report.recapture import INFERRED
 from hotline_analysis.report.tables import ROWS
 from hotline_analysis.trace import Trace
 
+_TIE = 0.9  # a phase that takes so much of the longest's time is named, too
 _INCOMPLETE = " Events are missing from the file, so figures and answers may be wrong."
 
 
@@ -87,9 +88,14 @@ def headline(bound: Finding, slowest: Finding, phases: pl.DataFrame, *, damaged:
     total = where["time"].sum()
     parts = [names[bound.answer]]
     if total and where.height > 1:
-        phase, time = where.sort("time", descending=True).row(0)
+        (phase, time), (second, second_time) = where.sort("time", "phase", descending=[True, False]).rows()[:2]
         whose = "CPU's time" if on_cpu else "GPU's time, its waiting included"
-        parts.append(f"{phase} takes {percent(100 * time / total)} of the {whose}")
+        share = f"of the {whose}"
+        if second_time >= _TIE * time:
+            both = f"{percent(100 * time / total)} and {percent(100 * second_time / total)}"
+            parts.append(f"{phase} and {second} take {both} {share}")
+        else:
+            parts.append(f"{phase} takes {percent(100 * time / total)} {share}")
     if not slowest.evidence.is_empty():
         parts.append(f"the slowest op is {_op(slowest.answer)}")
     return "; ".join(parts) + "." + (_INCOMPLETE if damaged else "")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import polars as pl
 
 from hotline_analysis.analyze import Finding, bottleneck, breakdown, kernels
-from hotline_analysis.humane import shares
+from hotline_analysis.humane import duration, shares
 from hotline_analysis.place import Lines
 from hotline_analysis.report.model import Field, Section
 from hotline_analysis.trace import Trace
 
+_OUTSIDE = 0.05  # share of the GPU's time outside the steps that is worth a word
 ROWS = 8  # of what has no end, the report shows so many
 
 
@@ -55,6 +56,7 @@ def steps_section(steps: pl.DataFrame, bound: Finding, has_gpu: bool) -> Section
             Field("gpu_idle_ns", "GPU waiting", "time"),
             Field("verdict", "bound by", "name"),
         ]
+        note += _of_no_step(bound.evidence, rows["rank"].unique())
     if rows.height > ROWS:
         note += f"The {ROWS} longest of {rows.height} steps."
         rows = rows.sort("dur_ns", descending=True).head(ROWS).sort("step")
@@ -67,6 +69,17 @@ def steps_section(steps: pl.DataFrame, bound: Finding, has_gpu: bool) -> Section
             "step", "dur_ns", "gpu_event_count", "gpu_time_ns", "gpu_busy_ns", "gpu_idle_ns", "gpu_busy_pct", "verdict"
         ),
     )
+
+
+def _of_no_step(evidence: pl.DataFrame, ranks: pl.Series) -> str:
+    """What the steps do not show of the GPU's time: work that no step launched, and the idle time before it."""
+    own = evidence.filter(pl.col("rank").is_in(ranks.to_list()))
+    sums = own.group_by("scope").agg(pl.col("gpu_busy_ns", "gpu_idle_ns").sum()).rows_by_key("scope")
+    (busy, idle), (in_steps, idle_in_steps) = (sums.get(scope, [(0, 0)])[0] for scope in ("run", "step"))
+    outside, idle_outside = busy - in_steps, idle - idle_in_steps
+    if in_steps + idle_in_steps == 0 or (outside + idle_outside) < _OUTSIDE * (busy + idle):
+        return ""
+    return f"Launched by no step: {duration(outside)} more of busy time, {duration(idle_outside)} of waiting. "
 
 
 def phases_section(rows: pl.DataFrame, bound: Finding, has_gpu: bool) -> Section:
@@ -84,11 +97,15 @@ def phases_section(rows: pl.DataFrame, bound: Finding, has_gpu: bool) -> Section
             Field("gpu_idle_ns", "GPU waiting", "time"),
             Field("verdict", "bound by", "name"),
         ]
+    note = "CPU time is that of the main thread and adds up to the steps."
+    if has_gpu:
+        note += " GPU time counts to the phase that launched it."
+    if rows["gpu_busy_ns"].sum() < rows["gpu_time_ns"].sum():
+        note += " Work that overlaps counts in full here, and once in the sentence at the top."
     return Section(
         "phases",
         "Phases",
-        "CPU time is that of the main thread and adds up to the steps."
-        + (" GPU time counts to the phase that launched it." if has_gpu else ""),
+        note,
         fields,
         rows.select(
             "phase",
