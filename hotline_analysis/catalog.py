@@ -8,7 +8,7 @@ A query is one file, and its leading comment is its contract:
     --
     -- :param step BIGINT = NULL     only this step    without `=` the parameter is required
     -- :param by VARCHAR in (op, step) = 'op'  rows    the words that it can be
-    -- :param limit BIGINT >= 0 = 10 so many rows      the least number that it can be
+    -- :param limit BIGINT >= 0 = 10 so many rows      the least number that it can be; the most follows as `<= 99`
     -- :reads gpu_busy, step                           the tables and views it needs
     -- :writes step_idle                               derive queries only; the query's own name if left out
     -- :column idle_ns BIGINT        GPU idle time     in the order of the result; answers and views must have them
@@ -21,8 +21,9 @@ from __future__ import annotations
 
 import difflib
 import functools
+import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Literal, SupportsFloat, SupportsIndex, get_args
@@ -45,13 +46,19 @@ PARAM_TYPES: tuple[ParamType, ...] = get_args(ParamType)
 _NAME = r"[a-z][a-z0-9_]*"
 _PARAM = re.compile(
     rf"(?P<name>{_NAME}) +(?P<type>{'|'.join(PARAM_TYPES)})"
-    rf"(?: +in +\((?P<words>{_NAME}(?:, *{_NAME})*)\)| *>= *(?P<least>\d+))?"
+    rf"(?: +in +\((?P<words>{_NAME}(?:, *{_NAME})*)\)| *>= *(?P<least>\d+)(?: *<= *(?P<most>\d+))?)?"
     r"(?: *= *(?P<default>'(?:[^']|'')*'|[^\s']+))? +(?P<description>[^\s=].*)"
 )
 _COLUMN = re.compile(rf"(?P<name>{_NAME}) +(?P<type>[A-Z][A-Z0-9_]*(?:\(.*?\))?(?:\[\])*) +(?P<description>\S.*)")
 _NAMES = re.compile(rf"{_NAME}(?: *, *{_NAME})*")
 # Text and comments are matched first, so that a `$` inside them is no placeholder.
 _PLACEHOLDER = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|\$(?P<name>[A-Za-z_]\w*)")
+_IN_WORDS: Mapping[ParamType, str] = {
+    "BIGINT": "a whole number",
+    "DOUBLE": "a number",
+    "VARCHAR": "text",
+    "BOOLEAN": "true or false",
+}
 _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -59,7 +66,7 @@ _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 class Param:
     """A `$name` of a query. `default` means nothing when `required` is true.
 
-    A text may have to be one of `words`, and a number at least `least`; NULL is allowed where it is the default.
+    A text may have to be one of `words`, and a number from `least` to `most`; NULL is allowed where it is the default.
     """
 
     name: str
@@ -69,13 +76,16 @@ class Param:
     description: str
     words: tuple[str, ...] = ()
     least: int | None = None
+    most: int | None = None
 
     @property
     def allowed(self) -> str:
         """What a value can be, in words; nothing if any of the type will do."""
         if self.words:
             return one_of(self.words)
-        return f"{self.least} or more" if self.least is not None else ""
+        if self.least is None:
+            return ""
+        return f"{self.least} or more" if self.most is None else f"{self.least} to {self.most}"
 
     def convert(self, given: object) -> Value:
         """Return a value of the declared type, from it or from text. Raises ValueError that says what is allowed."""
@@ -84,10 +94,12 @@ class Param:
         try:
             value = _convert(given, self.type)
         except (TypeError, ValueError):
-            raise ValueError(self.type) from None
-        # Written so that it holds of no NaN.
-        is_enough = self.least is None or (isinstance(value, int | float) and value >= self.least)
-        if not is_enough or (self.words and value not in self.words):
+            raise ValueError(_IN_WORDS[self.type]) from None
+        if self.least is not None and isinstance(value, int | float):
+            # Written so that it holds of no NaN.
+            if not self.least <= value <= (math.inf if self.most is None else self.most):
+                raise ValueError(self.allowed)
+        elif self.words and value not in self.words:
             raise ValueError(self.allowed)
         return value
 
@@ -123,8 +135,7 @@ class Query:
         where it is the default. Raises `QueryParameterError` for a value that the header does not allow.
         """
         declared = {param.name: param for param in self.params}
-        valid = ", ".join(f"{param.name} {param.type}" for param in self.params)
-        hint = f"{self.name} takes {valid}." if valid else f"{self.name} takes no parameters."
+        hint = f"{self.name} takes {', '.join(declared) or 'no parameters'}."
         for name in arguments:
             if name not in declared:
                 raise QueryParameterError(f"Query {self.name} has no parameter {name}.", hint=hint)
@@ -139,8 +150,7 @@ class Query:
                 values[param.name] = param.convert(arguments[param.name])
             except ValueError as error:
                 raise QueryParameterError(
-                    f"Parameter {param.name} of query {self.name} must be {error}, not {arguments[param.name]!r}.",
-                    hint=hint if str(error) == param.type else None,
+                    f"Parameter {param.name} of query {self.name} must be {error}, not {arguments[param.name]!r}."
                 ) from None
         return values
 
@@ -274,21 +284,21 @@ def _comment_lines(sql: str) -> Iterator[tuple[int, str]]:
 
 
 def _param(place: str, text: str) -> Param:
-    form = f":param NAME {'|'.join(PARAM_TYPES)} [in (WORD, WORD) or >= NUMBER] [= DEFAULT]  description"
+    form = f":param NAME {'|'.join(PARAM_TYPES)} [in (WORD, WORD) or >= NUMBER [<= NUMBER]] [= DEFAULT]  description"
     match = _match(_PARAM, text, place, form)
     type_ = next(known for known in PARAM_TYPES if known == match["type"])
     literal = match["default"]
     words = tuple(re.findall(_NAME, match["words"] or ""))
-    least = None if match["least"] is None else int(match["least"])
+    least, most = (None if match[limit] is None else int(match[limit]) for limit in ("least", "most"))
     if (words and type_ != "VARCHAR") or (least is not None and type_ not in ("BIGINT", "DOUBLE")):
         raise ValueError(f"{place}: `in` is for VARCHAR, and `>=` for numbers")
-    param = Param(match["name"], type_, literal is None, None, match["description"], words, least)
+    param = Param(match["name"], type_, literal is None, None, match["description"], words, least, most)
     if literal in (None, "NULL"):
         return param
     try:
         return replace(param, default=param.convert(_unquoted(literal, type_)))
     except ValueError as error:
-        raise ValueError(f"{place}: the default {literal} is no {error}") from None
+        raise ValueError(f"{place}: the default {literal} is not {error}") from None
 
 
 def _match(pattern: re.Pattern[str], text: str, place: str, form: str) -> re.Match[str]:
@@ -300,7 +310,7 @@ def _match(pattern: re.Pattern[str], text: str, place: str, form: str) -> re.Mat
 
 def _unquoted(literal: str, type_: ParamType) -> str:
     if (type_ == "VARCHAR") != literal.startswith("'"):
-        raise ValueError(type_)
+        raise ValueError(_IN_WORDS[type_])
     return literal[1:-1].replace("''", "'") if type_ == "VARCHAR" else literal
 
 

@@ -23,6 +23,7 @@ IDLE = """\
 -- :param by VARCHAR in (op, module,
 --                         step) = NULL   what a row is
 -- :param least DOUBLE >= 1 = 2   at least so much
+-- :param most BIGINT >= 1 <= 9 = 5   at most so much
 -- :param n BIGINT               how many rows
 -- :reads gpu_busy,
 --        step
@@ -31,7 +32,7 @@ IDLE = """\
 select rank, parts -- not a parameter: $nothing
 from gpu_busy
 where ($step is null or step = $step) and share > $share and name != $name and $exact and note != '$text'
-and kind != $by and part >= $least
+and kind != $by and part between $least and $most
 limit $n
 """
 NESTING = "-- Build nesting.\n--\n-- :reads event\nselect * from event\n"
@@ -67,6 +68,7 @@ def test_header(root: Path) -> None:
         catalog.Param("exact", "BOOLEAN", False, True, "as it says"),
         catalog.Param("by", "VARCHAR", False, None, "what a row is", words=("op", "module", "step")),
         catalog.Param("least", "DOUBLE", False, 2.0, "at least so much", least=1),
+        catalog.Param("most", "BIGINT", False, 5, "at most so much", least=1, most=9),
         catalog.Param("n", "BIGINT", True, None, "how many rows"),
     )
     assert query.sql == IDLE
@@ -97,7 +99,16 @@ def test_unknown_query(root: Path, name: str, hint: str) -> None:
 
 def test_bind_fills_defaults(root: Path) -> None:
     values = catalog.get("idle", root=root).bind(n=3)
-    assert values == {"step": None, "share": 0.5, "name": "it's", "exact": True, "by": None, "least": 2.0, "n": 3}
+    assert values == {
+        "step": None,
+        "share": 0.5,
+        "name": "it's",
+        "exact": True,
+        "by": None,
+        "least": 2.0,
+        "most": 5,
+        "n": 3,
+    }
 
 
 @pytest.mark.parametrize(
@@ -115,6 +126,7 @@ def test_bind_fills_defaults(root: Path) -> None:
         ("by", "step", "step"),
         ("by", None, None),
         ("least", "1", 1.0),
+        ("most", "9", 9),
     ],
 )
 def test_bind_converts(root: Path, name: str, given: object, value: object) -> None:
@@ -155,6 +167,11 @@ def test_bind_rejects_wrong_type(root: Path, name: str, given: object) -> None:
         ("least", "0.99", "1 or more"),
         ("least", float("nan"), "1 or more"),
         ("least", -5, "1 or more"),
+        ("most", "10", "1 to 9"),
+        ("step", "x", "a whole number"),
+        ("share", "x", "a number"),
+        ("name", 7, "text"),
+        ("exact", "x", "true or false"),
     ],
 )
 def test_bind_rejects_what_the_header_does_not_allow(root: Path, name: str, given: object, allowed: str) -> None:
@@ -171,9 +188,7 @@ def test_bind_rejects_negative_numbers_of_rows(name: str) -> None:
 
 
 def test_bind_rejects_unknown_and_missing(root: Path) -> None:
-    valid = (
-        "Hint: idle takes step BIGINT, share DOUBLE, name VARCHAR, exact BOOLEAN, by VARCHAR, least DOUBLE, n BIGINT."
-    )
+    valid = "Hint: idle takes step, share, name, exact, by, least, most, n."
     with pytest.raises(QueryParameterError, match=f"Query idle has no parameter steps. {valid}"):
         catalog.get("idle", root=root).bind(n=1, steps=2)
     with pytest.raises(QueryParameterError, match=f"Query idle needs the parameter n. {valid}"):
@@ -193,8 +208,8 @@ def test_bind_rejects_unknown_and_missing(root: Path) -> None:
         (":reads event", ":reads event\n-- :reads step", "bad.sql:4: :reads cannot stand here"),
         (":reads event", ":reads event\n-- :param n INT = 3  rows", "expected :param NAME BIGINT|DOUBLE"),
         (":reads event", ":reads event\n-- :param n BIGINT = 3", "expected :param NAME BIGINT|DOUBLE"),
-        (":reads event", ":reads event\n-- :param n BIGINT = '3'  rows", "the default '3' is no BIGINT"),
-        (":reads event", ":reads event\n-- :param n VARCHAR = a  rows", "the default a is no VARCHAR"),
+        (":reads event", ":reads event\n-- :param n BIGINT = '3'  rows", "the default '3' is not a whole number"),
+        (":reads event", ":reads event\n-- :param n VARCHAR = a  rows", "the default a is not text"),
         (":reads event", ":reads event\n-- :param n BIGINT = 3  rows", "declared or used, but not both: \\$n"),
         (
             ":reads event",
@@ -206,8 +221,8 @@ def test_bind_rejects_unknown_and_missing(root: Path) -> None:
             ":reads event\n-- :param n VARCHAR >= 1 = '3'  rows",
             "`in` is for VARCHAR, and `>=` for numbers",
         ),
-        (":reads event", ":reads event\n-- :param n BIGINT >= 4 = 3  rows", "the default 3 is no 4 or more"),
-        (":reads event", ":reads event\n-- :param n VARCHAR in (a, b) = 'c'  rows", "the default 'c' is no a or b"),
+        (":reads event", ":reads event\n-- :param n BIGINT >= 4 = 3  rows", "the default 3 is not 4 or more"),
+        (":reads event", ":reads event\n-- :param n VARCHAR in (a, b) = 'c'  rows", "the default 'c' is not a or b"),
         ("from event", "from event limit $n", "declared or used, but not both: \\$n"),
         (":reads event", ":reads event\n-- :column rank bigint  it", "expected :column NAME TYPE"),
         (":reads event", ":reads event\n-- :column a BIGINT  b\n-- :column a BIGINT  b", "a column is declared twice"),

@@ -342,7 +342,6 @@ def test_schema(run: Path) -> None:
         ("report", "nowhere/*.json"),
         ("query", "slowest_op", TRACE),
         ("query", "slowest_ops", TRACE, "--param", "n=1"),
-        ("query", "slowest_ops", TRACE, "--param", "limit=many"),
         ("sql", "selec 1", TRACE),
         ("sql", "from nowhere", TRACE),
         ("schema", "evnt"),
@@ -377,6 +376,8 @@ def test_wrong_usage_exits_2(arguments: tuple[object, ...]) -> None:
 def test_a_word_that_an_option_does_not_take_is_a_plain_sentence() -> None:
     wrong = Result("report", TRACE, "--format", "pdf").err.splitlines()[-1]
     assert wrong == "Error: Invalid value for '--format': 'pdf' is not one of 'text', 'markdown', 'json', 'html'."
+    wrong = Result("report", "trace.json", "--rank", "1.5").err.splitlines()[-1]
+    assert wrong == "Error: Invalid value for '--rank': '1.5' is not a whole number."
 
 
 def test_a_warning_is_one_line_and_the_result_stands(tmp_path: Path) -> None:
@@ -488,6 +489,7 @@ def test_a_finding_is_shown_whole(run: Path) -> None:
     ("arguments", "complaint"),
     [
         (["query", "phases", "RUN", "--rank", "9"], "no rank 9"),
+        (["query", "slowest_ops", "RUN", "-p", "limit=many"], "limit of query slowest_ops must be a whole number, not"),
         (["query", "optimizer_bottleneck", "RUN", "--rank", "9"], "no rank 9"),
         (["query", "optimizer_bottleneck", "RUN", "-p", "bound=x"], "no parameter 'bound'"),
         (["sql", "select interval 1 day as a", "RUN"], "Cast it"),

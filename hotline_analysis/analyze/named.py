@@ -15,33 +15,14 @@ from hotline_analysis.analyze.detail import detail_size
 from hotline_analysis.analyze.finding import Finding
 from hotline_analysis.analyze.path import critical_path, critical_path_breakdown
 from hotline_analysis.analyze.patterns import frequent_kernel_patterns
+from hotline_analysis.catalog import Param, ParamType
 from hotline_analysis.errors import QueryParameterError
-from hotline_analysis.humane import one_of
 from hotline_analysis.trace import Trace
 
 FINDING = ("question", "answer", "statement", "advice")
 """The columns that stand for a finding."""
 _TRACES = ("trace", "a", "b")
-_WORDS = {int: "a whole number", float: "a number", str: "text"}
-
-
-@dataclass(frozen=True)
-class Argument:
-    """What text can give for an argument: a number or text, or if there are `words`, one of them."""
-
-    kind: type
-    words: tuple[str, ...] = ()
-
-    @property
-    def allowed(self) -> str:
-        """What a value can be, in words."""
-        return one_of(self.words) if self.words else _WORDS[self.kind]
-
-    def convert(self, value: object) -> object:
-        """Return the value in its type. Raises TypeError or ValueError if it is not allowed."""
-        if self.words and value not in self.words:
-            raise ValueError
-        return self.kind(value)
+_TYPES: Mapping[type, ParamType] = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE"}
 
 
 @dataclass(frozen=True)
@@ -51,7 +32,7 @@ class Computed:
     name: str
     summary: str
     traces: int
-    parameters: Mapping[str, Argument]
+    parameters: Mapping[str, Param]
     function: Callable[..., Any]
 
     def arguments(self, given: Mapping[str, object]) -> dict[str, object]:
@@ -66,21 +47,23 @@ class Computed:
         return pl.DataFrame({word: [getattr(answer, word)] for word in FINDING})
 
 
-def parameters(function: Callable[..., Any], *, without: Iterable[str] = ()) -> dict[str, Argument]:
+def parameters(function: Callable[..., Any], *, without: Iterable[str] = ()) -> dict[str, Param]:
     """Return the arguments of a function that text can give; traces are not among them."""
-    found: dict[str, Argument] = {}
+    found: dict[str, Param] = {}
     hints = get_type_hints(function)
-    for name in inspect.signature(function).parameters:
+    for name, declared in inspect.signature(function).parameters.items():
         hint = hints.get(name)
         options = (hint, *get_args(hint))
         if name not in (*_TRACES, *without) and Finding not in options:
             literal = next((each for each in options if get_origin(each) is Literal and str not in options), None)
-            kind = next((kind for kind in (int, float) if kind in options), str)
-            found[name] = Argument(kind, get_args(literal))
+            type_: ParamType = next((_TYPES[kind] for kind in _TYPES if kind in options), "VARCHAR")
+            required = declared.default is inspect.Parameter.empty
+            default = None if required else declared.default
+            found[name] = Param(name, type_, required, default, "", words=get_args(literal))
     return found
 
 
-def converted(what: str, known: Mapping[str, Argument], given: Mapping[str, object]) -> dict[str, object]:
+def converted(what: str, known: Mapping[str, Param], given: Mapping[str, object]) -> dict[str, object]:
     """Return arguments with the types that a function takes.
 
     Raises `QueryParameterError` for one that it does not take, of another type, or for a word that is not allowed.
@@ -92,8 +75,8 @@ def converted(what: str, known: Mapping[str, Argument], given: Mapping[str, obje
             raise QueryParameterError(f"{what} has no parameter {name!r}", hint=f"It has {names}.")
         try:
             arguments[name] = known[name].convert(value)
-        except (TypeError, ValueError):
-            raise QueryParameterError(f"{name} must be {known[name].allowed}, not {value!r}") from None
+        except ValueError as error:
+            raise QueryParameterError(f"{name} must be {error}, not {value!r}") from None
     return arguments
 
 

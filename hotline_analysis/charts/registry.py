@@ -33,6 +33,7 @@ from hotline_analysis.analyze import (
     temporal_breakdown,
 )
 from hotline_analysis.analyze import detail as tree
+from hotline_analysis.catalog import Param
 from hotline_analysis.charts import breakdown, kernels, path, ranks, resources
 from hotline_analysis.charts.overview import overview
 from hotline_analysis.charts.timeline import timeline
@@ -47,7 +48,7 @@ class Kind:
     name: str
     summary: str
     traces: int
-    parameters: Mapping[str, named.Argument]
+    parameters: Mapping[str, Param]
     make: Callable[..., Any]
 
     def arguments(self, given: Mapping[str, object]) -> dict[str, object]:

@@ -29,8 +29,11 @@ class _Commands(TyperGroup):
                 sys.stdout.flush()
                 return result
             except typer.BadParameter as error:
-                # How the option was parsed is nothing for its user.
+                # How the option was parsed is nothing for its user. All numbers among the options are whole.
                 error.message = error.message.removeprefix("Value error, ")
+                if "integer" in error.message:
+                    cause: Any = error.__cause__
+                    error.message = f"{cause.errors()[0]['input']!r} is not a whole number."
                 raise
             except HotlineError as error:
                 console.error(error.message, error.hint)

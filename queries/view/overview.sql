@@ -6,7 +6,8 @@
 -- lowest one, as far as the collectives that they share tell it (`collective_match`).
 --
 -- :param rank BIGINT = NULL       only this rank
--- :param bins BIGINT >= 1 = 600   stretches of time
+-- :param bins BIGINT >= 1 <= 100000 = 600
+--                                 stretches of time
 -- :param start_ns BIGINT = NULL   from this time on; from the first phase or GPU event without it
 -- :param end_ns BIGINT = NULL     until this time; until the last phase or GPU event ends without it
 -- :reads collective_match, event, gpu_op, label, launch, phase_span, step

@@ -62,11 +62,18 @@ def test_the_path_is_that_of_one_step(demo: Trace) -> None:
     ]
 
 
+def test_text_becomes_what_the_chart_takes() -> None:
+    given = {"source_lines": "false", "max_nodes": "7", "rank": None}
+    assert CHARTS["timeline"].arguments(given) == {"source_lines": False, "max_nodes": 7, "rank": None}
+    assert CHARTS["diff"].arguments({"sigmas": "2.5", "by": "op"}) == {"sigmas": 2.5, "by": "op"}
+
+
 @pytest.mark.parametrize(
     ("name", "parameters", "complaint"),
     [
         ("phases", {"colour": "red"}, "no parameter 'colour'"),
         ("phases", {"step": "first"}, "a whole number"),
+        ("timeline", {"source_lines": "perhaps"}, "source_lines must be true or false, not 'perhaps'"),
         ("phases", {"rank": 77}, "no rank 77"),
         ("phases", {"step": 10**6}, "no step 1000000"),
         ("stragglers", {"by": "colour"}, "by must be step or collective, not 'colour'"),
