@@ -14,6 +14,7 @@ import hotline_analysis as ha
 from hotline_analysis.errors import HotlineWarning, QueryParameterError
 from hotline_analysis.humane import duration, file_and_line, percent, runs, safe, shares, shorten, shorten_place
 from hotline_analysis.report.given import given
+from hotline_analysis.report.model import Field, Report, Section
 from tests.runs import opened
 from tests.trace_builder import TraceBuilder
 
@@ -242,6 +243,28 @@ def test_narrow_tables_keep_the_file_and_line_of_places(width: int) -> None:
     assert max(map(len, table)) <= width
     for source in section.rows["source"]:
         assert sum(source.rpartition("/")[2] in line for line in table) == 1
+
+
+@pytest.mark.parametrize("width", [30, 40, 50, 60])
+def test_narrow_tables_keep_what_a_row_is_and_its_time(width: int) -> None:
+    """The first column and the first time, or the change, are the last that a table loses."""
+    name = "a_rather_long_name_of_something"
+    row = {"name": [name], "n": [1_234_567], "ns": [123_000_000], "pct": [12.5], "delta": [-5_000], "word": ["launch"]}
+    fields = [Field("name", "name", "name"), Field("n", "calls", "count"), Field("ns", "time", "time")]
+    fields += [Field("pct", "share", "share"), Field("word", "bound by", "name")]
+
+    def shown(*more: Field) -> str:
+        section = Section("test", "Test", "", [*fields, *more], pl.DataFrame(row))
+        report = Report("title", {"device": "CPU"}, "headline", [], [section], "coverage", [])
+        lines = report.to_text(width=width).splitlines()
+        assert max(map(len, lines)) <= width
+        return lines[-3]
+
+    assert "something" in shown()
+    assert "123 ms" in shown()
+    assert ("1,234,567" in shown()) == (width >= 50)
+    assert ("launch" in shown()) == (width >= 40)
+    assert "−5.00 µs" in shown(Field("delta", "change", "delta"))
 
 
 # --- what the user said when capturing -------------------------------------------------------------------------------

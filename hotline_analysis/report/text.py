@@ -65,7 +65,10 @@ def render(report: Report, *, width: int, color: bool) -> str:
 
 
 def _table(section: Section, width: int) -> Table:
-    """The rows as a table that fits. Names give way, the widest first, and then whole columns of numbers do."""
+    """The rows as a table that fits. Names give way, the widest first, and then whole columns, by importance.
+
+    What a row is, and the time that it takes or how that changed, is in every table.
+    """
     fields = list(section.fields)
     rows = [[cell(field, row[field.column]) for field in fields] for row in section.rows.iter_rows(named=True)]
     widths = [max(len(field.title), *(len(row[i]) for row in rows), 0) for i, field in enumerate(fields)]
@@ -76,17 +79,25 @@ def _table(section: Section, width: int) -> Table:
         if fields[i].kind == "place"
     }
     kept = list(range(len(fields)))
+    numbers = [i for i in kept if i not in names]
+    times = sorted((fields[i].kind != "delta", i) for i in numbers if fields[i].kind in ("delta", "time"))
+    first = {0, *([times[0][1]] if times else numbers[:1])}
 
     def too_much() -> int:
         return sum(widths[i] for i in kept) + _GAP * (len(kept) + 1 + (len(kept) < len(fields))) - width
 
     def shrink_names(least: Mapping[int, int]) -> None:
-        while too_much() > 0 and (wide := [i for i in names if widths[i] > least[i]]):
+        while too_much() > 0 and (wide := [i for i in names if i in kept and widths[i] > least[i]]):
             widths[max(wide, key=lambda i: (widths[i], -i))] -= 1
 
+    wanted = list(widths)
     shrink_names(dict.fromkeys(names, _READABLE) | places)
-    while too_much() > 0 and len(kept) > len(names) + 1:
-        kept.remove(max(i for i in kept if i not in names))
+    while too_much() > 0 and set(kept) > first:
+        kept.remove(max(set(kept) - first, key=lambda i: (i not in names, i)))
+    if len(kept) < len(fields):
+        # What is left may have the room of what is not.
+        widths[:] = wanted
+        shrink_names(dict.fromkeys(names, _READABLE) | places)
     shrink_names(dict.fromkeys(names, _NARROWEST) | places)
     shrink_names(dict.fromkeys(names, _NARROWEST))
     table = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), show_edge=False, header_style="dim")
