@@ -9,6 +9,8 @@ _UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
 # Control characters, and those that change the direction of text, could hide or forge what a line says.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
+_NUMBERED = re.compile(r"\d+(\.\d+)*")
+
 
 def duration(ns: int | float | None) -> str:
     """A duration with three digits and its unit: `12.3 ms`. A dash for NULL."""
@@ -67,6 +69,16 @@ def shares(parts: Sequence[int]) -> list[float]:
 def safe(text: str) -> str:
     """A name from a trace on one line, with what could hide or forge text made visible."""
     return _UNSAFE.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def module_name(path: str, kind: str | None = None) -> str:
+    """A module's path; one of numbers alone, as in a plain `Sequential`, as python has it and with the type if known.
+
+    `2.0` becomes `[2][0] Linear`.
+    """
+    if not _NUMBERED.fullmatch(path):
+        return path
+    return f"[{path.replace('.', '][')}]" + (f" {kind}" if kind else "")
 
 
 def shorten(text: str, width: int) -> str:

@@ -12,7 +12,17 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis.errors import HotlineWarning, QueryParameterError
-from hotline_analysis.humane import duration, file_and_line, percent, runs, safe, shares, shorten, shorten_place
+from hotline_analysis.humane import (
+    duration,
+    file_and_line,
+    module_name,
+    percent,
+    runs,
+    safe,
+    shares,
+    shorten,
+    shorten_place,
+)
 from hotline_analysis.report.given import given
 from hotline_analysis.report.model import Field, Report, Section
 from tests.runs import opened
@@ -174,6 +184,53 @@ def test_names_are_text(tmp_path: Path) -> None:
     assert "\\|" in markdown
     assert max(map(len, text.splitlines())) <= 110
     assert json.loads(report.to_json())["findings"][2]["answer"] == evil
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [("0", "[0] Linear"), ("2.0", "[2][0] Linear"), ("layer1.0", "layer1.0"), ("v2.0b", "v2.0b"), ("", "")],
+)
+def test_modules_that_are_only_numbered_have_a_name(path: str, shown: str) -> None:
+    assert module_name(path, "Linear") == shown
+    assert module_name(path) == shown.removesuffix(" Linear")
+
+
+def numbered() -> TraceBuilder:
+    """A plain `Sequential` without a name: a linear, and a container with another."""
+    trace = TraceBuilder(rank=0).step(0, 0, 200)
+    inner = [{"name": "0", "type": "Linear"}]
+    trace.top["hotline_model"] = [
+        {"name": "0", "type": "Linear"},
+        {"name": "1", "type": "ReLU"},
+        {"name": "2", "type": "Sequential", "ops": inner},
+    ]
+    return trace.op("aten::linear", 10, 30).op("aten::relu", 30, 40).op("aten::linear", 50, 80)
+
+
+def test_numbered_modules_are_shown_with_their_type(tmp_path: Path) -> None:
+    trace = numbered().load(tmp_path)
+    [section] = [section for section in ha.report(trace).sections if section.name == "modules"]
+    assert section.rows.select("path", "module").rows() == [
+        ("2.0", "[2][0] Linear"),
+        ("0", "[0] Linear"),
+        ("1", "[1] ReLU"),
+        ("2", "[2] Sequential"),
+    ]
+    detail = ha.level_of_detail(trace).filter(kind="module").select("name", "short_name").unique()
+    assert set(detail.rows()) == {("0", "[0] Linear"), ("1", "[1] ReLU"), ("2", "[2] Sequential")}
+    assert "[2][0] Linear takes" in str(ha.charts.draw("slowest_ops", trace, by="module").to_dict()["title"])
+
+
+def test_work_without_time_is_no_gpu_work(tmp_path: Path) -> None:
+    """The head, the answers and the tables say the same of a GPU whose only kernel takes 0 ns."""
+    trace = TraceBuilder(rank=0).step(0, 0, 100).op("aten::mm", 10, 20).launches("k", 30, 30).load(tmp_path)
+    report = ha.report(trace)
+    assert report.facts["device"] == "GPU (device 0), whose work takes no time"
+    assert report.findings[0].answer == "no-gpu"
+    text = report.to_text()
+    assert "GPU self" not in text
+    assert "GPU busy" not in text
+    assert "The trace has no GPU time." in text
 
 
 def test_runs_of_numbers() -> None:

@@ -108,6 +108,8 @@ def slowest_sources(
 
 
 def has_gpu_work(trace: Trace, *, rank: int | None = None) -> bool:
-    """Whether the trace holds any kernel, copy or memset with a duration."""
-    found = trace.sql("select exists (select 1 from launch where $rank is null or rank = $rank) as found", rank=rank)
+    """Whether the trace holds any kernel, copy or memset that takes time."""
+    found = trace.sql(
+        "select exists (select 1 from launch where busy_ns > 0 and ($rank is null or rank = $rank)) as found", rank=rank
+    )
     return bool(found["found"][0])

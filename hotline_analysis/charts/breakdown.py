@@ -13,7 +13,7 @@ import polars as pl
 from hotline_analysis.charts.page import clean
 from hotline_analysis.charts.theme import HUES, INK, PHASES, WIDTH, dress, time_axis
 from hotline_analysis.errors import QueryParameterError
-from hotline_analysis.humane import duration, percent, shorten
+from hotline_analysis.humane import duration, module_name, percent, shorten
 
 # Time of a device, from work to the causes of idling: column of `gpu_or_cpu_bound`, word, colour.
 _PARTS = (
@@ -185,19 +185,16 @@ def slowest_ops(frame: pl.DataFrame) -> Any:
     side = "CPU" if time.startswith("cpu") else "GPU"
     share = time.replace("_ns", "_pct")
     axis = time_axis(max(frame[time]))
-    rows = (
-        frame.sort(time, descending=True)
-        .head(20)
-        .select(
-            label=pl.col(name).map_elements(lambda text: shorten(clean(text), 44), return_dtype=pl.String),
-            said=_durations(time),
-            time=pl.col(time) / axis.size,
-            share_pct=share,
-            # Two names that are cut short to the same must not become one bar.
-            bar=pl.int_range(pl.len()).cast(pl.String).str.zfill(2)
-            + " "
-            + pl.col(name).map_elements(lambda text: shorten(clean(text), 44), return_dtype=pl.String),
-        )
+    chosen = frame.sort(time, descending=True).head(20)
+    kinds = chosen["type"] if name == "path" else [None] * chosen.height
+    labels = [shorten(clean(module_name(text, kind)), 44) for text, kind in zip(chosen[name], kinds, strict=True)]
+    rows = chosen.with_columns(label=pl.Series(labels, dtype=pl.String)).select(
+        "label",
+        said=_durations(time),
+        time=pl.col(time) / axis.size,
+        share_pct=share,
+        # Two names that are cut short to the same must not become one bar.
+        bar=pl.int_range(pl.len()).cast(pl.String).str.zfill(2) + " " + pl.col("label"),
     )
     first = rows.row(0, named=True)
     longest = shorten(first["label"], 36)
@@ -287,9 +284,8 @@ def modules(frame: pl.DataFrame, side: Literal["gpu", "cpu"] = "gpu") -> Any:
         .facet(row=alt.Row("pass:N", title=None, sort=["forward", "recompute", "backward"]))
         .resolve_scale(x="shared")
     )
-    title = (
-        f"{clean(leaf['path'])} has most time of its own: {duration(leaf[f'{on}_self_ns'])} in the {leaf['pass']} pass"
-    )
+    longest = clean(module_name(leaf["path"], leaf["type"]))
+    title = f"{longest} has most time of its own: {duration(leaf[f'{on}_self_ns'])} in the {leaf['pass']} pass"
     return dress(chart, title)
 
 

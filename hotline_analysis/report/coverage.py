@@ -27,7 +27,7 @@ def coverage_section(cover: pl.DataFrame) -> Section:
 
 def coverage_line(cover: pl.DataFrame) -> str:
     """All GPU time by bucket, in one line whose shares add up to 100.0 %."""
-    if cover.is_empty():
+    if cover["gpu_time_ns"].sum() == 0:
         return "The trace has no GPU time."
     times = cover["gpu_time_ns"].to_list()
     parts = ", ".join(

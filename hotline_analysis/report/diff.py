@@ -7,7 +7,7 @@ from typing import Any, Literal
 import polars as pl
 
 from hotline_analysis.analyze.comparison import Comparison, Level, Timeline, compare
-from hotline_analysis.humane import delta, duration, percent, safe, signed
+from hotline_analysis.humane import delta, duration, module_name, percent, safe, signed
 from hotline_analysis.report.model import Field, Report, Section
 from hotline_analysis.schema import Phase
 from hotline_analysis.trace import Trace
@@ -180,7 +180,7 @@ def _label(level: Level, row: dict[str, str | None]) -> str:
         kernel = row["kernel"] or ""
         return f"{kernel} ← {row['op']}" if row["op"] else kernel
     if level == "module":
-        return row["module_path"] or "outside modules"
+        return module_name(row["module_path"]) if row["module_path"] else "outside modules"
     if level == "region":
         where = row["region"] or "outside regions"
         return f"{row['phase']}: {where}" if row["phase"] else "launched by no step"

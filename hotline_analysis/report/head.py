@@ -55,7 +55,7 @@ def facts(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, has_gpu: bool
     ).item()
     no_device = "GPU" if has_gpu else "no GPU work was read" if info["damage"] or has_calls else "CPU only"
     found = {
-        "device": ", ".join(devices) or no_device,
+        "device": ", ".join(devices) + ("" if has_gpu else ", whose work takes no time") if devices else no_device,
         "ranks": ("rank " if len(trace.ranks) == 1 else "ranks ") + ranks + world,
         "steps": said,
         "events": f"{info['event_count']:,} in {duration((info['end_ns'] or 0) - (info['start_ns'] or 0))}",

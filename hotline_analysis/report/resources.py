@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from hotline_analysis.analyze import memory, queue
-from hotline_analysis.humane import duration, percent, size
+from hotline_analysis.humane import duration, module_name, percent, size
 from hotline_analysis.report.model import Field, Section
 from hotline_analysis.trace import Trace
 
@@ -53,9 +53,12 @@ def memory_peak(trace: Trace, rank: int) -> Section | None:
             Field("size", "alive", "name"),
             Field("bytes_pct", "share", "share"),
             Field("block_count", "blocks", "count"),
-            Field("module_path", "most of it by", "name"),
+            Field("module", "most of it by", "name"),
         ],
-        shown.with_columns(pl.Series("size", [size(value) for value in shown["bytes"]], pl.String)),
+        shown.with_columns(
+            pl.Series("size", [size(value) for value in shown["bytes"]], pl.String),
+            pl.Series("module", [path and module_name(path) for path in shown["module_path"]], pl.String),
+        ),
     )
 
 

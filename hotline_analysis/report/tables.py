@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from hotline_analysis.analyze import Finding, bottleneck, breakdown, kernels
-from hotline_analysis.humane import duration, shares
+from hotline_analysis.humane import duration, module_name, shares
 from hotline_analysis.place import Lines
 from hotline_analysis.report.model import Field, Section
 from hotline_analysis.trace import Trace
@@ -152,12 +152,13 @@ def module_types_section(trace: Trace, rank: int, has_gpu: bool) -> Section | No
 def modules_section(trace: Trace, rank: int, has_gpu: bool) -> Section:
     """The modules with most self time."""
     rows = breakdown.slowest_ops(trace, ROWS, by="module", rank=rank, sort="gpu_self" if has_gpu else "cpu_self")
+    names = [module_name(path, kind) for path, kind in rows.select("path", "type").iter_rows()]
     return Section(
         "modules",
         "Slowest modules",
         "Self: the module without the modules in it, all passes. Total and passes: with them. Share: of all modules.",
-        [Field("path", "module", "name"), *_module_fields(rows, has_gpu)],
-        rows,
+        [Field("module", "module", "name"), *_module_fields(rows, has_gpu)],
+        rows.with_columns(module=pl.Series(names, dtype=pl.String)),
     )
 
 

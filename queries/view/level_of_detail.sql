@@ -176,7 +176,8 @@ loose_slice as (
         end_ns,
         'module',
         name,
-        name as short_name,
+        -- In a container that numbers its modules; a number alone says nothing.
+        case when regexp_full_match(name, '\d+') then '[' || name || ']' || coalesce(' ' || type, '') else name end,
         event_id,
         module_id,
         pass,
