@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Protocol
+from typing import Any, Protocol, SupportsIndex
 
 import polars as pl
 
@@ -40,14 +40,19 @@ def check_scope(trace: Asked, asked: Mapping[str, object], called: str = "the tr
     path, or by that of one in it. `called` is the name of the trace in the message.
     """
     rank, device, step, module = (asked.get(name) for name in ("rank", "device", "step", "module"))
+    for name, number in (("rank", rank), ("device", device), ("step", step)):
+        if number is not None and (isinstance(number, bool) or not isinstance(number, SupportsIndex)):
+            raise QueryParameterError(f"{name} must be a whole number, not {number!r}")
     if rank is not None and rank not in trace.ranks:
         raise QueryParameterError(f"{called} has no rank {rank}", hint=f"It has {runs(trace.ranks)}.")
     whose = called if rank is None or len(trace.ranks) == 1 else f"rank {rank} of {called}"
     for name, number, statement in (("step", step, _STEPS), ("device", device, _DEVICES)):
         if number is not None and number not in (known := _there(trace, statement, rank)):
             raise QueryParameterError(f"{whose} has no {name} {number}", hint=f"It has {runs(known)}.")
-    if module is not None and not has_module(trace, str(module), rank=rank):
-        raise QueryParameterError(f"{whose} has no module {module!r}", hint=_like(str(module), _paths(trace, rank)))
+    if module is not None and not isinstance(module, str):
+        raise QueryParameterError(f"module must be text, not {module!r}")
+    if module is not None and not has_module(trace, module, rank=rank):
+        raise QueryParameterError(f"{whose} has no module {module!r}", hint=_like(module, _paths(trace, rank)))
 
 
 def has_module(trace: Asked, module: str, *, rank: object = None) -> bool:

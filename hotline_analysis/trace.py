@@ -22,7 +22,7 @@ from hotline_analysis.database import SETTINGS
 from hotline_analysis.errors import HotlineError, RunFormatError
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
 from hotline_analysis.scope import check_scope
-from hotline_analysis.whole import MANIFEST, replace_folder
+from hotline_analysis.whole import MANIFEST, check_name, replace_folder
 
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer")
@@ -48,6 +48,7 @@ class Trace:
     def __init__(self, path: Path, *, temporary: Path | None = None) -> None:
         self.path = path
         self.manifest: Mapping[str, Any] = _read_manifest(path)
+        check_name(path)
         # What does not fit into memory goes to a folder that only this user can read, not to the working directory.
         spill = Path(tempfile.mkdtemp(prefix="hotline-", dir=temporary))
         self._connection = duckdb.connect(config={**SETTINGS, "temp_directory": str(spill)})
@@ -89,7 +90,7 @@ class Trace:
                     self._create(name, [column.name for column in TABLES[name].columns])
             except BaseException as error:
                 self._known.discard(name)  # perhaps only interrupted
-                if not isinstance(error, duckdb.Error):
+                if not isinstance(error, duckdb.Error) or isinstance(error, duckdb.ConnectionException):
                     raise
                 raise RunFormatError(f"{self.path} is damaged: {error}", hint="Import the traces again.") from error
 
@@ -115,7 +116,9 @@ class Trace:
         """
         with _as_hotline_error():
             self._refuse_all_but_select(query)
-            return self._run(query, query, parameters)
+            # The database does not know numpy's numbers, which a column of pandas has.
+            plain = {name: value.item() if hasattr(value, "item") else value for name, value in parameters.items()}
+            return self._run(query, query, plain)
 
     def _refuse_all_but_select(self, query: str) -> None:
         kinds = [statement.type for statement in self._connection.extract_statements(query)]
@@ -256,6 +259,8 @@ def takes_traces(function: Callable[Parameters, Answer]) -> Callable[Parameters,
 def _as_hotline_error() -> Iterator[None]:
     try:
         yield
+    except duckdb.ConnectionException as error:
+        raise HotlineError("the trace is closed", hint="Load it again.") from error
     except duckdb.Error as error:
         raise HotlineError(f"the SQL statement failed: {error}", hint="See docs/tables.md for the tables.") from error
     except pl.exceptions.PolarsError as error:

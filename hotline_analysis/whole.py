@@ -90,6 +90,7 @@ def replace_folder(target: Path, write: Callable[[Path], None], *, overwrite: bo
     if target.exists() and not overwrite:
         raise ExportExistsError(f"{target} exists already", hint="Choose another name, or overwrite it (--overwrite).")
     check_replaceable(target)
+    check_name(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _clear(target)
@@ -109,6 +110,14 @@ def replace_folder(target: Path, write: Callable[[Path], None], *, overwrite: bo
     except (OSError, duckdb.IOException) as error:
         raise _cannot_write(target, error) from error
     return target
+
+
+def check_name(folder: Path) -> None:
+    """Raise `HotlineError` for a folder that the database could not open: its path has bytes that are no text."""
+    try:
+        str(folder.resolve()).encode()
+    except UnicodeEncodeError:
+        raise HotlineError(f"the path {str(folder)!r} is not UTF-8", hint="Choose another place.") from None
 
 
 def check_replaceable(target: Path) -> None:

@@ -1,7 +1,9 @@
 import gzip
 import json
+import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,7 @@ from typer.testing import CliRunner
 import hotline_analysis as ha
 from hotline_analysis.analyze.named import COMPUTED
 from hotline_analysis.cli import app
+from hotline_analysis.errors import HotlineError
 from hotline_analysis.humane import size
 
 ROOT = Path(__file__).parents[1]
@@ -407,6 +410,25 @@ def test_a_closed_pipe_is_silent(run: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 141
+
+
+def test_a_pipe_gets_utf_8_whatever_the_locale(run: Path) -> None:
+    command = [sys.executable, "-m", "hotline_analysis", "report", str(run)]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "LC_ALL": "C"}
+    done = subprocess.run(command, capture_output=True, check=True, env=environment)
+    assert "µs" in done.stdout.decode("utf-8")
+    assert done.stderr == b""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have only names that are text")
+def test_a_folder_whose_name_is_no_text_is_refused(run: Path, tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/a\xffb"))
+    folder.mkdir()
+    with pytest.raises(HotlineError, match="is not UTF-8"):
+        ha.import_traces(TRACE, folder / "run")
+    shutil.copytree(run, folder / "copy")
+    with pytest.raises(HotlineError, match="is not UTF-8"):
+        ha.load(folder / "copy")
 
 
 def test_nothing_but_the_result_goes_into_a_pipe() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import get_args, get_type_hints
 
 import duckdb
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -18,9 +19,10 @@ from hotline_analysis.annotate.backward import match_backward
 from hotline_analysis.annotate.match import match_model
 from hotline_analysis.annotate.model import parse_model
 from hotline_analysis.catalog import Query
-from hotline_analysis.errors import QueryParameterError
+from hotline_analysis.errors import HotlineError, QueryParameterError
 from hotline_analysis.humane import one_of
 from hotline_analysis.schema import KERNEL_CLASSES, PHASES, READ_TABLES, TABLES
+from hotline_analysis.scope import check_scope
 from tests.derive.tables import every_table
 from tests.trace_builder import TraceBuilder
 
@@ -338,6 +340,36 @@ def test_steps_and_devices_that_are_not_there_are_errors(scope: str, there: str,
     for query in asked:
         with pytest.raises(QueryParameterError, match=f"no {scope} 99 Hint: It has {there}"):
             trace.query(query.name, **arguments(query, **{scope: 99}))
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [
+        ({"step": "1"}, "step must be a whole number, not '1'"),
+        ({"rank": True}, "rank must be a whole number, not True"),
+        ({"device": 0.0}, "device must be a whole number, not 0.0"),
+        ({"module": 3}, "module must be text, not 3"),
+    ],
+)
+def test_a_scope_of_another_type_is_no_scope_that_is_missing(
+    asked: dict[str, object], complaint: str, trace: Trace
+) -> None:
+    with pytest.raises(QueryParameterError, match=complaint):
+        check_scope(trace, asked)
+
+
+def test_numbers_of_numpy_are_numbers(trace: Trace) -> None:
+    rank, step = np.int64(0), np.int64(1)
+    assert trace.sql("select $rank as rank, $half as half", rank=rank, half=np.float64(0.5)).row(0) == (0, 0.5)
+    frame = hotline_analysis.critical_path(trace, rank=rank, step=step)  # type: ignore[arg-type]
+    assert frame.equals(hotline_analysis.critical_path(trace, rank=0, step=1))
+
+
+def test_a_closed_trace_says_so(trace: Trace) -> None:
+    fresh = load(trace.path)
+    fresh.close()
+    with pytest.raises(HotlineError, match="the trace is closed"):
+        hotline_analysis.steps(fresh)
 
 
 @pytest.mark.parametrize("query", taking("module"), ids=name_of)

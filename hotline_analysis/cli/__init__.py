@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import gc
+import io
 import os
 import sys
 
@@ -24,5 +25,10 @@ def main() -> None:
     # Python has no stream where the caller has closed its own (`hotline … >&-`).
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        # Elsewhere than on Linux, and in the C locale, the encoding may lack what names and tables have in them. What
+        # reads a pipe or file expects UTF-8; a terminal shows what it can.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
     gc.set_threshold(50_000, 20, 20)  # the libraries that are loaded make no garbage; to look for it takes 5 % of a run
     app(prog_name="hotline")
