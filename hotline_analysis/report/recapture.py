@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from hotline_analysis.humane import percent
+from hotline_analysis.humane import duration
 from hotline_analysis.trace import Trace
 
 # What showed the steps that nobody marked, by the evidence of `step`.
@@ -49,7 +49,7 @@ def recapture(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, cover: pl
     early = cover.filter(pl.col("bucket") == "pre_window")
     if not early.is_empty() and early["gpu_time_pct"][0] >= _PRE_WINDOW_PCT:
         advice.append(
-            f"{percent(early['gpu_time_pct'][0])} of the GPU time was launched before the trace began:"
+            f"{duration(early['gpu_time_ns'][0])} of GPU work was launched before the trace began:"
             " call torch.cuda.synchronize() before it starts, or record more active steps."
         )
     if info["damage"]:
