@@ -42,6 +42,24 @@ op_edge as (
     where nesting.op_id = nesting.event_id
 ),
 
+-- The pieces of a layer are numbered in order of time: the last one that started is that with the highest number.
+label_piece as (
+    select
+        label_segment.*,
+        row_number() over (order by label_segment.rank, label_segment.track_id, label_segment.start_ns) as label_number
+    from label_segment
+    inner join main on label_segment.rank = main.rank and label_segment.track_id = main.track_id
+),
+
+region_piece as (
+    select
+        region_segment.*,
+        row_number() over (order by region_segment.rank, region_segment.track_id, region_segment.start_ns)
+            as region_number
+    from region_segment
+    inner join main on region_segment.rank = main.rank and region_segment.track_id = main.track_id
+),
+
 border as (
     select
         rank,
@@ -49,8 +67,8 @@ border as (
         start_ns as at_ns,
         1 as opens,
         depth as in_order,
-        null::struct(step bigint, phase varchar, module_id bigint) as label,
-        null::struct(region varchar) as region,
+        null::bigint as label_number,
+        null::bigint as region_number,
         {'op_id': event_id} as op,
         null::bigint as instant_id,
         1 as count
@@ -87,73 +105,88 @@ border as (
     where end_ns = start_ns
     union all
     select
-        main.rank,
-        main.track_id,
-        label_segment.start_ns,
+        rank,
+        track_id,
+        start_ns,
         -1,
         0,
-        {'step': label_segment.step, 'phase': label_segment.phase, 'module_id': label_segment.module_id},
+        label_number,
         null,
         null,
         null,
         0
-    from label_segment
-    inner join main on label_segment.rank = main.rank and label_segment.track_id = main.track_id
+    from label_piece
     union all
     select
-        main.rank,
-        main.track_id,
-        unnest([region_segment.start_ns, region_segment.end_ns]),
-        unnest([-1, -2]),
+        rank,
+        track_id,
+        unnest([start_ns, end_ns]),
+        -1,
         0,
         null,
-        unnest([{'region': region_segment.region}, {'region': null}]),
+        region_number,
         null,
         null,
         0
-    from region_segment
-    inner join main on region_segment.rank = main.rank and region_segment.track_id = main.track_id
+    from region_piece
 ),
 
-held as (
+numbered as (
     select
         rank,
         at_ns,
         instant_id,
         count,
         lead(at_ns) over in_order as end_ns,
-        last_value(label ignore nulls) over (in_order rows between unbounded preceding and current row) as label,
-        last_value(region ignore nulls) over (in_order rows between unbounded preceding and current row) as region,
+        max(label_number) over (in_order rows between unbounded preceding and current row) as label_number,
+        max(region_number) over (in_order rows between unbounded preceding and current row) as region_number,
         last_value(op ignore nulls) over (in_order rows between unbounded preceding and current row) as op
     from border
     window in_order as (partition by rank, track_id order by at_ns, opens, in_order)
 ),
 
+held as (
+    select
+        numbered.rank,
+        numbered.at_ns,
+        numbered.instant_id,
+        numbered.count,
+        numbered.end_ns,
+        label_piece.step,
+        coalesce(label_piece.phase, 'other') as phase,
+        label_piece.module_id,
+        case when numbered.at_ns < region_piece.end_ns then region_piece.region end as region,
+        numbered.op.op_id
+    from numbered
+    inner join label_piece on numbered.label_number = label_piece.label_number
+    left join region_piece on numbered.region_number = region_piece.region_number
+    where label_piece.step is not null and ($step is null or label_piece.step = $step)
+),
+
 piece as (
     select
         rank,
-        label.step,
-        coalesce(label.phase, 'other') as phase,
-        label.module_id,
-        region.region,
-        op.op_id,
+        step,
+        phase,
+        module_id,
+        region,
+        op_id,
         sum(case when instant_id is null then count else 0 end) as count,
         sum(end_ns - at_ns) as time_ns
     from held
-    where label.step is not null and ($step is null or label.step = $step)
     group by all
     union all
     select
         rank,
-        label.step,
-        coalesce(label.phase, 'other') as phase,
-        label.module_id,
-        region.region,
+        step,
+        phase,
+        module_id,
+        region,
         instant_id,
         count,
         0
     from held
-    where instant_id is not null and label.step is not null and ($step is null or label.step = $step)
+    where instant_id is not null
 )
 
 select

@@ -94,61 +94,65 @@ outer_op as (
         and event.name is not null
 ),
 
-border as (
+-- The words of a layer are numbered in order of time: the last one is that with the highest number.
+annotated as (
     select
         edge.rank,
         edge.track_id,
         edge.at_ns,
-        edge.opens,
-        edge.in_order,
-        case
-            when edge.opens = 1 then {'region': edge.region, 'event_id': edge.event_id}
-            else {'region': around.container_region, 'event_id': around.container_id}
-        end as annotated,
-        null::struct(region varchar, event_id bigint) as op
+        case when edge.opens = 1 then edge.region else around.container_region end as region,
+        case when edge.opens = 1 then edge.event_id else around.container_id end as event_id,
+        row_number() over (order by edge.rank, edge.track_id, edge.at_ns, edge.opens, edge.in_order) as word
     from edge
     left join around on edge.rank = around.rank and edge.event_id = around.event_id
-    union all
+),
+
+numbered_op as (
     select
-        rank,
-        track_id,
-        start_ns,
-        1,
-        0,
-        null,
-        {'region': region, 'event_id': event_id}
-    from outer_op
-    union all
-    select
-        rank,
-        track_id,
-        end_ns,
-        0,
-        0,
-        null,
-        {'region': null, 'event_id': null}
+        *,
+        row_number() over (order by rank, track_id, start_ns) as word
     from outer_op
 ),
 
+border as (
+    select
+        rank,
+        track_id,
+        at_ns,
+        word as annotation_word,
+        null::bigint as op_word
+    from annotated
+    union all
+    select
+        rank,
+        track_id,
+        unnest([start_ns, end_ns]),
+        null,
+        word
+    from numbered_op
+),
+
+-- Of several borders at one time, the last one sees the words of all.
 held as (
     select
         rank,
         track_id,
         at_ns as start_ns,
         lead(at_ns) over in_order as end_ns,
-        last_value(annotated ignore nulls) over (in_order rows between unbounded preceding and current row)
-            as annotated,
-        last_value(op ignore nulls) over (in_order rows between unbounded preceding and current row) as op
+        max(annotation_word) over (in_order rows between unbounded preceding and current row) as annotation_word,
+        max(op_word) over (in_order rows between unbounded preceding and current row) as op_word
     from border
-    window in_order as (partition by rank, track_id order by at_ns, opens, in_order)
+    window in_order as (partition by rank, track_id order by at_ns)
 )
 
 select
-    rank,
-    track_id,
-    start_ns,
-    end_ns,
-    coalesce(annotated.region, op.region) as region,
-    coalesce(annotated.event_id, op.event_id) as event_id
+    held.rank,
+    held.track_id,
+    held.start_ns,
+    held.end_ns,
+    coalesce(annotated.region, around_op.region) as region,
+    coalesce(annotated.event_id, around_op.event_id) as event_id
 from held
-where end_ns > start_ns and coalesce(annotated.region, op.region) is not null
+left join annotated on held.annotation_word = annotated.word
+left join numbered_op as around_op on held.op_word = around_op.word and held.start_ns < around_op.end_ns
+where held.end_ns > held.start_ns and coalesce(annotated.region, around_op.region) is not null
