@@ -610,11 +610,12 @@ after_stream as (
             and in_stream.start_ns >= stream_ending.end_ns
 ),
 
-stream_wait as (
+-- Materialized, as the database would else compare each work with each first, expecting to find none.
+waiting_work as materialized (
     select
-        held.place as to_place,
-        awaited.place as from_place,
-        awaited.end_ns
+        held.place,
+        held.start_ns,
+        source.last_id
     from (
         select
             record.device,
@@ -632,8 +633,16 @@ stream_wait as (
             and waiting.wait_on_stream = source.stream
             and waiting.recorded_ns > source.launched_ns
     inner join op as held on waiting.first_id = held.event_id
-    inner join op as awaited on source.last_id = awaited.event_id
-    where awaited.end_ns <= held.start_ns and awaited.place < held.place
+),
+
+stream_wait as (
+    select
+        waiting_work.place as to_place,
+        awaited.place as from_place,
+        awaited.end_ns
+    from waiting_work
+    inner join op as awaited on waiting_work.last_id = awaited.event_id
+    where awaited.end_ns <= waiting_work.start_ns and awaited.place < waiting_work.place
 ),
 
 last_wait as (

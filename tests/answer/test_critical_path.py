@@ -54,6 +54,19 @@ def waiting() -> TraceBuilder:
     return trace.runtime("cudaDeviceSynchronize", 35, 75, correlation=90)
 
 
+def test_a_graph_of_very_many_kernels(tmp_path: Path) -> None:
+    """One launch, 40,000 kernels. With a comparison of each with each, this takes minutes."""
+    count = 40_000
+    trace = TraceBuilder(rank=0).op("replay", 0, 50).runtime("cudaGraphLaunch", 10, 40, correlation=70)
+    for number in range(count):
+        trace.kernel("k", 60 + 10 * number, 66 + 10 * number, correlation=70, stream=7)
+    last = 56 + 10 * count  # when the last kernel ends
+    trace.runtime("cudaDeviceSynchronize", 55, last + 4, correlation=71)
+    path = ha.critical_path(trace.load(tmp_path))
+    assert path["weight_ns"].sum() == (last + 4) * US
+    assert path.filter(kind="work").select(pl.len(), pl.col("weight_ns").sum()).row(0) == (count, 6 * count * US)
+
+
 def test_a_synchronise_leads_to_the_gpu(tmp_path: Path) -> None:
     graph = check(ha.dependency_graph(waiting().load(tmp_path), step=0))
     assert path_of(graph) == [
