@@ -90,9 +90,10 @@ class TraceReader:
         self._phase_count += readable - tables["event"]["ph"].null_count
         if tables["event"]["dur_ns"].null_count:
             # By Polars, as loading Arrow's own functions would take as long as a small trace.
-            times = pl.DataFrame(tables["event"].select(["ph", "start_ns", "dur_ns"]))
+            times = pl.DataFrame(tables["event"].select(["ph", "category", "start_ns", "dur_ns"]))
+            # No figure has the tracks that an export of ours has added, anyway.
             timeless = pl.any_horizontal(pl.col("start_ns", "dur_ns").is_null())
-            self._timeless_count += times.filter(timeless, ph="X").height
+            self._timeless_count += times.filter(timeless, pl.col("category").ne_missing("hotline"), ph="X").height
         if readable < texts:
             self.damage.lost_events += texts - readable
             self.damage.note("the events contain something that is no event")
