@@ -240,9 +240,9 @@ Results go to stdout; errors and warnings go to stderr, one line each. The exit 
 error, 2 for wrong usage and 130 after Ctrl-C.
 
 Tables for people use units, shorten long names in the middle and end after 100 rows; `--json` and `--csv` give all
-rows, exact numbers and complete names. In JSON, integers have all their digits, however many; a decimal fraction that
-no double equals is text, and what is no number (NaN, infinity) is null. `NO_COLOR` turns colours off, `COLUMNS` sets
-the width.
+rows, exact numbers and complete names. In JSON, integers have all their digits (more than 38 are an error); a decimal
+fraction that no double equals is text, and what is no number (NaN, infinity) is null. `NO_COLOR` turns colours off,
+`COLUMNS` sets the width.
 
 With `-o FILE` the ending of the name says the form, and an ending that stands for none is an error. An option such as
 `--json` or `--format` counts more than the ending. A name without an ending, a pipe or a device gets what the

@@ -104,7 +104,7 @@ def width() -> int | None:
 def to_json(frame: pl.DataFrame) -> str:
     """Return a JSON array with one object per row and line. Numbers that JSON cannot say are null.
 
-    Integers are exact, however many digits they have. A decimal fraction that no double equals is text.
+    Integers are exact. A decimal fraction that no double equals is text.
     """
     rows = (json.dumps(_plain(row)) for row in frame.iter_rows(named=True))
     return "[" + ",\n ".join(rows) + "]\n"

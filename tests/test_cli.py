@@ -379,6 +379,8 @@ def test_wrong_usage_exits_2(arguments: tuple[object, ...]) -> None:
 def test_a_word_that_an_option_does_not_take_is_a_plain_sentence() -> None:
     wrong = Result("report", TRACE, "--format", "pdf").err.splitlines()[-1]
     assert wrong == "Error: Invalid value for '--format': 'pdf' is not one of 'text', 'markdown', 'json', 'html'."
+    wrong = Result("report", TRACE, "--format", "integer").err.splitlines()[-1]
+    assert wrong.startswith("Error: Invalid value for '--format': 'integer' is not one of ")
     wrong = Result("report", "trace.json", "--rank", "1.5").err.splitlines()[-1]
     assert wrong == "Error: Invalid value for '--rank': '1.5' is not a whole number."
 

@@ -31,9 +31,10 @@ class _Commands(TyperGroup):
             except typer.BadParameter as error:
                 # How the option was parsed is nothing for its user. All numbers among the options are whole.
                 error.message = error.message.removeprefix("Value error, ")
-                if "integer" in error.message:
-                    cause: Any = error.__cause__
-                    error.message = f"{cause.errors()[0]['input']!r} is not a whole number."
+                cause: Any = error.__cause__
+                parsing = cause.errors()[0] if hasattr(cause, "errors") else {"type": ""}
+                if parsing["type"].startswith("int_"):
+                    error.message = f"{parsing['input']!r} is not a whole number."
                 raise
             except HotlineError as error:
                 console.error(error.message, error.hint)

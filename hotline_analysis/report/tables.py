@@ -10,6 +10,7 @@ from hotline_analysis.place import Lines
 from hotline_analysis.report.model import Field, Section
 from hotline_analysis.trace import Trace
 
+_OVERLAP = 0.99  # with less busy time than that, of the time of all work, it is worth a word that work overlaps
 _OUTSIDE = 0.05  # share of the GPU's time outside the steps that is worth a word
 ROWS = 8  # of what has no end, the report shows so many
 
@@ -100,7 +101,7 @@ def phases_section(rows: pl.DataFrame, bound: Finding, has_gpu: bool) -> Section
     note = "CPU time is that of the main thread and adds up to the steps."
     if has_gpu:
         note += " GPU time counts to the phase that launched it."
-    if rows["gpu_busy_ns"].sum() < rows["gpu_time_ns"].sum():
+    if int(rows["gpu_busy_ns"].sum()) < _OVERLAP * int(rows["gpu_time_ns"].sum()):
         note += " Work that overlaps counts in full here, and once in the sentence at the top."
     return Section(
         "phases",
