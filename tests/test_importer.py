@@ -15,11 +15,13 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import HotlineError, HotlineWarning, Trace, TraceFormatError
-from hotline_analysis.importer import find_traces, processes
+from hotline_analysis.annotate import annotate as annotate_rank
+from hotline_analysis.importer import find_traces, one_file, processes
 from hotline_analysis.schema import TABLES
 from tests.runs import opened
 from tests.trace_builder import TraceBuilder
 
+DEMO = Path(ha.__file__).parent / "data" / "demo.json.gz"
 STORED = [table.name for table in TABLES.values() if table.kind != "view"]
 
 
@@ -336,3 +338,52 @@ def test_the_gpu_time_of_the_real_traces_is_not_all_zero() -> None:
     if not REAL.exists():
         pytest.skip("HOTLINE_TRACES is not set")
     assert gpu_time(REAL / "training" / "ddp_a100_annotated.json.gz")["kernel"] > 0
+
+
+# --- memory -----------------------------------------------------------------------------------------------------
+
+
+def test_a_trace_that_does_not_fit_the_memory_gives_the_same_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = opened(DEMO)
+    monkeypatch.setattr(one_file, "_MEMORY_LIMITS", ("20MB", "20MB"))
+    with ha.load(ha.import_traces(DEMO, tmp_path / "small.hotline")) as small:
+        for name, table in frames(small, 0).items():
+            assert table.equals(frames(expected, 0)[name]), name
+
+
+def test_where_the_database_has_a_defect_annotating_is_tried_again_with_more_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits = []
+
+    def annotate(connection: duckdb.DuckDBPyConnection, *args: Any, **options: Any) -> list[str]:
+        limits.append(str(connection.execute("select current_setting('memory_limit')").fetchall()[0][0]))
+        options["on_note"]("a note")
+        if len(limits) == 1:
+            raise duckdb.InternalException("INTERNAL Error: a join went wrong\n\nStack Trace:\n\n_duckdb.so(+0x1)")
+        return annotate_rank(connection, *args, **options)
+
+    monkeypatch.setattr(one_file, "annotate", annotate)
+    trace().write(tmp_path / "t.json")
+    with pytest.warns(HotlineWarning) as warned, ha.load(tmp_path / "t.json") as run:
+        assert run.sql("select count(*) as n from label")["n"].to_list() == [9]
+    assert [str(warning.message) for warning in warned] == ["t.json: a note"]
+    assert limits[0] == "476.8 MiB"
+    assert limits[1] != limits[0]
+
+
+def test_a_defect_of_the_database_that_stays_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def annotate(*args: Any, **options: Any) -> list[str]:
+        raise duckdb.InternalException("INTERNAL Error: a join went wrong\n\nStack Trace:\n\n_duckdb.so(+0x1)")
+
+    monkeypatch.setattr(one_file, "annotate", annotate)
+    trace().write(tmp_path / "t.json")
+    with pytest.raises(HotlineError) as raised:
+        ha.import_traces(tmp_path / "t.json", tmp_path / "t.hotline")
+    assert raised.value.message == f"{tmp_path / 't.json'} cannot be annotated: INTERNAL Error: a join went wrong"
+    assert raised.value.hint == "This is a defect of DuckDB; please report it."
+    assert not (tmp_path / "t.hotline").exists()

@@ -22,7 +22,9 @@ from hotline_analysis.importer.tables import open_raw, pair_begin_end, save, sav
 from hotline_analysis.kineto.reader import TraceReader
 from hotline_analysis.schema import TABLES
 
-_MEMORY_LIMIT = "500MB"
+# What the annotating database may use before it spills to disk. Where DuckDB fails by an error of its own, the second
+# try has more, since such errors have been seen in what spills only.
+_MEMORY_LIMITS = ("500MB", "80%")
 _MAX_RANK = 1_000_000_000
 _READING = 0.7  # share of an import's time that reading takes, for the progress bar
 
@@ -40,37 +42,56 @@ def import_file(
     reader = TraceReader(file, lambda done: on_progress(f"reading {file.name}", _READING * done / size), threads)
     tracks = write_raw(reader, folder)
     save_table(options.classes, "kernel_class", folder)
-    connection = duckdb.connect(
-        config={
-            **SETTINGS,
-            "threads": threads,
-            "memory_limit": _MEMORY_LIMIT,
-            "temp_directory": str(folder / "spill"),
-        }
-    )
-    try:
-        pair_begin_end(connection, folder)
-        open_raw(connection, folder)
-        connection.register("track_key", tracks)
-        save(connection, "track", catalog.get("track").sql, folder)
-        save_table(_devices(reader.metadata), "device", folder)
-        derived = annotate(
-            connection,
-            lambda share: on_progress(f"annotating {file.name}", _READING + (1 - _READING) * share),
-            model=_model_of(file, reader.metadata, options.model, notes),
-            on_note=lambda note: notes.append(f"{file.name}: {note}"),
+    for memory in _MEMORY_LIMITS:
+        spill = str(folder / "spill")
+        connection = duckdb.connect(
+            config={**SETTINGS, "threads": threads, "memory_limit": memory, "temp_directory": spill}
         )
-        for name in derived:
-            save(connection, name, f"from {name}", folder)
-        info = _rank_info(connection, file, reader)
-        save_table(pa.Table.from_pylist([info], TABLES["rank_info"].arrow), "rank_info", folder)
-    except duckdb.Error as error:
-        raise HotlineError(f"{file} cannot be annotated: {error}", hint="Is there enough memory and disk?") from error
-    finally:
-        connection.close()
+        try:
+            info = _annotate_file(connection, reader, tracks, folder, options.model, on_progress, notes)
+            break
+        except duckdb.Error as error:
+            is_defect = isinstance(error, duckdb.InternalException)
+            if is_defect and memory != _MEMORY_LIMITS[-1]:
+                notes.clear()
+                continue
+            what = str(error).partition("\n")[0]  # a stack trace may follow
+            hint = "This is a defect of DuckDB; please report it." if is_defect else "Is there enough memory and disk?"
+            raise HotlineError(f"{file} cannot be annotated: {what}", hint=hint) from error
+        finally:
+            connection.close()
     rank, _ = _rank_of(file, reader.metadata)
     names = ("file", "rank_source", "event_count", "lost_event_count", "lost_bytes", "damage", "truncated")
     return {"rank": rank, **{name: info[name] for name in names}, "folder": str(folder), "notes": notes}
+
+
+def _annotate_file(
+    connection: duckdb.DuckDBPyConnection,
+    reader: TraceReader,
+    tracks: pa.Table,
+    folder: Path,
+    model: Path | None,
+    on_progress: Progress,
+    notes: list[str],
+) -> dict[str, Any]:
+    """Add the derived tables to those that were read; return the row of `rank_info`."""
+    file = reader.path
+    pair_begin_end(connection, folder)
+    open_raw(connection, folder)
+    connection.register("track_key", tracks)
+    save(connection, "track", catalog.get("track").sql, folder)
+    save_table(_devices(reader.metadata), "device", folder)
+    derived = annotate(
+        connection,
+        lambda share: on_progress(f"annotating {file.name}", _READING + (1 - _READING) * share),
+        model=_model_of(file, reader.metadata, model, notes),
+        on_note=lambda note: notes.append(f"{file.name}: {note}"),
+    )
+    for name in derived:
+        save(connection, name, f"from {name}", folder)
+    info = _rank_info(connection, file, reader)
+    save_table(pa.Table.from_pylist([info], TABLES["rank_info"].arrow), "rank_info", folder)
+    return info
 
 
 def _model_of(file: Path, metadata: Mapping[str, Any], given: Path | None, notes: list[str]) -> Model | None:

@@ -30,13 +30,11 @@ annotation as (
     where cpu_span.category = 'user_annotation' and nesting.start_ns < handle.start_ns + 30000
 ),
 
-named as (
+-- Found before anything else, and kept: where a large join that has spilled to disk stands between a look-up in a
+-- table as small as this one and the next join, DuckDB 2.0.0 stops with an internal error ("dict-surviving join").
+telling_name as materialized (
     select
         cpu_span.event_id,
-        nesting.track_id,
-        coalesce(annotation.start_ns, nesting.start_ns) as start_ns,
-        nesting.end_ns,
-        nesting.depth as tree_depth,
         name_class.strong_phase,
         name_class.weak_phase,
         name_class.aside_phase,
@@ -44,11 +42,26 @@ named as (
         name_class.evidence
     from cpu_span
     inner join name_class on cpu_span.class_id = name_class.class_id
-    inner join nesting on cpu_span.event_id = nesting.event_id
-    left join annotation on cpu_span.event_id = annotation.event_id
+    where
+        coalesce(
+            name_class.strong_phase, name_class.weak_phase, name_class.aside_phase, name_class.bucket
+        ) is not null
+),
+
+named as (
+    select
+        telling_name.event_id,
+        nesting.track_id,
+        coalesce(annotation.start_ns, nesting.start_ns) as start_ns,
+        nesting.end_ns,
+        nesting.depth as tree_depth,
+        telling_name.* exclude (event_id)
+    from telling_name
+    inner join nesting on telling_name.event_id = nesting.event_id
+    left join annotation on telling_name.event_id = annotation.event_id
     where
         nesting.end_ns > nesting.start_ns
-        and cpu_span.event_id not in (select event_id from step where event_id is not null)
+        and telling_name.event_id not in (select event_id from step where event_id is not null)
 ),
 
 -- Where the model was matched to the ops, it shows forward as a call of a module would.
