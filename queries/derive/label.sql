@@ -20,21 +20,20 @@ with point as (
     inner join nesting on coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
 ),
 
-in_segment as (
+-- a hook on a parameter's gradient may send a whole bucket of them: that is no work of this one's module
+owned as (
     select
-        point.event_id,
-        label_segment.step,
-        label_segment.phase,
-        -- a hook on a parameter's gradient may send a whole bucket of them: that is no work of this one's module
-        label_segment.bucket = 'communication' and label_segment.evidence = 'autograd_order' as is_hook,
-        case when not coalesce(is_hook, false) then label_segment.module_id end as module_id,
-        case when not coalesce(is_hook, false) then label_segment.pass end as pass,
-        case when not coalesce(is_hook, false) then label_segment.evidence end as evidence,
-        label_segment.node_id,
-        label_segment.bucket as named_bucket
-    from point
-    asof left join label_segment
-        on point.track_id = label_segment.track_id and point.at_ns >= label_segment.start_ns
+        track_id,
+        start_ns,
+        step,
+        phase,
+        bucket,
+        node_id,
+        coalesce(bucket = 'communication' and evidence = 'autograd_order', false) as is_hook,
+        case when not is_hook then module_id end as module_id,
+        case when not is_hook then pass end as pass,
+        case when not is_hook then evidence end as evidence
+    from label_segment
 ),
 
 origin_phase as (
@@ -47,23 +46,38 @@ origin_phase as (
     where nesting.start_ns < phase_span.end_ns and node.event_id not in (select event_id from node_module)
 ),
 
+segment as (
+    select
+        owned.track_id,
+        owned.start_ns,
+        owned.step,
+        case when owned.step is not null then coalesce(owned.phase, 'other') end as phase,
+        owned.module_id,
+        owned.pass,
+        case
+            when owned.module_id is not null then 'module'
+            when owned.step is null then 'outside_steps'
+            when owned.bucket is not null then owned.bucket
+            when owned.phase = 'backward' and origin_phase.phase = 'loss' then 'loss'
+            else coalesce(owned.phase, 'other')
+        end as bucket,
+        owned.evidence
+    from owned
+    left join origin_phase on owned.node_id = origin_phase.event_id
+),
+
 labelled as (
     select
-        in_segment.event_id,
-        in_segment.step,
-        case when in_segment.step is not null then coalesce(in_segment.phase, 'other') end as phase,
-        in_segment.module_id,
-        in_segment.pass,
-        case
-            when in_segment.module_id is not null then 'module'
-            when in_segment.step is null then 'outside_steps'
-            when in_segment.named_bucket is not null then in_segment.named_bucket
-            when in_segment.phase = 'backward' and origin_phase.phase = 'loss' then 'loss'
-            else coalesce(in_segment.phase, 'other')
-        end as bucket,
-        in_segment.evidence
-    from in_segment
-    left join origin_phase on in_segment.node_id = origin_phase.event_id
+        point.event_id,
+        segment.step,
+        segment.phase,
+        segment.module_id,
+        segment.pass,
+        coalesce(segment.bucket, 'outside_steps') as bucket,
+        segment.evidence
+    from point
+    asof left join segment
+        on point.track_id = segment.track_id and point.at_ns >= segment.start_ns
 ),
 
 first_launched as (

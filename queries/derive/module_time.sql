@@ -19,24 +19,43 @@ with recursive part_of as (
     where model_op.parent_id is not null
 ),
 
-event_alone as (
+on_cpu as (
     select
         label.step,
         label.module_id,
         label.pass,
-        coalesce(sum(nesting.self_ns), 0) as cpu_ns,
-        coalesce(
-            sum(timed.dur_ns) filter (where timed.category in ('kernel', 'gpu_memcpy', 'gpu_memset')), 0
-        ) as gpu_ns
+        sum(nesting.self_ns) as cpu_ns
     from label
-    inner join timed on label.event_id = timed.event_id
-    left join nesting on label.event_id = nesting.event_id
+    inner join nesting on label.event_id = nesting.event_id
     where label.module_id is not null
     group by label.step, label.module_id, label.pass
 ),
 
+on_gpu as (
+    select
+        label.step,
+        label.module_id,
+        label.pass,
+        sum(timed.dur_ns) as gpu_ns
+    from label
+    inner join timed on label.event_id = timed.event_id
+    where label.module_id is not null and timed.category in ('kernel', 'gpu_memcpy', 'gpu_memset')
+    group by label.step, label.module_id, label.pass
+),
+
 part as (
-    select * from event_alone
+    select
+        *,
+        0 as gpu_ns
+    from on_cpu
+    union all
+    select
+        step,
+        module_id,
+        pass,
+        0,
+        gpu_ns
+    from on_gpu
     union all
     select
         label.step,

@@ -3,7 +3,8 @@
 -- The depth of an event is the number of events open when it starts: +1 at every start, -1 at every end, summed up in
 -- order of time. All that starts on a thread ends, so the sum is 0 again where the next thread begins. Its parent is
 -- then the last event that started before it one level up. Neither needs a loop, and the running sum needs no memory:
--- it is taken over the rows in the order of the inner query, which a window without `order by` keeps.
+-- it is taken over the rows in the order of the inner query, which a window without `order by` keeps. Where the next
+-- row is no start, nothing is inside; so most events need not be looked at as parents.
 -- Instantaneous events contain nothing. An event that ends after its parent is cut there, and marked in `overhangs`.
 --
 -- :reads cpu_span
@@ -47,7 +48,8 @@ open_at as (
         event_id,
         opens,
         sum(change) over so_far - change as depth,
-        sum(op_change) over so_far - op_change as op_depth
+        sum(op_change) over so_far - op_change as op_depth,
+        lead(opens) over () = 1 as has_child
     from in_order
     window so_far as (rows unbounded preceding) -- noqa: PRS
 ),
@@ -61,7 +63,8 @@ started as (
         cpu_span.is_op,
         cpu_span.is_cut,
         open_at.depth::integer as depth,
-        open_at.op_depth::integer as op_depth
+        open_at.op_depth::integer as op_depth,
+        open_at.has_child
     from open_at
     inner join cpu_span on open_at.event_id = cpu_span.event_id
     where open_at.opens = 1
@@ -75,7 +78,7 @@ container as (
         end_ns,
         depth + 1 as inner_depth
     from started
-    where end_ns > start_ns
+    where has_child and end_ns > start_ns
 ),
 
 parented as (
@@ -105,7 +108,7 @@ op_container as (
         start_ns,
         op_depth + 1 as inner_depth
     from started
-    where is_op and end_ns > start_ns
+    where has_child and is_op and end_ns > start_ns
 ),
 
 in_op as (

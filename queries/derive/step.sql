@@ -70,12 +70,13 @@ chosen as (
     )
 ),
 
+-- needed, and looked for, only where no annotation names the steps
 host_time as (
     select
         min(start_ns) as start_ns,
         max(end_ns) as end_ns
     from timed
-    where event_id in (select event_id from cpu_span)
+    where event_id in (select event_id from cpu_span where not exists (select 1 from chosen))
 ),
 
 any_time as (
