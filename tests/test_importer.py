@@ -15,6 +15,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import HotlineError, HotlineWarning, Trace, TraceFormatError
+from hotline_analysis.annotate import _with_memory
 from hotline_analysis.annotate import annotate as annotate_rank
 from hotline_analysis.importer import find_traces, one_file, processes
 from hotline_analysis.schema import TABLES
@@ -351,6 +352,18 @@ def test_a_trace_that_does_not_fit_the_memory_gives_the_same_tables(
     with ha.load(ha.import_traces(DEMO, tmp_path / "small.hotline")) as small:
         for name, table in frames(small, 0).items():
             assert table.equals(frames(expected, 0)[name]), name
+
+
+def test_a_query_that_needs_more_memory_has_it_alone() -> None:
+    limit = "select current_setting('memory_limit')"
+    with duckdb.connect(config={"memory_limit": "20MB", "threads": 1, "temp_directory": ""}) as connection:
+        before = connection.sql(limit).fetchall()
+        many = "create table t as select i, count(*) as n from range(500000) as r(i) group by i"
+        with pytest.raises(duckdb.OutOfMemoryException):
+            connection.execute(many)
+        _with_memory(connection, connection.extract_statements(many)[0])
+        assert connection.sql("select count(*) from t").fetchall() == [(500_000,)]
+        assert connection.sql(limit).fetchall() == before
 
 
 def test_where_the_database_has_a_defect_annotating_is_tried_again_with_more_memory(

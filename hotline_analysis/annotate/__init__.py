@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import duckdb
 import pyarrow as pa
@@ -186,17 +187,20 @@ def _derive(connection: duckdb.DuckDBPyConnection, name: str) -> None:
 
 
 def _with_memory(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> None:
-    """Run a statement in the memory that is set; where that does not do for a huge trace, allow twice as much."""
-    for attempt in range(_DOUBLINGS + 1):
+    """Run a statement in the memory that is set; where that does not do for a huge trace, allow it twice as much."""
+    limit = connection.execute("select current_setting('memory_limit')").fetchall()[0][0]
+    value, unit = limit.split()
+    for doublings in range(_DOUBLINGS + 1):
         try:
             connection.execute(statement)
-            return
+            break
         except duckdb.OutOfMemoryException:
-            if attempt == _DOUBLINGS:
+            if doublings == _DOUBLINGS:
                 raise
-            rows = connection.execute("select current_setting('memory_limit')").fetchall()
-            value, unit = rows[0][0].split()
-            connection.execute(f"set memory_limit = '{2 * float(value)}{unit}'")
+            connection.execute(f"set memory_limit = '{2 ** (doublings + 1) * float(value)}{unit}'")
+    if doublings:
+        with suppress(duckdb.OutOfMemoryException):  # the result alone is larger
+            connection.execute(f"set memory_limit = '{limit}'")
 
 
 def _one(connection: duckdb.DuckDBPyConnection, question: str) -> bool:

@@ -64,71 +64,113 @@ starting as (
     group by coalesce(gpu_op.device, -1), timed.start_ns
 ),
 
-ended as (
+-- The work that ends a gap and its launch. Kept, so that only one large join at a time needs memory.
+launched as materialized (
+    select
+        starting.device,
+        starting.start_ns,
+        starting.event_id,
+        launch.link is not null as is_linked,
+        launch.launch_start_ns,
+        launch.launch_start_ns + launch.launch_dur_ns as returned_ns,
+        coalesce(launch.runtime_id, launch.op_id) as launch_id
+    from starting
+    inner join launch on starting.event_id = launch.event_id
+),
+
+placed as materialized (
+    select
+        launched.* exclude (launch_id),
+        nesting.track_id
+    from launched
+    left join nesting on launched.launch_id = nesting.event_id
+),
+
+ended as materialized (
     select
         gap.device,
         gap.start_ns,
         gap.end_ns,
-        case when not gap.is_last then starting.event_id end as next_id,
-        launch.link is null and not gap.is_last as is_unlinked,
-        coalesce(nesting.track_id, main_track.track_id) as track_id,
+        placed.event_id as next_id,
+        not gap.is_last and not coalesce(placed.is_linked, false) as is_unlinked,
+        coalesce(placed.track_id, main_track.track_id) as track_id,
         case
             when gap.is_last then gap.end_ns
-            else greatest(gap.start_ns, least(gap.end_ns, coalesce(launch.launch_start_ns, gap.end_ns)))
+            else greatest(gap.start_ns, least(gap.end_ns, coalesce(placed.launch_start_ns, gap.end_ns)))
         end as launched_ns,
-        coalesce(launch.launch_start_ns + launch.launch_dur_ns <= gap.start_ns, false) as was_queued,
-        launch.launch_start_ns + launch.launch_dur_ns + 50000 as due_ns
+        coalesce(placed.returned_ns <= gap.start_ns, false) as was_queued,
+        placed.returned_ns + 50000 as due_ns
     from gap
-    left join starting on gap.device = starting.device and gap.end_ns = starting.start_ns
-    left join launch on starting.event_id = launch.event_id and not gap.is_last
-    left join nesting on coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
+    left join placed on gap.device = placed.device and gap.end_ns = placed.start_ns and not gap.is_last
     left join main_track on true
 ),
 
-at_start as (
+-- What the host has done up to each gap's start and up to the launch of what ends it.
+moment as (
     select
-        ended.*,
-        host_activity.kind as kind_at_start,
-        coalesce(host_activity.load_data_before_ns, 0)
-        + case when host_activity.kind = 'load_data' then ended.start_ns - host_activity.at_ns else 0 end
-            as load_data_0,
-        coalesce(host_activity.sync_before_ns, 0)
-        + case when host_activity.kind = 'sync' then ended.start_ns - host_activity.at_ns else 0 end as sync_0,
-        coalesce(host_activity.op_before_ns, 0)
-        + case when host_activity.kind = 'op' then ended.start_ns - host_activity.at_ns else 0 end as op_0
+        device,
+        start_ns,
+        track_id,
+        start_ns as at_ns,
+        false as is_launch
     from ended
-    asof left join host_activity
-        on ended.track_id = host_activity.track_id and ended.start_ns >= host_activity.at_ns
+    union all
+    select
+        device,
+        start_ns,
+        track_id,
+        launched_ns,
+        true
+    from ended
 ),
 
-summed as (
+done as (
     select
-        at_start.*,
-        coalesce(host_activity.kind = 'sync', false) as is_blocking,
+        moment.device,
+        moment.start_ns,
+        moment.is_launch,
+        host_activity.kind,
         coalesce(host_activity.load_data_before_ns, 0)
-        + case when host_activity.kind = 'load_data' then at_start.launched_ns - host_activity.at_ns else 0 end
-        - at_start.load_data_0 as load_data_ns,
+        + case when host_activity.kind = 'load_data' then moment.at_ns - host_activity.at_ns else 0 end
+            as load_data_ns,
         coalesce(host_activity.sync_before_ns, 0)
-        + case when host_activity.kind = 'sync' then at_start.launched_ns - host_activity.at_ns else 0 end
-        - at_start.sync_0 as sync_ns,
+        + case when host_activity.kind = 'sync' then moment.at_ns - host_activity.at_ns else 0 end as sync_ns,
         coalesce(host_activity.op_before_ns, 0)
-        + case when host_activity.kind = 'op' then at_start.launched_ns - host_activity.at_ns else 0 end
-        - at_start.op_0 as op_ns
-    from at_start
+        + case when host_activity.kind = 'op' then moment.at_ns - host_activity.at_ns else 0 end as op_ns
+    from moment
     asof left join host_activity
-        on at_start.track_id = host_activity.track_id and at_start.launched_ns >= host_activity.at_ns
+        on moment.track_id = host_activity.track_id and moment.at_ns >= host_activity.at_ns
 ),
 
 split as (
     select
-        *,
-        launched_ns - start_ns as host_ns,
+        ended.*,
+        ended.launched_ns - ended.start_ns as host_ns,
         case
-            when was_queued then 0
-            else least(end_ns, coalesce(due_ns, end_ns)) - launched_ns
+            when ended.was_queued then 0
+            else least(ended.end_ns, coalesce(ended.due_ns, ended.end_ns)) - ended.launched_ns
         end as launching_ns,
-        coalesce(kind_at_start = 'sync', false) as was_drained
-    from summed
+        coalesce(at_start.kind = 'sync', false) as was_drained,
+        coalesce(at_launch.kind = 'sync', false) as is_blocking,
+        at_launch.load_data_ns - at_start.load_data_ns as load_data_ns,
+        at_launch.sync_ns - at_start.sync_ns as sync_ns,
+        at_launch.op_ns - at_start.op_ns as op_ns
+    from ended
+    inner join done as at_start
+        on ended.device = at_start.device and ended.start_ns = at_start.start_ns and not at_start.is_launch
+    inner join done as at_launch
+        on ended.device = at_launch.device and ended.start_ns = at_launch.start_ns and at_launch.is_launch
+),
+
+-- A gap that no work ends belongs to the step in which it starts.
+open_gap as (
+    select
+        split.device,
+        split.start_ns,
+        step.step
+    from split
+    asof inner join step on split.start_ns >= step.start_ns
+    where split.next_id is null and split.start_ns < step.end_ns
 )
 
 select
@@ -136,8 +178,8 @@ select
     split.start_ns,
     split.end_ns,
     split.next_id,
-    case when split.next_id is not null then label.step when split.start_ns < step.end_ns then step.step end as step,
-    case when split.next_id is not null then label.phase when split.start_ns < step.end_ns then 'other' end as phase,
+    coalesce(label.step, open_gap.step) as step,
+    case when open_gap.step is not null then 'other' else label.phase end as phase,
     case when split.is_unlinked then 0 else split.load_data_ns end as load_data_ns,
     case
         when split.is_unlinked then 0
@@ -157,4 +199,4 @@ select
     case when split.is_unlinked then split.end_ns - split.start_ns else 0 end as unknown_ns
 from split
 left join label on split.next_id = label.event_id
-asof left join step on split.start_ns >= step.start_ns
+left join open_gap on split.device = open_gap.device and split.start_ns = open_gap.start_ns

@@ -5,6 +5,9 @@
 -- left is python (or time the profiler shows nothing of). A synchronise is a call that returns when the GPU is done,
 -- blocking copies among them.
 --
+-- The sums run over all threads, each of which begins where all that the one before has begun has ended. They are taken
+-- over the rows in the order of an inner query, which a window without `order by` keeps, and needs no memory for.
+--
 -- :reads cpu_span, name_class, nesting, launch, phase_span, main_track
 with host as (
     select distinct nesting.track_id
@@ -14,10 +17,10 @@ with host as (
     select track_id from main_track
 ),
 
-outer_call as (
+span as (
     select
         nesting.track_id,
-        nesting.event_id,
+        'op' as kind,
         nesting.start_ns,
         nesting.end_ns
     from nesting
@@ -27,39 +30,6 @@ outer_call as (
         and cpu_span.category in ('cpu_op', 'cuda_runtime', 'cuda_driver')
         and nesting.end_ns > nesting.start_ns
         and nesting.track_id in (select track_id from host)
-),
-
-reached as (
-    select
-        *,
-        max(end_ns) over (partition by track_id order by start_ns, event_id rows unbounded preceding) as reached_ns
-    from outer_call
-),
-
-compared as (
-    select
-        *,
-        lag(reached_ns) over (partition by track_id order by start_ns, event_id) as covered_to_ns
-    from reached
-),
-
-numbered as (
-    select
-        *,
-        sum((covered_to_ns is null or start_ns > covered_to_ns)::integer) over (
-            partition by track_id order by start_ns, event_id rows unbounded preceding
-        ) as island
-    from compared
-),
-
-span as (
-    select
-        track_id,
-        'op' as kind,
-        min(start_ns) as start_ns,
-        max(end_ns) as end_ns
-    from numbered
-    group by track_id, island
     union all
     select
         nesting.track_id,
@@ -84,52 +54,93 @@ border as (
     select
         track_id,
         start_ns as at_ns,
-        (kind = 'op')::integer as op,
-        (kind = 'sync')::integer as sync,
-        (kind = 'load_data')::integer as load_data
+        (kind = 'op')::tinyint as op,
+        (kind = 'sync')::tinyint as sync,
+        (kind = 'load_data')::tinyint as load_data
     from span
     union all
     select
         track_id,
         end_ns,
-        -(kind = 'op')::integer,
-        -(kind = 'sync')::integer,
-        -(kind = 'load_data')::integer
+        -(kind = 'op')::tinyint,
+        -(kind = 'sync')::tinyint,
+        -(kind = 'load_data')::tinyint
     from span
 ),
 
-merged as (
+in_order as (
+    select * from border
+    order by track_id, at_ns
+),
+
+moment as (
     select
         track_id,
         at_ns,
-        sum(op) as op,
-        sum(sync) as sync,
-        sum(load_data) as load_data
-    from border
-    group by track_id, at_ns
+        case
+            when sum(load_data) over so_far > 0 then 'load_data'
+            when sum(sync) over so_far > 0 then 'sync'
+            when sum(op) over so_far > 0 then 'op'
+            else 'python'
+        end as kind,
+        -- of several borders at one time, the last says what begins
+        lead(track_id) over () is distinct from track_id or lead(at_ns) over () > at_ns as is_last
+    from in_order
+    window so_far as (rows unbounded preceding) -- noqa: PRS
+),
+
+known as (
+    select
+        track_id,
+        at_ns,
+        kind,
+        lag(track_id) over () is distinct from track_id or lag(kind) over () != kind as is_change
+    from moment
+    where is_last
 ),
 
 state as (
     select
         track_id,
         at_ns,
-        lead(at_ns) over in_order - at_ns as dur_ns,
-        case
-            when sum(load_data) over in_order > 0 then 'load_data'
-            when sum(sync) over in_order > 0 then 'sync'
-            when sum(op) over in_order > 0 then 'op'
-            else 'python'
-        end as kind
-    from merged
-    window in_order as (partition by track_id order by at_ns rows unbounded preceding)
+        kind,
+        case when lead(track_id) over () = track_id then lead(at_ns) over () - at_ns else 0 end as dur_ns
+    from known
+    where is_change
+),
+
+total as (
+    select
+        track_id,
+        at_ns,
+        kind,
+        sum(case when kind = 'load_data' then dur_ns else 0 end) over so_far
+        - case when kind = 'load_data' then dur_ns else 0 end as load_data_before_ns,
+        sum(case when kind = 'sync' then dur_ns else 0 end) over so_far
+        - case when kind = 'sync' then dur_ns else 0 end as sync_before_ns,
+        sum(case when kind = 'op' then dur_ns else 0 end) over so_far
+        - case when kind = 'op' then dur_ns else 0 end as op_before_ns
+    from state
+    window so_far as (rows unbounded preceding) -- noqa: PRS
+),
+
+-- what the threads before have added up
+earlier as (
+    select
+        track_id,
+        min(load_data_before_ns) as load_data_ns,
+        min(sync_before_ns) as sync_ns,
+        min(op_before_ns) as op_ns
+    from total
+    group by track_id
 )
 
 select
-    track_id,
-    at_ns,
-    kind,
-    coalesce(sum(case when kind = 'load_data' then dur_ns end) over before, 0)::bigint as load_data_before_ns,
-    coalesce(sum(case when kind = 'sync' then dur_ns end) over before, 0)::bigint as sync_before_ns,
-    coalesce(sum(case when kind = 'op' then dur_ns end) over before, 0)::bigint as op_before_ns
-from state
-window before as (partition by track_id order by at_ns rows between unbounded preceding and 1 preceding)
+    total.track_id,
+    total.at_ns,
+    total.kind,
+    (total.load_data_before_ns - earlier.load_data_ns)::bigint as load_data_before_ns,
+    (total.sync_before_ns - earlier.sync_ns)::bigint as sync_before_ns,
+    (total.op_before_ns - earlier.op_ns)::bigint as op_before_ns
+from total
+inner join earlier on total.track_id = earlier.track_id
