@@ -84,7 +84,7 @@ moment as (
             else 'python'
         end as kind,
         -- of several borders at one time, the last says what begins
-        lead(track_id) over () is distinct from track_id or lead(at_ns) over () > at_ns as is_last
+        coalesce(lead(track_id) over () != track_id or lead(at_ns) over () > at_ns, true) as is_last
     from in_order
     window so_far as (rows unbounded preceding) -- noqa: PRS
 ),
@@ -94,7 +94,7 @@ known as (
         track_id,
         at_ns,
         kind,
-        lag(track_id) over () is distinct from track_id or lag(kind) over () != kind as is_change
+        coalesce(lag(track_id) over () != track_id or lag(kind) over () != kind, true) as is_change
     from moment
     where is_last
 ),
