@@ -1,6 +1,8 @@
 -- Events that show a phase or a bucket, each with those around it: the input of the segments below.
 --
--- `family` is strong, weak, aside or bucket; `depth` counts the markers of the same family around it on its thread.
+-- `family` is strong, weak, aside or bucket; `depth` counts the markers of the same family around it on its thread, and
+-- `next_ns` is when the next of them starts or ends. As in `nesting`, the running sum is taken over the rows in the
+-- order of the inner query; it is 0 again where the next thread begins.
 --
 -- :reads cpu_span, nesting, name_class, step, node, module_call, model_op
 with handle as (
@@ -182,11 +184,18 @@ edge as (
         -tree_depth,
         -1
     from marker
+),
+
+in_order as (
+    select * from edge
+    order by family, track_id, at_ns, opens, in_order
 )
 
 select
     *,
-    sum(change) over (
-        partition by family, track_id order by at_ns, opens, in_order rows unbounded preceding
-    ) - change as depth
-from edge
+    sum(change) over so_far - change as depth,
+    case
+        when lead(family) over () = family and lead(track_id) over () = track_id then lead(at_ns) over ()
+    end as next_ns
+from in_order
+window so_far as (rows unbounded preceding) -- noqa: PRS

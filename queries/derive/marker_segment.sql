@@ -36,9 +36,7 @@ piece as (
         marker.family,
         marker.track_id,
         marker.at_ns as start_ns,
-        lead(marker.at_ns) over (
-            partition by marker.family, marker.track_id order by marker.at_ns, marker.opens, marker.in_order
-        ) as end_ns,
+        marker.next_ns as end_ns,
         case when marker.opens = 1 then marker.event_id else around.container_id end as event_id,
         case when marker.opens = 1 then marker.label else around.label end as label,
         case when marker.opens = 1 then marker.evidence else around.evidence end as evidence
