@@ -261,6 +261,10 @@ def _as_hotline_error() -> Iterator[None]:
         yield
     except duckdb.ConnectionException as error:
         raise HotlineError("the trace is closed", hint="Load it again.") from error
+    except (duckdb.InternalException, duckdb.FatalException) as error:
+        what = str(error).partition("\n")[0]  # a stack trace may follow
+        hint = "Load the trace again. This is a defect of DuckDB; please report the statement."
+        raise HotlineError(f"the database has failed: {what}", hint=hint) from error
     except duckdb.Error as error:
         raise HotlineError(f"the SQL statement failed: {error}", hint="See docs/tables.md for the tables.") from error
     except pl.exceptions.PolarsError as error:

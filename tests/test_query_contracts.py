@@ -372,6 +372,17 @@ def test_a_closed_trace_says_so(trace: Trace) -> None:
         hotline_analysis.steps(fresh)
 
 
+def test_a_defect_of_the_database_is_told_in_one_line(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(*args: object) -> pl.DataFrame:
+        raise duckdb.InternalException("INTERNAL Error: a join went wrong\n\nStack Trace:\n\n_duckdb.so(+0x1)")
+
+    monkeypatch.setattr(Trace, "_run", run)
+    with pytest.raises(HotlineError) as raised:
+        trace.sql("select 1")
+    assert raised.value.message == "the database has failed: INTERNAL Error: a join went wrong"
+    assert str(raised.value.hint).startswith("Load the trace again.")
+
+
 @pytest.mark.parametrize("query", taking("module"), ids=name_of)
 def test_a_module_is_those_in_it(query: Query, trace: Trace) -> None:
     """The root has what its children have, as it launches nothing itself; other modules have nothing."""
