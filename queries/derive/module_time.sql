@@ -19,43 +19,36 @@ with recursive part_of as (
     where model_op.parent_id is not null
 ),
 
-on_cpu as (
+spent as (
+    select
+        event_id,
+        self_ns as cpu_ns,
+        0 as gpu_ns
+    from nesting
+    union all
+    select
+        event_id,
+        0,
+        dur_ns
+    from timed
+    where category in ('kernel', 'gpu_memcpy', 'gpu_memset')
+),
+
+event_alone as (
     select
         label.step,
         label.module_id,
         label.pass,
-        sum(nesting.self_ns) as cpu_ns
+        sum(spent.cpu_ns) as cpu_ns,
+        sum(spent.gpu_ns) as gpu_ns
     from label
-    inner join nesting on label.event_id = nesting.event_id
+    inner join spent on label.event_id = spent.event_id
     where label.module_id is not null
     group by label.step, label.module_id, label.pass
 ),
 
-on_gpu as (
-    select
-        label.step,
-        label.module_id,
-        label.pass,
-        sum(timed.dur_ns) as gpu_ns
-    from label
-    inner join timed on label.event_id = timed.event_id
-    where label.module_id is not null and timed.category in ('kernel', 'gpu_memcpy', 'gpu_memset')
-    group by label.step, label.module_id, label.pass
-),
-
 part as (
-    select
-        *,
-        0 as gpu_ns
-    from on_cpu
-    union all
-    select
-        step,
-        module_id,
-        pass,
-        0,
-        gpu_ns
-    from on_gpu
+    select * from event_alone
     union all
     select
         label.step,
