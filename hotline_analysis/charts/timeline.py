@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -225,11 +226,15 @@ class Timeline:
             strokeWidth=alt.condition("datum.opened", alt.value(2), alt.value(0.3)),
         )
         text = base.mark_text(fontSize=10, clip=True, baseline="middle").encode(x="middle:Q", text="short:N")
-        title = self._nodes.filter(node_id=node)["label"][0]
+        title = f"{number + 1}  {self._nodes.filter(node_id=node)['label'][0]}"
+        begins = dict(rows.select("device", "begin_ns").iter_rows())
+        later = begins.get("GPU", 0) - begins.get("CPU", math.inf)
+        if later > 0:
+            title += f" (the GPU's row starts {duration(later)} after the CPU's)"
         return (bars + text).properties(
             width=WIDTH,
             height=28 * rows["device"].n_unique(),
-            title=alt.TitleParams(f"{number + 1}  {title}", anchor="start", fontSize=12),
+            title=alt.TitleParams(title, anchor="start", fontSize=12),
         )
 
     def _repr_html_(self) -> str:
@@ -343,7 +348,8 @@ def _paler(colour: str, share_pct: float) -> str:
 def level_rows(detail: pl.DataFrame, nodes: pl.DataFrame, node: int) -> pl.DataFrame:
     """What one level shows: the parts of a node on its busiest thread and its busiest stream.
 
-    `from_ns` and `stop_ns` count from where the node starts on that track, so that both tracks begin at the left.
+    `from_ns` and `stop_ns` count from `begin_ns`, where the node starts on that track, so that both tracks begin at the
+    left.
     """
     sides = detail.filter(pl.col("start_ns").is_not_null())
     parts = sides.filter(parent_id=node)
@@ -368,6 +374,7 @@ def level_rows(detail: pl.DataFrame, nodes: pl.DataFrame, node: int) -> pl.DataF
             phase=pl.col("phase").fill_null("other"),
             from_ns=pl.col("start_ns") - begin,
             stop_ns=pl.col("end_ns") - begin,
+            begin_ns=begin,
             time=pl.col("time_ns").map_elements(duration, return_dtype=pl.String),
             time_ns="time_ns",
             share_pct=100.0 * pl.col("time_ns") / max(1, whole),

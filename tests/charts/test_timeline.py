@@ -94,6 +94,16 @@ def test_one_level_of_the_static_chart(trace: Trace) -> None:
     assert gpu.rows() == [("forward", 0, 220_000, "220 µs"), ("backward", 220_000, 500_000, "280 µs")]
 
 
+def test_titles_of_the_static_chart_tell_how_much_later_the_gpu_starts(trace: Trace) -> None:
+    """Both rows begin at the left. The first kernel starts at 400 us, the step at 0, layer and op at 110 and 120."""
+    titles = [level["title"]["text"] for level in timeline(trace).chart().to_dict()["vconcat"]]
+    assert titles[0] == "1  step 3 (the GPU's row starts 400 µs after the CPU's)"
+    assert titles[2:] == [
+        "3  Linear_0 (the GPU's row starts 290 µs after the CPU's)",
+        "4  addmm (the GPU's row starts 280 µs after the CPU's)",
+    ]
+
+
 def test_the_chart_is_valid_vega_lite(trace: Trace) -> None:
     spec = timeline(trace).chart().to_dict()  # validates against the schema
     assert len(spec["vconcat"]) == len(timeline(trace).chain)
