@@ -22,7 +22,7 @@ from hotline_analysis.database import SETTINGS
 from hotline_analysis.errors import HotlineError, RunFormatError
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
 from hotline_analysis.scope import check_scope
-from hotline_analysis.whole import MANIFEST, check_name, replace_folder
+from hotline_analysis.whole import MANIFEST, check_name, path_of, replace_folder
 
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer")
@@ -187,7 +187,7 @@ class Trace:
 
         The folder appears whole or not at all. Raises `ExportExistsError` if it exists and `overwrite` is false.
         """
-        target = Path(folder)
+        target = path_of(folder)
 
         def write(partial: Path) -> None:
             for name in TABLES:

@@ -49,6 +49,11 @@ def _is_stream(target: Path) -> bool:
     return target.exists() and not target.is_file() and not target.is_dir()
 
 
+def path_of(name: str | os.PathLike[str]) -> Path:
+    """The path that a user means, who may write `~` for a home as in a shell."""
+    return Path(os.path.expanduser(name))
+
+
 def replace_file(target: Path, write: Callable[[Path], object]) -> Path:
     """Let `write` fill a new file beside the target and rename it when it is complete; an existing one is replaced.
 

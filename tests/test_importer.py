@@ -85,6 +85,21 @@ def test_two_files_of_the_same_rank(tmp_path: Path) -> None:
 # --- which files --------------------------------------------------------------------------------------------------
 
 
+def test_a_tilde_is_the_home_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a shell, which a notebook is not."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    TraceBuilder(rank=0).op("add", 0, 9).write(tmp_path / "a.json")
+    assert ha.import_traces("~/*.json", "~/run.hotline") == tmp_path / "run.hotline"
+    for source in ("~/run.hotline", "~/a.json", ["~/a.json"], Path("~/a.json")):
+        trace = ha.load(source)
+        assert trace.table("event").height == 1
+    assert trace.export("~/tables") == tmp_path / "tables"
+    assert ha.export_perfetto(trace, "~/b.json") == tmp_path / "b.json"
+    assert {path.name for path in tmp_path.iterdir()} == {"a.json", "run.hotline", "tables", "b.json"}
+
+
 def test_folder_glob_and_list(tmp_path: Path) -> None:
     folder = tmp_path / "profile"
     folder.mkdir()

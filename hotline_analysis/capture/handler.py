@@ -21,7 +21,7 @@ from hotline_analysis.errors import HotlineError, HotlineWarning
 from hotline_analysis.importer import Source, import_traces
 from hotline_analysis.report import Report, report
 from hotline_analysis.trace import Trace
-from hotline_analysis.whole import check_replaceable
+from hotline_analysis.whole import check_replaceable, path_of
 
 METADATA_KEY = "hotline_metadata"
 """Where a trace file keeps what the user said about the training."""
@@ -71,7 +71,7 @@ def analyze(
         raise HotlineError(f"batch_size is {batch_size}", hint="Give the samples per step, or leave it out.")
     said = {"batch_size": batch_size, "dataset": dataset, "optimizer": _optimizer_name(optimizer), **(metadata or {})}
     handler = TraceHandler(
-        Path(output),
+        path_of(output),
         report_format,
         worker_name,
         keep_trace,

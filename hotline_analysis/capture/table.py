@@ -6,10 +6,9 @@ import json
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hotline_analysis.whole import replace_file
+from hotline_analysis.whole import path_of, replace_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -79,7 +78,7 @@ class ModelOps:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the table to a file of its own, which appears whole or not at all."""
-        replace_file(Path(path), lambda file: file.write_text(self.to_json() + "\n", encoding="utf-8"))
+        replace_file(path_of(path), lambda file: file.write_text(self.to_json() + "\n", encoding="utf-8"))
 
     def __repr__(self) -> str:
         counts = f"{len(self.content['modules'])} modules, {len(self.content['ops'])} ops"

@@ -9,7 +9,7 @@ from typing import Any
 
 from hotline_analysis.charts.page import asset, clean, page, to_script
 from hotline_analysis.charts.theme import page_spec
-from hotline_analysis.whole import form_of, replace_file
+from hotline_analysis.whole import form_of, path_of, replace_file
 
 FORMS = {".html": "html", ".svg": "svg", ".png": "png", ".json": "json"}
 
@@ -26,7 +26,7 @@ def save(chart: Any, path: str | Path) -> Path:
 
 def write(path: str | Path, *, page: Callable[[], str], chart: Callable[[], Any]) -> Path:
     """Write the page or the chart to the file, as its ending says. It appears whole or not at all."""
-    target = Path(path)
+    target = path_of(path)
     form = form_of(target, FORMS)
 
     def fill(file: Path) -> None:

@@ -17,7 +17,7 @@ from hotline_analysis.export.tracks import Part, annotation
 from hotline_analysis.humane import runs
 from hotline_analysis.scope import check_scope
 from hotline_analysis.trace import Trace
-from hotline_analysis.whole import check_file, replace_file
+from hotline_analysis.whole import check_file, path_of, replace_file
 
 _CHUNK = 50_000  # events at a time, so that memory does not grow with the trace
 
@@ -43,7 +43,7 @@ def export_perfetto(
     Raises `ExportExistsError` if it exists and `overwrite` is false, and `QueryParameterError` for a rank or event that
     is not there, or without `rank` if the run has several.
     """
-    target = Path(path)
+    target = path_of(path)
     chosen = _chosen_rank(trace, rank)
     check_file(target, overwrite=overwrite)
     kept = None if span is None else _events_of(trace, chosen, span)

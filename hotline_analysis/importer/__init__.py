@@ -19,7 +19,7 @@ from hotline_analysis.importer.options import KernelClasses, Options, Progress, 
 from hotline_analysis.importer.processes import import_all
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
 from hotline_analysis.trace import Trace
-from hotline_analysis.whole import MANIFEST, replace_folder
+from hotline_analysis.whole import MANIFEST, path_of, replace_folder
 
 __all__ = ["KernelClasses", "Progress", "Source", "find_traces", "import_traces", "load"]
 
@@ -44,7 +44,7 @@ def load(
                 f"{source} is imported already, and its events have their modules and classes",
                 hint="Import the trace files again with the model or the classes.",
             )
-        return Trace(Path(source))
+        return Trace(path_of(source))
     folder = Path(tempfile.mkdtemp(prefix="hotline-"))
     run = folder / "run.hotline"
     try:
@@ -77,10 +77,10 @@ def import_traces(
     `ExportExistsError` if the output exists and `overwrite` is false, and `HotlineError` for a wrong class or pattern.
     """
     files, is_search = find_traces(source)
-    options = Options(None if model is None else Path(model), read_kernel_classes(kernel_classes))
+    options = Options(None if model is None else path_of(model), read_kernel_classes(kernel_classes))
     if options.model is not None:
         read_model(options.model)  # a mistake in it is better told before the traces are read
-    target = Path(output)
+    target = path_of(output)
 
     def write(partial: Path) -> None:
         parts, warned = import_all(files, partial, options, on_progress, skip_bad=is_search)

@@ -8,7 +8,7 @@ from glob import glob, has_magic
 from pathlib import Path
 
 from hotline_analysis.errors import TraceFormatError
-from hotline_analysis.whole import MANIFEST
+from hotline_analysis.whole import MANIFEST, path_of
 
 Source = str | os.PathLike[str]
 SUFFIXES = (".json", ".json.gz", ".json.zst")
@@ -31,7 +31,7 @@ def find_traces(source: Source | Sequence[Source]) -> tuple[list[Path], bool]:
                 )
             return found, True
         if not path.exists() and has_magic(str(source)):
-            found = sorted(Path(name) for name in glob(str(source), recursive=True) if Path(name).is_file())
+            found = sorted(Path(name) for name in glob(str(path), recursive=True) if Path(name).is_file())
             if not found:
                 raise TraceFormatError(f"no file matches {source}", hint="Quote the pattern, and check the folder.")
             return found, True
@@ -46,7 +46,7 @@ def find_traces(source: Source | Sequence[Source]) -> tuple[list[Path], bool]:
 
 def is_run(source: Source) -> bool:
     """Whether this is the name of a run directory."""
-    return os.fspath(source) != "" and (Path(source) / MANIFEST).is_file()
+    return os.fspath(source) != "" and (path_of(source) / MANIFEST).is_file()
 
 
 def _named(name: object) -> Path:
@@ -54,7 +54,7 @@ def _named(name: object) -> Path:
         raise TypeError(f"a trace is named by a path, not by {type(name).__name__}")
     if not os.fspath(name):
         raise TraceFormatError("the name of the trace is empty", hint="Give a file, a folder or a pattern.")
-    return Path(name)
+    return path_of(name)
 
 
 def _existing(path: Path) -> Path:
