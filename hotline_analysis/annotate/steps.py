@@ -20,10 +20,12 @@ from hotline_analysis import catalog
 
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Counts = Numbers | npt.NDArray[np.float64]
 
 _UNLIKE = 0.1  # so much of the ops of two steps may differ
 _UNLIKE_BETWEEN = 0.3  # the same, of the ops between a backward pass and the next forward: there stands the optimizer
-_AS_GOOD = 1.5, 0.002  # fewer units make a step if they differ no more than so many times the best, and a little
+_AS_GOOD = 3.0, 0.002  # fewer units make a step if they differ no more than so many times the best, and a little
+_UPDATES_AFTER = 0.25  # so many of the updates between two steps may belong to the later one
 _LONGEST = 64  # units in one step
 _CELLS = 20_000_000  # of the table of units and names of ops
 _REPEATS = 3  # of all ops, where nothing else shows the loop
@@ -99,17 +101,24 @@ def _read_items(connection: duckdb.DuckDBPyConnection) -> _Items:
 
 
 def _with_backward(items: _Items, begin: Numbers, end: Numbers) -> _Units:
-    """Calls of the model, each until the last node before the next call."""
+    """Calls of the model, each until the last node before the next call.
+
+    Where some are trained, the others (evaluation, a second view of the batch) lie between units.
+    """
     node = np.flatnonzero(items.is_node)
+    if not len(node):
+        return _Units(begin, end)
     last = np.searchsorted(items.start[node], np.append(begin[1:], np.iinfo(np.int64).max)) - 1
-    until = np.where(last >= 0, np.maximum.accumulate(items.end[node])[last], -1) if len(node) else end
-    return _Units(begin, np.maximum(end, until))
+    until = np.where(last >= 0, np.maximum.accumulate(items.end[node])[last], -1)
+    trained = until > end
+    return _Units(begin[trained], until[trained])
 
 
 def _passes(items: _Items) -> _Units:
     """Runs of nodes with no op of the main thread between them, each from the first op that created one of its nodes.
 
-    The first pass is left out if that is not known, as its forward may lie before the trace.
+    The first pass is left out if that is not known, as its forward may lie before the trace. A pass that comes back
+    to what was there before the last one (several losses, a gradient of a gradient) goes on with it.
     """
     node = np.flatnonzero(items.is_node)
     bounds = np.flatnonzero(np.diff(node, prepend=-2) > 1)
@@ -117,7 +126,10 @@ def _passes(items: _Items) -> _Units:
     begin = np.minimum.reduceat(created, bounds)
     end = np.maximum.reduceat(items.end[node], bounds)
     whole = slice(int(begin[0] > end[0]), None)
-    return _Units(begin[whole], end[whole])
+    begin, end = begin[whole], end[whole]
+    begin = np.minimum.accumulate(begin[::-1])[::-1]
+    opens = np.append(True, begin[1:] >= np.maximum.accumulate(end)[:-1])[: len(begin)]
+    return _Units(begin[opens], np.maximum.reduceat(end, np.flatnonzero(opens)) if len(end) else end)
 
 
 def _steps_of(items: _Items, units: _Units, first: int, last: int) -> Numbers | None:
@@ -150,21 +162,33 @@ def _units_in_a_step(items: _Items, unit_of: Numbers, between: Flags, count: int
     """The least number of units from which to the next what happens is alike; None if it never is.
 
     What follows the last unit may be cut off, so it may lack ops; but it must not have any that are new, such as those
-    of an optimizer that ends the only step of a trace.
+    of an optimizer that ends the only step of a trace. In training, what lies between two units matters only as far as
+    it updates: evaluation, logging and the end of an epoch make no other step. Nor does the length of a sequence: names
+    count by their share of a unit there.
     """
-    counted = items.is_op & (unit_of >= 0)
-    whole = _table(items, unit_of, counted, count)
-    gaps = _table(items, unit_of, counted & between, count)
     trains = bool(items.is_node.any())
-    if (trains or count <= _REPEATS) and ((whole[-1] > 0) & (whole[:-1].max(axis=0) == 0)).any():
+    counted = items.is_op & (unit_of >= 0)
+    whole: Counts = _table(items, unit_of, counted & ~between if trains else counted, count)
+    if trains:
+        whole = whole / np.maximum(whole.sum(axis=1, keepdims=True), 1)
+    updates = _table(items, unit_of, counted & between & items.is_update, count)
+    if not trains and count <= _REPEATS and ((whole[-1] > 0) & (whole[:-1].max(axis=0) == 0)).any():
         return None
-    sizes = range(1, min(_LONGEST, count // 2) + 1)
-    unlike = [_unlike(whole, size) for size in sizes]
-    least = _AS_GOOD[0] * min(value.mean() for value in unlike) + _AS_GOOD[1]
-    for size, value in zip(sizes, unlike, strict=True):
-        if value.mean() <= min(least, _UNLIKE):
-            return size if not trains or _unlike(gaps, size).max() <= _UNLIKE_BETWEEN else None
-    return None
+    sizes = [size for size in range(1, min(_LONGEST, count // 2) + 1) if not trains or _repeats(updates, size)]
+    unlike = [_typical(_unlike(whole, size), size) if trains else _unlike(whole, size).mean() for size in sizes]
+    least = _AS_GOOD[0] * min(unlike, default=0) + _AS_GOOD[1]
+    return next((size for size, value in zip(sizes, unlike, strict=True) if value <= min(least, _UNLIKE)), None)
+
+
+def _repeats(updates: Numbers, size: int) -> bool:
+    """Whether an optimizer follows every `size`-th unit. The first step may differ: it makes the optimizer's state."""
+    unlike = _unlike(updates, size)
+    return bool(unlike[size if len(unlike) >= 2 * size else 0 :].max() <= _UNLIKE_BETWEEN)
+
+
+def _typical(unlike: npt.NDArray[np.float64], size: int) -> float:
+    """The mean without the first step and the last unit, where others are left: the trace may begin and end in one."""
+    return float(unlike[size:-1].mean() if len(unlike) >= 2 * size + 1 else unlike.mean())
 
 
 def _table(items: _Items, unit_of: Numbers, chosen: Flags, count: int) -> Numbers:
@@ -174,7 +198,7 @@ def _table(items: _Items, unit_of: Numbers, chosen: Flags, count: int) -> Number
     return np.bincount(cells, minlength=count * width).reshape(count, width)
 
 
-def _unlike(table: Numbers, size: int) -> npt.NDArray[np.float64]:
+def _unlike(table: Counts, size: int) -> npt.NDArray[np.float64]:
     """Which part of their ops each unit and the `size`-th after it have not in common; of the last, what is new."""
     before, after = table[:-size], table[size:]
     differs = np.abs(before - after).sum(axis=1)
@@ -213,8 +237,9 @@ class _Gaps:
         pauses[0] = np.maximum(self.units.begin[gaps] - self.cut(gaps, 0, 0), 0).sum()
         updates = np.bincount(after[~is_first & self.is_update[place - 1]], minlength=len(pauses))
         updates[0] = np.count_nonzero(self.is_update[self.bounds[gaps + 1][sizes > 0] - 1])
-        followed = np.where(2 * updates >= len(gaps), pauses, -1)
-        # The optimizer may update in several goes.
+        # The optimizer may update in several goes, and loading may normalize in place.
+        most = np.cumsum(updates) - updates <= _UPDATES_AFTER * updates.sum()
+        followed = np.where((2 * updates >= len(gaps)) & most, pauses, -1)
         return int(np.flatnonzero(2 * followed >= followed.max())[0]) if followed.max() >= 0 else int(np.argmax(pauses))
 
     def cut(self, gaps: Numbers, after: int, first: int) -> Numbers:

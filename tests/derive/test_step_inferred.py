@@ -116,6 +116,91 @@ def test_gradients_of_two_batches_are_accumulated(tmp_path: Path) -> None:
     ]
 
 
+def test_the_first_step_makes_what_the_optimizer_needs_and_the_last_ends_an_epoch(tmp_path: Path) -> None:
+    trace = TraceBuilder(rank=0)
+    for number in range(4):
+        at = 200 * number
+        batch(trace, at, 10 * number)
+        ops(trace, ["aten::clone"] * 6 if number == 0 else ["aten::mul_", "aten::add_"] * 3, at + 70)
+        ops(trace, ["aten::sub_"] * 3, at + 130)
+    trace.op("aten::randperm", 770, 780)
+    assert steps(trace.load(tmp_path)) == [
+        (0, 0, 158, "autograd"),
+        (1, 158, 358, "autograd"),
+        (2, 358, 558, "autograd"),
+        (3, 558, 758, "autograd"),
+    ]
+
+
+def test_evaluation_between_two_batches_makes_no_other_step(tmp_path: Path) -> None:
+    """Four ops are evaluated after the second of four batches."""
+    trace = TraceBuilder(rank=0)
+    for at, seq in ((0, 0), (150, 10), (400, 20), (550, 30)):
+        batch(trace, at, seq)
+        update(trace, at + 70)
+    ops(trace, ["aten::linear", "aten::argmax", "aten::eq", "aten::item"], 330)
+    assert steps(trace.load(tmp_path)) == [
+        (0, 0, 128, "autograd"),
+        (1, 128, 368, "autograd"),
+        (2, 368, 528, "autograd"),
+        (3, 528, 678, "autograd"),
+    ]
+
+
+def test_steps_of_different_lengths(tmp_path: Path) -> None:
+    """Sequences of 2, 5, 3 and 4 tokens: as many forward ops and nodes, of the same kinds."""
+    trace = TraceBuilder(rank=0)
+    at = seq = 0
+    ends = []
+    for length in (2, 5, 3, 4):
+        for number in range(length):
+            trace.op("aten::lstm_cell", at + 10 * number, at + 10 * number + 8, seq=seq + number)
+        at += 10 * length
+        for number in reversed(range(length)):
+            trace.backward("LstmCellBackward0", at, at + 8, seq=seq + number)
+            at += 10
+        seq += length
+        at = update(trace, at)
+        ends.append(at - 2)
+        at += 30
+    assert [(start, end) for _, start, end, _ in steps(trace.load(tmp_path))] == list(
+        zip([0, *ends[:3]], ends, strict=True)
+    )
+
+
+def test_two_losses_of_one_forward_are_one_step(tmp_path: Path) -> None:
+    """The second backward pass goes through the ops of the first one again."""
+    trace = TraceBuilder(rank=0)
+    for number in range(3):
+        at, seq = 200 * number, 10 * number
+        batch(trace, at, seq)
+        trace.op("aten::mse_loss", at + 70, at + 78, seq=seq + 2)
+        trace.on(2).backward("MseLossBackward0", at + 80, at + 90, seq=seq + 2)
+        trace.backward("AddmmBackward0", at + 90, at + 100, seq=seq).on(1)
+        update(trace, at + 110)
+    assert steps(trace.load(tmp_path)) == [
+        (0, 0, 168, "autograd"),
+        (1, 168, 368, "autograd"),
+        (2, 368, 568, "autograd"),
+    ]
+
+
+def test_calls_of_the_model_that_are_not_trained_are_no_steps(tmp_path: Path) -> None:
+    """Evaluation after the first of three batches calls the model, too."""
+    trace = TraceBuilder(rank=0)
+    for at, seq in ((0, 0), (300, 10), (450, 20)):
+        trace.module("Net", 0, at + 9, at + 30)
+        batch(trace, at, seq)
+        update(trace, at + 70)
+    trace.module("Net", 0, 180, 220)
+    ops(trace, ["aten::addmm", "aten::relu"], 185)
+    assert steps(trace.load(tmp_path)) == [
+        (0, 0, 203, "module"),
+        (1, 203, 428, "module"),
+        (2, 428, 578, "module"),
+    ]
+
+
 def test_the_batches_of_the_only_step_are_no_steps(tmp_path: Path) -> None:
     trace = TraceBuilder(rank=0)
     for number in range(4):
