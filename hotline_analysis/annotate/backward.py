@@ -17,7 +17,8 @@ from hotline_analysis.annotate.align import Aligner, Alignment, Symbols
 _Flags = npt.NDArray[np.bool_]
 
 _STACK = 400_000  # forward ops that a pass can reach back to
-_MATCH = np.int32(4)
+_MATCH = 4
+_UNLIKELY = 2  # what a match with an op scores that computes nothing with a gradient, by all that is known
 _OF_WEIGHT = "mm$|conv|linear|norm|embed|lstm|gru|rnn"  # tokens of ops that are made of parameters
 _RESHAPES = "^(unsafe)?view$|^reshape|^flatten$|squeeze$|^t$|transpose|permute|^alias$"
 _REACH = 0.8  # if less of the way explains nearly as much, the rest is another pass, such as one without gradients
@@ -30,8 +31,8 @@ def match_backward(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     """Align the items of `autograd_item`; return pairs of a node's `event_id` and its `forward_id`."""
     items = connection.sql(
         "select event_id, track_id, is_node, coalesce(container_id, -1) as container_id,"
-        " dense_rank() over (order by token) - 1 as token, regexp_matches(token, $of_weight) as of_weight,"
-        " regexp_matches(token, $reshapes) as reshapes"
+        " 2 * (dense_rank() over (order by token) - 1) + is_unlikely::integer as token,"
+        " regexp_matches(token, $of_weight) as of_weight, regexp_matches(token, $reshapes) as reshapes"
         " from autograd_item order by start_ns, event_id",
         params={"of_weight": _OF_WEIGHT, "reshapes": _RESHAPES},
     ).to_arrow_table()
@@ -41,7 +42,7 @@ def match_backward(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     is_node, of_weight, reshapes = (
         items.column(name).to_numpy(zero_copy_only=False).astype(bool) for name in ("is_node", "of_weight", "reshapes")
     )
-    aligner = Aligner(np.eye(int(token.max(initial=-1)) + 1, dtype=np.int32) * _MATCH)
+    aligner = Aligner(_weights(int(token.max(initial=0)) // 2 + 1))
     pairs: list[tuple[Symbols, Symbols]] = []
     for group in np.unique(container):
         inside = np.flatnonzero(container == group)
@@ -49,6 +50,14 @@ def match_backward(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     nodes = np.concatenate([pair[0] for pair in pairs]) if pairs else np.empty(0, np.int64)
     ops = np.concatenate([pair[1] for pair in pairs]) if pairs else np.empty(0, np.int64)
     return pa.table({"event_id": event[nodes], "forward_id": event[ops]})
+
+
+def _weights(tokens: int) -> npt.NDArray[np.int32]:
+    """What symbols score: twice the number of the token, and one more for an op that is unlikely."""
+    weights = np.eye(2 * tokens, dtype=np.int32) * _MATCH
+    likely = np.arange(0, 2 * tokens, 2)
+    weights[likely, likely + 1] = _UNLIKELY
+    return weights
 
 
 def _match_group(

@@ -136,7 +136,7 @@ class _Search:
         if self._worth(passes) < (np.count_nonzero(rows.looks_so[names]), 0):
             unrolled = self._repeats.unroll(names, self.is_first_use[window])
             again = self._passes(window, unrolled) if unrolled is not None else []
-            if again and (not passes or self._worth(again) > self._worth(passes)):
+            if again and ((self._worth(again) > self._worth(passes) and self._has_all(again, passes)) or not passes):
                 passes = again
         for one in passes:
             self.found.add(one.items, one.rows, one.calls, one.confidence, one.expected)
@@ -148,6 +148,14 @@ class _Search:
         explained = [np.count_nonzero(self.rows.looks_so[self.items.name[one.items]]) for one in passes]
         missing = [np.count_nonzero(self.rows.of_weight[np.setdiff1d(one.expected, one.rows)]) for one in passes]
         return int(sum(explained)), -int(sum(missing))
+
+    def _has_all(self, passes: list[_Pass], others: list[_Pass]) -> bool:
+        """Whether no module with parameters that the others have is missing: repeats come on top of what runs once."""
+        here, there = (
+            np.unique(np.concatenate([self.rows.module[one.rows[self.rows.of_weight[one.rows]]] for one in some]))
+            for some in (passes, others or passes)
+        )
+        return bool(np.isin(there, here).all())
 
     def _passes(self, window: Symbols, unrolled: Unrolled | None) -> list[_Pass]:
         """The passes of the model, or of its rows as often as they run, in a row of ops."""
@@ -192,6 +200,7 @@ class _Search:
         before = np.searchsorted(first[hit], between, side="right") - 1
         again = self._again[number[hit[before]], self.items.name[columns[between]]]
         free = (again >= 0) & (first[hit[before]] != between) & ~self.is_first_use[columns[between]]
+        free &= ~self.rows.in_sequence[again] | (first[hit[before]] == between - 1)
         between, before, again = between[free], before[free], again[free]
         # it must be the innermost module around the ops before and after, or in that
         modules = self.rows.module[number[hit]]
@@ -309,6 +318,11 @@ def _mismatch(model: Model, items: Items, rows: Rows, windows: list[Symbols]) ->
     if best is None:
         return ModelMismatchError(f"{model.source} does not fit: the trace has no ops of a forward pass")
     count, alignment, window = best
+    if count == len(rows.symbol):
+        return ModelMismatchError(
+            f"{model.source} does not fit the trace: all {count} parts of the model are found, but not in passes of it",
+            hint="Is each module listed as often as it runs in one pass of the model?",
+        )
     missing = int(np.flatnonzero(alignment.first < 0)[0])
     module = int(rows.module[missing])
     before = alignment.first[:missing]

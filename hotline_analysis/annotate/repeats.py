@@ -123,7 +123,7 @@ def called_again(rows: Rows) -> Symbols:
     """By row and name of an op: the module without parameters that such an op after the row may call again, or -1.
 
     It is listed before the row, or is it, in the innermost module around the row that lists any that fits; and no other
-    one there fits.
+    one there fits. In a `Sequential`, the op must follow at once, as nothing else runs there.
     """
     count = len(rows.symbol)
     inside: dict[int, list[int]] = {}
@@ -197,6 +197,8 @@ class _Best:
         self.back, self.latest = back, latest
         self.score = np.full(count, _NEVER, np.int64)
         self.node = np.full(count, -1, np.int64)  # the match that each walk ends with
+        self.column = np.full(count, -1, np.int64)  # and its column
+        self.in_sequence = rows.in_sequence[chosen]
         self.matches: list[tuple[Symbols, Symbols, Symbols, Flags]] = []  # column, row, match before, if it is a guess
         self.made = 0
         self.rank = np.arange(count) if latest else np.arange(count)[::-1].copy()  # which one counts among equal ones
@@ -213,6 +215,10 @@ class _Best:
         _, last = np.unique(self.group[heavy][::-1], return_index=True)
         self.enters[heavy[first]] = 0
         self.leaves[heavy[::-1][last]] = 0
+        # what is not first in a `Sequential` runs after what is
+        self.middle = np.where(self.in_sequence, _BACK, 0)
+        self.middle[self.order[self.begin]] = 0
+        self.enters += self.middle
 
     def match(self, column: int, rows: Symbols, weight: Symbols, again: Symbols) -> None:
         """Let the walks end with one of `rows` at this column, where that is better, or stay where they are."""
@@ -233,7 +239,7 @@ class _Best:
             self._score(going_on),
             self._score(leaving_few) - self.passed[rows - 1] * _SKIP - _SKIP,
             self._score(leaving_out) - _MANY,
-            self._score(siblings[rows]),
+            self._score(siblings[rows]) - self.middle[rows],
             left[leaving] - self.enters[rows],
         )
         nodes = (
@@ -249,6 +255,7 @@ class _Best:
         before = np.stack(nodes[::-1] if self.latest else nodes)[choice, np.arange(len(rows))]
         score = stacked[choice, np.arange(len(rows))] + weight
         staying = np.flatnonzero((again >= 0) & (self.score > 0)) if len(again) else rows[:0]
+        staying = staying[~self.in_sequence[again[staying]] | (self.column[staying] == column - 1)]
         self._keep(column, staying, again[staying], self.score[staying] + MAIN - _AGAIN, self.node[staying], True)
         better = score >= self.score[rows] if self.latest else score > self.score[rows]
         self._keep(column, rows[better], rows[better], score[better], before[better], False)
@@ -256,6 +263,7 @@ class _Best:
     def _keep(self, column: int, ends: Symbols, rows: Symbols, score: Symbols, before: Symbols, guess: bool) -> None:
         self.matches.append((np.full(len(ends), column), rows, before, np.full(len(ends), guess)))
         self.score[ends] = score
+        self.column[ends] = column
         self.node[ends] = self.made + np.arange(len(ends))
         self.made += len(ends)
 

@@ -50,6 +50,7 @@ class Rows:
     looks_so: Flags  # by name of an op: what modules with parameters are made of
     weighty: Flags  # by name of an op: made of parameters, whoever's
     is_cell: Flags  # by row: a recurrent cell, which runs once for each step in time
+    in_sequence: Flags  # by row: stands in a `Sequential`, which runs nothing between its modules
     is_optional: Flags  # by row: not every call has it
     is_learned: bool
     is_registered: bool
@@ -60,7 +61,8 @@ class Rows:
         call = np.empty(len(chosen), np.int64)
         call[order] = np.arange(len(chosen)) - np.searchsorted(chosen[order], chosen[order])
         picked = {
-            name: getattr(self, name)[chosen] for name in ("module", "symbol", "of_weight", "is_cell", "is_optional")
+            name: getattr(self, name)[chosen]
+            for name in ("module", "symbol", "of_weight", "is_cell", "in_sequence", "is_optional")
         }
         return replace(self, call=call, **picked)
 
@@ -127,7 +129,7 @@ def learned_rows(model: Model, items: Items) -> Rows:
     call = np.array([call for _, _, call in model.ops], np.int64)
     nothing = np.zeros(unknown, bool)
     every = np.ones(len(symbol), bool)
-    known = (module, call, _parents(model), Aligner(weights), symbol, every, nothing, nothing, ~every, ~every)
+    known = (module, call, _parents(model), Aligner(weights), symbol, every, nothing, nothing, ~every, ~every, ~every)
     return Rows(*known, is_learned=True, is_registered=False)
 
 
@@ -164,6 +166,7 @@ def typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: Items
         looks_so=(weights[heavy] >= MAIN).any(axis=0),
         weighty=np.array([_OF_WEIGHT.search(name) is not None for name in items.names], bool),
         is_cell=is_cell[symbol],
+        in_sequence=_in_sequence(model)[module],
         is_optional=is_optional[symbol],
         is_learned=False,
         is_registered=model.registered,
@@ -202,3 +205,11 @@ def _parts(connection: duckdb.DuckDBPyConnection, model: Model) -> list[tuple[in
 def _parents(model: Model) -> Symbols:
     parents: Symbols = model.modules.column("parent_id").fill_null(-1).to_numpy().astype(np.int64)
     return parents
+
+
+def _in_sequence(model: Model) -> Flags:
+    """By module: whether it stands in a plain `Sequential`."""
+    parents = _parents(model)
+    is_sequence = np.array([kind == "Sequential" for kind in model.modules.column("type").to_pylist()], bool)
+    answer: Flags = (parents >= 0) & is_sequence[parents]
+    return answer

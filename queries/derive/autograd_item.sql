@@ -3,6 +3,7 @@
 -- PyTorch names a node after the op that created it (tools/autograd/derivatives.yaml: `addmm` makes `AddmmBackward0`,
 -- a python function `Scatter` makes `ScatterBackward`), so the name without decoration, the token, says which ops come
 -- into question. `container_id` is the engine's call around it: a call inside another one has its forward there.
+-- `is_unlikely` are ops that compute what has no gradient: a batch norm's count of batches, and a dropout's mask.
 --
 -- :reads cpu_span, event, name_class, nesting, engine_call, engine_segment
 with named as (
@@ -12,6 +13,9 @@ with named as (
         cpu_span.start_ns,
         cpu_span.end_ns,
         event.name,
+        lead(event.name) over (
+            partition by cpu_span.track_id order by cpu_span.start_ns, cpu_span.end_ns desc, cpu_span.event_id
+        ) as next_name,
         regexp_replace(regexp_replace(lower(event.name), '^[^ ]*::', ''), '_', '', 'g') as token
     from cpu_span
     inner join event on cpu_span.event_id = event.event_id
@@ -26,6 +30,7 @@ creator as (
         start_ns,
         end_ns,
         name,
+        next_name,
         case
             when token in (select token from engine_call) then token
             -- `aten::nll_loss_forward` makes `NllLossBackward0`
@@ -44,6 +49,15 @@ outer_creator as (
     where inner_op.name != outer_op.name
 ),
 
+mask as (
+    select creator.event_id
+    from creator
+    inner join nesting on creator.event_id = nesting.event_id
+    inner join nesting as around on nesting.parent_id = around.event_id
+    inner join event on around.op_id = event.event_id
+    where creator.name = 'aten::div_' and ends_with(event.name, 'dropout')
+),
+
 candidate as (
     select
         event_id,
@@ -51,6 +65,8 @@ candidate as (
         start_ns,
         end_ns,
         token,
+        name = 'aten::add_' and coalesce(next_name = 'aten::batch_norm', false)
+        or event_id in (select event_id from mask) as is_unlikely,
         max(case when contains(name, '::') then end_ns end) over so_far as reach_ns
     from creator
     where
@@ -65,7 +81,8 @@ outermost as (
         event_id,
         track_id,
         start_ns,
-        token
+        token,
+        is_unlikely
     from candidate
     qualify
         coalesce(
@@ -79,6 +96,7 @@ placed as (
         outermost.track_id,
         outermost.start_ns,
         outermost.token,
+        outermost.is_unlikely,
         engine_segment.call_id as container_id
     from outermost
     asof left join engine_segment
@@ -90,6 +108,7 @@ select
     track_id,
     start_ns,
     true as is_node,
+    false as is_unlikely,
     token,
     container_id
 from engine_call
@@ -100,6 +119,7 @@ select
     track_id,
     start_ns,
     false,
+    is_unlikely,
     token,
     container_id
 from placed

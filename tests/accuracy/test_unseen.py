@@ -18,7 +18,7 @@ import hotline_analysis as ha
 from hotline_analysis import Trace
 from hotline_analysis.annotate import annotate
 from hotline_analysis.annotate.model import parse_model
-from tests.accuracy.hide import tables_of
+from tests.accuracy.hide import compare, tables_of
 
 torch: Any = pytest.importorskip("torch")
 nn: Any = torch.nn
@@ -146,6 +146,36 @@ class Decoder(nn.Module):  # type: ignore[misc]
         return self.head(self.norms[2](x))
 
 
+class GraphLayer(nn.Module):  # type: ignore[misc]
+    """A division before a dropout, whose mask is divided, too, and a sum before a batch norm, which counts batches."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.own, self.others = nn.Linear(width, width), nn.Linear(width, width)
+        self.drop, self.norm = nn.Dropout(0.1), nn.BatchNorm1d(width)
+
+    def forward(self, x: Any, source: Any, target: Any) -> Any:
+        score = (x[source] * x[target]).sum(-1, keepdim=True).exp()
+        weight = score / torch.zeros(len(x), 1).index_add(0, target, score)[target]
+        heard = torch.zeros_like(x).index_add(0, target, self.drop(weight) * x[source])
+        return self.norm(self.own(x) + self.others(heard))
+
+
+class Graph(nn.Module):  # type: ignore[misc]
+    """Two layers, and a readout: what runs in a sequence is not run again behind it."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList(GraphLayer(width) for _ in range(2))
+        self.read = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
+        self.out = nn.Linear(width, 2)
+
+    def forward(self, x: Any, source: Any, target: Any) -> Any:
+        for layer in self.layers:
+            x = layer(x, source, target)
+        return self.out((self.read(x) * x).sum(0).relu())
+
+
 def transformer() -> Any:
     """Torch's own: what its attention computes is in no module, and the decoder's has one projection more."""
     return nn.Transformer(8, 2, 2, 2, 16, batch_first=True)
@@ -157,6 +187,10 @@ def sentences() -> Any:
 
 def images() -> Any:
     return torch.randn(4, 3, 12, 12)
+
+
+def edges() -> tuple[Any, Any, Any]:
+    return torch.randn(20, 8), torch.randint(20, (60,)), torch.randint(20, (60,))
 
 
 MODELS: dict[str, tuple[Callable[[], Any], Callable[[], tuple[Any, ...]]]] = {
@@ -254,3 +288,12 @@ def test_a_bare_list_is_enough(name: str, tmp_path: Path) -> None:
         assert of_right > 90.0, name_of_pass
         assert without_norms[name_of_pass][1] == 0.0, name_of_pass
     assert sure > 80.0
+
+
+def test_what_has_no_gradient_has_no_node(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    capture(Graph(), edges, tmp_path / "trace.json")
+    with ha.load(tmp_path / "trace.json") as trace:
+        assert compare(trace)["backward"].cpu_pct == 100.0
+        right, _ = shares(trace)
+    assert [wrong for _, wrong in right.values()] == [0.0, 0.0]
