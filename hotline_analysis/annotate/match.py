@@ -170,25 +170,23 @@ class _Search:
             last = copies <= 1 or len(window) - at < _SLACK * share
             columns = window[at:] if last else _no_longer(run, items, window[at : at + int(_SLACK * share)])
             alignment = run.aligner.align(run.symbol, items.name[columns])
-            hit = np.flatnonzero(alignment.first >= 0)
-            if not _fits(items, run, columns, alignment.first[hit], hit):
+            first = _tenable(run, alignment, items.name[columns])
+            hit = np.flatnonzero(first >= 0)
+            if not _fits(items, run, columns, first[hit], hit):
                 break
-            sure = alignment.first[hit] == alignment.last[hit]
+            sure = first[hit] == alignment.last[hit]
             if unrolled is not None:
                 sure &= unrolled.is_sure[hit]
             if run.is_registered:
-                sure &= ~_has_rival(run, hit, items.name[columns[alignment.first[hit]]])
+                sure &= ~_has_rival(run, hit, items.name[columns[first[hit]]])
             places = np.where(sure, SURE, UNSURE)
-            more = [
-                (position, number[row], run.call[row])
-                for position, row in self._more_slices(run, columns, alignment.first)
-            ]
-            more += self._called_again(number, run, columns, alignment.first)
-            found = columns[alignment.first[hit]]
+            more = [(position, number[row], run.call[row]) for position, row in self._more_slices(run, columns, first)]
+            more += self._called_again(number, run, columns, first)
+            found = columns[first[hit]]
             passes.append(_Pass(found, number[hit], run.call[hit], places, np.unique(number), more))
             if last:
                 break
-            at += int(alignment.first[hit].max()) + 1
+            at += int(first[hit].max()) + 1
         return passes
 
     def _called_again(
@@ -206,17 +204,10 @@ class _Search:
         modules = self.rows.module[number[hit]]
         pairs = np.stack((modules[before], modules[before + 1], self.rows.module[again]), axis=1)
         kinds, kind = np.unique(pairs, axis=0, return_inverse=True)
-        inside = np.array([self._is_inside(*triple) for triple in kinds.tolist()], bool)[kind.reshape(-1)]
+        inside = np.array([self.rows.is_inside(*triple) for triple in kinds.tolist()], bool)[kind.reshape(-1)]
         between, again = between[inside], again[inside]
         calls = int(run.call.max()) + 1 + np.arange(len(between))
         return [(columns[between], again, calls)] if len(between) else []
-
-    def _is_inside(self, before: int, after: int, module: int) -> bool:
-        """Whether a module lies in the innermost one that holds two others."""
-        parent = self.rows.parent
-        around = set(_upwards(parent, after))
-        shared = next((one for one in _upwards(parent, int(parent[before])) if one in around), -1)
-        return shared < 0 or shared in _upwards(parent, module)
 
     def _more_slices(self, run: Rows, columns: Symbols, first: Symbols) -> Iterator[tuple[Symbols, Symbols]]:
         """A module with parameters also gets what follows its op under the same name and is no other module's."""
@@ -235,13 +226,19 @@ class _Search:
             ends[again] = after[again]
 
 
-def _upwards(parent: Symbols, module: int) -> list[int]:
-    """A module and those around it, the innermost first."""
-    chain = []
-    while module >= 0:
-        chain.append(module)
-        module = int(parent[module])
-    return chain
+def _tenable(run: Rows, alignment: Alignment, names: Symbols) -> Symbols:
+    """The first of the best places of each row, but for what says too little.
+
+    That is a part of a module that lacks others, where they are ops that any module may run, and an op that a module
+    without parameters only may be made of, if there is another place for it.
+    """
+    places = alignment.first
+    _, call = np.unique(run.module * (int(run.call.max()) + 1) + run.call, return_inverse=True)
+    of_weight = np.bincount(call, run.of_weight) > 0
+    lacks = np.bincount(call, ~run.is_optional & (places < 0)) > 0
+    weak = run.aligner.weights[run.symbol, names[places]] < MAIN - 1
+    out = (lacks & ~of_weight)[call] | (weak & ~run.of_weight & (places != alignment.last))
+    return np.where(out, -1, places)
 
 
 def _has_rival(rows: Rows, hit: Symbols, names: Symbols) -> Flags:
@@ -260,16 +257,18 @@ def _no_longer(rows: Rows, items: Items, columns: Symbols) -> Symbols:
     """As many of the columns as it takes to find as much, so that no module is found in the next run of the model."""
     if len(rows.symbol) * len(columns) > _SEARCHED:
         return columns
+    names = items.name[columns]
 
-    def hits(length: int) -> int:
-        found = rows.aligner.align(rows.symbol, items.name[columns[:length]]).first >= 0
-        return int(np.count_nonzero(found & ~rows.is_optional))
+    def weight(length: int) -> int:
+        places = rows.aligner.align(rows.symbol, names[:length]).first
+        found = np.flatnonzero((places >= 0) & ~rows.is_optional)
+        return int(rows.aligner.weights[rows.symbol[found], names[places[found]]].sum())
 
-    most = hits(len(columns))
-    low, high = most, len(columns)
+    most = weight(len(columns))
+    low, high = 0, len(columns)
     while low < high:
         middle = (low + high) // 2
-        low, high = (low, middle) if hits(middle) >= most else (middle + 1, high)
+        low, high = (low, middle) if weight(middle) >= most else (middle + 1, high)
     return columns[:high]
 
 

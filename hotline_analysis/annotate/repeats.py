@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,12 +19,14 @@ from hotline_analysis.annotate.rows import MAIN, Flags, Rows
 
 _EXPLAINED = 0.75  # of the first calls must be modules of the model
 _CELLS = 5_000_000  # rows × columns up to which repeats are searched for
-_SKIP = 1  # what it costs to leave out modules, and each one with parameters among them
-_MANY = 5  # and at most
-_BACK = 3  # to go back to an earlier module
-_INSIDE = 2  # and to leave a module before its last part with parameters, or to enter one after its first
-_AGAIN = 3  # to call a module without parameters again, in between
-_RARELY = 20  # to go back, where every module runs once: more than two layers have to fit for that
+_FITS = 2  # times its weight is what a match counts
+_SKIP = 2  # what it costs to leave out modules, and each one with parameters among them
+_MANY = 10  # and at most
+_BACK = 6  # to go back to an earlier module
+_TURN = 3  # so much less from the end of a container to its start: two turns are as much as to go back and on again
+_INSIDE = 4  # more to leave a module before its last part with parameters, or to enter one after its first
+_AGAIN = 6  # to call a module without parameters again, in between
+_RARELY = 40  # to go back, where every module runs once: more than two layers have to fit for that
 _SURELY = 1000  # what a first call counts more than others
 _NEVER = -(10**9)
 
@@ -66,7 +69,13 @@ class ByGradients:
     """Unrolls by what is handed on to parameters, and remembers: the steps of a training run are mostly alike."""
 
     def __init__(self, rows: Rows) -> None:
-        self.rows = rows
+        # The ops of a module that is written out may be anything's; it runs with what stands beside it.
+        self._walked = np.flatnonzero(~rows.is_written_out())
+        self._count = len(rows.symbol)
+        self.rows = rows.take(self._walked)
+        # The ops of a module of a type that no op looks like may seem to be those of the module before it, once more.
+        is_unknown = (np.count_nonzero(rows.aligner.weights, axis=1) == 0)[rows.symbol] & ~rows.is_optional
+        self._beside_unknown = np.append(is_unknown[1:], False)[self._walked]
         self._known = lru_cache(maxsize=256)(self._unroll)
         self.last: Unrolled | None = None
 
@@ -103,11 +112,42 @@ class ByGradients:
         repeated = np.ones(len(taken), bool)
         repeated[np.unique(taken, return_index=True)[1]] = False
         keep = ~(repeated & rows.of_weight[taken] & (first_call[taken] < 0))
-        keep &= np.arange(len(taken)) <= np.flatnonzero(~is_guess)[-1]  # what follows is no part of the model
+        keep &= _in_place(rows, taken, is_guess)
         if np.count_nonzero(heavy[columns[keep]]) < _EXPLAINED * np.count_nonzero(heavy[begin:]):
             return None
         is_same = np.isin(columns * len(every) + taken, late_columns * len(every) + late)
-        return Unrolled(taken[keep], (is_same & ~is_guess)[keep])
+        is_same[1:] &= (np.diff(taken) > 0) | ~self._beside_unknown[taken[:-1]]
+        return self._with_written_out(Unrolled(taken[keep], (is_same & ~is_guess)[keep]))
+
+    def _with_written_out(self, walk: Unrolled) -> Unrolled:
+        """The walk with the rows that were left out of it: those after and before which it goes on."""
+        heavy = np.concatenate(([0], np.cumsum(self.rows.of_weight)))
+        borders = np.concatenate(([-1], self._walked, [self._count]))
+        rows = self._walked[walk.rows]
+        taken = [np.arange(borders[walk.rows[0]] + 1, rows[0] + 1)]
+        for here, there in pairwise(walk.rows.tolist()):
+            if here < there and heavy[here + 1] == heavy[there]:  # no module with parameters is left out
+                between = np.arange(self._walked[here] + 1, self._walked[there])
+                taken.append(np.append(np.setdiff1d(between, self._walked), self._walked[there]))
+            else:
+                taken.append(np.arange(self._walked[here] + 1, borders[here + 2]))
+                taken.append(np.arange(borders[there] + 1, self._walked[there] + 1))
+        taken.append(np.arange(rows[-1] + 1, borders[walk.rows[-1] + 2]))
+        every = np.concatenate(taken)
+        sure = np.ones(len(every), bool)
+        sure[np.isin(every, self._walked)] = walk.is_sure
+        return Unrolled(every, sure)
+
+
+def _in_place(rows: Rows, taken: Symbols, is_guess: Flags) -> Flags:
+    """Which rows of a walk are no guess, or lie in the innermost module around those before and after."""
+    answer = ~is_guess
+    known = np.flatnonzero(~is_guess)
+    for guess in np.flatnonzero(is_guess[: known[-1]]).tolist():  # what follows is no part of the model
+        after = int(np.searchsorted(known, guess))
+        around = known[max(0, after - 1)], known[after]
+        answer[guess] = rows.is_inside(*(int(rows.module[taken[row]]) for row in (*around, guess)))
+    return answer
 
 
 def _begin(rows: Rows, names: Symbols, first_call: Symbols) -> int:
@@ -127,8 +167,9 @@ def called_again(rows: Rows) -> Symbols:
     """
     count = len(rows.symbol)
     inside: dict[int, list[int]] = {}
+    written_out = rows.is_written_out()
     for row in range(count) if not rows.is_learned else ():
-        if not rows.of_weight[row]:
+        if not rows.of_weight[row] and not written_out[row]:
             inside.setdefault(int(rows.parent[rows.module[row]]), []).append(row)
     again = np.full((count, rows.aligner.weights.shape[1]), -1, np.int64)
     fits = rows.aligner.weights >= MAIN
@@ -169,7 +210,7 @@ def _path(
         # what hands on nothing at all is frozen, or has its parameters from another module, and does not run again
         back[~rows.of_weight | (anchored[0] >= 0)] = _BACK
     best = _Best(rows, chosen, back, latest)
-    weights = rows.aligner.weights[rows.symbol[chosen]]
+    weights = rows.aligner.weights[rows.symbol[chosen]] * _FITS
     again = called_again(rows) if anchored else np.full((0, weights.shape[1]), -1)
     fitting = {int(name): weights[:, name].astype(np.int64) for name in np.unique(names)}
     number, of_weight = np.arange(len(chosen)), rows.of_weight[chosen]
@@ -186,6 +227,32 @@ def _path(
         if len(fits):
             best.match(column, fits, weight[fits], again[:, name])
     return best.walk()
+
+
+def _turns(rows: Rows, chosen: Symbols) -> tuple[Symbols, Symbols, Symbols]:
+    """Where modules end and start: the rows of all ends, where those of each module begin, and by row the modules.
+
+    A module ends with its last row with parameters, or after it, and starts with its first one, or before. The number
+    of modules stands for none.
+    """
+    inside: dict[int, list[int]] = {}
+    for row, module in enumerate(rows.module[chosen].tolist()):
+        for around in rows.upwards(module):
+            inside.setdefault(around, []).append(row)
+    ends: list[list[int]] = []
+    starts: list[list[int]] = [[] for _ in chosen]
+    for those in inside.values():
+        heavy = [row for row in those if rows.of_weight[chosen[row]]]
+        if len(heavy) > 1:  # a single one that runs again tells little
+            for row in those:
+                if row <= heavy[0]:
+                    starts[row].append(len(ends))
+            ends.append([row for row in those if row >= heavy[-1]])
+    ends = ends or [[0]]
+    width = max(1, max(map(len, starts), default=1))
+    padded = [[*those, *[len(ends)] * (width - len(those))] for those in starts]
+    sizes = np.array([len(those) for those in ends])
+    return np.concatenate(ends).astype(np.int64), np.cumsum(sizes) - sizes, np.array(padded, np.int64)
 
 
 class _Best:
@@ -219,6 +286,8 @@ class _Best:
         self.middle = np.where(self.in_sequence, _BACK, 0)
         self.middle[self.order[self.begin]] = 0
         self.enters += self.middle
+        self.turning = np.where(back == _BACK, back - _TURN, back)
+        self.ends, self.end_of, self.turns = _turns(rows, chosen)
 
     def match(self, column: int, rows: Symbols, weight: Symbols, again: Symbols) -> None:
         """Let the walks end with one of `rows` at this column, where that is better, or stay where they are."""
@@ -229,6 +298,9 @@ class _Best:
         returning = self.score - self.back
         sibling = returning * count + self.rank
         siblings = np.maximum.reduceat(sibling[self.order], self.begin)[self.group]
+        ended = (self.score - self.turning) * count + self.rank
+        turned = np.append(np.maximum.reduceat(ended[self.ends], self.end_of), _NEVER * count)
+        turning = turned[self.turns[rows]].max(axis=1)
         left = returning - self.leaves
         leaving = int((left * count + self.rank).argmax())
         going_on = np.where(rows > 0, key[rows - 1], _NEVER * count)
@@ -239,6 +311,7 @@ class _Best:
             self._score(going_on),
             self._score(leaving_few) - self.passed[rows - 1] * _SKIP - _SKIP,
             self._score(leaving_out) - _MANY,
+            self._score(turning),
             self._score(siblings[rows]) - self.middle[rows],
             left[leaving] - self.enters[rows],
         )
@@ -247,6 +320,7 @@ class _Best:
             self._node(going_on),
             self._node(leaving_few),
             self._node(leaving_out),
+            self._node(turning),
             self._node(siblings[rows]),
             np.full(len(rows), self.node[leaving]),
         )
@@ -256,7 +330,8 @@ class _Best:
         score = stacked[choice, np.arange(len(rows))] + weight
         staying = np.flatnonzero((again >= 0) & (self.score > 0)) if len(again) else rows[:0]
         staying = staying[~self.in_sequence[again[staying]] | (self.column[staying] == column - 1)]
-        self._keep(column, staying, again[staying], self.score[staying] + MAIN - _AGAIN, self.node[staying], True)
+        guessed = self.score[staying] + MAIN * _FITS - _AGAIN
+        self._keep(column, staying, again[staying], guessed, self.node[staying], True)
         better = score >= self.score[rows] if self.latest else score > self.score[rows]
         self._keep(column, rows[better], rows[better], score[better], before[better], False)
 
@@ -280,7 +355,9 @@ class _Best:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, bool)
         column, row, before, guess = (np.concatenate(part) for part in zip(*self.matches, strict=True))
         path = []
-        node = int(self.node[int((self.score * len(self.score) + self.rank).argmax())])
+        left = self.passed[-1] - self.passed + (np.arange(len(self.score)) < len(self.score) - 1)
+        score = self.score - np.minimum(left * _SKIP, _MANY)
+        node = int(self.node[int((score * len(score) + self.rank).argmax())])
         while node >= 0:
             path.append(node)
             node = int(before[node])

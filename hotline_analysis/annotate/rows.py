@@ -66,6 +66,26 @@ class Rows:
         }
         return replace(self, call=call, **picked)
 
+    def is_written_out(self) -> Flags:
+        """By row: whether it is a part of a module that is made of several ops that any module may run."""
+        number = np.unique(self.module, return_inverse=True)[1]
+        answer: Flags = ((np.bincount(number) > 1) & (np.bincount(number, self.of_weight) == 0))[number]
+        return answer & (not self.is_learned)
+
+    def is_inside(self, before: int, after: int, module: int) -> bool:
+        """Whether a module lies in the innermost one that holds two others."""
+        around = set(self.upwards(after))
+        shared = next((one for one in self.upwards(int(self.parent[before])) if one in around), -1)
+        return shared < 0 or shared in self.upwards(module)
+
+    def upwards(self, module: int) -> list[int]:
+        """A module and those around it, the innermost first."""
+        chain = []
+        while module >= 0:
+            chain.append(module)
+            module = int(self.parent[module])
+        return chain
+
 
 @dataclass
 class Found:

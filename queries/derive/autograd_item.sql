@@ -39,9 +39,10 @@ creator as (
     from named
 ),
 
--- Of two ops with one token, one in the other (`aten::embedding_bag`, `aten::_embedding_bag`), the inner one creates.
+-- Of two ops with one token, one in the other (`aten::embedding_bag`, `aten::_embedding_bag`), the inner one creates; so
+-- does what stands in the outer one elsewhere (`aten::mean` in `aten::adaptive_avg_pool2d`, where the output has one pixel).
 outer_creator as (
-    select distinct outer_op.event_id
+    select distinct outer_op.name
     from creator as inner_op
     inner join nesting on inner_op.event_id = nesting.event_id
     inner join nesting as around on nesting.parent_id = around.event_id
@@ -71,7 +72,7 @@ candidate as (
     from creator
     where
         token in (select token from engine_call where token != '')
-        and event_id not in (select event_id from outer_creator)
+        and name not in (select name from outer_creator)
     window so_far as (partition by track_id order by start_ns, end_ns desc, event_id)
 ),
 

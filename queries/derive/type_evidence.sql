@@ -10,6 +10,9 @@ with rule as (
         values
         ('(^|mask|lazy|causal|depthwise|pointwise)conv(transpose)?$', '^conv(_transpose|_tbc)?$', 8),
         ('conv(olution)?(transpose)?$', '(^|_)(cudnn|mkldnn|miopen|slow|thnn)?_?conv(olution)?(_overrideable)?$', 4),
+        ('conv[123]d', '^conv(_transpose)?$', 8),
+        -- that of GPT-2
+        ('^conv$', '^addmm$', 4),
         ('batchnorm$', '^batch_norm$', 8),
         ('batchnorm$', '(cudnn|native|miopen)_batch_norm', 4),
         ('^sync', '^batch_norm', 8),
@@ -57,6 +60,11 @@ with rule as (
         ('^(permute|transpose)$', '^(permute|transpose|t)$', 8),
         ('^(view|reshape|flatten|unflatten)$', '^(view|reshape|flatten|unflatten)$', 8),
         ('^(upsample|interpolate)$', '^upsample_', 8),
+        ('^(zero|constant|reflection|replication|circular)pad$', '^((constant|reflection|replication)_)?pad(_nd)?$', 8),
+        ('^(layer)?scale$', '^mul$', 4),
+        -- parts of what is written out, see `type_part`
+        ('^standarddeviation$', '^(std|sqrt|rsqrt)$', 8),
+        ('^gelucurve$', '^(tanh|erf|sigmoid)$', 8),
         ('^crossentropy(loss)?$', '^cross_entropy_loss$', 8),
         ('^(bce|binarycrossentropy)(loss)?$', '^binary_cross_entropy$', 8),
         ('^bcewithlogits(loss)?$', '^binary_cross_entropy_with_logits$', 8),

@@ -2,16 +2,41 @@
 --
 -- Most modules without children run one op, that of their type, and most with children none. The exceptions are torch's
 -- attention, which applies its projections as functions, one to three before and one behind
--- (torch/nn/modules/activation.py), and parametrized modules, which run the op of the class they are made from when
--- their parameters are computed (torch/nn/utils/parametrize.py, parametrizations.py). An RMS norm is often written out,
--- in a trace without an op for it. A part with a question mark may be missing.
+-- (torch/nn/modules/activation.py), parametrized modules, which run the op of the class they are made from when
+-- their parameters are computed (torch/nn/utils/parametrize.py, parametrizations.py), and what has no op of its own or is
+-- often written out, in a trace without an op for it. A part with a question mark may be missing; of what is made of
+-- ops that any module may run, all others must be there.
 --
 -- :reads module_type, forward_item
 with rule as (
     select * from (
         values
         ('^MultiheadAttention$', false, null, ['Linear', 'Linear?', 'Linear?', 'ScaledDotProductAttention', 'Linear']),
-        ('RMSNorm$', false, 'rms_norm', ['Pow?', 'Mean', 'Rsqrt', 'Mul?', 'Mul?']),
+        (
+            'RMSNorm$', false, 'rms_norm',
+            ['Pow?', 'Mean', 'StandardDeviation', 'Div?', 'Mul?', 'Mul?']
+        ),
+        ('^PixelNorm$', false, null, ['Pow?', 'Mean', 'StandardDeviation', 'Mul?']),
+        (
+            -- with a bias or without, of the mean square (T5) or of the deviation from the mean
+            'LayerNorm(2d)?$', false, 'layer_norm',
+            [
+                'Pow?', 'Mean', 'Sub?', 'Pow?', 'Mean?', 'Var?', 'Sub?', 'StandardDeviation', 'Sub?', 'Mul?', 'Div?',
+                'Mul?', 'Add?'
+            ]
+        ),
+        ('^FrozenBatchNorm', false, 'batch_norm', ['Add?', 'Rsqrt', 'Mul?', 'Mul?', 'Sub?', 'Mul', 'Add']),
+        (
+            '^LocalResponseNorm$', false, 'local_response_norm',
+            ['Mul?', 'View?', 'Pad?', 'AvgPool', 'Squeeze?', 'View?', 'Mul?', 'Add?', 'Pow', 'Div']
+        ),
+        (
+            'GELU(Activation)?$', false, 'gelu',
+            ['Mul?', 'Pow?', 'Mul?', 'Add?', 'Mul?', 'Div?', 'GeluCurve', 'Add?', 'Mul?']
+        ),
+        ('^(SiLU|Swish)$', false, 'silu', ['Sigmoid', 'Mul?']),
+        ('^Mish$', false, 'mish', ['Softplus', 'Tanh', 'Mul?']),
+        ('^(DropPath|StochasticDepth)$', false, null, ['NewEmpty?', 'Empty?', 'Bernoulli', 'Div?', 'Mul?']),
         ('^Parametrized[A-Z]', true, null, ['']),
         ('^_(WeightNorm|SpectralNorm|Orthogonal)$', false, null, ['?'])
     ) as rules (type_pattern, has_children, unless_op, parts)

@@ -176,6 +176,115 @@ class Graph(nn.Module):  # type: ignore[misc]
         return self.out((self.read(x) * x).sum(0).relu())
 
 
+class LayerNorm(nn.Module):  # type: ignore[misc]
+    """Written out."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(width)), nn.Parameter(torch.zeros(width))
+
+    def forward(self, x: Any) -> Any:
+        return self.weight * (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-6) + self.bias
+
+
+class GELU(nn.Module):  # type: ignore[misc]
+    def forward(self, x: Any) -> Any:
+        return 0.5 * x * (1 + torch.tanh(0.8 * (x + 0.045 * torch.pow(x, 3))))
+
+
+class DropPath(nn.Module):  # type: ignore[misc]
+    def forward(self, x: Any) -> Any:
+        return x * x.new_empty((len(x), 1, 1)).bernoulli_(0.9).div_(0.9) if self.training else x
+
+
+class LayerScale(nn.Module):  # type: ignore[misc]
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.gamma = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Any) -> Any:
+        return x * self.gamma
+
+
+class WrittenBlock(nn.Module):  # type: ignore[misc]
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = LayerNorm(width)
+        self.mlp = nn.Sequential(nn.Linear(width, 2 * width), GELU(), nn.Linear(2 * width, width))
+        self.scale, self.drop = LayerScale(width), DropPath()
+
+    def forward(self, x: Any) -> Any:
+        return x + self.drop(self.scale(self.mlp(self.norm(x)) * 0.5))
+
+
+class Written(nn.Module):  # type: ignore[misc]
+    """Modules without an op of their own; and pooling, which makes a node of its own for one of its outputs only."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.LocalResponseNorm(3), nn.Conv2d(8, 8, 3, stride=2))
+        self.pool, self.fine = nn.AdaptiveAvgPool2d(1), nn.AdaptiveAvgPool2d(2)
+        self.blocks = nn.Sequential(WrittenBlock(8), WrittenBlock(8))
+        self.head = nn.Linear(8, 2)
+
+    def forward(self, x: Any) -> Any:
+        x = self.stem(x)
+        x = torch.cat([self.pool(x).flatten(2), self.fine(x).flatten(2)], -1).transpose(1, 2)
+        return self.head(self.blocks(x))
+
+
+class SelfAttention(nn.Module):  # type: ignore[misc]
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+
+    def forward(self, x: Any) -> Any:
+        query, key, value = self.qkv(x).chunk(3, -1)
+        weight = nn.functional.dropout((query @ key.transpose(1, 2)).softmax(-1), 0.1, self.training)
+        return self.out(weight @ value)
+
+
+class Stack(nn.Module):  # type: ignore[misc]
+    def __init__(self, width: int, embed: Any) -> None:
+        super().__init__()
+        self.embed, self.drop = embed, nn.Dropout(0.1)
+        self.layers = nn.ModuleList(SelfAttention(width) for _ in range(2))
+
+    def forward(self, words: Any) -> Any:
+        x = self.drop(self.embed(words))
+        for layer in self.layers:
+            x = x + layer(x)
+        return x
+
+
+class SharedEmbedding(nn.Module):  # type: ignore[misc]
+    """An embedding of two stacks, whose weights are the output's, too; and a dropout that is a function."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        embed = nn.Embedding(30, width)
+        self.encoder, self.decoder = Stack(width, embed), Stack(width, embed)
+        self.head = nn.Linear(width, 30, bias=False)
+        self.head.weight = embed.weight
+
+    def forward(self, source: Any, target: Any) -> Any:
+        return self.head(self.decoder(target) + self.encoder(source).mean(1, keepdim=True))
+
+
+class Heads(nn.Module):  # type: ignore[misc]
+    """Two heads of the same layers run on three levels each: one after the other, or in turn?"""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stem = nn.Conv2d(3, 4, 3)
+        self.classes, self.boxes = (nn.Sequential(nn.Conv2d(4, 4, 1), nn.ReLU(), nn.Conv2d(4, 4, 1)) for _ in range(2))
+
+    def forward(self, image: Any) -> Any:
+        x = self.stem(image)
+        levels = [x, x[..., ::2, ::2], x[..., ::4, ::4]]
+        return sum(head(level).sum() for head in (self.classes, self.boxes) for level in levels)
+
+
 def transformer() -> Any:
     """Torch's own: what its attention computes is in no module, and the decoder's has one projection more."""
     return nn.Transformer(8, 2, 2, 2, 16, batch_first=True)
@@ -200,6 +309,8 @@ MODELS: dict[str, tuple[Callable[[], Any], Callable[[], tuple[Any, ...]]]] = {
     "weight norm": (Convolutions, lambda: (torch.randn(4, 3, 12),)),
     "rms norm": (Decoder, lambda: (sentences(),)),
     "transformer": (transformer, lambda: (torch.randn(4, 6, 8), torch.randn(4, 5, 8))),
+    "written out": (Written, lambda: (images(),)),
+    "shared embedding": (SharedEmbedding, lambda: (sentences(), sentences())),
 }
 
 
@@ -297,3 +408,30 @@ def test_what_has_no_gradient_has_no_node(tmp_path: Path) -> None:
         assert compare(trace)["backward"].cpu_pct == 100.0
         right, _ = shares(trace)
     assert [wrong for _, wrong in right.values()] == [0.0, 0.0]
+
+
+def test_what_may_be_either_of_two_modules_is_doubtful(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    capture(Heads(), lambda: (images(),), tmp_path / "trace.json")
+    with ha.load(tmp_path / "trace.json") as trace:
+        truth, hidden = tables_of(trace), tables_of(trace, hide=True)
+    annotate(truth)
+    annotate(hidden, model=parse_model(bare(truth, ())[0], "model.json"))
+    calls = (
+        "select track_id, start_ns, module_id, coalesce(confidence_pct, 100) as confidence_pct from module_span"
+        " where pass = 'forward' and module_id not in (select parent_id from model_op where parent_id is not null)"
+    )
+    hidden.register("truth", truth.sql(calls).to_arrow_table())
+    count, least, surely = hidden.sql(
+        f"""
+        select count(*), min(found.confidence_pct), max(found.confidence_pct) filter (not is_right)
+        from (
+            select found.*, found.module_id = truth.module_id as is_right
+            from ({calls}) as found
+            asof inner join truth on found.track_id = truth.track_id and found.start_ns >= truth.start_ns
+        ) as found
+        """
+    ).fetchall()[0]
+    assert count > 0
+    assert least < 100
+    assert surely is None or surely < 100
