@@ -39,8 +39,8 @@ creator as (
     from named
 ),
 
--- Of two ops with one token, one in the other (`aten::embedding_bag`, `aten::_embedding_bag`), the inner one creates; so
--- does what stands in the outer one elsewhere (`aten::mean` in `aten::adaptive_avg_pool2d`, where the output has one pixel).
+-- Of two ops with one token, one in the other (`aten::embedding_bag`, `aten::_embedding_bag`), the inner one creates;
+-- so does what stands in the outer one elsewhere (`aten::mean` in `aten::adaptive_avg_pool2d`, if one pixel is left).
 outer_creator as (
     select distinct outer_op.name
     from creator as inner_op

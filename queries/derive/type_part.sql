@@ -3,8 +3,8 @@
 -- Most modules without children run one op, that of their type, and most with children none. The exceptions are torch's
 -- attention, which applies its projections as functions, one to three before and one behind
 -- (torch/nn/modules/activation.py), parametrized modules, which run the op of the class they are made from when
--- their parameters are computed (torch/nn/utils/parametrize.py, parametrizations.py), and what has no op of its own or is
--- often written out, in a trace without an op for it. A part with a question mark may be missing; of what is made of
+-- their parameters are computed (torch/nn/utils/parametrize.py, parametrizations.py), and what has no op of its own or
+-- is often written out, in a trace without an op for it. A part with a question mark may be missing; of what is made of
 -- ops that any module may run, all others must be there.
 --
 -- :reads module_type, forward_item
