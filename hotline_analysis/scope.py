@@ -13,13 +13,11 @@ from hotline_analysis.humane import one_of, runs
 
 _CLOSE = 3  # so many names that may have been meant
 _STEPS = "select distinct step from step where $rank is null or rank = $rank order by step"
-# Memory is that of GPUs and of the CPU, which is -1, as is a GPU that the trace does not name.
-_DEVICES = """
-select coalesce(device, -1) as device from gpu_op where $rank is null or rank = $rank
-union select device_id from memory_event where $rank is null or rank = $rank
-order by device
-"""
-# As with devices, -1 is a stream that the trace does not name.
+# A device or stream that the trace does not name is -1; of memory, that is the CPU.
+_DEVICES = (
+    "select distinct coalesce(device, -1) as device from gpu_op where $rank is null or rank = $rank order by device"
+)
+_MEMORIES = "select distinct device_id from memory_event where $rank is null or rank = $rank order by device_id"
 _STREAMS = """
 select distinct coalesce(stream, -1) as stream
 from gpu_op
@@ -41,11 +39,14 @@ class Asked(Protocol):
         """Answer a statement."""
 
 
-def check_scope(trace: Asked, asked: Mapping[str, object], called: str = "the trace") -> None:
+def check_scope(
+    trace: Asked, asked: Mapping[str, object], called: str = "the trace", *, of_memory: bool = False
+) -> None:
     """Raise `QueryParameterError`, with what there is, if the trace, or the rank asked for, lacks what is asked for.
 
     That is `rank`, `device`, `stream` (of that device), `step`, `module` and `op`; what is missing or None is not
     checked. A module is there by its path, or by that of one in it. `called` is the name of the trace in the message.
+    `of_memory` says that the question is about memory, whose devices are those of the memory events.
     """
     rank, device, stream = (asked.get(name) for name in ("rank", "device", "stream"))
     for name in ("rank", "device", "stream", "step"):
@@ -59,10 +60,10 @@ def check_scope(trace: Asked, asked: Mapping[str, object], called: str = "the tr
     if rank is not None and rank not in trace.ranks:
         raise QueryParameterError(f"{called} has no rank {rank}", hint=f"It has {runs(trace.ranks)}.")
     whose = called if rank is None or len(trace.ranks) == 1 else f"rank {rank} of {called}"
-    for name, statement in (("step", _STEPS), ("device", _DEVICES)):
-        number = asked.get(name)
+    of_device = ("memory events of device", _MEMORIES) if of_memory else ("device", _DEVICES)
+    for number, what, statement in ((asked.get("step"), "step", _STEPS), (device, *of_device)):
         if number is not None and number not in (known := _there(trace, statement, rank=rank)):
-            raise QueryParameterError(f"{whose} has no {name} {number}", hint=f"It has {runs(known)}.")
+            raise QueryParameterError(f"{whose} has no {what} {number}", hint=f"It has {runs(known)}.")
     if stream is not None and stream not in (known := _there(trace, _STREAMS, rank=rank, device=device)):
         where = whose if device is None else f"device {device} of {whose}"
         raise QueryParameterError(f"{where} has no stream {stream}", hint=f"It has {runs(known)}.")

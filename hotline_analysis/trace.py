@@ -165,7 +165,7 @@ class Trace:
         """
         query = catalog.get(name)
         bound = query.bind(**parameters)
-        check_scope(self, bound)
+        check_scope(self, bound, of_memory="memory_change" in query.reads)
         with _as_hotline_error():
             return self._run(query.sql, catalog.parsed(self._connection, query.sql), bound)
 

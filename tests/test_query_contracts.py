@@ -339,8 +339,19 @@ def test_what_is_not_there_is_an_error(scope: str, there: str, trace: Trace) -> 
     asked = [query for query in SORTED if scope in {param.name for param in query.params}]
     assert len(asked) > 5
     for query in asked:
-        with pytest.raises(QueryParameterError, match=f"no {scope} 99 Hint: It has {there}"):
+        with pytest.raises(QueryParameterError, match=f"no (memory events of )?{scope} 99 Hint: It has {there}"):
             trace.query(query.name, **arguments(query, **{scope: 99}))
+
+
+def test_devices_of_memory_are_those_of_its_events(tmp_path: Path) -> None:
+    """-1 is the CPU where memory is asked for, and a GPU without a name elsewhere."""
+    built = TraceBuilder(rank=0).op("aten::add", 0, 9).launches("add", 20, 30, at=2)
+    trace = built.memory(512, 5, total=512).load(tmp_path)
+    assert hotline_analysis.memory_timeline(trace, device=-1).height == 1
+    with pytest.raises(QueryParameterError, match="the trace has no device -1 Hint: It has 0"):
+        hotline_analysis.kernel_breakdown(trace, device=-1)
+    with pytest.raises(QueryParameterError, match="the trace has no memory events of device 0 Hint: It has -1"):
+        hotline_analysis.memory_timeline(trace, device=0)
 
 
 def test_a_stream_is_one_of_the_device(trace: Trace) -> None:
