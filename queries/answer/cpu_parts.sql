@@ -27,21 +27,6 @@ with main as (
     where is_main and ($rank is null or rank = $rank)
 ),
 
-op_edge as (
-    select
-        nesting.rank,
-        nesting.track_id,
-        nesting.event_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        nesting.depth,
-        parent.op_id as outer_id
-    from nesting
-    inner join main on nesting.rank = main.rank and nesting.track_id = main.track_id
-    left join nesting as parent on nesting.rank = parent.rank and nesting.parent_id = parent.event_id
-    where nesting.op_id = nesting.event_id
-),
-
 -- The pieces of a layer are numbered in order of time: the last one that started is that with the highest number.
 label_piece as (
     select
@@ -60,133 +45,138 @@ region_piece as (
     inner join main on region_segment.rank = main.rank and region_segment.track_id = main.track_id
 ),
 
+-- The op from a border on has its number, which is one above its id, and 0 is none.
 border as (
     select
-        rank,
-        track_id,
-        start_ns as at_ns,
-        1 as opens,
-        depth as in_order,
+        nesting.rank,
+        nesting.track_id,
+        nesting.start_ns as at_ns,
+        1::tinyint as opens,
+        nesting.depth as in_order,
         null::bigint as label_number,
         null::bigint as region_number,
-        {'op_id': event_id} as op,
+        nesting.event_id + 1 as op_number,
         null::bigint as instant_id,
-        1 as count
-    from op_edge
-    where end_ns > start_ns
+        1::tinyint as count
+    from nesting
+    inner join main on nesting.rank = main.rank and nesting.track_id = main.track_id
+    where nesting.op_id = nesting.event_id and nesting.end_ns > nesting.start_ns
     union all
     select
-        rank,
-        track_id,
-        end_ns,
-        0,
-        -depth,
+        nesting.rank,
+        nesting.track_id,
+        nesting.end_ns,
+        0::tinyint,
+        -nesting.depth,
         null,
         null,
-        {'op_id': outer_id},
+        coalesce(parent.op_id + 1, 0),
         null,
-        0
-    from op_edge
-    where end_ns > start_ns
+        0::tinyint
+    from nesting
+    inner join main on nesting.rank = main.rank and nesting.track_id = main.track_id
+    left join nesting as parent on nesting.rank = parent.rank and nesting.parent_id = parent.event_id
+    where nesting.op_id = nesting.event_id and nesting.end_ns > nesting.start_ns
     union all
-    -- An op without duration counts, and takes no time from the one around it or beside it.
+    -- An op without duration counts, and takes no time: the one around it goes on in a border right behind.
+    select
+        nesting.rank,
+        nesting.track_id,
+        nesting.start_ns,
+        0::tinyint,
+        unnest([0, 1]) as in_order,
+        null,
+        null,
+        null,
+        case when in_order = 0 then nesting.event_id end,
+        case when in_order = 0 then 1 else 0 end::tinyint
+    from nesting
+    inner join main on nesting.rank = main.rank and nesting.track_id = main.track_id
+    where nesting.op_id = nesting.event_id and nesting.end_ns = nesting.start_ns
+    union all
     select
         rank,
         track_id,
         start_ns,
-        0,
-        0,
-        null,
-        null,
-        null,
-        event_id,
-        1
-    from op_edge
-    where end_ns = start_ns
-    union all
-    select
-        rank,
-        track_id,
-        start_ns,
-        -1,
+        -1::tinyint,
         0,
         label_number,
         null,
         null,
         null,
-        0
+        0::tinyint
     from label_piece
     union all
     select
         rank,
         track_id,
         unnest([start_ns, end_ns]),
-        -1,
+        -1::tinyint,
         0,
         null,
         region_number,
         null,
         null,
-        0
+        0::tinyint
     from region_piece
+),
+
+in_order as (
+    select * from border
+    order by rank, track_id, at_ns, opens, in_order
+),
+
+-- Windows without `order by` keep the order of the inner query, and need no memory.
+placed as (
+    select
+        *,
+        row_number() over () as place
+    from in_order
 ),
 
 numbered as (
     select
         rank,
+        track_id,
         at_ns,
         instant_id,
         count,
-        lead(at_ns) over in_order as end_ns,
-        max(label_number) over (in_order rows between unbounded preceding and current row) as label_number,
-        max(region_number) over (in_order rows between unbounded preceding and current row) as region_number,
-        last_value(op ignore nulls) over (in_order rows between unbounded preceding and current row) as op
-    from border
-    window in_order as (partition by rank, track_id order by at_ns, opens, in_order)
-),
-
-held as (
-    select
-        numbered.rank,
-        numbered.at_ns,
-        numbered.instant_id,
-        numbered.count,
-        numbered.end_ns,
-        label_piece.step,
-        coalesce(label_piece.phase, 'other') as phase,
-        label_piece.module_id,
-        case when numbered.at_ns < region_piece.end_ns then region_piece.region end as region,
-        numbered.op.op_id
-    from numbered
-    inner join label_piece on numbered.label_number = label_piece.label_number
-    left join region_piece on numbered.region_number = region_piece.region_number
-    where label_piece.step is not null and ($step is null or label_piece.step = $step)
+        case
+            when lead(rank) over () = rank and lead(track_id) over () = track_id then lead(at_ns) over () - at_ns
+        end as time_ns,
+        max(label_number) over so_far as label_number,
+        max(region_number) over so_far as region_number,
+        -- The number of the last border that has one: what comes later is greater.
+        max(case when op_number is not null then (place::hugeint << 64) + op_number end) over so_far as op_in_place
+    from placed
+    window so_far as (rows unbounded preceding) -- noqa: PRS
 ),
 
 piece as (
     select
-        rank,
-        step,
-        phase,
-        module_id,
-        region,
-        op_id,
-        sum(case when instant_id is null then count else 0 end) as count,
-        sum(end_ns - at_ns) as time_ns
-    from held
-    group by all
-    union all
-    select
-        rank,
-        step,
-        phase,
-        module_id,
-        region,
-        instant_id,
-        count,
-        0
-    from held
-    where instant_id is not null
+        numbered.rank,
+        label_piece.step,
+        coalesce(label_piece.phase, 'other') as phase,
+        label_piece.module_id,
+        case when numbered.at_ns < region_piece.end_ns then region_piece.region end as region,
+        coalesce(numbered.instant_id, nullif((numbered.op_in_place % (1::hugeint << 64))::bigint, 0) - 1) as op_id,
+        numbered.count,
+        numbered.time_ns
+    from numbered
+    inner join label_piece
+        on
+            numbered.label_number = label_piece.label_number
+            and numbered.rank = label_piece.rank
+            and numbered.track_id = label_piece.track_id
+    left join region_piece
+        on
+            numbered.region_number = region_piece.region_number
+            and numbered.rank = region_piece.rank
+            and numbered.track_id = region_piece.track_id
+    where
+        label_piece.step is not null
+        and ($step is null or label_piece.step = $step)
+        and (numbered.time_ns > 0 or numbered.count > 0)
 )
 
 select
