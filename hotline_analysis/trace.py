@@ -33,6 +33,9 @@ _WRITES = re.compile("copy|insert|update|delete|merge|truncate|create|into", re.
 _WORD = re.compile(r"\w+")
 _WIDE = re.compile(r"\bU?HUGEINT\b")  # integers of 128 bits
 
+# Of the machine's memory, what the database of one trace may use before it spills to disk: two can be open, for `diff`.
+_MEMORY_LIMIT = "40%"
+
 # A table whose files are smaller is kept in memory: to open them for every question takes longer than the answer.
 SMALL_BYTES = 1 << 17
 
@@ -51,7 +54,9 @@ class Trace:
         check_name(path)
         # What does not fit into memory goes to a folder that only this user can read, not to the working directory.
         spill = Path(tempfile.mkdtemp(prefix="hotline-", dir=temporary))
-        self._connection = duckdb.connect(config={**SETTINGS, "temp_directory": str(spill)})
+        self._connection = duckdb.connect(
+            config={**SETTINGS, "memory_limit": _MEMORY_LIMIT, "temp_directory": str(spill)}
+        )
         self._close = weakref.finalize(self, _release, self._connection, spill, temporary)
         self._known: set[str] = set()
         self._sizes: dict[str, int] = {}
