@@ -102,7 +102,7 @@ def test_backward_reaches_back_to_the_first_of_many_ops() -> None:
             "create table autograd_item as"
             " select range as event_id, 1 as track_id, range as start_ns, range > $last as is_node,"
             " case when range < 3 then 't' || range when range > $last then 't' || ($last + 3 - range) else 'x' end"
-            "  as token, null::bigint as container_id"
+            "  as token, null::bigint as container_id, false as is_unlikely"
             " from range($last + 4)",
             {"last": count + 2},
         )
@@ -111,17 +111,22 @@ def test_backward_reaches_back_to_the_first_of_many_ops() -> None:
 
 
 def matched(*items: str) -> dict[int, int]:
-    """What `match_backward` finds among items in order of time: ops by their names, nodes with a `*` before it."""
+    """What `match_backward` finds among items in order of time: ops by name, `?` for unlikely, `*` for nodes."""
     with duckdb.connect() as connection:
         connection.execute(
             "create table autograd_item as"
             " select number as event_id, 1 as track_id, number as start_ns, starts_with(item, '*') as is_node,"
-            " ltrim(item, '*') as token, null::bigint as container_id"
+            " ltrim(item, '*?') as token, null::bigint as container_id, starts_with(item, '?') as is_unlikely"
             " from (select unnest($items) as item, unnest(range(len($items))) as number)",
             {"items": list(items)},
         )
         found = match_backward(connection).to_pydict()
     return dict(zip(found["event_id"], found["forward_id"], strict=True))
+
+
+def test_an_unlikely_op_has_a_node_only_if_no_other_can() -> None:
+    assert matched("add", "?add", "norm", "*norm", "*add") == {3: 2, 4: 0}
+    assert matched("add", "?add", "norm", "*norm", "*add", "*add") == {3: 2, 4: 1, 5: 0}
 
 
 def test_backward_reaches_behind_the_pass_before() -> None:

@@ -60,10 +60,11 @@ class Aligner:
         return self._known[key]
 
 
-def align(rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int32]) -> Alignment:
+def align(rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int32], *, may_shift: bool = True) -> Alignment:
     """Align `rows` with `columns`; `weights[r, c]` is what symbol r in a row scores with symbol c in a column, or 0.
 
     Weights are 0 for symbols that do not match, and more than 1 for those that do. Time grows with rows × columns.
+    Unless they `may_shift`, the rightmost alignment must do with the columns of the leftmost.
     """
     height, width = len(rows), len(columns)
     nothing = np.full(height, -1, np.int64)
@@ -96,7 +97,8 @@ def align(rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int32]) -> Al
         matched[1:] = found
         matched[0] = -1
     first = _trace(_Bits(from_left, from_above, matches, follows), height, width, leftmost=True)
-    last = _trace(_Bits(from_left, from_above, matches, may_follow), height, width, leftmost=False)
+    end = width if may_shift else int(first.max()) + 1
+    last = _trace(_Bits(from_left, from_above, matches, may_follow), height, end, leftmost=False)
     return Alignment(first, last, int(best[-1]), int(np.argmax(best >= _NEARLY * best[-1])))
 
 
@@ -110,7 +112,7 @@ def align_in_pieces(rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int
         is_last = row + len(piece) == len(rows)
         share = len(columns) / len(rows) if is_last else (len(columns) - column) / (len(rows) - row)
         near = columns[column : column + int(_WIDER * share * len(piece)) + (_LAST if is_last else _AT_LEAST)]
-        found = align(piece, near, weights)
+        found = align(piece, near, weights, may_shift=is_last)  # others are followed by what needs the rest
         keep = len(piece) if is_last else _PIECE // 2
         for whole, part in ((first, found.first[:keep]), (last, found.last[:keep])):
             whole[row : row + keep] = np.where(part >= 0, part + column, -1)

@@ -132,7 +132,7 @@ class _Search:
     def _window(self, window: Symbols) -> None:
         """Find the model in a row of ops, as often as it runs there."""
         rows, names = self.rows, self.items.name[window]
-        passes = self._passes(window, by_cells(rows, names, _copies(rows, names)))
+        passes = self._passes(window, by_cells(rows, names, self.is_first_use[window], _copies(rows, names)))
         if self._worth(passes) < (np.count_nonzero(rows.looks_so[names]), 0):
             unrolled = self._repeats.unroll(names, self.is_first_use[window])
             again = self._passes(window, unrolled) if unrolled is not None else []

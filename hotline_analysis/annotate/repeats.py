@@ -25,7 +25,9 @@ _MANY = 10  # and at most
 _BACK = 6  # to go back to an earlier module
 _TURN = 3  # so much less from the end of a container to its start: two turns are as much as to go back and on again
 _INSIDE = 4  # more to leave a module before its last part with parameters, or to enter one after its first
-_AGAIN = 6  # to call a module without parameters again, in between
+_UNLIKE = 8  # to go on over ops that led to another module before this one ran for the first time
+_LIGHT = 4  # what an op counts that a module without parameters explains: a function may as well
+_GUESSED = 2  # and what it counts if that module is called again, in between
 _RARELY = 40  # to go back, where every module runs once: more than two layers have to fit for that
 _SURELY = 1000  # what a first call counts more than others
 _NEVER = -(10**9)
@@ -39,19 +41,24 @@ class Unrolled:
     is_sure: Flags
 
 
-def by_cells(rows: Rows, names: Symbols, copies: int) -> Unrolled | None:
+def by_cells(rows: Rows, names: Symbols, is_first: Flags, copies: int) -> Unrolled | None:
     """The rows with those of a recurrent loop as often as it runs; None if there is no such loop.
 
     That is only believed where one of them is a recurrent cell and all ops of modules with parameters are then
-    explained: layers of a larger model repeat, too.
+    explained: layers of a larger model repeat, too. A loop may seem to begin and end at several places; first calls of
+    modules tell which are right, and without any, what differs is not sure.
     """
     heavy = np.flatnonzero(rows.of_weight)
-    columns = names[rows.looks_so[names]] if rows.is_cell.any() else names[:0]
+    looks_so = np.flatnonzero(rows.looks_so[names]) if rows.is_cell.any() else names[:0]
+    columns = names[looks_so]
+    found: list[Symbols] = []
     extra = len(columns) // copies - len(heavy)
     if extra <= 0 or len(columns) % copies:
         return None
     fits = rows.aligner.weights >= MAIN
     for length in range(min(extra, len(heavy)), 0, -1):
+        if found and not is_first[looks_so].any():
+            break  # the longest loop
         for first in range(len(heavy) - length + 1) if extra % length == 0 else ():
             border = heavy[first + length] if first + length < len(heavy) else heavy[-1] + 1
             block = np.arange(heavy[first], border)
@@ -61,8 +68,20 @@ def by_cells(rows: Rows, names: Symbols, copies: int) -> Unrolled | None:
             taken = np.concatenate((np.arange(block[0]), np.tile(block, times), np.arange(border, len(rows.symbol))))
             symbols = np.tile(rows.symbol[taken][rows.of_weight[taken]], copies)
             if fits[symbols, columns].all():
-                return Unrolled(taken, np.ones(len(taken), bool))
-    return None
+                found.append(taken)
+    if not found:
+        return None
+    order = np.stack([taken[rows.of_weight[taken]] for taken in found])
+    begins = np.zeros(order.shape, bool)
+    for number, calls in enumerate(order):
+        begins[number, np.unique(calls, return_index=True)[1]] = True
+    agree = np.count_nonzero(begins == is_first[looks_so[-order.shape[1] :]], axis=1)
+    best = int(agree.argmax())
+    lengths = np.array([np.count_nonzero(np.bincount(calls) > 1) for calls in order])
+    is_sure = np.ones(len(found[best]), bool)
+    rivals = (agree == agree[best]) & (lengths == lengths[best])
+    is_sure[rows.of_weight[found[best]]] = (order[rivals] == order[best]).all(axis=0)
+    return Unrolled(found[best], is_sure)
 
 
 class ByGradients:
@@ -115,6 +134,7 @@ class ByGradients:
         keep &= _in_place(rows, taken, is_guess)
         if np.count_nonzero(heavy[columns[keep]]) < _EXPLAINED * np.count_nonzero(heavy[begin:]):
             return None
+        is_guess |= _is_new_way(rows, names, columns, taken, repeated)
         is_same = np.isin(columns * len(every) + taken, late_columns * len(every) + late)
         is_same[1:] &= (np.diff(taken) > 0) | ~self._beside_unknown[taken[:-1]]
         return self._with_written_out(Unrolled(taken[keep], (is_same & ~is_guess)[keep]))
@@ -147,6 +167,22 @@ def _in_place(rows: Rows, taken: Symbols, is_guess: Flags) -> Flags:
         after = int(np.searchsorted(known, guess))
         around = known[max(0, after - 1)], known[after]
         answer[guess] = rows.is_inside(*(int(rows.module[taken[row]]) for row in (*around, guess)))
+    return answer
+
+
+def _is_new_way(rows: Rows, names: Symbols, columns: Symbols, taken: Symbols, repeated: Flags) -> Flags:
+    """Which later calls of modules with parameters could be others' by the name, and come about as none before."""
+    heavy = np.flatnonzero(rows.looks_so[names])
+    before = np.append(-1, heavy[:-1])
+    begins = dict(zip(heavy.tolist(), before.tolist(), strict=True))
+    fitting = (rows.aligner.weights[rows.symbol[rows.of_weight]] >= MAIN).sum(axis=0)
+    seen: set[tuple[int, bytes]] = set()
+    answer = np.zeros(len(taken), bool)
+    for at in np.flatnonzero(rows.of_weight[taken]).tolist():
+        column = int(columns[at])
+        way = int(taken[at]), names[begins.get(column, column) + 1 : column].tobytes()
+        answer[at] = repeated[at] and fitting[names[column]] > 1 and way not in seen
+        seen.add(way)
     return answer
 
 
@@ -214,10 +250,13 @@ def _path(
     again = called_again(rows) if anchored else np.full((0, weights.shape[1]), -1)
     fitting = {int(name): weights[:, name].astype(np.int64) for name in np.unique(names)}
     number, of_weight = np.arange(len(chosen)), rows.of_weight[chosen]
+    is_light = ~np.isin(rows.module, rows.module[rows.of_weight])[chosen]
+    ways = _Ways(names, rows.looks_so[names], anchored[0][chosen]) if anchored else None
     for column in range(begin, len(names)):
         name = int(names[column])
         weight = fitting[name]
         if anchored:
+            weight = np.where(is_light, np.minimum(weight, _LIGHT), weight)
             first_call, is_first = anchored
             if is_first[column]:
                 weight = np.where(of_weight, (first_call == column) * _SURELY, 1) * weight
@@ -225,7 +264,8 @@ def _path(
                 weight = weight * (~of_weight | (rows.looks_so[name] & (first_call < column)))
         fits = number[weight > 0]
         if len(fits):
-            best.match(column, fits, weight[fits], again[:, name])
+            onward, back_again = ways.cost(column, fits) if ways else (fits * 0, fits * 0)
+            best.match(column, fits, weight[fits], again[:, name], onward, back_again)
     return best.walk()
 
 
@@ -255,6 +295,32 @@ def _turns(rows: Rows, chosen: Symbols) -> tuple[Symbols, Symbols, Symbols]:
     return np.concatenate(ends).astype(np.int64), np.cumsum(sizes) - sizes, np.array(padded, np.int64)
 
 
+class _Ways:
+    """What runs between two ops that look like modules with parameters: the way to a module is the same each time.
+
+    Of a loop in a loop, this tells which one goes on: what led to other modules before this one ran for the first time
+    leads to them afterwards, too.
+    """
+
+    def __init__(self, names: Symbols, heavy: Flags, first_call: Symbols) -> None:
+        number: dict[bytes, int] = {}
+        columns = np.flatnonzero(heavy)
+        self.way = np.full(len(names), -1, np.int64)
+        for column, before in zip(columns.tolist(), [-1, *columns[:-1].tolist()], strict=True):
+            self.way[column] = number.setdefault(names[before + 1 : column].tobytes(), len(number))
+        self.seen = np.full(len(number) + 1, len(names), np.int64)  # the last one is for no way
+        np.minimum.at(self.seen, self.way[columns], columns)
+        self.first_call = first_call
+        self.known = np.where(first_call >= 0, self.way[first_call], -1)
+        self.leads = np.isin(np.arange(len(number) + 1), self.known)  # to a first call
+
+    def cost(self, column: int, rows: Symbols) -> tuple[Symbols, Symbols]:
+        """By row: what it costs to go on to it at this column, and to go back, if the way is one to others."""
+        way = int(self.way[column])
+        is_other = self.known[rows] != way
+        return _UNLIKE * (is_other & (self.seen[way] < self.first_call[rows])), _SKIP * (is_other & self.leads[way])
+
+
 class _Best:
     """The best walks so far by the row they end with, and all matches that are part of one."""
 
@@ -280,6 +346,9 @@ class _Best:
         heavy = self.order[of_weight[self.order]]
         _, first = np.unique(self.group[heavy], return_index=True)
         _, last = np.unique(self.group[heavy][::-1], return_index=True)
+        last_heavy = np.full(len(self.begin), -1, np.int64)
+        last_heavy[self.group[heavy]] = heavy
+        self.unfinished = np.where(self.in_sequence & (last_heavy[self.group] > np.arange(count)), _BACK, 0)
         self.enters[heavy[first]] = 0
         self.leaves[heavy[::-1][last]] = 0
         # what is not first in a `Sequential` runs after what is
@@ -288,13 +357,21 @@ class _Best:
         self.enters += self.middle
         self.turning = np.where(back == _BACK, back - _TURN, back)
         self.ends, self.end_of, self.turns = _turns(rows, chosen)
+        self.apart = np.where(of_weight, 0, self.middle) * 2
+        self.lacking = np.where(np.append(False, of_weight[:-1]), self.middle, 0)
 
-    def match(self, column: int, rows: Symbols, weight: Symbols, again: Symbols) -> None:
-        """Let the walks end with one of `rows` at this column, where that is better, or stay where they are."""
+    def match(
+        self, column: int, rows: Symbols, weight: Symbols, again: Symbols, onward: Symbols, back_again: Symbols
+    ) -> None:
+        """Let the walks end with one of `rows` at this column, where that is better, or stay where they are.
+
+        `onward` is what it costs to come to each from a row before it, and `back_again` from others.
+        """
         count = len(self.score)
         key = self.score * count + self.rank
-        leading = np.maximum.accumulate(key)
-        passing = np.maximum.accumulate(key + self.passed * count * _SKIP)
+        skipping = key - self.unfinished * count
+        leading = np.maximum.accumulate(skipping)
+        passing = np.maximum.accumulate(skipping + self.passed * count * _SKIP)
         returning = self.score - self.back
         sibling = returning * count + self.rank
         siblings = np.maximum.reduceat(sibling[self.order], self.begin)[self.group]
@@ -307,13 +384,15 @@ class _Best:
         leaving_out = np.where(rows > 1, leading[rows - 2], _NEVER * count)
         leaving_few = np.where(rows > 1, passing[rows - 2], _NEVER * count)
         scores = (
-            np.where(rows > 0, -_SKIP, 0),
-            self._score(going_on),
-            self._score(leaving_few) - self.passed[rows - 1] * _SKIP - _SKIP,
-            self._score(leaving_out) - _MANY,
-            self._score(turning),
-            self._score(siblings[rows]) - self.middle[rows],
-            left[leaving] - self.enters[rows],
+            np.where(rows > 0, -_SKIP, 0) - self.lacking[rows],
+            self._score(going_on) - onward - self.apart[rows] * (self.column[rows - 1] != column - 1),
+            self._score(leaving_few) - self.passed[rows - 1] * _SKIP - _SKIP - onward - self.lacking[rows],
+            self._score(leaving_out) - _MANY - onward - self.lacking[rows],
+            self._score(turning) - back_again,
+            self._score(siblings[rows])
+            - self.middle[rows]
+            - np.where(self._row(siblings[rows]) < rows, onward, back_again),
+            left[leaving] - self.enters[rows] - np.where(leaving < rows, onward, back_again),
         )
         nodes = (
             np.full(len(rows), -1),
@@ -330,8 +409,7 @@ class _Best:
         score = stacked[choice, np.arange(len(rows))] + weight
         staying = np.flatnonzero((again >= 0) & (self.score > 0)) if len(again) else rows[:0]
         staying = staying[~self.in_sequence[again[staying]] | (self.column[staying] == column - 1)]
-        guessed = self.score[staying] + MAIN * _FITS - _AGAIN
-        self._keep(column, staying, again[staying], guessed, self.node[staying], True)
+        self._keep(column, staying, again[staying], self.score[staying] + _GUESSED, self.node[staying], True)
         better = score >= self.score[rows] if self.latest else score > self.score[rows]
         self._keep(column, rows[better], rows[better], score[better], before[better], False)
 
@@ -345,9 +423,12 @@ class _Best:
     def _score(self, key: Symbols) -> Symbols:
         return key // len(self.score)
 
-    def _node(self, key: Symbols) -> Symbols:
+    def _row(self, key: Symbols) -> Symbols:
         rank = key % len(self.score)
-        return self.node[rank if self.latest else len(self.score) - 1 - rank]
+        return rank if self.latest else len(self.score) - 1 - rank
+
+    def _node(self, key: Symbols) -> Symbols:
+        return self.node[self._row(key)]
 
     def walk(self) -> tuple[Symbols, Symbols, Flags]:
         """Columns and rows of the best walk, and which of them are guesses."""

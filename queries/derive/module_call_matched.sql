@@ -1,7 +1,9 @@
 -- Calls of modules, where the model was matched to the ops: runs of ops of one module, at each level of the model.
 --
 -- A run at one level ends where an op of another module was matched, so what lies between two ops of one module counts
--- to it. Its calls have no event of their own, and negative ids.
+-- to it. It ends, too, where the first of the modules that stand right in it is called again: the loop may be in it or
+-- around it, and what lies between its last op and the next call is surely in the module around. The outermost modules
+-- run once in a pass. Calls have no event of their own, and negative ids.
 --
 -- :reads module_match, model_given, forward_item
 -- :writes module_call
@@ -52,9 +54,14 @@ level as (
         matched.confidence_pct,
         ancestor.depth,
         ancestor.ancestor_id as module_id,
-        case when ancestor.ancestor_id = matched.module_id then matched.call else -1 end as call
+        case when ancestor.ancestor_id = matched.module_id then matched.call else -1 end as call,
+        matched.module_id as part_id,
+        matched.call as part_call,
+        coalesce(ancestor.ancestor_id = model_given.parent_id and ancestor.parent_id is not null, false)
+        and matched.module_id = min(matched.module_id) over (partition by ancestor.ancestor_id) as is_begin
     from matched
     inner join ancestor on matched.module_id = ancestor.module_id
+    inner join model_given on matched.module_id = model_given.module_id
 ),
 
 broken as (
@@ -63,7 +70,8 @@ broken as (
         coalesce(
             lag(position) over levels != position - 1
             or lag(module_id) over levels != module_id
-            or lag(call) over levels != call,
+            or lag(call) over levels != call
+            or (is_begin and (lag(part_id) over levels != part_id or lag(part_call) over levels != part_call)),
             true
         ) as is_new
     from level

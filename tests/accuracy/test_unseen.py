@@ -285,6 +285,43 @@ class Heads(nn.Module):  # type: ignore[misc]
         return sum(head(level).sum() for head in (self.classes, self.boxes) for level in levels)
 
 
+class Cell(nn.Module):  # type: ignore[misc]
+    """A recurrent cell written by hand."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.new, self.old = nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, x: Any, state: Any) -> Any:
+        return torch.tanh(self.new(x) + self.old(state))
+
+
+class Loops(nn.Module):  # type: ignore[misc]
+    """A loop for each of two layers, and one that begins with a cell, in which what follows the cell looks like what
+    runs before the loop."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        self.cells = nn.ModuleList(Cell(width) for _ in range(2))
+        self.before = nn.Sequential(nn.Linear(width, width), nn.ELU(), nn.Linear(width, width), nn.ELU())
+        self.cell = nn.LSTMCell(width, width)
+        self.head = nn.Sequential(nn.Linear(width, width), nn.ELU(), nn.Linear(width, width))
+
+    def forward(self, x: Any) -> Any:
+        for cell in self.cells:
+            steps = [torch.zeros_like(x[0])]
+            for now in x:
+                steps.append(cell(now, steps[-1]) * 0.9)
+            x = torch.stack(steps[1:])
+        now = self.before(x.mean(0))
+        state, outputs = (now, now), []
+        for _ in range(4):
+            state = self.cell(now, state)
+            now = self.head(nn.functional.elu(state[0]))
+            outputs.append(now)
+        return torch.stack(outputs)
+
+
 def transformer() -> Any:
     """Torch's own: what its attention computes is in no module, and the decoder's has one projection more."""
     return nn.Transformer(8, 2, 2, 2, 16, batch_first=True)
@@ -398,6 +435,16 @@ def test_a_bare_list_is_enough(name: str, tmp_path: Path) -> None:
         assert of_wrong == 0.0, name_of_pass
         assert of_right > 90.0, name_of_pass
         assert without_norms[name_of_pass][1] == 0.0, name_of_pass
+    assert sure > 80.0
+
+
+def test_loops_are_told_apart(tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    capture(Loops(), lambda: (torch.randn(5, 4, 8),), tmp_path / "trace.json")
+    with ha.load(tmp_path / "trace.json") as trace:
+        right, sure = shares(trace)
+    assert [wrong for _, wrong in right.values()] == [0.0, 0.0]
+    assert min(of_right for of_right, _ in right.values()) > 80.0
     assert sure > 80.0
 
 
