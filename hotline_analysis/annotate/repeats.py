@@ -437,7 +437,7 @@ class _Best:
         column, row, before, guess = (np.concatenate(part) for part in zip(*self.matches, strict=True))
         path = []
         left = self.passed[-1] - self.passed + (np.arange(len(self.score)) < len(self.score) - 1)
-        score = self.score - np.minimum(left * _SKIP, _MANY)
+        score = self.score - np.maximum(np.minimum(left * _SKIP, _MANY) - 1, 0)  # less than to skip them on the way
         node = int(self.node[int((score * len(score) + self.rank).argmax())])
         while node >= 0:
             path.append(node)
