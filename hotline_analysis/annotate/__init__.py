@@ -35,6 +35,7 @@ _ORDER = (
     "main_track",
     "backward_burst",
     "phase_evidence",
+    "phase_gap",
     "phase_span",
     "label_segment",
     "label",

@@ -1,11 +1,11 @@
 -- Names that tell what happens inside an event: a phase, a bucket, a module call or an autograd node.
 --
--- Rules are data: for phases and for buckets, the first rule that matches a name counts. A `strong` name decides for
--- all it contains, the innermost one first. A `weak` name decides only where no strong one is around it: a loss
--- computed inside the model's forward is loss, and a module called inside `## loss ##` is loss too. An `aside` name
--- says that its event is no part of a phase, unless something in it or around it tells one. The names are PyTorch's own
--- (torch/profiler, torch/optim/optimizer.py, torch/utils/data/dataloader.py, torch/csrc/autograd/engine.cpp) and common
--- words in users' annotations.
+-- Rules are data: for phases, for buckets and for signs, the first rule that matches a name counts. A `strong` name
+-- decides for all it contains, the innermost one first. A `weak` name decides only where no strong one is around it: a
+-- loss computed inside the model's forward is loss, and a module called inside `## loss ##` is loss too. An `aside`
+-- name says that its event is no part of a phase, unless something in it or around it tells one. The names are
+-- PyTorch's own (torch/profiler, torch/optim/optimizer.py, torch/utils/data/dataloader.py,
+-- torch/csrc/autograd/engine.cpp) and common words in users' annotations.
 --
 -- :reads name_info
 with rule as (
@@ -45,6 +45,8 @@ with rule as (
             21, 'backward', 'cpu_op', '^(torch::autograd::|torch::jit::)?\w*Backwards?\d*$',
             'strong', 'backward', 'autograd'
         ),
+        -- what DDP does when the last gradients have been reduced
+        (22, 'reducer', 'cpu_op', '^torch\.distributed\.ddp\.reducer::', 'strong', 'backward', 'op_name'),
         -- python frames
         (30, 'backward', 'python_function', '(^|/)torch/_tensor\.py\(\d+\): backward$', 'strong', 'backward', 'python'),
         (
@@ -91,12 +93,33 @@ with rule as (
         (53, 'synchronize', 'cuda_runtime', '^(cuda|hip)DeviceSynchronize$', 'aside', 'other', 'op_name'),
         -- `record_function` makes a tensor before it starts an annotation (PyTorch before 2.0)
         (56, 'zeros', 'cpu_op', '^aten::zeros$', 'none', null, null),
-        -- what clipping and unscaling of gradients begin with; a model may take norms, too
-        (57, 'norm', 'cpu_op', '^aten::(linalg_vector_norm|_foreach_norm|norm)$', 'none', null, null),
-        (58, 'unscale', 'cpu_op', '^aten::_amp_foreach_non_finite_check_and_unscale_$', 'none', null, null),
-        -- what may end a model
-        (54, 'softmax', 'cpu_op', '^aten::(log_)?softmax$', 'none', null, null),
-        (55, 'sigmoid', 'cpu_op', '^aten::sigmoid$', 'none', null, null),
+        -- signs, which tell something where nothing shows a phase: a layer of a model; what may end a model; an update
+        -- in place, as of optimizers; what clipping and unscaling of gradients begin with; reading a value back
+        (70, 'torch', 'cpu_op', '^(Torch-Compiled Region|TorchDynamo Cache Lookup)', 'sign', 'layer', null),
+        (
+            71, 'aten::', 'cpu_op',
+            '^aten::(linear|bilinear|matmul|mm|bmm|addmm|baddbmm|einsum|conv\w*[123]d|convolution|'
+            || '(batch|layer|group|instance|rms)_norm|embedding(_bag)?|(lstm|gru|rnn_tanh|rnn_relu)(_cell)?|'
+            || 'scaled_dot_product_attention|_transformer_encoder_layer_fwd|_native_multi_head_attention)$',
+            'sign', 'layer', null
+        ),
+        (72, 'softmax', 'cpu_op', '^aten::(log_)?softmax$', 'sign', 'output', null),
+        (73, 'sigmoid', 'cpu_op', '^aten::sigmoid$', 'sign', 'output', null),
+        (
+            74, 'aten::', 'cpu_op',
+            '^aten::((relu|gelu|elu|silu|mish|tanh|leaky_relu|hardswish|dropout|softplus)_?|\w*_pool\dd|upsample_\w+|'
+            || 'scatter\w*|index_(select|add)_?|segment_reduce)$',
+            'sign', 'activation', null
+        ),
+        (75, 'foreach_zero', 'cpu_op', '^aten::_foreach_zero_$', 'sign', null, null),
+        (
+            76, 'aten::', 'cpu_op',
+            '^aten::(_fused_\w+_|_foreach_\w+_|(add|sub|mul|div|addcmul|addcdiv|lerp|sqrt|neg|clamp(_min|_max)?)_)$',
+            'sign', 'update', null
+        ),
+        (77, 'norm', 'cpu_op', '^aten::(linalg_vector_norm|_foreach_norm|norm)$', 'sign', 'clip', null),
+        (78, 'unscale', 'cpu_op', '^aten::_amp_foreach_non_finite_check_and_unscale_$', 'sign', 'clip', null),
+        (79, 'aten::i', 'cpu_op', '^aten::(item|is_nonzero)$', 'sign', 'read', null),
         -- buckets
         (
             60, 'accumulategrad', 'cpu_op', '^(autograd::engine::evaluate_function: )?torch::autograd::AccumulateGrad$',
@@ -142,7 +165,10 @@ told as (
             -- not AND, which the database evaluates in an order of its own: a pattern costs a hundred times the word
             and case when contains(lower(shapes.shape), rule.word) then regexp_matches(shapes.shape, rule.pattern) end
     qualify
-        row_number() over (partition by shapes.category, shapes.shape, rule.kind = 'bucket' order by rule.priority) = 1
+        row_number() over (
+            partition by shapes.category, shapes.shape, case when rule.kind in ('bucket', 'sign') then rule.kind end
+            order by rule.priority
+        ) = 1
 ),
 
 matched as (
@@ -166,7 +192,8 @@ select
     max(label) filter (where kind = 'weak') as weak_phase,
     max(label) filter (where kind = 'aside') as aside_phase,
     max(label) filter (where kind = 'bucket') as bucket,
-    max(evidence) filter (where kind != 'bucket') as evidence,
+    max(label) filter (where kind = 'sign') as sign,
+    max(evidence) filter (where kind not in ('bucket', 'sign')) as evidence,
     coalesce(bool_or(evidence = 'autograd'), false) as is_node,
     category = 'python_function' and starts_with(name, 'nn.Module: ') as is_module,
     bool_or(is_blocking) as is_sync

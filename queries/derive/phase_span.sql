@@ -2,280 +2,161 @@
 --
 -- A gap inside a step is
 --   load_data  before a forward pass: fetching, copying to the device, and waiting for either,
---   forward    before the loss or backward when no forward was shown: from the first op that backward comes back to,
+--   forward    before the loss or backward when no forward was shown: from the first op that backward comes back to, or
+--              the first layer, up to the last layer or activation; and around the layers of any other gap in a marked
+--              step, or between two losses: evaluation and inference,
 --   loss       between forward and backward, or around a shown loss, up to the last op that backward comes back to;
 --              where a placed model ended the forward, its output may still be made a probability: that is forward,
 --   backward   right before backward when the loss is already done, and between its nodes,
---   optimizer  between backward and the optimizer, from the op on that takes a norm or unscales: clipping gradients,
+--   optimizer  after backward, from the first update to the last; between backward and the optimizer, from the op on
+--              that takes a norm, unscales or updates: clipping gradients,
 --   other      everything else: logging, metrics, waiting at the step's end.
--- `zero_grad` may stand anywhere and tells nothing of its neighbours. Without step marks, nothing is known of the time
--- before the first forward and between two of them.
+-- Without step marks, nothing is known of the time before the first forward and between two of them.
 --
--- :reads phase_evidence, main_track, step, node, nesting, cpu_span, name_class
-with shown as (
+-- :reads phase_evidence, phase_gap, main_track, step
+with closure as (
     select
-        track_id,
-        start_ns,
-        end_ns,
-        found.label as phase,
-        found.evidence,
-        found.event_id
-    from phase_evidence
-    where found is not null
+        main_track.track_id,
+        phase_gap.cut_ns,
+        phase_gap.start_ns,
+        phase_gap.end_ns
+    from phase_gap
+    cross join main_track
+    where phase_gap.cut_ns is not null
 ),
 
-main_piece as (
+shown as (
     select
-        phase_evidence.start_ns,
-        phase_evidence.end_ns,
-        phase_evidence.found,
-        step.start_ns as step_start_ns,
-        step.evidence != 'whole_trace' as is_step
-    from phase_evidence
-    asof inner join step on phase_evidence.start_ns >= step.start_ns
-    where phase_evidence.track_id in (select track_id from main_track) and phase_evidence.start_ns < step.end_ns
-),
-
-step_end as (
-    select
-        step.start_ns as step_start_ns,
-        step.end_ns as step_end_ns,
-        coalesce(min(main_piece.start_ns), step.end_ns) as first_ns,
-        coalesce(max(main_piece.end_ns), step.start_ns) as last_ns,
-        any_value(step.evidence) != 'whole_trace' as is_step
-    from step
-    left join main_piece on step.start_ns = main_piece.step_start_ns
-    group by step.start_ns, step.end_ns
-),
-
-timeline as (
-    select
-        start_ns,
-        end_ns,
-        found,
-        step_start_ns,
-        is_step
-    from main_piece
-    union all
-    select
-        last_ns,
-        step_end_ns,
-        null,
-        step_start_ns,
-        is_step
-    from step_end
-    where step_end_ns > last_ns
-),
-
-context as (
-    select
-        *,
-        lag(found.label) over in_step as previous_phase,
-        lag(found.evidence) over in_step as previous_evidence,
-        lead(found.label) over in_step as next_phase,
-        last_value(case when found.label not in ('zero_grad', 'other') then found.label end ignore nulls) over (
-            partition by step_start_ns order by start_ns rows between unbounded preceding and 1 preceding
-        ) as before_phase,
-        first_value(case when found.label not in ('zero_grad', 'other') then found.label end ignore nulls) over (
-            partition by step_start_ns order by start_ns rows between 1 following and unbounded following
-        ) as after_phase
-    from timeline
-    window in_step as (partition by step_start_ns order by start_ns)
+        evidence.track_id,
+        evidence.start_ns,
+        case
+            when evidence.start_ns < closure.end_ns then least(evidence.end_ns, closure.start_ns)
+            else evidence.end_ns
+        end as end_ns,
+        evidence.found.label as phase,
+        evidence.found.evidence,
+        evidence.found.event_id
+    from phase_evidence as evidence
+    asof left join closure on evidence.track_id = closure.track_id and evidence.start_ns >= closure.cut_ns
+    where evidence.found is not null
 ),
 
 gap as (
     select
         *,
         coalesce(before_phase not in ('forward', 'loss'), true)
-        and coalesce(after_phase in ('loss', 'backward'), false) as hides_forward
-    from context
-    where found is null
+        and coalesce(after_phase in ('loss', 'backward'), false) as hides_forward,
+        before_phase in ('forward', 'loss') and coalesce(after_phase in ('loss', 'backward'), false) as is_loss,
+        -- DDP's own annotation may hold only a part of the forward pass
+        layer_ns is not null and coalesce(before_phase != 'forward' or before_evidence = 'profiler', true) as has_model,
+        before_phase = 'backward' and updated_ns is not null as is_updated,
+        -- what is made of a gradient is no forward pass
+        coalesce(
+            before_phase = 'backward' and after_phase = 'backward' and updated_ns is null and layer_ns is null
+            and first_ns is not null and had_model, false
+        ) as is_of_gradient
+    from phase_gap
+    where not is_between_nodes
 ),
 
-differentiable as (
-    select
-        nesting.start_ns,
-        nesting.end_ns
-    from node
-    inner join nesting on node.forward_id = nesting.event_id
-    where nesting.track_id in (select track_id from main_track)
-),
-
--- As-of joins, as joins by ranges alone compare each gap with each op.
-first_op as (
-    select
-        gap.start_ns,
-        min(differentiable.start_ns) as first_ns
-    from differentiable
-    asof inner join gap on differentiable.start_ns >= gap.start_ns
-    where differentiable.start_ns < gap.end_ns and gap.hides_forward
-    group by gap.start_ns
-),
-
--- A loss may be weighed and averaged after the op that is known to be one.
-last_op as (
-    select
-        gap.start_ns,
-        any_value(gap.end_ns) as end_ns,
-        max(least(differentiable.end_ns, gap.end_ns)) as last_ns
-    from differentiable
-    asof inner join gap on differentiable.start_ns >= gap.start_ns
-    where
-        differentiable.start_ns < gap.end_ns
-        and not gap.hides_forward
-        and gap.previous_phase = 'loss'
-        and gap.after_phase = 'backward'
-        and gap.next_phase != 'zero_grad'
-    group by gap.start_ns
-),
-
--- Losses that take logits make them probabilities themselves: what does so before a loss is the model's last layer.
-activation as (
-    select
-        cpu_span.start_ns,
-        cpu_span.end_ns,
-        cpu_span.track_id
-    from cpu_span
-    inner join name_class on cpu_span.class_id = name_class.class_id
-    where name_class.name in ('aten::softmax', 'aten::log_softmax', 'aten::sigmoid')
-),
-
-output as (
-    select
-        gap.start_ns,
-        any_value(gap.end_ns) as end_ns,
-        max(least(activation.end_ns, gap.end_ns)) as last_ns
-    from activation
-    asof inner join gap on activation.start_ns >= gap.start_ns
-    where
-        activation.track_id in (select track_id from main_track)
-        and activation.start_ns < gap.end_ns
-        and gap.previous_phase = 'forward'
-        and gap.previous_evidence = 'alignment'
-        and gap.next_phase = 'loss'
-    group by gap.start_ns
-),
-
-clip as (
-    select
-        cpu_span.start_ns,
-        cpu_span.track_id
-    from cpu_span
-    inner join name_class on cpu_span.class_id = name_class.class_id
-    where
-        name_class.name in (
-            'aten::linalg_vector_norm', 'aten::_foreach_norm', 'aten::norm',
-            'aten::_amp_foreach_non_finite_check_and_unscale_'
-        )
-),
-
-clipped as (
-    select
-        gap.start_ns,
-        any_value(gap.end_ns) as end_ns,
-        min(clip.start_ns) as first_ns
-    from clip
-    asof inner join gap on clip.start_ns >= gap.start_ns
-    where
-        clip.track_id in (select track_id from main_track)
-        and clip.start_ns < gap.end_ns
-        and gap.before_phase = 'backward'
-        and gap.after_phase = 'optimizer'
-    group by gap.start_ns
-),
-
-filled as (
+-- Where the parts of a gap end; NULL is the end of the gap, and what ended before its start is not there.
+parted as (
     select
         start_ns,
         end_ns,
         case
+            when is_updated or before_phase = 'backward' and after_phase = 'optimizer' then optimizer_ns
+            else 0
+        end as before_optimizer_ns,
+        case
+            when before_phase = 'backward' and after_phase = 'optimizer' then null
+            when is_updated then updated_ns
+            else 0
+        end as optimizer_ns,
+        case
+            when hides_forward and least(first_ns, layer_ns) is not null then least(first_ns, layer_ns)
+            -- between two nodes on the main thread
+            when hides_forward and previous_phase = 'backward' and next_phase = 'backward' and not is_updated then null
+            when hides_forward then 0
+            when is_loss and before_phase = 'loss' and has_model then layer_ns
+            when is_loss then 0
+            -- an optimizer that nothing names may multiply matrices
+            when
+                has_model and is_step and coalesce(before_phase != 'backward', true)
+                and coalesce(after_phase not in ('forward', 'optimizer'), true) then layer_ns
+        end as before_forward_ns,
+        case
+            when has_model and coalesce(known_ns > modelled_ns or not hides_forward and not is_loss, false)
+                then modelled_ns
+            when has_model then null
+            when is_loss and previous_phase = 'forward' and previous_evidence = 'alignment' and next_phase = 'loss'
+                then coalesce(output_ns, 0)
+            when is_loss or is_of_gradient then 0
+        end as forward_ns,
+        case
+            when coalesce(after_phase != 'backward', true) then null
+            when has_model and coalesce(known_ns <= modelled_ns, true) then null
+            when hides_forward and not has_model and not is_of_gradient then null
+            when known_ns is not null then greatest(known_ns, zero_ns)
+            when is_loss and previous_phase != 'forward' and next_phase != 'zero_grad' then 0
+        end as loss_ns,
+        case
+            when hides_forward and before_forward_ns is null then 'backward'
+            when is_of_gradient then 'loss'
+            when hides_forward then 'load_data'
+            when is_loss and is_step and known_ns is not null then 'loss'
+            when is_loss then 'other'
             when after_phase = 'forward' and before_phase = 'forward' and is_step then 'forward'
             when after_phase = 'forward' and coalesce(before_phase, 'forward') = 'forward' and not is_step then 'other'
             when after_phase = 'forward' then 'load_data'
-            when after_phase = 'loss' then 'loss'
-            when after_phase = 'backward' and previous_phase = 'forward' then 'loss'
-            when after_phase = 'backward' and next_phase = 'zero_grad' then 'loss'
-            when after_phase = 'backward' then 'backward'
+            when
+                before_forward_ns is not null
+                and coalesce(before_phase in ('load_data', 'optimizer'), true) then 'load_data'
             else 'other'
-        end as phase
+        end as before_forward_phase,
+        case when hides_forward or is_loss then 'loss' else 'other' end as after_forward_phase,
+        read_ns
     from gap
-    where
-        not hides_forward
-        and start_ns not in (
-            select start_ns from clipped union all select start_ns from last_op union all select start_ns from output
-        )
+),
+
+filled as (
+    select
+        greatest(start_ns, part.start_ns) as start_ns,
+        least(end_ns, part.end_ns) as end_ns,
+        part.phase
+    from (
+        select
+            start_ns,
+            end_ns,
+            coalesce(before_optimizer_ns, end_ns) as first_ns,
+            greatest(first_ns, coalesce(optimizer_ns, end_ns)) as second_ns,
+            greatest(second_ns, coalesce(before_forward_ns, end_ns)) as third_ns,
+            greatest(third_ns, coalesce(forward_ns, end_ns)) as fourth_ns,
+            greatest(fourth_ns, coalesce(loss_ns, end_ns)) as fifth_ns,
+            greatest(fifth_ns, read_ns) as sixth_ns,
+            unnest([
+                {'start_ns': start_ns, 'end_ns': first_ns, 'phase': 'other'},
+                {'start_ns': first_ns, 'end_ns': second_ns, 'phase': 'optimizer'},
+                {'start_ns': second_ns, 'end_ns': third_ns, 'phase': before_forward_phase},
+                {'start_ns': third_ns, 'end_ns': fourth_ns, 'phase': 'forward'},
+                {'start_ns': fourth_ns, 'end_ns': fifth_ns, 'phase': after_forward_phase},
+                {'start_ns': fifth_ns, 'end_ns': sixth_ns, 'phase': 'other'},
+                {'start_ns': sixth_ns, 'end_ns': end_ns, 'phase': 'backward'}
+            ]) as part
+        from parted
+    )
     union all
     select
         start_ns,
-        last_ns,
-        'loss'
-    from last_op
-    union all
-    select
-        last_ns,
         end_ns,
         'backward'
-    from last_op
-    union all
-    select
-        start_ns,
-        last_ns,
-        'forward'
-    from output
-    union all
-    select
-        last_ns,
-        end_ns,
-        'loss'
-    from output
-    union all
-    select
-        start_ns,
-        first_ns,
-        'other'
-    from clipped
-    union all
-    select
-        first_ns,
-        end_ns,
-        'optimizer'
-    from clipped
-    union all
-    select
-        gap.start_ns,
-        first_op.first_ns,
-        'load_data'
-    from gap
-    inner join first_op on gap.start_ns = first_op.start_ns
-    union all
-    -- between two nodes on the main thread, where no forward runs
-    select
-        gap.start_ns,
-        gap.end_ns,
-        'backward'
-    from gap
-    where
-        gap.hides_forward
-        and gap.previous_phase = 'backward'
-        and gap.next_phase = 'backward'
-        and gap.start_ns not in (select start_ns from first_op)
-    union all
-    select
-        coalesce(first_op.first_ns, gap.start_ns),
-        gap.end_ns,
-        'forward'
-    from gap
-    left join first_op on gap.start_ns = first_op.start_ns
-    where
-        gap.hides_forward
-        and (
-            first_op.start_ns is not null
-            or not coalesce(gap.previous_phase = 'backward' and gap.next_phase = 'backward', false)
-        )
+    from phase_gap
+    where is_between_nodes
 ),
 
 piece as (
     select * from shown
+    where end_ns > start_ns
     union all
     select
         main_track.track_id,

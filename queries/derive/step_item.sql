@@ -16,6 +16,7 @@ with op as (
         nesting.parent_id,
         cpu_span.is_op,
         coalesce(name_class.is_node, false) as is_node,
+        coalesce(name_class.sign = 'update', false) as is_update,
         event.name
     from cpu_span
     inner join nesting on cpu_span.event_id = nesting.event_id
@@ -80,10 +81,7 @@ select
     standing.name,
     standing.is_op,
     false as is_node,
-    regexp_matches(
-        standing.name, '^aten::(_fused_\w+_|_foreach_\w+_|(add|sub|mul|div|addcmul|addcdiv|lerp|sqrt|neg)_)$'
-    )
-    and standing.name != 'aten::_foreach_zero_' as is_update,
+    standing.is_update,
     standing.event_id in (select event_id from input) as is_input,
     null::bigint as forward_ns
 from standing

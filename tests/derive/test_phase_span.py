@@ -394,3 +394,173 @@ def test_of_two_events_that_start_together_the_first_in_the_file_shows_the_phase
         "select name from phase_span inner join event using (event_id) where phase = 'backward' and is_main"
     )
     assert found["name"].to_list() == ["autograd::engine::evaluate_function: AddmmBackward0"] * 40
+
+
+# --- plain traces, in which ops tell ---------------------------------------------------------------------------------
+
+
+def test_loading_before_zero_grad_is_no_forward(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 100).op("aten::stack", 5, 10)
+    trace.annotation("Optimizer.zero_grad#SGD.zero_grad", 40, 45)
+    trace.op("aten::mm", 50, 55, seq=1).op("aten::mse_loss", 60, 65, seq=2)
+    trace.backward("MseLossBackward0", 70, 75, seq=2).backward("MmBackward0", 75, 80, seq=1)
+    assert phases(trace.load(tmp_path)) == [
+        ("load_data", 0, 40),
+        ("zero_grad", 40, 45),
+        ("load_data", 45, 50),
+        ("forward", 50, 60),
+        ("loss", 60, 65),
+        ("backward", 65, 80),
+        ("other", 80, 100),
+    ]
+
+
+def test_forward_starts_with_the_whole_op_and_with_layers_that_are_not_trained(tmp_path: Path) -> None:
+    """A teacher's layer runs first, without gradients; what is trained is inside `linear`."""
+    trace = TraceBuilder().step(0, 0, 100).op("aten::to", 0, 5)
+    trace.op("aten::linear", 10, 20)
+    trace.op("aten::linear", 30, 40).op("aten::t", 32, 34, seq=1).op("aten::mse_loss", 50, 60, seq=2)
+    trace.backward("MseLossBackward0", 60, 70, seq=2).backward("TBackward0", 70, 80, seq=1)
+    assert phases(trace.load(tmp_path))[:3] == [("load_data", 0, 10), ("forward", 10, 50), ("loss", 50, 60)]
+
+
+def test_a_loss_of_arithmetic_follows_the_last_layer(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 100).op("aten::linear", 10, 30, seq=1)
+    trace.op("aten::sub", 35, 38, seq=2).op("aten::mean", 40, 44, seq=3).op("aten::ones_like", 48, 50)
+    for at, name, seq in ((50, "Mean", 3), (56, "Sub", 2), (62, "Linear", 1)):
+        trace.backward(f"{name}Backward0", at, at + 5, seq=seq)
+    assert phases(trace.load(tmp_path)) == [
+        ("load_data", 0, 10),
+        ("forward", 10, 30),
+        ("loss", 30, 44),
+        ("backward", 44, 67),
+        ("other", 67, 100),
+    ]
+
+
+def test_layers_tell_the_forward_pass_of_an_inference_step(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 100).op("aten::to", 5, 8)
+    trace.op("aten::linear", 10, 20).op("aten::relu", 25, 30).op("aten::argmax", 35, 40)
+    assert phases(trace.load(tmp_path)) == [("load_data", 0, 10), ("forward", 10, 30), ("other", 30, 100)]
+
+
+def test_without_steps_layers_between_two_losses_are_a_forward_pass(tmp_path: Path) -> None:
+    """Validation: what lies between a loss and the next batch's first layer is not known."""
+    trace = TraceBuilder()
+    for at in (0, 100):
+        trace.op("aten::linear", at + 10, at + 30).op("aten::cross_entropy_loss", at + 40, at + 50)
+        trace.op("aten::argmax", at + 55, at + 60)
+    assert phases(trace.load(tmp_path)) == [
+        ("forward", 10, 40),
+        ("loss", 40, 50),
+        ("other", 50, 110),
+        ("forward", 110, 140),
+        ("loss", 140, 150),
+        ("other", 150, 160),
+    ]
+
+
+def trained(trace: TraceBuilder, parameters: int = 2) -> TraceBuilder:
+    """A layer at 10, its loss at 30, backward from 40 to 50 with as many gradients, in a step of 100 us."""
+    trace.step(0, 0, 100).op("aten::linear", 10, 30, seq=1).op("aten::mse_loss", 30, 40, seq=2)
+    trace.backward("MseLossBackward0", 40, 43, seq=2).backward("LinearBackward0", 43, 46, seq=1)
+    for number in range(parameters):
+        trace.op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 46 + number, 47 + number)
+        trace.op("torch::autograd::AccumulateGrad", 46 + number, 47 + number)
+    return trace
+
+
+def after_backward(trace: TraceBuilder, tmp_path: Path) -> list[tuple[str, float, float]]:
+    return [span for span in phases(trace.load(tmp_path)) if span[1] >= 48]
+
+
+def test_an_optimizer_without_a_name_updates_as_many_tensors_as_have_gradients(tmp_path: Path) -> None:
+    trace = trained(TraceBuilder()).op("aten::item", 50, 55)
+    trace.op("aten::sub_", 60, 62).op("aten::sub_", 64, 66).op("aten::argmax", 70, 80)
+    assert after_backward(trace, tmp_path) == [("other", 48, 60), ("optimizer", 60, 66), ("other", 66, 100)]
+
+
+@pytest.mark.parametrize(("updates", "parameters"), [(1, 2), (2, 12)])
+def test_a_running_loss_is_no_optimizer(tmp_path: Path, updates: int, parameters: int) -> None:
+    trace = trained(TraceBuilder(), parameters)
+    for number in range(updates):
+        trace.op("aten::add_", 70 + 5 * number, 72 + 5 * number)
+    assert not [span for span in phases(trace.load(tmp_path)) if span[0] == "optimizer"]
+
+
+def test_updates_after_a_long_pause_are_metrics(tmp_path: Path) -> None:
+    trace = trained(TraceBuilder()).op("aten::add_", 50, 51).op("aten::add_", 52, 53).op("aten::add_", 54, 55)
+    trace.op("aten::add_", 90, 91).op("aten::add_", 92, 93)
+    assert after_backward(trace, tmp_path) == [("other", 48, 50), ("optimizer", 50, 55), ("other", 55, 100)]
+
+
+def test_gradients_may_be_clipped_by_value(tmp_path: Path) -> None:
+    trace = trained(TraceBuilder()).op("aten::clamp_", 60, 62).op("aten::clamp_", 64, 66)
+    trace.annotation("Optimizer.step#SGD.step", 70, 90)
+    assert after_backward(trace, tmp_path) == [("other", 48, 60), ("optimizer", 60, 90), ("other", 90, 100)]
+
+
+def test_metrics_between_the_loss_and_backward(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 100).op("aten::linear", 10, 20, seq=1).op("aten::mse_loss", 20, 30, seq=2)
+    trace.op("aten::argmax", 32, 34).op("aten::item", 36, 40).op("aten::ones_like", 45, 48)
+    trace.backward("MseLossBackward0", 50, 60, seq=2).backward("LinearBackward0", 60, 70, seq=1)
+    assert phases(trace.load(tmp_path))[2:] == [
+        ("loss", 20, 30),
+        ("other", 30, 40),
+        ("backward", 40, 70),
+        ("other", 70, 100),
+    ]
+
+
+def test_a_closure_of_an_optimizer(tmp_path: Path) -> None:
+    """LBFGS computes model, loss and gradients again inside its step."""
+    trace = TraceBuilder().step(0, 0, 100).annotation("Optimizer.step#LBFGS.step", 5, 90)
+    trace.op("aten::linear", 10, 20, seq=1).op("aten::mse_loss", 20, 30, seq=2)
+    trace.backward("MseLossBackward0", 40, 50, seq=2).backward("LinearBackward0", 50, 60, seq=1)
+    trace.op("aten::add_", 70, 72)
+    assert phases(trace.load(tmp_path)) == [
+        ("other", 0, 5),
+        ("optimizer", 5, 10),
+        ("forward", 10, 20),
+        ("loss", 20, 30),
+        ("backward", 30, 60),
+        ("optimizer", 60, 90),
+        ("other", 90, 100),
+    ]
+
+
+def test_another_model_between_two_losses(tmp_path: Path) -> None:
+    """The discriminator's loss on real images, then the generator and the discriminator again."""
+    trace = TraceBuilder().step(0, 0, 100).op("aten::linear", 0, 10, seq=1).op("aten::mse_loss", 10, 20, seq=2)
+    trace.op("aten::mul", 22, 24, seq=3).op("aten::linear", 30, 40, seq=4).op("aten::mse_loss", 50, 60, seq=5)
+    for at, name, seq in ((60, "MseLoss", 5), (65, "Linear", 4), (70, "Mul", 3), (75, "MseLoss", 2), (80, "Linear", 1)):
+        trace.backward(f"{name}Backward0", at, at + 5, seq=seq)
+    assert phases(trace.load(tmp_path)) == [
+        ("forward", 0, 10),
+        ("loss", 10, 30),
+        ("forward", 30, 50),
+        ("loss", 50, 60),
+        ("backward", 60, 85),
+        ("other", 85, 100),
+    ]
+
+
+def test_what_is_made_of_a_gradient_is_loss(tmp_path: Path) -> None:
+    """A gradient penalty: the norm of a gradient is a part of the loss, and no forward pass."""
+    trace = TraceBuilder().step(0, 0, 100).op("aten::linear", 0, 10, seq=1).op("aten::sum", 12, 20, seq=2)
+    trace.backward("SumBackward0", 20, 25, seq=2).backward("LinearBackward0", 25, 30, seq=1)
+    trace.op("aten::pow", 40, 45, seq=3).op("aten::mean", 46, 50, seq=4)
+    trace.backward("MeanBackward0", 55, 60, seq=4).backward("PowBackward0", 60, 65, seq=3)
+    assert phases(trace.load(tmp_path)) == [
+        ("forward", 0, 10),
+        ("loss", 10, 20),
+        ("backward", 20, 30),
+        ("loss", 30, 50),
+        ("backward", 50, 65),
+        ("other", 65, 100),
+    ]
+
+
+def test_ddp_copies_gradients_back_at_the_end_of_backward(tmp_path: Path) -> None:
+    trace = trained(TraceBuilder()).op("torch.distributed.ddp.reducer::copy_bucket_to_grad", 50, 60)
+    assert ("backward", 40, 60) in phases(trace.load(tmp_path))

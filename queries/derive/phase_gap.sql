@@ -1,0 +1,384 @@
+-- The gaps between the phases that the main thread shows, inside steps, and what stands in them.
+--
+-- Gaps between the same two phases are one stretch, whose times all of its gaps have in common: `zero_grad` and `other`
+-- may stand anywhere and part nothing. `cut_ns` is the start of an optimizer's stretch that this gap was cut from: what
+-- follows the first op there that backward comes back to is a closure.
+--
+-- Updates count as an optimizer's if ops of their name update at least a quarter as many tensors as gradients were
+-- added up since the last phase but backward, and not just one; or if one op updates many.
+--
+-- :reads phase_evidence, main_track, step, node, nesting, cpu_span, name_class
+with main_piece as materialized (
+    select
+        phase_evidence.start_ns,
+        phase_evidence.end_ns,
+        phase_evidence.found.label,
+        phase_evidence.found.evidence,
+        step.start_ns as step_start_ns,
+        step.evidence != 'whole_trace' as is_step
+    from phase_evidence
+    asof inner join step on phase_evidence.start_ns >= step.start_ns
+    where phase_evidence.track_id in (select track_id from main_track) and phase_evidence.start_ns < step.end_ns
+),
+
+step_end as (
+    select
+        step.start_ns as step_start_ns,
+        step.end_ns as step_end_ns,
+        coalesce(max(main_piece.end_ns), step.start_ns) as last_ns,
+        any_value(step.evidence) != 'whole_trace' as is_step
+    from step
+    left join main_piece on step.start_ns = main_piece.step_start_ns
+    group by step.start_ns, step.end_ns
+),
+
+piece as materialized (
+    select
+        *,
+        lag(label) over in_step as previous,
+        lead(label) over in_step as next
+    from (
+        select * from main_piece
+        union all by name
+        select
+            last_ns as start_ns,
+            step_end_ns as end_ns,
+            step_start_ns,
+            is_step
+        from step_end
+        where step_end_ns > last_ns
+    )
+    window in_step as (partition by step_start_ns order by start_ns)
+),
+
+sign as (
+    select
+        nesting.start_ns,
+        nesting.end_ns,
+        'differentiable' as kind,
+        null as class_id,
+        nesting.parent_id
+    from node
+    inner join nesting on node.forward_id = nesting.event_id
+    where nesting.track_id in (select track_id from main_track)
+    union all
+    select
+        cpu_span.start_ns,
+        cpu_span.end_ns,
+        name_class.sign,
+        cpu_span.class_id,
+        null
+    from cpu_span
+    inner join name_class on cpu_span.class_id = name_class.class_id
+    where name_class.sign is not null and cpu_span.track_id in (select track_id from main_track)
+),
+
+-- As-of joins, as joins by ranges alone compare each piece with each op.
+placed as materialized (
+    select
+        sign.*,
+        piece.start_ns as piece_ns
+    from sign
+    asof inner join piece on sign.start_ns >= piece.start_ns
+    where sign.start_ns < piece.end_ns and coalesce(piece.label = 'optimizer', true)
+),
+
+-- Where autograd runs on the main thread, most gaps lie between two of its nodes, with nothing in them.
+sorted as (
+    select
+        *,
+        coalesce(label = 'backward', false) as is_backward,
+        label is null and previous = 'backward' and next = 'backward'
+        and start_ns not in (select piece_ns from placed) as is_between
+    from piece
+),
+
+edged as materialized (
+    select
+        *,
+        coalesce(lag(is_backward or is_between) over in_step, false)
+        and (is_backward or coalesce(is_between, false))
+        and coalesce(lead(is_backward or is_between) over in_step, false) as is_inner
+    from sorted
+    window in_step as (partition by step_start_ns order by start_ns)
+),
+
+broken as (
+    select
+        *,
+        coalesce((label, evidence) is distinct from lag((label, evidence)) over in_step, true) as is_new
+    from edged
+    where not is_inner
+    window in_step as (partition by step_start_ns order by start_ns)
+),
+
+numbered as (
+    select
+        *,
+        sum(is_new::integer) over (partition by step_start_ns order by start_ns rows unbounded preceding) as number
+    from broken
+),
+
+timeline as materialized (
+    select
+        step_start_ns,
+        min(start_ns) as start_ns,
+        max(end_ns) as end_ns,
+        any_value(is_step) as is_step,
+        any_value(label) as label,
+        any_value(evidence) as evidence,
+        lead(any_value(label)) over (partition by step_start_ns order by number) as follower
+    from numbered
+    group by step_start_ns, number
+),
+
+held as materialized (
+    select
+        placed.* replace (timeline.start_ns as piece_ns)
+    from placed
+    asof inner join timeline on placed.start_ns >= timeline.start_ns
+    where timeline.label is null or timeline.label = 'optimizer' and timeline.follower = 'backward'
+),
+
+closure as (
+    select
+        timeline.start_ns,
+        min(held.start_ns) as first_ns
+    from timeline
+    inner join held on timeline.start_ns = held.piece_ns
+    where timeline.label is not null and held.kind in ('differentiable', 'layer')
+    group by timeline.start_ns
+    having bool_or(held.kind = 'differentiable')
+),
+
+cut as materialized (
+    select
+        timeline.* exclude (follower) replace (coalesce(closure.first_ns, timeline.end_ns) as end_ns),
+        null as cut_ns
+    from timeline
+    left join closure on timeline.start_ns = closure.start_ns
+    where timeline.start_ns is distinct from closure.first_ns
+    union all
+    select
+        timeline.* exclude (follower) replace (closure.first_ns as start_ns, null as label, null as evidence),
+        timeline.start_ns
+    from timeline
+    inner join closure on timeline.start_ns = closure.start_ns
+),
+
+told as (
+    select
+        *,
+        case when label not in ('zero_grad', 'other') then {'label': label, 'evidence': evidence} end as telling
+    from cut
+),
+
+context as materialized (
+    select
+        *,
+        lag(label) over in_step as previous_phase,
+        lag(evidence) over in_step as previous_evidence,
+        lead(label) over in_step as next_phase,
+        last_value(telling ignore nulls) over so_far as before,
+        first_value(telling.label ignore nulls) over (
+            partition by step_start_ns order by start_ns rows between 1 following and unbounded following
+        ) as after_phase,
+        coalesce(sum((telling is not null)::integer) over so_far, 0) as stretch,
+        coalesce(sum((telling.label = 'forward')::integer) over so_far, 0) > 0 as had_forward,
+        coalesce(sum((telling is not null and telling.label != 'backward')::integer) over so_far, 0) as turn
+    from told
+    window
+        in_step as (partition by step_start_ns order by start_ns),
+        so_far as (partition by step_start_ns order by start_ns rows between unbounded preceding and 1 preceding)
+),
+
+gap as materialized (
+    select * exclude (label, evidence, telling)
+    from context
+    where label is null
+),
+
+inside as materialized (
+    select
+        gap.step_start_ns,
+        gap.stretch,
+        gap.turn,
+        gap.before.label as before_phase,
+        held.start_ns,
+        least(held.end_ns, gap.end_ns) as end_ns,
+        held.kind,
+        held.class_id,
+        held.parent_id
+    from held
+    inner join gap
+        on held.piece_ns = coalesce(gap.cut_ns, gap.start_ns) and held.start_ns >= gap.start_ns
+),
+
+known as (
+    select
+        step_start_ns,
+        stretch,
+        min(start_ns) as first_ns,
+        max(end_ns) as known_ns,
+        arg_min(parent_id, start_ns) as parent_id
+    from inside
+    where kind = 'differentiable'
+    group by step_start_ns, stretch
+),
+
+-- The op that a node comes back to is often a part of another.
+first_op as materialized (
+    select
+        known.step_start_ns,
+        known.stretch,
+        known.known_ns,
+        least(known.first_ns, op.start_ns, outer_op.start_ns) as first_ns
+    from known
+    left join nesting as around on known.parent_id = around.event_id
+    left join nesting as op on around.op_id = op.event_id
+    left join nesting as outer_around on op.parent_id = outer_around.event_id
+    left join nesting as outer_op on outer_around.op_id = outer_op.event_id
+),
+
+gradient as (
+    select
+        cut.step_start_ns,
+        context.turn,
+        count(*) as gradients
+    from cpu_span
+    inner join name_class on cpu_span.class_id = name_class.class_id
+    asof inner join cut on cpu_span.start_ns >= cut.start_ns
+    inner join context on cut.start_ns = context.start_ns
+    where name_class.name = 'torch::autograd::AccumulateGrad'
+    group by cut.step_start_ns, context.turn
+),
+
+bound as materialized (
+    select
+        inside.step_start_ns,
+        inside.stretch,
+        coalesce(
+            any_value(first_op.first_ns), min(inside.start_ns) filter (where inside.kind = 'layer'), max(inside.end_ns)
+        ) as until_ns
+    from inside
+    left join first_op on inside.step_start_ns = first_op.step_start_ns and inside.stretch = first_op.stretch
+    where inside.before_phase = 'backward'
+    group by inside.step_start_ns, inside.stretch
+),
+
+update_name as (
+    select
+        inside.step_start_ns,
+        inside.stretch,
+        inside.class_id
+    from inside
+    inner join bound on inside.step_start_ns = bound.step_start_ns and inside.stretch = bound.stretch
+    inner join name_class on inside.class_id = name_class.class_id
+    left join gradient on inside.step_start_ns = gradient.step_start_ns and inside.turn = gradient.turn
+    where inside.kind = 'update' and inside.start_ns < bound.until_ns
+    group by inside.step_start_ns, inside.stretch, inside.class_id
+    having
+        count(*) >= greatest(2, any_value(gradient.gradients) / 4)
+        or regexp_matches(any_value(name_class.name), '::_(foreach|fused)_')
+),
+
+telling_update as materialized (
+    select
+        inside.step_start_ns,
+        inside.stretch,
+        inside.start_ns,
+        inside.end_ns,
+        inside.start_ns - lag(inside.end_ns) over in_order as pause_ns,
+        row_number() over in_order as number,
+        count(*) over (partition by inside.step_start_ns, inside.stretch) as total
+    from inside
+    inner join bound on inside.step_start_ns = bound.step_start_ns and inside.stretch = bound.stretch
+    inner join update_name
+        on
+            inside.step_start_ns = update_name.step_start_ns
+            and inside.stretch = update_name.stretch
+            and inside.class_id = update_name.class_id
+    where inside.start_ns < bound.until_ns
+    window in_order as (partition by inside.step_start_ns, inside.stretch order by inside.start_ns)
+),
+
+-- Metrics may be summed up in place, too. A pause longer than all the rest parts them from the optimizer.
+parted as (
+    select
+        step_start_ns,
+        stretch,
+        arg_max(start_ns, pause_ns) as parted_ns,
+        2 * max(pause_ns) > max(end_ns) - min(start_ns) as is_parted,
+        2 * (arg_max(number, pause_ns) - 1) >= any_value(total) as is_first
+    from telling_update
+    group by step_start_ns, stretch
+),
+
+updated as materialized (
+    select
+        telling_update.step_start_ns,
+        telling_update.stretch,
+        min(telling_update.start_ns) as start_ns,
+        max(telling_update.end_ns) as end_ns
+    from telling_update
+    inner join parted
+        on telling_update.step_start_ns = parted.step_start_ns and telling_update.stretch = parted.stretch
+    where
+        not coalesce(parted.is_parted, false)
+        or (telling_update.start_ns < parted.parted_ns) = parted.is_first
+    group by telling_update.step_start_ns, telling_update.stretch
+),
+
+stretch as materialized (
+    select
+        inside.step_start_ns,
+        inside.stretch,
+        least(
+            any_value(updated.start_ns),
+            min(inside.start_ns) filter (
+                where inside.kind = 'clip' and coalesce(inside.start_ns < updated.end_ns, true)
+            )
+        ) as optimizer_ns,
+        any_value(updated.end_ns) as updated_ns,
+        any_value(first_op.first_ns) as first_ns,
+        any_value(first_op.known_ns) as known_ns,
+        min(inside.start_ns) filter (where inside.kind = 'layer' and inside.start_ns >= coalesce(updated.end_ns, 0))
+            as layer_ns,
+        max(inside.end_ns) filter (where inside.kind in ('layer', 'activation', 'output')) as modelled_ns,
+        max(inside.end_ns) filter (where inside.kind = 'output') as output_ns,
+        max(inside.end_ns) filter (where inside.kind = 'read' and inside.start_ns >= coalesce(first_op.known_ns, 0))
+            as read_ns
+    from inside
+    left join first_op on inside.step_start_ns = first_op.step_start_ns and inside.stretch = first_op.stretch
+    left join updated on inside.step_start_ns = updated.step_start_ns and inside.stretch = updated.stretch
+    group by inside.step_start_ns, inside.stretch
+)
+
+select
+    gap.start_ns,
+    gap.end_ns,
+    gap.cut_ns,
+    gap.is_step,
+    gap.before.label as before_phase,
+    gap.before.evidence as before_evidence,
+    gap.previous_phase,
+    gap.previous_evidence,
+    gap.next_phase,
+    gap.after_phase,
+    max(case when gap.next_phase = 'zero_grad' then gap.end_ns end) over (
+        partition by gap.step_start_ns, gap.stretch
+    ) as zero_ns,
+    gap.had_forward
+    or coalesce(min(stretch.layer_ns) over (partition by gap.step_start_ns) < gap.start_ns, false) as had_model,
+    stretch.* exclude (step_start_ns, stretch),
+    false as is_between_nodes
+from gap
+left join stretch on gap.step_start_ns = stretch.step_start_ns and gap.stretch = stretch.stretch
+union all by name
+select
+    start_ns,
+    end_ns,
+    is_step,
+    true as is_between_nodes
+from edged
+where is_inner and is_between
