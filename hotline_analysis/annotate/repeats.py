@@ -357,7 +357,8 @@ class _Best:
         self.enters += self.middle
         self.turning = np.where(back == _BACK, back - _TURN, back)
         self.ends, self.end_of, self.turns = _turns(rows, chosen)
-        self.apart = np.where(of_weight, 0, self.middle) * 2
+        beside = np.append(False, parent[1:] == parent[:-1])  # a module before it may run more behind its last part
+        self.apart = np.where(beside & ~of_weight, self.middle, 0) * 2
         self.lacking = np.where(np.append(False, of_weight[:-1]), self.middle, 0)
 
     def match(
