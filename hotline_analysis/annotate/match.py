@@ -159,10 +159,24 @@ class _Search:
 
     def _passes(self, window: Symbols, unrolled: Unrolled | None) -> list[_Pass]:
         """The passes of the model, or of its rows as often as they run, in a row of ops."""
-        items = self.items
         run = self.rows if unrolled is None else self.rows.take(unrolled.rows)
         number = np.arange(len(self.rows.symbol)) if unrolled is None else unrolled.rows
-        copies = _copies(run, items.name[window])
+        names = self.items.name[window]
+        passes = self._passes_of(window, run, number, unrolled, few := _copies(run, names))
+        # Evaluation runs no dropout and counts no batches, so what is rarest does not tell how often a model runs then.
+        if (many := _copies(run, names, of_weight=True)) > few:
+            more = self._passes_of(window, run, number, unrolled, many)
+            passes = max(passes, more, key=self._placed)
+        return passes
+
+    def _placed(self, passes: list[_Pass]) -> int:
+        return int(sum(np.count_nonzero(self.rows.of_weight[one.rows]) for one in passes))
+
+    def _passes_of(
+        self, window: Symbols, run: Rows, number: Symbols, unrolled: Unrolled | None, copies: int
+    ) -> list[_Pass]:
+        """The passes in a row of ops in which the model seems to run so often."""
+        items = self.items
         share = len(window) / max(1, copies)
         passes = []
         at = 0
@@ -291,11 +305,16 @@ def _fits(items: Items, rows: Rows, columns: Symbols, places: Symbols, hit: Symb
     return explained and heavy_hit > 0 and heavy_hit >= _LEAST_REGISTERED * heavy
 
 
-def _copies(rows: Rows, names: Symbols) -> int:
-    """How often the model runs in a stretch: as often as the ops of its rarest kind of module allow."""
+def _copies(rows: Rows, names: Symbols, *, of_weight: bool = False) -> int:
+    """How often the model runs in a stretch: as often as the ops of its rarest kind of module allow.
+
+    `of_weight`: the rarest of those that run an op made of parameters.
+    """
     weights = rows.aligner.weights
     least = np.inf
     counts = np.bincount(names, minlength=weights.shape[1])
+    if of_weight:
+        counts = counts * rows.weighty
     for symbol in np.unique(rows.symbol):
         fitting = counts[weights[symbol] >= MAIN].sum() if symbol < len(weights) else 0
         if fitting:

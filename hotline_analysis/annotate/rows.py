@@ -149,8 +149,8 @@ def learned_rows(model: Model, items: Items) -> Rows:
     call = np.array([call for _, _, call in model.ops], np.int64)
     nothing = np.zeros(unknown, bool)
     every = np.ones(len(symbol), bool)
-    known = (module, call, _parents(model), Aligner(weights), symbol, every, nothing, nothing, ~every, ~every, ~every)
-    return Rows(*known, is_learned=True, is_registered=False)
+    known = (module, call, _parents(model), Aligner(weights), symbol, every, nothing, _weighty(items))
+    return Rows(*known, ~every, ~every, ~every, is_learned=True, is_registered=False)
 
 
 def typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: Items) -> Rows:
@@ -184,13 +184,17 @@ def typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: Items
         symbol=symbol,
         of_weight=heavy[symbol],
         looks_so=(weights[heavy] >= MAIN).any(axis=0),
-        weighty=np.array([_OF_WEIGHT.search(name) is not None for name in items.names], bool),
+        weighty=_weighty(items),
         is_cell=is_cell[symbol],
         in_sequence=_in_sequence(model)[module],
         is_optional=is_optional[symbol],
         is_learned=False,
         is_registered=model.registered,
     )
+
+
+def _weighty(items: Items) -> Flags:
+    return np.array([_OF_WEIGHT.search(name) is not None for name in items.names], bool)
 
 
 def _parts(connection: duckdb.DuckDBPyConnection, model: Model) -> list[tuple[int, str]]:

@@ -6,6 +6,7 @@ what frames, sequence numbers and flows say.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -482,3 +483,34 @@ def test_what_may_be_either_of_two_modules_is_doubtful(tmp_path: Path) -> None:
     assert count > 0
     assert least < 100
     assert surely is None or surely < 100
+
+
+@pytest.mark.parametrize("is_learned", [True, False])
+def test_evaluation_is_a_pass_though_it_runs_no_dropout_and_counts_no_batches(is_learned: bool, tmp_path: Path) -> None:
+    """Three steps of training, each after an evaluation of two batches: every module is called nine times."""
+    layers = (nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout(0.3), nn.Flatten(), nn.Linear(400, 10))
+    model = nn.Sequential(*layers)
+    if is_learned:
+        ha.model_ops(model, images()).save(tmp_path / "model.json")
+    else:
+        listed = [{"name": name, "type": type(layer).__name__} for name, layer in model.named_children()]
+        (tmp_path / "model.json").write_text(json.dumps([{"name": "net", "type": "Sequential", "ops": listed}]))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        for _ in range(3):
+            model.eval()
+            with torch.no_grad():
+                model(images())
+                model(images())
+            model.train()
+            optimizer.zero_grad()
+            model(images()).sum().backward()
+            optimizer.step()
+    profiler.export_chrome_trace(str(tmp_path / "trace.json"))
+    trace = ha.load(tmp_path / "trace.json", model=tmp_path / "model.json")
+    calls = trace.sql(
+        "select model_op.type, count(*) as calls from module_span inner join model_op"
+        " on module_span.module_id = model_op.module_id where module_span.pass = 'forward' and model_op.depth = 1"
+        " group by model_op.type"
+    )
+    assert dict(calls.rows()) == dict.fromkeys((type(layer).__name__ for layer in layers), 9)
