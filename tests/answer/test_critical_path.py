@@ -49,7 +49,7 @@ def half(graph: DependencyGraph, name: str) -> DependencyGraph:
 def waiting() -> TraceBuilder:
     """One step: two kernels on one stream, a synchronise that waits for them, and python before and after."""
     trace = TraceBuilder(rank=0).step(0, 0, 100)
-    trace.op("aten::mm", 10, 20).launches("first", 18, 40, at=12, until=14)
+    trace.op("aten::mul", 10, 20).launches("first", 18, 40, at=12, until=14)
     trace.op("aten::add", 20, 30).launches("second", 42, 72, at=24, until=26)
     return trace.runtime("cudaDeviceSynchronize", 35, 75, correlation=90)
 
@@ -71,7 +71,7 @@ def test_a_synchronise_leads_to_the_gpu(tmp_path: Path) -> None:
     graph = check(ha.dependency_graph(waiting().load(tmp_path), step=0))
     assert path_of(graph) == [
         ("host", "ProfilerStep#0", 0, 10),
-        ("host", "aten::mm", 10, 12),
+        ("host", "aten::mul", 10, 12),
         ("launch", "first", 12, 18),
         ("work", "first", 18, 40),
         ("queue", "second", 40, 42),

@@ -84,7 +84,7 @@ def test_six_ranks_have_lanes_of_their_own_in_order(tmp_path: Path) -> None:
 def test_ranks_stand_on_one_clock(tmp_path: Path) -> None:
     """Rank 1 does what rank 0 does, and its clock is 10 ms ahead, which the end of the all-reduce tells."""
     for rank, ahead in ((0, 0), (1, 10_000)):
-        made = TraceBuilder(rank=rank).step(0, ahead, ahead + 100).op("aten::mm", ahead, ahead + 90)
+        made = TraceBuilder(rank=rank).step(0, ahead, ahead + 100).op("aten::mul", ahead, ahead + 90)
         made.launches("ncclKernel_AllReduce_RING_LL_Sum_float", ahead + 10, ahead + 50).write(
             tmp_path / f"rank{rank}.json"
         )
