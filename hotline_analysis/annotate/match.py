@@ -22,7 +22,7 @@ from hotline_analysis import catalog
 from hotline_analysis.annotate.align import Alignment, Symbols
 from hotline_analysis.annotate.model import Model
 from hotline_analysis.annotate.recompute import recomputed
-from hotline_analysis.annotate.repeats import ByGradients, Unrolled, by_cells, called_again
+from hotline_analysis.annotate.repeats import ByGradients, Unrolled, by_cells
 from hotline_analysis.annotate.rows import (
     MAIN,
     SURE,
@@ -35,6 +35,7 @@ from hotline_analysis.annotate.rows import (
     read_items,
     typed_rows,
 )
+from hotline_analysis.annotate.walk import called_again
 from hotline_analysis.errors import ModelMismatchError
 
 _LEAST = 0.5  # of a model's parts must be found in a stretch of forward, or it is not this model that runs there
