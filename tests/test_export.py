@@ -252,6 +252,22 @@ def test_gpu_work_is_marked_with_what_launched_it(tmp_path: Path) -> None:
     ]
 
 
+def test_modules_that_only_have_a_number_show_their_type(tmp_path: Path) -> None:
+    """Two layers of a `Sequential`, named by a list: `0` and `1` would say nothing, on the CPU as on the GPU."""
+    trace = TraceBuilder()
+    trace.on(1).step(0, 0, 900)
+    trace.op("aten::linear", 100, 200).launches("gemm", 300, 400)
+    trace.op("aten::relu", 210, 250).launches("clamp", 400, 450)
+    model = tmp_path / "model.json"
+    modules = {"net": "Sequential", "net.0": "Linear", "net.1": "ReLU"}
+    model.write_text(json.dumps([{"name": name, "type": kind} for name, kind in modules.items()]))
+    loaded = ha.load(trace.write(tmp_path / "trace.json"), model=model)
+    shown = [event for event in added(exported(loaded, tmp_path)) if event.get("args", {}).get("kind") == "module"]
+    numbered = {(event["name"], event["args"]["path"]) for event in shown if event["args"]["path"] != "net"}
+    assert numbered == {("[0] Linear", "net.0"), ("[1] ReLU", "net.1")}
+    assert {event["pid"] for event in shown if event["name"] == "[0] Linear"} == {event["pid"] for event in shown}
+
+
 def test_the_critical_path_has_tracks(tmp_path: Path) -> None:
     """The second step's last kernel ends at 1750, the step at 1900: the main thread is what the run waits for."""
     trace = training().load(tmp_path)

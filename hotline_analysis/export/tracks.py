@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import polars as pl
 
 from hotline_analysis.export.lines import CPU_PID, FIRST_TID, gpu_pid, json_text, lines, microseconds, text
+from hotline_analysis.humane import module_name
 from hotline_analysis.trace import Trace
 
 
@@ -39,6 +40,7 @@ def annotation(trace: Trace, rank: int, part: Part | None = None) -> Iterator[pl
     tracks = tracks.with_columns(tid=pl.col("number").cast(pl.Int64) + FIRST_TID)
     yield from _names(tracks)
     placed = slices.join(tracks.select(*key, "tid"), on=key, nulls_equal=True, maintain_order="left")
+    placed = _shown(placed)
     yield from lines(
         placed,
         text('{"ph":"X","cat":"hotline","pid":'),
@@ -52,8 +54,19 @@ def annotation(trace: Trace, rank: int, part: Part | None = None) -> Iterator[pl
         text(',"name":'),
         json_text("name"),
         text(',"args":'),
-        pl.struct("kind", "path", "pass", "evidence").struct.json_encode(),
+        pl.struct("kind", "path", "type", "pass", "evidence").struct.json_encode(),
         text("}"),
+    )
+
+
+def _shown(slices: pl.DataFrame) -> pl.DataFrame:
+    """The slices with names for people: the number of a module in a `Sequential` says nothing alone."""
+    modules = slices.filter(kind="module").select("name", "type").unique()
+    shown = [module_name(name, kind) for name, kind in modules.iter_rows()]
+    named = modules.with_columns(shown=pl.Series(shown, dtype=pl.String), kind=pl.lit("module"))
+    on = ["kind", "name", "type"]
+    return slices.join(named, on=on, how="left", nulls_equal=True, maintain_order="left").with_columns(
+        name=pl.coalesce("shown", "name")
     )
 
 
@@ -82,6 +95,7 @@ def _cpu_slices(trace: Trace, rank: int, part: Part | None) -> pl.DataFrame:
         kind="kind",
         name="name",
         path="path",
+        type="type",
         **{"pass": pl.col("pass")},
         evidence="evidence",
         start_ns="start_ns",
@@ -105,7 +119,10 @@ def _gpu_slices(trace: Trace, rank: int, part: Part | None) -> pl.DataFrame:
         kind=pl.lit("step"), level=pl.lit(-2, pl.Int64), name=pl.format("step {}", "step"), phase=None
     )
     phases = in_step.with_columns(kind=pl.lit("phase"), level=pl.lit(-1, pl.Int64), name=pl.col("phase"))
-    empty = {"path": pl.lit(None, pl.String), "ancestor_id": pl.lit(None, pl.Int64), "pass": pl.lit(None, pl.String)}
+    empty = {
+        **{column: pl.lit(None, pl.String) for column in ("path", "type", "pass")},
+        "ancestor_id": pl.lit(None, pl.Int64),
+    }
     columns = [*stream, "level", "place", "start_ns", "end_ns", "next_ns", "step", "phase", "kind", "name", *empty]
     rows = pl.concat(
         [
@@ -117,13 +134,14 @@ def _gpu_slices(trace: Trace, rank: int, part: Part | None) -> pl.DataFrame:
     same = [*stream, "level", "step", "phase", "pass", "ancestor_id"]
     rows = rows.with_columns(gap=pl.col("place") - pl.int_range(pl.len()).over(*stream, "level"))
     slices = rows.group_by(pl.struct(*same, "gap").rle_id().alias("slice"), maintain_order=True).agg(
-        pl.col(*stream, "kind", "name", "path", "pass", "start_ns").first(),
+        pl.col(*stream, "kind", "name", "path", "type", "pass", "start_ns").first(),
         pl.min_horizontal(pl.col("end_ns").max(), pl.col("next_ns").last()).alias("end_ns"),
     )
     return slices.filter(pl.col("end_ns") > pl.col("start_ns")).select(
         "kind",
         "name",
         "path",
+        "type",
         "pass",
         "start_ns",
         track_id=pl.lit(None, pl.Int64),
@@ -144,7 +162,7 @@ with recursive above as (
     inner join model_op on above.parent_id = model_op.module_id
     where model_op.rank = $rank
 )
-select above.module_id, above.ancestor_id, model_op.depth as level, model_op.name, model_op.path
+select above.module_id, above.ancestor_id, model_op.depth as level, model_op.name, model_op.path, model_op.type
 from above
 inner join model_op on above.ancestor_id = model_op.module_id
 where model_op.rank = $rank

@@ -14,6 +14,7 @@
 -- :column end_ns BIGINT        end
 -- :column name VARCHAR         name of the step, phase or module
 -- :column path VARCHAR         path of the module; NULL for steps and phases
+-- :column type VARCHAR         class of the module; NULL for steps and phases, and where it is not known
 -- :column pass VARCHAR         forward, backward or recompute; NULL for steps and phases
 -- :column evidence VARCHAR     how it was found
 with span as (
@@ -26,6 +27,7 @@ with span as (
         end_ns,
         'step ' || step as name,
         null::varchar as path,
+        null::varchar as type,
         null::varchar as pass,
         evidence
     from step
@@ -41,6 +43,7 @@ with span as (
         phase,
         null,
         null,
+        null,
         evidence
     from phase_span
     where $rank is null or rank = $rank
@@ -54,6 +57,7 @@ with span as (
         module_span.end_ns,
         model_op.name,
         model_op.path,
+        model_op.type,
         module_span.pass,
         module_span.evidence
     from module_span
@@ -73,6 +77,7 @@ select
     end_ns,
     name,
     path,
+    type,
     pass,
     evidence
 from span
