@@ -300,6 +300,75 @@ def test_several_files_take_the_model_too(tmp_path: Path) -> None:
     assert counts == [(7,), (7,)]
 
 
+FLAT = {
+    "": "Net",
+    "stem": "Linear",
+    "layers": "ModuleList",
+    "layers.0": "Block",
+    "layers.0.linear": "Linear",
+    "layers.0.relu": "ReLU",
+    "layers.1": "Block",
+    "layers.1.linear": "Linear",
+}
+BEFORE = list(FLAT)
+AFTER = ["stem", "layers.0.linear", "layers.0.relu", "layers.0", "layers.1.linear", "layers.1", ""]
+LEAVES = ["stem", "layers.0.linear", "layers.0.relu", "layers.1.linear"]
+
+
+@pytest.mark.parametrize(
+    ("names", "untold"),
+    [(BEFORE, set()), (AFTER, {"layers"}), (LEAVES, {"layers", "layers.0", "layers.1"})],
+    ids=["named_modules", "after", "leaves"],
+)
+def test_a_flat_list_of_paths_tells_the_containers(names: list[str], untold: set[str]) -> None:
+    """As `named_modules` gives it, as forward hooks see it, and without what has children."""
+    modules = parse_model([{"name": name, "type": FLAT[name]} for name in names], "model.json").modules.to_pylist()
+    root = ["Net"] if "" in names else []
+    assert [module["path"] for module in modules] == root + [path for path in FLAT if path]
+    kinds = {path or "Net": "Module" if path in untold else kind for path, kind in FLAT.items()}
+    assert all(module["type"] == kinds[module["path"]] for module in modules)
+    parents = [None if (at := module["parent_id"]) is None else modules[at]["path"] for module in modules]
+    top = root[0] if root else None
+    assert parents[len(root) :] == [path.rpartition(".")[0] or top for path in FLAT if path]
+    assert [module["name"] for module in modules[len(root) :]] == [path.rpartition(".")[2] for path in FLAT if path]
+
+
+def test_what_a_flat_list_names_again_is_there_again() -> None:
+    """A leaf in the same container, a container with others between, and one that follows itself."""
+    names = ["a.x", "a.x", "b.y", "a.x", "c", "c.z", "c", "c.z"]
+    modules = parse_model([{"name": name, "type": name[-1].upper()} for name in names], "model.json").modules
+    assert modules.column("path").to_pylist() == [
+        *("a[0]", "a[0].x[0]", "a[0].x[1]", "b", "b.y", "a[1]", "a[1].x"),
+        *("c[0]", "c[0].z", "c[1]", "c[1].z"),
+    ]
+
+
+def test_names_without_paths_stay_flat() -> None:
+    modules = parse_model(
+        [{"name": "conv"}, {"name": "relu", "type": "ReLU"}, {"type": "Linear"}], "model.json"
+    ).modules
+    assert modules.column("parent_id").to_pylist() == [None] * 3
+
+
+def test_a_flat_list_says_as_much_as_a_nested_one(tmp_path: Path) -> None:
+    paths: list[str] = []
+
+    def visit(entries: Sequence[dict[str, Any]], above: str) -> None:
+        for entry in entries:
+            paths.append(f"{above}{entry['name']}:{entry['type']}")
+            visit(entry.get("ops", []), f"{above}{entry['name']}.")
+
+    visit(MODEL, "")
+    flat = [{"name": name, "type": kind} for name, kind in (path.split(":") for path in paths)]
+    assert any("." in entry["name"] for entry in flat)
+    tables = []
+    for number, model in enumerate((MODEL, flat)):
+        (tmp_path / "model.json").write_text(json.dumps(model))
+        with ha.load(forward(WHOLE).write(tmp_path / f"{number}.json"), model=tmp_path / "model.json") as trace:
+            tables.append((trace.table("model_op"), trace.table("label")))
+    assert all(one.equals(other) for one, other in zip(*tables, strict=True))
+
+
 @pytest.mark.parametrize(
     ("content", "what"),
     [
@@ -323,6 +392,10 @@ def test_a_model_nested_without_end() -> None:
         deep = {"name": "a", "type": "A", "ops": [deep]}
     with pytest.raises(ModelMismatchError, match="levels deep"):
         parse_model([deep], "model.json")
+
+
+def test_a_path_without_end_is_a_name() -> None:
+    assert parse_model([{"name": "a." * 100_000 + "b", "type": "A"}], "model.json").modules.num_rows == 1
 
 
 @pytest.mark.parametrize("text", ["", "{", '[{"name": "a"'])

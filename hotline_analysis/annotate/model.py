@@ -1,7 +1,8 @@
 """The model as its user describes it, or as a capture has stored it in the trace: modules, and the ops they run.
 
-Two forms are understood: a nested list of `{"name", "type", "ops": [...]}` in execution order, and the object that
-`hotline_analysis.model_ops` gives, with `modules` and the `ops` that each of them was seen to run.
+Two forms are understood: a list of `{"name", "type", "ops": [...]}` in execution order, nested or with PyTorch's paths
+as names, and the object that `hotline_analysis.model_ops` gives, with `modules` and the `ops` that each of them was
+seen to run.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from hotline_analysis.errors import ModelMismatchError
 
 METADATA_KEY = "hotline_model"
 _MAX_DEPTH = 200
+_CONTAINER = "Module"  # the type of a container that only the paths of others tell
 _MODULE = pa.schema(
     [
         ("module_id", pa.int64()),
@@ -69,7 +71,7 @@ def parse_model(content: object, source: str, *, stored: bool = False) -> Model:
         _check_tree(rows, source)
         ops = [_captured_op(entry, len(rows), source) for entry in content.get("ops") or []]
     elif isinstance(content, list):
-        rows = list(_flatten(content, source))
+        rows = list(_flatten(_nested(content), source))
         ops = []
     else:
         raise _wrong(source, "neither a list of modules nor an object with `modules`")
@@ -83,6 +85,39 @@ def _wrong(source: str, what: str) -> ModelMismatchError:
         f"{source} is no model description: it is {what}",
         hint='A model is a list of {"name", "type", "ops": [...]} in execution order.',
     )
+
+
+def _nested(entries: list[Any]) -> list[Any]:
+    """A flat list of PyTorch's paths (`layer1.0.conv1`) as a nested one; other lists as they are.
+
+    A container may be listed before what it holds, as `named_modules` does, after that, as hooks see it, or not at all.
+    If other modules run between those it holds, it is there twice, which its index will tell.
+    """
+    flat = [entry for entry in entries if isinstance(entry, dict) and not entry.get("ops")]
+    names = [name for entry in flat if isinstance(name := entry.get("name"), str) and name.count(".") < _MAX_DEPTH]
+    if len(names) < len(entries) or not any(name == "" or "." in name for name in names):
+        return entries
+    whole = next((entry for entry, name in zip(entries, names, strict=True) if name == ""), None)
+    root: dict[str, Any] = {**(whole or {}), "ops": []}
+    open_modules = [root]
+    for entry, name in zip(entries, names, strict=True):
+        if entry is whole:
+            continue
+        parts = name.split(".")
+        known = 0
+        while known < min(len(parts), len(open_modules) - 1) and open_modules[known + 1]["name"] == parts[known]:
+            known += 1
+        kind = entry.get("type", parts[-1])
+        if known == len(parts) and open_modules[known]["type"] == _CONTAINER:
+            open_modules[known]["type"] = kind
+            del open_modules[known:]
+            continue
+        del open_modules[min(known, len(parts) - 1) + 1 :]
+        for part in parts[len(open_modules) - 1 :]:
+            open_modules.append({"name": part, "type": _CONTAINER, "ops": []})
+            open_modules[-2]["ops"].append(open_modules[-1])
+        open_modules[-1]["type"] = kind
+    return [root] if whole else root["ops"]
 
 
 def _flatten(nested: list[Any], source: str) -> Iterator[dict[str, Any]]:
@@ -122,7 +157,7 @@ def _flatten(nested: list[Any], source: str) -> Iterator[dict[str, Any]]:
         if not isinstance(children, list):
             raise _wrong(source, f"wrong at module {count - 1}, whose ops are no list")
         if children:
-            level(children, count - 1, here)
+            level(children, count - 1, here if entry.get("name") else path)
 
 
 def _captured(entry: object, number: int, source: str) -> dict[str, Any]:
