@@ -302,7 +302,8 @@ def test_several_files_take_the_model_too(tmp_path: Path) -> None:
 
 FLAT = {
     "": "Net",
-    "stem": "Linear",
+    "stem": "Sequential",
+    "stem.0": "Linear",
     "layers": "ModuleList",
     "layers.0": "Block",
     "layers.0.linear": "Linear",
@@ -310,37 +311,61 @@ FLAT = {
     "layers.1": "Block",
     "layers.1.linear": "Linear",
 }
-BEFORE = list(FLAT)
-AFTER = ["stem", "layers.0.linear", "layers.0.relu", "layers.0", "layers.1.linear", "layers.1", ""]
-LEAVES = ["stem", "layers.0.linear", "layers.0.relu", "layers.1.linear"]
+AFTER = ["stem.0", "stem", "layers.0.linear", "layers.0.relu", "layers.0", "layers.1.linear", "layers.1", ""]
+LEAVES = ["stem.0", "layers.0.linear", "layers.0.relu", "layers.1.linear"]
 
 
-@pytest.mark.parametrize(
-    ("names", "untold"),
-    [(BEFORE, set()), (AFTER, {"layers"}), (LEAVES, {"layers", "layers.0", "layers.1"})],
-    ids=["named_modules", "after", "leaves"],
-)
-def test_a_flat_list_of_paths_tells_the_containers(names: list[str], untold: set[str]) -> None:
-    """As `named_modules` gives it, as forward hooks see it, and without what has children."""
-    modules = parse_model([{"name": name, "type": FLAT[name]} for name in names], "model.json").modules.to_pylist()
-    root = ["Net"] if "" in names else []
-    assert [module["path"] for module in modules] == root + [path for path in FLAT if path]
-    kinds = {path or "Net": "Module" if path in untold else kind for path, kind in FLAT.items()}
-    assert all(module["type"] == kinds[module["path"]] for module in modules)
-    parents = [None if (at := module["parent_id"]) is None else modules[at]["path"] for module in modules]
-    top = root[0] if root else None
-    assert parents[len(root) :] == [path.rpartition(".")[0] or top for path in FLAT if path]
-    assert [module["name"] for module in modules[len(root) :]] == [path.rpartition(".")[2] for path in FLAT if path]
+@pytest.mark.parametrize("names", [list(FLAT), AFTER], ids=["before", "after"])
+def test_a_flat_list_of_paths_tells_the_containers(names: list[str]) -> None:
+    """As `named_modules` gives it, and as forward hooks see it, which never see a list of modules."""
+    model = parse_model([{"name": name, "type": FLAT[name]} for name in names], "model.json")
+    paths = [path for path in FLAT if path != "layers"]
+    rows = model.modules.to_pylist()
+    assert [(row["path"], row["type"]) for row in rows] == [(path or "Net", FLAT[path]) for path in paths]
+    assert [row["parent_id"] for row in rows] == [None, 0, 1, 0, 3, 3, 0, 6]
+    assert [row["name"] for row in rows][1:] == ["stem", "0", "layers.0", "linear", "relu", "layers.1", "linear"]
+    assert (model.note is not None) == ("layers" in names)
+
+
+def test_a_flat_list_of_leaves_tells_the_containers() -> None:
+    """But for those that hold numbers: nothing says whether they run."""
+    rows = parse_model([{"name": name, "type": FLAT[name]} for name in LEAVES], "model.json").modules.to_pylist()
+    assert [row["path"] for row in rows] == ["stem.0", "layers.0", *LEAVES[1:3], "layers.1", LEAVES[3]]
+    assert [row["type"] for row in rows] == ["Linear", "Module", "Linear", "ReLU", "Module", "Linear"]
+    assert [row["parent_id"] for row in rows] == [None, None, 1, 1, None, 4]
 
 
 def test_what_a_flat_list_names_again_is_there_again() -> None:
     """A leaf in the same container, a container with others between, and one that follows itself."""
     names = ["a.x", "a.x", "b.y", "a.x", "c", "c.z", "c", "c.z"]
-    modules = parse_model([{"name": name, "type": name[-1].upper()} for name in names], "model.json").modules
-    assert modules.column("path").to_pylist() == [
+    entries = [{"name": name, "type": name[-1].upper()} for name in ["a", *names[:2], "b", names[2], "a", *names[3:]]]
+    assert parse_model(entries, "model.json").modules.column("path").to_pylist() == [
         *("a[0]", "a[0].x[0]", "a[0].x[1]", "b", "b.y", "a[1]", "a[1].x"),
         *("c[0]", "c[0].z", "c[1]", "c[1].z"),
     ]
+
+
+def test_a_list_of_modules_runs_nothing(tmp_path: Path) -> None:
+    """What stands between the modules that it holds is run by the module around it, in a nested list, too."""
+    layers = {"name": "layers", "type": "ModuleList", "ops": [{"name": name, "type": "Linear"} for name in "01"]}
+    model = [{"name": "net", "type": "Net", "ops": [layers]}]
+    with placed(forward(["aten::linear", "aten::tanh", "aten::linear"]), tmp_path, model) as trace:
+        found = trace.sql(
+            "select event.name, path from label inner join event on label.event_id = event.event_id"
+            " inner join model_op on label.module_id = model_op.module_id where label.pass = 'forward'"
+            " order by event.start_ns"
+        ).rows()
+    assert found == [
+        ("aten::linear", "net.layers.0"),
+        ("aten::tanh", "net"),
+        ("aten::linear", "net.layers.1"),
+    ]
+
+
+def test_a_list_in_the_order_of_registration_is_told(tmp_path: Path) -> None:
+    model = [{"name": "layers", "type": "ModuleList"}, *({"name": f"layers.{n}", "type": "Linear"} for n in range(2))]
+    with pytest.warns(ha.HotlineWarning, match="lists a ModuleList, which never runs"):
+        placed(forward(["aten::linear", "aten::linear"]), tmp_path, model).close()
 
 
 def test_names_without_paths_stay_flat() -> None:

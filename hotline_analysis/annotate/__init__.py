@@ -143,6 +143,8 @@ def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: 
     if model is not None and lacks_modules:
         from hotline_analysis.annotate.match import match_model
 
+        if model.note:
+            on_note(model.note)
         _derive(connection, "forward_item")
         try:
             placed = match_model(connection, model)

@@ -21,6 +21,7 @@ from hotline_analysis.errors import ModelMismatchError
 METADATA_KEY = "hotline_model"
 _MAX_DEPTH = 200
 _CONTAINER = "Module"  # the type of a container that only the paths of others tell
+_LISTS = ("ModuleList", "ModuleDict")  # they are no code
 _MODULE = pa.schema(
     [
         ("module_id", pa.int64()),
@@ -47,6 +48,8 @@ class Model:
     """It stands in the trace, where nobody has to be told that it is not needed or does not fit."""
     registered: bool = False
     """The modules are in the order of their registration, and some of them may never run."""
+    note: str | None = None
+    """What the user has to know about it."""
 
 
 def read_model(path: Path) -> Model:
@@ -55,7 +58,7 @@ def read_model(path: Path) -> Model:
         content = json.loads(path.read_bytes())
     except OSError as error:
         raise ModelMismatchError(f"{path} cannot be read: {error.strerror}", hint="Check the path.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ModelMismatchError(
             f"{path} is no JSON: {error}", hint='A model is a list of {"name", "type", "ops": [...]}.'
         ) from error
@@ -65,19 +68,29 @@ def read_model(path: Path) -> Model:
 def parse_model(content: object, source: str, *, stored: bool = False) -> Model:
     """Check a model description and number its modules. Raises `ModelMismatchError` if it is none."""
     registered = False
+    note = None
     if isinstance(content, Mapping) and isinstance(content.get("modules"), list):
         registered = content.get("order") == "registration"
         rows = [_captured(entry, number, source) for number, entry in enumerate(content["modules"])]
         _check_tree(rows, source)
         ops = [_captured_op(entry, len(rows), source) for entry in content.get("ops") or []]
     elif isinstance(content, list):
-        rows = list(_flatten(_nested(content), source))
+        nested = _nested(content)
+        rows = list(_flatten(nested, source))
         ops = []
+        never = next(
+            (entry["type"] for entry in content if nested is not content and entry.get("type") in _LISTS), None
+        )
+        if never:
+            note = (
+                f"{source} lists a {never}, which never runs, so its modules seem to stand in the order of"
+                " registration; those that run in another order get wrong ops"
+            )
     else:
         raise _wrong(source, "neither a list of modules nor an object with `modules`")
     if not rows:
         raise _wrong(source, "without any module")
-    return Model(pa.Table.from_pylist(rows, _MODULE), ops, source, stored, registered)
+    return Model(pa.Table.from_pylist(rows, _MODULE), ops, source, stored, registered, note)
 
 
 def _wrong(source: str, what: str) -> ModelMismatchError:
@@ -108,16 +121,40 @@ def _nested(entries: list[Any]) -> list[Any]:
         while known < min(len(parts), len(open_modules) - 1) and open_modules[known + 1]["name"] == parts[known]:
             known += 1
         kind = entry.get("type", parts[-1])
-        if known == len(parts) and open_modules[known]["type"] == _CONTAINER:
+        if known == len(parts) and open_modules[known]["type"] is None:
             open_modules[known]["type"] = kind
             del open_modules[known:]
             continue
         del open_modules[min(known, len(parts) - 1) + 1 :]
         for part in parts[len(open_modules) - 1 :]:
-            open_modules.append({"name": part, "type": _CONTAINER, "ops": []})
+            open_modules.append({"name": part, "type": None, "ops": []})
             open_modules[-2]["ops"].append(open_modules[-1])
         open_modules[-1]["type"] = kind
+    holding = {name.rpartition(".")[0] for name in names}
+    _name_containers(root, ran=not holding.isdisjoint(names))
     return [root] if whole else root["ops"]
+
+
+def _name_containers(module: dict[str, Any], *, ran: bool) -> None:
+    """Give containers that were not listed a type: they are no code if others are listed, or if they hold numbers."""
+    for entry in module["ops"]:
+        _name_containers(entry, ran=ran)
+        if entry["type"] is None:
+            is_list = ran or all(child["name"].isdigit() for child in entry["ops"])
+            entry["type"] = _LISTS[0] if is_list else _CONTAINER
+
+
+def _inlined(entries: list[Any]) -> Iterator[Any]:
+    """The modules of one level; those of a list of modules, which runs nothing itself, in its place."""
+    for entry in entries:
+        is_list = isinstance(entry, dict) and entry.get("type") in _LISTS and isinstance(entry.get("ops"), list)
+        for child in _inlined(entry["ops"]) if is_list else [entry]:
+            named = is_list and isinstance(child, dict)
+            yield {**child, "name": f"{_name(entry)}.{_name(child)}"} if named else child
+
+
+def _name(entry: dict[str, Any]) -> str:
+    return str(entry.get("name") or entry.get("type"))
 
 
 def _flatten(nested: list[Any], source: str) -> Iterator[dict[str, Any]]:
@@ -128,6 +165,7 @@ def _flatten(nested: list[Any], source: str) -> Iterator[dict[str, Any]]:
     def level(entries: list[Any], parent: int | None, path: str) -> None:
         if len(stack) >= _MAX_DEPTH:
             raise _wrong(source, f"nested more than {_MAX_DEPTH} levels deep")
+        entries = list(_inlined(entries))
         names = [str(entry.get("name", "")) if isinstance(entry, dict) else "" for entry in entries]
         stack.append((iter(enumerate(entries)), Counter(names), Counter(), parent, path))
 
@@ -140,7 +178,7 @@ def _flatten(nested: list[Any], source: str) -> Iterator[dict[str, Any]]:
             continue
         if not isinstance(entry, dict) or not isinstance(entry.get("type", entry.get("name")), str):
             raise _wrong(source, f"wrong at module {count}, which has no name or type")
-        name = str(entry.get("name") or entry["type"])
+        name = _name(entry)
         own = f"{name}[{seen[name]}]" if total[name] > 1 else name
         seen[name] += 1
         here = f"{path}.{own}" if path else own
