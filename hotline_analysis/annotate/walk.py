@@ -208,8 +208,9 @@ class _Best:
         left = returning - self.leaves
         leaving = int((left * count + self.rank).argmax())
         going_on = np.where(rows > 0, key[rows - 1], _NEVER * count)
-        leaving_out = np.where(rows > 1, leading[rows - 2], _NEVER * count)
-        leaving_few = np.where(rows > 1, passing[rows - 2], _NEVER * count)
+        before = np.maximum(rows - 2, 0)
+        leaving_out = np.where(rows > 1, leading[before], _NEVER * count)
+        leaving_few = np.where(rows > 1, passing[before], _NEVER * count)
         scores = (
             np.where(rows > 0, -_SKIP, 0) - self.lacking[rows],
             self._score(going_on) - onward - self.apart[rows] * (self.column[rows - 1] != column - 1),
@@ -232,13 +233,13 @@ class _Best:
         )
         stacked = np.stack(scores[::-1] if self.latest else scores)
         choice = stacked.argmax(axis=0)
-        before = np.stack(nodes[::-1] if self.latest else nodes)[choice, np.arange(len(rows))]
+        chain = np.stack(nodes[::-1] if self.latest else nodes)[choice, np.arange(len(rows))]
         score = stacked[choice, np.arange(len(rows))] + weight
         staying = np.flatnonzero((again >= 0) & (self.score > 0)) if len(again) else rows[:0]
         staying = staying[~self.in_sequence[again[staying]] | (self.column[staying] == column - 1)]
         self._keep(column, staying, again[staying], self.score[staying] + _GUESSED, self.node[staying], True)
         better = score >= self.score[rows] if self.latest else score > self.score[rows]
-        self._keep(column, rows[better], rows[better], score[better], before[better], False)
+        self._keep(column, rows[better], rows[better], score[better], chain[better], False)
 
     def _keep(self, column: int, ends: Symbols, rows: Symbols, score: Symbols, before: Symbols, guess: bool) -> None:
         self.matches.append((np.full(len(ends), column), rows, before, np.full(len(ends), guess)))
