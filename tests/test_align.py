@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 
 import duckdb
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hotline_analysis.annotate import align as align_module
 from hotline_analysis.annotate.align import Alignment, align, align_in_pieces
 from hotline_analysis.annotate.backward import match_backward
+from hotline_analysis.annotate.certain import range_in_order
 
 WEIGHTS = np.array([[8, 0, 4], [0, 8, 0], [4, 0, 8]], np.int32)
 sequences = st.lists(st.integers(0, 2), max_size=9)
@@ -72,6 +73,17 @@ def test_by_hand(rows: list[int], columns: list[int], first: list[int], last: li
     found = align(np.array(rows, np.int64), np.array(columns, np.int64), exact)
     assert found.first.tolist() == first
     assert found.last.tolist() == last
+
+
+@given(fitting=st.lists(st.sets(st.integers(0, 7), min_size=1), min_size=1, max_size=3), data=st.data())
+def test_the_range_of_places_is_that_of_all_ways(fitting: list[set[int]], data: st.DataObject) -> None:
+    kinds = data.draw(st.lists(st.integers(0, len(fitting) - 1), min_size=1, max_size=4))
+    ways = [way for way in product(*(fitting[kind] for kind in kinds)) if all(a < b for a, b in pairwise(way))]
+    assume(ways)
+    places = [np.array(sorted(those), np.int64) for those in fitting]
+    first, last = range_in_order(np.array(kinds, np.int64), places, 8)
+    assert first.tolist() == [min(place) for place in zip(*ways, strict=True)]
+    assert last.tolist() == [max(place) for place in zip(*ways, strict=True)]
 
 
 def test_nothing_to_align() -> None:

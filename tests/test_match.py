@@ -115,6 +115,73 @@ def test_what_cannot_be_told_apart_is_marked(tmp_path: Path) -> None:
     assert sure["block[1]"] == pytest.approx(200 / 3)  # the mean of its linear and of two that may be its dropout
 
 
+def sure_of(trace: Trace) -> dict[str, bool]:
+    """By path: whether all calls of a module are sure."""
+    return dict(
+        trace.sql(
+            "select path, min(confidence_pct) = 100 from module_span inner join model_op using (rank, module_id)"
+            " where pass = 'forward' group by path order by path"
+        ).rows()
+    )
+
+
+def listed(*kinds: str) -> list[dict[str, Any]]:
+    return [{"name": f"{number}", "type": kind} for number, kind in enumerate(kinds)]
+
+
+@pytest.mark.parametrize(
+    ("ops", "kinds", "doubtful"),
+    [
+        # one of four tables is missing: any may be; the last one does not belong to the linear because it is beside it
+        (["embedding_bag"] * 4 + ["linear"], ["EmbeddingBag"] * 3 + ["Linear"], "012"),
+        # of three projections one is missing; what the dropout is beside may be none of those listed
+        (
+            ["layer_norm", "dropout", "linear", "view", "linear", "view", "linear", "view", "layer_norm", "linear"],
+            ["LayerNorm", "Dropout", "Linear", "Linear", "LayerNorm", "Linear"],
+            "23",
+        ),
+        # a linear and the relu before it are missing: the relu beside the linear before is not surely the one listed
+        (
+            ["layer_norm", "linear", "relu", "linear", "relu", "layer_norm"],
+            ["LayerNorm", "Linear", "ReLU", "LayerNorm"],
+            "12",
+        ),
+        # norms tell which convolution is missing
+        (
+            ["conv2d", "batch_norm", "conv2d", "batch_norm", "conv2d", "batch_norm"],
+            ["Conv2d", "BatchNorm2d", "BatchNorm2d", "Conv2d", "BatchNorm2d"],
+            "",
+        ),
+        # another way round: two convolutions are listed and one ran
+        (["conv2d", "batch_norm", "batch_norm"], ["Conv2d", "Conv2d", "BatchNorm2d", "BatchNorm2d"], "1"),
+        # a transposed convolution is none of those that are listed
+        (["conv2d", "conv_transpose2d", "conv2d", "linear"], ["Conv2d", "Conv2d", "Linear"], ""),
+    ],
+    ids=["table", "projection", "linear and relu", "norms", "too many", "transposed"],
+)
+def test_a_list_may_lack_layers(ops: list[str], kinds: list[str], doubtful: str, tmp_path: Path) -> None:
+    """What is sure is right whichever layers are missing."""
+    with placed(forward([f"aten::{name}" for name in ops]), tmp_path, listed(*kinds)) as trace:
+        assert "".join(path for path, is_sure in sure_of(trace).items() if not is_sure) == doubtful
+
+
+def test_parts_of_a_call_may_change_places(tmp_path: Path) -> None:
+    """The attention of a decoder has a projection for its query, and one for key and value: both are its own."""
+    ops = ["layer_norm", "linear", "linear", "view", "scaled_dot_product_attention", "linear", "layer_norm"]
+    kinds = ("LayerNorm", "MultiheadAttention", "LayerNorm")
+    with placed(forward([f"aten::{name}" for name in ops]), tmp_path, listed(*kinds)) as trace:
+        assert [path for _, path in modules(trace)] == ["0", "1", "1", "1", "1", "1", "2"]
+        assert ha.doubtful_modules(trace).is_empty()
+
+
+def test_what_is_written_out_does_not_reach_over_a_layer(tmp_path: Path) -> None:
+    """The sum behind the linear, which the list lacks, is no part of the norm before it."""
+    norm = ["aten::mean", "aten::rsqrt", "aten::mul"]
+    ops = ["aten::linear", *norm, "aten::linear", "aten::add", *norm, "aten::linear", "aten::linear"]
+    with placed(forward(ops), tmp_path, listed("Linear", "LayerNorm", "LayerNorm", "Linear", "Linear")) as trace:
+        assert [path for _, path in modules(trace)] == ["0", *["1"] * 3, None, None, *["2"] * 3, "3", "4"]
+
+
 def test_doubtful_calls_are_counted(tmp_path: Path) -> None:
     """In the first of two steps two dropouts fit, 8 us each on the CPU; in the second the relu is missing."""
     trace = TraceBuilder(rank=0).on(1).step(0, 0, 900)
@@ -617,6 +684,12 @@ def test_modules_that_hand_on_gradients_each_are_no_repeats(tmp_path: Path) -> N
         placed(trained(ops, firsts=every, backward=every), tmp_path, model)
     with placed(trained(ops, firsts=[0, 10], backward=every), tmp_path, model) as trace:
         assert [path for _, path in modules(trace)[: len(ops)]] == [*["a", "b"] * 5, "c"]
+
+
+def test_a_model_may_have_one_layer(tmp_path: Path) -> None:
+    trace = trained(["aten::linear", "aten::relu", "aten::linear"], firsts=[0], backward=[0, 2])
+    with placed(trace, tmp_path, listed("Linear", "ReLU")) as opened:
+        assert [path for _, path in modules(opened)][:3] == ["0", "1", "0"]
 
 
 def test_a_loop_that_calls_modules_in_another_order(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ from typing import Any
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from hotline_analysis import catalog
 from hotline_analysis.annotate.align import Alignment, Symbols
+from hotline_analysis.annotate.certain import Matches, surely_placed
 from hotline_analysis.annotate.model import Model
 from hotline_analysis.annotate.recompute import recomputed
 from hotline_analysis.annotate.repeats import ByGradients, Unrolled, by_cells
@@ -103,7 +103,9 @@ class _Pass:
     items: Symbols
     rows: Symbols
     calls: Symbols
-    confidence: npt.NDArray[np.float64]
+    run: Rows  # what was looked for
+    places: Symbols  # and which of it was found
+    is_sure: Flags
     expected: Symbols
     more: list[tuple[Symbols, Symbols, Symbols]]  # further ops, their rows and calls, which are guesses
 
@@ -139,10 +141,23 @@ class _Search:
             again = self._passes(window, unrolled) if unrolled is not None else []
             if again and ((self._worth(again) > self._worth(passes) and self._has_all(again, passes)) or not passes):
                 passes = again
-        for one in passes:
-            self.found.add(one.items, one.rows, one.calls, one.confidence, one.expected)
+        for one, is_sure in zip(passes, self._are_sure(window, passes), strict=True):
+            self.found.add(one.items, one.rows, one.calls, np.where(is_sure, SURE, UNSURE), one.expected)
             for items, more, calls in one.more:
                 self.found.add_to_last(items, more, calls)
+
+    def _are_sure(self, window: Symbols, passes: list[_Pass]) -> list[Flags]:
+        """By pass: which matches are sure. A list that was captured is complete; another may lack modules."""
+        if self.rows.is_learned or not passes:
+            return [one.is_sure for one in passes]
+        numbers = [np.full(len(one.places), number) for number, one in enumerate(passes)]
+        items, places, is_sure = (
+            np.concatenate([getattr(one, name) for one in passes]) for name in ("items", "places", "is_sure")
+        )
+        matches = Matches(np.searchsorted(window, items), places, np.concatenate(numbers), is_sure)
+        run, names, is_first = passes[0].run, self.items.name[window], self.is_first_use[window]
+        sure = surely_placed(run, names, is_first, matches, repeats=run is not self.rows)
+        return np.split(sure, np.cumsum([len(one.places) for one in passes])[:-1])
 
     def _worth(self, passes: list[_Pass]) -> tuple[int, int]:
         """How many ops that look like modules with parameters are explained; then, how few such modules are missing."""
@@ -184,6 +199,8 @@ class _Search:
         while at < len(window):
             last = copies <= 1 or len(window) - at < _SLACK * share
             columns = window[at:] if last else _no_longer(run, items, window[at : at + int(_SLACK * share)])
+            if not len(columns):
+                break
             alignment = run.aligner.align(run.symbol, items.name[columns])
             first = _tenable(run, alignment, items.name[columns])
             hit = np.flatnonzero(first >= 0)
@@ -192,13 +209,10 @@ class _Search:
             sure = first[hit] == alignment.last[hit]
             if unrolled is not None:
                 sure &= unrolled.is_sure[hit]
-            if run.is_registered:
-                sure &= ~_has_rival(run, hit, items.name[columns[first[hit]]])
-            places = np.where(sure, SURE, UNSURE)
             more = [(position, number[row], run.call[row]) for position, row in self._more_slices(run, columns, first)]
             more += self._called_again(number, run, columns, first)
             found = columns[first[hit]]
-            passes.append(_Pass(found, number[hit], run.call[hit], places, np.unique(number), more))
+            passes.append(_Pass(found, number[hit], run.call[hit], run, hit, sure, np.unique(number), more))
             if last:
                 break
             at += int(first[hit].max()) + 1
@@ -253,19 +267,19 @@ def _tenable(run: Rows, alignment: Alignment, names: Symbols) -> Symbols:
     lacks = np.bincount(call, ~run.is_optional & (places < 0)) > 0
     weak = run.aligner.weights[run.symbol, names[places]] < MAIN - 1
     out = (lacks & ~of_weight)[call] | (weak & ~run.of_weight & (places != alignment.last))
+    out |= _is_apart(run, call, places, names)
     return np.where(out, -1, places)
 
 
-def _has_rival(rows: Rows, hit: Symbols, names: Symbols) -> Flags:
-    """Whether a module that was not found could stand in the place of one that was: either may be what never runs."""
-    weights = rows.aligner.weights
-    missing = np.zeros((len(weights), len(rows.symbol) + 1), np.int64)
-    missing[rows.symbol, np.arange(1, len(rows.symbol) + 1)] = 1
-    missing[:, hit + 1] = 0
-    before = missing.cumsum(axis=1)
-    between = before[:, np.append(hit[1:], len(rows.symbol))] - before[:, np.append(0, hit[:-1] + 1)]
-    answer: Flags = ((weights[:, names] > 0) & (between > 0)).any(axis=0)
-    return answer
+def _is_apart(run: Rows, call: Symbols, places: Symbols, names: Symbols) -> Flags:
+    """Which optional parts of what is written out a layer parts from the others: there is none in such a module."""
+    layers = np.append(np.cumsum(run.looks_so[names]), 0)[places]
+    least, most = np.full(len(call), len(names)), np.full(len(call), -1)
+    needed = ~run.is_optional & (places >= 0)
+    np.minimum.at(least, call[needed], layers[needed])
+    np.maximum.at(most, call[needed], layers[needed])
+    is_other = (layers < least[call]) | (layers > most[call])
+    return is_other & run.is_optional & run.is_written_out()
 
 
 def _no_longer(rows: Rows, items: Items, columns: Symbols) -> Symbols:

@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from hotline_analysis.annotate.align import Symbols
+from hotline_analysis.annotate.certain import range_of_columns
 from hotline_analysis.annotate.rows import MAIN, Flags, Rows
 from hotline_analysis.annotate.walk import cheapest_walk
 
@@ -107,11 +108,12 @@ class ByGradients:
         weighty = np.flatnonzero(rows.of_weight)
         once = np.flatnonzero(heavy & is_first)
         columns, found, _ = cheapest_walk(rows, weighty, names[once])
-        _, place = np.unique(found, return_index=True)
+        place = np.sort(np.unique(found, return_index=True)[1])
         if len(place) < _EXPLAINED * len(once):
             return None
         first_call = np.full(len(rows.symbol), -1, np.int64)
         first_call[weighty[found[place]]] = once[columns[place]]
+        is_known = _is_known(rows, names[once], columns[place], weighty[found[place]])
         begin = _begin(rows, names, first_call)
         every = np.arange(len(rows.symbol))
         anchored = (first_call, heavy & is_first)
@@ -125,6 +127,7 @@ class ByGradients:
             return None
         is_guess |= _is_new_way(rows, names, columns, taken, repeated)
         is_same = np.isin(columns * len(every) + taken, late_columns * len(every) + late)
+        is_same &= is_known[taken]
         is_same[1:] &= (np.diff(taken) > 0) | ~self._beside_unknown[taken[:-1]]
         return self._with_written_out(Unrolled(taken[keep], (is_same & ~is_guess)[keep]))
 
@@ -146,6 +149,14 @@ class ByGradients:
         sure = np.ones(len(every), bool)
         sure[np.isin(every, self._walked)] = walk.is_sure
         return Unrolled(every, sure)
+
+
+def _is_known(rows: Rows, names: Symbols, columns: Symbols, found: Symbols) -> Flags:
+    """By row: whether its first call can be no other one, as they come in the order of the list."""
+    first, last = range_of_columns(rows, names, np.ones(len(names), bool), columns, found)
+    answer = np.ones(len(rows.symbol), bool)
+    answer[found] = first == last
+    return answer
 
 
 def _in_place(rows: Rows, taken: Symbols, is_guess: Flags) -> Flags:

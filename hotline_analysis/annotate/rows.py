@@ -68,8 +68,11 @@ class Rows:
 
     def is_written_out(self) -> Flags:
         """By row: whether it is a part of a module that is made of several ops that any module may run."""
-        number = np.unique(self.module, return_inverse=True)[1]
-        answer: Flags = ((np.bincount(number) > 1) & (np.bincount(number, self.of_weight) == 0))[number]
+        module, call = (
+            np.unique(key, return_inverse=True)[1].reshape(-1)
+            for key in (self.module, self.module * (int(self.call.max(initial=0)) + 1) + self.call)
+        )
+        answer: Flags = (np.bincount(call) > 1)[call] & (np.bincount(module, self.of_weight) == 0)[module]
         return answer & (not self.is_learned)
 
     def is_inside(self, before: int, after: int, module: int) -> bool:

@@ -8,9 +8,11 @@
 with rule as (
     select * from (
         values
-        ('(^|mask|lazy|causal|depthwise|pointwise)conv(transpose)?$', '^conv(_transpose|_tbc)?$', 8),
+        ('(^|mask|lazy|causal|depthwise|pointwise)conv$', '^conv(_tbc)?$', 8),
+        ('(^|lazy)convtranspose$', '^conv_transpose$', 8),
         ('conv(olution)?(transpose)?$', '(^|_)(cudnn|mkldnn|miopen|slow|thnn)?_?conv(olution)?(_overrideable)?$', 4),
-        ('conv[123]d', '^conv(_transpose)?$', 8),
+        ('conv[123]d', '^conv$', 8),
+        ('convtranspose[123]d', '^conv_transpose$', 8),
         -- that of GPT-2
         ('^conv$', '^addmm$', 4),
         ('batchnorm$', '^batch_norm$', 8),

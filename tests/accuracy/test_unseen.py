@@ -7,6 +7,7 @@ what frames, sequence numbers and flows say.
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -373,16 +374,18 @@ def capture(model: Any, inputs: Callable[[], tuple[Any, ...]], path: Path) -> No
     profiler.export_chrome_trace(str(path))
 
 
-def bare(connection: duckdb.DuckDBPyConnection, without: Collection[str]) -> tuple[list[Any], list[int]]:
-    """The modules of an annotated trace as nested names and types, but for some types, and their numbers in it."""
+def bare(
+    connection: duckdb.DuckDBPyConnection, without: Collection[str], lacking: Collection[int] = ()
+) -> tuple[list[Any], list[int]]:
+    """The modules of an annotated trace as nested names and types, but for some, and their numbers in it."""
     rows = connection.sql("select module_id, parent_id, name, type from model_op order by module_id").fetchall()
     found: dict[int | None, dict[str, Any]] = {None: {"ops": []}}
     for module_id, parent_id, name, kind in rows:
         found[module_id] = {"name": name, "type": kind, "ops": []}
-        if kind not in without:
+        if kind not in without and module_id not in lacking:
             found[parent_id]["ops"].append(found[module_id])
     result: list[Any] = found[None]["ops"]
-    return result, [module_id for module_id, _, _, kind in rows if kind not in without]
+    return result, [number for number, _, _, kind in rows if kind not in without and number not in lacking]
 
 
 def shares(trace: Trace, without: Collection[str] = ()) -> tuple[dict[str, tuple[float, float]], float]:
@@ -437,6 +440,78 @@ def test_a_bare_list_is_enough(name: str, tmp_path: Path) -> None:
         assert of_right > 90.0, name_of_pass
         assert without_norms[name_of_pass][1] == 0.0, name_of_pass
     assert sure > 80.0
+
+
+class Tables(nn.Module):  # type: ignore[misc]
+    """Embedding tables, and layers that nothing but their order tells apart."""
+
+    def __init__(self, width: int = 8) -> None:
+        super().__init__()
+        self.tables = nn.ModuleList(nn.EmbeddingBag(30, width) for _ in range(8))
+        self.dense = nn.ModuleList(nn.Linear(width, width) for _ in range(6))
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in range(3))
+
+    def forward(self, words: Any) -> Any:
+        x = sum(table(words) for table in self.tables)
+        for number, layer in enumerate(self.dense):
+            x = layer(x).relu()
+            if number % 2:
+                x = x + self.norms[number // 2](x)
+        return x
+
+
+INCOMPLETE = {"tables": (Tables, lambda: (sentences(),)), "transformer": MODELS["transformer"]}
+
+
+@pytest.mark.parametrize("name", INCOMPLETE)
+def test_what_is_sure_in_a_list_that_lacks_modules_is_right(name: str, tmp_path: Path) -> None:
+    """Without one or three modules, each op is in a module around the right one, or its place is doubtful."""
+    make, inputs = INCOMPLETE[name]
+    torch.manual_seed(0)
+    capture(make(), inputs, tmp_path / "trace.json")
+    with ha.load(tmp_path / "trace.json") as trace:
+        truth = tables_of(trace)
+        annotate(truth)
+        leaves = truth.sql(
+            "select module_id from model_op where module_id not in"
+            " (select parent_id from model_op where parent_id is not null) order by module_id"
+        ).fetchall()
+        chosen = random.Random(0)
+        for count in (1, 3, 3, 3):
+            lacking = {number for (number,) in chosen.sample(leaves, count)}
+            assert surely_wrong(trace, truth, lacking) == [], lacking
+
+
+def surely_wrong(trace: Trace, truth: duckdb.DuckDBPyConnection, lacking: Collection[int]) -> list[Any]:
+    """The forward ops that a list without some modules puts, with no doubt, into one that is not around them."""
+    model, numbers = bare(truth, (), lacking)
+    hidden = tables_of(trace, hide=True)
+    annotate(hidden, model=parse_model(model, "model.json"))
+    found = hidden.sql(
+        "select label.event_id, module_span.module_id from label"
+        " inner join nesting on label.event_id = nesting.event_id"
+        " asof inner join module_span on label.module_id = module_span.module_id"
+        "  and nesting.track_id = module_span.track_id and nesting.start_ns >= module_span.start_ns"
+        " where label.pass = 'forward' and module_span.pass = 'forward' and module_span.confidence_pct = 100"
+    )
+    truth.register("found", found.to_arrow_table())
+    truth.register("listed", pa.table({"place": range(len(numbers)), "module_id": numbers}))
+    return truth.sql(
+        """
+        with recursive ancestor as (
+            select module_id, module_id as around_id from model_op
+            union all
+            select ancestor.module_id, model_op.parent_id
+            from ancestor inner join model_op on ancestor.around_id = model_op.module_id
+            where model_op.parent_id is not null
+        )
+        select distinct label.module_id, listed.module_id
+        from label
+        inner join found on label.event_id = found.event_id
+        inner join listed on found.module_id = listed.place
+        where label.pass = 'forward' and (label.module_id, listed.module_id) not in (from ancestor)
+        """
+    ).fetchall()
 
 
 def test_loops_are_told_apart(tmp_path: Path) -> None:
