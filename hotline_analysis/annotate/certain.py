@@ -66,9 +66,11 @@ def _is_among_own(
     owner[where] = call
     is_layer = rows.looks_so[names]
     answer: Flags = earliest == latest
-    for match in np.flatnonzero(~answer & (np.bincount(call) > 1)[call]).tolist():
-        between = slice(earliest[match], latest[match] + 1)
-        answer[match] = bool((owner[between][is_layer[between]] == call[match]).all()) and is_layer[where[match]]
+    layers = np.concatenate(([0], np.cumsum(is_layer)))
+    few = layers[latest + 1] - layers[earliest] <= np.bincount(call)[call]  # no more than the call has matches
+    for match in np.flatnonzero(~answer & is_layer[where] & few).tolist():
+        between = earliest[match] + np.flatnonzero(is_layer[earliest[match] : latest[match] + 1])
+        answer[match] = bool((owner[between] == call[match]).all())
     return answer
 
 
