@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+import hotline_analysis as ha
+from hotline_analysis import ModelMismatchError
+
 PAIRS = Path(__file__).parent / "data" / "pairs"
 NAMES = sorted(path.name.removesuffix("_frames.json.gz") for path in PAIRS.glob("*_frames.json.gz"))
 
@@ -83,3 +86,29 @@ def test_the_table_is_whole(name: str) -> None:
     assert sum(parameter["numel"] for parameter in table["parameters"]) == modules[0]["param_count"]
     assert all(modules[op["module_id"]]["calls"] > op["call"] for op in table["ops"])
     assert all(modules[parameter["module_id"]]["calls"] for parameter in table["parameters"])
+
+
+OTHERS = {
+    "one layer": [("fc", "Linear")],
+    "one norm": [("norm", "LayerNorm")],
+    "two layers": [(f"layers.{number}", "Linear") for number in range(2)],
+    "convolutions": [("conv1", "Conv2d"), ("relu", "ReLU"), ("conv2", "Conv2d"), ("fc", "Linear")],
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+@pytest.mark.parametrize("name", ["gnn", "seq2seq", "transformer"])
+def test_a_small_model_is_not_found_in_a_larger_one(name: str, other: str, tmp_path: Path) -> None:
+    """Its layers do not run again and again: each op has parameters of its own, which only shows in backward."""
+    model = tmp_path / "model.json"
+    model.write_text(json.dumps([{"name": path, "type": kind} for path, kind in OTHERS[other]]))
+    with pytest.raises(ModelMismatchError, match="does not fit the trace"):
+        ha.load(PAIRS / f"{name}_plain.json.gz", model=model)
+
+
+@pytest.mark.parametrize(("name", "other"), [("transformer", "resnet50"), ("seq2seq", "dlrm"), ("resnet50", "unet")])
+def test_the_table_of_another_model_does_not_fit(name: str, other: str, tmp_path: Path) -> None:
+    model = tmp_path / "model.json"
+    model.write_text(json.dumps(content(f"{other}_plain.json.gz")["hotline_model"]))
+    with pytest.raises(ModelMismatchError, match="does not fit the trace"):
+        ha.load(PAIRS / f"{name}_plain.json.gz", model=model)

@@ -20,6 +20,7 @@ import pyarrow as pa
 from hotline_analysis import catalog
 from hotline_analysis.annotate.align import Alignment, Symbols
 from hotline_analysis.annotate.certain import Matches, surely_placed
+from hotline_analysis.annotate.misfit import LEAST, LEAST_OF_WEIGHT, FirstUses, check_fit
 from hotline_analysis.annotate.model import Model
 from hotline_analysis.annotate.recompute import recomputed
 from hotline_analysis.annotate.repeats import ByGradients, Unrolled, by_cells
@@ -36,13 +37,9 @@ from hotline_analysis.annotate.rows import (
     typed_rows,
 )
 from hotline_analysis.annotate.walk import called_again
-from hotline_analysis.errors import ModelMismatchError
 
-_LEAST = 0.5  # of a model's parts must be found in a stretch of forward, or it is not this model that runs there
-_LEAST_OF_WEIGHT = 0.75  # the same, of its modules with parameters, which do not vanish as a dropout may
 _LEAST_REGISTERED = 0.25  # the same, where modules are listed that never run
 _EXPLAINED = 0.75  # and of the ops of a stretch that are made of parameters, so many must then be the model's
-_LEFT_OVER = 0.4  # of the ops that look like modules with parameters may be none of the model's
 _SLACK = 1.25  # how much longer than its share a copy of the model may be
 _SEARCHED = 4_000_000  # rows × columns up to which the end of a copy is searched for
 
@@ -68,14 +65,13 @@ def match_model(connection: duckdb.DuckDBPyConnection, model: Model) -> Placed:
     rows = learned_rows(model, items) if model.ops else typed_rows(connection, model, items)
     stretches = list(_stretches(connection, items))
     windows = [window for stretch in stretches for window in stretch]
-    first_use = connection.sql(catalog.get("first_use").sql).to_arrow_table().column("event_id").to_numpy()
-    search = _Search(items, rows, np.isin(items.event, first_use))
+    first_use = connection.sql(catalog.get("first_use").sql).to_arrow_table()
+    uses = FirstUses(*(first_use.column(name).to_numpy() for name in ("event_id", "pass_ns")))
+    search = _Search(items, rows, np.isin(items.event, uses.event))
     if len(rows.symbol):
         search.everywhere(stretches)
     found = search.found
-    if not found.items or not _enough(rows, np.concatenate(found.rows)):
-        raise _mismatch(model, items, rows, windows)
-    _check_left_over(model, items, rows, windows, found)
+    check_fit(model, items, rows, windows, found, uses)
     missing = _missing_calls(len(model.modules), rows, found)
     return Placed(recomputed(connection, items, rows, found), _fused(model, items, rows, found), missing)
 
@@ -294,24 +290,18 @@ def _no_longer(rows: Rows, items: Items, columns: Symbols) -> Symbols:
         return int(rows.aligner.weights[rows.symbol[found], names[places[found]]].sum())
 
     most = weight(len(columns))
-    low, high = 0, len(columns)
+    low, high = 1, len(columns)
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if weight(middle) >= most else (middle + 1, high)
     return columns[:high]
 
 
-def _enough(rows: Rows, found: Symbols) -> bool:
-    """Whether enough of the model was found in all, where each stretch has only a part of it."""
-    heavy = int(np.count_nonzero(rows.of_weight))
-    return rows.is_registered or len(np.unique(found[rows.of_weight[found]])) >= _LEAST_OF_WEIGHT * heavy
-
-
 def _fits(items: Items, rows: Rows, columns: Symbols, places: Symbols, hit: Symbols) -> bool:
     heavy = int(np.count_nonzero(rows.of_weight))
     heavy_hit = int(np.count_nonzero(rows.of_weight[hit]))
     needed, found = (int(np.count_nonzero(~optional)) for optional in (rows.is_optional, rows.is_optional[hit]))
-    if found >= _LEAST * needed and heavy_hit >= _LEAST_OF_WEIGHT * heavy:
+    if found >= LEAST * needed and heavy_hit >= LEAST_OF_WEIGHT * heavy:
         return True
     if not rows.is_registered:
         return False
@@ -335,57 +325,6 @@ def _copies(rows: Rows, names: Symbols, *, of_weight: bool = False) -> int:
         if fitting:
             least = min(least, fitting / np.count_nonzero(rows.symbol == symbol))
     return max(1, int(least + 0.2)) if np.isfinite(least) else 1
-
-
-# --- what does not fit -----------------------------------------------------------------------------------------------
-
-
-def _mismatch(model: Model, items: Items, rows: Rows, windows: list[Symbols]) -> ModelMismatchError:
-    best: tuple[int, Alignment, Symbols] | None = None
-    for window in windows:
-        alignment = rows.aligner.align(rows.symbol, items.name[window])
-        count = int(np.count_nonzero(alignment.first >= 0))
-        if best is None or count > best[0]:
-            best = count, alignment, window
-    path, kind = (model.modules.column(name).to_pylist() for name in ("path", "type"))
-    if best is None:
-        return ModelMismatchError(f"{model.source} does not fit: the trace has no ops of a forward pass")
-    count, alignment, window = best
-    if count == len(rows.symbol):
-        return ModelMismatchError(
-            f"{model.source} does not fit the trace: all {count} parts of the model are found, but not in passes of it",
-            hint="Is each module listed as often as it runs in one pass of the model?",
-        )
-    missing = int(np.flatnonzero(alignment.first < 0)[0])
-    module = int(rows.module[missing])
-    before = alignment.first[:missing]
-    after = int(before.max()) + 1 if len(before) and before.max() >= 0 else 0
-    place = (
-        f"where the trace has {items.names[items.name[window[after]]]} (event {items.event[window[after]]})"
-        if after < len(window)
-        else "where the trace has no more ops"
-    )
-    return ModelMismatchError(
-        f"{model.source} does not fit the trace: of {len(rows.symbol)} parts of the model {count} are found;"
-        f" the first one missing is {path[module]} ({kind[module]}, module {module}), {place}",
-        hint="Is it the model that was traced, with its modules in execution order?",
-    )
-
-
-def _check_left_over(model: Model, items: Items, rows: Rows, windows: list[Symbols], found: Found) -> None:
-    """A larger model contains a smaller one of its kind: see whether too many ops are left that look like modules."""
-    taken = np.zeros(len(items.event), bool)
-    taken[np.concatenate(found.items)] = True
-    matched = np.concatenate([window for window in windows if taken[window].any()])
-    alike = matched[rows.looks_so[items.name[matched]]]
-    free = alike[~taken[alike]]
-    if len(free) > _LEFT_OVER * len(alike):
-        first = free[np.argmin(items.start[free])]
-        raise ModelMismatchError(
-            f"{model.source} does not fit the trace: {len(free)} of {len(alike)} ops that look like its modules"
-            f" belong to none; the first one is {items.names[items.name[first]]} (event {items.event[first]})",
-            hint="Is it the model that was traced, or a smaller one?",
-        )
 
 
 # --- what has no op of its own ----------------------------------------------------------------------------------------

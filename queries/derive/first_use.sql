@@ -1,7 +1,8 @@
 -- Ops of the forward pass that hand a gradient on to a parameter in backward: the first ones that use it.
 --
 -- The gradient of a parameter that is used several times is added up once, when all are known: after the node of the
--- first use, which runs last.
+-- first use, which runs last. `pass_ns` tells the backward passes apart, between which at least one other op starts, if
+-- only the one that makes the first gradient: it is the start of the last such op.
 --
 -- :reads forward_item, node, nesting, cpu_span, name_class
 with adding as (
@@ -13,6 +14,21 @@ with adding as (
     inner join cpu_span on node.event_id = cpu_span.event_id
     inner join name_class on cpu_span.class_id = name_class.class_id
     where name_class.bucket = 'gradient_accumulation'
+),
+
+outside as (
+    select start_ns
+    from forward_item
+    where call_id is null
+),
+
+added as (
+    select
+        adding.track_id,
+        adding.start_ns,
+        outside.start_ns as pass_ns
+    from adding
+    asof inner join outside on adding.start_ns >= outside.start_ns
 ),
 
 computing as (
@@ -29,15 +45,18 @@ computing as (
 origin as (
     select distinct
         computing.forward_track_id,
-        computing.forward_ns
-    from adding
-    asof inner join computing on adding.track_id = computing.track_id and adding.start_ns >= computing.start_ns
+        computing.forward_ns,
+        added.pass_ns
+    from added
+    asof inner join computing on added.track_id = computing.track_id and added.start_ns >= computing.start_ns
     where computing.forward_ns is not null
 )
 
-select distinct forward_item.event_id
+select distinct
+    forward_item.event_id,
+    origin.pass_ns
 from origin
 asof inner join forward_item
     on origin.forward_track_id = forward_item.track_id and origin.forward_ns >= forward_item.start_ns
 where origin.forward_ns < forward_item.end_ns
-order by forward_item.event_id
+order by forward_item.event_id, origin.pass_ns
