@@ -43,6 +43,8 @@ class _Items:
     is_op: Flags  # and no call of the runtime
     is_node: Flags
     is_update: Flags
+    is_read: Flags
+    is_fetch: Flags
     is_input: Flags
 
 
@@ -92,7 +94,7 @@ def _read_items(connection: duckdb.DuckDBPyConnection) -> _Items:
     )
     named = table.column("name").fill_null("").combine_chunks().dictionary_encode()
     names = named.indices.to_numpy(zero_copy_only=False)
-    flags = ("is_op", "is_node", "is_update", "is_input")
+    flags = ("is_op", "is_node", "is_update", "is_read", "is_fetch", "is_input")
     told = (table.column(name).to_numpy(zero_copy_only=False).astype(bool) for name in flags)
     return _Items(start, end, names.astype(np.int64), forward, *told)
 
@@ -148,11 +150,12 @@ def _steps_of(items: _Items, units: _Units, first: int, last: int) -> Numbers | 
     turn = _turn(np.diff(bounds)[1:count], size)
     heads = np.arange(turn, count, size)
     heads = heads[heads + size <= count]
-    opens = _Gaps(items.start[between], items.end[between], items.is_update[between], bounds, units)
+    update, read, fetch = (flag[between] for flag in (items.is_update, items.is_read, items.is_fetch))
+    opens = _Gaps(items.start[between], items.end[between], update, read, fetch, bounds, units)
     inner = heads[heads > 0]
     if not len(inner):
         return None
-    after = opens.longest_pause(inner)
+    after = opens.last_read(inner, opens.longest_pause(inner))
     borders = opens.cut(np.arange(count), after, first)
     tail = opens.tail(inner, after, last)
     return np.stack((borders[heads], np.append(borders, tail)[heads + size]), axis=1)
@@ -223,6 +226,8 @@ class _Gaps:
     start: Numbers
     end: Numbers
     is_update: Flags
+    is_read: Flags
+    is_fetch: Flags
     bounds: Numbers
     units: _Units
 
@@ -241,6 +246,16 @@ class _Gaps:
         most = np.cumsum(updates) - updates <= _UPDATES_AFTER * updates.sum()
         followed = np.where((2 * updates >= len(gaps)) & most, pauses, -1)
         return int(np.flatnonzero(2 * followed >= followed.max())[0]) if followed.max() >= 0 else int(np.argmax(pauses))
+
+    def last_read(self, gaps: Numbers, after: int) -> int:
+        """How many ops follow the last value read back, of those after the optimizer: a loss, before the next batch."""
+        left = []
+        for end in self.bounds[gaps + 1].tolist():
+            start = max(end - after, 0)
+            fetch = np.flatnonzero(self.is_fetch[start:end])
+            read = np.flatnonzero(self.is_read[start : start + int(fetch[0]) if len(fetch) else end])
+            left.append(end - start - int(read[-1]) - 1 if len(read) else after)
+        return int(np.median(left))
 
     def cut(self, gaps: Numbers, after: int, first: int) -> Numbers:
         """The end of what comes before the pause that so many ops follow: of an op, else of the unit before."""

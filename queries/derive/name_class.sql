@@ -94,7 +94,9 @@ with rule as (
         -- `record_function` makes a tensor before it starts an annotation (PyTorch before 2.0)
         (56, 'zeros', 'cpu_op', '^aten::zeros$', 'none', null, null),
         -- signs, which tell something where nothing shows a phase: a layer of a model; what may end a model; an update
-        -- in place, as of optimizers; what clipping and unscaling of gradients begin with; reading a value back
+        -- in place, as of optimizers; what clipping and unscaling of gradients begin with; reading a value back;
+        -- putting a batch together; drawing at random, a batch or noise; and making what a model adds to its input
+        -- (positions, masks, noise, first states)
         (70, 'torch', 'cpu_op', '^(Torch-Compiled Region|TorchDynamo Cache Lookup)', 'sign', 'layer', null),
         (
             71, 'aten::', 'cpu_op',
@@ -119,7 +121,19 @@ with rule as (
         ),
         (77, 'norm', 'cpu_op', '^aten::(linalg_vector_norm|_foreach_norm|norm)$', 'sign', 'clip', null),
         (78, 'unscale', 'cpu_op', '^aten::_amp_foreach_non_finite_check_and_unscale_$', 'sign', 'clip', null),
-        (79, 'aten::i', 'cpu_op', '^aten::(item|is_nonzero)$', 'sign', 'read', null),
+        (79, 'aten::', 'cpu_op', '^aten::(item|is_nonzero|resolve_neg)$', 'sign', 'read', null),
+        (80, '_amp_update_scale_', 'cpu_op', '^aten::_amp_update_scale_$', 'sign', 'rescale', null),
+        (81, 'aten::', 'cpu_op', '^aten::(stack|detach_|_?pin_memory|randperm)$', 'sign', 'fetch', null),
+        (
+            82, 'aten::', 'cpu_op', '^aten::(randn?|randint|(normal|uniform|random)_?|bernoulli)$',
+            'sign', 'draw', null
+        ),
+        (
+            83, 'aten::', 'cpu_op',
+            '^aten::(arange|linspace|zeros|ones|full|eye|new_(zeros|ones|full)|(zeros|ones|full|randn?|randint)_like|'
+            || 'sin|cos)$',
+            'sign', 'create', null
+        ),
         -- buckets
         (
             60, 'accumulategrad', 'cpu_op', '^(autograd::engine::evaluate_function: )?torch::autograd::AccumulateGrad$',

@@ -7,7 +7,7 @@
 -- Updates count as an optimizer's if ops of their name update at least a quarter as many tensors as gradients were
 -- added up since the last phase but backward, and not just one; or if one op updates many.
 --
--- :reads phase_evidence, main_track, step, node, nesting, cpu_span, name_class
+-- :reads phase_evidence, main_track, step, node, nesting, cpu_span, event, name_class
 with main_piece as materialized (
     select
         phase_evidence.start_ns,
@@ -57,7 +57,8 @@ sign as (
         nesting.end_ns,
         'differentiable' as kind,
         null as class_id,
-        nesting.parent_id
+        nesting.parent_id,
+        null as event_id
     from node
     inner join nesting on node.forward_id = nesting.event_id
     where nesting.track_id in (select track_id from main_track)
@@ -67,20 +68,39 @@ sign as (
         cpu_span.end_ns,
         name_class.sign,
         cpu_span.class_id,
-        null
+        null,
+        cpu_span.event_id
     from cpu_span
     inner join name_class on cpu_span.class_id = name_class.class_id
     where name_class.sign is not null and cpu_span.track_id in (select track_id from main_track)
 ),
 
 -- As-of joins, as joins by ranges alone compare each piece with each op.
-placed as materialized (
+standing as (
     select
         sign.*,
         piece.start_ns as piece_ns
     from sign
     asof inner join piece on sign.start_ns >= piece.start_ns
     where sign.start_ns < piece.end_ns and coalesce(piece.label = 'optimizer', true)
+),
+
+-- Many ops make a tensor, update it or read it back inside: that is no sign.
+within as (
+    select standing.event_id
+    from standing
+    inner join nesting on standing.event_id = nesting.event_id
+    inner join nesting as around on nesting.parent_id = around.event_id
+    inner join event on around.op_id = event.event_id
+    where
+        standing.kind in ('update', 'read', 'fetch', 'draw', 'create')
+        and contains(event.name, '::')
+),
+
+placed as materialized (
+    select * exclude (event_id)
+    from standing
+    where event_id is null or event_id not in (select event_id from within)
 ),
 
 -- Where autograd runs on the main thread, most gaps lie between two of its nodes, with nothing in them.
@@ -185,6 +205,7 @@ context as materialized (
         ) as after_phase,
         coalesce(sum((telling is not null)::integer) over so_far, 0) as stretch,
         coalesce(sum((telling.label = 'forward')::integer) over so_far, 0) > 0 as had_forward,
+        coalesce(sum((telling.label = 'load_data')::integer) over so_far, 0) > 0 as had_batch,
         coalesce(sum((telling is not null and telling.label != 'backward')::integer) over so_far, 0) as turn
     from told
     window
@@ -204,6 +225,7 @@ inside as materialized (
         gap.stretch,
         gap.turn,
         gap.before.label as before_phase,
+        gap.had_batch,
         held.start_ns,
         least(held.end_ns, gap.end_ns) as end_ns,
         held.kind,
@@ -275,17 +297,19 @@ update_name as (
     inner join bound on inside.step_start_ns = bound.step_start_ns and inside.stretch = bound.stretch
     inner join name_class on inside.class_id = name_class.class_id
     left join gradient on inside.step_start_ns = gradient.step_start_ns and inside.turn = gradient.turn
-    where inside.kind = 'update' and inside.start_ns < bound.until_ns
+    where inside.kind in ('update', 'rescale') and inside.start_ns < bound.until_ns
     group by inside.step_start_ns, inside.stretch, inside.class_id
     having
         count(*) >= greatest(2, any_value(gradient.gradients) / 4)
-        or regexp_matches(any_value(name_class.name), '::_(foreach|fused)_')
+        or regexp_matches(any_value(name_class.name), '::_(foreach|fused|amp)_')
 ),
 
-telling_update as materialized (
+counted_update as (
     select
         inside.step_start_ns,
         inside.stretch,
+        inside.turn,
+        inside.class_id,
         inside.start_ns,
         inside.end_ns,
         inside.start_ns - lag(inside.end_ns) over in_order as pause_ns,
@@ -302,6 +326,47 @@ telling_update as materialized (
     window in_order as (partition by inside.step_start_ns, inside.stretch order by inside.start_ns)
 ),
 
+-- An optimizer that goes from tensor to tensor ends with all its ops. Where some of their names end so early that an
+-- op of another name updates as many tensors after them, these are averages of the weights.
+followed_update as (
+    select
+        *,
+        count(*) filter (where class_id = last_class_id) over (
+            partition by step_start_ns, stretch order by number rows between 1 following and unbounded following
+        ) as followers,
+        row_number() over (partition by step_start_ns, stretch, class_id order by number desc) as from_last
+    from (
+        select
+            *,
+            arg_max(class_id, number) over (partition by step_start_ns, stretch) as last_class_id
+        from counted_update
+    )
+),
+
+last_update as (
+    select
+        ended.step_start_ns,
+        ended.stretch,
+        max(ended.number) as number
+    from followed_update as ended
+    inner join gradient on ended.step_start_ns = gradient.step_start_ns and ended.turn = gradient.turn
+    where
+        ended.from_last = 1
+        and ended.followers >= greatest(3, 0.9 * gradient.gradients)
+        and 2 * ended.number > ended.total -- clipping is no optimizer
+    group by ended.step_start_ns, ended.stretch
+),
+
+telling_update as materialized (
+    select counted_update.* replace (coalesce(last_update.number, counted_update.total) as total)
+    from counted_update
+    left join last_update
+        on
+            counted_update.step_start_ns = last_update.step_start_ns
+            and counted_update.stretch = last_update.stretch
+    where coalesce(counted_update.number <= last_update.number, true)
+),
+
 -- Metrics may be summed up in place, too. A pause longer than all the rest parts them from the optimizer.
 parted as (
     select
@@ -314,19 +379,33 @@ parted as (
     group by step_start_ns, stretch
 ),
 
-updated as materialized (
+-- But where ops of all its names, more than a sum needs, follow the pause, it is the optimizer's own.
+sided as (
     select
         telling_update.step_start_ns,
         telling_update.stretch,
-        min(telling_update.start_ns) as start_ns,
-        max(telling_update.end_ns) as end_ns
+        telling_update.class_id,
+        telling_update.start_ns,
+        telling_update.end_ns,
+        not coalesce(parted.is_parted, false)
+        or (telling_update.start_ns < parted.parted_ns) = parted.is_first as is_kept
     from telling_update
     inner join parted
         on telling_update.step_start_ns = parted.step_start_ns and telling_update.stretch = parted.stretch
-    where
-        not coalesce(parted.is_parted, false)
-        or (telling_update.start_ns < parted.parted_ns) = parted.is_first
-    group by telling_update.step_start_ns, telling_update.stretch
+),
+
+updated as materialized (
+    select
+        step_start_ns,
+        stretch,
+        count(distinct class_id) > 2
+        and count(distinct class_id) filter (where not is_kept) = count(distinct class_id) as is_whole,
+        min(start_ns) filter (where is_kept) as kept_ns,
+        max(end_ns) filter (where is_kept) as kept_end_ns,
+        case when is_whole then min(start_ns) else kept_ns end as start_ns,
+        case when is_whole then max(end_ns) else kept_end_ns end as end_ns
+    from sided
+    group by step_start_ns, stretch
 ),
 
 stretch as materialized (
@@ -352,6 +431,126 @@ stretch as materialized (
     left join first_op on inside.step_start_ns = first_op.step_start_ns and inside.stretch = first_op.stretch
     left join updated on inside.step_start_ns = updated.step_start_ns and inside.stretch = updated.stretch
     group by inside.step_start_ns, inside.stretch
+),
+
+-- Unscaling, clipping and updating begin with ops that any code may have, but do not read values back.
+cleared as (
+    select
+        inside.step_start_ns,
+        inside.stretch,
+        max(inside.end_ns) filter (where inside.kind = 'read') as cleared_ns,
+        any_value(stretch.optimizer_ns) as clip_ns
+    from inside
+    inner join stretch on inside.step_start_ns = stretch.step_start_ns and inside.stretch = stretch.stretch
+    where inside.start_ns <= stretch.optimizer_ns
+    group by inside.step_start_ns, inside.stretch
+),
+
+first_fetch as (
+    select
+        step_start_ns,
+        min(stretch) as stretch
+    from inside
+    where kind = 'fetch'
+    group by step_start_ns
+),
+
+-- What stands before the first layer of a forward pass, or the first op that backward comes back to.
+head as (
+    select
+        inside.step_start_ns,
+        inside.stretch,
+        inside.start_ns,
+        inside.end_ns,
+        inside.kind,
+        coalesce(inside.before_phase = 'load_data', false) as is_loaded,
+        inside.had_batch or coalesce(first_fetch.stretch < inside.stretch, false) as had_batch,
+        count(*) over (partition by inside.step_start_ns, inside.stretch, inside.class_id) as alike
+    from inside
+    inner join stretch on inside.step_start_ns = stretch.step_start_ns and inside.stretch = stretch.stretch
+    left join first_fetch on inside.step_start_ns = first_fetch.step_start_ns
+    where
+        inside.kind in ('read', 'update', 'rescale', 'fetch', 'draw', 'create')
+        and inside.start_ns >= coalesce(stretch.updated_ns, 0)
+        and coalesce(inside.start_ns < least(stretch.first_ns, stretch.layer_ns), true)
+),
+
+-- A batch is drawn at random where nothing else brings one.
+fetched as (
+    select
+        * exclude (creating_ns),
+        min(start_ns) filter (where kind in ('fetch', 'draw')) over in_stretch as fetching_ns,
+        case
+            when is_loaded then null
+            when had_batch then max(end_ns) filter (where kind = 'fetch') over in_stretch
+            else
+                coalesce(
+                    max(end_ns) filter (where kind = 'fetch') over in_stretch,
+                    max(end_ns) filter (where kind = 'draw' and coalesce(start_ns < creating_ns, true)) over in_stretch
+                )
+        end as fetched_ns
+    from (
+        select
+            *,
+            min(start_ns) filter (where kind = 'create') over (partition by step_start_ns, stretch) as creating_ns
+        from head
+    )
+    window in_stretch as (partition by step_start_ns, stretch)
+),
+
+-- What is read back, or averaged in place, before a batch is fetched, is of the one before.
+told_apart as (
+    select
+        *,
+        max(end_ns) filter (
+            where not is_loaded and coalesce(start_ns < fetching_ns, true)
+            and (kind in ('read', 'rescale') or kind = 'update' and alike > 2)
+        ) over (partition by step_start_ns, stretch) as logged_ns
+    from fetched
+),
+
+begun as materialized (
+    select
+        step_start_ns,
+        stretch,
+        any_value(fetching_ns) as fetching_ns,
+        any_value(fetched_ns) as fetched_ns,
+        any_value(logged_ns) as logged_ns,
+        max(start_ns) filter (where kind = 'read' and start_ns < logged_ns) as reading_ns,
+        max(end_ns) filter (where kind = 'rescale') as rescaled_ns,
+        min(start_ns) filter (
+            where kind in ('draw', 'create') and start_ns >= coalesce(greatest(fetched_ns, logged_ns), 0)
+        ) as made_ns
+    from told_apart
+    group by step_start_ns, stretch
+),
+
+-- The first op after `zero_grad`, or after the last value read before gradients are used.
+follower as (
+    select
+        point.start_ns,
+        nesting.start_ns as op_ns,
+        point.clip_ns
+    from (
+        select
+            gap.start_ns,
+            greatest(gap.start_ns, cleared.cleared_ns) as from_ns,
+            cleared.clip_ns
+        from gap
+        left join cleared
+            on
+                gap.step_start_ns = cleared.step_start_ns
+                and gap.stretch = cleared.stretch
+                and gap.start_ns <= cleared.clip_ns
+                and gap.end_ns > cleared.clip_ns
+        where gap.previous_phase = 'zero_grad' or cleared.clip_ns is not null
+    ) as point
+    asof inner join (
+        select start_ns
+        from nesting
+        where op_id = event_id and track_id in (select track_id from main_track)
+    ) as nesting
+        on point.from_ns <= nesting.start_ns
 )
 
 select
@@ -370,10 +569,21 @@ select
     ) as zero_ns,
     gap.had_forward
     or coalesce(min(stretch.layer_ns) over (partition by gap.step_start_ns) < gap.start_ns, false) as had_model,
-    stretch.* exclude (step_start_ns, stretch),
+    max(case when gap.previous_phase = 'zero_grad' then follower.op_ns end) over (
+        partition by gap.step_start_ns, gap.stretch
+    ) as zeroed_ns,
+    stretch.* exclude (step_start_ns, stretch) replace (
+        case
+            when follower.clip_ns is null then stretch.optimizer_ns
+            else least(follower.op_ns, follower.clip_ns)
+        end as optimizer_ns
+    ),
+    begun.* exclude (step_start_ns, stretch),
     false as is_between_nodes
 from gap
 left join stretch on gap.step_start_ns = stretch.step_start_ns and gap.stretch = stretch.stretch
+left join follower on gap.start_ns = follower.start_ns
+left join begun on gap.step_start_ns = begun.step_start_ns and gap.stretch = begun.stretch
 union all by name
 select
     start_ns,

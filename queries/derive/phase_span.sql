@@ -54,7 +54,15 @@ gap as (
         coalesce(
             before_phase = 'backward' and after_phase = 'backward' and updated_ns is null and layer_ns is null
             and first_ns is not null and had_model, false
-        ) as is_of_gradient
+        ) as is_of_gradient,
+        -- between two forward passes of a step, with something that is no model's
+        coalesce(before_phase = 'forward' and after_phase = 'forward' and is_step, false) as is_between_forwards,
+        case
+            when
+                coalesce(fetched_ns <= zeroed_ns, before_phase = 'load_data')
+                then least(made_ns, zeroed_ns)
+            else made_ns
+        end as begin_ns
     from phase_gap
     where not is_between_nodes
 ),
@@ -66,15 +74,20 @@ parted as (
         end_ns,
         case
             when is_updated or before_phase = 'backward' and after_phase = 'optimizer' then optimizer_ns
+            when is_between_forwards then least(reading_ns, fetching_ns)
             else 0
         end as before_optimizer_ns,
         case
             when before_phase = 'backward' and after_phase = 'optimizer' then null
             when is_updated then updated_ns
+            when before_phase = 'optimizer' then coalesce(rescaled_ns, 0)
             else 0
         end as optimizer_ns,
+        case when hides_forward and not is_of_gradient or after_phase = 'forward' then logged_ns end as logged_ns,
+        case when is_between_forwards then 'forward' else 'other' end as first_phase,
         case
-            when hides_forward and least(first_ns, layer_ns) is not null then least(first_ns, layer_ns)
+            when hides_forward and least(first_ns, layer_ns) is not null
+                then least(first_ns, layer_ns, case when not is_of_gradient then begin_ns end)
             -- between two nodes on the main thread
             when hides_forward and previous_phase = 'backward' and next_phase = 'backward' and not is_updated then null
             when hides_forward then 0
@@ -83,9 +96,12 @@ parted as (
             -- an optimizer that nothing names may multiply matrices
             when
                 has_model and is_step and coalesce(before_phase != 'backward', true)
-                and coalesce(after_phase not in ('forward', 'optimizer'), true) then layer_ns
+                and coalesce(after_phase not in ('forward', 'optimizer'), true) then least(layer_ns, begin_ns)
+            when is_between_forwards then coalesce(begin_ns, fetched_ns, logged_ns)
+            when after_phase = 'forward' then begin_ns
         end as before_forward_ns,
         case
+            when after_phase = 'forward' then null
             when has_model and coalesce(known_ns > modelled_ns or not hides_forward and not is_loss, false)
                 then modelled_ns
             when has_model then null
@@ -97,8 +113,8 @@ parted as (
             when coalesce(after_phase != 'backward', true) then null
             when has_model and coalesce(known_ns <= modelled_ns, true) then null
             when hides_forward and not has_model and not is_of_gradient then null
-            when known_ns is not null then greatest(known_ns, zero_ns)
-            when is_loss and previous_phase != 'forward' and next_phase != 'zero_grad' then 0
+            when known_ns is not null then known_ns
+            when is_loss and previous_phase != 'forward' then 0
         end as loss_ns,
         case
             when hides_forward and before_forward_ns is null then 'backward'
@@ -106,7 +122,6 @@ parted as (
             when hides_forward then 'load_data'
             when is_loss and is_step and known_ns is not null then 'loss'
             when is_loss then 'other'
-            when after_phase = 'forward' and before_phase = 'forward' and is_step then 'forward'
             when after_phase = 'forward' and coalesce(before_phase, 'forward') = 'forward' and not is_step then 'other'
             when after_phase = 'forward' then 'load_data'
             when
@@ -115,7 +130,7 @@ parted as (
             else 'other'
         end as before_forward_phase,
         case when hides_forward or is_loss then 'loss' else 'other' end as after_forward_phase,
-        read_ns
+        greatest(read_ns, zero_ns) as read_ns
     from gap
 ),
 
@@ -130,14 +145,16 @@ filled as (
             end_ns,
             coalesce(before_optimizer_ns, end_ns) as first_ns,
             greatest(first_ns, coalesce(optimizer_ns, end_ns)) as second_ns,
-            greatest(second_ns, coalesce(before_forward_ns, end_ns)) as third_ns,
+            greatest(second_ns, logged_ns) as logged_until_ns,
+            greatest(logged_until_ns, coalesce(before_forward_ns, end_ns)) as third_ns,
             greatest(third_ns, coalesce(forward_ns, end_ns)) as fourth_ns,
             greatest(fourth_ns, coalesce(loss_ns, end_ns)) as fifth_ns,
             greatest(fifth_ns, read_ns) as sixth_ns,
             unnest([
-                {'start_ns': start_ns, 'end_ns': first_ns, 'phase': 'other'},
+                {'start_ns': start_ns, 'end_ns': first_ns, 'phase': first_phase},
                 {'start_ns': first_ns, 'end_ns': second_ns, 'phase': 'optimizer'},
-                {'start_ns': second_ns, 'end_ns': third_ns, 'phase': before_forward_phase},
+                {'start_ns': second_ns, 'end_ns': logged_until_ns, 'phase': 'other'},
+                {'start_ns': logged_until_ns, 'end_ns': third_ns, 'phase': before_forward_phase},
                 {'start_ns': third_ns, 'end_ns': fourth_ns, 'phase': 'forward'},
                 {'start_ns': fourth_ns, 'end_ns': fifth_ns, 'phase': after_forward_phase},
                 {'start_ns': fifth_ns, 'end_ns': sixth_ns, 'phase': 'other'},

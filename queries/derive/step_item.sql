@@ -2,8 +2,9 @@
 -- autograd's nodes wherever they run.
 --
 -- Ops of python functions (their names have no `::`) are looked through. `is_update` tells an op that changes a tensor
--- by arithmetic in place, as optimizers do, `is_input` an op or call that copies something from the host to the device;
--- `forward_ns` is the start of the op that created a node.
+-- by arithmetic in place, as optimizers do, `is_read` one that reads a value back, `is_fetch` one that puts a batch
+-- together or draws one, `is_input` an op or call that copies something from the host to the device; `forward_ns` is
+-- the start of the op that created a node.
 --
 -- :reads cpu_span, event, nesting, main_track, name_class, node, launch
 with op as (
@@ -16,7 +17,9 @@ with op as (
         nesting.parent_id,
         cpu_span.is_op,
         coalesce(name_class.is_node, false) as is_node,
-        coalesce(name_class.sign = 'update', false) as is_update,
+        coalesce(name_class.sign in ('update', 'rescale'), false) as is_update,
+        coalesce(name_class.sign = 'read', false) as is_read,
+        coalesce(name_class.sign in ('fetch', 'draw'), false) as is_fetch,
         event.name
     from cpu_span
     inner join nesting on cpu_span.event_id = nesting.event_id
@@ -82,6 +85,8 @@ select
     standing.is_op,
     false as is_node,
     standing.is_update,
+    standing.is_read,
+    standing.is_fetch,
     standing.event_id in (select event_id from input) as is_input,
     null::bigint as forward_ns
 from standing
@@ -92,6 +97,8 @@ select
     event.name,
     true,
     true,
+    false,
+    false,
     false,
     false,
     forward.start_ns as forward_ns

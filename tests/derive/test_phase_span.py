@@ -564,3 +564,100 @@ def test_what_is_made_of_a_gradient_is_loss(tmp_path: Path) -> None:
 def test_ddp_copies_gradients_back_at_the_end_of_backward(tmp_path: Path) -> None:
     trace = trained(TraceBuilder()).op("torch.distributed.ddp.reducer::copy_bucket_to_grad", 50, 60)
     assert ("backward", 40, 60) in phases(trace.load(tmp_path))
+
+
+def test_what_a_model_makes_before_its_first_layer_is_forward(tmp_path: Path) -> None:
+    """Positions, masks, noise: from the first of them on. What changes the batch before is loading."""
+    trace = TraceBuilder().step(0, 0, 100).annotation("enumerate(DataLoader)#_SingleProcess.__next__", 0, 10)
+    trace.op("aten::to", 12, 14).op("aten::slice", 14, 16).op("aten::arange", 20, 24).op("aten::rsub", 24, 26)
+    trace.op("aten::linear", 30, 40, seq=1).op("aten::mse_loss", 50, 55, seq=2)
+    trace.backward("MseLossBackward0", 60, 65, seq=2).backward("LinearBackward0", 65, 70, seq=1)
+    found = labelled(trace.load(tmp_path))
+    assert [found[f"aten::{name}"] for name in ("to", "slice", "arange", "rsub")] == 2 * ["load_data"] + 2 * ["forward"]
+
+
+@pytest.mark.parametrize(
+    ("ops", "expected"),
+    [
+        (("randn", "zeros"), ("load_data", "forward")),
+        (("randn", "stack", "zeros"), ("load_data", "load_data", "forward")),
+        (("stack", "randint", "mul"), ("load_data", "forward", "forward")),
+        (("zeros", "stack"), ("load_data", "load_data")),
+    ],
+)
+def test_a_batch_is_drawn_only_where_none_is_put_together(
+    ops: tuple[str, ...], expected: tuple[str, ...], tmp_path: Path
+) -> None:
+    trace = TraceBuilder().step(0, 0, 100)
+    for number, name in enumerate(ops):
+        trace.op(f"aten::{name}", 5 * number, 5 * number + 4)
+    trace.op("aten::linear", 30, 40, seq=1).op("aten::mse_loss", 50, 55, seq=2)
+    trace.backward("MseLossBackward0", 60, 65, seq=2).backward("LinearBackward0", 65, 70, seq=1)
+    found = labelled(trace.load(tmp_path))
+    assert tuple(found[f"aten::{name}"] for name in ops) == expected
+
+
+def test_after_zero_grad_the_model_runs_if_the_batch_is_there(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 100).annotation("enumerate(DataLoader)#_SingleProcess.__next__", 0, 10)
+    trace.op("aten::to", 12, 14).annotation("Optimizer.zero_grad#SGD.zero_grad", 15, 20)
+    trace.op("aten::unsqueeze", 24, 26).op("aten::linear", 30, 40, seq=1).op("aten::mse_loss", 50, 55, seq=2)
+    trace.backward("MseLossBackward0", 60, 65, seq=2).backward("LinearBackward0", 65, 70, seq=1)
+    assert phases(trace.load(tmp_path))[:4] == [
+        ("load_data", 0, 15),
+        ("zero_grad", 15, 20),
+        ("load_data", 20, 24),
+        ("forward", 24, 50),
+    ]
+
+
+def test_metrics_between_the_loss_and_zero_grad_are_no_loss(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 100).module("Net", 0, 10, 30).op("aten::mse_loss", 32, 38, seq=1)
+    trace.op("aten::argmax", 40, 44).annotation("Optimizer.zero_grad#SGD.zero_grad", 46, 48)
+    trace.backward("MseLossBackward0", 54, 60, seq=1)
+    assert phases(trace.load(tmp_path))[2:6] == [
+        ("loss", 30, 38),
+        ("other", 38, 46),
+        ("zero_grad", 46, 48),
+        ("backward", 48, 60),
+    ]
+
+
+def test_unscaling_and_a_new_scale_belong_to_the_optimizer(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(3, 0, 100).module("Net", 0, 10, 40).frame(BACKWARD, 40, 60).op("aten::item", 61, 62)
+    trace.op("aten::reciprocal", 64, 65).op("aten::_amp_foreach_non_finite_check_and_unscale_", 66, 68)
+    trace.annotation("Optimizer.step#SGD.step", 75, 90).op("aten::_amp_update_scale_", 92, 94)
+    assert phases(trace.load(tmp_path))[2:] == [
+        ("backward", 40, 60),
+        ("other", 60, 64),
+        ("optimizer", 64, 94),
+        ("other", 94, 100),
+    ]
+
+
+def test_an_average_of_the_weights_is_no_optimizer(tmp_path: Path) -> None:
+    """Where nothing names the optimizer: it goes from tensor to tensor with all its ops, the average with fewer."""
+    trace = TraceBuilder().step(0, 0, 200).op("aten::linear", 10, 20, seq=1)
+    trace.op("aten::mse_loss", 22, 24, seq=2).backward("MseLossBackward0", 30, 35, seq=2)
+    trace.backward("LinearBackward0", 35, 40, seq=1)
+    for number in range(4):
+        trace.op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", 40 + number, 41 + number)
+        trace.op("torch::autograd::AccumulateGrad", 40 + number, 41 + number)
+        for place, name in enumerate(("mul_", "lerp_", "addcmul_", "addcdiv_")):
+            trace.op(f"aten::{name}", 50 + 8 * number + 2 * place, 51 + 8 * number + 2 * place)
+        for place, name in enumerate(("mul_", "lerp_")):
+            trace.op(f"aten::{name}", 90 + 4 * number + 2 * place, 91 + 4 * number + 2 * place)
+    assert ("optimizer", 50, 81) in phases(trace.load(tmp_path))
+
+
+def test_a_value_read_back_before_the_next_batch_is_of_the_last_one(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for step in range(2):
+        at = 100 * step
+        trace.op("aten::item", at, at + 4).op("aten::stack", at + 10, at + 14).op("aten::linear", at + 30, at + 40)
+        trace.op("aten::mse_loss", at + 42, at + 44, seq=step).backward("MseLossBackward0", at + 50, at + 60, seq=step)
+        trace.annotation("Optimizer.step#SGD.step", at + 70, at + 80)
+    assert phases(trace.load(tmp_path))[7:10] == [
+        ("other", 80, 104),
+        ("load_data", 104, 130),
+        ("forward", 130, 142),
+    ]
