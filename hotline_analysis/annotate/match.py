@@ -290,7 +290,7 @@ def _no_longer(rows: Rows, items: Items, columns: Symbols) -> Symbols:
         return int(rows.aligner.weights[rows.symbol[found], names[places[found]]].sum())
 
     most = weight(len(columns))
-    low, high = 1, len(columns)
+    low, high = 0, len(columns)
     while low < high:
         middle = (low + high) // 2
         low, high = (low, middle) if weight(middle) >= most else (middle + 1, high)
