@@ -328,12 +328,13 @@ counted_update as (
 
 -- An optimizer that goes from tensor to tensor ends with all its ops. Where some of their names end so early that an
 -- op of another name updates as many tensors after them, these are averages of the weights.
+-- They are summed up from the end, as counting what follows each of them takes time that grows with the square.
 followed_update as (
     select
         *,
-        count(*) filter (where class_id = last_class_id) over (
-            partition by step_start_ns, stretch order by number rows between 1 following and unbounded following
-        ) as followers,
+        sum((class_id = last_class_id)::integer) over (
+            partition by step_start_ns, stretch order by number desc rows unbounded preceding
+        ) - (class_id = last_class_id)::integer as followers,
         row_number() over (partition by step_start_ns, stretch, class_id order by number desc) as from_last
     from (
         select

