@@ -13,9 +13,8 @@ from hotline_analysis.errors import ModelMismatchError
 
 LEAST = 0.5  # of a model's parts must be found in a stretch of forward, or it is not this model that runs there
 LEAST_OF_WEIGHT = 0.75  # the same, of its modules with parameters, which do not vanish as a dropout may
-_IN_ALL = 0.9  # and of these, but for one, so many must be found somewhere
 _LEFT_OVER = 0.4  # of the ops that look like modules with parameters may be none of the model's
-_USED_AGAIN = 0.1  # of the first uses of a parameter may be a later call of a module that has run before
+_USED_AGAIN = 0.3  # of the first uses of a parameter may be a later call of a module that has run before
 
 
 @dataclass(frozen=True)
@@ -38,13 +37,9 @@ def _enough(rows: Rows, found: Symbols) -> bool:
     """Whether enough of the model was found in all, where each stretch has only a part of it."""
     if rows.is_registered:
         return True
-    needed, heavy = (int(np.count_nonzero(kind)) for kind in (~rows.is_optional, rows.of_weight))
     seen = np.unique(found)
-    most = 0.0 if rows.is_learned else min(_IN_ALL * heavy, heavy - 1)
-    return bool(
-        np.count_nonzero(~rows.is_optional[seen]) >= LEAST * needed
-        and np.count_nonzero(rows.of_weight[seen]) >= max(LEAST_OF_WEIGHT * heavy, most)
-    )
+    rates = ((~rows.is_optional, LEAST), (rows.of_weight, LEAST_OF_WEIGHT))
+    return all(np.count_nonzero(kind[seen]) >= least * np.count_nonzero(kind) for kind, least in rates)
 
 
 def _too_little(model: Model, items: Items, rows: Rows, windows: list[Symbols]) -> ModelMismatchError:
