@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis import ModelMismatchError, Trace
+from hotline_analysis import HotlineWarning, ModelMismatchError, Trace
 from hotline_analysis.annotate.model import parse_model
 from tests.trace_builder import TraceBuilder
 
@@ -684,6 +684,72 @@ def test_modules_that_hand_on_gradients_each_are_no_repeats(tmp_path: Path) -> N
         placed(trained(ops, firsts=every, backward=every), tmp_path, model)
     with placed(trained(ops, firsts=[0, 10], backward=every), tmp_path, model) as trace:
         assert [path for _, path in modules(trace)[: len(ops)]] == [*["a", "b"] * 5, "c"]
+
+
+def test_first_uses_by_one_module_contradict_each_other(tmp_path: Path) -> None:
+    """A model runs twice. If an op of the second has parameters of its own, it or that of the first is another's."""
+    ops = ["aten::embedding", "aten::linear", "aten::relu", "aten::layer_norm", "aten::linear"] * 2
+    model = listed("Embedding", "Linear", "ReLU", "LayerNorm", "Linear")
+    for own, doubtful in ((9, ["4"]), (None, [])):
+        firsts = [0, 1, 3, 4] if own is None else [0, 1, 3, 4, own]
+        with placed(trained(ops, firsts=firsts, backward=range(len(ops))), tmp_path, model) as trace:
+            assert ha.doubtful_modules(trace)["path"].to_list() == doubtful
+
+
+@pytest.mark.parametrize(
+    ("ops", "kinds", "what"),
+    [
+        # four blocks are listed and six ran
+        (["layer_norm", "linear"] * 6, ["LayerNorm", "Linear"] * 4, "has more layers.*4 of 12 ops"),
+        # two of twenty layers did not run
+        (["linear", "layer_norm"] * 9, ["Linear", "LayerNorm"] * 10, "lacks 2 of 20 modules with parameters"),
+        # layers are those of the trace, and what stands between is not
+        (["linear", "relu"] * 4, ["Linear", "Dropout", "ReLU"] * 4, "lacks 4 of 8 other modules"),
+        # tables never run
+        (["linear", "relu"] * 4, [*["EmbeddingBag"] * 2, *["Linear", "ReLU"] * 4], "lacks 2 of 6 modules with"),
+    ],
+    ids=["more", "fewer", "between", "tables"],
+)
+def test_of_a_model_that_fits_in_part_nothing_is_sure(
+    ops: list[str], kinds: list[str], what: str, tmp_path: Path
+) -> None:
+    ops = [f"aten::{op}" for op in ops]
+    every = [number for number, op in enumerate(ops) if not op.endswith(("relu", "dropout"))]
+    if "other" in what:
+        ops.append("aten::dropout")  # such ops are there, but not as many
+    with pytest.warns(HotlineWarning, match=what):
+        trace = placed(trained(ops, firsts=every, backward=range(len(ops))), tmp_path, listed(*kinds))
+    with trace:
+        (sure,) = trace.sql("select count(*) from module_span where confidence_pct = 100").rows()[0]
+        assert sure == 0
+        assert not ha.doubtful_modules(trace).is_empty()
+
+
+def test_a_module_may_run_as_a_whole(tmp_path: Path) -> None:
+    """Torch's fast path of evaluation: one op for a layer of an encoder, and for some of a decoder's attentions.
+
+    Training may follow without a backward pass between.
+    """
+    attention = {"name": "attention", "type": "MultiheadAttention"}
+    layer = {"type": "TransformerEncoderLayer", "ops": [attention, {"name": "ff", "type": "Linear"}]}
+    block = {"name": "block", "type": "Block", "ops": [{**attention, "name": "self"}, {**attention, "name": "cross"}]}
+    model = [
+        {"name": "embed", "type": "Embedding"},
+        *({"name": f"layer{number}", **layer} for number in range(2)),
+        block,
+        {"name": "head", "type": "Linear"},
+    ]
+    whole, own = "aten::_transformer_encoder_layer_fwd", "aten::_native_multi_head_attention"
+    attend = [*["aten::linear"] * 3, "aten::scaled_dot_product_attention", "aten::linear"]
+    evaluated = ["aten::embedding", whole, whole, own, *attend, "aten::linear"]
+    in_training = ["aten::embedding", *[*attend, "aten::linear"] * 2, *attend, *attend, "aten::linear"]
+    paths = ["embed", "layer0", "layer1", "block.self", *["block.cross"] * 5, "head"]
+    for name, ops in (("alone.json", evaluated), ("both.json", [*evaluated, *in_training])):
+        with placed(forward(ops), tmp_path, model, name) as trace:
+            found = [path for _, path in modules(trace)]
+        assert found[: len(evaluated)] == paths
+    layers = [f"layer{number}.{part}" for number in range(2) for part in [*["attention"] * 5, "ff"]]
+    assert found[len(evaluated) :] == ["embed", *layers, *["block.self"] * 5, *["block.cross"] * 5, "head"]
 
 
 def test_a_model_may_have_one_layer(tmp_path: Path) -> None:

@@ -153,6 +153,11 @@ def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: 
                 raise
             on_note(error.message)
             return
+        if placed.note and not model.stored:
+            on_note(
+                f"{placed.note}. Is it the model that was traced, with its modules in execution order? Their places are"
+                " called doubtful."
+            )
         _keep(connection, "model_given", model.modules.append_column("missing_call_count", placed.missing))
         _keep(connection, "module_match", placed.matches)
         _keep(connection, "fused_candidate", placed.fused)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from hotline_analysis import catalog
 from hotline_analysis.annotate.align import Alignment, Symbols
 from hotline_analysis.annotate.certain import Matches, surely_placed
-from hotline_analysis.annotate.misfit import LEAST, LEAST_OF_WEIGHT, FirstUses, check_fit
+from hotline_analysis.annotate.misfit import LEAST, LEAST_OF_WEIGHT, FirstUses, check_fit, contradicted
 from hotline_analysis.annotate.model import Model
 from hotline_analysis.annotate.recompute import recomputed
 from hotline_analysis.annotate.repeats import ByGradients, Unrolled, by_cells
@@ -54,6 +54,8 @@ class Placed:
     """Modules without an op, with the one (`event_id`) of the module before, and the `word` that would show them."""
     missing: pa.Array
     """For each module, the number of its calls for which nothing was found."""
+    note: str | None
+    """What the trace and the model do not have in common, if that makes all of it doubtful."""
 
 
 def match_model(connection: duckdb.DuckDBPyConnection, model: Model) -> Placed:
@@ -71,9 +73,10 @@ def match_model(connection: duckdb.DuckDBPyConnection, model: Model) -> Placed:
     if len(rows.symbol):
         search.everywhere(stretches)
     found = search.found
-    check_fit(model, items, rows, windows, found, uses)
+    note = check_fit(model, items, rows, windows, found, uses)
+    found.doubt(contradicted(items, rows, found, uses) | (note is not None))
     missing = _missing_calls(len(model.modules), rows, found)
-    return Placed(recomputed(connection, items, rows, found), _fused(model, items, rows, found), missing)
+    return Placed(recomputed(connection, items, rows, found), _fused(model, items, rows, found), missing, note)
 
 
 def _stretches(connection: duckdb.DuckDBPyConnection, items: Items) -> Iterator[list[Symbols]]:
@@ -100,6 +103,7 @@ class _Pass:
     rows: Symbols
     calls: Symbols
     run: Rows  # what was looked for
+    is_unrolled: bool  # by its ops
     places: Symbols  # and which of it was found
     is_sure: Flags
     expected: Symbols
@@ -130,6 +134,16 @@ class _Search:
 
     def _window(self, window: Symbols) -> None:
         """Find the model in a row of ops, as often as it runs there."""
+        passes = self._whole_passes(window)
+        if passes:
+            self._add(window, passes)
+            begin, end = (
+                np.searchsorted(window, limit(one.items)) for one, limit in ((passes[0], min), (passes[-1], max))
+            )
+            for rest in (window[:begin], window[end + 1 :]):
+                if len(rest):
+                    self._window(rest)
+            return
         rows, names = self.rows, self.items.name[window]
         passes = self._passes(window, by_cells(rows, names, self.is_first_use[window], _copies(rows, names)))
         if self._worth(passes) < (np.count_nonzero(rows.looks_so[names]), 0):
@@ -137,6 +151,9 @@ class _Search:
             again = self._passes(window, unrolled) if unrolled is not None else []
             if again and ((self._worth(again) > self._worth(passes) and self._has_all(again, passes)) or not passes):
                 passes = again
+        self._add(window, passes)
+
+    def _add(self, window: Symbols, passes: list[_Pass]) -> None:
         for one, is_sure in zip(passes, self._are_sure(window, passes), strict=True):
             self.found.add(one.items, one.rows, one.calls, np.where(is_sure, SURE, UNSURE), one.expected)
             for items, more, calls in one.more:
@@ -152,7 +169,7 @@ class _Search:
         )
         matches = Matches(np.searchsorted(window, items), places, np.concatenate(numbers), is_sure)
         run, names, is_first = passes[0].run, self.items.name[window], self.is_first_use[window]
-        sure = surely_placed(run, names, is_first, matches, repeats=run is not self.rows)
+        sure = surely_placed(run, names, is_first, matches, repeats=passes[0].is_unrolled)
         return np.split(sure, np.cumsum([len(one.places) for one in passes])[:-1])
 
     def _worth(self, passes: list[_Pass]) -> tuple[int, int]:
@@ -169,10 +186,33 @@ class _Search:
         )
         return bool(np.isin(there, here).all())
 
+    def _whole_passes(self, window: Symbols) -> list[_Pass]:
+        """The passes in a row of ops in which modules run as a whole: all that can, unless no such op is left for one.
+
+        Those that stand for others count as modules with parameters, as what is in them would.
+        """
+        rows = self.rows
+        fits = rows.aligner.weights[:, np.unique(self.items.name[window])].max(axis=1, initial=0) > 0
+        whole = rows.is_whole & fits[rows.symbol]
+        while whole.any():
+            replaced = rows.replaced(whole)
+            passes = self._likely_passes(window, np.flatnonzero(~replaced & (whole | ~rows.is_whole)), None)
+            lacking = whole & ~replaced
+            for one in passes:
+                lacking[one.rows] = False
+            if not lacking.any():
+                return passes
+            whole &= ~lacking
+        return []
+
     def _passes(self, window: Symbols, unrolled: Unrolled | None) -> list[_Pass]:
         """The passes of the model, or of its rows as often as they run, in a row of ops."""
-        run = self.rows if unrolled is None else self.rows.take(unrolled.rows)
         number = np.arange(len(self.rows.symbol)) if unrolled is None else unrolled.rows
+        return self._likely_passes(window, number, unrolled)
+
+    def _likely_passes(self, window: Symbols, number: Symbols, unrolled: Unrolled | None) -> list[_Pass]:
+        """The passes in which these rows run, as often as it looks like."""
+        run = self.rows if len(number) == len(self.rows.symbol) and unrolled is None else self.rows.take(number)
         names = self.items.name[window]
         passes = self._passes_of(window, run, number, unrolled, few := _copies(run, names))
         # Evaluation runs no dropout and counts no batches, so what is rarest does not tell how often a model runs then.
@@ -208,7 +248,10 @@ class _Search:
             more = [(position, number[row], run.call[row]) for position, row in self._more_slices(run, columns, first)]
             more += self._called_again(number, run, columns, first)
             found = columns[first[hit]]
-            passes.append(_Pass(found, number[hit], run.call[hit], run, hit, sure, np.unique(number), more))
+            is_unrolled = unrolled is not None
+            passes.append(
+                _Pass(found, number[hit], run.call[hit], run, is_unrolled, hit, sure, np.unique(number), more)
+            )
             if last:
                 break
             at += int(first[hit].max()) + 1
@@ -355,7 +398,9 @@ def _fused(model: Model, items: Items, rows: Rows, found: Found) -> pa.Table:
             continue
         last_pass = int(number[0])
         places = dict(zip(row.tolist(), position.tolist(), strict=True))
-        missing = np.setdiff1d(np.arange(row[0], row[-1]), row)
+        is_missing = ~np.isin(np.arange(len(rows.symbol)), row)
+        is_missing &= ~rows.is_whole & ~rows.replaced(~is_missing & rows.is_whole)
+        missing = row[0] + np.flatnonzero(is_missing[row[0] : row[-1]])
         for guest in missing.tolist():
             owner = max(place for place in places if place < guest)
             if rows.aligner.weights[rows.symbol[guest], items.name[places[owner]]]:

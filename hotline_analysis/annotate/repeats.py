@@ -79,7 +79,7 @@ class ByGradients:
 
     def __init__(self, rows: Rows) -> None:
         # The ops of a module that is written out may be anything's; it runs with what stands beside it.
-        self._walked = np.flatnonzero(~rows.is_written_out())
+        self._walked = np.flatnonzero(~rows.is_written_out() & ~rows.is_whole)
         self._count = len(rows.symbol)
         self.rows = rows.take(self._walked)
         # The ops of a module of a type that no op looks like may seem to be those of the module before it, once more.

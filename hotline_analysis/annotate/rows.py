@@ -21,6 +21,10 @@ UNSURE = 50.0  # another place in the same stretch is as good
 MAIN = 8  # weight of the op that a module is made of, see `type_evidence`
 # The first does nothing, the second only keeps the weights of an attention.
 _NEVER_CALLED = {"Identity", "NonDynamicallyQuantizableLinear"}
+_TORCH = re.compile(
+    r"(Conv(Transpose)?[123]d|Linear|Bilinear|(Sync)?BatchNorm([123]d)?|LayerNorm|GroupNorm|InstanceNorm[123]d"
+    r"|Embedding(Bag)?|LSTM|GRU|RNN|LSTMCell|GRUCell|RNNCell)"
+)
 _OF_WEIGHT = re.compile("conv|linear|dense|norm|embed|lstm|gru|rnn", re.IGNORECASE)
 
 
@@ -37,6 +41,9 @@ class Items:
     names: list[str]
 
 
+_FLAGS = ("of_weight", "is_layer", "is_unseen", "is_cell", "in_sequence", "is_optional", "is_whole")
+
+
 @dataclass
 class Rows:
     """What is to be found: the module of each row, which call of it, and the symbol that the weights know."""
@@ -47,24 +54,39 @@ class Rows:
     aligner: Aligner
     symbol: Symbols
     of_weight: Flags  # by row: a module with parameters
+    is_layer: Flags  # by row: the same, or an op that is made of parameters
+    is_unseen: Flags  # by row: a module with parameters of torch's own whose op is nowhere in the trace
     looks_so: Flags  # by name of an op: what modules with parameters are made of
     weighty: Flags  # by name of an op: made of parameters, whoever's
     is_cell: Flags  # by row: a recurrent cell, which runs once for each step in time
     in_sequence: Flags  # by row: stands in a `Sequential`, which runs nothing between its modules
     is_optional: Flags  # by row: not every call has it
+    is_whole: Flags  # by row: an op that may run instead of all others of its module and of those in it
     is_learned: bool
     is_registered: bool
 
     def take(self, chosen: Symbols) -> Rows:
-        """Some of the rows, each as the call of its module that it is among them."""
+        """Some of the rows, each as the call of its module that it is among them.
+
+        What may run as a whole is then said to do so, and stands for parameters as what is in it would.
+        """
         order = np.argsort(chosen, kind="stable")
         call = np.empty(len(chosen), np.int64)
         call[order] = np.arange(len(chosen)) - np.searchsorted(chosen[order], chosen[order])
-        picked = {
-            name: getattr(self, name)[chosen]
-            for name in ("module", "symbol", "of_weight", "is_cell", "in_sequence", "is_optional")
-        }
+        picked = {name: getattr(self, name)[chosen] for name in ("module", "symbol", *_FLAGS)}
+        picked["of_weight"] |= picked["is_whole"]
+        picked["is_optional"] &= ~picked["is_whole"]
         return replace(self, call=call, **picked)
+
+    def replaced(self, whole: Flags) -> Flags:
+        """By row: whether the module it belongs to, or one around it, runs as a whole in one of these rows."""
+        own = np.zeros(len(self.parent), bool)
+        own[self.module[whole]] = True
+        around = np.zeros(len(self.parent), bool)
+        for module, parent in enumerate(self.parent.tolist()):  # which comes before what is in it
+            around[module] = parent >= 0 and (own[parent] or around[parent])
+        answer: Flags = around[self.module] | (own[self.module] & ~self.is_whole)
+        return answer
 
     def is_written_out(self) -> Flags:
         """By row: whether it is a part of a module that is made of several ops that any module may run."""
@@ -127,6 +149,12 @@ class Found:
         self.confidence.append(np.full(len(items), UNSURE))
         self.passes.append(np.full(len(items), self.next_pass - 1))
 
+    def doubt(self, matches: Flags) -> None:
+        """Some of all matches could be others', too."""
+        borders = np.cumsum([len(part) for part in self.items])[:-1]
+        parts = zip(self.confidence, np.split(matches, borders), strict=True)
+        self.confidence = [np.where(doubtful, UNSURE, confidence) for confidence, doubtful in parts]
+
 
 def read_items(connection: duckdb.DuckDBPyConnection) -> Items:
     """The ops of `forward_item` in order of time."""
@@ -148,19 +176,32 @@ def learned_rows(model: Model, items: Items) -> Rows:
     symbol = np.array([number.get(name, unknown) for name, _, _ in model.ops], np.int64)
     weights = np.zeros((unknown + 1, unknown), np.int32)
     np.fill_diagonal(weights, MAIN)
-    module = np.array([module for _, module, _ in model.ops], np.int64)
-    call = np.array([call for _, _, call in model.ops], np.int64)
-    nothing = np.zeros(unknown, bool)
-    every = np.ones(len(symbol), bool)
-    known = (module, call, _parents(model), Aligner(weights), symbol, every, nothing, _weighty(items))
-    return Rows(*known, ~every, ~every, ~every, is_learned=True, is_registered=False)
+    none = np.zeros(len(symbol), bool)
+    return Rows(
+        module=np.array([module for _, module, _ in model.ops], np.int64),
+        call=np.array([call for _, _, call in model.ops], np.int64),
+        parent=_parents(model),
+        aligner=Aligner(weights),
+        symbol=symbol,
+        of_weight=~none,
+        is_layer=np.array([_OF_WEIGHT.search(name) is not None for name, _, _ in model.ops], bool),
+        is_unseen=none,
+        looks_so=np.zeros(unknown, bool),
+        weighty=_weighty(items),
+        is_cell=none,
+        in_sequence=none,
+        is_optional=none,
+        is_whole=none,
+        is_learned=True,
+        is_registered=False,
+    )
 
 
 def typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: Items) -> Rows:
     """What each module computes itself, with the evidence of the types."""
     parts = _parts(connection, model)
     kinds = sorted({kind for _, kind in parts})
-    types = {kind: kind.removesuffix("?") for kind in kinds}
+    types = {kind: kind.rstrip("?!") for kind in kinds}
     connection.register("leaf_type", pa.table({"type": sorted(set(types.values()))}))
     evidence: dict[str, list[tuple[str, int]]] = {}
     for kind, name, weight in connection.sql(catalog.get("type_evidence").sql).fetchall():
@@ -169,10 +210,11 @@ def typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: Items
     number = {name: code for code, name in enumerate(items.names)}
     of_kind = {kind: code for code, kind in enumerate(kinds)}
     is_optional = np.array([kind != types[kind] for kind in kinds], bool)
+    is_whole = np.array([kind.endswith("!") for kind in kinds], bool)
     weights = np.zeros((len(kinds), max(1, len(items.names))), np.int32)
     for code, kind in enumerate(kinds):
         for name, weight in evidence.get(types[kind], []):
-            weights[code, number[name]] = weight - int(is_optional[code])
+            weights[code, number[name]] = weight - int(is_optional[code] and not is_whole[code])
     module = np.array([module_id for module_id, _ in parts], np.int64)
     symbol = np.array([of_kind[kind] for _, kind in parts], np.int64)
     # What is written by hand may run no op of its type; that it is not found says nothing about the model then.
@@ -186,11 +228,16 @@ def typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: Items
         aligner=Aligner(weights),
         symbol=symbol,
         of_weight=heavy[symbol],
-        looks_so=(weights[heavy] >= MAIN).any(axis=0),
+        is_layer=heavy[symbol],
+        is_unseen=(~weights.any(axis=1) & np.array([_TORCH.fullmatch(kind) is not None for kind in kinds], bool))[
+            symbol
+        ],
+        looks_so=(weights[heavy | is_whole] >= MAIN).any(axis=0),
         weighty=_weighty(items),
         is_cell=is_cell[symbol],
         in_sequence=_in_sequence(model)[module],
         is_optional=is_optional[symbol],
+        is_whole=is_whole[symbol],
         is_learned=False,
         is_registered=model.registered,
     )

@@ -56,6 +56,8 @@ with rule as (
         ('^matmul$', '^(bmm|mm|addmm)$', 4),
         ('^(scaleddotproduct)?attention$|^sdpa$', '^scaled_dot_product_attention$', 8),
         ('^scaleddotproductattention$', '^(bmm|baddbmm)$', 4),
+        ('^multiheadattention$', '^_native_multi_head_attention$', 8),
+        ('^transformerencoderlayer$', '^_transformer_encoder_layer_fwd$', 8),
         ('^(concat(enate)?|cat)$', '^(cat|concat(enate)?)$', 8),
         ('^(tile|repeat)$', '^(tile|repeat)$', 8),
         ('^(tile|repeat)$', '^(expand|reshape)$', 4),

@@ -5,7 +5,8 @@
 -- (torch/nn/modules/activation.py), parametrized modules, which run the op of the class they are made from when
 -- their parameters are computed (torch/nn/utils/parametrize.py, parametrizations.py), and what has no op of its own or
 -- is often written out, in a trace without an op for it. A part with a question mark may be missing; of what is made of
--- ops that any module may run, all others must be there.
+-- ops that any module may run, all others must be there. A part with an exclamation mark is an op that runs instead of all
+-- others of the module and of those in it: torch's fast path of evaluation (torch/nn/modules/transformer.py).
 --
 -- :reads module_type, forward_item
 with rule as (
@@ -55,6 +56,14 @@ special as (
             and not coalesce((select bool_or(contains(name, rule.unless_op)) from forward_item), false)
 ),
 
+fast_path as (
+    select * from (
+        values
+        ('^TransformerEncoderLayer$', '_transformer_encoder_layer_fwd'),
+        ('^MultiheadAttention$', '_native_multi_head_attention')
+    ) as fast_paths (type_pattern, op)
+),
+
 listed as (
     select
         type,
@@ -62,12 +71,21 @@ listed as (
         unnest(parts) as part,
         generate_subscripts(parts, 1) as position
     from special
+    union all
+    select
+        module_type.type,
+        module_type.has_children,
+        '!' as part,
+        0 as position
+    from module_type
+    inner join fast_path on regexp_matches(module_type.type, fast_path.type_pattern)
+    where exists (select 1 from forward_item where ends_with(forward_item.name, '::' || fast_path.op))
 )
 
 select
     type,
     has_children,
     position,
-    case when part in ('', '?') then regexp_replace(type, '^Parametrized([A-Z])', '\1') || part else part end as part
+    case when part in ('', '?', '!') then regexp_replace(type, '^Parametrized([A-Z])', '\1') || part else part end as part
 from listed
 order by type, has_children, position
