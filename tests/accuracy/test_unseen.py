@@ -388,13 +388,20 @@ def bare(
     return result, [number for number, _, _, kind in rows if kind not in without and number not in lacking]
 
 
-def shares(trace: Trace, without: Collection[str] = ()) -> tuple[dict[str, tuple[float, float]], float]:
+def shares(trace: Trace, *without: Collection[str]) -> list[tuple[dict[str, tuple[float, float]], float]]:
+    """By list, without some types: what is right and wrong in each pass, and the share of sure calls."""
+    truth = tables_of(trace)
+    annotate(truth)
+    return [shares_of(truth, tables_of(trace, hide=True), some) for some in without]
+
+
+def shares_of(
+    truth: duckdb.DuckDBPyConnection, hidden: duckdb.DuckDBPyConnection, without: Collection[str]
+) -> tuple[dict[str, tuple[float, float]], float]:
     """By pass: the shares of events with the module that is right, and with one that is wrong; and of sure calls.
 
     A module around the right one is not wrong: what stands between two modules is only surely in one that holds both.
     """
-    truth, hidden = tables_of(trace), tables_of(trace, hide=True)
-    annotate(truth)
     model, numbers = bare(truth, without)
     annotate(hidden, model=parse_model(model, "model.json"))
     truth.register("found", hidden.sql("select event_id, module_id from label").to_arrow_table())
@@ -432,8 +439,7 @@ def test_a_bare_list_is_enough(name: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     capture(make(), inputs, tmp_path / "trace.json")
     with ha.load(tmp_path / "trace.json") as trace:
-        right, sure = shares(trace)
-        without_norms, _ = shares(trace, {"LayerNorm", "BatchNorm2d", "Dropout"})
+        (right, sure), (without_norms, _) = shares(trace, (), {"LayerNorm", "BatchNorm2d", "Dropout"})
     for name_of_pass in ("forward", "backward"):
         of_right, of_wrong = right[name_of_pass]
         assert of_wrong == 0.0, name_of_pass
@@ -518,7 +524,7 @@ def test_loops_are_told_apart(tmp_path: Path) -> None:
     torch.manual_seed(0)
     capture(Loops(), lambda: (torch.randn(5, 4, 8),), tmp_path / "trace.json")
     with ha.load(tmp_path / "trace.json") as trace:
-        right, sure = shares(trace)
+        ((right, sure),) = shares(trace, ())
     assert [wrong for _, wrong in right.values()] == [0.0, 0.0]
     assert min(of_right for of_right, _ in right.values()) > 80.0
     assert sure > 80.0
@@ -529,7 +535,7 @@ def test_what_has_no_gradient_has_no_node(tmp_path: Path) -> None:
     capture(Graph(), edges, tmp_path / "trace.json")
     with ha.load(tmp_path / "trace.json") as trace:
         assert compare(trace)["backward"].cpu_pct == 100.0
-        right, _ = shares(trace)
+        ((right, _),) = shares(trace, ())
     assert [wrong for _, wrong in right.values()] == [0.0, 0.0]
 
 
