@@ -5,8 +5,8 @@
 -- (torch/nn/modules/activation.py), parametrized modules, which run the op of the class they are made from when
 -- their parameters are computed (torch/nn/utils/parametrize.py, parametrizations.py), and what has no op of its own or
 -- is often written out, in a trace without an op for it. A part with a question mark may be missing; of what is made of
--- ops that any module may run, all others must be there. A part with an exclamation mark is an op that runs instead of all
--- others of the module and of those in it: torch's fast path of evaluation (torch/nn/modules/transformer.py).
+-- ops that any module may run, all others must be there. A part with an exclamation mark is an op that runs instead of
+-- all others of the module and of those in it: the fast path of evaluation (torch/nn/modules/transformer.py).
 --
 -- :reads module_type, forward_item
 with rule as (
@@ -86,6 +86,9 @@ select
     type,
     has_children,
     position,
-    case when part in ('', '?', '!') then regexp_replace(type, '^Parametrized([A-Z])', '\1') || part else part end as part
+    case
+        when part in ('', '?', '!') then regexp_replace(type, '^Parametrized([A-Z])', '\1') || part
+        else part
+    end as part
 from listed
 order by type, has_children, position
