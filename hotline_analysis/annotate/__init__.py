@@ -142,6 +142,7 @@ def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: 
         _derive(connection, "node_fitted")
     if model is not None and lacks_modules:
         from hotline_analysis.annotate.match import match_model
+        from hotline_analysis.annotate.misfit import ORDER_HINT
 
         if model.note:
             on_note(model.note)
@@ -154,10 +155,7 @@ def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: 
             on_note(error.message)
             return
         if placed.note and not model.stored:
-            on_note(
-                f"{placed.note}. Is it the model that was traced, with its modules in execution order? Their places are"
-                " called doubtful."
-            )
+            on_note(f"{placed.note}. The places of all modules are called doubtful. {ORDER_HINT}")
         _keep(connection, "model_given", model.modules.append_column("missing_call_count", placed.missing))
         _keep(connection, "module_match", placed.matches)
         _keep(connection, "fused_candidate", placed.fused)

@@ -19,6 +19,10 @@ _USED_AGAIN = 0.3  # of the first uses of a parameter may be a later call of a m
 _DOUBTFUL = 0.05  # of its modules with parameters, but for one, may be missing, or the places of the others are guesses
 _DOUBTFUL_LIGHT = 0.1  # the same, of those without
 _DOUBTFUL_LEFT_OVER = 0.1  # and so many ops that look like those may be left; if ops were captured, as many as above
+ORDER_HINT = (
+    "Is it the model that was traced, with its modules in execution order?"
+    " `hotline_analysis.model_ops(model, *inputs).save(path)` writes such a file."
+)
 
 
 @dataclass(frozen=True)
@@ -126,7 +130,7 @@ def _too_little(
     return ModelMismatchError(
         f"{model.source} does not fit the trace: of {len(needed)} parts of the model {count} are found;"
         f" the first one missing is {path[module]} ({kind[module]}, module {module}), {place}",
-        hint="Is it the model that was traced, with its modules in execution order?",
+        hint=ORDER_HINT,
     )
 
 
