@@ -752,6 +752,20 @@ def test_a_module_may_run_as_a_whole(tmp_path: Path) -> None:
     assert found[len(evaluated) :] == ["embed", *layers, *["block.self"] * 5, *["block.cross"] * 5, "head"]
 
 
+def test_a_module_that_may_run_as_a_whole_runs_again(tmp_path: Path) -> None:
+    """The layer of a model that is listed once runs three times in training, and in the evaluation behind as one op."""
+    parts = [{"name": "a", "type": "Linear"}, {"name": "b", "type": "ReLU"}, {"name": "c", "type": "LayerNorm"}]
+    model = [{"name": "layer", "type": "TransformerEncoderLayer", "ops": parts}, {"name": "head", "type": "Conv2d"}]
+    ops = [*["aten::linear", "aten::relu", "aten::layer_norm"] * 3, "aten::conv2d"]
+    trace = trained(ops, firsts=[0, 2, 9], backward=range(len(ops))).on(1)
+    for number, op in enumerate(["aten::_transformer_encoder_layer_fwd", "aten::conv2d"]):
+        trace.op(op, 700 + 10 * number, 708 + 10 * number)
+    with placed(trace, tmp_path, model) as opened:
+        found = [path for name, path in modules(opened) if name.startswith("aten::")]
+        assert ha.doubtful_modules(opened).is_empty()
+    assert found == [*["layer.a", "layer.b", "layer.c"] * 3, "head", "layer", "head"]
+
+
 def test_a_model_may_have_one_layer(tmp_path: Path) -> None:
     trace = trained(["aten::linear", "aten::relu", "aten::linear"], firsts=[0], backward=[0, 2])
     with placed(trace, tmp_path, listed("Linear", "ReLU")) as opened:

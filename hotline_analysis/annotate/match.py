@@ -206,9 +206,12 @@ class _Search:
         return []
 
     def _passes(self, window: Symbols, unrolled: Unrolled | None) -> list[_Pass]:
-        """The passes of the model, or of its rows as often as they run, in a row of ops."""
+        """The passes of the model, or of its rows as often as they run, in a row of ops; nothing runs as a whole."""
         number = np.arange(len(self.rows.symbol)) if unrolled is None else unrolled.rows
-        return self._likely_passes(window, number, unrolled)
+        parts = ~self.rows.is_whole[number]
+        return self._likely_passes(
+            window, number[parts], unrolled and Unrolled(unrolled.rows[parts], unrolled.is_sure[parts])
+        )
 
     def _likely_passes(self, window: Symbols, number: Symbols, unrolled: Unrolled | None) -> list[_Pass]:
         """The passes in which these rows run, as often as it looks like."""
