@@ -725,6 +725,17 @@ def test_of_a_model_that_fits_in_part_nothing_is_sure(
         assert not ha.doubtful_modules(trace).is_empty()
 
 
+def test_a_trace_may_end_before_the_model(tmp_path: Path) -> None:
+    """A fifth of the layers is missing. Where a trace ends in forward, they may follow; not before backward."""
+    kinds, ops = ["LayerNorm", "Linear"] * 5, ["aten::layer_norm", "aten::linear"] * 4
+    with pytest.warns(HotlineWarning, match="lacks 2 of 10 modules"):
+        trace = placed(forward(ops), tmp_path, listed(*kinds))
+    with trace:
+        assert [path for _, path in modules(trace)] == [str(number) for number in range(8)]
+    with pytest.raises(ModelMismatchError, match="of 10 parts of the model 8 are found"):
+        placed(trained(ops, firsts=range(8), backward=range(8)), tmp_path, listed(*kinds))
+
+
 def test_a_module_may_run_as_a_whole(tmp_path: Path) -> None:
     """Torch's fast path of evaluation: one op for a layer of an encoder, and for some of a decoder's attentions.
 

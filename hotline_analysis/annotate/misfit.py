@@ -43,7 +43,7 @@ def check_fit(
     if not found.items:
         raise _too_little(model, items, rows, windows)
     seen = _seen(items, rows, found, uses)
-    if not _enough(rows, seen):
+    if not _enough(rows, seen, has_backward=bool(len(uses.event))):
         raise _too_little(model, items, rows, windows, seen)
     doubts = _check_left_over(model, items, rows, windows, found, uses)
     _check_first_uses(model, items, rows, found, uses)
@@ -68,15 +68,18 @@ def _seen(items: Items, rows: Rows, found: Found, uses: FirstUses) -> Flags:
     return seen
 
 
-def _enough(rows: Rows, seen: Flags) -> bool:
-    """Whether enough of the model was found in all, where each stretch has only a part of it."""
+def _enough(rows: Rows, seen: Flags, *, has_backward: bool) -> bool:
+    """Whether enough of the model was found in all, where each stretch has only a part of it.
+
+    Without a backward pass, the trace may end before the model does.
+    """
     if rows.is_registered:
         return True
     layers = int(np.count_nonzero(rows.is_layer))
     missing = layers - int(np.count_nonzero(rows.is_layer & seen))
     rates = ((~rows.is_optional, LEAST), (rows.of_weight, LEAST_OF_WEIGHT))
     found = all(np.count_nonzero(kind & seen) >= least * np.count_nonzero(kind) for kind, least in rates)
-    return found and missing <= max(1, layers // _MISSING)
+    return found and (not has_backward or missing <= max(1, layers // _MISSING))
 
 
 def _partly(model: Model, rows: Rows, seen: Flags) -> str | None:
