@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 import hotline_analysis as ha
 from hotline_analysis import catalog
+from hotline_analysis.analyze.named import COMPUTED
 from hotline_analysis.catalog import Query
 from hotline_analysis.cli import app
 from hotline_analysis.schema import TABLES, Table
@@ -141,9 +142,10 @@ def _table_section(table: Table) -> Iterator[str]:
 _QUERIES_INTRO = """\
 # Queries
 
-Every question is one SQL file, and this page shows what the header of each file says. Run one with
-`hotline query NAME TRACE --param key=value`, or in Python with `trace.query(NAME, key=value)`. The tables that they
-read are described in [tables](tables.md).
+Every question is one SQL file, and this page shows what the header of each file says, as `hotline queries NAME` does.
+Run one with `hotline query NAME TRACE --param key=value`, or in Python with `trace.query(NAME, key=value)`. A few
+answers are functions over several queries: call those in Python. The tables that queries read are described in
+[tables](tables.md).
 """
 
 _QUERY_KINDS = {
@@ -160,6 +162,8 @@ _QUERY_KINDS = {
 def queries_page() -> str:
     lines = [NOTE.format(source="the headers of queries/**/*.sql"), "", _QUERIES_INTRO]
     grouped = {kind: catalog.queries(kind) for kind in catalog.KINDS}
+    grouped["answer"] += [answer.as_query() for answer in COMPUTED.values()]
+    grouped["answer"].sort(key=lambda query: query.name)
     for kind, (title, _) in _QUERY_KINDS.items():
         names = [f"[`{query.name}`](#{query.name})" for query in grouped[_kind(kind)]]
         lines += [f"* {title}: {', '.join(names) or 'none yet'}"]
@@ -178,7 +182,10 @@ def _query_section(query: Query) -> Iterator[str]:
     yield from ["", f"### {query.name}", "", query.summary]
     if query.description:
         yield from ["", query.description]
-    yield from ["", f"Reads {', '.join(map(_table_reference, query.reads))}."]
+    if query.reads:
+        yield from ["", f"Reads {', '.join(map(_table_reference, query.reads))}."]
+    else:
+        yield from ["", f"A function over several queries: `hotline_analysis.{query.name}`."]
     if query.params:
         rows = [
             (
@@ -197,6 +204,8 @@ def _query_section(query: Query) -> Iterator[str]:
             ("column", "type", "meaning"),
             [(f"`{column.name}`", column.type, column.description) for column in query.columns],
         )
+    if not query.sql:
+        return
     yield from [
         "",
         "<details><summary>SQL</summary>",

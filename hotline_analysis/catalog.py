@@ -23,7 +23,7 @@ import difflib
 import functools
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib import resources
 from typing import TYPE_CHECKING, Literal, SupportsFloat, SupportsIndex, get_args
@@ -41,6 +41,15 @@ ParamType = Literal["BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN"]
 Value = int | float | str | bool | None
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
+COMPUTED = (
+    "critical_path",
+    "critical_path_breakdown",
+    "detail_size",
+    "diff",
+    "frequent_kernel_patterns",
+    "optimizer_bottleneck",
+)
+"""Answers that are no SQL file but a function over queries, which `hotline_analysis.analyze.named` has."""
 PARAM_TYPES: tuple[ParamType, ...] = get_args(ParamType)
 
 _NAME = r"[a-z][a-z0-9_]*"
@@ -161,11 +170,16 @@ def queries(kind: Kind | None = None, *, root: Traversable | None = None) -> lis
     return [query for query in found.values() if kind is None or query.kind == kind]
 
 
-def get(name: str, *, root: Traversable | None = None, others: Iterable[str] = ()) -> Query:
-    """Return the query of that name, whatever its kind. `others` are what else may be meant if there is none."""
+def get(name: str, *, root: Traversable | None = None) -> Query:
+    """Return the query of that name, whatever its kind. Raises `QueryNotFoundError`."""
     found = _shipped() if root is None else _read(root)
+    if name in COMPUTED:
+        raise QueryNotFoundError(
+            f"{name} is a function over several queries, and no query.",
+            hint=f"Call hotline_analysis.{name}, or ask `hotline query {name}`.",
+        )
     if name not in found:
-        close = difflib.get_close_matches(name, [*found, *others], n=3, cutoff=0.5)
+        close = difflib.get_close_matches(name, [*found, *COMPUTED], n=3, cutoff=0.5)
         hint = f"did you mean {' or '.join(close)}?" if close else "`hotline queries` lists all of them."
         raise QueryNotFoundError(f"There is no query named {name!r}.", hint=hint)
     return found[name]

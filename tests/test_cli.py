@@ -1,4 +1,5 @@
 import gzip
+import inspect
 import json
 import os
 import re
@@ -7,13 +8,16 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_type_hints
 
+import duckdb
 import polars as pl
 import pytest
 import typer
 from typer.testing import CliRunner
 
 import hotline_analysis as ha
+from hotline_analysis import catalog
 from hotline_analysis.analyze.named import COMPUTED
 from hotline_analysis.cli import app
 from hotline_analysis.errors import HotlineError
@@ -156,7 +160,17 @@ def test_query_asks_what_is_no_query_too(run: Path) -> None:
     parts = json.loads(hotline("query", "critical_path_breakdown", run, "-p", "by=phase,bound_by", "--json"))
     assert {"phase", "bound_by"} <= parts[0].keys()
     assert sum(row["path_pct"] for row in parts) == pytest.approx(100)
-    assert json.loads(hotline("query", "optimizer_bottleneck", run, "--json"))[0]["answer"] in ("yes", "no", "partly")
+    [finding] = json.loads(hotline("query", "optimizer_bottleneck", run, "--json"))
+    assert finding["answer"] in ("yes", "no", "partly")
+    optimizer = sum(row["cpu_ns"] for row in finding["evidence"] if row["phase"] == "optimizer")
+    total = sum(row["cpu_ns"] for row in finding["evidence"])
+    assert finding["thresholds"] == {"yes_pct": 30, "partly_pct": 15}
+    assert finding["numbers"] == {
+        "optimizer_ns": optimizer,
+        "total_ns": total,
+        "optimizer_pct": pytest.approx(100 * optimizer / total),
+        "at_most_times_faster": pytest.approx(total / (total - optimizer)),
+    }
     assert {row["delta_ns"] for row in json.loads(hotline("query", "diff", run, run, "--json"))} == {0}
     assert hotline("query", "frequent_kernel_patterns", run, "--csv").startswith("pattern,length,count,")
     listed = hotline("queries")
@@ -184,6 +198,53 @@ def test_queries() -> None:
     assert "nesting" not in hotline("queries", "--kind", "answer")
     listed = json.loads(hotline("queries", "--kind", "derive", "--json"))
     assert {query["kind"] for query in listed} == {"derive"}
+
+
+ANSWERS = [
+    name
+    for name in ha.__all__
+    if inspect.isfunction(function := getattr(ha, name))
+    and function.__module__.startswith("hotline_analysis.analyze.")
+    and get_type_hints(function)["return"] in (pl.DataFrame, ha.Finding)
+]
+
+
+def test_every_answer_of_the_package_is_listed() -> None:
+    """What programs read names each public function that answers something of a trace, with what it takes."""
+    listed = {query["name"]: query for query in json.loads(hotline("queries", "--json"))}
+    assert len(ANSWERS) >= 40
+    assert set(ANSWERS) <= set(listed)
+    assert set(COMPUTED) == set(catalog.COMPUTED) <= set(listed)
+    answers = {query["name"] for query in json.loads(hotline("queries", "--kind", "answer", "--json"))}
+    assert answers == {name for name, query in listed.items() if query["kind"] == "answer"}
+    for name in COMPUTED:
+        taken = inspect.signature(getattr(ha, name)).parameters
+        params = [param["name"] for param in listed[name]["params"]]
+        assert params == [each for each in taken if each not in ("trace", "a", "b", "bound")]
+        assert listed[name]["traces"] == 1 + ("b" in taken)
+        assert all(param["description"] for param in listed[name]["params"])
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_computed_answers_have_the_columns_that_are_listed(name: str, run: Path) -> None:
+    [query] = json.loads(hotline("queries", name, "--json"))
+    answer = COMPUTED[name]
+    with ha.load(run) as trace:
+        frame = answer.ask(*[trace] * answer.traces)  # noqa: F841  # asked in SQL
+    described = duckdb.execute("describe from frame").fetchall()
+    declared = [(column["name"], column["type"]) for column in query["columns"]]
+    # What a structure holds is another answer's.
+    assert [(column, re.sub(r"\(.*\)", "", type_)) for column, type_, *_ in described] == declared
+    told = hotline("queries", name)
+    assert all(word in told for word, _ in declared)
+    assert query["summary"].split()[0] in told
+
+
+def test_an_answer_that_is_no_query_tells_what_to_call(run: Path) -> None:
+    with ha.load(run) as trace:
+        for name in COMPUTED:
+            with pytest.raises(ha.QueryNotFoundError, match=f"Call hotline_analysis.{name}, or ask `hotline query "):
+                trace.query(name)
 
 
 def test_sql(run: Path) -> None:

@@ -407,3 +407,23 @@ def test_what_does_not_fit_is_cut_in_names_or_left_out_but_no_number_is(width: i
         header, *rows = text[text.index(title) :].splitlines()[1:4]
         assert column in header
         assert all(re.search(r"  [\d,.]+( \w+)?(?=  )", row) for row in rows)
+
+
+def test_what_a_console_shows_of_a_value_is_one_short_line() -> None:
+    trace = opened(ha.demo_trace())
+    report = ha.report(trace)
+    values = (trace, report, *report.sections, *report.findings, ha.dependency_graph(trace), ha.charts.timeline(trace))
+    for value in values:
+        assert re.fullmatch(r"<.{5,250}>", repr(value)), type(value)
+    parts = f"3 findings, {len(report.sections)} sections"
+    assert repr(report) == f"<Report 'demo.json.gz': {parts}; print it to read it>"
+    assert repr(report.sections[0]) == "<Section steps: 3 rows>"
+    assert repr(report.findings[0]).startswith("<Finding 'no-gpu': Is the GPU or the CPU the bottleneck? The")
+
+
+def test_findings_in_json_have_their_numbers(tmp_path: Path) -> None:
+    report = ha.report(launch_bound_trace().load(tmp_path))
+    told = json.loads(report.to_json())["findings"]
+    assert [finding["numbers"] for finding in told] == [dict(finding.numbers) for finding in report.findings]
+    assert told[1]["numbers"]["optimizer_pct"] > 0
+    assert told[1]["evidence"] == report.findings[1].evidence.to_dicts()

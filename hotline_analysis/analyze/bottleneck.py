@@ -78,6 +78,7 @@ def gpu_or_cpu_bound(
             else "The trace has no GPU work: all the time in it is CPU time."
         )
         return Finding(question, "no-gpu", statement, _ADVICE["no-gpu"], thresholds, evidence)
+    numbers = {name: value for name, value in total.items() if name.endswith(("_ns", "_pct"))}
     answer = total["verdict"]
     busy = f"busy {total['gpu_busy_pct']:.1f} % of the time"
     if answer in ("gpu-bound", "communication-bound", "copy-bound"):
@@ -89,7 +90,7 @@ def gpu_or_cpu_bound(
         cause = next(column for column, name in _CAUSES.items() if name == answer)
         share = 100 * total[cause] / total["gpu_idle_ns"]
         statement = f"{side} {busy}; for {share:.0f} % of its idle time {_MEANING[answer]} ({answer})."
-    return Finding(question, answer, statement, _ADVICE[answer], thresholds, evidence)
+    return Finding(question, answer, statement, _ADVICE[answer], thresholds, evidence, numbers)
 
 
 def _busy_with(total: Mapping[str, int]) -> str:
@@ -128,9 +129,14 @@ def optimizer_bottleneck(
     )
     total = times["time"].sum()
     optimizer = times.filter(pl.col("phase") == "optimizer")
+    taken = int(optimizer["time"].sum())
+    numbers: dict[str, int | float | None] = {"optimizer_ns": taken, "total_ns": int(total)}
     if optimizer.is_empty() or not total:
-        return Finding(question, "no-optimizer", "The trace shows no optimizer step.", "", thresholds, evidence)
-    share = 100 * int(optimizer["time"].sum()) / int(total)
+        numbers |= {"optimizer_pct": None, "at_most_times_faster": None}
+        statement = "The trace shows no optimizer step."
+        return Finding(question, "no-optimizer", statement, "", thresholds, evidence, numbers)
+    share = 100 * taken / int(total)
+    numbers |= {"optimizer_pct": share, "at_most_times_faster": 100 / (100 - share) if share < 100 else None}
     answer = "yes" if share >= yes_pct else "partly" if share >= partly_pct else "no"
     where = "GPU time of the steps, waiting included" if on_gpu else "steps' CPU time, which is what bounds them"
     speedup = f"{1 / (1 - share / 100):.2f}" if share < 99.5 else "many"
@@ -139,15 +145,15 @@ def optimizer_bottleneck(
     )
     statement = f"{answer.capitalize()}: it takes {share:.1f} % of the {where}; without it, {gain}."
     if answer == "no":
-        return Finding(question, answer, statement, "", thresholds, evidence)
+        return Finding(question, answer, statement, "", thresholds, evidence, numbers)
     advice = "Use a fused or foreach implementation (fused=True), fewer and larger parameters, or step every n batches."
     if on_gpu:
         work = bound.evidence.filter((pl.col("scope") == "phase") & (pl.col("phase") == "optimizer"))
-        communication = 100 * int(work["communication_ns"].sum()) / int(optimizer["time"].sum())
+        communication = 100 * int(work["communication_ns"].sum()) / taken
         if communication >= yes_pct:
             statement += f" Communication is {communication:.0f} % of it."
             advice = (
                 "The optimizer communicates, as one does whose state is sharded: let its collectives run beside the"
                 f" next forward, or shard less. {advice}"
             )
-    return Finding(question, answer, statement, advice, thresholds, evidence)
+    return Finding(question, answer, statement, advice, thresholds, evidence, numbers)

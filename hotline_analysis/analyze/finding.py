@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import polars as pl
 
@@ -15,7 +16,8 @@ class Finding:
     """The answer to one question about a trace.
 
     `answer` is a word to branch on, `statement` one sentence with the numbers, `advice` what to do about it (empty when
-    nothing needs doing), `thresholds` the limits that decided, and `evidence` the frame the numbers come from.
+    nothing needs doing), `thresholds` the limits that decided, `evidence` the frame the numbers come from, and
+    `numbers` those of the statement, exact and named with their units; None where there is none.
     """
 
     question: str
@@ -24,6 +26,22 @@ class Finding:
     advice: str
     thresholds: Mapping[str, float]
     evidence: pl.DataFrame
+    numbers: Mapping[str, int | float | None] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it in types that JSON has; the evidence as a list of rows."""
+        return {
+            "question": self.question,
+            "answer": self.answer,
+            "statement": self.statement,
+            "advice": self.advice,
+            "thresholds": dict(self.thresholds),
+            "numbers": dict(self.numbers),
+            "evidence": self.evidence.to_dicts(),
+        }
+
+    def __repr__(self) -> str:
+        return f"<Finding {self.answer!r}: {self}>"
 
     def __str__(self) -> str:
         return f"{self.question} {self.statement}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -28,6 +29,7 @@ from hotline_analysis.humane import one_of
 from hotline_analysis.schema import PHASES
 
 if TYPE_CHECKING:
+    from hotline_analysis.catalog import Query
     from hotline_analysis.schema import Column, Table
 
 
@@ -78,7 +80,7 @@ def query(
             sources = [traces] if answer.traces == 1 else [[source] for source in traces]
             frame = answer.ask(*(opened.enter_context(open_traces(source, model)) for source in sources), **given)
     else:
-        catalog.get(name, others=COMPUTED).bind(**given)
+        catalog.get(name).bind(**given)
         with open_traces(traces, model) as trace:
             frame = trace.query(name, **given)
     write_frame(frame, form, output)
@@ -86,48 +88,70 @@ def query(
 
 @app.command("queries")
 def queries(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this one, with its columns.")] = None,
     kind: Annotated[
         Literal["answer", "view", "derive"] | None,
         typer.Option(help="Only this kind. Without it: answers, and the views behind charts."),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON, with the columns of each query.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON, with the parameters and columns of each.")] = False,
 ) -> None:
-    """List the answers and queries that come with the package.
+    """List the answers, or say what one takes and gives.
 
     \b
     Example:
       hotline queries --kind answer
+      hotline queries slowest_ops
     """
     from dataclasses import asdict
 
     from hotline_analysis import catalog
     from hotline_analysis.analyze.named import COMPUTED
 
-    kinds: tuple[catalog.Kind, ...] = (kind,) if kind else ("answer", "view")
-    found = [query for each in kinds for query in catalog.queries(each)]
+    if name is not None and kind is not None:
+        raise typer.BadParameter("--kind is for the list: it does not go with a name")
+    if name is not None:
+        found = [COMPUTED[name].as_query() if name in COMPUTED else catalog.get(name)]
+    else:
+        kinds: tuple[catalog.Kind, ...] = (kind,) if kind else ("answer", "view")
+        found = [query for each in kinds for query in catalog.queries(each)]
+        found += [answer.as_query() for answer in COMPUTED.values() if "answer" in kinds]
+        found.sort(key=lambda query: query.name)
     if as_json:
-        typer.echo(json.dumps([asdict(query) for query in found], indent=2))
-        return
-    rows = [
-        (query.name, ", ".join(_parameter(p.name, p.words, p.required) for p in query.params) or "–", query.summary)
-        for query in found
-    ]
-    if kind in (None, "answer"):
-        rows += [
-            (
-                answer.name,
-                ", ".join(_parameter(n, p.words) for n, p in answer.parameters.items()) or "–",
-                answer.summary,
-            )
-            for answer in COMPUTED.values()
+        traces = {each: answer.traces for each, answer in COMPUTED.items()}
+        typer.echo(json.dumps([asdict(query) | {"traces": traces.get(query.name, 1)} for query in found], indent=2))
+    elif name is not None:
+        _tell(found[0])
+    else:
+        rows = [
+            (query.name, ", ".join(_parameter(p.name, p.words, p.required) for p in query.params) or "–", query.summary)
+            for query in found
         ]
-    rows.sort()
-    typer.echo(listing(("name", "parameters", "what it answers"), rows), nl=False)
-    typer.echo(
-        f"\nParameters in brackets are optional. A phase is {one_of(PHASES)}."
-        " docs/queries.md describes each query and its columns; for"
-        f" {', '.join(COMPUTED)} see the docstring of the function of that name."
-    )
+        typer.echo(listing(("name", "parameters", "what it answers"), rows), nl=False)
+        typer.echo(
+            f"\nParameters in brackets are optional. A phase is {one_of(PHASES)}."
+            " `hotline queries NAME` describes one, with its parameters and columns."
+        )
+
+
+def _tell(query: Query) -> None:
+    lines = f"{query.summary}\n\n{query.description}".strip().splitlines()
+    typer.echo("\n".join(textwrap.fill(line, 100) for line in lines))
+    if query.params:
+        typer.echo()
+        rows = [
+            (
+                param.name,
+                f"{param.type}: {param.allowed}" if param.allowed else param.type,
+                "required" if param.required else "–" if param.default is None else str(param.default),
+                param.description,
+            )
+            for param in query.params
+        ]
+        typer.echo(listing(("parameter", "type", "default", "meaning"), rows), nl=False)
+    if query.columns:
+        typer.echo()
+        columns = [(column.name, column.type, column.description) for column in query.columns]
+        typer.echo(listing(("column", "type", "meaning"), columns), nl=False)
 
 
 def _parameter(name: str, words: Sequence[str], required: bool = False) -> str:

@@ -26,7 +26,10 @@ Traces = Annotated[
 ModelFile = Annotated[
     Path | None,
     typer.Option(
-        "--model", metavar="JSON", help="The model, for traces without module frames; see docs/annotation.md."
+        "--model",
+        metavar="JSON",
+        help="The model, for traces without module frames: the file that"
+        " hotline_analysis.model_ops(model, inputs).save(FILE) writes.",
     ),
 ]
 
@@ -109,7 +112,7 @@ def _format_frame(frame: pl.DataFrame, form: FrameForm, output: Path | None) -> 
         return console.to_json(frame)
     if form == "csv":
         return console.to_csv(frame)
-    if frame.columns == list(FINDING):
+    if frame.columns[: len(FINDING)] == list(FINDING):
         sentences = [(word, frame[word][0]) for word in FINDING]
         return listing(("finding", ""), sentences) if output is None else console.to_listing(("finding", ""), sentences)
     if output is None:

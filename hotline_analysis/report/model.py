@@ -42,6 +42,9 @@ class Section:
     rows: pl.DataFrame
     """Times are integer nanoseconds, shares per cent."""
 
+    def __repr__(self) -> str:
+        return f"<Section {self.name}: {self.rows.height} rows>"
+
 
 @dataclass(frozen=True)
 class Report:
@@ -83,17 +86,7 @@ class Report:
             "title": self.title,
             "facts": dict(self.facts),
             "headline": self.headline,
-            "findings": [
-                {
-                    "question": finding.question,
-                    "answer": finding.answer,
-                    "statement": finding.statement,
-                    "advice": finding.advice,
-                    "thresholds": dict(finding.thresholds),
-                    "evidence": finding.evidence.to_dicts(),
-                }
-                for finding in self.findings
-            ],
+            "findings": [finding.as_dict() for finding in self.findings],
             "sections": [
                 {"name": section.name, "title": section.title, "note": section.note, "rows": section.rows.to_dicts()}
                 for section in self.sections
@@ -102,6 +95,10 @@ class Report:
             "advice": list(self.advice),
             "warnings": list(self.warnings),
         }
+
+    def __repr__(self) -> str:
+        parts = f"{len(self.findings)} findings, {len(self.sections)} sections"
+        return f"<Report {self.title!r}: {parts}; print it to read it>"
 
     def __str__(self) -> str:
         return self.to_text()
