@@ -2,7 +2,7 @@
 
 A trace is untrusted, and what is made of it may be passed on. So it must not be able to name a place and thereby put
 what stands there into a page: only lines of python code inside functions are shown, of files that python would import,
-and neither texts nor comments in them. `docs/timeline.md` tells the rules.
+and neither texts nor comments in them.
 """
 
 from __future__ import annotations

@@ -88,7 +88,10 @@ def _there(trace: Asked, statement: str, **scope: object) -> list[Any]:
 
 def _like_module(module: str, paths: Sequence[str]) -> str:
     if not paths:
-        return "It tells no modules; docs/annotation.md says how to give them."
+        return (
+            "It tells no modules. Give them as `model` (--model): hotline_analysis.model_ops(model, inputs).save(FILE)"
+            " writes the file."
+        )
     # Who gives a part of a path means the modules at its end.
     ends = [path for path in paths if path.endswith(f".{module}")]
     close = ends[:_CLOSE] or get_close_matches(module, paths, n=_CLOSE, cutoff=0.5)

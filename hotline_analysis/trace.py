@@ -116,7 +116,7 @@ class Trace:
     def sql(self, query: str, **parameters: object) -> pl.DataFrame:
         """Run one SQL statement (DuckDB's dialect) on the tables of the run; `$name` stands for a parameter.
 
-        The tables and views are described in `docs/tables.md`. The statement can read this run and nothing else, and
+        `hotline schema` lists the tables and views. The statement can read this run and nothing else, and
         can write nothing. Raises `HotlineError` if it is wrong, or is more than a single SELECT.
         """
         with _as_hotline_error():
@@ -271,7 +271,7 @@ def _as_hotline_error() -> Iterator[None]:
         hint = "Load the trace again. This is a defect of DuckDB; please report the statement."
         raise HotlineError(f"the database has failed: {what}", hint=hint) from error
     except duckdb.Error as error:
-        raise HotlineError(f"the SQL statement failed: {error}", hint="See docs/tables.md for the tables.") from error
+        raise HotlineError(f"the SQL statement failed: {error}", hint="`hotline schema` lists the tables.") from error
     except pl.exceptions.PolarsError as error:
         raise HotlineError(
             "the result has a column of a type that no frame can hold", hint="Cast it, as in `select x::varchar`."

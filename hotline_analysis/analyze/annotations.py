@@ -21,8 +21,8 @@ def user_annotations(
 
     `gpu_total_ns` and `gpu_self_ns` are the durations of the GPU work that was launched inside. Rows with `side` gpu
     are the spans that the profiler itself draws on the streams, as in Holistic Trace Analysis. `annotation` restricts
-    to names that contain it; `module` is a path and includes the modules in it. See the query `user_annotations` in
-    `docs/queries.md` for the columns.
+    to names that contain it; `module` is a path and includes the modules in it. See `hotline queries user_annotations`
+    for the columns.
     """
     return trace.query("user_annotations", rank=rank, step=step, phase=phase, module=module, annotation=annotation)
 
@@ -40,7 +40,7 @@ def annotation_kernels(
     """Every kernel, copy and memset with the innermost annotation around its launch. One row per GPU event.
 
     `annotation` restricts to names that contain it; without it, work outside every annotation is there too, with NULL.
-    See the query `annotation_kernels` in `docs/queries.md` for the columns.
+    See `hotline queries annotation_kernels` for the columns.
     """
     scope = {"rank": rank, "device": device, "step": step, "phase": phase, "module": module}
     return trace.query("annotation_kernels", annotation=annotation, **scope)
@@ -58,7 +58,7 @@ def op_delays(
     """From op start to first launch, and from there to the start of the work: by op and the kernels it launches.
 
     The first delay is the host's, the second is the launch and the queue on the GPU; integer nanoseconds, never
-    negative. `module` is a path and includes the modules in it. Empty without GPU work that ops launched. See the
-    query `op_delays` in `docs/queries.md` for the columns.
+    negative. `module` is a path and includes the modules in it. Empty without GPU work that ops launched. See
+    `hotline queries op_delays` for the columns.
     """
     return trace.query("op_delays", rank=rank, step=step, phase=phase, module=module, op=op)

@@ -17,7 +17,7 @@ Sort = Literal["gpu_self", "gpu_total", "cpu_self", "cpu_total"]
 def steps(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     """Each training step: duration, GPU work it launched, GPU busy and idle time. One row per rank and step.
 
-    See the query `steps` in `docs/queries.md` for the columns; all times are integer nanoseconds.
+    See `hotline queries steps` for the columns; all times are integer nanoseconds.
     """
     return trace.query("steps", rank=rank)
 
@@ -25,7 +25,7 @@ def steps(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
 def phases(trace: Trace, *, rank: int | None = None, step: int | None = None) -> pl.DataFrame:
     """Each phase (load_data, forward, …): time on the main CPU thread and GPU work launched in it, over all steps.
 
-    See the query `phases` in `docs/queries.md` for the columns.
+    See `hotline queries phases` for the columns.
     """
     return trace.query("phases", rank=rank, step=step)
 
@@ -33,7 +33,7 @@ def phases(trace: Trace, *, rank: int | None = None, step: int | None = None) ->
 def modules(trace: Trace, *, rank: int | None = None, step: int | None = None) -> pl.DataFrame:
     """The model as a tree: each module's own and total time per pass, on the CPU and on the GPU.
 
-    Empty if the trace has no `nn.Module` frames. See the query `modules` in `docs/queries.md` for the columns.
+    Empty if the trace has no `nn.Module` frames. See `hotline queries modules` for the columns.
     """
     return trace.query("modules", rank=rank, step=step)
 
@@ -41,7 +41,7 @@ def modules(trace: Trace, *, rank: int | None = None, step: int | None = None) -
 def coverage(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     """Where all GPU time in the file counts to: modules and named buckets. The shares add up to 100 %.
 
-    Empty without GPU work. See the query `coverage` in `docs/queries.md` for the columns.
+    Empty without GPU work. See `hotline queries coverage` for the columns.
     """
     return trace.query("coverage", rank=rank)
 
@@ -49,8 +49,8 @@ def coverage(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
 def doubtful_modules(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     """Modules of a given model that were placed on the ops with doubt, or could not be placed, and the time in doubt.
 
-    Empty where nothing is in doubt, and where the trace has `nn.Module` frames. See the query `doubtful_modules` in
-    `docs/queries.md` for the columns; times are integer nanoseconds.
+    Empty where nothing is in doubt, and where the trace has `nn.Module` frames. See `hotline queries doubtful_modules`
+    for the columns; times are integer nanoseconds.
     """
     return trace.query("doubtful_modules", rank=rank)
 
@@ -71,9 +71,8 @@ def slowest_ops(
     `sort` is gpu_self, gpu_total, cpu_self or cpu_total; by default GPU self time if the trace has GPU work, else CPU
     self time. Kernels have GPU time only, so `sort` does not apply to them. `module` is a path and takes the modules in
     it, too. Modules count all passes together, and cannot be restricted to a phase or module; nor can their classes
-    (`by="module_type"`), which put equal layers together. See the queries `slowest_ops`, `slowest_kernels`
-    and `slowest_modules` in `docs/queries.md` for the columns. Raises `QueryParameterError` for an unknown `by` or
-    `sort`.
+    (`by="module_type"`), which put equal layers together. `hotline queries slowest_ops`,
+    slowest_kernels and slowest_modules, tells the columns. Raises `QueryParameterError` for an unknown `by` or `sort`.
     """
     order = sort or ("gpu_self" if has_gpu_work(trace, rank=rank) else "cpu_self")
     if by == "op":
@@ -100,8 +99,8 @@ def slowest_sources(
     """The `n` places in the code whose modules take the most time, with the time of modules of unknown place.
 
     `sort` is gpu_self or cpu_self; by default GPU time if the trace has GPU work. Places are known from a capture or
-    from python stacks. See the query `slowest_sources` in `docs/queries.md` for the columns. Raises
-    `QueryParameterError` for an unknown `sort`.
+    from python stacks. See `hotline queries slowest_sources` for the columns. Raises `QueryParameterError` for an
+    unknown `sort`.
     """
     order = sort or ("gpu_self" if has_gpu_work(trace, rank=rank) else "cpu_self")
     return trace.query("slowest_sources", sort=order, limit=n, rank=rank, step=step)

@@ -20,7 +20,7 @@ def cupti_counters(
 
     The profiler does not say which launch a kernel belongs to; `evidence` says how it was found, and is NULL where it
     was not. `module` is a path and includes the modules in it. Empty unless the trace was recorded with
-    `profiler_metrics`. See the query `cupti_counters` in `docs/queries.md` for the columns.
+    `profiler_metrics`. See `hotline queries cupti_counters` for the columns.
     """
     return trace.query("cupti_counters", rank=rank, step=step, phase=phase, module=module)
 
@@ -36,6 +36,6 @@ def cupti_flops(
     """Floating-point operations that the hardware counted, by op and module, and the rate where durations are known.
 
     Only what the counters hold: tensor cores are not among the counters of executed instructions. Empty without such
-    counters. See the query `cupti_flops` in `docs/queries.md` for the columns.
+    counters. See `hotline queries cupti_flops` for the columns.
     """
     return trace.query("cupti_flops", rank=rank, step=step, phase=phase, module=module)

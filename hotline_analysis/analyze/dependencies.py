@@ -20,7 +20,7 @@ class DependencyGraph:
     `edges` has one row per edge, as the query `dependency_edges` describes them; node 0 is the window's start and node
     1 its end. The graph is a value: a change returns a new one, whose path is found again by `retimed_path`.
 
-        graph = ha.dependency_graph(trace, step=5)
+        graph = ha.dependency_graph(trace, step=3)
         gemm = pl.col("name").str.contains("gemm") & (pl.col("kind") == "work")
         faster = graph.reweighted(pl.when(gemm).then(pl.col("weight_ns") // 2).otherwise("weight_ns"))
         graph.length_ns - faster.retimed_ns()           # what the step would gain

@@ -39,9 +39,9 @@ def level_of_detail(
 ) -> pl.DataFrame:
     """Steps as trees: step → phase → module → op → kernel, with what is too small to see grouped.
 
-    One row per node and per thread or stream on which it takes time; all times are integer nanoseconds. See the query
-    `level_of_detail` in `docs/queries.md` for the columns and for how the limits, in per cent of the parent, group
-    nodes. Raises `QueryParameterError` for a limit that is negative, or room for fewer than four children.
+    One row per node and per thread or stream on which it takes time; all times are integer nanoseconds. See
+    `hotline queries level_of_detail` for the columns and for how the limits, in per cent of the parent, group nodes.
+    Raises `QueryParameterError` for a limit that is negative, or room for fewer than four children.
     """
     return trace.query(
         "level_of_detail",

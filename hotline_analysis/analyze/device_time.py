@@ -30,8 +30,8 @@ def temporal_breakdown(
     One row per rank and device, and per step with `by="step"`. The window is wall time, so in a step the GPU may still
     run work of the one before. The eight parts from `idle_ns` to `all_three_ns` are exclusive and add up to
     `window_ns`; all times are integer nanoseconds. HTA's `get_temporal_breakdown` leaves out `edge_ns`. A trace without
-    GPU work has no rows. See the query `temporal_breakdown` in `docs/queries.md` for the columns. Raises
-    `QueryParameterError` for an unknown `by`.
+    GPU work has no rows. See `hotline queries temporal_breakdown` for the columns. Raises `QueryParameterError` for an
+    unknown `by`.
     """
     return trace.query("temporal_breakdown", by=by, rank=rank, device=device, step=step)
 
@@ -40,7 +40,7 @@ def step_time_breakdown(trace: Trace, *, rank: int | None = None, step: int | No
     """Each step's wall time by what happened, the first of: kernel, copy, communication, runtime, data, CPU op, other.
 
     The parts add up to `wall_ns`, in integer nanoseconds. The priority is that of the step time breakdown in PyTorch's
-    TensorBoard plugin. See the query `step_time_breakdown` in `docs/queries.md` for the columns.
+    TensorBoard plugin. See `hotline queries step_time_breakdown` for the columns.
     """
     return trace.query("step_time_breakdown", rank=rank, step=step)
 
@@ -59,8 +59,8 @@ def comm_comp_overlap(
 
     One row per rank and device, or also per step, phase, module, collective (by short name) or event. Communication
     counts to the step, phase and module that launched it; the rows of every grouping add up. `overlap_pct` of the rank
-    is HTA's `get_comm_comp_overlap`. Times are integer nanoseconds. A trace without communication has no rows. See the
-    query `comm_comp_overlap` in `docs/queries.md`. Raises `QueryParameterError` for an unknown `by`.
+    is HTA's `get_comm_comp_overlap`. Times are integer nanoseconds. A trace without communication has no rows. See
+    `hotline queries comm_comp_overlap`. Raises `QueryParameterError` for an unknown `by`.
     """
     return trace.query("comm_comp_overlap", by=by, rank=rank, device=device, step=step, phase=phase, module=module)
 
@@ -81,8 +81,8 @@ def idle_breakdown(
 
     One row per cause: host, synchronise, communication, kernel, other or unknown. Gaps shorter than `micro_ns` are
     counted as micro gaps, too. Gaps count to the step and phase of the work that ends them. With a `stream`, its own
-    gaps. Times are integer nanoseconds. See the query `idle_breakdown` in `docs/queries.md`, and `idle_gaps` for the
-    gaps one by one. Raises `QueryParameterError` for an unknown `by`.
+    gaps. Times are integer nanoseconds. See `hotline queries idle_breakdown`, and `idle_gaps` for the gaps one by one.
+    Raises `QueryParameterError` for an unknown `by`.
     """
     scope = {"rank": rank, "device": device, "stream": stream, "step": step, "phase": phase, "module": module}
     return trace.query("idle_breakdown", by=by, micro_ns=micro_ns, **scope)
@@ -105,8 +105,8 @@ def idle_gaps(
 
     With `n=None` all of them; with a `stream`, its own gaps. `module` is a path and takes the modules in it, too. The
     CPU's event, its own time in the gap and the user's line of python are those of the thread that launched the work
-    that ends the gap; NULL when the trace does not show them. Times are integer nanoseconds. See the query `idle_gaps`
-    in `docs/queries.md`. Raises `QueryParameterError` for an unknown `by` or `cause`.
+    that ends the gap; NULL when the trace does not show them. Times are integer nanoseconds. See `hotline queries
+    idle_gaps`. Raises `QueryParameterError` for an unknown `by` or `cause`.
     """
     limit = _ALL if n is None else n
     scope = {"rank": rank, "device": device, "stream": stream, "step": step, "phase": phase, "module": module}

@@ -30,8 +30,7 @@ def kernel_breakdown(
     """GPU work by class, kernel, op, module or phase: count, sum, mean, spread, and the time it kept a device busy.
 
     One row per rank and key, the `n` largest of each rank, or all. Nothing is put together under "others". Times are
-    nanoseconds. See the query `kernel_breakdown` in `docs/queries.md`. Raises `QueryParameterError` for an unknown
-    `by` or class.
+    nanoseconds. See `hotline queries kernel_breakdown`. Raises `QueryParameterError` for an unknown `by` or class.
     """
     scope = {
         "rank": rank,
@@ -61,8 +60,7 @@ def kernel_duration_distribution(
     """Percentiles of the durations of each kernel, class, op or module, and its slowest and fastest rank.
 
     One row per key over all ranks, the `n` largest, or all. Percentiles are durations that occur, in nanoseconds. See
-    the query `kernel_duration_distribution` in `docs/queries.md`. Raises `QueryParameterError` for an unknown `by` or
-    class.
+    `hotline queries kernel_duration_distribution`. Raises `QueryParameterError` for an unknown `by` or class.
     """
     scope = {
         "rank": rank,
@@ -91,8 +89,8 @@ def launch_stats(
 
     A launch is any call that has work on the GPU, whatever its name. The marks and cutoffs are those of HTA's
     `get_cuda_kernel_launch_stats`; what they cost is the idle time of the device before their work. Times are integer
-    nanoseconds. See the query `launch_stats` in `docs/queries.md`, and `kernel_launches` for the launches one by one.
-    Raises `QueryParameterError` for an unknown `by`.
+    nanoseconds. See `hotline queries launch_stats`, and `kernel_launches` for the launches one by one. Raises
+    `QueryParameterError` for an unknown `by`.
     """
     cutoffs = {"runtime_cutoff_ns": runtime_cutoff_ns, "delay_cutoff_ns": delay_cutoff_ns}
     return trace.query("launch_stats", by=by, rank=rank, step=step, phase=phase, module=module, **cutoffs)
@@ -114,7 +112,7 @@ def kernel_launches(
     """Each kernel, copy and memset with its launch call, delay, duration and the idle time before it.
 
     In order of their start, the first `n` or all. What the trace does not link has NULL for its launch. Times are
-    integer nanoseconds. See the query `kernel_launches` in `docs/queries.md` for the columns.
+    integer nanoseconds. See `hotline queries kernel_launches` for the columns.
     """
     cutoffs = {"runtime_cutoff_ns": runtime_cutoff_ns, "delay_cutoff_ns": delay_cutoff_ns}
     scope = {"rank": rank, "device": device, "stream": stream, "step": step, "phase": phase, "module": module}

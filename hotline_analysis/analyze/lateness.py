@@ -20,8 +20,8 @@ def collectives(
 
     Times are integer nanoseconds on the clock of the lowest rank, bandwidths GB/s as NCCL's tests define them. Ranks
     need not be complete. Of a collective that is known of one rank only, waiting and transfer cannot be told apart
-    (`wait_ns` is NULL), and the bandwidth is at least what it says. Empty without communication. See the query
-    `collectives` in `docs/queries.md` for the columns.
+    (`wait_ns` is NULL), and the bandwidth is at least what it says. Empty without communication. See `hotline queries
+    collectives` for the columns.
     """
     return trace.query("collectives", rank=rank, step=step, phase=phase, module=module)
 
@@ -37,7 +37,7 @@ def stragglers(
     """How long the others waited for each rank, the worst first: late arrival apart from slow transfer.
 
     Times are integer nanoseconds, after clocks are aligned by the ends of collectives. Empty if no collective can be
-    matched between ranks. See the query `stragglers` in `docs/queries.md` for the columns.
+    matched between ranks. See `hotline queries stragglers` for the columns.
     """
     return trace.query("stragglers", rank=rank, step=step, phase=phase, module=module)
 
@@ -53,7 +53,6 @@ def straggler_causes(
     """What late ranks spent longer on than the first rank, by phase, module and region; the largest excess first.
 
     `rank` restricts it to collectives in which this rank was last, `phase` and `module` (a path, with the modules in
-    it) to time spent there. See the query `straggler_causes` in
-    `docs/queries.md` for the columns.
+    it) to time spent there. See `hotline queries straggler_causes` for the columns.
     """
     return trace.query("straggler_causes", rank=rank, step=step, phase=phase, module=module)

@@ -20,8 +20,7 @@ def memory_bandwidth(
     """Bandwidth of copies and memsets over time, by kind: one row per stretch in which something runs.
 
     `gb_per_s` is in 10^9 bytes per second, NULL where the trace does not say. `step`, `phase` and `module` (a path,
-    with the modules in it) are those that launched the copies. See the query `memory_bandwidth` in `docs/queries.md`
-    for the columns.
+    with the modules in it) are those that launched the copies. See `hotline queries memory_bandwidth` for the columns.
     """
     return trace.query("memory_bandwidth", rank=rank, device=device, step=step, phase=phase, module=module)
 
@@ -37,8 +36,8 @@ def memory_bandwidth_summary(
 ) -> pl.DataFrame:
     """Bytes, times and bandwidth of copies and memsets, by kind; mean and median are over time, not over copies.
 
-    `pageable_bytes` are those from or to host memory that is not pinned. See the query `memory_bandwidth_summary` in
-    `docs/queries.md` for the columns.
+    `pageable_bytes` are those from or to host memory that is not pinned. See `hotline queries memory_bandwidth_summary`
+    for the columns.
     """
     return trace.query("memory_bandwidth_summary", rank=rank, device=device, step=step, phase=phase, module=module)
 
@@ -55,7 +54,7 @@ def memory_timeline(
     """Bytes allocated and reserved over time: one row per allocation or release. Device -1 is the CPU.
 
     `phase` and `module` are those of the thread that allocates or releases. Empty unless the trace was recorded with
-    `profile_memory=True`. See the query `memory_timeline` in `docs/queries.md` for the columns.
+    `profile_memory=True`. See `hotline queries memory_timeline` for the columns.
     """
     return trace.query("memory_timeline", rank=rank, device=device, step=step, phase=phase, module=module)
 
@@ -75,6 +74,6 @@ def memory_peak(
     tell is `unknown`. Parameters are older than a trace: only a captured model says how large they are. With `step` it
     is the peak of that step; `phase` and `module` (a path, with the modules in it) leave what they allocated. Without
     those two, the rows of a device add up to `peak_bytes`. Empty unless the trace was recorded with
-    `profile_memory=True`. See the query `memory_peak` in `docs/queries.md`.
+    `profile_memory=True`. See `hotline queries memory_peak`.
     """
     return trace.query("memory_peak", rank=rank, device=device, step=step, phase=phase, module=module)

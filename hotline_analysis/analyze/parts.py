@@ -21,7 +21,7 @@ def gpu_parts(
 
     Times are integer nanoseconds and add up to the observed time of the devices; work that overlaps counts once, to
     computation before communication before memory. A NULL step is work that no step launched. Empty without GPU work.
-    See the query `gpu_parts` in `docs/queries.md` for the columns.
+    See `hotline queries gpu_parts` for the columns.
     """
     return trace.query("gpu_parts", rank=rank, device=device, step=step, phase=phase, module=module)
 
@@ -36,7 +36,7 @@ def cpu_parts(
 ) -> pl.DataFrame:
     """What each step's time on the main CPU thread is made of: ops, and the time outside them.
 
-    Times are integer nanoseconds and add up to the durations of the steps. See the query `cpu_parts` in
-    `docs/queries.md` for the columns.
+    Times are integer nanoseconds and add up to the durations of the steps. See `hotline queries cpu_parts` for the
+    columns.
     """
     return trace.query("cpu_parts", rank=rank, step=step, phase=phase, module=module)

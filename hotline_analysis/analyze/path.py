@@ -37,9 +37,9 @@ def dependency_graph(
 
     `rank` is the lowest of the run by default. With `until="work"`, a step ends when the GPU work launched until its
     end is done, and starts when that of the step before is: so steps share no time, and a step of a loop that the GPU
-    bounds is bound by the GPU, even if the CPU runs ahead. With `"host"`, it is the step as the CPU marks it. See the
-    query `dependency_edges` in `docs/queries.md` for the rules and columns. Raises `QueryParameterError` for a step
-    that is not there, or half a window.
+    bounds is bound by the GPU, even if the CPU runs ahead. With `"host"`, it is the step as the CPU marks it. See
+    `hotline queries dependency_edges` for the rules and columns. Raises `QueryParameterError` for a step that is not
+    there, or half a window.
     """
     chosen = min(trace.ranks) if rank is None else rank
     first, last = _window(trace, chosen, step, start_ns, end_ns)

@@ -38,9 +38,9 @@ def frequent_kernel_patterns(
     of the last), `launch_ns` (time that launching took in these calls), and `first_event_id` with `first_rank`, where
     to see it. Fused into one kernel or launched as a graph, a sequence saves `saved_gap_ns` on the GPU (the part of the
     gaps that is due to launching) and `saved_launch_ns` on the CPU (the launches but the first); what a graph launches
-    already has nothing to save on the CPU. See the query `kernel_sequence` in `docs/queries.md` for what counts as
-    launching. Sequences may contain each other, so rows do not add up. Raises `QueryParameterError` for lengths or
-    counts below 2, a `max_length` below `min_length`, or a negative `n`.
+    already has nothing to save on the CPU. See `hotline queries kernel_sequence` for what counts as launching.
+    Sequences may contain each other, so rows do not add up. Raises `QueryParameterError` for lengths or counts below 2,
+    a `max_length` below `min_length`, or a negative `n`.
     """
     if n is not None and n < 0:
         raise QueryParameterError(f"n must be 0 or more, not {n}")

@@ -21,7 +21,7 @@ def queue_length(
 
     A launch waits from the start of its call to the start of its first work on the stream; a graph launch counts once.
     `step` and `phase` restrict to the stretches that begin while they run on the main thread. Empty without GPU work
-    whose launch is in the trace. See the query `queue_length` in `docs/queries.md` for the columns.
+    whose launch is in the trace. See `hotline queries queue_length` for the columns.
     """
     return trace.query("queue_length", rank=rank, device=device, stream=stream, step=step, phase=phase)
 
@@ -40,7 +40,7 @@ def queue_length_summary(
 
     Mean, median and 95th percentile are weighted with time. The queue is full from `max_queue_length` launches on:
     NVIDIA's takes about 1,022, which Holistic Trace Analysis's 1,024 misses. `blocked_ns` is measured: what calls into
-    a full queue took beyond the median call. See the query `queue_length_summary` in `docs/queries.md`.
+    a full queue took beyond the median call. See `hotline queries queue_length_summary`.
     """
     return trace.query(
         "queue_length_summary",

@@ -264,8 +264,9 @@ def timeline(
     """Draw one step as a timeline of levels, opened on the way to the bottleneck.
 
     Without `step`, the one of median duration; without `rank`, the lowest. The page holds the `max_nodes` largest nodes
-    of the step. With `source_lines`, it shows the line of code of a module or op if this python could import the file
-    (see `docs/timeline.md`). Raises `QueryParameterError` for a step or rank that the trace does not have.
+    of the step. With `source_lines`, it shows the line of code of a module or op if the file is one that this
+    python could import: below the working directory or a folder of `sys.path`. Raises `QueryParameterError` for a step
+    or rank that the trace does not have.
     """
     chosen_rank = trace.ranks[0] if rank is None else rank
     check_scope(trace, {"rank": chosen_rank, "step": step})

@@ -21,8 +21,8 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
     """Report on a trace: facts, the bottleneck, the three questions, and tables of phases, modules, ops and kernels.
 
     With several ranks the tables are about one of them: `rank`, or the lowest; a table compares all. With
-    `source_lines`, places in the code show their line if this python could import the file (`docs/timeline.md`). Raises
-    `QueryParameterError` for a rank that the trace does not have.
+    `source_lines`, places in the code show their line if the file is one that this python could import: below the
+    working directory or a folder of `sys.path`. Raises `QueryParameterError` for a rank that the trace does not have.
     """
     check_scope(trace, {"rank": rank})
     chosen = trace.ranks[0] if rank is None else rank

@@ -1,7 +1,7 @@
 // The multi-scale timeline: each level shows the children of what was opened above, at full width.
 //
 // All names come from a trace and are untrusted: they are set as text, never as markup. The page holds the tree of
-// `level_of_detail` (see docs/queries.md) as columns; a node is a position in them.
+// `level_of_detail` (`hotline queries level_of_detail`) as columns; a node is a position in them.
 "use strict";
 
 function hotlineTimeline(root, data) {
