@@ -248,7 +248,8 @@ pattern of trace files, or several files. Trace files are imported each time; a 
 Results go to stdout; errors and warnings go to stderr, one line each. The exit status is 0 on success, 1 after an
 error, 2 for wrong usage and 130 after Ctrl-C.
 
-Tables for people use units, shorten long names in the middle and end after 100 rows; `--json` and `--csv` give all
+Tables for people use units (sizes in KiB, MiB and GiB, powers of 1024 as in PyTorch's memory messages; bandwidths in
+GB/s, 10^9 bytes per second), shorten long names in the middle and end after 100 rows; `--json` and `--csv` give all
 rows, exact numbers and complete names. In JSON, integers have all their digits (more than 38 are an error); a decimal
 fraction that no double equals is text, and what is no number (NaN, infinity) is null. `NO_COLOR` turns colours off,
 `COLUMNS` sets the width.

@@ -24,6 +24,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hotline_analysis.humane import size_unit
+
 if TYPE_CHECKING:
     import polars as pl
 
@@ -39,7 +41,6 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069
 _IDENTIFIER = re.compile(r"(.*_)?(id|rank|step|device|stream|correlation)")
 _POSITION = re.compile(r"(.*_)?(start|end)_ns")
 _TIME = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"))
-_SIZE = ((1, "B"), (2**10, "KiB"), (2**20, "MiB"), (2**30, "GiB"))
 
 
 # --- messages --------------------------------------------------------------------------------------------------------
@@ -256,7 +257,7 @@ def _column(series: pl.Series) -> _Column:
         header = f"{header.removesuffix('_ns')} {unit}"
         form = ",.3f" if scale > 1 else ",.0f"
     elif header == "bytes" or header.endswith("_bytes"):
-        scale, unit = _unit(_SIZE, biggest)
+        scale, unit = size_unit(biggest)
         header = f"{header.removesuffix('bytes').removesuffix('_')} {unit}".strip()
         form = ",.1f" if scale > 1 else ",.0f"
     elif header.endswith("_pct"):

@@ -6,6 +6,9 @@ import re
 from collections.abc import Sequence
 
 _UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
+# Powers of two, as in nvidia-smi and in PyTorch's messages on memory ("Tried to allocate 2.00 GiB"). Only bandwidths
+# are decimal, GB/s, as vendors give them.
+_SIZES = ((1, "B"), (2**10, "KiB"), (2**20, "MiB"), (2**30, "GiB"), (2**40, "TiB"))
 # Control characters, and those that change the direction of text, could hide or forge what a line says.
 _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 
@@ -41,14 +44,16 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f} %"
 
 
-def size(count: int) -> str:
-    """Bytes with three digits and a decimal unit: `6.63 GB`."""
-    amount = float(count)
-    for unit in ("B", "kB", "MB"):
-        if abs(amount) < 999.5:
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.3g} {unit}"
-        amount /= 1000
-    return f"{amount:,.3g} GB" if abs(amount) < 999.5 else f"{amount:,.0f} GB"
+def size_unit(largest: int | float) -> tuple[int, str]:
+    """The unit in which sizes up to this one are readable: its bytes and its name."""
+    return next((unit for unit in reversed(_SIZES) if abs(largest) >= unit[0]), _SIZES[0])
+
+
+def size(count: int | float) -> str:
+    """Bytes with three digits and their unit: `6.17 GiB`."""
+    scale, unit = size_unit(count)
+    amount = count / scale
+    return f"{amount:.0f} {unit}" if scale == 1 or abs(amount) >= 99.95 else f"{amount:.3g} {unit}"
 
 
 def shares(parts: Sequence[int]) -> list[float]:

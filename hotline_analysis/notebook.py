@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from typing import TYPE_CHECKING
 
-from hotline_analysis.humane import duration, percent, safe, shorten
+from hotline_analysis.humane import duration, percent, safe, shorten, size
 
 if TYPE_CHECKING:
     import polars as pl
@@ -59,4 +59,6 @@ def _value(name: str, value: object) -> str:
         return duration(value)
     if isinstance(value, int | float) and name.endswith("_pct"):
         return percent(value)
+    if isinstance(value, int) and (name == "bytes" or name.endswith("_bytes")):
+        return size(value)
     return f"{value:,}" if isinstance(value, int) and name.endswith("_count") else str(value)

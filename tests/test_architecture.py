@@ -36,7 +36,7 @@ ALLOWED = {
     "report": DATA | {"analyze", "charts"},
     "capture": DATA | {"annotate", "importer", "analyze", "report"},
     "export": DATA | {"analyze"},
-    "console": set[str](),
+    "console": {"humane"},
     "cli": DATA | {"console", "annotate", "importer", "analyze", "charts", "export", "report", FACADE},
     "__main__": {"cli"},
     "__init__": DATA | {"annotate", "importer", "capture", "analyze", "charts", "export", "report"},

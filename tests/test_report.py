@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
+from hotline_analysis.console import to_table
 from hotline_analysis.errors import HotlineWarning, QueryParameterError
 from hotline_analysis.humane import (
     duration,
@@ -22,7 +23,9 @@ from hotline_analysis.humane import (
     shares,
     shorten,
     shorten_place,
+    size,
 )
+from hotline_analysis.notebook import frame_table
 from hotline_analysis.report.given import given
 from hotline_analysis.report.model import Field, Report, Section
 from tests.runs import opened
@@ -245,6 +248,37 @@ def test_shares_add_up() -> None:
     assert shares([0, 0]) == [0.0, 0.0]
     assert shares([999_999, 1]) == [100.0, 0.0]
     assert round(sum(shares([3, 5, 7, 11, 13, 17])), 6) == 100.0
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1 KiB"),
+        (-1536, "-1.5 KiB"),
+        (2**20 - 1, "1024 KiB"),
+        (127 * 2**20 + 2**19, "128 MiB"),
+        (6_630_000_000, "6.17 GiB"),
+        (80 * 2**30, "80 GiB"),
+        (3 * 2**50, "3072 TiB"),
+    ],
+)
+def test_size(count: int, text: str) -> None:
+    assert size(count) == text
+
+
+def test_one_number_has_one_size_wherever_it_is_shown(tmp_path: Path) -> None:
+    """In the report, in the table of a terminal, in a notebook, and in a chart: 1,500 MiB."""
+    count = 1500 * 2**20
+    trace = TraceBuilder().step(1, 0, 100).op("aten::empty", 5, 30).memory(count, 10, total=count, device=0)
+    with trace.load(tmp_path) as loaded:
+        assert "1.46 GiB allocated on device 0" in ha.report(loaded).to_text()
+        timeline = ha.memory_timeline(loaded)
+    header, _, row = to_table(timeline.select("allocated_bytes")).splitlines()
+    assert (header.strip(), row.strip()) == ("allocated GiB", "1.5")
+    assert "<td>1.46 GiB</td>" in frame_table(timeline.select("allocated_bytes"), 1)
+    assert ha.charts.memory_timeline(timeline).to_dict()["title"]["text"] == "device 0 has at most 1.46 GiB allocated"
 
 
 @pytest.mark.parametrize(

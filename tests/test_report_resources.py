@@ -15,7 +15,7 @@ def section(report: Report, name: str) -> Section | None:
 
 
 def test_memory_at_its_peak(tmp_path: Path) -> None:
-    """2 kB are older than the trace; 1 MB is kept for backward, in two blocks; the CPU's 5 bytes are not the peak."""
+    """2000 bytes are older than the trace, 1,000,000 are kept for backward in two blocks, and 5 are the CPU's."""
     trace = TraceBuilder().step(4, 0, 100).annotation("## forward ##", 0, 40).module("Net", 0, 1, 39)
     trace.op("aten::mm", 5, 30).memory(600_000, 10, total=602_000, device=0, address=1)
     trace.memory(400_000, 11, total=1_002_000, device=0, address=2).memory(5, 12, total=5)
@@ -27,10 +27,10 @@ def test_memory_at_its_peak(tmp_path: Path) -> None:
     found = section(report, "memory_peak")
     assert found is not None
     assert found.rows.select("category", "phase", "bytes", "block_count", "module_path", "size").rows() == [
-        ("activation", "forward", 1_000_000, 2, "Net_0", "1 MB"),
-        ("unknown", None, 2_000, None, None, "2 kB"),
+        ("activation", "forward", 1_000_000, 2, "Net_0", "977 KiB"),
+        ("unknown", None, 2_000, None, None, "1.95 KiB"),
     ]
-    assert found.note.startswith("1 MB allocated on device 0 in step 4, of 1 MB reserved.")
+    assert found.note.startswith("979 KiB allocated on device 0 in step 4, of 979 KiB reserved.")
     assert "activation checkpointing" in found.note
     assert "Memory at its peak" in report.to_text()
     assert "Memory at its peak" in report.to_markdown()

@@ -13,8 +13,8 @@ import polars as pl
 
 from hotline_analysis.charts.breakdown import _nothing
 from hotline_analysis.charts.page import clean
-from hotline_analysis.charts.theme import HUES, WIDTH, dress, size_unit, time_axis
-from hotline_analysis.humane import percent
+from hotline_analysis.charts.theme import HUES, WIDTH, dress, time_axis
+from hotline_analysis.humane import percent, size, size_unit
 
 _POINTS = 600
 
@@ -44,10 +44,10 @@ def memory_timeline(frame: pl.DataFrame) -> Any:
     points = over_time(rows, "size", by="line")
     if points.is_empty():
         return _nothing()
-    unit, size = size_unit(max(points["value"]))
+    scale, unit = size_unit(max(points["value"]))
     most = points.filter(pl.col("line").str.ends_with("allocated")).sort("value", descending=True).row(0, named=True)
-    title = f"{most['line'].removesuffix(', allocated')} has at most {most['value'] / size:.3g} {unit} allocated"
-    return _lines(points.with_columns(pl.col("value") / size), unit, title, legend="memory")
+    title = f"{most['line'].removesuffix(', allocated')} has at most {size(most['value'])} allocated"
+    return _lines(points.with_columns(pl.col("value") / scale), unit, title, legend="memory")
 
 
 def memory_peak(frame: pl.DataFrame) -> Any:
@@ -61,12 +61,12 @@ def memory_peak(frame: pl.DataFrame) -> Any:
     )
     if rows.is_empty():
         return _nothing()
-    unit, size = size_unit(max(rows.group_by("place").agg(pl.col("bytes").sum())["bytes"]))
+    scale, unit = size_unit(max(rows.group_by("place").agg(pl.col("bytes").sum())["bytes"]))
     categories = frame.group_by("category").agg(pl.col("bytes").sum()).sort("bytes", descending=True)
     share = 100 * int(categories["bytes"][0]) / int(categories["bytes"].sum())
     title = f"At the peak, {percent(share)} is {categories['category'][0].replace('_', ' ')}"
     chart = (
-        alt.Chart(rows.with_columns(size=pl.col("bytes") / size))
+        alt.Chart(rows.with_columns(size=pl.col("bytes") / scale))
         .mark_bar(stroke="white", strokeWidth=0.5)
         .encode(
             x=alt.X("sum(size):Q", title=f"allocated at the peak, {unit}"),

@@ -58,14 +58,6 @@ def time_axis(largest_ns: float) -> Axis:
     return Axis("µs", 1e3) if largest_ns >= 200 else Axis("ns", 1.0)
 
 
-def size_unit(largest_bytes: float) -> tuple[str, float]:
-    """The unit in which an axis up to this size is readable, and its size in bytes."""
-    for unit, size in (("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10)):
-        if largest_bytes >= size:
-            return unit, size
-    return "bytes", 1.0
-
-
 def page_spec(chart: Any) -> dict[str, Any]:
     """The Vega-Lite specification of a chart for a page: its texts and axes have the colour of the page's text."""
     ink = "currentColor"
