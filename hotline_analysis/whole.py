@@ -17,6 +17,9 @@ MANIFEST = "manifest.json"  # in every run
 
 Form = TypeVar("Form", bound=str)
 
+# A scheme has two letters or more, as one is a drive of Windows. A password in front of the host is not repeated.
+_URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):/+(?:[^/@:]*:[^/@]*@)?(?=[^/])")
+
 
 def form_of(target: Path, forms: Mapping[str, Form], *, default: Form | None = None) -> Form:
     """Return the form that the ending of a name stands for.
@@ -50,7 +53,20 @@ def _is_stream(target: Path) -> bool:
 
 
 def path_of(name: str | os.PathLike[str]) -> Path:
-    """The path that a user means, who may write `~` for a home as in a shell."""
+    """The path that a user means, who may write `~` for a home as in a shell.
+
+    Raises `HotlineError` for a URL such as `s3://bucket/trace.json`, of which a path would make a local folder.
+    """
+    found = _URL.match(os.fspath(name))
+    # A path has lost the second slash. A folder that is called so is no scheme.
+    if found and not os.path.exists(f"{found['scheme']}:"):
+        rest = os.fspath(name)[found.end() :]
+        if found["scheme"].lower() == "file":
+            raise HotlineError(f"file:///{rest} is a URL, and a path is needed", hint=f"Write /{rest}")
+        raise HotlineError(
+            f"{found['scheme']}://{rest} is not on this machine, and only local files are read and written",
+            hint="Copy it here first, or mount the store; copy what is written here to it.",
+        )
     return Path(os.path.expanduser(name))
 
 

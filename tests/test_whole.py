@@ -7,15 +7,78 @@ import stat
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import hotline_analysis as ha
 from hotline_analysis import charts
-from hotline_analysis.whole import replace_file
+from hotline_analysis.cli import app
+from hotline_analysis.whole import path_of, replace_file
 from tests.trace_builder import TraceBuilder
+
+URLS = ("s3://bucket/x.html", "gs://bucket/x.html", "hdfs://host:9000/x.html", "https://host/x.html", "HTTP://h/x.html")
+
+
+@pytest.mark.parametrize("url", [*URLS, "abfss://container@account.dfs.core.windows.net/x.html"])
+def test_a_url_is_told_to_be_none_of_ours(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """To read and to write, as text and as the path that has lost a slash; nothing is made here."""
+    trace = TraceBuilder().step(1, 0, 100).op("aten::mm", 0, 60).load(tmp_path)
+    run = str(trace.path)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    monkeypatch.chdir(empty)
+    asked: list[Callable[[], object]] = [
+        lambda: ha.load(url),
+        lambda: ha.load(Path(url)),
+        lambda: ha.load([url]),
+        lambda: ha.load(f"{url}/*.json.gz"),
+        lambda: ha.load(ha.demo_trace(), model=url),
+        lambda: ha.load(ha.demo_trace(), kernel_classes=url),
+        lambda: ha.import_traces(ha.demo_trace(), url),
+        lambda: trace.export(url),
+        lambda: ha.export_perfetto(trace, Path(url)),
+        lambda: charts.save(charts.steps(ha.steps(trace)), url),
+        lambda: charts.timeline(trace).save(url),
+    ]
+    for ask in asked:
+        with pytest.raises(ha.HotlineError, match=f"^{url}\\S* is not on this machine, and only local files are"):
+            ask()
+    commands = [
+        ["report", url],
+        ["diff", run, url],
+        ["import", str(ha.demo_trace()), "-o", url],
+        ["import", str(ha.demo_trace()), "-o", "x.hotline", "--kernel-classes", url],
+        ["report", str(ha.demo_trace()), "--model", url],
+        *([*command, run, "-o", url] for command in (["report"], ["timeline"], ["query", "steps"], ["chart", "steps"])),
+        ["sql", "select 1", run, "-o", url],
+        ["diff", run, run, "-o", url],
+        ["export", run, "-o", url],
+    ]
+    for command in commands:
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 1, command
+        assert done.stderr.startswith(f"error: {url} is not on this machine"), command
+    assert list(empty.iterdir()) == []
+
+
+def test_a_password_in_a_url_is_not_repeated() -> None:
+    with pytest.raises(ha.HotlineError, match=r"^https://host/x\.json is not on") as raised:
+        ha.load("https://me:hunter2@host/x.json")
+    assert "hunter2" not in str(raised.value)
+
+
+def test_paths_that_look_like_urls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ha.HotlineError, match=r"Hint: Write /tmp/x\.json$"):
+        path_of("file:///tmp/x.json")
+    for name in ("C:/x.json", "a:b", "a::/b", "x/s3://b", "//server/share", "s3:"):
+        assert path_of(name) == Path(name)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "day:").mkdir()
+    assert path_of("day:/x.json") == Path("day:/x.json")
 
 
 def test_a_file_is_replaced_when_the_new_one_is_complete(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import typer
 
 import hotline_analysis as ha
 from hotline_analysis.humane import size
-from hotline_analysis.whole import Form, check_file, form_of, replace_file
+from hotline_analysis.whole import Form, check_file, form_of, path_of, replace_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -34,15 +34,15 @@ ModelFile = Annotated[
 ]
 
 
-def _no_dash(output: Path | None) -> Path | None:
+def _checked(output: Path | None) -> Path | None:
     if output == Path("-"):
         raise typer.BadParameter("'-' is no name of a file; what can be printed is printed without -o.")
-    return output
+    return None if output is None else path_of(output)
 
 
 def output_option(help: str, metavar: str = "FILE") -> Any:
     """The option -o, which every command that writes has."""
-    return typer.Option("--output", "-o", metavar=metavar, help=help, callback=_no_dash)
+    return typer.Option("--output", "-o", metavar=metavar, help=help, callback=_checked)
 
 
 Output = Annotated[Path | None, output_option("Write to this file instead of the terminal; its ending says the form.")]

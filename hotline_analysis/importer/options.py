@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from hotline_analysis.errors import HotlineError
 from hotline_analysis.schema import KERNEL_CLASSES, TABLES
+from hotline_analysis.whole import path_of
 
 KernelClasses = Mapping[str, str] | str | os.PathLike[str]
 """Patterns of kernel names and the class of what they match, or a CSV file with the columns `pattern` and `class`."""
@@ -50,7 +51,7 @@ def read_kernel_classes(given: KernelClasses | None) -> pa.Table:
     else:
         try:
             # Spreadsheets write a mark of the encoding before the header.
-            with open(given, newline="", encoding="utf-8-sig") as stream:
+            with open(path_of(given), newline="", encoding="utf-8-sig") as stream:
                 header, *lines = csv.reader(stream)
             pattern, name = header.index("pattern"), header.index("class")
             pairs = [(line[pattern], line[name]) for line in lines if line]
