@@ -101,6 +101,11 @@ What a run directory holds, and what `hotline sql` and `Trace.sql` can ask about
   folder.
 * **`event_id`** is the event's position in the file's `traceEvents` array, from 0. With `rank` it identifies an event,
   in all tables.
+* **`***`** stands for what looks like a secret: a key, password or token of a service, told by the name of the value
+  (`HF_TOKEN`, `password`) or by its form (`ghp_…`, a password in a URL). Some tools store the environment of the
+  process in a trace; a run, an export and a report hold no secret of it. `hotline import --keep-secrets` keeps them in
+  `rank_info`, `device` and `event_args`, and in what is exported of these; a report never shows them. What has neither
+  such a name nor such a form is not found, and the trace file itself stays as it is.
 * **NULL** means that a value is unknown or does not apply; each column says which.
 
 A run directory is `<table>/rank=<rank>/data.parquet` for each table, and a `manifest.json`. Any engine reads it. The

@@ -105,7 +105,7 @@ _TABLES = (
         with_stack BOOLEAN python frames were recorded (seen in the events)
         record_shapes BOOLEAN input shapes were recorded (seen in the events)
         profile_memory BOOLEAN allocations were recorded (seen in the events)
-        metadata JSON everything in the file beside its events
+        metadata JSON everything in the file beside its events; *** for what looks like a secret, unless those were kept
         """,
     ),
     _table(
@@ -827,4 +827,4 @@ TABLES: Mapping[str, Table] = {table.name: table for table in _TABLES}
 READ_TABLES: tuple[Table, ...] = tuple(table for table in _TABLES if table.kind == "read")
 DERIVED_TABLES: tuple[Table, ...] = tuple(table for table in _TABLES if table.kind == "derived")
 # One higher whenever a table or column is added, removed or means something else.
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4

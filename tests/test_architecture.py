@@ -14,12 +14,13 @@ PACKAGE = Path(__file__).parents[1] / "hotline_analysis"
 FACADE = "hotline_analysis"
 
 # Each part, with those it may import.
-BASE = {"database", "errors", "humane", "notebook", "place", "schema", "scope", "whole"}
+BASE = {"database", "errors", "humane", "masking", "notebook", "place", "schema", "scope", "whole"}
 DATA = BASE | {"kineto", "catalog", "trace"}
 ALLOWED = {
     "database": set[str](),
     "errors": set[str](),
     "humane": set[str](),
+    "masking": set[str](),
     "notebook": {"humane"},
     "place": set[str](),
     "whole": {"errors"},

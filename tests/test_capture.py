@@ -377,7 +377,7 @@ def test_the_trace_is_saved_described_and_reported(tmp_path: Path, capsys: pytes
         batch_size=2,
         dataset="ones",
         optimizer=torch.optim.AdamW(model.parameters(), fused=True),
-        metadata={"seed": 0},
+        metadata={"seed": 0, "hub_token": "abc"},
     )
     assert train(model, handler) == [0, 0, 0, 0]
     trace = content(tmp_path / "out" / "run.json.gz")
@@ -390,6 +390,7 @@ def test_the_trace_is_saved_described_and_reported(tmp_path: Path, capsys: pytes
         "dataset": "ones",
         "optimizer": "AdamW (fused)",
         "seed": 0,
+        "hub_token": "***",
     }
     with ha.load(tmp_path / "out" / "run.hotline") as run:
         mean_ns = run.sql("select sum(end_ns - start_ns) / 2 from step where step is not null").item()

@@ -19,6 +19,7 @@ from hotline_analysis.capture.learn import Learner, model_ops
 from hotline_analysis.capture.table import KEY, ModelOps
 from hotline_analysis.errors import HotlineError, HotlineWarning
 from hotline_analysis.importer import Source, import_traces
+from hotline_analysis.masking import mask
 from hotline_analysis.report import Report, report
 from hotline_analysis.trace import Trace
 from hotline_analysis.whole import check_replaceable, path_of
@@ -156,7 +157,9 @@ class TraceHandler:
         """What is stored in the trace: JSON by key."""
         contents = {}
         if self._metadata:
-            contents[METADATA_KEY] = json.dumps(self._metadata, default=str)
+            said = json.loads(json.dumps(self._metadata, default=str))
+            mask(said)  # such as keys among the arguments of the program
+            contents[METADATA_KEY] = json.dumps(said)
         if (learned := self.model_ops) is not None:
             contents[KEY] = learned.to_json()
         return contents

@@ -34,6 +34,10 @@ def import_(
         Path | None,
         typer.Option(metavar="FILE", help="CSV file with the columns pattern and class: your own kernels' classes."),
     ] = None,
+    keep_secrets: Annotated[
+        bool,
+        typer.Option("--keep-secrets", help="Keep what looks like a key or password in the metadata, instead of ***."),
+    ] = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Read and annotate traces, and keep the result as a run.
@@ -55,6 +59,7 @@ def import_(
             model=model,
             overwrite=overwrite,
             kernel_classes=kernel_classes,
+            keep_secrets=keep_secrets,
             on_progress=on_progress,
         )
     seconds = time.perf_counter() - begun

@@ -29,26 +29,35 @@ def load(
     *,
     model: Source | None = None,
     kernel_classes: KernelClasses | None = None,
+    keep_secrets: bool = False,
     on_progress: Progress | None = None,
 ) -> Trace:
     """Open a run directory, or import trace files to a temporary one and open that.
 
     `source` is a run directory, a trace file (`.json`, `.json.gz`, `.json.zst`), a folder of them, a glob, or a list of
     files. The temporary run is deleted when the trace is closed or forgotten; `import_traces` makes one that stays, and
-    says what `model` and `kernel_classes` are; a run has those it was imported with. Raises `TraceFormatError`,
-    `EmptyTraceError`, `RunFormatError` or `ModelMismatchError`, and warns (`HotlineWarning`) about what was lost.
+    says what `model`, `kernel_classes` and `keep_secrets` are; a run has those it was imported with. Raises
+    `TraceFormatError`, `EmptyTraceError`, `RunFormatError` or `ModelMismatchError`, and warns (`HotlineWarning`) about
+    what was lost.
     """
     if isinstance(source, str | os.PathLike) and is_run(source):
-        if kernel_classes is not None or model is not None:
+        if kernel_classes is not None or model is not None or keep_secrets:
             raise HotlineError(
-                f"{source} is imported already, and its events have their modules and classes",
-                hint="Import the trace files again with the model or the classes.",
+                f"{source} is imported already, and has its modules, classes and metadata",
+                hint="Import the trace files again with the model, the classes or the secrets.",
             )
         return Trace(path_of(source))
     folder = Path(tempfile.mkdtemp(prefix="hotline-"))
     run = folder / "run.hotline"
     try:
-        import_traces(source, run, model=model, kernel_classes=kernel_classes, on_progress=on_progress)
+        import_traces(
+            source,
+            run,
+            model=model,
+            kernel_classes=kernel_classes,
+            keep_secrets=keep_secrets,
+            on_progress=on_progress,
+        )
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
@@ -62,6 +71,7 @@ def import_traces(
     model: Source | None = None,
     overwrite: bool = False,
     kernel_classes: KernelClasses | None = None,
+    keep_secrets: bool = False,
     on_progress: Progress | None = None,
 ) -> Path:
     """Import trace files and annotate them; write a run directory and return its path.
@@ -73,11 +83,17 @@ def import_traces(
     The run appears when it is complete, and not at all if something goes wrong. Of a folder or glob, files that are no
     traces are skipped with a warning. `kernel_classes` add to the rules that tell computation, communication and memory
     kernels apart (`name_info`): regular expressions (RE2) to find in a kernel's full name, the first that matches
-    counts, before the built-in rules. Raises `TraceFormatError` or `EmptyTraceError` if nothing can be read,
-    `ExportExistsError` if the output exists and `overwrite` is false, and `HotlineError` for a wrong class or pattern.
+    counts, before the built-in rules.
+
+    What looks like a key, password or token of a service is replaced by `***` before anything is written; with
+    `keep_secrets`, it stays in the metadata of the trace and in the arguments of events (`rank_info`, `device`,
+    `event_args`), and in what is exported of them. Raises `TraceFormatError` or `EmptyTraceError` if nothing can be
+    read, `ExportExistsError` if the output exists and `overwrite` is false, and `HotlineError` for a wrong class or
+    pattern.
     """
     files, is_search = find_traces(source)
-    options = Options(None if model is None else path_of(model), read_kernel_classes(kernel_classes))
+    classes = read_kernel_classes(kernel_classes)
+    options = Options(None if model is None else path_of(model), classes, keep_secrets)
     if options.model is not None:
         read_model(options.model)  # a mistake in it is better told before the traces are read
     target = path_of(output)

@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from hotline_analysis import catalog
+from hotline_analysis import catalog, masking
 from hotline_analysis.annotate import annotate
 from hotline_analysis.annotate.model import METADATA_KEY, Model, parse_model, read_model
 from hotline_analysis.database import SETTINGS
@@ -40,7 +40,9 @@ def import_file(
     notes: list[str] = []
     size = max(1, file.stat().st_size)
     reader = TraceReader(file, lambda done: on_progress(f"reading {file.name}", _READING * done / size), threads)
-    tracks = write_raw(reader, folder)
+    tracks = write_raw(reader, folder, keep_secrets=options.keep_secrets)
+    if not options.keep_secrets:
+        masking.mask(reader.metadata)
     save_table(options.classes, "kernel_class", folder)
     for memory in _MEMORY_LIMITS:
         spill = str(folder / "spill")

@@ -25,21 +25,26 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True)
 class Options:
-    """What the user knows beside the trace: the model (a file), and classes of kernels (the table `kernel_class`)."""
+    """What the user says beside the trace.
+
+    The model (a file), classes of kernels (the table `kernel_class`), and whether secrets in the metadata stay.
+    """
 
     model: Path | None = None
     classes: pa.Table = field(default_factory=lambda: read_kernel_classes(None))
+    keep_secrets: bool = False
 
     def to_json(self) -> str:
         """The options as text, for a process that imports one of several files."""
-        return json.dumps({"model": self.model and str(self.model), "classes": self.classes.to_pylist()})
+        given = {"model": self.model and str(self.model), "keep_secrets": self.keep_secrets}
+        return json.dumps({**given, "classes": self.classes.to_pylist()})
 
     @classmethod
     def from_json(cls, text: str) -> Options:
         """The options as `to_json` wrote them."""
         given = json.loads(text)
         classes = pa.Table.from_pylist(given["classes"], TABLES["kernel_class"].arrow)
-        return cls(Path(given["model"]) if given["model"] else None, classes)
+        return cls(Path(given["model"]) if given["model"] else None, classes, given["keep_secrets"])
 
 
 def read_kernel_classes(given: KernelClasses | None) -> pa.Table:

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from hotline_analysis import catalog
 from hotline_analysis.kineto.reader import TraceReader
+from hotline_analysis.masking import mask_columns, mask_json_column
 from hotline_analysis.schema import READ_TABLES, TABLES
 from hotline_analysis.trace import SMALL_BYTES
 
@@ -52,7 +53,7 @@ class _TableWriter:
         self._writer.close()
 
 
-def write_raw(reader: TraceReader, folder: Path) -> pa.Table:
+def write_raw(reader: TraceReader, folder: Path, *, keep_secrets: bool = False) -> pa.Table:
     """Write the tables that come from the file; return the tracks as a table (track_id, pid, tid)."""
     special = {"rank_info", "device", "track", "kernel_class"}
     writers = {table.name: _TableWriter(table.name, folder) for table in READ_TABLES if table.name not in special}
@@ -69,13 +70,24 @@ def write_raw(reader: TraceReader, folder: Path) -> pa.Table:
                     # By Polars, as loading Arrow's own functions would take as long as a small trace.
                     place = pl.DataFrame(table.select(["pair"])).to_series()
                     table = table.append_column("track_id", track_of.gather(place).to_arrow())
-                writers[name].write(table)
+                writers[name].write(_without_secrets(name, table, keep_secrets))
     finally:
         for writer in writers.values():
             writer.close()
     rows = [{"pid": pid, "tid": tid, "track_id": number} for (pid, tid), number in tracks.items()]
     schema = pa.schema([("pid", pa.string()), ("tid", pa.string()), ("track_id", pa.int64())])
     return pa.Table.from_pylist(rows, schema)
+
+
+def _without_secrets(name: str, table: pa.Table, keep: bool) -> pa.Table:
+    if name == "event_args" and keep:
+        return table
+    frame = pl.DataFrame(table)
+    masked = mask_columns(frame)
+    if name == "event_args":
+        # Names of secrets can stand here alone: the other tables hold what the profiler itself names.
+        masked = masked.with_columns(mask_json_column(masked[column]) for column in ("args", "fields"))
+    return table if masked is frame else masked.to_arrow()
 
 
 def open_raw(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:

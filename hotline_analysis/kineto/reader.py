@@ -47,7 +47,7 @@ class TraceReader:
         self._decoders: list[Decoder] = []
 
     @property
-    def metadata(self) -> Mapping[str, Any]:
+    def metadata(self) -> dict[str, Any]:
         """Everything in the file beside its events."""
         return self._splitter.metadata
 

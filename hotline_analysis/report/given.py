@@ -6,6 +6,7 @@ import json
 import math
 
 from hotline_analysis.humane import safe, shorten
+from hotline_analysis.masking import mask
 
 _KEY = "hotline_metadata"
 _LONGEST = 80
@@ -20,6 +21,7 @@ def given(metadata: str, step_ns: float | None, taken: frozenset[str]) -> dict[s
     said = json.loads(metadata).get(_KEY)
     if not isinstance(said, dict):
         return {}
+    mask(said)  # a run may keep secrets, a report shows none
     facts = {}
     for key, value in list(said.items())[:_MOST]:
         name = shorten(safe(key.replace("_", " ")), 20)
