@@ -20,7 +20,6 @@ import pytest
 import hotline_analysis as ha
 from tests.test_real_traces import HTA, NAMES, Event, file, gpu_events, ns, opened
 
-SINGLE = [name for name in NAMES if not name.startswith(("labelled", "multi_rank"))]
 # The launch calls that HTA counts.
 KNOWN_CALLS = {
     "cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx", "cudaMemcpyAsync",
@@ -33,6 +32,14 @@ KNOWN_CALLS = {
 def reference() -> dict[str, Any]:
     traces: dict[str, Any] = json.loads(HTA.read_text(encoding="utf-8"))["traces"]
     return traces
+
+
+# The traces of one rank that HTA was run on.
+SINGLE = [
+    name
+    for name in NAMES
+    if not name.startswith(("labelled", "multi_rank")) and name.removesuffix(".json.gz") in reference()
+]
 
 
 def of_hta(name: str, what: str) -> list[dict[str, Any]]:
