@@ -13,6 +13,12 @@ A query is one file, and its leading comment is its contract:
     -- :writes step_idle                               derive queries only; the query's own name if left out
     -- :column idle_ns BIGINT        GPU idle time     in the order of the result; answers and views must have them
 
+A rule of the advice finds something in one step that takes time for nothing. All rules have the same parameters and
+columns (`RULE_PARAMS`, `RULE_COLUMNS`), so they declare none, but what they find and what to do about it:
+
+    -- :what small kernels                             how many and their time follow; `{name}` is the one with most
+    -- :do fuse them                                   a sentence
+
 A directive may go on in lines that are indented further. The folder is the kind and the file name is the query's name,
 unique among all kinds. A header that breaks these rules is a mistake in this package, and raises ValueError.
 """
@@ -36,18 +42,21 @@ if TYPE_CHECKING:
 
     import duckdb
 
-Kind = Literal["derive", "answer", "view"]
+Kind = Literal["derive", "answer", "view", "rule"]
 ParamType = Literal["BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN"]
 Value = int | float | str | bool | None
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 COMPUTED = (
+    "advice",
     "critical_path",
     "critical_path_breakdown",
     "detail_size",
     "diff",
     "frequent_kernel_patterns",
+    "gpu_or_cpu_bound",
     "optimizer_bottleneck",
+    "step_limits",
 )
 """Answers that are no SQL file but a function over queries, which `hotline_analysis.analyze.named` has."""
 PARAM_TYPES: tuple[ParamType, ...] = get_args(ParamType)
@@ -136,6 +145,10 @@ class Query:
     """The table that a derive query builds; None for the other kinds."""
     columns: tuple[Column, ...]
     sql: str
+    what: str = ""
+    """What a rule finds, in words; empty for the other kinds."""
+    do: str = ""
+    """What a rule advises."""
 
     def bind(self, **arguments: object) -> dict[str, Value]:
         """Return a value of the declared type for every parameter.
@@ -162,6 +175,25 @@ class Query:
                     f"Parameter {param.name} of query {self.name} must be {error}, not {arguments[param.name]!r}."
                 ) from None
         return values
+
+
+RULE_PARAMS = (
+    Param("rank", "BIGINT", True, None, "the process rank"),
+    Param("step", "BIGINT", True, None, "the step"),
+)
+RULE_COLUMNS = (
+    Column("event_id", "BIGINT", "the event"),
+    Column(
+        "effect",
+        "VARCHAR",
+        "what would become less: work (of the GPU), host (time of a thread) or wait (of a call that waits for the GPU)",
+    ),
+    Column("track_id", "BIGINT", "its thread or stream"),
+    Column("start_ns", "BIGINT", "its start"),
+    Column("end_ns", "BIGINT", "its end"),
+    Column("saved_ns", "BIGINT", "so much less at most"),
+    Column("name", "VARCHAR", "what it is, in short"),
+)
 
 
 def queries(kind: Kind | None = None, *, root: Traversable | None = None) -> list[Query]:
@@ -232,11 +264,16 @@ def _parse(name: str, kind: Kind, sql: str) -> Query:
     columns: list[Column] = []
     reads: tuple[str, ...] | None = None
     writes = name if kind == "derive" else None
+    texts = {"what": "", "do": ""} if kind == "rule" else {}
+    if kind == "rule":
+        params, columns = list(RULE_PARAMS), list(RULE_COLUMNS)
     for line, word, text in directives:
         place = f"{where}:{line}"
-        if word == "param":
+        if texts.get(word) == "":
+            texts[word] = text
+        elif word == "param" and kind != "rule":
             params.append(_param(place, text))
-        elif word == "column":
+        elif word == "column" and kind != "rule":
             match = _match(_COLUMN, text, place, ":column NAME TYPE  description")
             columns.append(Column(match["name"], match["type"], match["description"]))
         elif word == "reads" and reads is None:
@@ -251,6 +288,8 @@ def _parse(name: str, kind: Kind, sql: str) -> Query:
         raise ValueError(f"{where}: the header has no :reads")
     if not columns and kind != "derive":
         raise ValueError(f"{where}: the header has no :column")
+    if missing := [word for word, text in texts.items() if not text]:
+        raise ValueError(f"{where}: the header has no :{missing[0]}")
     for what, names in (
         ("parameter", [param.name for param in params]),
         ("column", [column.name for column in columns]),
@@ -270,6 +309,7 @@ def _parse(name: str, kind: Kind, sql: str) -> Query:
         writes=writes,
         columns=tuple(columns),
         sql=sql,
+        **texts,
     )
 
 

@@ -122,6 +122,11 @@ def one_of(words: Sequence[str]) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
+def listed(words: Sequence[str]) -> str:
+    """Things that go together: `a, b and c`."""
+    return " and ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
+
+
 def runs(numbers: Sequence[int], most: int = 8) -> str:
     """Ascending numbers, those in a row as one: `0 to 7, 12`. A word if there are none."""
     spans: list[list[int]] = []

@@ -483,22 +483,68 @@ _TABLES = (
         """,
     ),
     _table(
+        "gpu_wait",
+        "derived",
+        "Calls in which a thread of the host waits for the GPU.",
+        """
+        event_id BIGINT the call
+        track_id BIGINT the thread
+        kind VARCHAR synchronise, copy (of pageable memory) or full_queue (a launch with 1000 pending on its stream)
+        start_ns BIGINT start of the call
+        end_ns BIGINT its end
+        waited_ns BIGINT of it, some device was busy
+        work_id BIGINT the copy that it waits for; NULL for other kinds
+        """,
+    ),
+    _table(
+        "host_activity",
+        "derived",
+        "What each thread of the training loop does at each moment: its time, cut where that or its phase changes.",
+        """
+        track_id BIGINT the thread: one that launches GPU work or has phases
+        number BIGINT place of the piece on its thread, from 1
+        start_ns BIGINT start of the piece
+        end_ns BIGINT its end; NULL for the last one of a thread
+        kind VARCHAR load_data, sync, cpu_tensor, op, python or nothing; see docs/annotation.md
+        step BIGINT the step; NULL outside every step
+        phase VARCHAR the phase; NULL outside every step
+        """,
+    ),
+    _table(
+        "idle_part",
+        "derived",
+        "Times when a device does nothing, cut where the reason changes. With `gpu_busy` they fill the observed time.",
+        """
+        device BIGINT device number; -1 when the events name none
+        gap_ns BIGINT start of the whole gap; a gap has one part or several
+        start_ns BIGINT start of the part
+        end_ns BIGINT end of the part
+        cause VARCHAR load_data, sync, cpu_tensor, op, python, launch, queued, unobserved, unknown: docs/annotation.md
+        track_id BIGINT the thread that the device waits for; NULL when the launch is unknown
+        step BIGINT step that the thread is in; after the launch, of the work; NULL outside every step or when unknown
+        phase VARCHAR phase, likewise
+        next_id BIGINT the GPU event that ends the gap; NULL for the gap after the last one
+        """,
+    ),
+    _table(
         "gpu_gap",
         "derived",
-        "Times when a device does nothing, and why. With `gpu_busy` they fill the observed time.",
+        "Times when a device does nothing, each as one row, with the sums of its parts in `idle_part`.",
         """
         device BIGINT device number; -1 when the events name none
         start_ns BIGINT start
         end_ns BIGINT end
         next_id BIGINT the GPU event that ends the gap; NULL for the gap after the last one
-        step BIGINT step of that event, or at the time of the last gap; NULL outside every step or when unlinked
-        phase VARCHAR phase of that event; NULL outside every step or when unlinked
+        step BIGINT step in which most of the gap passes; NULL outside every step or when unknown
+        phase VARCHAR phase in which most of it passes, likewise
         load_data_ns BIGINT of it, the host was loading data
-        sync_ns BIGINT of it, the host was in a synchronise, or just out of one that let the queue run dry
-        op_ns BIGINT of it, the host was inside ops and runtime calls, on the way to the launch
+        sync_ns BIGINT of it, the host was inside a call that returns when the GPU is done
+        cpu_tensor_ns BIGINT of it, the host computed on CPU tensors
+        op_ns BIGINT of it, the host was inside other ops and runtime calls, on the way to the launch
         python_ns BIGINT of it, the host was outside ops: python, or nothing the profiler shows
         launch_ns BIGINT of it, from the launch call to the start of the work
         queued_ns BIGINT of it, the work was launched already and waited for something on the GPU
+        unobserved_ns BIGINT of it, the work was launched already, and nothing in the file explains why it waited
         unknown_ns BIGINT of it, what ended the gap has no known launch
         """,
     ),

@@ -162,20 +162,22 @@ def test_query_asks_what_is_no_query_too(run: Path) -> None:
     assert sum(row["path_pct"] for row in parts) == pytest.approx(100)
     [finding] = json.loads(hotline("query", "optimizer_bottleneck", run, "--json"))
     assert finding["answer"] in ("yes", "no", "partly")
-    optimizer = sum(row["cpu_ns"] for row in finding["evidence"] if row["phase"] == "optimizer")
-    total = sum(row["cpu_ns"] for row in finding["evidence"])
     assert finding["thresholds"] == {"yes_pct": 30, "partly_pct": 15}
-    assert finding["numbers"] == {
-        "optimizer_ns": optimizer,
-        "total_ns": total,
-        "optimizer_pct": pytest.approx(100 * optimizer / total),
-        "at_most_times_faster": pytest.approx(total / (total - optimizer)),
-    }
+    numbers = finding["numbers"]
+    assert numbers["gain_pct"] == pytest.approx(100 * (1 - numbers["without_ns"] / numbers["step_ns"]))
+    assert numbers["at_most_times_faster"] == pytest.approx(numbers["step_ns"] / numbers["without_ns"])
+    [finding] = json.loads(hotline("query", "gpu_or_cpu_bound", run, "--json"))
+    limits = json.loads(hotline("query", "step_limits", run, "--json"))
+    assert finding["evidence"] == limits
+    assert sum(row["path_ns"] for row in limits) == pytest.approx(finding["numbers"]["step_ns"], abs=len(limits))
+    assert sum(row["path_pct"] for row in limits) == pytest.approx(100)
+    for row in json.loads(hotline("query", "advice", run, "--json")):
+        assert row["gain_pct"] >= 2
     assert {row["delta_ns"] for row in json.loads(hotline("query", "diff", run, run, "--json"))} == {0}
     assert hotline("query", "frequent_kernel_patterns", run, "--csv").startswith("pattern,length,count,")
     listed = hotline("queries")
     assert all(name in listed for name in COMPUTED)
-    assert "[until=host | work]" in listed
+    assert "[until=host | work | launched]" in listed
     assert "[by=device | stream]" in listed
     assert "A phase is load_data, forward," in listed
     for wrong, hint in (
@@ -612,7 +614,7 @@ def test_output_that_goes_nowhere(target: str, status: int, says: str) -> None:
         (["chart", "coverage", "RUN", "-o", "x.svg", "--step", "1"], "no parameter 'step'"),
         (["chart", "diff", "RUN", "-o", "x.svg"], "compares 2"),
         (["chart", "modules", "nowhere", "-o", "x.svg", "-p", "side=foo"], "side must be gpu or cpu, not 'foo'"),
-        (["query", "critical_path", "nowhere", "-p", "until=foo"], "until must be host or work, not 'foo'"),
+        (["query", "critical_path", "nowhere", "-p", "until=foo"], "until must be host, work or launched, not 'foo'"),
         (["query", "launch_stats", "nowhere", "-p", "by=foo"], "by of query launch_stats must be api, step, phase"),
         (["query", "diff", "RUN", "RUN", "-p", "sigmas=-1"], "sigmas must be 0 or more, not -1"),
     ],

@@ -17,7 +17,7 @@ from hotline_analysis.analyze.path import Until
 from tests.trace_builder import TraceBuilder
 
 START, END = "start", "end"
-UNTIL: tuple[Until, ...] = ("host", "work")
+UNTIL: tuple[Until, ...] = ("host", "work", "launched")
 Node = Any
 
 
@@ -94,20 +94,39 @@ class Oracle:
         def done(at: int) -> int:
             return max([at, *(end for _, end, _, _, call in gpu if call[2] < at)])
 
-        self.first, self.last = (first, last) if until == "host" else (done(first), done(last))
+        own = [(end, number) for _, end, number, _, call in gpu if first <= call[2] < last]
+        self.first, self.last = {
+            "host": (first, last),
+            "work": (done(first), done(last)),
+            "launched": (first, max([last, *(end for end, _ in own)])),
+        }[until]
+        # With `launched`, what was launched earlier is no part of the window, but may be waited for.
+        self.earlier = {number for *_, number, _, call in gpu if call[2] < first} if until == "launched" else set()
+        last_of = {event["tid"]: number for *_, number, event, _ in gpu if number in self.earlier}
         self.host_last = last
         durations = sorted(call[3] - call[2] for *_, call in gpu if call[3] > call[2])
         self.usual_call = durations[(len(durations) - 1) // 2]
         self.gpu = gpu
         self.works = [
-            (max(start, self.first), min(end, self.last), number, event, call)
+            (max(start, self.first), max(min(end, self.last), self.first), number, event, call)
             for start, end, number, event, call in gpu
-            if end > self.first and start <= self.last and call[2] < last
+            if (end > self.first or number in last_of.values()) and start <= self.last and call[2] < last
         ]
         self.edges: list[Edge] = []
         self._threads()
         self._starts()
         self._end(until)
+        self.edges = [self._settled(edge) for edge in self.edges if not self._is_earlier(edge.target)]
+
+    def _is_earlier(self, node: Node) -> bool:
+        return isinstance(node, tuple) and node[0] in ("begin", "done") and node[1] in self.earlier
+
+    def _settled(self, edge: Edge) -> Edge:
+        """An edge from earlier work as one from the window's start."""
+        if not self._is_earlier(edge.source):
+            return edge
+        passed = max(edge.start - self.first, 0)
+        return edge._replace(source=START, start=self.first, weight=edge.weight + passed)
 
     def point(self, at: int) -> Node:
         return START if at <= self.first else ("cpu", at)
@@ -178,7 +197,8 @@ class Oracle:
                     cause = "inferred"
                 elif running and running[3]["tid"] != event["tid"] and running[0] < start < running[1]:
                     cause = "shared"
-            found.append((start, number, name, call, queue, queue_end, ended, running, cause))
+            if number not in self.earlier:
+                found.append((start, number, name, call, queue, queue_end, ended, running, cause))
 
         def usual(which: str, since: Any) -> int:
             waits = sorted(f[0] - since(f) for f in found if f[8] == which)
@@ -201,7 +221,7 @@ class Oracle:
                 weight = start - ended[1]
                 self.edges.append(Edge("inferred", ("done", ended[2]), begin, ended[1], start, weight, name))
             if cause == "shared":
-                source = ("begin", running[2]) if running[0] > self.first else START
+                source = ("begin", running[2]) if running[0] > self.first or running[2] in self.earlier else START
                 weight = start - running[0]
                 self.edges.append(Edge("shared", source, begin, running[0], start, weight, running[3]["name"]))
 
@@ -210,9 +230,10 @@ class Oracle:
             return
         at = max(self.host_last, self.first)
         self.edges.append(Edge("end", self.point(at), END, at, self.last, 0, None))
-        if until == "work":
-            for stream in {w[3]["tid"] for w in self.works}:
-                work = max((w for w in self.works if w[3]["tid"] == stream), key=lambda w: (w[1], self.works.index(w)))
+        if until != "host":
+            own = [w for w in self.works if w[2] not in self.earlier]
+            for stream in {w[3]["tid"] for w in own}:
+                work = max((w for w in own if w[3]["tid"] == stream), key=lambda w: (w[1], self.works.index(w)))
                 self.edges.append(Edge("end", ("done", work[2]), END, work[1], self.last, 0, None))
 
     def longest(self, faster: str | None = None) -> int:

@@ -93,7 +93,12 @@ def test_it_says_what_the_report_says(text: str, demo: Trace) -> None:
 def test_the_answers_are_words_for_people(tmp_path: Path) -> None:
     """The words to branch on stay in the statements, and names of queries stand out."""
     made = (
-        TraceBuilder(rank=0).step(0, 0, 100).op("aten::mm", 0, 10).launches("gemm", 5, 99, at=2, until=3).load(tmp_path)
+        TraceBuilder(rank=0)
+        .step(0, 0, 100)
+        .op("aten::mm", 0, 10)
+        .launches("gemm", 5, 99, at=2, until=3)
+        .runtime("cudaDeviceSynchronize", 10, 100)
+        .load(tmp_path)
     )
     text = ha.report(made).to_html()
     assert re.findall('<b class="answer">(.*?)</b>', text) == [
@@ -101,7 +106,7 @@ def test_the_answers_are_words_for_people(tmp_path: Path) -> None:
         "The trace has no optimizer",
         "aten::mm",
     ]
-    assert "(gpu-bound)" in text
+    assert "The GPU, for 94.0 % of the step" in text
     assert "<code>slowest_kernels</code>" in text
 
 
@@ -120,16 +125,16 @@ def test_notebooks_show_html(demo: Trace) -> None:
 
 
 def test_a_notebook_shows_what_to_do_and_units(tmp_path: Path) -> None:
-    made = (
-        TraceBuilder(rank=0).step(0, 0, 100).op("aten::mm", 0, 10).launches("gemm", 5, 99, at=2, until=3).load(tmp_path)
-    )
+    trace = TraceBuilder(rank=0).step(0, 0, 100).annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter", 0, 6)
+    trace.op("aten::mm", 6, 16).launches("gemm", 9, 99, at=7, until=8).runtime("cudaDeviceSynchronize", 16, 100)
+    made = trace.load(tmp_path)
     report = ha.report(made)
     shown = report._repr_html_()
     assert report.advice
-    assert all(advice in shown for advice in report.advice)
+    assert all(advice.what in shown and advice.do in shown for advice in report.advice)
     evidence = report.findings[0]._repr_html_()
-    assert ">94.0 µs<" in evidence
-    assert "gpu_busy_ns" in evidence
+    assert ">90.0 µs<" in evidence
+    assert "path_ns" in evidence
     # A style of a notebook must not change the rest of its page.
     for text in (shown, evidence, made._repr_html_()):
         style = text[text.index("<style>") + 7 : text.index("</style>")]

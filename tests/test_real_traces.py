@@ -264,7 +264,7 @@ def phases_fill_the_steps(trace: Trace) -> None:
 
 def answers_agree(trace: Trace) -> None:
     """The same times, summed up in different ways."""
-    evidence = ha.gpu_or_cpu_bound(trace).evidence
+    evidence = ha.device_use(trace)
     run = evidence.filter(scope="run")
     if run.is_empty():
         assert trace.sql("from gpu_busy").is_empty()

@@ -18,7 +18,9 @@ from hotline_analysis.analyze.dependencies import DependencyGraph
 from hotline_analysis.analyze.detail import detail_size, level_of_detail
 from hotline_analysis.analyze.device_time import (
     comm_comp_overlap,
+    device_use,
     idle_breakdown,
+    idle_events,
     idle_gaps,
     step_time_breakdown,
     temporal_breakdown,
@@ -31,15 +33,19 @@ from hotline_analysis.analyze.kernels import (
     launch_stats,
 )
 from hotline_analysis.analyze.lateness import collectives, straggler_causes, stragglers
+from hotline_analysis.analyze.limits import step_lengths, step_limits
 from hotline_analysis.analyze.memory import memory_bandwidth, memory_bandwidth_summary, memory_peak, memory_timeline
 from hotline_analysis.analyze.parts import cpu_parts, gpu_parts
 from hotline_analysis.analyze.path import critical_path, critical_path_breakdown, dependency_graph
 from hotline_analysis.analyze.patterns import frequent_kernel_patterns
 from hotline_analysis.analyze.queue import queue_length, queue_length_summary
+from hotline_analysis.analyze.rules import Advice, advice
 
 __all__ = [
+    "Advice",
     "DependencyGraph",
     "Finding",
+    "advice",
     "annotation_kernels",
     "collectives",
     "comm_comp_overlap",
@@ -52,6 +58,7 @@ __all__ = [
     "cupti_flops",
     "dependency_graph",
     "detail_size",
+    "device_use",
     "diff",
     "doubtful_modules",
     "frequent_kernel_patterns",
@@ -59,6 +66,7 @@ __all__ = [
     "gpu_parts",
     "has_gpu_work",
     "idle_breakdown",
+    "idle_events",
     "idle_gaps",
     "kernel_breakdown",
     "kernel_duration_distribution",
@@ -77,6 +85,8 @@ __all__ = [
     "queue_length_summary",
     "slowest_ops",
     "slowest_sources",
+    "step_lengths",
+    "step_limits",
     "step_time_breakdown",
     "steps",
     "straggler_causes",

@@ -3,102 +3,171 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import polars as pl
 
 from hotline_analysis.analyze.finding import Finding
+from hotline_analysis.analyze.limits import CPU_LIMITS, GPU_LIMITS, step_limits, typical_step
+from hotline_analysis.analyze.recorded import no_run
+from hotline_analysis.errors import QueryParameterError
+from hotline_analysis.humane import listed, percent
+from hotline_analysis.scope import check_scope
 from hotline_analysis.trace import Trace
 
-# Idle time of the GPU by what the host does meanwhile: column of the query → verdict.
-_CAUSES = {
-    "load_data_ns": "input-bound",
-    "sync_ns": "sync-bound",
-    "launching_ns": "launch-bound",
-    "python_ns": "python-bound",
-    "gpu_wait_ns": "gpu-wait-bound",
-    "unknown_ns": "unknown",
-}
-_GPU_SIDE = ("gpu-bound", "communication-bound", "copy-bound", "gpu-wait-bound")
 
-_MEANING = {
-    "input-bound": "it waits for the host to load data",
-    "sync-bound": "it runs dry because the host waits for it (a synchronise, `.item()`, a blocking copy)",
-    "launch-bound": "it waits for the host to run ops and launch work",
-    "python-bound": "it waits for the host's python between ops",
-    "gpu-wait-bound": "work is launched in time but waits for other work, of this trace or not in it",
-    "mixed": "for several reasons, none of which explains most of it",
-    "unknown": "before work whose launch is not in the trace",
-}
-_ADVICE = {
-    "gpu-bound": "Make the kernels cheaper: lower precision (AMP, TF32), fused kernels (torch.compile); the slowest "
-    "ops and modules say where.",
-    "communication-bound": "Overlap communication with backward (bucket sizes, gradient_as_bucket_view), send less "
-    "(accumulation, lower precision), or look for a rank that arrives late.",
-    "copy-bound": "Keep data on the GPU, use pinned memory with non_blocking=True, and copy on a stream of its own.",
-    "input-bound": "Give the DataLoader more workers, pin_memory=True and prefetching, or preprocess on the GPU.",
-    "sync-bound": "Avoid `.item()`, `.cpu()`, `print(tensor)`, nonzero and boolean masks inside the step, log every n "
-    "steps, and copy with non_blocking=True.",
-    "launch-bound": "Launch less and larger work: torch.compile, CUDA graphs, fused or foreach ops, a larger batch.",
-    "python-bound": "Take python out of the step: torch.compile, CUDA graphs, vectorised loops, logging every n steps.",
-    "gpu-wait-bound": "Look at streams and events: work waits for another stream, or many tiny kernels follow each "
-    "other. A long gap in which nothing runs is work that the profiler missed, or another process on the GPU.",
-    "mixed": "Start with the largest cause in the evidence.",
-    "unknown": "Capture a longer window, with warm-up steps in the schedule.",
-    "no-gpu": "",
-}
+@dataclass(frozen=True)
+class Verdict:
+    """One limit in words: the answer it gives, what it is, and what to do about it in general."""
+
+    answer: str
+    noun: str
+    advice: str
 
 
-def gpu_or_cpu_bound(
-    trace: Trace, *, rank: int | None = None, busy_pct: float = 80.0, class_pct: float = 50.0, cause_pct: float = 40.0
-) -> Finding:
+VERDICTS: Mapping[str, Verdict] = {
+    "computing": Verdict(
+        "gpu-bound",
+        "computing on the GPU",
+        "Make the kernels cheaper: the slowest ops and modules say where.",
+    ),
+    "communication": Verdict(
+        "communication-bound",
+        "communication between GPUs",
+        "Overlap communication with backward (bucket sizes, gradient_as_bucket_view), send less (accumulation, lower"
+        " precision), or look for a rank that arrives late.",
+    ),
+    "copying": Verdict(
+        "copy-bound",
+        "copies on the GPU",
+        "Keep data on the GPU, use pinned memory with non_blocking=True, and copy on a stream of its own.",
+    ),
+    "queued": Verdict(
+        "gpu-wait-bound",
+        "waiting between kernels on the GPU",
+        "Look at streams and events: work waits for another stream, or many tiny kernels follow each other.",
+    ),
+    "load_data": Verdict(
+        "input-bound",
+        "loading data",
+        "Load and preprocess data beside the training: in workers of a DataLoader, ahead of time, or on the GPU.",
+    ),
+    "launching": Verdict(
+        "launch-bound",
+        "ops and launch calls on the CPU",
+        "Launch less and larger work: fused ops, CUDA graphs, a larger batch.",
+    ),
+    "python": Verdict(
+        "python-bound",
+        "python on the CPU",
+        "Take python out of the step: vectorised loops, logging every n steps, compiled or captured steps.",
+    ),
+    "cpu_tensor": Verdict(
+        "cpu-tensor-bound",
+        "arithmetic on CPU tensors",
+        "Move the tensors to the GPU before computing with them.",
+    ),
+    "sync": Verdict(
+        "sync-bound",
+        "calls that synchronise",
+        "Avoid `.item()`, `.cpu()`, `print(tensor)`, nonzero and boolean masks inside the step.",
+    ),
+    "unobserved": Verdict(
+        "unobserved",
+        "time in which the GPU may have done work that is not in the file",
+        "Capture again, a few steps later: the profiler missed work, or another process used the GPU.",
+    ),
+    "unknown": Verdict(
+        "unknown",
+        "waiting whose cause is not in the trace",
+        "Capture a longer window, with warm-up steps in the schedule.",
+    ),
+}
+NO_RUN = "This trace shows no run that could tell."
+_MIXED = "Start with the largest part in the evidence."
+_OPTIMIZER = ("step_ns", "without_ns", "gain_pct", "at_most_times_faster")
+_SAID = 1.0  # shares below this stay out of a sentence
+
+
+def gpu_or_cpu_bound(trace: Trace, *, rank: int | None = None, largest_pct: float = 40.0) -> Finding:
     """Is the GPU the bottleneck or the CPU, and why?
 
-    The GPU is, if it is busy for at least `busy_pct` of the time from the first step to the last; then communication
-    or copies are named if they are the first thing running for at least `class_pct` of the busy time. Otherwise the CPU
-    is, and the largest cause of idle time gives the name if it explains at least `cause_pct` of it. `answer` is one of
-    gpu-bound, communication-bound, copy-bound, input-bound, sync-bound, launch-bound, python-bound, gpu-wait-bound,
-    mixed, unknown, or no-gpu for a trace without GPU work. `evidence` has a row with a verdict for the run, each step
-    and each phase (query `gpu_or_cpu_bound`). With several ranks, the answer is about all of them together. Raises
-    `QueryParameterError` for a threshold that is negative.
+    Asked of the critical path of the median step in a loop of such steps: `evidence` is the frame of `step_limits`, and
+    its largest limit names the answer if it has at least `largest_pct` of the path: gpu-bound, communication-bound,
+    copy-bound, gpu-wait-bound, input-bound, launch-bound, python-bound, cpu-tensor-bound, sync-bound, unobserved or
+    unknown; else it is mixed. Time that is `unobserved` names it only if it has more than half. `no-gpu` is a trace
+    without GPU work, and `no-run` one that records something else than a run, such as the capture of a graph. `rank`
+    is the lowest of the run by default. Raises `QueryParameterError` for a threshold that is negative.
     """
-    thresholds = {"busy_pct": busy_pct, "class_pct": class_pct, "cause_pct": cause_pct}
-    evidence = trace.query("gpu_or_cpu_bound", rank=rank, **thresholds)
+    check_scope(trace, {"rank": rank})
+    chosen = min(trace.ranks) if rank is None else rank
+    thresholds = {"largest_pct": largest_pct}
+    _check(thresholds)
     question = "Is the GPU or the CPU the bottleneck?"
-    # Of several ranks, all together stand above the first.
-    total = next(evidence.head(1).iter_rows(named=True), None)
-    if total is None or total["gpu_busy_ns"] == 0:
-        cut = trace.sql(
-            "select coalesce(bool_or(damage is not null), false) as cut from rank_info"
-            " where $rank is null or rank = $rank",
-            rank=rank,
-        )["cut"][0]
+    limits = step_limits(trace, rank=chosen)
+    if said := no_run(trace, chosen):
+        return Finding(question, "no-run", said, "", thresholds, limits)
+    use = trace.query("device_use", rank=chosen).filter(scope="run")
+    numbers = {f"{limit}_pct": share for limit, share in limits.select("limit", "path_pct").iter_rows()}
+    if not limits.is_empty():
+        numbers |= {"step_ns": limits["step_ns"][0]}
+    if not use.is_empty():
+        numbers |= dict(use.select("gpu_busy_pct", "gpu_busy_most_pct").row(0, named=True))
+    if use.is_empty() or not use["gpu_busy_ns"][0]:
+        cut = trace.sql("select damage is not null from rank_info where rank = $rank", rank=chosen).item()
         statement = (
             "The part of the file that could be read has no GPU work, so this trace cannot tell."
             if cut
             else "The trace has no GPU work: all the time in it is CPU time."
         )
-        return Finding(question, "no-gpu", statement, _ADVICE["no-gpu"], thresholds, evidence)
-    numbers = {name: value for name, value in total.items() if name.endswith(("_ns", "_pct"))}
-    answer = total["verdict"]
-    busy = f"busy {total['gpu_busy_pct']:.1f} % of the time"
-    if answer in ("gpu-bound", "communication-bound", "copy-bound"):
-        statement = f"The GPU: it is {busy}, {_busy_with(total)} ({answer})."
-    elif answer in ("mixed", "unknown"):
-        statement = f"Neither alone: the GPU is {busy} and idles {_MEANING[answer]} ({answer})."
+        return Finding(question, "no-gpu", statement, "", thresholds, limits, numbers)
+    shares = dict(limits.select("limit", "path_pct").rows())
+    if shares.get("unobserved", 0.0) <= 50:
+        named = {limit: share for limit, share in shares.items() if limit != "unobserved"}
     else:
-        side = "The GPU: it is only" if answer in _GPU_SIDE else "The CPU: the GPU is only"
-        cause = next(column for column, name in _CAUSES.items() if name == answer)
-        share = 100 * total[cause] / total["gpu_idle_ns"]
-        statement = f"{side} {busy}; for {share:.0f} % of its idle time {_MEANING[answer]} ({answer})."
-    return Finding(question, answer, statement, _ADVICE[answer], thresholds, evidence, numbers)
+        named = shares
+    largest = max(named, key=lambda limit: named[limit], default=None)
+    if largest is None:
+        answer, advice = "unknown", VERDICTS["unknown"].advice
+    elif 100 * named[largest] < largest_pct * sum(named.values()):
+        answer, advice = "mixed", _MIXED
+    else:
+        answer, advice = VERDICTS[largest].answer, VERDICTS[largest].advice
+    return Finding(question, answer, _sides(shares, use.row(0, named=True)), advice, thresholds, limits, numbers)
 
 
-def _busy_with(total: Mapping[str, int]) -> str:
-    """What keeps the GPU busy, in words."""
-    parts = {"communication": total["communication_ns"], "copies": total["copy_ns"]}
-    parts = {"computing": total["gpu_busy_ns"] - sum(parts.values()), **parts}
-    shares = [(100 * time / total["gpu_busy_ns"], name) for name, time in parts.items()]
-    return ", ".join(f"{share:.0f} % {name}" for share, name in sorted(shares, reverse=True) if share >= 1)
+def _check(thresholds: Mapping[str, float]) -> None:
+    for name, value in thresholds.items():
+        if not value >= 0:
+            raise QueryParameterError(f"{name} must be 0 or more, not {value!r}")
+
+
+def _sides(shares: Mapping[str, float], use: Mapping[str, float]) -> str:
+    """The shares of both sides in the step, the larger first, and how busy the GPU is."""
+    sides = [
+        (sum(shares.get(limit, 0.0) for limit in limits), name, limits)
+        for name, limits in (("GPU", GPU_LIMITS), ("CPU", CPU_LIMITS))
+    ]
+    sides.sort(key=lambda side: (-side[0], side[1]))
+    said: list[str] = []
+    for at, (share, name, limits) in enumerate(sides):
+        if share < _SAID:
+            continue
+        parts = sorted(((shares[limit], VERDICTS[limit].noun) for limit in limits if limit in shares), reverse=True)
+        told = [f"{noun} {percent(part)}" for part, noun in parts if part >= _SAID]
+        whole = f"{percent(share)} of the step" if not said else percent(share)
+        said.append(f"the {name}, for {whole}" + (f" ({listed(told)})" if told else ""))
+        if at == 0 and share > 100 - _SAID:
+            break
+    rest = [
+        f"{VERDICTS[limit].noun}, {percent(shares[limit])}"
+        for limit in ("unobserved", "unknown")
+        if shares.get(limit, 0) >= _SAID
+    ]
+    low, high = use["gpu_busy_pct"], use["gpu_busy_most_pct"]
+    busy = percent(low) if high - low < _SAID else f"{low:.1f} to {percent(high)}"
+    sentence = "; ".join([*said, *rest])
+    return f"{sentence[:1].upper()}{sentence[1:]}. The GPU is busy for {busy} of the time."
 
 
 def optimizer_bottleneck(
@@ -107,53 +176,46 @@ def optimizer_bottleneck(
     rank: int | None = None,
     yes_pct: float = 30.0,
     partly_pct: float = 15.0,
-    bound: Finding | None = None,
 ) -> Finding:
     """Is the optimizer the bottleneck?
 
-    Its share is measured on what bounds the loop: on the GPU, the share of the busy and idle time of the work that the
-    optimizer launched; on the CPU, the share of the steps' time that the main thread spends in it. From `yes_pct` on
-    the answer is yes, from `partly_pct` on partly, else no: by Amdahl's law, removing 30 % makes steps at most 1.43
-    times faster, 15 % at most 1.18 times. If communication is `yes_pct` or more of the optimizer's time on the GPU, the
-    statement says so. `answer` is `no-optimizer` if the trace shows none (inference). `evidence` is the frame of
-    `phases`. `bound` is the answer of `gpu_or_cpu_bound` for the same rank, if it is known already.
+    By how much shorter the median step gets if all that the optimizer does, on the CPU and on the GPU, takes no time:
+    from `yes_pct` of the step on the answer is yes, from `partly_pct` on partly, else no. `answer` is `no-optimizer` if
+    the trace shows none (inference). `evidence` is the frame of `phases`. If communication is `yes_pct` or more of the
+    optimizer's GPU time, the statement says so. `rank` is the lowest of the run by default.
     """
+    check_scope(trace, {"rank": rank})
+    chosen = min(trace.ranks) if rank is None else rank
     thresholds = {"yes_pct": yes_pct, "partly_pct": partly_pct}
+    _check(thresholds)
     question = "Is the optimizer the bottleneck?"
-    evidence = trace.query("phases", rank=rank)
-    bound = bound or gpu_or_cpu_bound(trace, rank=rank)
-    on_gpu = bound.answer in _GPU_SIDE
-    times = evidence.select(
-        "phase",
-        time=(pl.col("gpu_busy_ns") + pl.col("gpu_idle_ns")) if on_gpu else pl.col("cpu_ns"),
-    )
-    total = times["time"].sum()
-    optimizer = times.filter(pl.col("phase") == "optimizer")
-    taken = int(optimizer["time"].sum())
-    numbers: dict[str, int | float | None] = {"optimizer_ns": taken, "total_ns": int(total)}
-    if optimizer.is_empty() or not total:
-        numbers |= {"optimizer_pct": None, "at_most_times_faster": None}
+    evidence = trace.query("phases", rank=chosen)
+    if no_run(trace, chosen):
+        return Finding(question, "no-run", NO_RUN, "", thresholds, evidence)
+    optimizer = evidence.filter(phase="optimizer")
+    typical = typical_step(trace, chosen)
+    if optimizer.is_empty() or typical is None or not typical.replay.period_ns:
+        numbers: dict[str, int | float | None] = dict.fromkeys(_OPTIMIZER)
         statement = "The trace shows no optimizer step."
         return Finding(question, "no-optimizer", statement, "", thresholds, evidence, numbers)
-    share = 100 * taken / int(total)
-    numbers |= {"optimizer_pct": share, "at_most_times_faster": 100 / (100 - share) if share < 100 else None}
+    whole = typical.replay.period_ns
+    without = typical.replay.without_ns(pl.col("phase") == "optimizer")
+    share = 100 * (whole - without) / whole
+    numbers = dict(zip(_OPTIMIZER, (whole, without, share, whole / max(without, 1)), strict=True))
     answer = "yes" if share >= yes_pct else "partly" if share >= partly_pct else "no"
-    where = "GPU time of the steps, waiting included" if on_gpu else "steps' CPU time, which is what bounds them"
-    speedup = f"{1 / (1 - share / 100):.2f}" if share < 99.5 else "many"
-    gain = (
-        "there would be no measurable gain" if speedup == "1.00" else f"steps would be at most {speedup} times faster"
-    )
-    statement = f"{answer.capitalize()}: it takes {share:.1f} % of the {where}; without it, {gain}."
+    speedup = whole / max(without, 1)
+    faster = f"{speedup:,.2f} times faster" if speedup < 1000 else "over 1,000 times faster"
+    gain = f"at most {percent(share)} shorter" + (f" ({faster})" if speedup >= 1.005 else "")
+    statement = f"{answer.capitalize()}: without it, a step would be {gain if share >= 0.05 else 'as long'}."
     if answer == "no":
         return Finding(question, answer, statement, "", thresholds, evidence, numbers)
     advice = "Use a fused or foreach implementation (fused=True), fewer and larger parameters, or step every n batches."
-    if on_gpu:
-        work = bound.evidence.filter((pl.col("scope") == "phase") & (pl.col("phase") == "optimizer"))
-        communication = 100 * int(work["communication_ns"].sum()) / taken
-        if communication >= yes_pct:
-            statement += f" Communication is {communication:.0f} % of it."
-            advice = (
-                "The optimizer communicates, as one does whose state is sharded: let its collectives run beside the"
-                f" next forward, or shard less. {advice}"
-            )
+    use = trace.query("device_use", rank=chosen).filter(scope="phase", phase="optimizer")
+    busy, communication = int(use["gpu_busy_ns"].sum()), int(use["communication_ns"].sum())
+    if busy and 100 * communication >= yes_pct * busy:
+        statement += f" Communication is {100 * communication / busy:.0f} % of its GPU time."
+        advice = (
+            "The optimizer communicates, as one does whose state is sharded: let its collectives run beside the"
+            f" next forward, or shard less. {advice}"
+        )
     return Finding(question, answer, statement, advice, thresholds, evidence, numbers)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
 import polars as pl
 
+from hotline_analysis.analyze.longest import Incoming, chains
 from hotline_analysis.errors import HotlineError
 
 if TYPE_CHECKING:
@@ -26,8 +28,7 @@ class DependencyGraph:
         graph.length_ns - faster.retimed_ns()           # what the step would gain
         faster.retimed_path()                           # and what it would wait for then
 
-    Finding the path as it was observed needs nothing else; `retimed_ns`, `retimed_path` and `to_rustworkx` need
-    rustworkx (`pip install 'hotline-analysis[graph]'`).
+    `to_rustworkx` gives it to a library of graph algorithms (`pip install 'hotline-analysis[graph]'`).
     """
 
     def __init__(self, edges: pl.DataFrame) -> None:
@@ -93,13 +94,11 @@ class DependencyGraph:
         return DependencyGraph(pl.concat([self.edges, edges], how="diagonal_relaxed"))
 
     def retimed_ns(self) -> int:
-        """Return how long the window takes if every node comes as early as its edges allow."""
-        if self.edges.is_empty():
-            return 0
-        graph = self.to_rustworkx()
-        import rustworkx
+        """Return how long the window takes if every node comes as early as its edges allow.
 
-        return int(rustworkx.dag_longest_path_length(graph, weight_fn=_weight))
+        Raises `HotlineError` if changes made the graph go in circles.
+        """
+        return int(self.retimed_path()["weight_ns"].sum())
 
     def retimed_path(self) -> pl.DataFrame:
         """Return the critical path if every node comes as early as its edges allow, with the times that follow.
@@ -107,21 +106,18 @@ class DependencyGraph:
         The columns are those of `edges`. Where two paths are equally long, either may be returned; for a graph that was
         not changed it may differ from `path` in this, but not in its length.
         """
-        if self.edges.is_empty():
-            return self.edges
-        graph = self.to_rustworkx()
-        import rustworkx
-
-        nodes = pl.Series("from_id", list(rustworkx.dag_longest_path(graph, weight_fn=_weight)))
-        steps = pl.DataFrame({"from_id": nodes[:-1], "to_id": nodes[1:]}).with_row_index("hops")
-        steps = steps.cast({"from_id": pl.Int64, "to_id": pl.Int64})
-        longest = self.edges.sort("weight_ns", "binds", descending=True, nulls_last=True).unique(
-            ["from_id", "to_id"], keep="first", maintain_order=True
-        )
-        path = steps.join(longest, on=["from_id", "to_id"], how="left", maintain_order="left").sort("hops")
-        path = path.with_columns(pl.col("weight_ns").fill_null(0))
+        edges = self.edges
+        if edges.is_empty():
+            return edges
+        source, target, weight = (edges[name].to_numpy() for name in ("from_id", "to_id", "weight_ns"))
+        found = chains(source, target, np.array([_START, _END]))
+        weights = found.weights(weight)
+        times = found.times(weights, [0] * len(found.nodes))
+        binds = edges["binds"].fill_null(False).to_numpy()
+        path, _ = Incoming.of(found, binds).back(found, weights, times, found.node(_END))
+        edges = edges[found.edges(path)]
         end = self.start_ns + pl.col("weight_ns").cum_sum()
-        return path.with_columns(start_ns=end - pl.col("weight_ns"), end_ns=end).select(self.edges.columns)
+        return edges.with_columns(start_ns=end - pl.col("weight_ns"), end_ns=end)
 
     def to_rustworkx(self) -> PyDiGraph[int, int]:
         """Return the part that leads to the window's end as a graph of rustworkx: nodes by number, weights on edges.
@@ -147,10 +143,6 @@ class DependencyGraph:
         leading = rustworkx.ancestors(graph, _END) | {_END}
         graph.remove_nodes_from(list(set(range(size)) - leading))
         return graph
-
-
-def _weight(_from: int, _to: int, weight: int) -> int:
-    return weight
 
 
 def _at(node: int) -> pl.Series:

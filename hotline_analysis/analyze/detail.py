@@ -113,12 +113,12 @@ def longest_chain(nodes: pl.DataFrame, *, min_pct: float = 0.0) -> list[int]:
     return chain
 
 
-def typical_step(trace: Trace, rank: int) -> int | None:
-    """The step of median duration, the earlier of two; NULL for a rank without a step."""
-    steps = trace.sql("select step from step where rank = $rank order by end_ns - start_ns, step", rank=rank)[
-        "step"
-    ].to_list()
-    return steps[(len(steps) - 1) // 2] if steps else None
+def median_step(trace: Trace, rank: int) -> int | None:
+    """The step that stands for the run, by the query `step_lengths`; None for a rank without a step."""
+    steps = trace.query("step_lengths", rank=rank)
+    typical = steps.filter(role="typical")
+    found: int | None = next(iter((typical if not typical.is_empty() else steps)["step"]), None)
+    return found
 
 
 def detail_size(trace: Trace) -> pl.DataFrame:
@@ -129,7 +129,7 @@ def detail_size(trace: Trace) -> pl.DataFrame:
     """
     rows = []
     for rank in trace.ranks:
-        step = typical_step(trace, rank)
+        step = median_step(trace, rank)
         nodes = tree_nodes(level_of_detail(trace, rank=rank, step=step))
         events = trace.sql(
             "select count(*) as n from label inner join event on label.rank = event.rank"

@@ -13,6 +13,7 @@ Window = Literal["run", "step"]
 OverlapBy = Literal["rank", "step", "phase", "module", "collective", "event"]
 IdleBy = Literal["device", "stream"]
 Cause = Literal["host", "synchronise", "communication", "kernel", "other", "unknown"]
+IdleCause = Literal["load_data", "sync", "cpu_tensor", "op", "python"]
 
 _ALL = 2**62
 
@@ -63,6 +64,30 @@ def comm_comp_overlap(
     `hotline queries comm_comp_overlap`. Raises `QueryParameterError` for an unknown `by`.
     """
     return trace.query("comm_comp_overlap", by=by, rank=rank, device=device, step=step, phase=phase, module=module)
+
+
+def device_use(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
+    """How busy the GPU is in the run, in each step and in each phase, and why it has no work the rest of the time.
+
+    Times are integer nanoseconds. The header of the query `device_use` has the columns and the causes.
+    """
+    return trace.query("device_use", rank=rank)
+
+
+def idle_events(
+    trace: Trace,
+    n: int | None = 20,
+    *,
+    cause: IdleCause | None = None,
+    rank: int | None = None,
+    step: int | None = None,
+) -> pl.DataFrame:
+    """What the CPU does while the GPU has no work, by short name, most time first: `n` names of each cause.
+
+    With `n=None` all of them. Times are integer nanoseconds. The header of the query `idle_events` has the columns.
+    """
+    limit = 2**63 - 1 if n is None else n
+    return trace.query("idle_events", cause=cause, rank=rank, step=step, limit=limit)
 
 
 def idle_breakdown(

@@ -11,12 +11,14 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 import polars as pl
 
 from hotline_analysis import catalog
-from hotline_analysis.analyze.bottleneck import optimizer_bottleneck
+from hotline_analysis.analyze.bottleneck import gpu_or_cpu_bound, optimizer_bottleneck
 from hotline_analysis.analyze.comparison import diff
 from hotline_analysis.analyze.detail import detail_size
 from hotline_analysis.analyze.finding import Finding
+from hotline_analysis.analyze.limits import step_limits
 from hotline_analysis.analyze.path import critical_path, critical_path_breakdown
 from hotline_analysis.analyze.patterns import frequent_kernel_patterns
+from hotline_analysis.analyze.rules import advice
 from hotline_analysis.catalog import Column, Param, ParamType, Query
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.trace import Trace
@@ -107,6 +109,26 @@ def trace_count(function: Callable[..., Any]) -> int:
 
 # What each column is; those of a critical path are its edges'.
 _COLUMNS: Mapping[str, str] = {
+    "advice": """
+        rule VARCHAR name of the rule that found it
+        what VARCHAR what was found in the median step
+        where VARCHAR module and line of the user's code of the longest; empty where the trace tells none
+        do VARCHAR what to do about it
+        count BIGINT how many were found
+        time_ns BIGINT their time
+        gain_ns BIGINT how much shorter the step gets at most
+        gain_pct DOUBLE the same as a share of the step
+        event_id BIGINT the one that takes longest
+        """,
+    "step_limits": """
+        step BIGINT the step that stands for the run
+        step_ns BIGINT its time in a loop of such steps
+        limit VARCHAR what is waited for: computing, load_data, launching, …
+        path_ns BIGINT its part of the step
+        path_pct DOUBLE the same as a share
+        without_ns BIGINT how long the step takes without it
+        speedup DOUBLE how many times faster that is
+        """,
     "critical_path_breakdown": """
         bound_by VARCHAR what bounds these edges; with another `by`, what that names: one column each
         path_ns BIGINT time on the critical path
@@ -149,9 +171,18 @@ _COLUMNS: Mapping[str, str] = {
         first_rank BIGINT rank of its first occurrence
         first_event_id BIGINT event of its first occurrence
         """,
+    "gpu_or_cpu_bound": """
+        question VARCHAR what was asked
+        answer VARCHAR gpu-bound, input-bound, launch-bound, …; see the description
+        statement VARCHAR the answer in words
+        advice VARCHAR what to do about it in general; empty when nothing needs doing
+        thresholds STRUCT the limits that decided
+        numbers STRUCT the numbers of the statement, exact
+        evidence STRUCT[] the rows that the numbers come from: those of the answer `step_limits`
+        """,
     "optimizer_bottleneck": """
         question VARCHAR what was asked
-        answer VARCHAR yes, partly, no or no-optimizer
+        answer VARCHAR yes, partly, no, no-optimizer or no-run
         statement VARCHAR the answer in words
         advice VARCHAR what to do about it; empty when nothing needs doing
         thresholds STRUCT the limits that decided
@@ -162,7 +193,9 @@ _COLUMNS: Mapping[str, str] = {
 _MEANINGS: Mapping[str, str] = {
     "by": "what a row is",
     "device": "only this device",
+    "frames": "python frames cut a thread's time, too",
     "end_ns": "end of a window, instead of a step",
+    "largest_pct": "the least share of the path that names an answer",
     "max_length": "parts of the longest sequence",
     "min_count": "how often a sequence occurs at least",
     "min_length": "parts of the shortest sequence",
@@ -176,7 +209,7 @@ _MEANINGS: Mapping[str, str] = {
     "start_ns": "start of a window, instead of a step",
     "step": "only this step",
     "timeline": "of the devices or of the main thread; by default the devices' if both traces have GPU work",
-    "until": "a step ends when its work is done, or as the CPU marks it (host)",
+    "until": "a step ends when its work is done, as the CPU marks it (host), or has all that it launches (launched)",
     "yes_pct": "the least share for `yes`",
 } | {f"{what}_{side}": f"only this {what} of {side.upper()}" for what in ("rank", "step", "device") for side in "ab"}
 
@@ -193,11 +226,14 @@ def _computed(function: Callable[..., Any]) -> Computed:
 
 
 _FUNCTIONS = (
+    advice,
     critical_path,
     critical_path_breakdown,
     detail_size,
     diff,
     frequent_kernel_patterns,
+    gpu_or_cpu_bound,
     optimizer_bottleneck,
+    step_limits,
 )
 COMPUTED: Mapping[str, Computed] = {function.__name__: _computed(function) for function in _FUNCTIONS}

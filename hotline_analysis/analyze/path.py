@@ -12,7 +12,7 @@ from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.scope import check_scope
 from hotline_analysis.trace import Trace
 
-Until = Literal["host", "work"]
+Until = Literal["host", "work", "launched"]
 PathBy = Literal["bound_by", "kind", "step", "phase", "module", "name"]
 _BY = {
     "bound_by": "bound_by",
@@ -32,18 +32,22 @@ def dependency_graph(
     start_ns: int | None = None,
     end_ns: int | None = None,
     until: Until = "work",
+    frames: bool = True,
 ) -> DependencyGraph:
     """What waits for what in one step, in all of them (the default), or between two times of the trace's clock.
 
     `rank` is the lowest of the run by default. With `until="work"`, a step ends when the GPU work launched until its
     end is done, and starts when that of the step before is: so steps share no time, and a step of a loop that the GPU
-    bounds is bound by the GPU, even if the CPU runs ahead. With `"host"`, it is the step as the CPU marks it. See
-    `hotline queries dependency_edges` for the rules and columns. Raises `QueryParameterError` for a step that is not
-    there, or half a window.
+    bounds is bound by the GPU, even if the CPU runs ahead. With `"host"`, it is the step as the CPU marks it, and with
+    `"launched"` that and all GPU work that it launches, whenever this runs. Without `frames`, python frames do not cut
+    the time of threads, which makes the graph smaller. `hotline queries dependency_edges` has the rules and columns.
+    Raises `QueryParameterError` for a step that is not there, or half a window.
     """
     chosen = min(trace.ranks) if rank is None else rank
     first, last = _window(trace, chosen, step, start_ns, end_ns)
-    return DependencyGraph(trace.query("dependency_edges", rank=chosen, start_ns=first, end_ns=last, until=until))
+    return DependencyGraph(
+        trace.query("dependency_edges", rank=chosen, start_ns=first, end_ns=last, until=until, frames=frames)
+    )
 
 
 def _window(trace: Trace, rank: int, step: int | None, start_ns: int | None, end_ns: int | None) -> tuple[int, int]:

@@ -41,7 +41,9 @@ _ORDER = (
     "label",
     "shared_kernel",
     "module_time",
+    "gpu_wait",
     "host_activity",
+    "idle_part",
     "gpu_gap",
 )
 

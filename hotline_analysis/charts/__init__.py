@@ -4,7 +4,15 @@ A function has the name of an answer and takes the frame that the answer returns
 the trace itself, and `stragglers` the frame of `collectives`. `draw` draws any of them by name, `save` writes it.
 """
 
-from hotline_analysis.charts.breakdown import coverage, gpu_or_cpu_bound, modules, phases, slowest_ops, steps
+from hotline_analysis.charts.breakdown import (
+    coverage,
+    device_use,
+    modules,
+    phases,
+    slowest_ops,
+    step_limits,
+    steps,
+)
 from hotline_analysis.charts.kernels import (
     comm_comp_overlap,
     diff,
@@ -28,9 +36,9 @@ __all__ = [
     "comm_comp_overlap",
     "coverage",
     "critical_path",
+    "device_use",
     "diff",
     "draw",
-    "gpu_or_cpu_bound",
     "idle_breakdown",
     "kernel_breakdown",
     "kernel_duration_distribution",
@@ -44,6 +52,7 @@ __all__ = [
     "queue_length",
     "save",
     "slowest_ops",
+    "step_limits",
     "steps",
     "stragglers",
     "temporal_breakdown",

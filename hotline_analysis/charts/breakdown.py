@@ -15,17 +15,19 @@ from hotline_analysis.charts.theme import HUES, INK, PHASES, WIDTH, dress, time_
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.humane import duration, module_name, percent, shorten
 
-# Time of a device, from work to the causes of idling: column of `gpu_or_cpu_bound`, word, colour.
+# Time of a device, from work to the causes of idling: column of `device_use`, word, colour.
 _PARTS = (
     ("computing_ns", "computing", HUES[2]),
     ("communication_ns", "communication", HUES[0]),
     ("copy_ns", "copies", HUES[5]),
     ("load_data_ns", "waits for data", HUES[1]),
-    ("sync_ns", "waits: host in a synchronise", HUES[3]),
-    ("launching_ns", "waits: host runs ops", HUES[4]),
-    ("python_ns", "waits: host runs python", HUES[6]),
-    ("gpu_wait_ns", "waits for other GPU work", HUES[7]),
-    ("unknown_ns", "waits, cause unknown", "#cccccc"),
+    ("sync_ns", "waits: CPU in a synchronise", HUES[3]),
+    ("cpu_tensor_ns", "waits: CPU computes on CPU tensors", "#882255"),
+    ("launching_ns", "waits: CPU runs ops", HUES[4]),
+    ("python_ns", "waits: CPU runs python", HUES[6]),
+    ("queued_ns", "waits for other GPU work", HUES[7]),
+    ("unobserved_ns", "waits, nothing shows for what", "#bbbbbb"),
+    ("unknown_ns", "waits, launch not in the file", "#dddddd"),
 )
 
 
@@ -72,8 +74,8 @@ def phases(frame: pl.DataFrame) -> Any:
     return dress(chart, title)
 
 
-def gpu_or_cpu_bound(frame: pl.DataFrame) -> Any:
-    """What the GPU does and why it idles, for the run and each phase, from the evidence of `gpu_or_cpu_bound`."""
+def device_use(frame: pl.DataFrame) -> Any:
+    """What the GPU does and why it idles, for the run and each phase, from the answer `device_use`."""
     rows = (
         frame.filter(pl.col("scope").is_in(["run", "phase"]))
         .with_columns(
@@ -98,7 +100,7 @@ def gpu_or_cpu_bound(frame: pl.DataFrame) -> Any:
     idle = run.filter(pl.col("order") >= 3).sort("time_ns", descending=True)
     title = f"The GPU is busy {percent(busy)} of the time"
     if not idle.is_empty():
-        waits = idle["part"][0].replace("host in", "host is in").replace(": host", " because the host")
+        waits = idle["part"][0].replace("CPU in", "CPU is in").replace(": CPU", " because the CPU")
         title += f"; most of the rest it {waits}"
     places = ["whole run", *(name for name in PHASES if name in set(rows["where"]))]
     shown = rows.with_columns(said=_durations("time_ns"))
@@ -120,6 +122,36 @@ def gpu_or_cpu_bound(frame: pl.DataFrame) -> Any:
         .properties(width=WIDTH, height=alt.Step(24))
     )
     return dress(chart, title)
+
+
+def step_limits(frame: pl.DataFrame) -> Any:
+    """What the median step waits for, and how long it takes without each part, from the answer `step_limits`."""
+    rows = frame.filter(pl.col("path_ns") > 0).sort("path_ns", descending=True)
+    if rows.is_empty():
+        return _nothing()
+    whole = int(rows["step_ns"][0])
+    axis = time_axis(whole)
+    shown = rows.with_columns(
+        time=pl.col("path_ns") / axis.size,
+        rest=pl.col("without_ns") / axis.size,
+        said=_durations("path_ns"),
+        left=_durations("without_ns"),
+        what=pl.col("limit").replace("load_data", "loading data").replace("cpu_tensor", "CPU tensors"),
+    )
+    order = shown["what"].to_list()
+    base = alt.Chart(shown).encode(y=alt.Y("what:N", title=None, sort=order))
+    tooltip = [
+        "what:N",
+        alt.Tooltip("said:N", title="time"),
+        _share("path_pct"),
+        alt.Tooltip("left:N", title="the step without it"),
+    ]
+    bars = base.mark_bar(color=HUES[0]).encode(x=alt.X("time:Q", title=axis.title("time")), tooltip=tooltip)
+    ends = base.mark_tick(color=INK, thickness=2, size=18).encode(x="rest:Q", tooltip=tooltip)
+    first = rows.row(0, named=True)
+    title = f"{_words(order[0])} takes {percent(first['path_pct'])} of a step of {duration(whole)}"
+    chart = alt.layer(bars, ends).properties(width=WIDTH, height=alt.Step(24))
+    return dress(chart, title, "Bars add up to the step. Marks: the least that a step would take without this part.")
 
 
 def steps(frame: pl.DataFrame) -> Any:

@@ -15,8 +15,8 @@ from hotline_analysis.analyze import (
     comm_comp_overlap,
     coverage,
     critical_path,
+    device_use,
     diff,
-    gpu_or_cpu_bound,
     idle_breakdown,
     kernel_breakdown,
     kernel_duration_distribution,
@@ -29,6 +29,7 @@ from hotline_analysis.analyze import (
     phases,
     queue_length,
     slowest_ops,
+    step_limits,
     steps,
     temporal_breakdown,
 )
@@ -109,7 +110,7 @@ def _summary(chart: Callable[..., Any]) -> str:
 def _path_of_a_step(trace: Trace, *, rank: int | None = None, step: int | None = None) -> Any:
     """The path of one step: of the one of median duration if none is asked for."""
     chosen = min(trace.ranks) if rank is None else rank
-    typical = tree.typical_step(trace, chosen) if step is None else step
+    typical = tree.median_step(trace, chosen) if step is None else step
     return critical_path(trace, rank=chosen, step=typical)
 
 
@@ -118,7 +119,8 @@ _KINDS = (
     _drawn(overview),
     _answered(breakdown.steps, steps),
     _answered(breakdown.phases, phases),
-    _answered(breakdown.gpu_or_cpu_bound, gpu_or_cpu_bound),
+    _answered(breakdown.device_use, device_use),
+    _answered(breakdown.step_limits, step_limits),
     _answered(breakdown.modules, modules, own=("side",)),
     _answered(breakdown.slowest_ops, slowest_ops),
     _answered(breakdown.coverage, coverage),

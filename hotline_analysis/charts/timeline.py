@@ -270,7 +270,7 @@ def timeline(
     """
     chosen_rank = trace.ranks[0] if rank is None else rank
     check_scope(trace, {"rank": chosen_rank, "step": step})
-    chosen_step = tree.typical_step(trace, chosen_rank) if step is None else step
+    chosen_step = tree.median_step(trace, chosen_rank) if step is None else step
     frame = tree.level_of_detail(trace, rank=chosen_rank, step=chosen_step, max_nodes=max_nodes)
     if frame.is_empty() and step is None:
         # Without any CPU event there is no phase, and what ran belongs to no step.
@@ -387,7 +387,7 @@ def level_rows(detail: pl.DataFrame, nodes: pl.DataFrame, node: int) -> pl.DataF
 def _facts(trace: Trace, rank: int) -> list[tuple[str, str]]:
     """The three questions, each with its answer in a sentence."""
     bound = gpu_or_cpu_bound(trace, rank=rank)
-    optimizer = optimizer_bottleneck(trace, rank=rank, bound=bound)
+    optimizer = optimizer_bottleneck(trace, rank=rank)
     return [
         (bound.question, bound.statement),
         (optimizer.question, optimizer.statement),

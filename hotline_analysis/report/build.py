@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from hotline_analysis.analyze import bottleneck, breakdown
+from hotline_analysis.analyze.limits import typical_step
+from hotline_analysis.analyze.rules import find_advice
 from hotline_analysis.humane import safe
 from hotline_analysis.place import Lines
 from hotline_analysis.report import resources, tables
+from hotline_analysis.report.caveats import caveat_sentences
 from hotline_analysis.report.coverage import coverage_line, coverage_section, doubts_line
+from hotline_analysis.report.device import device_section
 from hotline_analysis.report.head import facts, headline, slowest_op
-from hotline_analysis.report.losses import SAID_BY, losses_section
 from hotline_analysis.report.model import Report
-from hotline_analysis.report.patterns import pattern_advice
 from hotline_analysis.report.recapture import recapture
 from hotline_analysis.report.stragglers import straggler_section
 from hotline_analysis.scope import check_scope
@@ -18,31 +20,32 @@ from hotline_analysis.trace import Trace
 
 
 def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) -> Report:
-    """Report on a trace: facts, the bottleneck, the three questions, and tables of phases, modules, ops and kernels.
+    """Report on a trace: what limits a step, what to do about it, the three questions, and tables.
 
-    With several ranks the tables are about one of them: `rank`, or the lowest; a table compares all. With
-    `source_lines`, places in the code show their line if the file is one that this python could import: below the
-    working directory or a folder of `sys.path`. Raises `QueryParameterError` for a rank that the trace does not have.
+    With several ranks it is about one of them: `rank`, or the lowest; a table compares all. With `source_lines`, places
+    in the code show their line if this python could import the file. Raises `QueryParameterError` for a rank that the
+    trace does not have.
     """
     check_scope(trace, {"rank": rank})
     chosen = trace.ranks[0] if rank is None else rank
     info = trace.sql("from rank_info where rank = $rank", rank=chosen).row(0, named=True)
     has_gpu = breakdown.has_gpu_work(trace, rank=chosen)
     bound = bottleneck.gpu_or_cpu_bound(trace, rank=chosen)
-    optimizer = bottleneck.optimizer_bottleneck(trace, rank=chosen, bound=bound)
+    is_run = bound.answer != "no-run"
+    optimizer = bottleneck.optimizer_bottleneck(trace, rank=chosen)
     slowest = slowest_op(trace, chosen, has_gpu)
     steps = breakdown.steps(trace, rank=chosen)
     cover = breakdown.coverage(trace, rank=chosen)
-    phases = optimizer.evidence
-    waiting, late = straggler_section(trace)
-    lost, remedies = losses_section(trace, chosen) if has_gpu else (None, {})
-    general = "" if SAID_BY.get(bound.answer) in remedies else bound.advice
+    typical = typical_step(trace, chosen)
+    use = trace.query("device_use", rank=chosen)
+    run = use.filter(scope="run")
+    caveats = caveat_sentences(trace, chosen, info, typical, bound.evidence, run)
     sections = [
         tables.ranks_section(trace) if len(trace.ranks) > 1 else None,
-        waiting,
-        tables.steps_section(steps, bound, has_gpu),
-        lost,
-        tables.phases_section(phases, bound, has_gpu),
+        straggler_section(trace),
+        device_section(trace, chosen) if has_gpu else None,
+        tables.phases_section(optimizer.evidence, has_gpu),
+        tables.steps_section(steps, use, has_gpu),
         tables.module_types_section(trace, chosen, has_gpu),
         tables.modules_section(trace, chosen, has_gpu),
         tables.sources_section(trace, chosen, has_gpu, Lines() if source_lines else None),
@@ -55,17 +58,14 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
     name = safe(info["file"])
     return Report(
         title=name if len(trace.ranks) == 1 else f"{name} (rank {chosen} of {len(trace.ranks)} ranks)",
-        facts=facts(trace, info, steps, has_gpu),
-        headline=headline(bound, slowest, phases, damaged=bool(info["damage"])),
+        facts=facts(trace, info, steps, has_gpu, typical),
+        headline=headline(bound, optimizer.evidence, damaged=bool(info["damage"])),
+        # What the headline says already needs no second place.
+        caveats=[text for text in caveats if text != bound.statement],
+        advice=find_advice(trace, chosen) if is_run else [],
         findings=[bound, optimizer, slowest],
         sections=[section for section in sections if section is not None and not section.rows.is_empty()],
         coverage=coverage_line(cover) + doubts_line(breakdown.doubtful_modules(trace, rank=chosen), has_gpu),
-        advice=[
-            *late,
-            *(text for text in (general, optimizer.advice) if text),
-            *remedies.values(),
-            *pattern_advice(trace, chosen, bound, steps),
-            *recapture(trace, info, steps, cover),
-        ],
+        recapture=recapture(trace, info, steps, cover),
         warnings=[safe(text) for text in trace.manifest["warnings"]],
     )

@@ -27,12 +27,14 @@ _TITLES: dict[Level, tuple[str, str]] = {
     "kernel": ("Kernels", "By op and short name. A kernel that only one device has is added or removed."),
 }
 _IDLE = {
-    "idle: load_data": "idle: host loads data",
-    "idle: sync": "idle: host was in a synchronise",
-    "idle: launching": "idle: host runs ops and launches",
-    "idle: python": "idle: host runs python",
-    "idle: gpu_wait": "idle: waits for other GPU work",
-    "idle: unknown": "idle: launch unknown",
+    "idle: load_data": "idle: CPU loads data",
+    "idle: sync": "idle: CPU in a synchronise",
+    "idle: cpu_tensor": "idle: CPU computes on CPU tensors",
+    "idle: launching": "idle: CPU in ops and launch calls",
+    "idle: python": "idle: CPU runs python",
+    "idle: queued": "idle: between launched kernels",
+    "idle: unobserved": "unobserved: launched work waits",
+    "idle: unknown": "idle: launch not in the file",
 }
 _IN_WORDS = {"added": "only in B", "removed": "only in A", "noise": "within noise", "same": ""}
 
@@ -83,13 +85,15 @@ def diff_report(
         title="What changed from A to B",
         facts={"A": _describe(a, sides, "a", rank_a, step_a), "B": _describe(b, sides, "b", rank_b, step_b)},
         headline=_headline(total, frames["part"], where),
+        caveats=_notes(a, b, sides, frames),
+        advice=[],
         findings=[],
         sections=[_section(level, frames[level], sides.timeline) for level in levels],
         coverage=(
             f"Mean per step {where}: A {total['a_ns']:,} ns, B {total['b_ns']:,} ns, difference"
             f" {signed(total['delta_ns'])} ns. The rows of each table add up to it exactly."
         ),
-        advice=_notes(a, b, sides, frames),
+        recapture=[],
         warnings=[safe(text) for trace in (a, b) for text in trace.manifest["warnings"]],
     )
 

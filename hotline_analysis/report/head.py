@@ -1,23 +1,35 @@
-"""The head of the report: facts of the run, one sentence on what limits it, and its slowest op."""
+"""The head of the report: facts of the run, what limits it in a sentence or two, and its slowest op."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import polars as pl
 
 from hotline_analysis.analyze import Finding, breakdown
+from hotline_analysis.analyze.bottleneck import NO_RUN, VERDICTS
+from hotline_analysis.analyze.limits import TypicalStep
+from hotline_analysis.analyze.recorded import no_run
 from hotline_analysis.humane import duration, lost_events, percent, safe
 from hotline_analysis.report.given import given
 from hotline_analysis.report.recapture import INFERRED
 from hotline_analysis.report.tables import ROWS
 from hotline_analysis.trace import Trace
 
-_TIE = 0.9  # a phase that takes so much of the longest's time is named, too
 _INCOMPLETE = " Events are missing from the file, so figures and answers may be wrong."
+_SECOND_PCT = 5.0  # from here on the second largest limit is worth a sentence
+_APART_PCT = 10.0  # a step that differs so much from its mark is explained
+_FASTER = 1.02  # less is no gain
+# What torch.compile records around what it compiled: no ops of the model.
+_COMPILED = re.compile(
+    r"Torch-Compiled Region|CompiledFunction|## Call CompiledFxGraph|.*(Compiled|_compiled)\w*Backward|triton_"
+)
 
 
-def facts(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, has_gpu: bool) -> dict[str, str]:
+def facts(
+    trace: Trace, info: dict[str, Any], steps: pl.DataFrame, has_gpu: bool, typical: TypicalStep | None
+) -> dict[str, str]:
     """What the run is: device, ranks, steps, events, flags of the profiler, damage; by name, in order."""
     rank = info["rank"]
     used = trace.sql(
@@ -41,14 +53,6 @@ def facts(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, has_gpu: bool
         )
         if on
     ]
-    marked = steps.filter(pl.col("evidence") != "whole_trace")
-    if marked.is_empty():
-        said = "none marked; the whole trace counts as one"
-    else:
-        lengths = marked["dur_ns"]
-        spread = f" ({duration(lengths.min())} to {duration(lengths.max())})" if len(lengths) > 1 else ""  # type: ignore[arg-type]
-        said = f"{len(lengths)}, mean {duration(lengths.mean())}{spread}"  # type: ignore[arg-type]
-        said += f", inferred from {sign}" if (sign := INFERRED.get(marked["evidence"][0])) else ""
     # A capture of a GPU run may lack the GPU's side: the host's calls then show that there was one.
     has_calls = trace.sql(
         "select exists (select 1 from event where rank = $rank and category like 'cuda%')", rank=rank
@@ -57,75 +61,133 @@ def facts(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, has_gpu: bool
     found = {
         "device": ", ".join(devices) + ("" if has_gpu else ", whose work takes no time") if devices else no_device,
         "ranks": ("rank " if len(trace.ranks) == 1 else "ranks ") + ranks + world,
-        "steps": said,
+        "steps": _steps(steps, typical),
         "events": f"{info['event_count']:,} in {duration((info['end_ns'] or 0) - (info['start_ns'] or 0))}",
         "recorded": ", ".join(flags) if flags else "times only (no stacks, shapes or memory)",
     }
-    mean = None if marked.is_empty() else marked.select(pl.col("dur_ns").mean()).item()
-    found |= given(info["metadata"], mean, frozenset(found))
+    found |= given(info["metadata"], typical.median_ns if typical and typical.loops else None, frozenset(found))
     if info["damage"]:
         found["damage"] = f"{safe(info['damage'])}; {lost_events(info['lost_event_count'], info['truncated'])}"
     return found
 
 
-def headline(bound: Finding, slowest: Finding, phases: pl.DataFrame, *, damaged: bool) -> str:
-    """One sentence: what limits the run, in which phase, and which op is slowest."""
-    names = {
-        "gpu-bound": "The run is GPU-bound",
-        "communication-bound": "The run is bound by communication on the GPU",
-        "copy-bound": "The run is bound by copies on the GPU",
-        "input-bound": "The run is input-bound: the GPU waits for data",
-        "sync-bound": "The run is sync-bound: the CPU stops to wait for the GPU, and the GPU then waits for the CPU",
-        "launch-bound": "The run is launch-bound: the CPU cannot launch work as fast as the GPU finishes it",
-        "python-bound": "The run is bound by python on the CPU",
-        "gpu-wait-bound": "The GPU waits for its own work: streams, events or the gaps between kernels",
-        "mixed": "The GPU idles for several reasons",
-        "unknown": "The GPU idles before work whose launch is not in the trace",
-        "no-gpu": "The trace shows no GPU work",
-    }
-    on_cpu = bound.answer == "no-gpu"
-    where = phases.select("phase", time=pl.col("cpu_ns") if on_cpu else pl.col("gpu_busy_ns") + pl.col("gpu_idle_ns"))
-    total = where["time"].sum()
-    parts = [names[bound.answer]]
-    if total and where.height > 1:
-        (phase, time), (second, second_time) = where.sort("time", "phase", descending=[True, False]).rows()[:2]
-        whose = "CPU's time" if on_cpu else "GPU's time, its waiting included"
-        share = f"of the {whose}"
-        if second_time >= _TIE * time:
-            both = f"{percent(100 * time / total)} and {percent(100 * second_time / total)}"
-            parts.append(f"{phase} and {second} take {both} {share}")
-        else:
-            parts.append(f"{phase} takes {percent(100 * time / total)} {share}")
-    if not slowest.evidence.is_empty():
-        parts.append(f"the slowest op is {_op(slowest.answer)}")
-    return "; ".join(parts) + "." + (_INCOMPLETE if damaged else "")
+def _steps(steps: pl.DataFrame, typical: TypicalStep | None) -> str:
+    """How many steps there are, and how long the usual ones take from work to work."""
+    marked = steps.filter(pl.col("evidence") != "whole_trace")
+    if marked.is_empty():
+        return "none marked; the whole trace counts as one"
+    if typical is None:
+        return f"{marked.height:,}"
+    said = f"{marked.height:,}, {'median ' if marked.height > 1 else ''}{duration(typical.median_ns)}"
+    if typical.usual_count > 1:
+        said += f" ({duration(typical.least_ns)} to {duration(typical.most_ns)})"
+    mark = steps.filter(step=typical.step)["dur_ns"][0]
+    if 100 * abs(mark - typical.median_ns) > _APART_PCT * typical.median_ns:
+        said += f" from work to work, {duration(mark)} between its marks on the CPU"
+    return said + (f", inferred from {sign}" if (sign := INFERRED.get(marked["evidence"][0])) else "")
+
+
+def headline(bound: Finding, phases: pl.DataFrame, *, damaged: bool) -> str:
+    """One or two sentences: the largest parts of the step, and how much faster it would be without."""
+    return _sentences(bound, phases) + (_INCOMPLETE if damaged else "")
+
+
+def _sentences(bound: Finding, phases: pl.DataFrame) -> str:
+    limits = bound.evidence.filter(pl.col("path_pct") > 0)
+    if bound.answer == "no-run":
+        return bound.statement
+    first = limits.filter(pl.col("limit") != "unobserved") if bound.answer != "unobserved" else limits
+    if first.is_empty():
+        return bound.statement
+    largest, *rest = first.rows(named=True)
+    # Without a GPU, all tensors are on the CPU.
+    nouns = {limit: verdict.noun for limit, verdict in VERDICTS.items()}
+    if bound.answer == "no-gpu":
+        nouns["cpu_tensor"] = "ops on the CPU"
+    noun = nouns[largest["limit"]]
+    shown = float(first["path_pct"].sum())
+    share = 100 * largest["path_pct"] / shown
+    most = "Mostly" if share >= 50 else "Most of all"
+    if shown < 100 - _SECOND_PCT:
+        return f"{most} {noun}: {percent(share)} of what the file explains, which is {percent(shown)} of the step."
+    said = [f"{most} {noun}: {percent(largest['path_pct'])} of the step ({_faster(largest['speedup'])})."]
+    if bound.answer == "no-gpu":
+        said.insert(0, "The trace shows no GPU work.")
+        where = phases.filter(pl.col("cpu_ns") > 0).sort("cpu_ns", "phase", descending=[True, False])
+        if where.height > 1:
+            said.append(f"The longest phase is {where['phase'][0]}, {percent(where['cpu_pct'][0])}.")
+    if rest and rest[0]["path_pct"] >= _SECOND_PCT:
+        noun = nouns[rest[0]["limit"]]
+        adds = f"{noun[:1].upper()}{noun[1:]} add{_s(noun)}"
+        said.append(f"{adds} {percent(rest[0]['path_pct'])} ({_faster(rest[0]['speedup'])}).")
+    return " ".join(said)
+
+
+def _s(noun: str) -> str:
+    return "" if noun.startswith(("ops", "copies", "calls")) else "s"
+
+
+def _faster(speedup: float) -> str:
+    """What the step gains at most without a part of it."""
+    if speedup < _FASTER:
+        return "no faster without it, as other work takes as long"
+    return f"{speedup:,.2f} times faster without it" if speedup < 100 else "over 100 times faster without it"
 
 
 def slowest_op(trace: Trace, rank: int, has_gpu: bool) -> Finding:
-    """The op with most self time, on the GPU if there is one; its evidence are the slowest ops."""
+    """The op with most self time, on the GPU if there is one; its evidence are the slowest ops.
+
+    Shares are of all GPU time. Where ops explain less than half of it, or the op is a compiled region, the kernel with
+    most time is named instead.
+    """
     question = "Which op is slowest?"
+    if no_run(trace, rank):
+        return Finding(question, "no-run", NO_RUN, "", {}, pl.DataFrame())
     frame = breakdown.slowest_ops(trace, ROWS, rank=rank, sort="gpu_self" if has_gpu else "cpu_self")
-    if frame.is_empty():
-        kernels = breakdown.slowest_ops(trace, 1, by="kernel", rank=rank)
-        statement = "The trace has no CPU ops."
-        if not kernels.is_empty():
-            row = kernels.row(0, named=True)
-            statement += (
-                f" The slowest kernel is {safe(row['short_name'])}:"
-                f" {duration(row['gpu_time_ns'])} in {row['count']:,} runs,"
-                f" {percent(row['gpu_time_pct'])} of GPU time."
-            )
-        return Finding(question, "unknown", statement, "", {}, frame)
-    row = frame.row(0, named=True)
-    calls = f"{row['count']:,} call{'s' if row['count'] != 1 else ''}"
-    if has_gpu:
-        what = (
-            f"{duration(row['gpu_self_ns'])} of GPU time in {calls},"
-            f" {percent(row['gpu_self_pct'])} of the GPU time that ops launched"
+    row = next((row for row in frame.iter_rows(named=True)), None)
+    if not has_gpu:
+        if row is None or not row["cpu_self_ns"]:
+            return Finding(question, "unknown", "The trace has no CPU ops that take time.", "", {}, frame)
+        said = (
+            f"{_op(row['name'])}: {duration(row['cpu_self_ns'])} of CPU self time in {_calls(row['count'])},"
+            f" {percent(row['cpu_self_pct'])} of all ops."
         )
-    else:
-        what = f"{duration(row['cpu_self_ns'])} of CPU self time in {calls}, {percent(row['cpu_self_pct'])} of all ops"
-    return Finding(question, row["name"], f"{_op(row['name'])}: {what}.", "", {}, frame)
+        return Finding(question, row["name"], said, "", {}, frame)
+    whole = int(trace.sql("select sum(dur_ns)::bigint from gpu_event where rank = $rank", rank=rank).item() or 0)
+    by_ops = int(
+        trace.sql(
+            "select coalesce(sum(dur_ns), 0)::bigint from gpu_work where rank = $rank and op_id is not null", rank=rank
+        ).item()
+    )
+    if row is not None and row["gpu_self_ns"] and 2 * by_ops >= whole and not _COMPILED.match(row["name"]):
+        said = (
+            f"{_op(row['name'])}: {duration(row['gpu_self_ns'])} of GPU time in {_calls(row['count'])},"
+            f" {percent(100 * row['gpu_self_ns'] / whole)} of all GPU time."
+        )
+        return Finding(question, row["name"], said, "", {}, frame)
+    kernels = breakdown.slowest_ops(trace, 2, by="kernel", rank=rank)
+    if kernels.is_empty() or not kernels["gpu_time_ns"][0]:
+        return Finding(question, "unknown", "The trace has no GPU work that takes time.", "", {}, frame)
+    kernel = kernels.row(0, named=True)
+    why = (
+        "The trace has no CPU ops"
+        if row is None
+        else "Most GPU work runs in compiled code"
+        if _COMPILED.match(row["name"])
+        else f"Ops explain only {percent(100 * by_ops / whole)} of the GPU time"
+    )
+    said = (
+        f"{why}. The slowest kernel is {safe(kernel['short_name'])}: {duration(kernel['gpu_time_ns'])} in"
+        f" {kernel['count']:,} run{'s' if kernel['count'] != 1 else ''}, {percent(kernel['gpu_time_pct'])} of GPU time"
+    )
+    if kernels.height > 1 and kernels["gpu_time_pct"][1] >= _SECOND_PCT:
+        said += f"; then {safe(kernels['short_name'][1])}, {percent(kernels['gpu_time_pct'][1])}"
+    said += "."
+    return Finding(question, kernel["short_name"], said, "", {}, frame)
+
+
+def _calls(count: int) -> str:
+    return f"{count:,} call{'s' if count != 1 else ''}"
 
 
 def _op(name: str) -> str:

@@ -31,7 +31,7 @@ _CHARTS: Mapping[str, Callable[[pl.DataFrame], Any]] = {
     "coverage": charts.coverage,
 }
 _QUERIES = {
-    "ranks": "gpu_or_cpu_bound",
+    "ranks": "device_use",
     "module_types": "slowest_modules",
     "modules": "slowest_modules",
     "sources": "slowest_sources",
@@ -48,8 +48,11 @@ _WORDS = {
     "launch-bound": "The CPU: it launches work too slowly",
     "python-bound": "The CPU: it runs python",
     "gpu-wait-bound": "The GPU: its work waits for other work",
+    "cpu-tensor-bound": "The CPU: it computes on CPU tensors",
     "mixed": "Neither alone",
+    "unobserved": "The trace does not show all of the GPU's work",
     "unknown": "The trace does not tell",
+    "no-run": "The trace shows no run",
     "no-gpu": "The CPU: there is no GPU work",
     "yes": "Yes",
     "partly": "Partly",
@@ -63,7 +66,9 @@ def render(report: Report, timeline: Timeline | None = None) -> str:
     parts = [
         f"<header><h1>{_text(report.title)}</h1>\n<p class='headline'>{_text(report.headline)}</p></header>\n",
         _findings(report),
-        _list("What to do", report.advice, "advice"),
+        _list("What to do", [str(advice) for advice in report.advice], "advice"),
+        _list("Before you believe it", report.caveats, "caveats"),
+        _list("To know more", report.recapture, "recapture"),
         _list("Warnings", report.warnings, "warnings"),
     ]
     if timeline is not None:
@@ -82,7 +87,12 @@ def fragment(report: Report) -> str:
     )
     lists = "".join(
         f"<h4>{title}</h4><ul>{''.join(f'<li>{_text(line)}</li>' for line in lines)}</ul>"
-        for title, lines in (("What to do", report.advice), ("Warnings", report.warnings))
+        for title, lines in (
+            ("What to do", [str(advice) for advice in report.advice]),
+            ("Before you believe it", report.caveats),
+            ("To know more", report.recapture),
+            ("Warnings", report.warnings),
+        )
         if lines
     )
     tables = "".join(f"<h4>{_text(section.title)}</h4>{_table(section)}" for section in report.sections)
@@ -184,8 +194,8 @@ def _evidence(report: Report) -> str:
     for finding in report.findings:
         limits = ", ".join(f"{name} = {value:g}" for name, value in finding.thresholds.items())
         drawn = ""
-        if "scope" in finding.evidence.columns and not finding.evidence.is_empty() and finding.answer != "no-gpu":
-            chart = charts.gpu_or_cpu_bound(finding.evidence)
+        if "limit" in finding.evidence.columns and finding.evidence.height > 1:
+            chart = charts.step_limits(finding.evidence)
             drawn = _figure(to_svg(chart), chart.to_dict()["title"]["text"])
         figures = _scrolling(frame_table(finding.evidence, _EVIDENCE_ROWS))
         parts.append(

@@ -13,12 +13,18 @@ def render(report: Report) -> str:
     lines = [f"# {_escape(report.title)}", ""]
     lines += [f"- {name}: {_escape(value)}" for name, value in report.facts.items()]
     lines += ["", f"**{_escape(report.headline)}**", ""]
+    if report.advice:
+        lines += ["## What to do, and what a step gains by it at most", ""]
+        lines += [f"{number}. {_escape(str(advice))}" for number, advice in enumerate(report.advice, start=1)]
+        lines += [""]
+    if report.caveats:
+        lines += ["## Before you believe it", "", *(f"- {_escape(caveat)}" for caveat in report.caveats), ""]
     lines += [f"- **{finding.question}** {_escape(finding.statement)}" for finding in report.findings]
     for section in report.sections:
         lines += ["", f"## {section.title}", "", *_table(section), "", _escape(section.note)]
     lines += ["", "## Coverage", "", _escape(report.coverage)]
-    if report.advice:
-        lines += ["", "## What to do", "", *(f"- {_escape(advice)}" for advice in report.advice)]
+    if report.recapture:
+        lines += ["", "## To know more", "", *(f"- {_escape(hint)}" for hint in report.recapture)]
     if report.warnings:
         lines += ["", "## Warnings", "", *(f"- {_escape(warning)}" for warning in report.warnings)]
     return "\n".join(lines) + "\n"

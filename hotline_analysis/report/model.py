@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
 from hotline_analysis.analyze import Finding
+from hotline_analysis.analyze.rules import Advice
 
 if TYPE_CHECKING:
     from hotline_analysis.charts import Timeline
@@ -53,10 +54,15 @@ class Report:
     title: str
     facts: Mapping[str, str]
     headline: str
+    caveats: Sequence[str]
+    """What this trace cannot tell."""
+    advice: Sequence[Advice]
+    """What would make a step shorter, the largest gain first."""
     findings: Sequence[Finding]
     sections: Sequence[Section]
     coverage: str
-    advice: Sequence[str]
+    recapture: Sequence[str]
+    """What to record for a better answer."""
     warnings: Sequence[str] = field(default_factory=tuple)
 
     def to_text(self, width: int | None = None, color: bool = False) -> str:
@@ -86,13 +92,15 @@ class Report:
             "title": self.title,
             "facts": dict(self.facts),
             "headline": self.headline,
+            "caveats": list(self.caveats),
+            "advice": [asdict(advice) for advice in self.advice],
             "findings": [finding.as_dict() for finding in self.findings],
             "sections": [
                 {"name": section.name, "title": section.title, "note": section.note, "rows": section.rows.to_dicts()}
                 for section in self.sections
             ],
             "coverage": self.coverage,
-            "advice": list(self.advice),
+            "recapture": list(self.recapture),
             "warnings": list(self.warnings),
         }
 

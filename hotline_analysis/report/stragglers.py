@@ -15,19 +15,19 @@ _WAIT_PCT = 5.0
 _BLAME_PCT = 50.0
 
 
-def straggler_section(trace: Trace) -> tuple[Section | None, list[str]]:
-    """A table of the ranks and, if one keeps the others waiting, a sentence that names it, the cause and a remedy.
+def straggler_section(trace: Trace) -> Section | None:
+    """A table of the ranks; if one keeps the others waiting, its note names it, the cause and a remedy.
 
     No table without collectives that can be matched between ranks.
     """
     rows = stragglers(trace) if len(trace.ranks) > 1 else pl.DataFrame()
     if rows.is_empty():
-        return None, []
-    section = Section(
+        return None
+    return Section(
         "stragglers",
         "Who waits for whom in collectives",
-        "Clocks aligned by the ends of collectives. Waited: until the last rank came. Made others wait: where it was"
-        " that rank.",
+        f"{_late(trace, rows)}Clocks aligned by the ends of collectives. Waited: until the last rank came. Made others"
+        " wait: where it was that rank.",
         [
             Field("rank", "rank", "count"),
             Field("collective_count", "collectives", "count"),
@@ -38,10 +38,9 @@ def straggler_section(trace: Trace) -> tuple[Section | None, list[str]]:
         ],
         rows,
     )
-    return section, _advice(trace, rows)
 
 
-def _advice(trace: Trace, rows: pl.DataFrame) -> list[str]:
+def _late(trace: Trace, rows: pl.DataFrame) -> str:
     worst = rows.row(0, named=True)
     # The wait of each other rank, against the time of its steps.
     others = max(1, rows.height - 1)
@@ -49,7 +48,7 @@ def _advice(trace: Trace, rows: pl.DataFrame) -> list[str]:
     time = int(steps(trace).filter(pl.col("rank") == worst["rank"])["dur_ns"].sum())
     all_waits = int(rows["wait_ns"].sum())
     if not time or 100 * mean_wait < _WAIT_PCT * time or 100 * worst["caused_wait_ns"] < _BLAME_PCT * all_waits:
-        return []
+        return ""
     text = (
         f"Rank {worst['rank']} comes last to {worst['last_count']:,} of {worst['collective_count']:,} collectives; each"
         f" other rank waits {duration(mean_wait)} for it ({percent(100 * mean_wait / time)} of its steps, where calls"
@@ -62,7 +61,7 @@ def _advice(trace: Trace, rows: pl.DataFrame) -> list[str]:
         place = " in " + ", ".join(safe(part) for part in (cause["phase"], where) if part) if cause["phase"] else ""
         text += f" Most of its delay is {_ACTIVITY[cause['activity']]}{place} ({duration(cause['excess_ns'])} more)."
         text += f" {_REMEDY[cause['activity']]}"
-    return [text]
+    return f"{text} "
 
 
 _ACTIVITY = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from hotline_analysis.analyze import Finding, bottleneck, breakdown, kernels
+from hotline_analysis.analyze import Finding, breakdown, kernels
 from hotline_analysis.humane import duration, module_name, shares
 from hotline_analysis.place import Lines
 from hotline_analysis.report.model import Field, Section
@@ -17,47 +17,43 @@ ROWS = 8  # of what has no end, the report shows so many
 
 def ranks_section(trace: Trace) -> Section:
     """The ranks beside each other."""
-    evidence = bottleneck.gpu_or_cpu_bound(trace).evidence.filter(pl.col("scope") == "run")
+    use = trace.query("device_use").filter(pl.col("scope") == "run")
     times = (
         breakdown.steps(trace)
         .group_by("rank")
         .agg(pl.len().alias("step_count"), pl.col("dur_ns").mean().round().cast(pl.Int64))
     )
-    rows = times.join(evidence, on="rank", how="left").sort("rank")
+    rows = times.join(use, on="rank", how="left").sort("rank")
     return Section(
         "ranks",
         "Ranks",
-        "GPU busy: share of the observed time in which the device works.",
+        "GPU busy: share of the observed time in which the device works. Idle: the largest cause of the rest.",
         [
             Field("rank", "rank", "count"),
             Field("step_count", "steps", "count"),
             Field("dur_ns", "mean step", "time"),
             Field("gpu_busy_ns", "GPU busy", "time"),
             Field("gpu_busy_pct", "share", "share"),
-            Field("verdict", "bound by", "name"),
+            Field("idle_cause", "idle", "name"),
         ],
-        rows.select("rank", "step_count", "dur_ns", "gpu_busy_ns", "gpu_busy_pct", "verdict"),
+        rows.select("rank", "step_count", "dur_ns", "gpu_busy_ns", "gpu_busy_pct", "idle_cause"),
     )
 
 
-def steps_section(steps: pl.DataFrame, bound: Finding, has_gpu: bool) -> Section:
+def steps_section(steps: pl.DataFrame, use: pl.DataFrame, has_gpu: bool) -> Section:
     """The steps, or the longest of them."""
-    verdicts = bound.evidence.filter(pl.col("scope") == "step").select("rank", "step", "verdict")
-    rows = steps.join(verdicts, on=["rank", "step"], how="left").sort("step")
+    rows = steps.sort("step")
     fields = [Field("step", "step", "count"), Field("dur_ns", "CPU time", "time")]
     note = ""
     if has_gpu:
-        note = (
-            "GPU work counts to the step that launched it, whenever it ran. Waiting: idle time of the GPU before it. "
-        )
+        note = "GPU work counts to the step that launched it, whenever it ran. "
         fields += [
             Field("gpu_event_count", "GPU events", "count"),
             Field("gpu_busy_ns", "GPU busy", "time"),
             Field("gpu_busy_pct", "share", "share"),
-            Field("gpu_idle_ns", "GPU waiting", "time"),
-            Field("verdict", "bound by", "name"),
+            Field("gpu_idle_ns", "GPU idle", "time"),
         ]
-        note += _of_no_step(bound.evidence, rows["rank"].unique())
+        note += _of_no_step(use)
     if rows.height > ROWS:
         note += f"The {ROWS} longest of {rows.height} steps."
         rows = rows.sort("dur_ns", descending=True).head(ROWS).sort("step")
@@ -66,43 +62,38 @@ def steps_section(steps: pl.DataFrame, bound: Finding, has_gpu: bool) -> Section
         "Steps",
         note.strip(),
         fields,
-        rows.select(
-            "step", "dur_ns", "gpu_event_count", "gpu_time_ns", "gpu_busy_ns", "gpu_idle_ns", "gpu_busy_pct", "verdict"
-        ),
+        rows.select("step", "dur_ns", "gpu_event_count", "gpu_time_ns", "gpu_busy_ns", "gpu_idle_ns", "gpu_busy_pct"),
     )
 
 
-def _of_no_step(evidence: pl.DataFrame, ranks: pl.Series) -> str:
-    """What the steps do not show of the GPU's time: work that no step launched, and the idle time before it."""
-    own = evidence.filter(pl.col("rank").is_in(ranks.to_list()))
-    sums = own.group_by("scope").agg(pl.col("gpu_busy_ns", "gpu_idle_ns").sum()).rows_by_key("scope")
+def _of_no_step(use: pl.DataFrame) -> str:
+    """What the steps do not show of the GPU's time: work that no step launched, and idle time outside of them."""
+    sums = use.group_by("scope").agg(pl.col("gpu_busy_ns", "gpu_idle_ns").sum()).rows_by_key("scope")
     (busy, idle), (in_steps, idle_in_steps) = (sums.get(scope, [(0, 0)])[0] for scope in ("run", "step"))
     outside, idle_outside = busy - in_steps, idle - idle_in_steps
     if in_steps + idle_in_steps == 0 or (outside + idle_outside) < _OUTSIDE * (busy + idle):
         return ""
-    return f"Launched by no step: {duration(outside)} more of busy time, {duration(idle_outside)} of waiting. "
+    return f"Launched by no step: {duration(outside)} more of busy time, {duration(idle_outside)} of idle time. "
 
 
-def phases_section(rows: pl.DataFrame, bound: Finding, has_gpu: bool) -> Section:
-    """All phases, with CPU and GPU time and what bounds them."""
-    verdicts = bound.evidence.filter(pl.col("scope") == "phase").select("phase", "verdict")
-    rows = rows.join(verdicts, on="phase", how="left", maintain_order="left").with_columns(
+def phases_section(rows: pl.DataFrame, has_gpu: bool) -> Section:
+    """All phases, with CPU and GPU time, and what waits for what."""
+    rows = rows.with_columns(
         pl.Series("cpu_pct", shares(rows["cpu_ns"].to_list()), pl.Float64),
         pl.Series("gpu_time_pct", shares(rows["gpu_time_ns"].to_list()), pl.Float64),
     )
     fields = [Field("phase", "phase", "name"), Field("cpu_ns", "CPU time", "time"), Field("cpu_pct", "share", "share")]
-    if has_gpu:
-        fields += [
-            Field("gpu_time_ns", "GPU time", "time"),
-            Field("gpu_time_pct", "share", "share"),
-            Field("gpu_idle_ns", "GPU waiting", "time"),
-            Field("verdict", "bound by", "name"),
-        ]
     note = "CPU time is that of the main thread and adds up to the steps."
     if has_gpu:
-        note += " GPU time counts to the phase that launched it."
+        fields += [
+            Field("cpu_waiting_ns", "waits for GPU", "time"),
+            Field("gpu_time_ns", "GPU time", "time"),
+            Field("gpu_time_pct", "share", "share"),
+            Field("gpu_idle_ns", "GPU idle", "time"),
+        ]
+        note += " GPU time counts to the phase that launched it, idle time to the phase that the CPU is in then."
     if int(rows["gpu_busy_ns"].sum()) < _OVERLAP * int(rows["gpu_time_ns"].sum()):
-        note += " Work that overlaps counts in full here, and once in the sentence at the top."
+        note += " Work that overlaps counts in full."
     return Section(
         "phases",
         "Phases",
@@ -112,12 +103,12 @@ def phases_section(rows: pl.DataFrame, bound: Finding, has_gpu: bool) -> Section
             "phase",
             "cpu_ns",
             "cpu_pct",
+            "cpu_waiting_ns",
             "gpu_event_count",
             "gpu_time_ns",
             "gpu_time_pct",
             "gpu_busy_ns",
             "gpu_idle_ns",
-            "verdict",
         ),
     )
 

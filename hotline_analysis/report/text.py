@@ -42,6 +42,20 @@ def render(report: Report, *, width: int, color: bool) -> str:
         say(f"{name:<{wide}} {value}", indent="  ", hang=" " * (wide + 3))
     say("")
     say(report.headline, "bold")
+    for number, advice in enumerate(report.advice, start=1):
+        if number == 1:
+            say("")
+            say("What to do, and what a step gains by it at most", "bold cyan")
+        mark = f"{number}. "
+        say(f"{percent(advice.gain_pct)}: {advice.what}.", indent=f"  {mark}", hang=" " * (2 + len(mark)))
+        say(advice.do, indent=" " * (2 + len(mark)))
+        if advice.where:
+            say(advice.where, "dim", indent=" " * (2 + len(mark)))
+    if report.caveats:
+        say("")
+        say("Before you believe it", "bold cyan")
+        for caveat in report.caveats:
+            say(caveat, indent="  • ", hang="    ")
     say("")
     for finding in report.findings:
         say(finding.question, "bold cyan")
@@ -54,11 +68,11 @@ def render(report: Report, *, width: int, color: bool) -> str:
             say(section.note, "dim", indent="  ")
     say("")
     say(report.coverage)
-    if report.advice:
+    if report.recapture:
         say("")
-        say("What to do", "bold cyan")
-        for advice in report.advice:
-            say(advice, indent="  • ", hang="    ")
+        say("To know more", "bold cyan")
+        for hint in report.recapture:
+            say(hint, indent="  • ", hang="    ")
     for warning in report.warnings:
         say(f"warning: {warning}", "yellow", hang="  ")
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines()) + "\n"

@@ -10,8 +10,9 @@
 --   handoff   the main thread hands over to autograd's own thread, and goes on when that is done,
 --   return    from the end of GPU work to the end of a call that waited for it. The call waits for what the trace's
 --             synchronisation records say, else for all work launched before it (device synchronise, free), else for
---             the work that ended last during the call; a blocking copy waits for itself, and a launch into a stream
---             with 1000 launches pending for the work that ended last.
+--             the work that ended last during the call; a copy from or to pageable memory and a blocking copy wait
+--             for themselves (from the copy's start, if the call returns before its end), and a launch into a stream
+--             with 1000 launches pending waits for the work that ended last.
 -- Kinds of edges on the GPU:
 --   work      GPU work runs,
 --   launch    from the start of the launch call to the start of the work. It binds if the call, or as much of it as
@@ -26,14 +27,20 @@
 -- Edges of kind `end` lead to the window's end.
 --
 -- With `until = 'host'` the window is `[start_ns, end_ns)`. With `work`, both ends move to when all GPU work launched
--- before them is done: windows of successive steps then share no time, also where the GPU runs behind the CPU.
+-- before them is done: windows of successive steps then share no time, also where the GPU runs behind the CPU. With
+-- `launched`, it is `[start_ns, end_ns)` on the CPU and all GPU work launched in it, whenever that runs: what a step
+-- does, all of it and nothing else. What waits for earlier work then waits for the window's start (node 0), and
+-- `previous_*` say for what, if the step before was like this one: the node of the work at the same place from the end
+-- of its stream, so many steps ago.
 --
 -- :param rank BIGINT       the process rank
 -- :param start_ns BIGINT   start of the window on the CPU
 -- :param end_ns BIGINT     end of the window on the CPU
--- :param until VARCHAR in (host, work) = 'work'
---                          until the host or the work is done
--- :reads event, nesting, gpu_op, launch, label, label_segment, phase_span, sync, model_op, name_info
+-- :param until VARCHAR in (host, work, launched) = 'work'
+--                          what belongs to the window
+-- :param frames BOOLEAN = true   python frames cut a thread's time, too; without them there are fewer edges
+-- :reads event, nesting, gpu_op, launch, label, label_segment, host_activity, phase_span, sync, model_op, name_info,
+--   python_call
 -- :column rank BIGINT                 process rank
 -- :column to_id BIGINT                the node that comes later
 -- :column from_id BIGINT              the node that comes first
@@ -47,11 +54,18 @@
 -- :column track_id BIGINT             the thread, or the GPU work's track; NULL for edges to the window's end
 -- :column category VARCHAR            the event's category; NULL without one
 -- :column name VARCHAR                the event's name; NULL without one
--- :column bound_by VARCHAR            cpu, data_loading, gpu_compute, communication, copy, launch, kernel_gap, unknown
+-- :column bound_by VARCHAR            cpu, data_loading, gpu_compute, communication, copy, launch, kernel_gap,
+--     unobserved (launched work waits, and nothing in the file explains it) or unknown
+-- :column activity VARCHAR            what the thread does meanwhile, as in `host_activity`; NULL for edges of the GPU,
+--     and of threads outside the training loop
 -- :column step BIGINT                 the step: of the thread then, or of the call that launched the work; NULL outside
 -- :column phase VARCHAR               the phase, likewise
 -- :column module_id BIGINT            the module, likewise; NULL where none is known
 -- :column module_path VARCHAR         its path
+-- :column previous_id BIGINT          with `launched`, the node that stands for what the edge waits for in an earlier
+--                                     step; NULL where it waits for nothing earlier
+-- :column previous_count BIGINT       how many steps earlier
+-- :column previous_ns BIGINT          the least time after that node
 with gpu as (
     select
         event.event_id,
@@ -63,6 +77,12 @@ with gpu as (
         coalesce(gpu_op.device, -1) as device,
         coalesce(gpu_op.stream, -1) as stream,
         launch.runtime_id,
+        -- cudaMemcpyAsync returns when pageable memory is staged or filled; with pinned memory, at once (CUDA runtime
+        -- API, "API synchronization behavior")
+        event.category = 'gpu_memcpy'
+        and launch.runtime_id is not null
+        and not regexp_matches(event.name, '(?i)DtoD|DeviceToDevice|Device -> Device')
+        and (contains(event.name, 'Pageable') or coalesce(caller.is_blocking, false)) as is_awaited,
         call.track_id as call_track_id,
         case when call.start_ns <= event.start_ns then call.start_ns end as call_ns,
         call.end_ns as call_end_ns,
@@ -77,32 +97,84 @@ with gpu as (
     left join label on event.rank = label.rank and event.event_id = label.event_id
     left join nesting as call
         on launch.rank = call.rank and coalesce(launch.runtime_id, launch.op_id) = call.event_id
+    left join event as call_event
+        on event.category = 'gpu_memcpy' and launch.rank = call_event.rank and launch.runtime_id = call_event.event_id
+    left join name_info as caller
+        on (call_event.rank, call_event.category, call_event.name) = (caller.rank, caller.category, caller.name)
     where event.rank = $rank and event.category in ('kernel', 'gpu_memcpy', 'gpu_memset')
 ),
 
 bound as (
     select
-        case
-            when $until = 'host' then $start_ns
-            else greatest($start_ns, coalesce(max(end_ns) filter (where launched_ns < $start_ns), $start_ns))
+        case $until
+            when 'work'
+                then greatest($start_ns, coalesce(max(end_ns) filter (where launched_ns < $start_ns), $start_ns))
+            else $start_ns
         end as start_ns,
-        case
-            when $until = 'host' then $end_ns
-            else greatest($end_ns, coalesce(max(end_ns) filter (where launched_ns < $end_ns), $end_ns))
+        case $until
+            when 'host' then $end_ns
+            when 'work' then greatest($end_ns, coalesce(max(end_ns) filter (where launched_ns < $end_ns), $end_ns))
+            else
+                greatest(
+                    $end_ns,
+                    coalesce(
+                        max(end_ns) filter (where launched_ns >= $start_ns and launched_ns < $end_ns), $end_ns
+                    )
+                )
         end as end_ns,
         coalesce(quantile_disc(call_dur_ns, 0.5) filter (where call_dur_ns > 0), 0) as call_dur_ns
     from gpu
 ),
 
+-- With `launched`: the work of the window and the work before it, counted from the last of each stream.
+counted as (
+    select
+        *,
+        $until = 'launched' and launched_ns < $start_ns as is_earlier,
+        row_number() over (
+            partition by device, stream, launched_ns < $start_ns order by start_ns desc, end_ns desc, event_id desc
+        ) as from_last
+    from gpu
+    where launched_ns < $end_ns
+),
+
 op as (
     select
-        gpu.* exclude (start_ns, end_ns),
-        greatest(gpu.start_ns, bound.start_ns) as start_ns,
-        least(gpu.end_ns, bound.end_ns) as end_ns,
-        row_number() over (order by gpu.start_ns, gpu.end_ns, gpu.event_id) as place
-    from gpu
+        counted.* exclude (start_ns, end_ns),
+        greatest(counted.start_ns, bound.start_ns) as start_ns,
+        greatest(least(counted.end_ns, bound.end_ns), bound.start_ns) as end_ns,
+        row_number() over (order by counted.start_ns, counted.end_ns, counted.event_id) as place
+    from counted
     cross join bound
-    where gpu.end_ns > bound.start_ns and gpu.start_ns <= bound.end_ns and gpu.launched_ns < $end_ns
+    where
+        counted.start_ns <= bound.end_ns
+        and (counted.end_ns > bound.start_ns or (counted.is_earlier and counted.from_last = 1))
+),
+
+-- What stands for earlier work: the work of the window at the same place from the end of its stream.
+stand_in as (
+    select
+        op.place,
+        own.place as own_place,
+        1 + (op.from_last - 1) // per_stream.work_count as previous_count
+    from op
+    inner join (
+        select
+            each.device,
+            each.stream,
+            count(*) as work_count
+        from op as each
+        where not each.is_earlier
+        group by each.device, each.stream
+    ) as per_stream
+        on op.device = per_stream.device and op.stream = per_stream.stream
+    inner join op as own
+        on
+            op.device = own.device
+            and op.stream = own.stream
+            and not own.is_earlier
+            and own.from_last = 1 + (op.from_last - 1) % per_stream.work_count
+    where op.is_earlier
 ),
 
 -- What one call launches on one stream: one place in its queue.
@@ -154,8 +226,11 @@ host as (
     from nesting
     inner join thread on nesting.track_id = thread.track_id
     cross join bound
+    left join python_call
+        on not $frames and nesting.rank = python_call.rank and nesting.event_id = python_call.event_id
     where
         nesting.rank = $rank
+        and python_call.event_id is null
         and nesting.end_ns > nesting.start_ns
         and nesting.end_ns > bound.start_ns
         and nesting.start_ns < $end_ns
@@ -215,6 +290,20 @@ border as (
         null
     from handover
     where end_ns <= $end_ns
+    union all
+    select
+        host_activity.track_id,
+        host_activity.start_ns,
+        null,
+        null,
+        null
+    from host_activity
+    inner join thread on host_activity.track_id = thread.track_id
+    cross join bound
+    where
+        host_activity.rank = $rank
+        and host_activity.start_ns > bound.start_ns
+        and host_activity.start_ns < $end_ns
     union all
     select
         thread.track_id,
@@ -458,7 +547,8 @@ waited as (
         blocking.event_id,
         blocking.track_id,
         blocking.end_ns as at_ns,
-        told.last_id as work_id
+        told.last_id as work_id,
+        false as returns_early
     from told
     inner join blocking on told.event_id = blocking.event_id
     union
@@ -466,7 +556,8 @@ waited as (
         late.event_id as call_id,
         late.track_id,
         late.end_ns as call_end_ns,
-        ending_anywhere.event_id as work_id
+        ending_anywhere.event_id as work_id,
+        false
     from (
         select
             event_id,
@@ -484,13 +575,10 @@ waited as (
         op.runtime_id,
         op.call_track_id,
         op.call_end_ns,
-        op.event_id
+        op.event_id,
+        op.end_ns > op.call_end_ns
     from op
-    where
-        op.category = 'gpu_memcpy'
-        and op.runtime_id is not null
-        and op.call_end_ns <= $end_ns
-        and not regexp_matches(op.name, '(?i)DtoD|DeviceToDevice|Device -> Device')
+    where op.is_awaited and op.call_end_ns <= $end_ns
 ),
 
 wait as (
@@ -500,19 +588,21 @@ wait as (
         waited.at_ns,
         node.node_id,
         op.place,
-        op.end_ns
+        waited.returns_early,
+        case when waited.returns_early then op.start_ns else op.end_ns end as since_ns
     from waited
     inner join op on waited.work_id = op.event_id
     inner join node on waited.track_id = node.track_id and waited.at_ns = node.at_ns and node.node_id > 0
-    where op.end_ns <= waited.at_ns
-    group by waited.track_id, waited.at_ns, node.node_id, op.place, op.end_ns
+    where since_ns <= waited.at_ns
+    group by waited.track_id, waited.at_ns, node.node_id, op.place, waited.returns_early, since_ns
 ),
 
 wait_end as (
     select
         node_id,
-        max(end_ns) as work_end_ns,
-        arg_max(place, (end_ns, place)) as place
+        max(since_ns) as since_ns,
+        arg_max(place, (since_ns, place)) as place,
+        arg_max(returns_early, (since_ns, place)) as returns_early
     from wait
     group by node_id
 ),
@@ -567,8 +657,14 @@ in_stream as (
         *,
         lag(place) over (partition by device, stream order by place) as last_place,
         lag(end_ns) over (partition by device, stream order by place) as last_end_ns,
-        lag({'place': place, 'stream': stream, 'event_id': event_id, 'start_ns': start_ns, 'end_ns': end_ns})
-            over (partition by device order by place) as running
+        lag({
+            'place': place,
+            'stream': stream,
+            'event_id': event_id,
+            'start_ns': start_ns,
+            'end_ns': end_ns,
+            'is_earlier': is_earlier
+        }) over (partition by device order by place) as running
     from op
 ),
 
@@ -666,7 +762,7 @@ ready as (
     from after_stream
     left join last_wait on after_stream.place = last_wait.to_place
     cross join bound
-    where after_stream.start_ns > bound.start_ns
+    where after_stream.start_ns > bound.start_ns and not after_stream.is_earlier
 ),
 
 explained as (
@@ -729,6 +825,7 @@ last_point as (
 final as (
     select arg_max(place, (end_ns, place)) as last_place
     from op
+    where not is_earlier
 ),
 
 last_op as (
@@ -738,6 +835,7 @@ last_op as (
         bool_or(place = last_place) as is_last
     from op
     cross join final
+    where not op.is_earlier
     group by device, stream
 ),
 
@@ -746,16 +844,20 @@ edge as (
         segment.to_id,
         segment.from_id,
         'host' as kind,
-        coalesce(wait_end.work_end_ns <= segment.start_ns, true) and taken.to_id is null as binds,
+        coalesce(wait_end.since_ns <= segment.start_ns, true) and taken.to_id is null as binds,
         segment.start_ns,
         segment.end_ns,
         case
             when taken.to_id is not null then 0
-            else segment.end_ns - greatest(segment.start_ns, coalesce(wait_end.work_end_ns, segment.start_ns))
+            -- what a copy's call does itself takes as long as any launch
+            when wait_end.returns_early and wait_end.since_ns > segment.start_ns
+                then least(segment.end_ns - wait_end.since_ns, bound.call_dur_ns)
+            else segment.end_ns - greatest(segment.start_ns, coalesce(wait_end.since_ns, segment.start_ns))
         end as weight_ns,
         segment.event_id,
         segment.track_id
     from segment
+    cross join bound
     left join wait_end on segment.to_id = wait_end.node_id
     left join taken on segment.to_id = taken.to_id
     where segment.to_id is not null
@@ -774,14 +876,14 @@ edge as (
     union all
     select
         wait.node_id,
-        size.first_id + 2 * wait.place + 1,
+        size.first_id + 2 * wait.place + case when wait.returns_early then 0 else 1 end,
         'return',
-        wait_end.place = wait.place and wait_end.work_end_ns > segment.start_ns and taken.to_id is null,
-        wait.end_ns,
+        wait_end.place = wait.place and wait_end.since_ns > segment.start_ns and taken.to_id is null,
+        wait.since_ns,
         wait.at_ns,
         case
             when taken.to_id is not null then 0
-            else wait.at_ns - greatest(segment.start_ns, wait_end.work_end_ns)
+            else wait.at_ns - greatest(segment.start_ns, wait_end.since_ns)
         end,
         wait.event_id,
         wait.track_id
@@ -804,6 +906,7 @@ edge as (
     from op
     cross join bound
     cross join size
+    where not op.is_earlier
     union all
     select
         size.first_id + 2 * explained.place,
@@ -885,7 +988,8 @@ edge as (
     select
         size.first_id + 2 * explained.place,
         case
-            when explained.running.start_ns > bound.start_ns then size.first_id + 2 * explained.running.place
+            when explained.running.start_ns > bound.start_ns or explained.running.is_earlier
+                then size.first_id + 2 * explained.running.place
             else 0
         end,
         'shared',
@@ -927,15 +1031,43 @@ edge as (
     cross join bound
     cross join main
     cross join size
-    where $until = 'work' or main.track_id is null
+    where $until != 'host' or main.track_id is null
+),
+
+-- Earlier work has no nodes: what waits for it waits for the window's start.
+settled as (
+    select
+        edge.to_id,
+        case when source.place is null then edge.from_id else 0 end as from_id,
+        edge.kind,
+        edge.binds,
+        case when source.place is null then edge.start_ns else bound.start_ns end as start_ns,
+        edge.end_ns,
+        edge.start_ns as since_ns,
+        edge.weight_ns
+        + case when source.place is null then 0 else greatest(edge.start_ns - bound.start_ns, 0) end as weight_ns,
+        edge.event_id,
+        edge.track_id,
+        size.first_id + 2 * stand_in.own_place + (edge.from_id - size.first_id) % 2 as previous_id,
+        stand_in.previous_count,
+        case when stand_in.place is not null then edge.weight_ns end as previous_ns,
+        edge.kind = 'return' and edge.from_id >= size.first_id and (edge.from_id - size.first_id) % 2 = 0 as is_copying
+    from edge
+    cross join bound
+    cross join size
+    left join (select place from op where is_earlier) as source
+        on (edge.from_id - size.first_id) // 2 = source.place and edge.from_id >= size.first_id
+    left join stand_in on source.place = stand_in.place
 ),
 
 labelled as (
     select
-        edge.*,
+        settled.*,
         event.category,
         event.name,
-        edge.kind in ('host', 'handoff', 'return') as is_host,
+        settled.kind in ('host', 'handoff', 'return') as is_host,
+        linked.event_id is not null as is_linked,
+        case when is_host then host_activity.kind end as activity,
         case when is_host then label_segment.step else label.step end as step,
         case when is_host then label_segment.phase else label.phase end as phase,
         case when is_host then label_segment.module_id else label.module_id end as module_id,
@@ -944,13 +1076,16 @@ labelled as (
             when 'memory' then 'copy'
             else name_info.class
         end as class
-    from edge
-    left join event on event.rank = $rank and edge.event_id = event.event_id
+    from settled
+    left join event on event.rank = $rank and settled.event_id = event.event_id
     left join name_info
         on ($rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    left join label on label.rank = $rank and edge.event_id = label.event_id
+    left join label on label.rank = $rank and settled.event_id = label.event_id
+    left join (select event_id from gpu where call_ns is not null) as linked on settled.event_id = linked.event_id
     asof left join (select * from label_segment where rank = $rank) as label_segment
-        on edge.track_id = label_segment.track_id and edge.start_ns >= label_segment.start_ns
+        on settled.track_id = label_segment.track_id and settled.since_ns >= label_segment.start_ns
+    asof left join (select * from host_activity where rank = $rank) as host_activity
+        on settled.track_id = host_activity.track_id and settled.since_ns >= host_activity.start_ns
 )
 
 select
@@ -967,17 +1102,26 @@ select
     labelled.category,
     labelled.name,
     case
+        when labelled.is_copying then 'copy'
         when labelled.kind = 'host' and labelled.phase = 'load_data' then 'data_loading'
         when labelled.is_host then 'cpu'
         when labelled.kind in ('work', 'shared') then labelled.class
         when labelled.kind = 'launch' then 'launch'
-        when labelled.kind in ('queue', 'event', 'inferred', 'stall') then 'kernel_gap'
+        -- Launched work that waits for over 50 us after what it waited for is over: as in idle_part.
+        when labelled.kind = 'stall' then 'unobserved'
+        when labelled.kind = 'queue' and labelled.binds and labelled.weight_ns > 50000
+            then case when labelled.is_linked then 'unobserved' else 'unknown' end
+        when labelled.kind in ('queue', 'event', 'inferred') then 'kernel_gap'
         else 'unknown'
     end as bound_by,
+    labelled.activity,
     labelled.step,
     labelled.phase,
     labelled.module_id,
-    model_op.path as module_path
+    model_op.path as module_path,
+    labelled.previous_id::bigint as previous_id,
+    labelled.previous_count::bigint as previous_count,
+    labelled.previous_ns::bigint as previous_ns
 from labelled
 left join model_op on model_op.rank = $rank and labelled.module_id = model_op.module_id
 order by labelled.to_id, labelled.from_id, labelled.kind, labelled.event_id

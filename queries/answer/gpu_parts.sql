@@ -11,7 +11,7 @@
 -- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
 --                                  only this phase
 -- :param module VARCHAR = NULL     only this module or one in it, by path
--- :reads gpu_event, launch, event, label, gpu_gap, region_segment, model_op
+-- :reads gpu_event, launch, event, label, idle_part, region_segment, model_op
 -- :column rank BIGINT              process rank
 -- :column step BIGINT              the step; NULL for work of no step
 -- :column part VARCHAR             the class of the work, or why the device idled: `idle: python`
@@ -106,23 +106,16 @@ covered as (
 ),
 
 idle as (
-    unpivot (
-        select
-            rank,
-            next_id,
-            step,
-            phase,
-            load_data_ns as "idle: load_data",
-            sync_ns as "idle: sync",
-            op_ns + launch_ns as "idle: launching",
-            python_ns as "idle: python",
-            queued_ns as "idle: gpu_wait",
-            unknown_ns as "idle: unknown"
-        from gpu_gap
-        where ($rank is null or rank = $rank) and ($device is null or device = $device)
-    )
-    on "idle: load_data", "idle: sync", "idle: launching", "idle: python", "idle: gpu_wait", "idle: unknown"
-    into name part value time_ns
+    select
+        rank,
+        next_id,
+        step,
+        phase,
+        'idle: ' || case when cause in ('op', 'launch') then 'launching' else cause end as part,
+        sum(end_ns - start_ns)::bigint as time_ns
+    from idle_part
+    where ($rank is null or rank = $rank) and ($device is null or device = $device)
+    group by rank, device, gap_ns, next_id, step, phase, part
 ),
 
 piece as (

@@ -1,19 +1,23 @@
--- Each phase of the steps: time on the main CPU thread, GPU work launched in it, and how long the GPU waited for that.
+-- Each phase of the steps: time on the main CPU thread, GPU work launched in it, and how long the GPU was idle in it.
 --
 -- The CPU times of a rank add up to the duration of its steps. GPU work counts to the phase whose call launched it.
+-- Idle time of the GPU counts to the phase that the CPU is in until it launches the next work; what passes after the
+-- launch counts to the phase of the work (`idle_part`). The CPU waits for the GPU in the calls of `gpu_wait`.
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :param step BIGINT = NULL       only this step
--- :reads phase_span, step, label, event, launch, gpu_gap
+-- :reads phase_span, step, label, event, launch, idle_part, gpu_wait
 -- :column rank BIGINT             process rank
 -- :column phase VARCHAR           load_data, forward, loss, zero_grad, backward, optimizer or other
 -- :column cpu_ns BIGINT           time the main thread spent in it
 -- :column cpu_pct DOUBLE          share of the steps' duration
+-- :column cpu_waiting_ns BIGINT   of the CPU time, waiting for the GPU: blocking copies, synchronises, a full queue
 -- :column gpu_event_count BIGINT  kernels, copies and memsets launched in it
 -- :column gpu_time_ns BIGINT      sum of their durations
 -- :column gpu_time_pct DOUBLE     share of the GPU time launched by the steps; NULL without GPU work
 -- :column gpu_busy_ns BIGINT      time in which they kept a device busy
--- :column gpu_idle_ns BIGINT      time in which a device waited for them
+-- :column gpu_idle_ns BIGINT      time in which a device had no work because of what the CPU did in it, or was queued
+--     in it
 with cpu_piece as (
     select
         phase_span.rank,
@@ -36,6 +40,19 @@ cpu as (
     group by rank, phase
 ),
 
+waiting as (
+    select
+        gpu_wait.rank,
+        label.phase,
+        sum(gpu_wait.waited_ns)::bigint as cpu_waiting_ns
+    from gpu_wait
+    inner join label on gpu_wait.rank = label.rank and gpu_wait.event_id = label.event_id
+    -- the main thread, and autograd's own, which the main thread waits for
+    semi join phase_span on gpu_wait.rank = phase_span.rank and gpu_wait.track_id = phase_span.track_id
+    where label.phase is not null and ($step is null or label.step = $step)
+    group by gpu_wait.rank, label.phase
+),
+
 gpu as (
     select
         label.rank,
@@ -55,7 +72,7 @@ idle as (
         rank,
         phase,
         sum(end_ns - start_ns)::bigint as gpu_idle_ns
-    from gpu_gap
+    from idle_part
     where phase is not null and ($step is null or step = $step)
     group by rank, phase
 ),
@@ -77,6 +94,7 @@ select
     named.phase,
     coalesce(cpu.cpu_ns, 0) as cpu_ns,
     100.0 * coalesce(cpu.cpu_ns, 0) / nullif(sum(cpu.cpu_ns) over (partition by named.rank), 0) as cpu_pct,
+    coalesce(waiting.cpu_waiting_ns, 0) as cpu_waiting_ns,
     coalesce(gpu.gpu_event_count, 0) as gpu_event_count,
     coalesce(gpu.gpu_time_ns, 0) as gpu_time_ns,
     100.0
@@ -86,6 +104,7 @@ select
     coalesce(idle.gpu_idle_ns, 0) as gpu_idle_ns
 from named
 left join cpu on named.rank = cpu.rank and named.phase = cpu.phase
+left join waiting on named.rank = waiting.rank and named.phase = waiting.phase
 left join gpu on named.rank = gpu.rank and named.phase = gpu.phase
 left join idle on named.rank = idle.rank and named.phase = idle.phase
 where $rank is null or named.rank = $rank

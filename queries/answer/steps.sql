@@ -1,10 +1,11 @@
--- Each training step: its time on the CPU, the GPU work it launched, and how long the GPU waited for it.
+-- Each training step: its time on the CPU, the GPU work it launched, and how long the GPU was idle.
 --
 -- GPU work belongs to the step whose CPU call launched it, whenever it ran. `gpu_busy_ns` is the time it kept its
--- device busy, `gpu_idle_ns` the idle time before it. With several devices, both are sums over them.
+-- device busy. Idle time of the GPU belongs to the step that the CPU is in until it launches the next work, and after
+-- the launch to the step of the work. With several devices, both are sums over them.
 --
 -- :param rank BIGINT = NULL        only this rank
--- :reads step, label, event, launch, gpu_gap
+-- :reads step, label, event, launch, idle_part
 -- :column rank BIGINT              process rank
 -- :column step BIGINT              number of the step
 -- :column name VARCHAR             the annotation that marks it; NULL when the whole trace is one step
@@ -13,7 +14,7 @@
 -- :column gpu_event_count BIGINT   kernels, copies and memsets launched by the step
 -- :column gpu_time_ns BIGINT       sum of their durations
 -- :column gpu_busy_ns BIGINT       time in which they kept a device busy
--- :column gpu_idle_ns BIGINT       time in which a device waited for them
+-- :column gpu_idle_ns BIGINT       time in which a device had no work
 -- :column gpu_busy_pct DOUBLE      busy time as a share of busy and idle time; NULL without GPU work
 with work as (
     select
@@ -33,7 +34,7 @@ idle as (
         rank,
         step,
         sum(end_ns - start_ns)::bigint as gpu_idle_ns
-    from gpu_gap
+    from idle_part
     group by rank, step
 )
 

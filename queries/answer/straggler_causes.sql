@@ -10,7 +10,7 @@
 -- :param phase VARCHAR in (load_data, forward, loss, zero_grad, backward, optimizer, other) = NULL
 --                                    only time in this phase
 -- :param module VARCHAR = NULL       only time of this module or one in it, by path
--- :reads collective_match, label_segment, region_segment, phase_span, launch, event, label, gpu_gap, model_op,
+-- :reads collective_match, label_segment, region_segment, phase_span, launch, event, label, idle_part, model_op,
 --        name_info
 -- :column rank BIGINT                the rank that came last
 -- :column activity VARCHAR           host, idle, or the class of the work on the GPU
@@ -121,16 +121,16 @@ piece as (
     where launch.busy_ns > 0
     union all
     select
-        gpu_gap.rank,
+        idle_part.rank,
         true,
         'idle',
-        gpu_gap.phase,
+        idle_part.phase,
         launched.module_id,
         launched.region,
-        gpu_gap.start_ns,
-        gpu_gap.end_ns
-    from gpu_gap
-    left join launched on gpu_gap.rank = launched.rank and gpu_gap.next_id = launched.event_id
+        idle_part.start_ns,
+        idle_part.end_ns
+    from idle_part
+    left join launched on idle_part.rank = launched.rank and idle_part.next_id = launched.event_id
 ),
 
 spent as (

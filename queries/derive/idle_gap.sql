@@ -1,7 +1,7 @@
 -- Every time without work, on each device (all streams together) and on each stream alone, with what it waited for.
 --
--- A gap ends when work starts, and is split by the launch of that work as `gpu_gap` says: the host had not launched
--- it, was in a synchronise, the launch took effect, or the work waited in its queue. The largest part is the cause.
+-- A gap ends when work starts, and is split by the launch of that work as `idle_part` says: the host had not launched
+-- it, was inside a synchronise, the launch took effect, or the work waited in its queue. The largest part is the cause.
 -- Work that waited in its queue waits for what ended last on the device during the gap, on another stream:
 -- communication or a kernel. If nothing did, a gap under 30 us is the usual time between two kernels (`kernel`,
 -- HTA's threshold), and a longer one is `other`. Overlapping work leaves no gap, and there is none before the first
@@ -63,7 +63,7 @@ launched as (
         greatest(gap.since_ns, least(gap.start_ns, coalesce(launch.launch_start_ns, gap.start_ns))) as launched_ns,
         case
             when launch.launch_start_ns + launch.launch_dur_ns <= gap.since_ns then 0
-            -- as in gpu_gap: a launch takes effect within 50 us after the call
+            -- as in idle_part: a launch takes effect within 50 us after the call
             else
                 -launched_ns
                 + least(gap.start_ns, coalesce(launch.launch_start_ns + launch.launch_dur_ns + 50000, gap.start_ns))
@@ -77,7 +77,6 @@ launched as (
 at_start as (
     select
         launched.*,
-        coalesce(launched.start_ns < blocking.end_ns, false) as was_drained,
         coalesce(blocking.before_ns + least(launched.start_ns, blocking.end_ns) - blocking.start_ns, 0) as sync_0
     from launched
     asof left join blocking
@@ -90,7 +89,12 @@ at_start as (
 at_launch as (
     select
         at_start.*,
-        coalesce(at_start.launched_ns < blocking.end_ns, false) as is_blocking,
+        -- the launch call itself blocks: as in idle_part, the time until it returns
+        case
+            when at_start.launched_ns < blocking.end_ns
+                then least(at_start.launching_ns, blocking.end_ns - at_start.launched_ns)
+            else 0
+        end as in_call_ns,
         coalesce(blocking.before_ns + least(at_start.launched_ns, blocking.end_ns) - blocking.start_ns, 0)
         - at_start.sync_0 as blocked_ns
     from at_start
@@ -113,16 +117,11 @@ split as (
         label.step,
         label.phase,
         case
-            when at_launch.is_unlinked or at_launch.was_drained then 0
+            when at_launch.is_unlinked then 0
             else at_launch.launched_ns - at_launch.start_ns - at_launch.blocked_ns
         end as host_ns,
-        case
-            when at_launch.is_unlinked then 0
-            when at_launch.was_drained then at_launch.launched_ns - at_launch.start_ns
-            else at_launch.blocked_ns
-        end + case when at_launch.is_blocking and not at_launch.is_unlinked then at_launch.launching_ns else 0 end
-            as sync_ns,
-        case when at_launch.is_unlinked or at_launch.is_blocking then 0 else at_launch.launching_ns end as launch_ns,
+        case when at_launch.is_unlinked then 0 else at_launch.blocked_ns + at_launch.in_call_ns end as sync_ns,
+        case when at_launch.is_unlinked then 0 else at_launch.launching_ns - at_launch.in_call_ns end as launch_ns,
         case
             when at_launch.is_unlinked then 0
             else at_launch.end_ns - at_launch.launched_ns - at_launch.launching_ns
@@ -141,10 +140,10 @@ split as (
         next_id,
         step,
         phase,
-        load_data_ns + op_ns + python_ns,
+        load_data_ns + cpu_tensor_ns + op_ns + python_ns,
         sync_ns,
         launch_ns,
-        queued_ns,
+        queued_ns + unobserved_ns,
         unknown_ns
     from gpu_gap
 ),

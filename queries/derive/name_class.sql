@@ -3,7 +3,8 @@
 -- Rules are data: for phases, for buckets and for signs, the first rule that matches a name counts. A `strong` name
 -- decides for all it contains, the innermost one first. A `weak` name decides only where no strong one is around it: a
 -- loss computed inside the model's forward is loss, and a module called inside `## loss ##` is loss too. An `aside`
--- name says that its event is no part of a phase, unless something in it or around it tells one. The names are
+-- name says that its event is no part of a phase, unless something in it or around it tells one. `metadata` names an op
+-- that computes nothing: it describes or allocates tensors. The names are
 -- PyTorch's own (torch/profiler, torch/optim/optimizer.py, torch/utils/data/dataloader.py,
 -- torch/csrc/autograd/engine.cpp) and common words in users' annotations.
 --
@@ -143,7 +144,19 @@ with rule as (
             61, '', 'cpu_op', '^(torch::distributed::|torch\.distributed\.|c10d::|nccl:|record_param_comms$)',
             'bucket', 'communication', null
         ),
-        (62, '', 'user_annotation', '^(nccl|gloo|mpi|ucc):', 'bucket', 'communication', null)
+        (62, '', 'user_annotation', '^(nccl|gloo|mpi|ucc):', 'bucket', 'communication', null),
+        -- ops that only describe or allocate tensors, or convert them if they must, by an op inside: the views of
+        -- docs.pytorch.org/docs/stable/tensor_view.html, and what native_functions.yaml registers beside them
+        (
+            90, 'aten::', 'cpu_op',
+            '^aten::(_?(un)?(reshape|view|squeeze|flatten|fold|safe_view)\w*|_reshape_alias|as_strided_?|expand(_as)?|'
+            || 'select|slice|narrow|diagonal|t|T|H|mT|mH|adjoint|(num)?py_T|transpose_?|permute|movedim|moveaxis|'
+            || 'swap(axes|dims)|unbind|(h|v|d|tensor_)?split(_with_sizes)?|chunk|real|imag|view_as\w*|indices|values|'
+            || 'alias|detach_?|lift(_fresh)?|empty\w*|new_empty\w*|_?resize\w*|set_|to|type_as|contiguous|item|'
+            || 'result_type|is_\w+|requires_grad_|size|stride|resolve_(conj|neg)|record_stream|_has_\w+|_local_\w+)$',
+            'metadata', null, null
+        ),
+        (91, 'dynamo', 'cpu_op', '^TorchDynamo Cache Lookup', 'metadata', null, null)
     ) as rules (priority, word, category, pattern, kind, label, evidence)
 ),
 
@@ -180,7 +193,8 @@ told as (
             and case when contains(lower(shapes.shape), rule.word) then regexp_matches(shapes.shape, rule.pattern) end
     qualify
         row_number() over (
-            partition by shapes.category, shapes.shape, case when rule.kind in ('bucket', 'sign') then rule.kind end
+            partition by
+                shapes.category, shapes.shape, case when rule.kind in ('bucket', 'sign', 'metadata') then rule.kind end
             order by rule.priority
         ) = 1
 ),
@@ -207,10 +221,11 @@ select
     max(label) filter (where kind = 'aside') as aside_phase,
     max(label) filter (where kind = 'bucket') as bucket,
     max(label) filter (where kind = 'sign') as sign,
-    max(evidence) filter (where kind not in ('bucket', 'sign')) as evidence,
+    max(evidence) filter (where kind not in ('bucket', 'sign', 'metadata')) as evidence,
     coalesce(bool_or(evidence = 'autograd'), false) as is_node,
     category = 'python_function' and starts_with(name, 'nn.Module: ') as is_module,
-    bool_or(is_blocking) as is_sync
+    bool_or(is_blocking) as is_sync,
+    coalesce(bool_or(kind = 'metadata'), false) as is_metadata
 from matched
 group by category, name
 order by category, name

@@ -96,7 +96,7 @@ def test_work_of_no_step_is_not_compared_but_told(a: Trace, tmp_path: Path) -> N
     assert ha.gpu_parts(late).filter(pl.col("step").is_null())["time_ns"].sum() == 500_000
     for level in ("part", "op", "kernel"):
         assert ha.diff(late, a, by=level)["delta_ns"].unique().to_list() == [0]
-    assert "was launched by no step" in ha.diff_report(late, a).advice[-1]
+    assert "was launched by no step" in ha.diff_report(late, a).caveats[-1]
 
 
 def test_where_no_step_launched_anything_all_is_compared(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hotline_analysis import Trace, charts
 from hotline_analysis.charts.path import stretches
 from hotline_analysis.charts.resources import over_time
 from hotline_analysis.charts.theme import to_svg
+from hotline_analysis.humane import duration
 from tests.answer.test_stragglers import job, ranks
 from tests.charts.test_timeline import EVIL, hostile
 from tests.trace_builder import TraceBuilder
@@ -54,7 +55,7 @@ def test_phases(trace: Trace) -> None:
 
 
 def test_idle_causes(trace: Trace) -> None:
-    chart = charts.gpu_or_cpu_bound(ha.gpu_or_cpu_bound(trace).evidence)
+    chart = charts.device_use(ha.device_use(trace))
     rows = data(chart)
     shares = pl.DataFrame(rows).group_by("where").agg(pl.col("share_pct").sum())
     assert shares["share_pct"].to_list() == pytest.approx([100.0] * shares.height)
@@ -65,14 +66,23 @@ def test_idle_causes(trace: Trace) -> None:
 @pytest.mark.parametrize(
     ("column", "words"),
     [
-        ("launching_ns", "waits because the host runs ops"),
-        ("sync_ns", "waits because the host is in a synchronise"),
+        ("launching_ns", "waits because the CPU runs ops"),
+        ("sync_ns", "waits because the CPU is in a synchronise"),
         ("load_data_ns", "waits for data"),
     ],
 )
 def test_the_largest_idle_cause_is_a_sentence(trace: Trace, column: str, words: str) -> None:
-    evidence = ha.gpu_or_cpu_bound(trace).evidence.with_columns(pl.lit(10**9).alias(column))
-    assert title(charts.gpu_or_cpu_bound(evidence)).endswith(f"; most of the rest it {words}")
+    use = ha.device_use(trace).with_columns(pl.lit(10**9).alias(column))
+    assert title(charts.device_use(use)).endswith(f"; most of the rest it {words}")
+
+
+def test_parts_of_a_step_and_what_is_left_without_each(trace: Trace) -> None:
+    limits = ha.step_limits(trace)
+    chart = charts.step_limits(limits)
+    found = {row["limit"]: (row["path_ns"], row["without_ns"]) for row in data(chart)}
+    rows = limits.select("limit", "path_ns", "without_ns").rows()
+    assert found == {limit: (path, rest) for limit, path, rest in rows}
+    assert title(chart).endswith(f"of a step of {duration(limits['step_ns'][0])}")
 
 
 def test_steps(trace: Trace) -> None:
@@ -154,7 +164,7 @@ def test_nothing_to_show_is_no_error(tmp_path: Path) -> None:
     empty = TraceBuilder(rank=0).op("aten::mm", 0, 10).load(tmp_path)
     for name in ("coverage", "modules", "queue_length", "memory_timeline", "memory_peak", "memory_bandwidth"):
         assert title(getattr(charts, name)(getattr(ha, name)(empty))) == "No data"
-    assert title(charts.gpu_or_cpu_bound(ha.gpu_or_cpu_bound(empty).evidence)) == "No data"
+    assert title(charts.device_use(ha.device_use(empty))) == "No data"
 
 
 def test_a_trace_and_itself_take_the_same_time(trace: Trace) -> None:

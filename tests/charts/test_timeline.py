@@ -173,7 +173,7 @@ def shown(page: Browser, level: int) -> list[int]:
 
 def children(demo: Trace, node: int) -> list[int]:
     """The children of the node at a position of the page, by the table."""
-    frame = detail.level_of_detail(demo, rank=0, step=detail.typical_step(demo, 0), max_nodes=8000)
+    frame = detail.level_of_detail(demo, rank=0, step=detail.median_step(demo, 0), max_nodes=8000)
     nodes = detail.tree_nodes(frame)
     ids = nodes["node_id"].to_list()
     inside = nodes.filter(parent_id=ids[node]).sort("start_ns", "node_id")
@@ -213,7 +213,7 @@ def exported(page: Browser) -> str:
 def test_what_is_opened_can_be_exported_for_perfetto(page: Browser, demo: Trace, tmp_path: Path) -> None:
     """The command works as it stands; where what is opened is no event, it exports what is around it."""
     page.run("document.querySelector('.hl-crumbs button').click()")
-    step = detail.typical_step(demo, 0)
+    step = detail.median_step(demo, 0)
     mark = demo.sql("select event_id from step where step = $step", step=step)["event_id"][0]
     command = exported(page)
     assert command == f"hotline export TRACE --format perfetto --span {mark} -o part.json.gz"
@@ -329,7 +329,7 @@ def test_search_marks_the_slices(page: Browser, demo: Trace) -> None:
     marked = page.run("[...document.querySelectorAll('.hl-found')].map((slice) => slice.getAttribute('aria-label'))")
     assert [name.partition(",")[0] for name in marked] == ["EncoderLayer_2", "EncoderLayer_1", "EncoderLayer_0"]
     said = page.run("document.querySelector('[role=status]').textContent")
-    frame = detail.level_of_detail(demo, rank=0, step=detail.typical_step(demo, 0), max_nodes=8000)
+    frame = detail.level_of_detail(demo, rank=0, step=detail.median_step(demo, 0), max_nodes=8000)
     found = detail.tree_nodes(frame).filter(pl.col("short_name").str.contains("EncoderLayer")).height
     assert said.startswith(f"{found} found")
     page.run("document.querySelector('.hl-results button').click()")

@@ -1,18 +1,13 @@
--- What bounds the run, each step and each phase: how busy the GPU is, and what the CPU does while it idles.
+-- How busy the GPU is in the run, in each step and in each phase, and why it has no work the rest of the time.
 --
--- GPU work and the idle time before it belong to the step and phase that launched the work. The idle causes are those
--- of `gpu_gap` and add up to the idle time. Work launched before the window or outside the steps counts to the run
--- alone.
---
--- The GPU is what bounds if it is busy for at least `busy_pct` of the time; then communication or copies are named if
--- they are the first thing running for at least `class_pct` of the busy time. Otherwise the largest cause of idle time
--- gives the verdict, if it explains at least `cause_pct` of it.
+-- GPU work belongs to the step and phase that launched it. Idle time belongs to those that the CPU is in until it
+-- launches the next work, and after the launch to those of the work (`idle_part`). Work launched before the window or
+-- outside the steps counts to the run alone. Time in which launched work waited and nothing in the file explains why
+-- (`unobserved_ns`) may be work that was not recorded: the GPU was busy for `gpu_busy_pct` at the least, and for
+-- `gpu_busy_most_pct` at the most.
 --
 -- :param rank BIGINT = NULL           only this rank
--- :param busy_pct DOUBLE >= 0 = 80    the least share of time that makes a GPU busy
--- :param class_pct DOUBLE >= 0 = 50   the least share of the busy time that names communication or copies
--- :param cause_pct DOUBLE >= 0 = 40   the least share of the idle time that names its cause
--- :reads launch, label, event, name_info, gpu_gap
+-- :reads launch, label, event, name_info, idle_part
 -- :column rank BIGINT                 process rank; NULL for all together
 -- :column scope VARCHAR               run (of a rank), step or phase; all (ranks), if several have GPU work
 -- :column step BIGINT                 the step; NULL for other scopes
@@ -20,17 +15,20 @@
 -- :column gpu_busy_ns BIGINT          time in which a device was busy
 -- :column communication_ns BIGINT     of it, with collective communication as the first thing running
 -- :column copy_ns BIGINT              of it, with a copy or memset as the first thing running
--- :column gpu_idle_ns BIGINT          time in which a device waited
+-- :column gpu_idle_ns BIGINT          time in which a device had no work
 -- :column gpu_busy_pct DOUBLE         busy time as a share of both; NULL without GPU work
+-- :column gpu_busy_most_pct DOUBLE    the same, if the GPU worked in the unobserved time; NULL without GPU work
 -- :column load_data_ns BIGINT         idle while the host loaded data
--- :column sync_ns BIGINT              idle because of a synchronise
+-- :column sync_ns BIGINT              idle while the host was inside a call that returns when the GPU is done
+-- :column cpu_tensor_ns BIGINT        idle while the host computed on CPU tensors
 -- :column launching_ns BIGINT         idle while the host was inside ops and launch calls, or its launch took effect
 -- :column python_ns BIGINT            idle while the host was outside ops
--- :column gpu_wait_ns BIGINT          idle although the work was launched: waiting for other GPU work
+-- :column queued_ns BIGINT            idle although the work was launched: waiting for other GPU work
+-- :column unobserved_ns BIGINT        idle although the work was launched, and nothing in the file explains why
 -- :column unknown_ns BIGINT           idle before work whose launch is not in the trace
 -- :column queue_ns BIGINT             median time from launch call to start of the work; NULL without linked work
--- :column verdict VARCHAR             gpu-bound, communication-bound, copy-bound, input-bound, sync-bound,
---                                     launch-bound, python-bound, gpu-wait-bound, mixed, unknown, or no-gpu
+-- :column idle_cause VARCHAR          the largest cause of idle time: load_data, sync, cpu_tensor, launching, python,
+--                                     queued, unobserved or unknown; NULL without idle time
 with busy as (
     select
         label.rank,
@@ -68,13 +66,15 @@ idle as (
         phase,
         grouping(rank, step, phase) as level,
         sum(end_ns - start_ns)::bigint as gpu_idle_ns,
-        sum(load_data_ns)::bigint as load_data_ns,
-        sum(sync_ns)::bigint as sync_ns,
-        sum(op_ns + launch_ns)::bigint as launching_ns,
-        sum(python_ns)::bigint as python_ns,
-        sum(queued_ns)::bigint as gpu_wait_ns,
-        sum(unknown_ns)::bigint as unknown_ns
-    from gpu_gap
+        coalesce(sum(end_ns - start_ns) filter (where cause = 'load_data'), 0)::bigint as load_data_ns,
+        coalesce(sum(end_ns - start_ns) filter (where cause = 'sync'), 0)::bigint as sync_ns,
+        coalesce(sum(end_ns - start_ns) filter (where cause = 'cpu_tensor'), 0)::bigint as cpu_tensor_ns,
+        coalesce(sum(end_ns - start_ns) filter (where cause in ('op', 'launch')), 0)::bigint as launching_ns,
+        coalesce(sum(end_ns - start_ns) filter (where cause = 'python'), 0)::bigint as python_ns,
+        coalesce(sum(end_ns - start_ns) filter (where cause = 'queued'), 0)::bigint as queued_ns,
+        coalesce(sum(end_ns - start_ns) filter (where cause = 'unobserved'), 0)::bigint as unobserved_ns,
+        coalesce(sum(end_ns - start_ns) filter (where cause = 'unknown'), 0)::bigint as unknown_ns
+    from idle_part
     group by grouping sets ((), (rank), (rank, step), (rank, phase))
 ),
 
@@ -90,9 +90,11 @@ scoped as (
         coalesce(idle.gpu_idle_ns, 0) as gpu_idle_ns,
         coalesce(idle.load_data_ns, 0) as load_data_ns,
         coalesce(idle.sync_ns, 0) as sync_ns,
+        coalesce(idle.cpu_tensor_ns, 0) as cpu_tensor_ns,
         coalesce(idle.launching_ns, 0) as launching_ns,
         coalesce(idle.python_ns, 0) as python_ns,
-        coalesce(idle.gpu_wait_ns, 0) as gpu_wait_ns,
+        coalesce(idle.queued_ns, 0) as queued_ns,
+        coalesce(idle.unobserved_ns, 0) as unobserved_ns,
         coalesce(idle.unknown_ns, 0) as unknown_ns,
         work.queue_ns
     from work
@@ -107,8 +109,9 @@ scoped as (
 judged as (
     select
         *,
-        100.0 * gpu_busy_ns / nullif(gpu_busy_ns + gpu_idle_ns, 0) as gpu_busy_pct,
-        greatest(load_data_ns, sync_ns, launching_ns, python_ns, gpu_wait_ns, unknown_ns) as largest_ns,
+        greatest(
+            load_data_ns, sync_ns, cpu_tensor_ns, launching_ns, python_ns, queued_ns, unobserved_ns, unknown_ns
+        ) as largest_ns,
         count(*) filter (where level = 3) over () as rank_count
     from scoped
 )
@@ -122,27 +125,28 @@ select
     communication_ns,
     copy_ns,
     gpu_idle_ns,
-    gpu_busy_pct,
+    100.0 * gpu_busy_ns / nullif(gpu_busy_ns + gpu_idle_ns, 0) as gpu_busy_pct,
+    100.0 * (gpu_busy_ns + unobserved_ns) / nullif(gpu_busy_ns + gpu_idle_ns, 0) as gpu_busy_most_pct,
     load_data_ns,
     sync_ns,
+    cpu_tensor_ns,
     launching_ns,
     python_ns,
-    gpu_wait_ns,
+    queued_ns,
+    unobserved_ns,
     unknown_ns,
     queue_ns,
-    case
-        when gpu_busy_ns + gpu_idle_ns = 0 then 'no-gpu'
-        when gpu_busy_pct >= $busy_pct and 100 * communication_ns >= $class_pct * gpu_busy_ns then 'communication-bound'
-        when gpu_busy_pct >= $busy_pct and 100 * copy_ns >= $class_pct * gpu_busy_ns then 'copy-bound'
-        when gpu_busy_pct >= $busy_pct then 'gpu-bound'
-        when 100 * largest_ns < $cause_pct * gpu_idle_ns then 'mixed'
-        when load_data_ns = largest_ns then 'input-bound'
-        when sync_ns = largest_ns then 'sync-bound'
-        when launching_ns = largest_ns then 'launch-bound'
-        when python_ns = largest_ns then 'python-bound'
-        when gpu_wait_ns = largest_ns then 'gpu-wait-bound'
+    case largest_ns
+        when 0 then null
+        when load_data_ns then 'load_data'
+        when sync_ns then 'sync'
+        when cpu_tensor_ns then 'cpu_tensor'
+        when launching_ns then 'launching'
+        when python_ns then 'python'
+        when queued_ns then 'queued'
+        when unobserved_ns then 'unobserved'
         else 'unknown'
-    end as verdict
+    end as idle_cause
 from judged
 where
     ($rank is null or rank = $rank)

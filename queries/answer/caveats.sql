@@ -1,0 +1,180 @@
+-- What may keep a trace from telling anything about training: graphs that were captured and not run, compilation, first
+-- launches that load code, launches whose work is not in the file.
+--
+--   graph_capture    launch calls between the begin and the end of a stream capture on one thread, which launch
+--   nothing;
+--                    their share of all launch calls
+--   compilation      time in which torch.compile traces and compiles, the spans that it marks `(dynamo_timed)`; the
+--                    share of the time from the first step to the last
+--   first_launches   the first launch of a kernel if its call takes over a millisecond, a hundred times what a launch
+--                    takes, and waits for no other work: code is loaded when it is first used (CUDA programming guide,
+--                    "Lazy Loading"; HIP likewise); the share of the time from the first step to the last
+--   lost_work        other launch calls without any GPU work in the file; their share of all launch calls. Only if the
+--                    file has GPU work.
+--
+-- :param rank BIGINT = NULL       only this rank
+-- :reads event, nesting, launch, gpu_wait, step
+-- :column rank BIGINT             process rank
+-- :column caveat VARCHAR          graph_capture, compilation, first_launches or lost_work
+-- :column count BIGINT            calls or spans
+-- :column time_ns BIGINT          their time; NULL for calls that do not run
+-- :column share_pct DOUBLE        share, see above
+-- :column event_id BIGINT         the longest of them
+with observed as (
+    select
+        rank,
+        max(end_ns) - min(start_ns) as window_ns
+    from step
+    where $rank is null or rank = $rank
+    group by rank
+),
+
+call as (
+    select
+        nesting.rank,
+        nesting.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        event.name,
+        regexp_matches(event.name, 'Launch(Cooperative)?Kernel') as is_launch
+    from event
+    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    where
+        event.category in ('cuda_runtime', 'cuda_driver')
+        and ($rank is null or event.rank = $rank)
+        and regexp_matches(event.name, 'Launch(Cooperative)?Kernel|Stream(Begin|End)Capture')
+),
+
+border as (
+    select
+        *,
+        contains(name, 'BeginCapture') as begins
+    from call
+    where not is_launch
+),
+
+launching as (
+    select
+        call.rank,
+        call.event_id,
+        call.end_ns - call.start_ns as dur_ns,
+        coalesce(border.begins, false) as is_captured,
+        launched.runtime_id is not null as has_work
+    from call
+    left join (select distinct rank, runtime_id from launch) as launched
+        on call.rank = launched.rank and call.event_id = launched.runtime_id
+    asof left join border
+        on call.rank = border.rank and call.track_id = border.track_id and call.start_ns >= border.start_ns
+    where call.is_launch
+),
+
+captured as (
+    select
+        rank,
+        'graph_capture' as caveat,
+        count(*) filter (where is_captured and not has_work) as count,
+        null::bigint as time_ns,
+        100.0 * count(*) filter (where is_captured and not has_work) / count(*) as share_pct,
+        arg_max(event_id, (dur_ns, -event_id)) filter (where is_captured and not has_work) as event_id
+    from launching
+    group by rank
+),
+
+lost as (
+    select
+        rank,
+        'lost_work' as caveat,
+        count(*) filter (where not is_captured and not has_work) as count,
+        null::bigint as time_ns,
+        100.0 * count(*) filter (where not is_captured and not has_work) / count(*) as share_pct,
+        arg_max(event_id, (dur_ns, -event_id)) filter (where not is_captured and not has_work) as event_id
+    from launching
+    where rank in (select rank from launch)
+    group by rank
+),
+
+compiled as (
+    select
+        nesting.rank,
+        nesting.event_id,
+        nesting.start_ns,
+        nesting.end_ns
+    from event
+    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    where
+        event.category in ('cpu_op', 'user_annotation')
+        and ends_with(event.name, '(dynamo_timed)')
+        and ($rank is null or event.rank = $rank)
+    qualify
+        coalesce(
+            nesting.start_ns >= max(nesting.end_ns) over (
+                partition by nesting.rank, nesting.track_id order by nesting.start_ns, nesting.depth
+                rows between unbounded preceding and 1 preceding
+            ),
+            true
+        )
+),
+
+first_call as (
+    select
+        launch.rank,
+        launch.runtime_id,
+        launch.launch_dur_ns
+    from launch
+    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
+    where
+        event.category = 'kernel'
+        and launch.launch_start_ns is not null
+        and ($rank is null or launch.rank = $rank)
+    qualify row_number() over (partition by launch.rank, event.name order by launch.launch_start_ns, event.event_id) = 1
+),
+
+loading as (
+    select distinct
+        first_call.rank,
+        first_call.runtime_id,
+        first_call.launch_dur_ns
+    from first_call
+    anti join gpu_wait on first_call.rank = gpu_wait.rank and first_call.runtime_id = gpu_wait.event_id
+    where first_call.launch_dur_ns > 1000000
+),
+
+found as (
+    select * from captured
+    union all
+    select * from lost
+    union all
+    select
+        compiled.rank,
+        'compilation',
+        count(*),
+        sum(compiled.end_ns - compiled.start_ns)::bigint,
+        100.0 * sum(compiled.end_ns - compiled.start_ns) / nullif(any_value(observed.window_ns), 0),
+        arg_max(compiled.event_id, (compiled.end_ns - compiled.start_ns, -compiled.event_id))
+    from compiled
+    left join observed on compiled.rank = observed.rank
+    group by compiled.rank
+    union all
+    select
+        loading.rank,
+        'first_launches',
+        count(*),
+        sum(loading.launch_dur_ns)::bigint,
+        100.0 * sum(loading.launch_dur_ns) / nullif(any_value(observed.window_ns), 0),
+        arg_max(loading.runtime_id, (loading.launch_dur_ns, -loading.runtime_id))
+    from loading
+    left join observed on loading.rank = observed.rank
+    group by loading.rank
+)
+
+select
+    rank,
+    caveat,
+    count,
+    time_ns,
+    share_pct,
+    event_id
+from found
+where count > 0
+order by rank, caveat

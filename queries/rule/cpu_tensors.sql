@@ -1,0 +1,30 @@
+-- Arithmetic on tensors that lie on the CPU, in the middle of work for the GPU.
+--
+-- Condition: outermost ops that compute and call nothing of the GPU's runtime (`cpu_tensor` in `host_activity`),
+-- outside of loading data. Bound: they take no time, as on the GPU they would be a few microseconds. Source: derived.
+--
+-- :reads host_activity, event, nesting, launch
+-- :what ops that compute on CPU tensors
+-- :do Move the tensors to the GPU before computing with them, or make them there (device="cuda").
+select
+    arg_min(event.event_id, (nesting.depth, event.event_id)) as event_id,
+    'host' as effect,
+    host_activity.track_id,
+    host_activity.start_ns,
+    host_activity.end_ns,
+    host_activity.end_ns - host_activity.start_ns as saved_ns,
+    arg_min(event.name, (nesting.depth, event.event_id)) as name
+from host_activity
+inner join nesting
+    on
+        host_activity.rank = nesting.rank
+        and host_activity.track_id = nesting.track_id
+        and host_activity.start_ns = nesting.start_ns
+inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id and event.category = 'cpu_op'
+where
+    host_activity.rank = $rank
+    and host_activity.step = $step
+    and host_activity.kind = 'cpu_tensor'
+    and exists (select 1 from launch where launch.rank = $rank)
+group by host_activity.track_id, host_activity.start_ns, host_activity.end_ns
+order by event_id

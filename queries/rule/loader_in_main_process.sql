@@ -1,0 +1,25 @@
+-- A DataLoader without workers: batches are made by the training process, while the GPU waits.
+--
+-- Condition: the annotation that PyTorch gives a DataLoader with num_workers=0. Bound: the batch is there when it is
+-- asked for. Source: PyTorch performance tuning guide, "Enable asynchronous data loading and augmentation".
+--
+-- :reads event, nesting, label
+-- :what batches that the DataLoader makes in the main process
+-- :do Give the DataLoader workers (num_workers=4 or more), so that batches are made while the GPU computes.
+select
+    event.event_id,
+    'host' as effect,
+    nesting.track_id,
+    nesting.start_ns,
+    nesting.end_ns,
+    nesting.end_ns - nesting.start_ns as saved_ns,
+    event.name
+from event
+inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+inner join label on event.rank = label.rank and event.event_id = label.event_id
+where
+    event.rank = $rank
+    and label.step = $step
+    and event.category in ('user_annotation', 'cpu_op')
+    and starts_with(event.name, 'enumerate(DataLoader)#_SingleProcessDataLoaderIter')
+order by event.event_id

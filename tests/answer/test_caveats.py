@@ -1,0 +1,125 @@
+"""Traces that show no run: recorded graphs, compilation, first launches, launches without work."""
+
+from pathlib import Path
+
+import pytest
+
+import hotline_analysis as ha
+from hotline_analysis import Trace
+from tests.trace_builder import TraceBuilder
+
+
+def caveats(trace: Trace) -> list[tuple[str, int, float | None, float]]:
+    rows = trace.query("caveats").select("caveat", "count", "time_ns", "share_pct").rows()
+    return [(name, count, None if time is None else time / 1000, round(share, 6)) for name, count, time, share in rows]
+
+
+def captured(inside: int, outside: int) -> TraceBuilder:
+    """Launches that are recorded into a graph, and others that run."""
+    trace = TraceBuilder().step(3, 0, 1000).op("capture", 0, 500).runtime("cudaStreamBeginCapture", 10, 12)
+    for number in range(inside):
+        trace.runtime("cudaLaunchKernel", 20 + 2 * number, 21 + 2 * number, correlation=500 + number)
+    trace.runtime("cudaStreamEndCapture", 400, 402).op("replay", 500, 900)
+    for number in range(outside):
+        trace.launches("k", 510 + 20 * number, 520 + 20 * number, at=505 + 20 * number)
+    return trace
+
+
+def test_the_capture_of_a_graph_is_no_run(tmp_path: Path) -> None:
+    trace = captured(6, 4).load(tmp_path)
+    assert caveats(trace) == [("graph_capture", 6, None, 60)]
+    finding = ha.gpu_or_cpu_bound(trace)
+    assert finding.answer == "no-run"
+    assert "capture of a CUDA graph" in finding.statement
+    assert "6 launches" in finding.statement
+    assert ha.optimizer_bottleneck(trace).answer == "no-run"
+    report = ha.report(trace)
+    assert report.headline == finding.statement
+    assert not report.advice
+    assert not report.caveats
+
+
+def test_a_capture_beside_a_run_is_said(tmp_path: Path) -> None:
+    trace = captured(4, 6).load(tmp_path)
+    assert ha.gpu_or_cpu_bound(trace).answer != "no-run"
+    assert ha.report(trace).caveats[0].startswith("4 launches (40.0 %) were recorded into a CUDA graph")
+
+
+def test_launches_on_another_thread_are_not_captured(tmp_path: Path) -> None:
+    trace = captured(1, 6).on(2).op("other", 0, 100).runtime("cudaLaunchKernel", 20, 21, correlation=900)
+    assert caveats(trace.load(tmp_path)) == [("graph_capture", 1, None, 12.5), ("lost_work", 1, None, 12.5)]
+
+
+def test_compilation_is_no_training(tmp_path: Path) -> None:
+    """Two spans, one in the other: 600 of 1,000 us."""
+    trace = TraceBuilder().step(3, 0, 1000).op("_compile.compile_inner (dynamo_timed)", 100, 700)
+    trace.op("GraphLowering.run (dynamo_timed)", 200, 300).op("mm", 800, 900).launches("k", 810, 900)
+    opened = trace.load(tmp_path)
+    assert caveats(opened) == [("compilation", 1, 600, 60)]
+    assert "torch.compile takes 600 µs (60.0 % of it)" in ha.gpu_or_cpu_bound(opened).statement
+
+
+def test_first_launches_load_code(tmp_path: Path) -> None:
+    """The first call of `a` takes 6 ms and that of `b` 1 ms, no more; a later one of `a` may take as long."""
+    trace = TraceBuilder().step(3, 0, 20_000).op("x", 0, 19_000)
+    trace.launches("a", 6_010, 6_020, at=10, until=6_010).launches("b", 7_510, 7_520, at=6_510, until=7_510)
+    trace.launches("a", 15_010, 15_020, at=9_000, until=15_010)
+    assert caveats(trace.load(tmp_path)) == [("first_launches", 1, 6_000, 30)]
+
+
+def test_a_first_copy_waits_for_work_and_loads_nothing(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(3, 0, 20_000).op("x", 0, 19_000).launches("a", 10, 9_000, at=1)
+    trace.runtime("cudaMemcpyAsync", 20, 9_010, correlation=900).copy(9_000, 9_010, correlation=900)
+    assert caveats(trace.load(tmp_path)) == []
+
+
+def test_launches_without_work(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(3, 0, 1000).op("x", 0, 500).launches("a", 10, 20, at=1)
+    for number in range(3):
+        trace.runtime("cudaLaunchKernelExC", 20 + number, 21 + number, correlation=900 + number)
+    opened = trace.load(tmp_path)
+    assert caveats(opened) == [("lost_work", 3, None, 75)]
+    assert ha.gpu_or_cpu_bound(opened).statement.startswith("Most of the GPU's work is not in the file: 3 launch calls")
+
+
+@pytest.mark.parametrize("calls", [0, 4])
+def test_a_trace_of_the_cpu_alone_lacks_nothing(tmp_path: Path, calls: int) -> None:
+    trace = TraceBuilder().step(3, 0, 1000).op("x", 0, 500)
+    for number in range(calls):
+        trace.runtime("cudaLaunchKernel", 20 + number, 21 + number, correlation=900 + number)
+    assert caveats(trace.load(tmp_path)) == []
+
+
+def test_time_that_nothing_explains_makes_busy_a_range(tmp_path: Path) -> None:
+    """Launched at 1, the work starts at 400 of 1,000: 347 us of it are strange. Busy from then on."""
+    trace = TraceBuilder().step(3, 0, 1000).op("x", 0, 20).launches("a", 400, 1000, at=1, until=3)
+    trace.runtime("cudaDeviceSynchronize", 30, 1000)
+    opened = trace.load(tmp_path)
+    run = ha.device_use(opened).filter(scope="run").row(0, named=True)
+    assert (run["gpu_busy_ns"], run["unobserved_ns"]) == (600_000, 347_000)
+    assert (run["gpu_busy_pct"], round(run["gpu_busy_most_pct"], 6)) == (60, 94.7)
+    said = ha.report(opened).caveats[0]
+    assert "It is busy for 60.0 to 94.7 % of the time." in said
+    assert said.endswith("From its first recorded work to the last, it is busy for 100.0 %.")
+    assert ha.gpu_or_cpu_bound(opened).answer == "gpu-bound"
+
+
+def test_stacks_slow_the_cpu_down(tmp_path: Path) -> None:
+    trace = TraceBuilder(with_stack=1).step(3, 0, 1000).frame("train.py(1): main", 0, 1000).op("x", 10, 900)
+    trace.launches("k", 20, 30)
+    assert "Python stacks were recorded" in " ".join(ha.report(trace.load(tmp_path)).caveats)
+
+
+def test_steps_that_do_not_count_are_named(tmp_path: Path) -> None:
+    trace, at = TraceBuilder(), 0
+    for number, length in enumerate((900, 100, 110, 105, 400)):
+        trace.step(number, at, at + length).op("op", at, at + 5).launches("k", at + 4, at + 6, at=at)
+        at += length
+    trace.step(9, at, at + 1)
+    report = ha.report(trace.load(tmp_path))
+    assert report.caveats[-3:] == [
+        "Left out as warm-up: step 0 (900 µs).",
+        "Left out as an outlier, over 1.5 times the median: step 4 (400 µs).",
+        "Left out as empty, at the end of the trace: step 9 (1.00 µs).",
+    ]
+    assert report.facts["steps"] == "6, median 105 µs (100 µs to 110 µs)"
