@@ -329,6 +329,8 @@ _TABLES = (
         short_name VARCHAR without return type, namespaces, template arguments, tile sizes and paths of files
         class VARCHAR of GPU work: computation, communication or memory; NULL for all else
         is_blocking BOOLEAN a call of the runtime or driver that returns when the GPU is done
+        unit VARCHAR of a kernel of matrix products: matrix (tensor cores) or vector; NULL for all else
+        precision VARCHAR of these, fp64, fp32, tf32, bf16, fp16, fp8, fp4 or int8; NULL where the name does not tell
         """,
     ),
     _table(
@@ -739,6 +741,37 @@ _TABLES = (
         step BIGINT number of the training step; NULL outside every step or when unlinked
         phase VARCHAR phase that launched it, likewise
         module_path VARCHAR path of the module that launched it; NULL where none is known
+        op VARCHAR name of that CPU op; NULL without one
+        unit VARCHAR of a kernel of matrix products: matrix (tensor cores) or vector; NULL for all else
+        precision VARCHAR of these, by name or by the types of the op: fp64, fp32, tf32, bf16, fp16, …; NULL if unknown
+        track_id BIGINT the track of its stream
+        is_compiled BOOLEAN launched inside of code that torch.compile made; NULL when unlinked
+        """,
+    ),
+    _table(
+        "compiled_span",
+        "view",
+        "Stretches of a CPU thread inside of code that torch.compile made. Spans of one thread never overlap.",
+        """
+        track_id BIGINT the thread
+        start_ns BIGINT start
+        end_ns BIGINT end
+        """,
+    ),
+    _table(
+        "gpu_peak",
+        "view",
+        "What each GPU can do at most, as its vendor says.",
+        """
+        device BIGINT device number
+        model VARCHAR the vendor's name of the model; NULL, like all that follows, for a name that is not known
+        sm_count BIGINT streaming multiprocessors, or compute units
+        part DOUBLE the part of the model's multiprocessors that there are, if fewer, from 0 to 1
+        fp32_vector_tflop_per_s DOUBLE peak in FP32 on vector units
+        fp32_matrix_tflop_per_s DOUBLE peak in FP32 on matrix units; NULL where they have none
+        tf32_matrix_tflop_per_s DOUBLE peak in TF32 on matrix units, likewise
+        half_matrix_tflop_per_s DOUBLE peak in BF16 or FP16 on matrix units, likewise
+        memory_gb_per_s DOUBLE bandwidth of its memory
         """,
     ),
     _table(

@@ -13,6 +13,7 @@ import polars as pl
 
 from hotline_analysis import catalog
 from hotline_analysis.analyze.limits import TypicalStep, typical_step
+from hotline_analysis.analyze.recorded import no_run
 from hotline_analysis.humane import duration, percent, safe
 from hotline_analysis.scope import check_scope
 from hotline_analysis.trace import Trace
@@ -48,10 +49,13 @@ class Advice:
 
 
 def find_advice(trace: Trace, rank: int | None = None) -> list[Advice]:
-    """Ask every rule about the median step of a rank (the lowest by default); the largest gain comes first."""
+    """Ask every rule about the median step of a rank (the lowest by default); the largest gain comes first.
+
+    There is none for a trace that does not record a run (`caveats`).
+    """
     chosen = min(trace.ranks) if rank is None else rank
     typical = typical_step(trace, chosen)
-    if typical is None or not typical.replay.period_ns:
+    if typical is None or not typical.replay.period_ns or no_run(trace, chosen):
         return []
     found = (_of_rule(trace, chosen, typical, rule) for rule in catalog.queries("rule"))
     return sorted((each for each in found if each), key=lambda each: (-each.gain_ns, each.rule))

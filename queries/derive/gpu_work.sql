@@ -1,6 +1,6 @@
 -- Every kernel, copy and memset with all that is known about it: what it is, how it was launched, where it counts to.
 --
--- :reads gpu_event, launch, label, model_op
+-- :reads gpu_event, launch, label, model_op, event, op, name_info, compiled_span
 select
     gpu_event.rank,
     gpu_event.event_id,
@@ -22,8 +22,32 @@ select
     launch.kernel_count,
     label.step,
     label.phase,
-    model_op.path as module_path
+    model_op.path as module_path,
+    op_event.name as op,
+    name_info.unit,
+    case when name_info.unit is not null then coalesce(
+        name_info.precision,
+        case
+            when regexp_matches(op.input_types, 'BFloat16') then 'bf16'
+            when regexp_matches(op.input_types, 'Half') then 'fp16'
+            when regexp_matches(op.input_types, 'float') then 'fp32'
+            when regexp_matches(op.input_types, 'double') then 'fp64'
+        end
+    ) end as precision,
+    event.track_id,
+    case when call.event_id is not null then coalesce(compiled_span.end_ns >= call.end_ns, false) end as is_compiled
 from gpu_event
 inner join launch on gpu_event.rank = launch.rank and gpu_event.event_id = launch.event_id
 inner join label on gpu_event.rank = label.rank and gpu_event.event_id = label.event_id
+inner join event on gpu_event.rank = event.rank and gpu_event.event_id = event.event_id
+left join event as op_event on launch.rank = op_event.rank and launch.op_id = op_event.event_id
+left join op on launch.rank = op.rank and launch.op_id = op.event_id
+left join event as call on launch.rank = call.rank and launch.runtime_id = call.event_id
+asof left join compiled_span
+    on
+        call.rank = compiled_span.rank
+        and call.track_id = compiled_span.track_id
+        and compiled_span.start_ns <= call.start_ns
+left join name_info
+    on (gpu_event.rank, gpu_event.category, gpu_event.name) = (name_info.rank, name_info.category, name_info.name)
 left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id

@@ -1,9 +1,15 @@
--- Every name of an event that takes time: a short form for people, and for GPU work the class of what it does.
+-- Every name of an event that takes time: a short form for people, and of GPU work what it does and on which unit.
 --
 -- Classes are computation, communication and memory. Copies and memsets are memory because of their category, whatever
 -- they are called. The rules are data, and the first one that matches counts; for classes, the user's own
 -- (`kernel_class`) come first. They look at `symbol`: the function's name with its namespaces, without return type,
 -- template arguments and parameters, so that a word in an argument's type decides nothing.
+--
+-- A kernel of a matrix product, a convolution or attention tells by its name whether it runs on matrix units (tensor
+-- cores) or on the vector units, and in which precision: the libraries put the types of the operands and the
+-- instruction there (CUTLASS, cuBLAS and cuDNN: `s1688`, `s16816` with a type in front, alone it is TF32 and since
+-- Ampere; `simt`, `sgemm`: FP32 on vector units; xmma: types of both operands; nvjet: a letter; Tensile: types and
+-- `MI16x16x1`, the matrix instruction). `=` in the rules leaves the precision to the types of the op.
 --
 -- Mangled names are taken apart as the Itanium C++ ABI says: `_ZN`, then each part after its length.
 --
@@ -116,6 +122,82 @@ kernel_rule as (
     ) as rules (priority, word, pattern, short)
 ),
 
+unit_rule as (
+    select * from (
+        values
+        -- priority, pattern, unit, precision; the first that matches counts
+        -- around the products: layouts, sums of partial results, copies
+        (
+            1,
+            'nchwToNhwc|nhwcToNchw|batched_transpose|SubTensorOp|split[Kk]_?reduce|reduceWgrad|computeOffsets|'
+            || 'convertTensor|tensorTransform|im2col|col2im|Im2d2Col|transpose_CNHW|scalePackedTensor|CatArray|'
+            || 'compute_mha|seqlen|SetTensor|epilogue::impl|PostGSU|prepare_|elementwise|direct_copy|vectorized|'
+            || 'reduce_kernel|Zero_out|_zero\b',
+            null, null
+        ),
+        (2, 'triton_(poi|red|per|unk)_', null, null),
+        -- Tensile
+        (10, '^Cijk_\w+_F8', 'matrix', 'fp8'),
+        (11, '^(Custom_)?Cijk_[A-Za-z]+_[A-Za-z]+_(BB|B_B|BS).*_MI\d+x\d+', 'matrix', 'bf16'),
+        (12, '^(Custom_)?Cijk_[A-Za-z]+_[A-Za-z]+_(HH|H_H|HS|H_).*_MI\d+x\d+', 'matrix', 'fp16'),
+        (13, '^(Custom_)?Cijk_[A-Za-z]+_[A-Za-z]+_(S_X|SX|S_B_X).*_MI\d+x\d+', 'matrix', 'tf32'),
+        (14, '^(Custom_)?Cijk_[A-Za-z]+_[A-Za-z]+_(S_|SB|SS|S).*_MI\d+x\d+', 'matrix', 'fp32'),
+        (15, '^(Custom_)?Cijk_[A-Za-z]+_[A-Za-z]+_D.*_MI\d+x\d+', 'matrix', 'fp64'),
+        (16, '^Cijk_[A-Za-z]+_[A-Za-z]+_SB', 'vector', 'fp32'),
+        (17, '^Cijk_', 'vector', '='),
+        -- MIOpen and Composable Kernel
+        (20, 'igemm_(fwd|bwd|wrw|upd)_gtcx\d*_\w*?bf16', 'matrix', 'bf16'),
+        (21, 'igemm_(fwd|bwd|wrw)_gtcx\d*_\w*?fp16', 'matrix', 'fp16'),
+        (22, 'igemm_(fwd|bwd|wrw)_gtcx\d*_\w*?fp32', 'matrix', 'fp32'),
+        (23, 'xdl|wmma_cshuffle|MfmaInstr', 'matrix', '='),
+        (24, 'miopenSp3AsmConv|miopenGcnAsm|MIOpenConvUni|gridwise_convolution|naive_conv', 'vector', '='),
+        (25, '\battn_(fwd|bwd)|bwd_kernel_d[kqv]|fmha_(fwd|bwd)_(hd|d)\d|aiter.*fmha', 'matrix', '='),
+        -- nvjet of cuBLAS
+        (30, 'nvjet_(sm\d+_)?[qo]', 'matrix', 'fp8'),
+        (31, 'nvjet_(sm\d+_)?h', 'matrix', 'fp16'),
+        (32, 'nvjet_(sm\d+_)?t', 'matrix', 'bf16'),
+        (33, 'nvjet_(sm\d+_)?s', 'matrix', 'tf32'),
+        (34, 'nvjet_(sm\d+_)?d', 'matrix', 'fp64'),
+        -- cuBLAS, cuDNN, CUTLASS
+        (40, '_[eE]2m1', 'matrix', 'fp4'),
+        (41, '[eE]4m3|[eE]5m2|fp8', 'matrix', 'fp8'),
+        (42, 'simt_', 'vector', 'fp32'),
+        (43, 'tensorop_d\d+|d884gemm|xmma_gemm_f64f64', 'matrix', 'fp64'),
+        (44, 'i8816|i16832|i8i8|imma|s8s8', 'matrix', 'int8'),
+        (45, 'xmma_\w*?_bf16bf16', 'matrix', 'bf16'),
+        (46, 'xmma_\w*?_f16f16', 'matrix', 'fp16'),
+        (47, 'xmma_\w*?_tf32', 'matrix', 'tf32'),
+        (48, 'xmma_\w*?_f32f32', 'vector', 'fp32'),
+        (
+            49,
+            'bf16_s(884|1688|16816|161616)|s(884|1688|16816)\w*_bf16|_bf16_\w*(tensorop|wmma)|(tensorop|wmma)_bf16',
+            'matrix', 'bf16'
+        ),
+        (
+            50,
+            '(fp16|f16|half)_s(884|1688|16816|161616)|s(884|1688|16816)\w*_(fp16|f16)|(tensorop|wmma)_(f16|fp16)',
+            'matrix', 'fp16'
+        ),
+        (51, 'h(884|1688|16816|161616)|hmma', 'matrix', 'fp16'),
+        (52, 'tf32|s1688|s16168', 'matrix', 'tf32'),
+        (53, 'flash_(fwd|bwd)|fmha|sdpa_sm\d+|flash::|FlashAttn|device_kernel<flash', 'matrix', '='),
+        (54, 'wgmma|gmma|GmmaTiled|MainloopSm(90|100)|cutlass3x_|sm(90|100)_.*tensorop', 'matrix', '='),
+        (55, 'sgemm|scudnn|gemmSN|gemv|dot_kernel', 'vector', 'fp32'),
+        (
+            56,
+            '(dgrad|wgrad)_engine<float|wgrad_alg\d_engine<float|implicit_convolve_sgemm|precomputed_convolve_sgemm|'
+            || 'explicit_convolve_sgemm',
+            'vector', 'fp32'
+        ),
+        (
+            57, 'fft2d|winograd|wgrad_alg|dgrad_alg|conv2d_c1_k1|conv_depthwise|implicit_convolve|explicit_convolve',
+            'vector', '='
+        ),
+        (58, 'tensorop', 'matrix', '='),
+        (59, 'triton_(tem|mm)|_matmul|matmul_|gemm_kernel|_gemm', 'matrix', '=')
+    ) as rules (priority, pattern, unit, precision)
+),
+
 names as (
     select distinct
         category,
@@ -177,6 +259,15 @@ class_of as (
     inner join class_rule as rule
         -- not AND, which the database evaluates in an order of its own: a pattern costs a hundred times the word
         on case when contains(lower(kernel.symbol), rule.word) then regexp_matches(kernel.symbol, rule.pattern) end
+    group by kernel.name
+),
+
+unit_of as (
+    select
+        kernel.name,
+        arg_min({'unit': rule.unit, 'precision': rule.precision}, rule.priority) as found
+    from kernel
+    inner join unit_rule as rule on regexp_matches(kernel.name, rule.pattern)
     group by kernel.name
 ),
 
@@ -273,9 +364,12 @@ select
                     'Synchronize$|^cu(MemFree|Memcpy|Memcpy2D|Memcpy3D|MemcpyDtoH|MemcpyHtoD|MemcpyDtoD)(_v2)?$'
                 )
         else false
-    end as is_blocking
+    end as is_blocking,
+    unit_of.found.unit,
+    nullif(unit_of.found.precision, '=') as precision
 from names
 left join readable on names.name = readable.name and names.category = 'kernel'
 left join class_of on names.name = class_of.name and names.category = 'kernel'
+left join unit_of on names.name = unit_of.name and names.category = 'kernel'
 left join class_given on names.name = class_given.name and names.category = 'kernel'
 order by names.category, names.name

@@ -179,3 +179,37 @@ def test_a_run_keeps_its_classes(tmp_path: Path) -> None:
     run = ha.import_traces(TraceBuilder().kernel("a", 0, 1).write(tmp_path / "trace.json"), tmp_path / "run")
     with pytest.raises(HotlineError, match="imported already"):
         ha.load(run, kernel_classes={"a": "memory"})
+
+
+# What the libraries' names say of a kernel of matrix products: unit and precision.
+UNITS = {
+    "ampere_sgemm_128x64_nn": ("vector", "fp32"),
+    "void cutlass::Kernel<cutlass_80_simt_sgemm_128x256_8x4_nt_align1>(Params)": ("vector", "fp32"),
+    "volta_scudnn_128x64_relu_medium_nn_v1": ("vector", "fp32"),
+    "void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_128x128_16x4_nn_align4>(Params)": ("matrix", "tf32"),
+    "sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc_nchw_tilesize128x128x16": ("matrix", "tf32"),
+    "void cutlass::Kernel2<cutlass_75_tensorop_bf16_s1688gemm_bf16_128x128_nn_align1>(Params)": ("matrix", "bf16"),
+    "ampere_fp16_s16816gemm_fp16_128x64_ldg8_f2f_stages_32x6_tn": ("matrix", "fp16"),
+    "volta_fp16_s884gemm_fp16_128x64_ldg8_f2f_nn": ("matrix", "fp16"),
+    "sm90_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64": ("matrix", "bf16"),
+    "nvjet_tst_144x128_64x6_2x1_v_bz_bias_TNN": ("matrix", "bf16"),
+    "nvjet_hsh_128x256_64x4_2x1_v_bz_TNT": ("matrix", "fp16"),
+    "void cutlass::device_kernel<flash::FlashAttnFwdSm90<flash::Mainloop<2> > >(Params)": ("matrix", None),
+    "Cijk_Alik_Bljk_BBS_BH_Bias_HA_S_SAV_UserArgs_MT256x32x64_MI16x16x1_SN": ("matrix", "bf16"),
+    "Cijk_Ailk_Bljk_SB_MT128x128x16_MI16x16x1_SN": ("matrix", "fp32"),
+    "Cijk_Ailk_Bljk_HHS_BH_MT128x64x32_MI32x32x8": ("matrix", "fp16"),
+    "Cijk_Ailk_Bljk_SB_MT64x64x8_SN_1LDSB0": ("vector", "fp32"),
+    "igemm_wrw_gtcx3_nhwc_bf16_bx0_ex1_bt128x64x32_wt32x32x8": ("matrix", "bf16"),
+    "void cublasLt::splitKreduce_kernel<32, 16, int, float, float>(int)": (None, None),
+    "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>(int)": (None, None),
+    "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, Array>(int)": (None, None),
+    "void cudnn::bn_bw_1C11_kernel_new<float, float, float2, 32, true, 1>(int)": (None, None),
+}
+
+
+def test_units_of_matrix_products(tmp_path: Path) -> None:
+    trace = TraceBuilder(rank=0).op("aten::mm", 0, 5)
+    for number, name in enumerate(UNITS):
+        trace.kernel(name, 10 + number, 11 + number)
+    found = trace.load(tmp_path).sql("select name, unit, precision from name_info where category = 'kernel'").rows()
+    assert {name: (unit, precision) for name, unit, precision in found} == UNITS

@@ -1,0 +1,56 @@
+-- The bias of a convolution that a batch norm follows: the norm subtracts the mean, and the bias with it.
+--
+-- Condition: an `aten::add_` directly inside of a convolution, or MIOpen's bias kernel, and a batch norm as the next op
+-- after the convolution on its thread. Bound: the kernels that add the bias do not run. Source: PyTorch performance
+-- tuning guide, "Disable bias for convolutions directly followed by a batch norm".
+--
+-- :reads event, nesting, gpu_work
+-- :what kernels that add the bias of a convolution before a batch norm
+-- :do Make the convolutions before batch norms without a bias: torch.nn.Conv2d(..., bias=False).
+with op as (
+    select
+        event.event_id,
+        event.name,
+        nesting.track_id,
+        nesting.parent_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        regexp_matches(event.name, '^aten::(conv[123]d|\w*convolution)$') as is_convolution
+    from event
+    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    where event.rank = $rank and event.category = 'cpu_op'
+),
+
+-- the outermost op of each convolution: no convolution is around it
+convolution as (
+    select op.*
+    from op
+    left join op as around on op.parent_id = around.event_id
+    where op.is_convolution and not coalesce(around.is_convolution, false)
+),
+
+normed as (
+    select convolution.*
+    from convolution
+    asof inner join op as following
+        on convolution.track_id = following.track_id and convolution.end_ns <= following.start_ns
+    where regexp_matches(following.name, '^aten::(\w+_)?batch_norm')
+)
+
+select
+    gpu_work.event_id,
+    'work' as effect,
+    gpu_work.track_id,
+    gpu_work.start_ns,
+    gpu_work.end_ns,
+    gpu_work.dur_ns as saved_ns,
+    gpu_work.short_name as name
+from gpu_work
+inner join op on gpu_work.op_id = op.event_id
+asof inner join normed on op.track_id = normed.track_id and op.start_ns >= normed.start_ns
+where
+    gpu_work.rank = $rank
+    and gpu_work.step = $step
+    and op.end_ns <= normed.end_ns
+    and (op.name = 'aten::add_' or regexp_matches(gpu_work.name, 'FwdBias|TensorBias'))
+order by gpu_work.event_id

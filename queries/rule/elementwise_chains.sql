@@ -1,0 +1,51 @@
+-- Elementwise kernels that follow each other directly: each reads from memory what the one before wrote.
+--
+-- Condition: on one stream, two or more of PyTorch's elementwise kernels in a row, with no other work between, outside
+-- of the optimizer and of code that torch.compile made. Bound: a chain takes as long as its longest kernel, as one
+-- kernel for all of it must read and write at least as much. Source: PyTorch performance tuning guide, "Fuse
+-- operations".
+--
+-- :reads gpu_work
+-- :what elementwise kernels in chains that one kernel each could do
+-- :do Let torch.compile fuse them (the module they are in is enough), or use the fused module if there is one
+--     (torch.nn.RMSNorm, for example).
+with kernel as (
+    select
+        *,
+        starts_with(short_name, 'elementwise ')
+        and not coalesce(is_compiled, false)
+        and phase not in ('optimizer', 'zero_grad') as is_elementwise
+    from gpu_work
+    where rank = $rank and step = $step
+),
+
+chain as (
+    select
+        *,
+        count(*) filter (where not is_elementwise) over (
+            partition by device, stream order by start_ns, event_id
+        ) as number
+    from kernel
+),
+
+ranked as (
+    select
+        *,
+        count(*) over each as length,
+        row_number() over (each order by dur_ns desc, event_id) as place
+    from chain
+    where is_elementwise
+    window each as (partition by device, stream, number)
+)
+
+select
+    event_id,
+    'work' as effect,
+    track_id,
+    start_ns,
+    end_ns,
+    if(place = 1, 0, dur_ns) as saved_ns,
+    short_name as name
+from ranked
+where length >= 2
+order by event_id

@@ -1,0 +1,39 @@
+-- Matrix products and convolutions in FP32 on CUDA cores, although the GPU has tensor cores for TF32.
+--
+-- Condition: kernels whose name says FP32 on vector units, but products with one vector, which memory bounds; on NVIDIA
+-- GPUs whose peak in TF32 is higher. Not where most products run in half precision: then these few are on purpose.
+-- Bound: the ratio of the two peaks. Source: PyTorch, "Numerical accuracy: TensorFloat-32 on Nvidia Ampere (and later)
+-- devices"; `FP32MatMulPattern` in torch/profiler/_pattern_matcher.py.
+--
+-- :reads gpu_work, gpu_peak
+-- :what matrix products in FP32 on CUDA cores
+-- :do Let them run in TF32 on tensor cores: torch.set_float32_matmul_precision("high"), and for convolutions
+--     torch.backends.cudnn.allow_tf32 = True.
+with product as (
+    select
+        gpu_work.*,
+        sum(gpu_work.dur_ns) filter (where gpu_work.precision in ('fp16', 'bf16', 'fp8', 'fp4')) over () as half_ns,
+        sum(gpu_work.dur_ns) over () as all_ns
+    from gpu_work
+    where gpu_work.rank = $rank and gpu_work.step = $step and gpu_work.unit is not null
+)
+
+select
+    product.event_id,
+    'work' as effect,
+    product.track_id,
+    product.start_ns,
+    product.end_ns,
+    floor(product.dur_ns * (1 - gpu_peak.fp32_vector_tflop_per_s / gpu_peak.tf32_matrix_tflop_per_s))::bigint
+        as saved_ns,
+    product.short_name as name
+from product
+inner join gpu_peak on product.rank = gpu_peak.rank and product.device = gpu_peak.device
+where
+    product.unit = 'vector'
+    and product.precision = 'fp32'
+    and not regexp_matches(product.name, 'gemv|dot_kernel')
+    and not starts_with(gpu_peak.model, 'Instinct')
+    and gpu_peak.tf32_matrix_tflop_per_s > gpu_peak.fp32_vector_tflop_per_s
+    and 2 * coalesce(product.half_ns, 0) < product.all_ns
+order by product.event_id

@@ -1,0 +1,42 @@
+-- Kernels with fewer blocks than the GPU has multiprocessors, so that some of these have nothing to do.
+--
+-- Condition: computing kernels (those of collectives have few blocks on purpose) that run alone: work of other streams
+-- could use the rest. Bound: the work spreads over all multiprocessors. Source: NVIDIA Nsight Compute, rule "Launch
+-- configuration: small grid".
+--
+-- :reads gpu_work, gpu_op, gpu_peak
+-- :what kernels with fewer blocks than the GPU has multiprocessors
+-- :do Give each kernel more work: a larger batch, several small layers as one (batched or grouped products), or
+--     independent ones on several streams.
+with kernel as (
+    select
+        gpu_work.*,
+        list_product(try_cast(gpu_op.grid as bigint[])) as block_count,
+        gpu_peak.sm_count,
+        max(gpu_work.end_ns) over (
+            partition by gpu_work.device order by gpu_work.start_ns, gpu_work.event_id
+            rows between unbounded preceding and 1 preceding
+        ) as busy_until_ns,
+        lead(gpu_work.start_ns) over (partition by gpu_work.device order by gpu_work.start_ns, gpu_work.event_id)
+            as next_ns
+    from gpu_work
+    inner join gpu_op on gpu_work.rank = gpu_op.rank and gpu_work.event_id = gpu_op.event_id
+    left join gpu_peak on gpu_work.rank = gpu_peak.rank and gpu_work.device = gpu_peak.device
+    where gpu_work.rank = $rank and gpu_work.step = $step
+)
+
+select
+    event_id,
+    'work' as effect,
+    track_id,
+    start_ns,
+    end_ns,
+    floor(dur_ns * (1 - block_count / sm_count))::bigint as saved_ns,
+    short_name as name
+from kernel
+where
+    class = 'computation'
+    and block_count < sm_count
+    and coalesce(busy_until_ns <= start_ns, true)
+    and coalesce(next_ns >= end_ns, true)
+order by event_id

@@ -1,0 +1,34 @@
+-- Matrix products and convolutions in TF32, which half precision would make faster.
+--
+-- Condition: kernels whose name says TF32. Not where most products run in half precision already: then these few are on
+-- purpose. Bound: the ratio of the two peaks. Source: PyTorch performance tuning guide, "Use mixed precision and AMP";
+-- Micikevicius et al., "Mixed precision training", ICLR 2018.
+--
+-- :reads gpu_work, gpu_peak
+-- :what matrix products and convolutions in TF32
+-- :do Let them run in half precision: torch.autocast("cuda", dtype=torch.bfloat16).
+with product as (
+    select
+        gpu_work.*,
+        sum(gpu_work.dur_ns) filter (where gpu_work.precision in ('fp16', 'bf16', 'fp8', 'fp4')) over () as half_ns,
+        sum(gpu_work.dur_ns) over () as all_ns
+    from gpu_work
+    where gpu_work.rank = $rank and gpu_work.step = $step and gpu_work.unit is not null
+)
+
+select
+    product.event_id,
+    'work' as effect,
+    product.track_id,
+    product.start_ns,
+    product.end_ns,
+    floor(product.dur_ns * (1 - gpu_peak.tf32_matrix_tflop_per_s / gpu_peak.half_matrix_tflop_per_s))::bigint
+        as saved_ns,
+    product.short_name as name
+from product
+inner join gpu_peak on product.rank = gpu_peak.rank and product.device = gpu_peak.device
+where
+    product.precision = 'tf32'
+    and gpu_peak.half_matrix_tflop_per_s > gpu_peak.tf32_matrix_tflop_per_s
+    and 2 * coalesce(product.half_ns, 0) < product.all_ns
+order by product.event_id

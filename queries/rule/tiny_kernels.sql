@@ -1,0 +1,47 @@
+-- Kernels that the GPU runs in less time than the CPU needs for the call that launches them.
+--
+-- Condition: computing kernels that are shorter than their launch call; not in code that torch.compile made, nor
+-- launched by a graph, where one call launches many. Bound: another kernel does their work while it runs, so neither
+-- they nor their calls take time. Source: NVIDIA Nsight Systems, expert system; NVIDIA, "Getting started with CUDA
+-- graphs", for the cost of a launch.
+--
+-- :reads gpu_work, event
+-- :what kernels shorter than the call that launches them
+-- :do Have fewer, longer kernels: a larger batch, torch.compile, which fuses ops, and a fused optimizer.
+with kernel as (
+    select
+        gpu_work.*,
+        call.track_id as call_track_id,
+        call.start_ns as call_start_ns,
+        call.end_ns as call_end_ns
+    from gpu_work
+    inner join event as call on gpu_work.rank = call.rank and gpu_work.runtime_id = call.event_id
+    where
+        gpu_work.rank = $rank
+        and gpu_work.step = $step
+        and gpu_work.class = 'computation'
+        and gpu_work.kernel_count = 1
+        and not gpu_work.is_compiled
+        and gpu_work.dur_ns < gpu_work.launch_dur_ns
+)
+
+select
+    event_id,
+    'work' as effect,
+    track_id,
+    start_ns,
+    end_ns,
+    dur_ns as saved_ns,
+    short_name as name
+from kernel
+union all
+select
+    runtime_id as event_id,
+    'host' as effect,
+    call_track_id as track_id,
+    call_start_ns as start_ns,
+    call_end_ns as end_ns,
+    call_end_ns - call_start_ns as saved_ns,
+    short_name as name
+from kernel
+order by event_id

@@ -1,0 +1,81 @@
+-- Matrix products on tensor cores whose rows do not start at multiples of 16 bytes.
+--
+-- Condition: `aten::mm`, `addmm`, `bmm` and `baddbmm` on matrix units in TF32 or half precision, of which an operand or
+-- the result has rows (columns, if it is transposed) that are not a multiple of 16 bytes long: they are read and
+-- written in smaller pieces, by older kernels. Shapes must be recorded; without strides, operands count as not
+-- transposed. Bound: the time of the same product at the peak of the GPU or the bandwidth of its memory, whichever is
+-- longer. Source: NVIDIA, "Matrix multiplication background user's guide", 2.2, tensor core requirements.
+--
+-- :reads gpu_work, gpu_peak, op
+-- :what matrix products whose rows are no multiple of 16 bytes
+-- :do Pad the dimensions of the operands to a multiple of 8 in half precision, of 4 in TF32: sequence length,
+--     vocabulary or width of the layer.
+with product as (
+    select
+        gpu_work.*,
+        op.input_dims,
+        op.input_strides,
+        if(gpu_work.op in ('aten::addmm', 'aten::baddbmm'), 1, 0) as first,
+        if(gpu_work.precision = 'tf32', 4, 2) as item_bytes
+    from gpu_work
+    inner join op on gpu_work.rank = op.rank and gpu_work.op_id = op.event_id
+    where
+        gpu_work.rank = $rank
+        and gpu_work.step = $step
+        and gpu_work.unit = 'matrix'
+        and gpu_work.precision in ('tf32', 'bf16', 'fp16')
+        and gpu_work.op in ('aten::mm', 'aten::addmm', 'aten::bmm', 'aten::baddbmm')
+        and op.input_dims is not null
+),
+
+operands as (
+    select
+        *,
+        try_cast(input_dims -> first as bigint[]) as a,
+        try_cast(input_dims -> (first + 1) as bigint[]) as b,
+        try_cast(input_strides -> first as bigint[]) as a_stride,
+        try_cast(input_strides -> (first + 1) as bigint[]) as b_stride
+    from product
+),
+
+sized as (
+    select
+        *,
+        if(len(a) = 3, a[1], 1) as batch,
+        a[-2] as m,
+        a[-1] as k,
+        b[-1] as n,
+        coalesce(greatest(a_stride[-1], a_stride[-2]), k) as a_row,
+        coalesce(greatest(b_stride[-1], b_stride[-2]), n) as b_row
+    from operands
+    where len(a) in (2, 3) and len(b) = len(a)
+),
+
+least as (
+    select
+        sized.*,
+        1e9 * greatest(
+            2.0 * batch * m * n * k / (
+                1e12 * if(
+                    sized.precision = 'tf32', gpu_peak.tf32_matrix_tflop_per_s, gpu_peak.half_matrix_tflop_per_s
+                )
+            ),
+            1.0 * batch * (m * k + k * n + m * n) * item_bytes / (1e9 * gpu_peak.memory_gb_per_s)
+        ) as least_ns
+    from sized
+    inner join gpu_peak on sized.rank = gpu_peak.rank and sized.device = gpu_peak.device
+)
+
+select
+    event_id,
+    'work' as effect,
+    track_id,
+    start_ns,
+    end_ns,
+    floor(greatest(0, dur_ns - least_ns))::bigint as saved_ns,
+    short_name as name
+from least
+where
+    least_ns is not null
+    and (a_row * item_bytes % 16 != 0 or b_row * item_bytes % 16 != 0 or n * item_bytes % 16 != 0)
+order by event_id
