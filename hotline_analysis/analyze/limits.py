@@ -117,8 +117,8 @@ def step_limits(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     `sync` (calls that synchronise, beyond what they wait for); `unobserved` (launched work waits, and nothing in the
     file explains it) and `unknown`. `path_ns` adds up to the step and `path_pct` to 100 %. `without_ns` is the step
     replayed with these edges taking no time, and `speedup` how many times faster that is: at most so much can be
-    gained. `step` is the step that was chosen (query `step_lengths`), `step_ns` its time in a loop of such steps
-    (`docs/critical-path.md`). `rank` is the lowest of the run by default. Empty for a trace without steps of any
+    gained. `step` is the step that was chosen (query `step_lengths`), `step_ns` its time in a loop of such
+    steps. `rank` is the lowest of the run by default. Empty for a trace without steps of any
     length.
     """
     typical = typical_step(trace, rank)

@@ -1,4 +1,4 @@
-"""Whether a trace shows a run at all: some record the capture of a graph, a compilation, or first launches."""
+"""Whether a trace shows a run at all: some record the capture of a graph, a compilation, or first calls."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _SAID = {
     " a graph, and none of them ran. Profile steps that replay the graph.",
     "compilation": "This trace is about compilation, not training: torch.compile takes {time} ({share} of it). Profile"
     " later steps.",
-    "first_launches": "This trace is about first launches, not training: {count:,} calls that load code when a kernel"
-    " is first used take {time} ({share} of it). Profile later steps.",
+    "first_calls": "This trace is about first launches, not training: {count:,} calls that set up the GPU or load code"
+    " when it is first used take {time} ({share} of it). Profile later steps.",
     "lost_work": "Most of the GPU's work is not in the file: {count:,} launch calls ({share}) have none. Capture again,"
     " with fewer steps, and let the last one finish before the profiler stops.",
 }

@@ -19,8 +19,8 @@ _SAID = {
     "graph_capture": "{count:,} launches ({share}) were recorded into a CUDA graph and did not run: what they will do"
     " is not here.",
     "compilation": "torch.compile compiles for {time} ({share} of the trace), which later steps do not.",
-    "first_launches": "{count:,} first launches, which load code, take {time} ({share} of the trace); later steps have"
-    " none.",
+    "first_calls": "{count:,} first calls, which set up the GPU or load code, take {time} ({share} of the trace);"
+    " later steps have none.",
     "lost_work": "{count:,} launch calls ({share}) have no GPU work in the file: the GPU does more than is shown here.",
 }
 

@@ -1,21 +1,22 @@
 -- What may keep a trace from telling anything about training: graphs that were captured and not run, compilation, first
--- launches that load code, launches whose work is not in the file.
+-- calls that set up the GPU or load code, launches whose work is not in the file.
 --
 --   graph_capture    launch calls between the begin and the end of a stream capture on one thread, which launch
---   nothing;
---                    their share of all launch calls
+--                    nothing; their share of all launch calls
 --   compilation      time in which torch.compile traces and compiles, the spans that it marks `(dynamo_timed)`; the
 --                    share of the time from the first step to the last
---   first_launches   the first launch of a kernel if its call takes over a millisecond, a hundred times what a launch
---                    takes, and waits for no other work: code is loaded when it is first used (CUDA programming guide,
---                    "Lazy Loading"; HIP likewise); the share of the time from the first step to the last
+--   first_calls      the first launch of a kernel, and the first call of any other function of the runtime, if it
+--                    takes over a millisecond, a hundred times what a launch takes, and waits for no other work: the
+--                    first calls set up the GPU, and code is loaded when it is first used (CUDA programming guide,
+--                    "Initialization" and "Lazy Loading"; HIP likewise); the share of the time from the first step to
+--                    the last
 --   lost_work        other launch calls without any GPU work in the file; their share of all launch calls. Only if the
 --                    file has GPU work.
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :reads event, nesting, launch, gpu_wait, step
 -- :column rank BIGINT             process rank
--- :column caveat VARCHAR          graph_capture, compilation, first_launches or lost_work
+-- :column caveat VARCHAR          graph_capture, compilation, first_calls or lost_work
 -- :column count BIGINT            calls or spans
 -- :column time_ns BIGINT          their time; NULL for calls that do not run
 -- :column share_pct DOUBLE        share, see above
@@ -130,14 +131,31 @@ first_call as (
     qualify row_number() over (partition by launch.rank, event.name order by launch.launch_start_ns, event.event_id) = 1
 ),
 
+first_of_function as (
+    select
+        nesting.rank,
+        nesting.event_id as runtime_id,
+        nesting.end_ns - nesting.start_ns as launch_dur_ns
+    from event
+    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    anti join launch on event.rank = launch.rank and event.event_id = launch.runtime_id
+    where event.category in ('cuda_runtime', 'cuda_driver') and ($rank is null or event.rank = $rank)
+    qualify row_number() over (partition by event.rank, event.name order by nesting.start_ns, event.event_id) = 1
+),
+
 loading as (
     select distinct
-        first_call.rank,
-        first_call.runtime_id,
-        first_call.launch_dur_ns
-    from first_call
-    anti join gpu_wait on first_call.rank = gpu_wait.rank and first_call.runtime_id = gpu_wait.event_id
-    where first_call.launch_dur_ns > 1000000
+        first.rank,
+        first.runtime_id,
+        first.launch_dur_ns
+    from (
+        select * from first_call
+        union all
+        select * from first_of_function
+    ) as first
+    anti join gpu_wait
+        on first.rank = gpu_wait.rank and first.runtime_id = gpu_wait.event_id and gpu_wait.waited_ns > 0
+    where first.launch_dur_ns > 1000000
 ),
 
 found as (
@@ -158,7 +176,7 @@ found as (
     union all
     select
         loading.rank,
-        'first_launches',
+        'first_calls',
         count(*),
         sum(loading.launch_dur_ns)::bigint,
         100.0 * sum(loading.launch_dur_ns) / nullif(any_value(observed.window_ns), 0),

@@ -146,7 +146,7 @@ with rule as (
         ),
         (62, '', 'user_annotation', '^(nccl|gloo|mpi|ucc):', 'bucket', 'communication', null),
         -- ops that only describe or allocate tensors, or convert them if they must, by an op inside: the views of
-        -- docs.pytorch.org/docs/stable/tensor_view.html, and what native_functions.yaml registers beside them
+        -- PyTorch's page "Tensor views", and what native_functions.yaml registers beside them
         (
             90, 'aten::', 'cpu_op',
             '^aten::(_?(un)?(reshape|view|squeeze|flatten|fold|safe_view)\w*|_reshape_alias|as_strided_?|expand(_as)?|'

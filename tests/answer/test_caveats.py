@@ -64,7 +64,7 @@ def test_first_launches_load_code(tmp_path: Path) -> None:
     trace = TraceBuilder().step(3, 0, 20_000).op("x", 0, 19_000)
     trace.launches("a", 6_010, 6_020, at=10, until=6_010).launches("b", 7_510, 7_520, at=6_510, until=7_510)
     trace.launches("a", 15_010, 15_020, at=9_000, until=15_010)
-    assert caveats(trace.load(tmp_path)) == [("first_launches", 1, 6_000, 30)]
+    assert caveats(trace.load(tmp_path)) == [("first_calls", 1, 6_000, 30)]
 
 
 def test_a_first_copy_waits_for_work_and_loads_nothing(tmp_path: Path) -> None:

@@ -116,8 +116,8 @@ def test_idle_gaps_of_the_device(trace: Trace) -> None:
         # 90-101 the host had not launched `mul` yet
         (90, 20, "host", 11, 0, 9, 0, "mul"),
         (160, 2, "kernel", 0, 0, 0, 2, "add"),
-        # the queue ran dry while the host was in the synchronise; launched at 182
-        (170, 16, "synchronise", 0, 12, 4, 0, "exp"),
+        # the queue ran dry while the host was in the synchronise, until 180; launched at 182
+        (170, 16, "synchronise", 2, 10, 4, 0, "exp"),
         (190, 10, "host", 10, 0, 0, 0, None),
     ]
     relu = gaps.row(1, named=True)
@@ -147,7 +147,7 @@ def test_idle_breakdown(trace: Trace) -> None:
     columns = ("cause", "gap_count", "idle_ns", "micro_count", "micro_total_ns", "max_ns", "host_ns", "launch_ns")
     assert us(ha.idle_breakdown(trace), *columns) == [
         ("host", 4, 60, 0, 0, 20, 33, 27),
-        ("synchronise", 1, 16, 0, 0, 16, 0, 4),
+        ("synchronise", 1, 16, 0, 0, 16, 2, 4),
         ("kernel", 1, 2, 1, 2, 2, 0, 0),
     ]
     shares = ha.idle_breakdown(trace, by="stream").group_by("stream").agg(pl.col("idle_pct").sum())

@@ -1,0 +1,29 @@
+-- Calls of the program that wait until the GPU is done, in the middle of a step.
+--
+-- Condition: synchronising calls (`gpu_wait`) outside of every op. Bound: the call no longer waits. Source: PyTorch
+-- performance tuning guide, "Avoid unnecessary CPU-GPU synchronization"; CUDA semantics, "Asynchronous execution".
+--
+-- :reads gpu_wait, label, event, nesting
+-- :what calls of {name} in the program
+-- :do Take torch.cuda.synchronize() out of the loop; to measure times use torch.cuda.Event(enable_timing=True), and read
+--     these after the loop.
+select
+    gpu_wait.event_id,
+    'wait' as effect,
+    gpu_wait.track_id,
+    gpu_wait.start_ns,
+    gpu_wait.end_ns,
+    gpu_wait.waited_ns as saved_ns,
+    event.name
+from gpu_wait
+inner join label on gpu_wait.rank = label.rank and gpu_wait.event_id = label.event_id
+inner join nesting on gpu_wait.rank = nesting.rank and gpu_wait.event_id = nesting.event_id
+inner join event on gpu_wait.rank = event.rank and gpu_wait.event_id = event.event_id
+where
+    gpu_wait.rank = $rank
+    and label.step = $step
+    and gpu_wait.kind = 'synchronise'
+    and gpu_wait.waited_ns > 0
+    and nesting.op_id is null
+    and ends_with(event.name, 'Synchronize')
+order by gpu_wait.event_id

@@ -1,0 +1,53 @@
+-- Ops that take the CPU longer to launch than the GPU to run.
+--
+-- Condition: ops and launch calls (`op` in `host_activity`) of a step whose kernels take the GPU less time than the CPU
+-- takes for them; not in code that torch.compile made, and not where graphs launch most kernels. Bound: they take the
+-- CPU no time. Source: PyTorch performance tuning guide, "Use CUDA graphs" and "Fuse operations"; NVIDIA Nsight Systems,
+-- expert system, "GPU starvation".
+--
+-- :reads host_activity, compiled_span, gpu_work, event, nesting
+-- :what stretches in which the CPU is busy launching
+-- :do Launch less for the same work: a larger batch, torch.compile (with mode="reduce-overhead" it uses CUDA graphs), or
+--     a CUDA graph of the step.
+with piece as (
+    select
+        host_activity.track_id,
+        host_activity.start_ns,
+        host_activity.end_ns
+    from host_activity
+    asof left join compiled_span
+        on
+            host_activity.rank = compiled_span.rank
+            and host_activity.track_id = compiled_span.track_id
+            and host_activity.start_ns >= compiled_span.start_ns
+    where
+        host_activity.rank = $rank
+        and host_activity.step = $step
+        and host_activity.kind = 'op'
+        and host_activity.end_ns is not null
+        and not coalesce(compiled_span.end_ns > host_activity.start_ns, false)
+),
+
+total as (
+    select
+        coalesce(sum(dur_ns) filter (where not coalesce(is_compiled, false)), 0) as gpu_ns,
+        2 * count(*) filter (where kernel_count > 1) < count(*) as has_launches,
+        (select sum(end_ns - start_ns) from piece) as cpu_ns
+    from gpu_work
+    where rank = $rank and step = $step and runtime_id is not null
+)
+
+select
+    nesting.event_id,
+    'host' as effect,
+    piece.track_id,
+    piece.start_ns,
+    piece.end_ns,
+    piece.end_ns - piece.start_ns as saved_ns,
+    event.name
+from piece
+cross join total
+asof inner join nesting on piece.track_id = nesting.track_id and piece.start_ns >= nesting.start_ns
+inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
+where nesting.rank = $rank and total.has_launches and total.gpu_ns < total.cpu_ns
+order by nesting.event_id

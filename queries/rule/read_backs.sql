@@ -1,0 +1,30 @@
+-- Values that the CPU reads from the GPU in the middle of a step, for which it waits until the GPU is done.
+--
+-- Condition: waits (`gpu_wait`) inside of an op, but for copies to the GPU: `.item()`, `.cpu()`, `.tolist()`, `nonzero`,
+-- an index by a mask, a branch on the value of a tensor. Bound: the call no longer waits. Source: PyTorch performance
+-- tuning guide, "Avoid unnecessary CPU-GPU synchronization".
+--
+-- :reads gpu_wait, label, event, nesting
+-- :what values read back from the GPU, most of it in {name}
+-- :do Leave values on the GPU: log them every some steps, use torch.where instead of masks and branches, and read back
+--     with non_blocking=True into pinned memory.
+select
+    gpu_wait.event_id,
+    'wait' as effect,
+    gpu_wait.track_id,
+    gpu_wait.start_ns,
+    gpu_wait.end_ns,
+    gpu_wait.waited_ns as saved_ns,
+    op.name
+from gpu_wait
+inner join label on gpu_wait.rank = label.rank and gpu_wait.event_id = label.event_id
+inner join nesting on gpu_wait.rank = nesting.rank and gpu_wait.event_id = nesting.event_id
+inner join event as op on nesting.rank = op.rank and nesting.op_id = op.event_id
+left join event as copied on gpu_wait.rank = copied.rank and gpu_wait.work_id = copied.event_id
+where
+    gpu_wait.rank = $rank
+    and label.step = $step
+    and gpu_wait.kind in ('copy', 'synchronise')
+    and gpu_wait.waited_ns > 0
+    and not coalesce(regexp_matches(copied.name, 'HtoD|HostToDevice|Host -> Device'), false)
+order by gpu_wait.event_id
