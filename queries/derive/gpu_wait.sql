@@ -1,9 +1,9 @@
 -- Calls in which a thread waits for the GPU, and how long: the part of the call in which a device was busy.
 --
--- A `synchronise` returns when the GPU is done (blocking copies among them). A `copy` from or to pageable memory
--- returns when that is staged or filled, and with it waits for all that its stream has to do before (CUDA runtime API,
--- "API synchronization behavior"). A launch into a `full_queue`, with 1000 launches pending on its stream, waits until
--- one of them starts. Of calls inside each other, the outer one counts.
+-- A `synchronise` returns when the GPU is done. A `copy` from or to pageable memory, or by a call that blocks, returns
+-- when that is staged or filled, and with it waits for all that its stream has to do before (CUDA runtime API, "API
+-- synchronization behavior"; HIP's `hipMemcpyWithStream` likewise). A launch into a `full_queue`, with 1000 launches
+-- pending on its stream, waits until one of them starts. Of calls inside each other, the outer one counts.
 --
 -- :reads timed, event, name_class, nesting, launch, gpu_op, gpu_busy
 with busy as (
@@ -81,9 +81,11 @@ copied as (
         min(launch.event_id) as work_id
     from launch
     inner join event on launch.event_id = event.event_id
+    inner join timed on launch.runtime_id = timed.event_id
+    left join name_class on timed.class_id = name_class.class_id
     where
         event.category = 'gpu_memcpy'
-        and contains(event.name, 'Pageable')
+        and (contains(event.name, 'Pageable') or coalesce(name_class.is_sync, false))
         and not regexp_matches(event.name, '(?i)DtoD|DeviceToDevice|Device -> Device')
     group by launch.runtime_id
 ),

@@ -1,8 +1,8 @@
 -- Buffers of the model that DistributedDataParallel sends to all ranks before each forward pass.
 --
--- Condition: a broadcast inside of `DistributedDataParallel.forward`. Bound: all that the CPU does there until the first
--- op after the last broadcast that does not take tensors apart again takes no time, nor do the broadcasts. Source:
--- PyTorch, torch.nn.parallel.DistributedDataParallel, `broadcast_buffers`; `_sync_buffers` in distributed.py.
+-- Condition: a broadcast inside of `DistributedDataParallel.forward`. Bound: all that the CPU does there until the
+-- first op after the last broadcast that does not take tensors apart again takes no time. Source: PyTorch,
+-- torch.nn.parallel.DistributedDataParallel, `broadcast_buffers`; `_sync_buffers` in distributed.py.
 --
 -- :reads event, nesting, label, gpu_work
 -- :what times that DistributedDataParallel sends the buffers to all ranks before forward

@@ -7,7 +7,8 @@
 -- :reads gpu_work
 -- :what collectives, part of which no computation hides
 -- :do Hide or shorten them: larger batches or gradient accumulation under no_sync(), gradients in half precision
---     (bf16_compress_hook), other sizes of buckets (bucket_cap_mb). Compare the ranks first: some may wait for a late one.
+--     (bf16_compress_hook), other sizes of buckets (bucket_cap_mb). Compare the ranks first: some may wait for a late
+--     one.
 select
     event_id,
     'work' as effect,

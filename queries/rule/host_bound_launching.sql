@@ -1,14 +1,14 @@
 -- Ops that take the CPU longer to launch than the GPU to run.
 --
 -- Condition: ops and launch calls (`op` in `host_activity`) of a step whose kernels take the GPU less time than the CPU
--- takes for them; not in code that torch.compile made, and not where graphs launch most kernels. Bound: they take the
--- CPU no time. Source: PyTorch performance tuning guide, "Use CUDA graphs" and "Fuse operations"; NVIDIA Nsight Systems,
--- expert system, "GPU starvation".
+-- takes for them; not where most kernels are launched by graphs or by code that torch.compile made. Bound: they take
+-- the CPU no time. Source: PyTorch performance tuning guide, "Use CUDA graphs" and "Fuse operations"; NVIDIA Nsight
+-- Systems, expert system, "GPU starvation".
 --
 -- :reads host_activity, compiled_span, gpu_work, event, nesting
 -- :what stretches in which the CPU is busy launching
--- :do Launch less for the same work: a larger batch, torch.compile (with mode="reduce-overhead" it uses CUDA graphs), or
---     a CUDA graph of the step.
+-- :do Launch less for the same work: a larger batch, torch.compile (with mode="reduce-overhead" it uses CUDA graphs),
+--     or a CUDA graph of the step.
 with piece as (
     select
         host_activity.track_id,
@@ -30,8 +30,8 @@ with piece as (
 
 total as (
     select
-        coalesce(sum(dur_ns) filter (where not coalesce(is_compiled, false)), 0) as gpu_ns,
-        2 * count(*) filter (where kernel_count > 1) < count(*) as has_launches,
+        coalesce(sum(dur_ns) filter (where not is_compiled), 0) as gpu_ns,
+        2 * count(*) filter (where kernel_count > 1 or is_compiled) < count(*) as has_launches,
         (select sum(end_ns - start_ns) from piece) as cpu_ns
     from gpu_work
     where rank = $rank and step = $step and runtime_id is not null

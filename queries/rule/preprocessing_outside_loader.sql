@@ -33,7 +33,7 @@ inside as (
     inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
     inner join name_info
         on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    where nesting.rank = $rank and nesting.start_ns < piece.end_ns
+    where nesting.rank = $rank and nesting.start_ns < piece.end_ns and not starts_with(event.name, 'ProfilerStep#')
     group by piece.number, piece.track_id, name_info.short_name
 ),
 
@@ -41,19 +41,19 @@ longest as (
     select
         number,
         track_id,
-        arg_max({'name': short_name, 'event_id': event_id}, (self_ns, short_name)) as found
+        arg_max({'name': short_name, 'event_id': event_id}, (self_ns, short_name)) as top
     from inside
     group by number, track_id
 )
 
 select
-    longest.found.event_id as event_id,
+    longest.top.event_id,
     'host' as effect,
     piece.track_id,
     piece.start_ns,
     piece.end_ns,
     piece.end_ns - piece.start_ns as saved_ns,
-    longest.found.name as name
+    longest.top.name
 from piece
 inner join longest on piece.number = longest.number and piece.track_id = longest.track_id
-order by longest.found.event_id, piece.number
+order by longest.top.event_id, piece.number

@@ -1,10 +1,10 @@
 -- Values that the CPU reads from the GPU in the middle of a step, for which it waits until the GPU is done.
 --
--- Condition: waits (`gpu_wait`) inside of an op, but for copies to the GPU: `.item()`, `.cpu()`, `.tolist()`, `nonzero`,
--- an index by a mask, a branch on the value of a tensor. Bound: the call no longer waits. Source: PyTorch performance
--- tuning guide, "Avoid unnecessary CPU-GPU synchronization".
+-- Condition: waits (`gpu_wait`) inside of an op, after which more work is launched, but for copies to the GPU:
+-- `.item()`, `.cpu()`, `.tolist()`, `nonzero`, an index by a mask, a branch on the value of a tensor. Bound: the call
+-- no longer waits. Source: PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization".
 --
--- :reads gpu_wait, label, event, nesting
+-- :reads gpu_wait, label, event, nesting, launch
 -- :what values read back from the GPU, most of it in {name}
 -- :do Leave values on the GPU: log them every some steps, use torch.where instead of masks and branches, and read back
 --     with non_blocking=True into pinned memory.
@@ -26,5 +26,7 @@ where
     and label.step = $step
     and gpu_wait.kind in ('copy', 'synchronise')
     and gpu_wait.waited_ns > 0
+    -- the last one of a trace hands over the result, or ends the recording
+    and gpu_wait.end_ns < (select max(launch_start_ns) from launch where rank = $rank)
     and not coalesce(regexp_matches(copied.name, 'HtoD|HostToDevice|Host -> Device'), false)
 order by gpu_wait.event_id

@@ -1,0 +1,48 @@
+-- torch.compile compiles again in the middle of training.
+--
+-- Condition: its marks of compiling (`(dynamo_timed)`, or frames of torch/_dynamo/convert_frame.py) in a step after the
+-- first. Bound: they take no time. Source: PyTorch, "Dealing with recompilations" (torch.compile troubleshooting).
+--
+-- :reads event, nesting, label, step
+-- :what times that torch.compile compiles again
+-- :do Find out why with TORCH_LOGS=recompiles; keep shapes fixed, or mark what changes (torch._dynamo.mark_dynamic,
+--     dynamic=True).
+with compiled as (
+    select
+        event.event_id,
+        event.name,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns
+    from event
+    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    inner join label on event.rank = label.rank and event.event_id = label.event_id
+    where
+        event.rank = $rank
+        and label.step = $step
+        and label.step > (select min(step.step) from step where step.rank = $rank)
+        and (
+            ends_with(event.name, '(dynamo_timed)')
+            or regexp_matches(event.name, 'torch/_dynamo/convert_frame\.py\(\d+\): (_compile|compile_inner)$')
+        )
+    -- of marks inside each other, the outermost
+    qualify
+        coalesce(
+            nesting.start_ns >= max(nesting.end_ns) over (
+                partition by nesting.track_id order by nesting.start_ns, nesting.depth
+                rows between unbounded preceding and 1 preceding
+            ),
+            true
+        )
+)
+
+select
+    event_id,
+    'host' as effect,
+    track_id,
+    start_ns,
+    end_ns,
+    end_ns - start_ns as saved_ns,
+    name
+from compiled
+order by event_id

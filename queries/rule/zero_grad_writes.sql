@@ -1,0 +1,49 @@
+-- Gradients that are set to zero by writing zeros.
+--
+-- Condition: work on the GPU that `zero_grad` launches. Bound: neither the work nor what the CPU does there takes time.
+-- Source: PyTorch performance tuning guide, "Use parameter.grad = None instead of model.zero_grad() or
+-- optimizer.zero_grad()"; `GradNotSetToNonePattern` in torch/profiler/_pattern_matcher.py.
+--
+-- :reads gpu_work, host_activity, nesting
+-- :what kernels that write zeros into gradients
+-- :do Release the gradients instead: optimizer.zero_grad(set_to_none=True), the default since PyTorch 2.0.
+with written as (
+    select *
+    from gpu_work
+    where
+        rank = $rank
+        and step = $step
+        and phase = 'zero_grad'
+        and (op is null or regexp_matches(op, 'zero_|fill_|_foreach_'))
+)
+
+select
+    event_id,
+    'work' as effect,
+    track_id,
+    start_ns,
+    end_ns,
+    dur_ns as saved_ns,
+    short_name as name
+from written
+union all
+select
+    nesting.event_id,
+    'host' as effect,
+    host_activity.track_id,
+    host_activity.start_ns,
+    host_activity.end_ns,
+    host_activity.end_ns - host_activity.start_ns as saved_ns,
+    'zero_grad' as name
+from host_activity
+asof inner join nesting
+    on host_activity.track_id = nesting.track_id and host_activity.start_ns >= nesting.start_ns
+where
+    host_activity.rank = $rank
+    and nesting.rank = $rank
+    and host_activity.step = $step
+    and host_activity.phase = 'zero_grad'
+    and host_activity.kind in ('op', 'python')
+    and host_activity.end_ns is not null
+    and exists (select 1 from written)
+order by event_id, start_ns
