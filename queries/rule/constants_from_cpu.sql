@@ -1,7 +1,7 @@
 -- Small tensors that the model makes on the CPU and copies to the GPU in each step.
 --
 -- Condition: copies to the GPU of at most 4 KiB, launched in forward, loss, backward or the optimizer. Bound: neither
--- the copy nor the outermost op around its call takes time, and the call no longer waits. Source: PyTorch performance
+-- the copy nor the ops that do nothing but copy take time, and the call no longer waits. Source: PyTorch performance
 -- tuning guide, "Create tensors directly on the target device"; `ExtraCUDACopyPattern` in
 -- torch/profiler/_pattern_matcher.py. 4 KiB is a page of host memory: a transfer of a batch takes more.
 --
@@ -20,6 +20,28 @@ with copied as (
         and gpu_work.category = 'gpu_memcpy'
         and regexp_matches(gpu_work.name, 'HtoD|HostToDevice|Host -> Device')
         and gpu_op.bytes <= 4096
+),
+
+-- Ops that do nothing but copy, of those inside each other the outermost.
+outermost as (
+    select
+        nesting.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        event.name
+    from copied
+    inner join nesting as call on copied.rank = call.rank and copied.runtime_id = call.event_id
+    inner join nesting
+        on
+            call.rank = nesting.rank
+            and call.track_id = nesting.track_id
+            and call.start_ns >= nesting.start_ns
+            and call.end_ns <= nesting.end_ns
+            and call.depth > nesting.depth
+    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
+    where event.category = 'cpu_op' and event.name in ('aten::to', 'aten::_to_copy', 'aten::copy_')
+    qualify row_number() over (partition by copied.event_id order by nesting.depth) = 1
 )
 
 select
@@ -33,15 +55,14 @@ select
 from copied
 union all
 select
-    copied.op_id as event_id,
+    outermost.event_id,
     'host' as effect,
-    nesting.track_id,
-    nesting.start_ns,
-    nesting.end_ns,
-    nesting.end_ns - nesting.start_ns as saved_ns,
-    copied.op as name
-from copied
-inner join nesting on copied.rank = nesting.rank and copied.op_id = nesting.event_id
+    outermost.track_id,
+    outermost.start_ns,
+    outermost.end_ns,
+    outermost.end_ns - outermost.start_ns as saved_ns,
+    outermost.name
+from outermost
 union all
 select
     gpu_wait.event_id,

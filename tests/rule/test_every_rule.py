@@ -27,7 +27,7 @@ def test_a_trace_that_records_no_run_gets_no_advice(tmp_path: Path) -> None:
     assert find_advice(opened) == []
     assert ha.advice(opened).is_empty()
     run = captured(0, 4).op("aten::max", 900, 990).load(tmp_path, "run.json")
-    assert [each.rule for each in find_advice(run)] == ["cpu_tensors"]
+    assert "cpu_tensors" in [each.rule for each in find_advice(run)]
 
 
 def test_advice_is_a_frame_too(tmp_path: Path) -> None:
