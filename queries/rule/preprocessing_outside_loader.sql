@@ -1,24 +1,99 @@
--- Data that the training loop prepares by itself, while the GPU has nothing to do.
+-- Data that the training loop prepares by itself, outside of any DataLoader, while the GPU has nothing to do.
 --
--- Condition: time in which a thread that launches work loads data (`load_data` in `host_activity`), in a trace without
--- a DataLoader. Bound: the data is there when it is asked for. Source: PyTorch performance tuning guide, "Enable
--- asynchronous data loading and augmentation".
+-- Condition: time in which a thread that launches work loads data (`load_data` in `host_activity`), outside of the
+-- annotations that PyTorch gives DataLoaders; where the trace has GPU work, a step that copies something to the GPU, as
+-- what the CPU prepares has to get there. Bound: the data is there when it is asked for. Source: PyTorch performance
+-- tuning guide, "Enable asynchronous data loading and augmentation".
 --
--- :reads host_activity, event, nesting, name_info
+-- :reads host_activity, event, nesting, name_info, gpu_work
 -- :what stretches in which the loop itself prepares data, most of it in {name}
 -- :do Prepare it in a Dataset whose DataLoader has workers, so that it is done while the model computes, or once before
 --     the run.
-with piece as (
-    select *
+with loader as (
+    select
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns
+    from event
+    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    where
+        event.rank = $rank
+        and event.category in ('user_annotation', 'cpu_op')
+        and starts_with(event.name, 'enumerate(DataLoader)')
+),
+
+loading as (
+    select
+        track_id,
+        number,
+        start_ns,
+        end_ns
     from host_activity
     where
         rank = $rank
         and step = $step
         and kind = 'load_data'
         and end_ns is not null
-        and not exists (
-            select 1 from event where event.rank = $rank and starts_with(event.name, 'enumerate(DataLoader)')
+        and (
+            not exists (select 1 from gpu_work where gpu_work.rank = $rank)
+            or exists (
+                select 1 from gpu_work
+                where
+                    gpu_work.rank = $rank
+                    and gpu_work.step = $step
+                    and regexp_matches(gpu_work.name, 'HtoD|HostToDevice|Host -> Device')
+            )
         )
+),
+
+-- What is left of each stretch between its loaders: from where one ends to where the next begins.
+border as (
+    select
+        track_id,
+        number,
+        start_ns as since_ns,
+        start_ns as until_ns
+    from loading
+    union all
+    select
+        loading.track_id,
+        loading.number,
+        greatest(loader.start_ns, loading.start_ns),
+        least(loader.end_ns, loading.end_ns)
+    from loading
+    inner join loader
+        on
+            loading.track_id = loader.track_id
+            and loading.start_ns < loader.end_ns
+            and loading.end_ns > loader.start_ns
+    union all
+    select
+        track_id,
+        number,
+        end_ns as since_ns,
+        end_ns as until_ns
+    from loading
+),
+
+between_loaders as (
+    select
+        track_id,
+        number,
+        max(until_ns) over so_far as done_ns,
+        lead(since_ns) over (partition by track_id, number order by since_ns, until_ns) as next_ns
+    from border
+    window
+        so_far as (partition by track_id, number order by since_ns, until_ns rows unbounded preceding)
+),
+
+piece as (
+    select
+        track_id,
+        row_number() over (partition by track_id order by done_ns) as number,
+        done_ns as start_ns,
+        next_ns as end_ns
+    from between_loaders
+    where next_ns > done_ns
 ),
 
 inside as (

@@ -1,0 +1,27 @@
+-- Launches that wait, because a thousand others of their stream have not started yet.
+--
+-- Condition: calls that launch while more than 1000 launches of their stream are pending (`full_queue` in `gpu_wait`).
+-- Bound: the call no longer waits. A GPU that is busy all the time gains nothing by it. Source: CUDA programming guide,
+-- "Asynchronous concurrent execution"; the limit of 1024 pending launches is known from measurement.
+--
+-- :reads gpu_wait, label, event
+-- :what launches that wait as a thousand others are pending
+-- :do Launch fewer, longer kernels (torch.compile, a larger batch), or a CUDA graph; load and log on another thread, so
+--     that a full queue does not hold them up.
+select
+    gpu_wait.event_id,
+    'wait' as effect,
+    gpu_wait.track_id,
+    gpu_wait.start_ns,
+    gpu_wait.end_ns,
+    gpu_wait.waited_ns as saved_ns,
+    event.name
+from gpu_wait
+inner join label on gpu_wait.rank = label.rank and gpu_wait.event_id = label.event_id
+inner join event on gpu_wait.rank = event.rank and gpu_wait.event_id = event.event_id
+where
+    gpu_wait.rank = $rank
+    and label.step = $step
+    and gpu_wait.kind = 'full_queue'
+    and gpu_wait.waited_ns > 0
+order by gpu_wait.event_id
