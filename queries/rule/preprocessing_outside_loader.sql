@@ -121,14 +121,18 @@ longest as (
     group by number, track_id
 )
 
+-- Where nothing begins inside of a piece, what began last before it names it.
 select
-    longest.top.event_id,
+    coalesce(longest.top.event_id, before.event_id) as event_id,
     'host' as effect,
     piece.track_id,
     piece.start_ns,
     piece.end_ns,
     piece.end_ns - piece.start_ns as saved_ns,
-    longest.top.name
+    coalesce(longest.top.name, event.name) as name
 from piece
-inner join longest on piece.number = longest.number and piece.track_id = longest.track_id
-order by longest.top.event_id, piece.number
+left join longest on piece.number = longest.number and piece.track_id = longest.track_id
+asof left join (select * from nesting where rank = $rank) as before
+    on piece.track_id = before.track_id and piece.start_ns >= before.start_ns
+left join event on before.rank = event.rank and before.event_id = event.event_id
+order by event_id, piece.number
