@@ -248,7 +248,9 @@ _CLI_INTRO = """\
 # Command line
 
 `TRACE` is a run directory (see `hotline import`), a trace file (`.json`, `.json.gz`, `.json.zst`), a folder or a
-pattern of trace files, or several files. Trace files are imported each time; a run directory opens at once.
+pattern of trace files, or several files. Trace files are imported each time; a run directory opens at once. Several
+runs that hold different ranks, as the processes of one training write them, are opened as one:
+`hotline report run.rank0.hotline run.rank1.hotline`, or `"run.rank*.hotline"`.
 
 Results go to stdout; errors and warnings go to stderr, one line each. The exit status is 0 on success, 1 after an
 error, 2 for wrong usage and 130 after Ctrl-C.

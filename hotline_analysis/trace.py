@@ -41,17 +41,19 @@ SMALL_BYTES = 1 << 17
 
 
 class Trace:
-    """The annotated trace of one or more ranks, read from a run directory.
+    """The annotated trace of one or more ranks, read from a run directory, or from several with different ranks.
 
     Open one with `hotline_analysis.load`. Every answer is a `polars.DataFrame`. Statements run in a database of their
     own, which can read the files of this run and nothing else. Use it as a context manager, or let it go out of scope,
     to close it; `temporary`, a folder that exists for this run alone, is deleted then.
     """
 
-    def __init__(self, path: Path, *, temporary: Path | None = None) -> None:
-        self.path = path
-        self.manifest: Mapping[str, Any] = _read_manifest(path)
-        check_name(path)
+    def __init__(self, path: Path, *more: Path, temporary: Path | None = None) -> None:
+        self.path = path  # of several, that named first
+        self._rank_folders: dict[int, Path] = {}
+        self.manifest: Mapping[str, Any] = self._read_manifests((path, *more))
+        # In the order of the ranks, as that of rows follows the order of files.
+        self._runs = list(dict.fromkeys(self._rank_folders[rank] for rank in self.ranks))
         # What does not fit into memory goes to a folder that only this user can read, not to the working directory.
         spill = Path(tempfile.mkdtemp(prefix="hotline-", dir=temporary))
         self._connection = duckdb.connect(
@@ -62,17 +64,45 @@ class Trace:
         self._sizes: dict[str, int] = {}
         for table in TABLES.values():
             if table.kind != "view":
-                files = [path / table.name / f"rank={rank}" / "data.parquet" for rank in self.ranks]
                 try:
-                    self._sizes[table.name] = sum(file.stat().st_size for file in files)
+                    self._sizes[table.name] = sum(file.stat().st_size for file in self._files(table.name))
                 except OSError as error:
                     self._close()
-                    raise RunFormatError(f"{path} is damaged: {error}", hint="Import the traces again.") from error
-        # The database compares patterns with this list, too, so the folder stands in it in both spellings.
-        allowed = [str(path.resolve()), _glob_escape(str(path.resolve()))]
+                    raise self._damaged(error) from error
+        # The database compares patterns with this list, too, so each folder stands in it in both spellings.
+        folders = [str(run.resolve()) for run in self._runs]
+        allowed = folders + list(map(_glob_escape, folders))
         self._connection.execute(f"set allowed_directories = [{', '.join(map(_quote, allowed))}]")
         self._connection.execute("set enable_external_access = false")
         self._connection.execute("set lock_configuration = true")
+
+    def _read_manifests(self, runs: Sequence[Path]) -> Mapping[str, Any]:
+        """The manifest of the run; those of several as one."""
+        manifests = [_read_manifest(run) for run in runs]
+        for run, manifest in zip(runs, manifests, strict=True):
+            check_name(run)
+            for part in manifest["parts"]:
+                other = self._rank_folders.setdefault(part["rank"], run)
+                if other is not run:
+                    raise HotlineError(
+                        f"{other} and {run} both hold rank {part['rank']}, so they are not the ranks of one run",
+                        hint="Open runs of one rank apart, as in `hotline diff A B`, or import their traces together.",
+                    )
+        if len(manifests) == 1:
+            return manifests[0]
+        return {
+            **manifests[0],
+            "parts": sorted((part for each in manifests for part in each["parts"]), key=lambda part: part["rank"]),
+            "warnings": [text for each in manifests for text in each["warnings"]],
+        }
+
+    def _files(self, table: str) -> list[Path]:
+        """The files of a table, by rank."""
+        return [self._rank_folders[rank] / table / f"rank={rank}" / "data.parquet" for rank in self.ranks]
+
+    def _damaged(self, error: Exception) -> RunFormatError:
+        which = " or ".join(map(str, self._runs))
+        return RunFormatError(f"{which} is damaged: {error}", hint="Import the traces again.")
 
     def _provide(self, statement: str) -> None:
         """Make the tables that a statement names known to the database.
@@ -97,18 +127,18 @@ class Trace:
                 self._known.discard(name)  # perhaps only interrupted
                 if not isinstance(error, duckdb.Error) or isinstance(error, duckdb.ConnectionException):
                     raise
-                raise RunFormatError(f"{self.path} is damaged: {error}", hint="Import the traces again.") from error
+                raise self._damaged(error) from error
 
     def _create(self, name: str, columns: Sequence[str]) -> None:
         # The table and its columns come from the schema; only the path is foreign. Glob characters in it are escaped.
         # Hive partitioning is not left to the database, which would see `lr=0.1/` anywhere in the path as a column.
         rank = "regexp_extract(filename, 'rank=(\\d+)[/\\\\]data.parquet$', 1)::bigint"
-        pattern = _quote(f"{_glob_escape(str(self.path.resolve()))}/{name}/*/data.parquet")
+        files = ", ".join(_quote(_glob_escape(str(file.resolve()))) for file in self._files(name))
         quoted = ", ".join(f'"{column}"' for column in columns)
         kind = "table" if self._sizes[name] < SMALL_BYTES else "view"
         self._connection.execute(
             f"create {kind} {name} as select {rank} as rank, {quoted}"  # noqa: S608
-            f" from read_parquet({pattern}, hive_partitioning = false, filename = true)"
+            f" from read_parquet([{files}], hive_partitioning = false, filename = true)"
         )
 
     # --- questions -----------------------------------------------------------------------------------------------
@@ -185,6 +215,11 @@ class Trace:
         """The ranks of this run, ascending."""
         return sorted(part["rank"] for part in self.manifest["parts"])
 
+    @property
+    def _name(self) -> str:
+        more = len(self._runs) - 1
+        return self.path.name + (f" and {more} more" if more else "")
+
     # --- the outside -----------------------------------------------------------------------------------------------
 
     def export(self, folder: str | Path, *, overwrite: bool = False) -> Path:
@@ -218,7 +253,7 @@ class Trace:
         ranks = self.ranks
         which = f"rank {ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} ranks"
         events = sum(part["event_count"] for part in self.manifest["parts"])
-        return f"<Trace {self.path.name}: {which}, {events:,} events>"
+        return f"<Trace {self._name}: {which}, {events:,} events>"
 
     def _repr_html_(self) -> str:
         from hotline_analysis.notebook import as_text, framed
@@ -230,7 +265,7 @@ class Trace:
         )
         more = len(self.manifest["parts"]) - _SHOWN
         return framed(
-            f"<p><strong>Trace</strong> {as_text(self.path.name)}</p><table>"
+            f"<p><strong>Trace</strong> {as_text(self._name)}</p><table>"
             '<thead><tr><th>rank</th><th class="text">file</th><th>events</th></tr></thead>'
             f"<tbody>{rows}</tbody></table>" + (f"<p>and {more} more ranks</p>" if more > 0 else "")
         )

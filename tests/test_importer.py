@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 import subprocess
 import sys
 from decimal import Decimal
@@ -132,6 +133,60 @@ def test_a_run_directory_is_opened_as_it_is(tmp_path: Path) -> None:
     with ha.load(path) as run:
         assert run.path == path
     assert {file: file.stat().st_mtime_ns for file in path.rglob("*")} == before
+
+
+@pytest.fixture
+def runs_of_two_ranks(tmp_path: Path) -> list[Path]:
+    """What the processes of one training write beside each other, in a folder that looks like a pattern."""
+    folder = tmp_path / "out [1]'"
+    folder.mkdir()
+    files = [trace(2 + rank, rank=rank).write(folder / f"t.rank{rank}.json") for rank in (0, 3)]
+    return [ha.import_traces(file, file.with_suffix(".hotline")) for file in files]
+
+
+def test_runs_of_several_ranks_are_one(runs_of_two_ranks: list[Path], tmp_path: Path) -> None:
+    first, second = runs_of_two_ranks
+    together = ha.import_traces([run.with_suffix(".json") for run in runs_of_two_ranks], tmp_path / "together.hotline")
+    pattern = f"{tmp_path}/out */*.hotline"
+    with ha.load(together) as expected:
+        for source in ([first, second], [str(second), str(first)], pattern, [first, second, first]):
+            with ha.load(source) as both:
+                assert both.ranks == [0, 3]
+                assert both.manifest == expected.manifest
+                for rank in (0, 3):
+                    known = frames(expected, rank)
+                    assert all(frame.equals(known[name]) for name, frame in frames(both, rank).items())
+                assert both.query("kernel_launches").equals(expected.query("kernel_launches"))
+                said = [ha.report(each).to_text().replace("together", "t.rank0") for each in (both, expected)]
+                assert said[0] == said[1]
+                with pytest.raises(HotlineError, match="failed"):
+                    both.sql(f"from read_text('{tmp_path}/together.hotline/manifest.json')")
+    with ha.load([second, first]) as both:
+        assert repr(both) == f"<Trace t.rank3.hotline and 1 more: 2 ranks, {(2 + 5) * 3} events>"
+
+
+def test_runs_that_hold_the_same_rank(runs_of_two_ranks: list[Path], tmp_path: Path) -> None:
+    again = tmp_path / "again.hotline"
+    shutil.copytree(runs_of_two_ranks[1], again)
+    with pytest.raises(HotlineError, match=r"t\.rank3\.hotline and .*again\.hotline both hold rank 3, so they are not"):
+        ha.load([*runs_of_two_ranks, again])
+
+
+def test_runs_and_traces_do_not_mix(runs_of_two_ranks: list[Path], tmp_path: Path) -> None:
+    first, second = runs_of_two_ranks
+    with pytest.raises(TraceFormatError, match=r"t\.rank0\.hotline is a run, and .*t\.rank3\.json is none"):
+        ha.load([first, second.with_suffix(".json")])
+    with pytest.raises(TraceFormatError, match=r"t\.rank0\.hotline is a run: its traces are imported already"):
+        ha.import_traces(runs_of_two_ranks, tmp_path / "again.hotline")
+    # A run stands beside its trace: a pattern that finds both means the traces, as a folder does.
+    for source in (first.parent, f"{tmp_path}/out */t.rank*"):
+        with ha.load(source) as run:
+            assert run.ranks == [0, 3]
+            assert run.path not in runs_of_two_ranks
+    for each in runs_of_two_ranks:
+        each.with_suffix(".json").unlink()
+    with pytest.raises(TraceFormatError, match=r"holds no trace files Hint: Name the runs in it, .*/\*\.hotline"):
+        ha.load(first.parent)
 
 
 def test_a_run_directory_is_not_imported_again(tmp_path: Path) -> None:

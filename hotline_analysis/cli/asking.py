@@ -40,7 +40,7 @@ def query(
         list[str],
         typer.Argument(
             metavar="TRACE",
-            help="A run directory, a trace file, a folder or pattern of them, or several files; for diff, A and B.",
+            help="A run directory, a trace file, a folder or pattern of them, or several; for diff, A and B.",
         ),
     ],
     rank: Annotated[int | None, typer.Option(help="Only this rank, as --param rank=RANK.")] = None,

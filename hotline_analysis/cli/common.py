@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 Traces = Annotated[
     list[str],
     typer.Argument(
-        metavar="TRACE", help="A run directory, a trace file, a folder or pattern of them, or several files."
+        metavar="TRACE",
+        help="A run directory, a trace file, a folder or pattern of them, or several files or runs of different ranks.",
     ),
 ]
 ModelFile = Annotated[

@@ -61,7 +61,7 @@ def chart(
         list[str] | None,
         typer.Argument(
             metavar="TRACE",
-            help="A run directory, a trace file, a folder or pattern of them, or several files; for diff, A and B.",
+            help="A run directory, a trace file, a folder or pattern of them, or several; for diff, A and B.",
         ),
     ] = None,
     output: Annotated[Path | None, Drawing] = None,

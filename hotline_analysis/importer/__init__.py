@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tempfile
 import warnings
@@ -14,7 +13,7 @@ from typing import Any
 from hotline_analysis.annotate.model import read_model
 from hotline_analysis.errors import HotlineError, HotlineWarning
 from hotline_analysis.humane import lost_events
-from hotline_analysis.importer.files import Source, find_traces, is_run
+from hotline_analysis.importer.files import Source, find_runs, find_traces
 from hotline_analysis.importer.options import KernelClasses, Options, Progress, read_kernel_classes
 from hotline_analysis.importer.processes import import_all
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
@@ -35,18 +34,19 @@ def load(
     """Open a run directory, or import trace files to a temporary one and open that.
 
     `source` is a run directory, a trace file (`.json`, `.json.gz`, `.json.zst`), a folder of them, a glob, or a list of
-    files. The temporary run is deleted when the trace is closed or forgotten; `import_traces` makes one that stays, and
-    says what `model`, `kernel_classes` and `keep_secrets` are; a run has those it was imported with. Raises
-    `TraceFormatError`, `EmptyTraceError`, `RunFormatError` or `ModelMismatchError`, and warns (`HotlineWarning`) about
-    what was lost.
+    files. Several runs, as a list or glob, are opened as one if each holds other ranks, as those do that the processes
+    of one training have written. The temporary run is deleted when the trace is closed or forgotten; `import_traces`
+    makes one that stays, and says what `model`, `kernel_classes` and `keep_secrets` are; a run has those it was
+    imported with. Raises `TraceFormatError`, `EmptyTraceError`, `RunFormatError` or `ModelMismatchError`, and warns
+    (`HotlineWarning`) about what was lost.
     """
-    if isinstance(source, str | os.PathLike) and is_run(source):
+    if runs := find_runs(source):
         if kernel_classes is not None or model is not None or keep_secrets:
             raise HotlineError(
-                f"{source} is imported already, and has its modules, classes and metadata",
+                f"{runs[0]} is imported already, and has its modules, classes and metadata",
                 hint="Import the trace files again with the model, the classes or the secrets.",
             )
-        return Trace(path_of(source))
+        return Trace(*runs)
     folder = Path(tempfile.mkdtemp(prefix="hotline-"))
     run = folder / "run.hotline"
     try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from glob import glob, has_magic
 from pathlib import Path
 
@@ -12,22 +12,23 @@ from hotline_analysis.whole import MANIFEST, path_of
 
 Source = str | os.PathLike[str]
 SUFFIXES = (".json", ".json.gz", ".json.zst")
+RUN_SUFFIX = ".hotline"  # as everybody calls runs; any name will do
 
 
 def find_traces(source: Source | Sequence[Source]) -> tuple[list[Path], bool]:
     """Return the files that a source names, and whether they were searched for rather than named one by one."""
     if isinstance(source, str | os.PathLike):
         path = _named(source)
-        if is_run(source):
-            raise TraceFormatError(
-                f"{path} is a run: its traces are imported already",
-                hint=f"Use it as it is, as in `hotline report {path}`, or import the trace files again.",
-            )
+        _refuse_run(path)
         if path.is_dir():
             found = _traces_in(path)
             if not found:
+                has_runs = any(is_run(each) for each in path.iterdir())
                 raise TraceFormatError(
-                    f"{path} holds no trace files", hint=f"Looked for files ending in {', '.join(SUFFIXES)}."
+                    f"{path} holds no trace files",
+                    hint=f"Name the runs in it, as in `hotline report {path}/*{RUN_SUFFIX}`."
+                    if has_runs
+                    else f"Looked for files ending in {', '.join(SUFFIXES)}.",
                 )
             return found, True
         if not path.exists() and has_magic(str(source)):
@@ -42,6 +43,32 @@ def find_traces(source: Source | Sequence[Source]) -> tuple[list[Path], bool]:
     if not files:
         raise TraceFormatError("the list of trace files is empty", hint="Pass at least one file.")
     return files, False
+
+
+def find_runs(source: Source | Iterable[Source]) -> list[Path]:
+    """Return the run directories that a source names: one, a pattern or a list of several; none if it names traces.
+
+    A pattern that finds files means these, as a run stands beside its trace. Raises `TraceFormatError` for a list that
+    has both.
+    """
+    if isinstance(source, str | os.PathLike):
+        path = _named(source)
+        if is_run(source):
+            return [path]
+        if path.exists() or not has_magic(str(source)):
+            return []
+        found = sorted(Path(name) for name in glob(str(path), recursive=True))
+        return [] if any(each.is_file() for each in found) else [each for each in found if is_run(each)]
+    if not isinstance(source, Collection):
+        return []  # what can be read only once is for `find_traces`, which also says what is wrong
+    named = [_named(name) for name in source]
+    runs = [path for path in named if is_run(path)]
+    if runs and len(runs) < len(named):
+        other = next(path for path in named if path not in runs)
+        raise TraceFormatError(
+            f"{runs[0]} is a run, and {other} is none", hint="Name runs only, or the trace files of all ranks."
+        )
+    return list(dict.fromkeys(runs))
 
 
 def is_run(source: Source) -> bool:
@@ -60,9 +87,18 @@ def _named(name: object) -> Path:
 def _existing(path: Path) -> Path:
     if not path.exists():
         raise TraceFormatError(f"{path} does not exist", hint="Check the path.")
+    _refuse_run(path)
     if path.is_dir():
         raise TraceFormatError(f"{path} is a folder in a list of files", hint="Pass the folder alone.")
     return path
+
+
+def _refuse_run(path: Path) -> None:
+    if is_run(path):
+        raise TraceFormatError(
+            f"{path} is a run: its traces are imported already",
+            hint=f"Use it as it is, as in `hotline report {path}`, or import the trace files again.",
+        )
 
 
 def _traces_in(folder: Path) -> list[Path]:

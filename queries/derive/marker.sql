@@ -144,7 +144,14 @@ marker as (
         aside_phase as label,
         *
     from classed
-    where aside_phase is not null and event_id not in (select event_id from told)
+    where
+        aside_phase is not null
+        and event_id not in (select event_id from told)
+        and (
+            aside_phase != 'forward'
+            or not exists (select 1 from node)
+            and not exists (select 1 from classed as other where 'optimizer' in (other.strong_phase, other.weak_phase))
+        )
     union all
     select
         'bucket' as family,

@@ -3,8 +3,8 @@
 -- Rules are data: for phases, for buckets and for signs, the first rule that matches a name counts. A `strong` name
 -- decides for all it contains, the innermost one first. A `weak` name decides only where no strong one is around it: a
 -- loss computed inside the model's forward is loss, and a module called inside `## loss ##` is loss too. An `aside`
--- name says that its event is no part of a phase, unless something in it or around it tells one. `metadata` names an op
--- that computes nothing: it describes or allocates tensors. The names are
+-- name tells only where nothing in its event or around it does: most say that it is no part of a phase. `metadata`
+-- names an op that computes nothing: it describes or allocates tensors. The names are
 -- PyTorch's own (torch/profiler, torch/optim/optimizer.py, torch/utils/data/dataloader.py,
 -- torch/csrc/autograd/engine.cpp) and common words in users' annotations.
 --
@@ -92,6 +92,8 @@ with rule as (
         (51, 'fused', 'cpu_op', '^aten::_fused_(adam|adamw|sgd|adagrad)_?$', 'weak', 'optimizer', 'op_name'),
         (52, 'foreach_zero', 'cpu_op', '^aten::_foreach_zero_$', 'weak', 'zero_grad', 'op_name'),
         (53, 'synchronize', 'cuda_runtime', '^(cuda|hip)DeviceSynchronize$', 'aside', 'other', 'op_name'),
+        -- a captured graph: of a model, unless the trace trains, where it may hold all of a step
+        (54, 'graphlaunch', 'cuda_runtime', '^(cuda|hip)GraphLaunch$', 'aside', 'forward', 'op_name'),
         -- `record_function` makes a tensor before it starts an annotation (PyTorch before 2.0)
         (56, 'zeros', 'cpu_op', '^aten::zeros$', 'none', null, null),
         -- signs, which tell something where nothing shows a phase: a layer of a model; what may end a model; an update

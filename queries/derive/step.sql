@@ -3,7 +3,8 @@
 --
 -- A user's annotation counts as a step if its name says so (`step 12`, `train_step`, `iteration=3`,
 -- `step[DECODE bs=32]`) and no other such annotation is around it. Names of the optimizer's step and of data loading do
--- not count.
+-- not count. Where nothing is called so, passes of an inference server count (vLLM's and SGLang's
+-- `execute_context_1(888)_generation_0(0)`).
 --
 -- The loop shows in `Optimizer.step#…`, where a step ends and the next one starts, or in `enumerate(DataLoader)#…`,
 -- where one starts: if there is no optimizer, or several for each batch (a GAN). What follows the last optimizer is no
@@ -30,22 +31,34 @@ profiler as (
     where starts_with(name, 'ProfilerStep#')
 ),
 
-named as (
+called as (
     select
         *,
         try_cast(regexp_extract(name, '(?i)(?:step|iteration|iter|batch)[\s#:=_\[-]*(\d+)', 1) as bigint) as number,
         'annotation' as evidence,
-        max(end_ns) over (
-            partition by track_id order by start_ns, end_ns desc rows between unbounded preceding and 1 preceding
-        ) as covered_to_ns
-    from annotation
-    where
-        not exists (select 1 from profiler)
-        and regexp_matches(
+        regexp_matches(
             name,
             '(?i)(^|[^a-z_.])((train|training|eval|val|valid|test)[_ ]?)?(step|iteration|iter|batch)([^a-z_]|_\d|$)'
         )
         and not regexp_matches(name, '(?i)(optimi[sz]er|zero_?grad|forward|backward|loss|load|data|wait|fetch)')
+            as is_step
+    from annotation
+    where not exists (select 1 from profiler)
+),
+
+named as (
+    select
+        * exclude (is_step),
+        max(end_ns) over (
+            partition by track_id order by start_ns, end_ns desc rows between unbounded preceding and 1 preceding
+        ) as covered_to_ns
+    from called
+    where
+        is_step
+        or (
+            regexp_matches(name, '^execute_(\d+_)?(context_\d+.*_generation_\d|new_\d+_cached_\d)')
+            and not exists (select 1 from called as other where other.is_step)
+        )
 ),
 
 marked as (

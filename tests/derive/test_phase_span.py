@@ -239,6 +239,21 @@ def test_inference_without_steps_guesses_nothing_between_the_forwards(tmp_path: 
     ]
 
 
+def test_a_graph_that_is_launched_is_the_model(tmp_path: Path) -> None:
+    """Not in training, where it may hold all of a step, nor where something tells more."""
+    trace = TraceBuilder().step(1, 0, 100).op("aten::copy_", 10, 20).runtime("cudaGraphLaunch", 30, 40)
+    trace.module("Sampler", 0, 50, 60)
+    assert phases(trace.load(tmp_path, "inference.json")) == [
+        ("load_data", 0, 30),
+        ("forward", 30, 60),
+        ("other", 60, 100),
+    ]
+    trace.annotation("Optimizer.step#SGD.step", 70, 80)
+    assert phases(trace.load(tmp_path, "training.json"))[:2] == [("load_data", 0, 50), ("forward", 50, 60)]
+    trace = TraceBuilder().step(1, 0, 100).annotation("get_batch", 10, 50).runtime("cudaGraphLaunch", 30, 40)
+    assert phases(trace.load(tmp_path, "loading.json"))[1] == ("load_data", 10, 50)
+
+
 def test_a_step_of_evaluation_between_steps_of_training(tmp_path: Path) -> None:
     trace = TraceBuilder()
     for number in range(3):

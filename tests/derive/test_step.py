@@ -50,6 +50,27 @@ def test_the_users_annotations(tmp_path: Path, name: str) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "execute_context_1(888_788544)_generation_0(0)",  # vLLM
+        "execute_32_context_0(sq0sk0sqsq0sqsk0)_generation_32(sq32sk55086sqsq32sqsk55086)",  # vLLM of AMD, and SGLang
+        "execute_new_3_cached_29",  # vLLM until 0.11
+    ],
+)
+def test_passes_of_an_inference_server(tmp_path: Path, name: str) -> None:
+    """They are steps, all counted, where nothing else is called a step, even in one of them."""
+    trace = TraceBuilder().annotation(name, 10, 20).op("mm", 11, 15).annotation(name, 30, 40).op("mm", 31, 35)
+    assert steps(trace.load(tmp_path, "passes.json")) == [
+        (0, name, 10, 20, "annotation"),
+        (1, name, 30, 40, "annotation"),
+    ]
+    trace.annotation("step[DECODE bs=32]", 32, 38)
+    assert steps(trace.load(tmp_path, "named.json")) == [(0, "step[DECODE bs=32]", 32, 38, "annotation")]
+    trace.step(4, 0, 50)
+    assert steps(trace.load(tmp_path, "marked.json")) == [(4, "ProfilerStep#4", 0, 50, "profiler_step")]
+
+
 def test_annotations_without_numbers_are_counted(tmp_path: Path) -> None:
     trace = TraceBuilder().annotation("train_step", 10, 20).annotation("train_step", 30, 40)
     assert steps(trace.load(tmp_path)) == [
@@ -71,6 +92,7 @@ def test_annotations_without_numbers_are_counted(tmp_path: Path) -> None:
         "footstep 3",
         "fetch_batch",
         "batch_norm_2",
+        "execute_context",
     ],
 )
 def test_names_that_are_no_steps(tmp_path: Path, name: str) -> None:
