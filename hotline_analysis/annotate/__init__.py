@@ -26,6 +26,7 @@ _ORDER = (
     "module_call",
     "model_op",
     "node",
+    "closure_call",
     "frame_segment",
     "node_module",
     "module_segment",
@@ -84,7 +85,9 @@ def annotate(
             derive_tree(connection)
         else:
             _derive(connection, name)
-        if name == "node":
+        if name == "node" and _one(connection, "select count(*) > 2 * count(forward_id) from node"):
+            _fit_backward(connection)
+        if name == "closure_call":
             _place(connection, model, on_note)
         if name == "main_track" and _one(connection, "select bool_and(evidence = 'whole_trace') from step"):
             _find_steps(connection)
@@ -126,28 +129,30 @@ def _fit(connection: duckdb.DuckDBPyConnection, crossing: str) -> None:
         _derive(connection, "cpu_span_fitted")
 
 
+def _fit_backward(connection: duckdb.DuckDBPyConnection) -> None:
+    """Find by alignment the forward op of each node, where the trace does not say it."""
+    from hotline_analysis.annotate.backward import match_backward
+
+    _derive(connection, "engine_call")
+    _derive(connection, "engine_segment")
+    _derive(connection, "autograd_item")
+    _keep(connection, "autograd_match", match_backward(connection))
+    _derive(connection, "node_fitted")
+
+
 def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: Callable[[str], None]) -> None:
-    """Find by alignment what the trace does not say: the forward op of each node, and the module of each op."""
-    lacks_forward = _one(connection, "select count(*) > 2 * count(forward_id) from node")
+    """Find by alignment the module of each op, where the trace does not say it."""
     lacks_modules = model is not None and _one(connection, "select count(*) = 0 from module_call")
     if model is not None and not lacks_modules and not model.stored:
         on_note(f"has nn.Module frames, which say more than {model.source}; the modules are named after them")
-    if not lacks_forward and not lacks_modules:
-        return
-    _derive(connection, "engine_call")
-    _derive(connection, "engine_segment")
-    if lacks_forward:
-        from hotline_analysis.annotate.backward import match_backward
-
-        _derive(connection, "autograd_item")
-        _keep(connection, "autograd_match", match_backward(connection))
-        _derive(connection, "node_fitted")
     if model is not None and lacks_modules:
         from hotline_analysis.annotate.match import match_model
         from hotline_analysis.annotate.misfit import ORDER_HINT
 
         if model.note:
             on_note(model.note)
+        _derive(connection, "engine_call")
+        _derive(connection, "engine_segment")
         _derive(connection, "forward_item")
         try:
             placed = match_model(connection, model)

@@ -1,24 +1,26 @@
 -- Ops of the forward pass that stand in no other op: what the alignment with the model looks at.
 --
 -- Ops of python functions (their names have no `::`) are looked through, and what the trace says is loading data,
--- clearing gradients, optimizing or starting autograd is left out. `call_id` is the engine's call around the op: there
--- stands what is computed again (activation checkpointing) among the ops of backward itself. Names are looked up last:
--- sorting them with the rest would cost a third more.
+-- clearing gradients, optimizing (but for calls of a closure) or starting autograd is left out. `call_id` is the
+-- engine's call around the op: there stands what is computed again (activation checkpointing) among the ops of backward
+-- itself. Names are looked up last: sorting them with the rest would cost a third more.
 --
--- :reads cpu_span, event, name_class, nesting, engine_segment
+-- :reads cpu_span, event, name_class, nesting, engine_segment, closure_call
 with aside as (
     select
         nesting.track_id,
         nesting.start_ns,
-        max(nesting.end_ns) over (
-            partition by nesting.track_id order by nesting.start_ns, nesting.end_ns desc rows unbounded preceding
-        ) as end_ns
+        max(nesting.end_ns) over so_far as end_ns,
+        max(case when name_class.strong_phase != 'optimizer' then nesting.end_ns end) over so_far as other_end_ns
     from cpu_span
     inner join name_class on cpu_span.class_id = name_class.class_id
     inner join nesting on cpu_span.event_id = nesting.event_id
     where
         name_class.strong_phase in ('load_data', 'zero_grad', 'optimizer', 'backward')
         and not name_class.is_node
+    window so_far as (
+        partition by nesting.track_id order by nesting.start_ns, nesting.end_ns desc rows unbounded preceding
+    )
 ),
 
 op as (
@@ -68,7 +70,14 @@ standing as (
         outermost.depth
     from outermost
     asof left join aside on outermost.track_id = aside.track_id and outermost.start_ns >= aside.start_ns
-    where coalesce(aside.end_ns <= outermost.start_ns, true)
+    asof left join closure_call
+        on outermost.track_id = closure_call.track_id and outermost.start_ns >= closure_call.start_ns
+    where
+        coalesce(
+            case when outermost.start_ns < closure_call.end_ns then aside.other_end_ns else aside.end_ns end
+            <= outermost.start_ns,
+            true
+        )
 )
 
 select

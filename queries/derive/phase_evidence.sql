@@ -2,12 +2,13 @@
 -- ones over autograd's stretches over asides.
 --
 -- Every layer's borders go into one list; at each border the last word of each layer counts, an empty word meaning
--- none. Steps put borders of their own, so that no stretch reaches across them.
+-- none. Steps put borders of their own, so that no stretch reaches across them. What an optimizer's marker holds is the
+-- optimizer's but for the calls of its closure.
 --
--- :reads marker_segment, backward_burst, step, main_track
+-- :reads marker_segment, backward_burst, closure_call, step, main_track
 with layer as (
     select
-        family,
+        case when family = 'strong' and label = 'optimizer' then label else family end as family,
         track_id,
         start_ns,
         end_ns,
@@ -16,6 +17,16 @@ with layer as (
         event_id
     from marker_segment
     where family in ('strong', 'weak', 'aside')
+    union all
+    select
+        'closure',
+        track_id,
+        start_ns,
+        end_ns,
+        null,
+        null,
+        null
+    from closure_call
     union all
     select
         'burst',
@@ -79,6 +90,8 @@ held as (
         at_ns as start_ns,
         lead(at_ns) over in_order as end_ns,
         max(case when family = 'strong' then said end) over in_order as strong,
+        max(case when family = 'optimizer' then said end) over in_order as optimizer,
+        max(case when family = 'closure' then said end) over in_order as closure,
         max(case when family = 'weak' then said end) over in_order as weak,
         max(case when family = 'burst' then said end) over in_order as burst,
         max(case when family = 'aside' then said end) over in_order as aside
@@ -93,6 +106,7 @@ found as (
         end_ns,
         coalesce(
             nullif(strong & 4294967295, 0),
+            case when coalesce(closure & 4294967295, 0) = 0 then nullif(optimizer & 4294967295, 0) end,
             nullif(weak & 4294967295, 0),
             nullif(burst & 4294967295, 0),
             nullif(aside & 4294967295, 0)

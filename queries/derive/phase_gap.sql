@@ -1,8 +1,7 @@
 -- The gaps between the phases that the main thread shows, inside steps, and what stands in them.
 --
 -- Gaps between the same two phases are one stretch, whose times all of its gaps have in common: `zero_grad` and `other`
--- may stand anywhere and part nothing. `cut_ns` is the start of an optimizer's stretch that this gap was cut from: what
--- follows the first op there that backward comes back to is a closure.
+-- may stand anywhere and part nothing.
 --
 -- Updates count as an optimizer's if ops of their name update at least a quarter as many tensors as gradients were
 -- added up since the last phase but backward, and not just one; or if one op updates many.
@@ -82,7 +81,7 @@ standing as (
         piece.start_ns as piece_ns
     from sign
     asof inner join piece on sign.start_ns >= piece.start_ns
-    where sign.start_ns < piece.end_ns and coalesce(piece.label = 'optimizer', true)
+    where sign.start_ns < piece.end_ns and piece.label is null
 ),
 
 -- Many ops make a tensor, update it or read it back inside: that is no sign.
@@ -146,8 +145,7 @@ timeline as materialized (
         max(end_ns) as end_ns,
         any_value(is_step) as is_step,
         any_value(label) as label,
-        any_value(evidence) as evidence,
-        lead(any_value(label)) over (partition by step_start_ns order by number) as follower
+        any_value(evidence) as evidence
     from numbered
     group by step_start_ns, number
 ),
@@ -157,40 +155,14 @@ held as materialized (
         placed.* replace (timeline.start_ns as piece_ns)
     from placed
     asof inner join timeline on placed.start_ns >= timeline.start_ns
-    where timeline.label is null or timeline.label = 'optimizer' and timeline.follower = 'backward'
-),
-
-closure as (
-    select
-        timeline.start_ns,
-        min(held.start_ns) as first_ns
-    from timeline
-    inner join held on timeline.start_ns = held.piece_ns
-    where timeline.label is not null and held.kind in ('differentiable', 'layer')
-    group by timeline.start_ns
-    having bool_or(held.kind = 'differentiable')
-),
-
-cut as materialized (
-    select
-        timeline.* exclude (follower) replace (coalesce(closure.first_ns, timeline.end_ns) as end_ns),
-        null as cut_ns
-    from timeline
-    left join closure on timeline.start_ns = closure.start_ns
-    where timeline.start_ns is distinct from closure.first_ns
-    union all
-    select
-        timeline.* exclude (follower) replace (closure.first_ns as start_ns, null as label, null as evidence),
-        timeline.start_ns
-    from timeline
-    inner join closure on timeline.start_ns = closure.start_ns
+    where timeline.label is null
 ),
 
 told as (
     select
         *,
         case when label not in ('zero_grad', 'other') then {'label': label, 'evidence': evidence} end as telling
-    from cut
+    from timeline
 ),
 
 context as materialized (
@@ -233,7 +205,7 @@ inside as materialized (
         held.parent_id
     from held
     inner join gap
-        on held.piece_ns = coalesce(gap.cut_ns, gap.start_ns) and held.start_ns >= gap.start_ns
+        on held.piece_ns = gap.start_ns
 ),
 
 known as (
@@ -264,15 +236,15 @@ first_op as materialized (
 
 gradient as (
     select
-        cut.step_start_ns,
+        timeline.step_start_ns,
         context.turn,
         count(*) as gradients
     from cpu_span
     inner join name_class on cpu_span.class_id = name_class.class_id
-    asof inner join cut on cpu_span.start_ns >= cut.start_ns
-    inner join context on cut.start_ns = context.start_ns
+    asof inner join timeline on cpu_span.start_ns >= timeline.start_ns
+    inner join context on timeline.start_ns = context.start_ns
     where name_class.name = 'torch::autograd::AccumulateGrad'
-    group by cut.step_start_ns, context.turn
+    group by timeline.step_start_ns, context.turn
 ),
 
 bound as materialized (
@@ -557,7 +529,6 @@ follower as (
 select
     gap.start_ns,
     gap.end_ns,
-    gap.cut_ns,
     gap.is_step,
     gap.before.label as before_phase,
     gap.before.evidence as before_evidence,

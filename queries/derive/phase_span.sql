@@ -14,30 +14,15 @@
 -- Without step marks, nothing is known of the time before the first forward and between two of them.
 --
 -- :reads phase_evidence, phase_gap, main_track, step
-with closure as (
-    select
-        main_track.track_id,
-        phase_gap.cut_ns,
-        phase_gap.start_ns,
-        phase_gap.end_ns
-    from phase_gap
-    cross join main_track
-    where phase_gap.cut_ns is not null
-),
-
-shown as (
+with shown as (
     select
         evidence.track_id,
         evidence.start_ns,
-        case
-            when evidence.start_ns < closure.end_ns then least(evidence.end_ns, closure.start_ns)
-            else evidence.end_ns
-        end as end_ns,
+        evidence.end_ns,
         evidence.found.label as phase,
         evidence.found.evidence,
         evidence.found.event_id
     from phase_evidence as evidence
-    asof left join closure on evidence.track_id = closure.track_id and evidence.start_ns >= closure.cut_ns
     where evidence.found is not null
 ),
 

@@ -528,19 +528,81 @@ def test_metrics_between_the_loss_and_backward(tmp_path: Path) -> None:
 
 
 def test_a_closure_of_an_optimizer(tmp_path: Path) -> None:
-    """LBFGS computes model, loss and gradients again inside its step."""
+    """LBFGS computes model, loss and gradients again inside its step. What comes before them is as in any step."""
     trace = TraceBuilder().step(0, 0, 100).annotation("Optimizer.step#LBFGS.step", 5, 90)
     trace.op("aten::linear", 10, 20, seq=1).op("aten::mse_loss", 20, 30, seq=2)
     trace.backward("MseLossBackward0", 40, 50, seq=2).backward("LinearBackward0", 50, 60, seq=1)
     trace.op("aten::add_", 70, 72)
     assert phases(trace.load(tmp_path)) == [
-        ("other", 0, 5),
-        ("optimizer", 5, 10),
+        ("load_data", 0, 10),
         ("forward", 10, 20),
         ("loss", 20, 30),
         ("backward", 30, 60),
         ("optimizer", 60, 90),
         ("other", 90, 100),
+    ]
+
+
+def test_an_optimizer_updates_between_two_calls_of_its_closure(tmp_path: Path) -> None:
+    """Autograd has a thread of its own; the main thread waits, and shows the optimizer only outside of the calls."""
+    trace = TraceBuilder().step(0, 0, 200).annotation("Optimizer.step#LBFGS.step", 0, 190)
+    for at, seq in ((0, 1), (100, 3)):
+        trace.annotation("Optimizer.zero_grad#LBFGS.zero_grad", at, at + 10)
+        trace.op("aten::linear", at + 10, at + 20, seq=seq).op("aten::mse_loss", at + 20, at + 30, seq=seq + 1)
+        trace.on(2).backward("MseLossBackward0", at + 35, at + 45, seq=seq + 1)
+        trace.backward("LinearBackward0", at + 45, at + 60, seq=seq).on(1)
+        trace.op("aten::dot", at + 65, at + 70).op("aten::add_", at + 72, at + 80).op("aten::add_", at + 80, at + 99)
+    trace.op("aten::argmax", 183, 185)
+    expected = [
+        ("zero_grad", 0, 10),
+        ("forward", 10, 20),
+        ("loss", 20, 30),
+        ("backward", 30, 60),
+        ("optimizer", 60, 99),
+    ]
+    again = [(phase, start + 100, end + 100) for phase, start, end in expected[:-1]]
+    assert phases(trace.load(tmp_path)) == [
+        *expected,
+        ("load_data", 99, 100),
+        *again,
+        ("optimizer", 160, 190),
+        ("other", 190, 200),
+    ]
+
+
+def test_layers_and_gradients_of_an_optimizer(tmp_path: Path) -> None:
+    """An optimizer may multiply matrices, and compute gradients of what ran before it: that is no closure."""
+    trace = TraceBuilder().step(0, 0, 100).op("aten::linear", 0, 10, seq=1).op("aten::mse_loss", 10, 20, seq=2)
+    trace.backward("MseLossBackward0", 20, 30, seq=2).backward("LinearBackward0", 30, 40, seq=1)
+    trace.annotation("Optimizer.step#Second.step", 40, 90).backward("MmBackward0", 45, 50, seq=1)
+    trace.op("aten::mm", 52, 60).op("aten::add_", 60, 70).op("aten::mm", 72, 80).op("aten::add_", 80, 85)
+    assert phases(trace.load(tmp_path))[2:] == [
+        ("backward", 20, 40),
+        ("optimizer", 40, 45),
+        ("backward", 45, 50),
+        ("optimizer", 50, 90),
+        ("other", 90, 100),
+    ]
+
+
+def test_a_closure_without_gradients_ends_with_its_loss(tmp_path: Path) -> None:
+    """A user's annotation of the optimizer holds PyTorch's own, which is the optimizer's to its end."""
+    trace = TraceBuilder().step(0, 0, 100).annotation("optimizer", 0, 95)
+    trace.op("aten::linear", 5, 10, seq=1).op("aten::mse_loss", 10, 20, seq=2)
+    trace.backward("MseLossBackward0", 20, 30, seq=2).backward("LinearBackward0", 30, 40, seq=1)
+    trace.annotation("Optimizer.step#SGD.step", 40, 60).op("aten::add_", 45, 50)
+    trace.op("aten::linear", 65, 75).op("aten::mse_loss", 75, 85).op("aten::item", 90, 92)
+    assert phases(trace.load(tmp_path)) == [
+        ("load_data", 0, 5),
+        ("forward", 5, 10),
+        ("loss", 10, 20),
+        ("backward", 20, 40),
+        ("optimizer", 40, 60),
+        ("load_data", 60, 65),
+        ("forward", 65, 75),
+        ("loss", 75, 85),
+        ("optimizer", 85, 95),
+        ("other", 95, 100),
     ]
 
 
