@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import html
+import re
 from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
+
+from hotline_analysis.charts.page import clean
 
 # Hues that people with any kind of colour vision can tell apart (Okabe and Ito, 2008).
 HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#f0e442", "#999999")
@@ -22,10 +26,45 @@ WIDTH = 720
 INK = "#1b1f24"
 
 
+class _Offline:
+    """A chart that a notebook shows without a network: as a picture, or with its scripts if it is one to select in.
+
+    Who chooses a renderer of Altair gets that.
+    """
+
+    def _repr_mimebundle_(self, *args: Any, **kwds: Any) -> Any:
+        if alt.renderers.active != "default":
+            return super()._repr_mimebundle_(*args, **kwds)  # type: ignore[misc]
+        if "params" not in self.to_dict():  # type: ignore[attr-defined]
+            return {"text/html": to_picture(self)}
+        from hotline_analysis.charts.saving import to_html
+
+        return {"text/html": in_frame(to_html(self), "Chart")}
+
+
+class _Chart(_Offline, alt.Chart):
+    pass
+
+
+class _LayerChart(_Offline, alt.LayerChart):
+    pass
+
+
+class _FacetChart(_Offline, alt.FacetChart):
+    pass
+
+
+class _VConcatChart(_Offline, alt.VConcatChart):
+    pass
+
+
+_OFFLINE: dict[type, type] = {kind.__bases__[1]: kind for kind in (_Chart, _LayerChart, _FacetChart, _VConcatChart)}
+
+
 def dress(chart: Any, title: str, subtitle: str = "") -> Any:
     """Give a chart its title, which states the finding, and what all charts look like."""
     text = alt.TitleParams(title, subtitle=[subtitle] if subtitle else [], anchor="start", fontSize=14)
-    return (
+    dressed = (
         chart.properties(title=text)
         .configure(font="Arial, Liberation Sans, Helvetica, sans-serif")
         .configure_view(stroke=None)
@@ -36,6 +75,9 @@ def dress(chart: Any, title: str, subtitle: str = "") -> Any:
             labelFontSize=11, titleFontSize=11, titleFontWeight="normal", labelLimit=220, columnPadding=36
         )
     )
+    # An Altair chart takes what is set in the usual way as a part of its specification.
+    object.__setattr__(dressed, "__class__", _OFFLINE[type(dressed)])
+    return dressed
 
 
 @dataclass(frozen=True)
@@ -81,6 +123,21 @@ def _with_ink(part: Any, ink: str) -> Any:
     if isinstance(part, list):
         return [_with_ink(value, ink) for value in part]
     return ink if part == INK else part
+
+
+def to_picture(chart: Any) -> str:
+    """A chart as SVG with its title in words, for a page; a mark tells its values when the mouse is on it."""
+    name = html.escape(clean(chart.to_dict()["title"]["text"]), quote=True)
+    svg = to_svg(chart).replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1)
+    return re.sub(r'(<path aria-label="([^"]*)" role="graphics-symbol"[^>]*)/>', r"\1><title>\2</title></path>", svg)
+
+
+def in_frame(page: str, title: str) -> str:
+    """A page as a part of a notebook, whose own page is not ours to style or to run scripts in."""
+    return (
+        f'<iframe title="{title}" style="width:100%;height:640px;border:0"'
+        f' srcdoc="{html.escape(page, quote=True)}"></iframe>'
+    )
 
 
 def to_svg(chart: Any) -> str:

@@ -15,7 +15,7 @@ from hotline_analysis.analyze import detail as tree
 from hotline_analysis.analyze import gpu_or_cpu_bound, has_gpu_work, optimizer_bottleneck, slowest_ops
 from hotline_analysis.charts.page import asset, clean, page, to_script
 from hotline_analysis.charts.saving import write
-from hotline_analysis.charts.theme import PHASES, WIDTH, dress, time_axis
+from hotline_analysis.charts.theme import PHASES, WIDTH, dress, in_frame, time_axis
 from hotline_analysis.humane import duration, percent
 from hotline_analysis.place import Lines
 from hotline_analysis.scope import check_scope
@@ -238,9 +238,7 @@ class Timeline:
         )
 
     def _repr_html_(self) -> str:
-        # A notebook's page is not ours to style, so the timeline lies in a frame of its own.
-        frame = html.escape(self.to_html(), quote=True)
-        return f'<iframe title="Timeline" style="width:100%;height:640px;border:0" srcdoc="{frame}"></iframe>'
+        return in_frame(self.to_html(), "Timeline")
 
     def __repr__(self) -> str:
         return f"<Timeline: {self._nodes.height} nodes>"

@@ -10,8 +10,8 @@ from typing import Any
 import polars as pl
 
 from hotline_analysis import catalog, charts
-from hotline_analysis.charts.page import asset, clean, page
-from hotline_analysis.charts.theme import to_svg
+from hotline_analysis.charts.page import asset, page
+from hotline_analysis.charts.theme import to_picture
 from hotline_analysis.charts.timeline import START, Timeline
 from hotline_analysis.humane import shorten
 from hotline_analysis.notebook import as_text as _text
@@ -151,15 +151,8 @@ def _chart(section: Section) -> str:
     draw = _CHARTS.get(section.name)
     if draw is None or section.rows.height < 2:
         return ""
-    chart = draw(section.rows)
-    return _figure(to_svg(chart), chart.to_dict()["title"]["text"])
-
-
-def _figure(svg: str, title: str) -> str:
     # The texts of the chart are those of the table below it, so the picture needs no more than its title in words.
-    name = html.escape(clean(title), quote=True)
-    scaled = svg.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1)
-    return f"<figure>{scaled}</figure>\n"
+    return f"<figure>{to_picture(draw(section.rows))}</figure>\n"
 
 
 def _table(section: Section) -> str:
@@ -195,8 +188,7 @@ def _evidence(report: Report) -> str:
         limits = ", ".join(f"{name} = {value:g}" for name, value in finding.thresholds.items())
         drawn = ""
         if "limit" in finding.evidence.columns and finding.evidence.height > 1:
-            chart = charts.step_limits(finding.evidence)
-            drawn = _figure(to_svg(chart), chart.to_dict()["title"]["text"])
+            drawn = f"<figure>{to_picture(charts.step_limits(finding.evidence))}</figure>\n"
         figures = _scrolling(frame_table(finding.evidence, _EVIDENCE_ROWS))
         parts.append(
             f"<h3>{_text(finding.question)}</h3>\n<p>{_text(finding.statement)}"

@@ -1,0 +1,90 @@
+"""Charts in notebooks: what a cell shows needs no network, and no name from a trace is markup in it."""
+
+from __future__ import annotations
+
+import html
+import os
+import pickle
+import re
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import pytest
+
+from hotline_analysis import Trace, charts
+from tests.browser import CHROMIUM, Browser
+from tests.charts.test_timeline import hostile
+from tests.trace_builder import TraceBuilder
+
+needs_browser = pytest.mark.skipif(
+    CHROMIUM is None and "CI" not in os.environ, reason="chromium is not installed; CI requires it"
+)
+NAMES = sorted(set(charts.CHARTS) - {"timeline", "diff"})
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    made = TraceBuilder(rank=0).step(0, 0, 100).module("Linear", 0, 5, 90).op("aten::mm", 10, 80)
+    return made.launches("gemm", 20, 70, at=12, until=14).load(tmp_path_factory.mktemp("notebook"))
+
+
+def shown(chart: Any) -> str:
+    """What a cell of a notebook shows."""
+    bundle = chart._repr_mimebundle_()
+    assert list(bundle) == ["text/html"]
+    return str(bundle["text/html"])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_is_fetched(trace: Trace, name: str) -> None:
+    text = shown(charts.draw(name, trace))
+    inside = html.unescape("".join(re.findall('srcdoc="([^"]*)"', text))) or text
+    assert "<svg" in inside or "vegaEmbed" in inside
+    assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//|cdn\.jsdelivr|import\(["']http""", inside)
+
+
+def test_pictures_have_no_scripts_and_tell_values(trace: Trace) -> None:
+    text = shown(charts.draw("phases", trace))
+    assert "<script" not in text
+    assert re.search("<title>[^<]*phase: forward; [^<]*time: 85.0 µs", text)
+
+
+def test_changed_charts_stay_so(trace: Trace) -> None:
+    chart = charts.draw("phases", trace).properties(width=300)
+    assert "<script" not in shown(chart)
+    assert "<script" not in shown(pickle.loads(pickle.dumps(chart)))
+
+
+def test_a_renderer_that_someone_chose_is_used(trace: Trace) -> None:
+    chart = charts.draw("phases", trace)
+    with alt.renderers.enable("svg"):
+        assert list(chart._repr_mimebundle_()) == ["image/svg+xml"]
+    assert "<svg" in shown(chart)
+
+
+def test_names_are_text(tmp_path: Path) -> None:
+    with hostile().load(tmp_path, name="x.json") as made:
+        for name in ("slowest_ops", "modules", "kernel_breakdown"):
+            assert not re.search(r"<(script|img)", shown(charts.draw(name, made)))
+
+
+@needs_browser
+def test_a_browser_asks_no_network(trace: Trace, tmp_path: Path) -> None:
+    page = tmp_path / "cells.html"
+    parts = [shown(charts.draw(name, trace)) for name in NAMES] + [charts.timeline(trace)._repr_html_()]
+    page.write_text("<!doctype html><meta charset=utf-8>" + "".join(parts), encoding="utf-8")
+    browser = Browser()
+    try:
+        browser.open(page)
+        drawn = "document.querySelector('iframe[title=Chart]').contentDocument.querySelectorAll('svg').length"
+        for _ in range(50):
+            if browser.run(drawn):
+                break
+            browser.run("new Promise((done) => setTimeout(done, 100))")
+        assert browser.run(drawn) == 1
+        assert browser.run("document.querySelectorAll('svg').length") == len(NAMES) - 1
+        assert [url for url in browser.requests if not url.startswith(("file:", "data:", "about:"))] == []
+        assert browser.complaints == []
+    finally:
+        browser.close()
