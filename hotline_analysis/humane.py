@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 
 _UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
 # Powers of two, as in nvidia-smi and in PyTorch's messages on memory ("Tried to allocate 2.00 GiB"). Only bandwidths
@@ -84,6 +85,17 @@ def module_name(path: str, kind: str | None = None) -> str:
     if not _NUMBERED.fullmatch(path):
         return path
     return f"[{path.replace('.', '][')}]" + (f" {kind}" if kind else "")
+
+
+def shared_path(paths: Sequence[str]) -> str:
+    """What the paths of modules begin with, with the dot behind it: `model.layers.`; those around it may be among them.
+
+    Empty if they share nothing, or if there is nothing to tell apart.
+    """
+    inside = [path.split(".")[:-1] for path in paths if "." in path]
+    levels = zip(*inside, strict=False) if len(inside) > 1 else ()
+    shared = "".join(f"{level[0]}." for level in takewhile(lambda level: len(set(level)) == 1, levels))
+    return shared if all(shared.startswith(f"{path}.") for path in paths if "." not in path) else ""
 
 
 def shorten(text: str, width: int) -> str:

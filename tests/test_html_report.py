@@ -13,6 +13,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace, charts
+from hotline_analysis.humane import shared_path
 from tests.browser import CHROMIUM, Browser
 from tests.charts.test_timeline import hostile
 from tests.runs import opened
@@ -83,7 +84,10 @@ def test_it_says_what_the_report_says(text: str, demo: Trace) -> None:
     for finding in report.findings:
         assert finding.question in shown
         assert finding.statement.replace("'", "&#x27;") in shown
-    assert text.index("headline") < text.index("cards") < text.index('id="timeline"') < text.index('id="phases"')
+    places = [
+        text.index(part) for part in ("'headline'", 'class="cards"', 'id="advice"', 'id="timeline"', 'id="phases"')
+    ]
+    assert places == sorted(places)
     for section in report.sections:
         assert f'id="{section.name}"' in text
     assert text.count('<svg role="img" aria-label="') >= 4
@@ -108,6 +112,84 @@ def test_the_answers_are_words_for_people(tmp_path: Path) -> None:
     ]
     assert "The GPU, for 94.0 % of the step" in text
     assert "<code>slowest_kernels</code>" in text
+
+
+def loading(tmp_path: Path) -> Trace:
+    """A step in which the loop waits for its loader for 60 of 100 us, and for the GPU at the end."""
+    made = TraceBuilder(rank=0).step(0, 0, 100)
+    made.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", 0, 60).op("aten::stack", 5, 50)
+    made.module("Net", 0, 61, 80).module("Linear", 0, 62, 70).op("aten::mm", 63, 69)
+    made.launches("gemm", 68, 78, at=65, until=67)
+    made.module("Linear", 1, 71, 79).op("aten::mm", 72, 78).launches("gemm", 80, 95, at=74, until=76)
+    return made.runtime("cudaDeviceSynchronize", 80, 96).load(tmp_path)
+
+
+def test_titles_say_model_device_and_steps(tmp_path: Path, text: str) -> None:
+    assert "<h1>TransformerLM on the CPU, 3 steps</h1>" in text
+    assert "<title>demo.json.gz: TransformerLM on the CPU, 3 steps</title>" in text
+    with loading(tmp_path) as made:
+        assert ha.report(made).subject == "Net on GPU, 1 step"
+    with TraceBuilder(rank=0).op("aten::mm", 0, 10).load(tmp_path, name="plain.json") as made:
+        assert ha.report(made).subject == "CPU, no steps marked"
+
+
+def test_the_model_is_what_has_most_modules_without_what_torch_puts_around_it(tmp_path: Path) -> None:
+    made = TraceBuilder(rank=0).step(0, 0, 100).module("Metric", 0, 1, 9).op("aten::mm", 2, 8)
+    made.module("DistributedDataParallel", 0, 10, 90).module("Net", 0, 11, 89)
+    made.module("Linear", 0, 12, 40).op("aten::mm", 13, 30).module("ReLU", 0, 41, 80).op("aten::relu", 42, 70)
+    with made.load(tmp_path) as opened:
+        assert ha.report(opened).subject.startswith("Net on ")
+
+
+def test_what_to_do_is_numbered_and_leads_to_the_timeline(tmp_path: Path) -> None:
+    with loading(tmp_path) as made:
+        report, drawn = ha.report(made), charts.timeline(made)
+        text = report.to_html(drawn)
+        part = text[text.index('<section id="advice"') :]
+        part = part[: part.index("</section>")]
+        assert report.advice
+        assert part.count("<li>") == len(report.advice)
+        for advice in report.advice:
+            assert f"<b>{advice.gain_pct:.1f} % shorter at most</b>" in part
+            assert advice.do in part
+        nodes = drawn.to_dict()["nodes"]
+        linked = [int(number) for number in re.findall('data-hotline-node="([0-9]+)"', part)]
+        assert len(linked) == len(report.advice)
+        # The event of the loader is that of the phase.
+        assert [nodes["event"][node] for node in linked[:1]] == [report.advice[0].event_id]
+        assert "data-hotline-node" not in report.to_html()
+        assert text.index('id="advice"') < text.index('id="device"') < text.index('id="timeline"')
+
+
+def test_a_page_without_advice_says_where_to_begin(tmp_path: Path) -> None:
+    with TraceBuilder(rank=0).step(0, 0, 100).op("aten::mm", 1, 99).load(tmp_path) as made:
+        report = ha.report(made)
+        assert report.advice == []
+        assert 'Begin with what takes most time: <a href="#ops">slowest ops</a>.' in report.to_html()
+
+
+@pytest.mark.parametrize(
+    ("paths", "shared"),
+    [
+        (["model.layers.0.mlp", "model.layers.1.attn"], "model.layers."),
+        (["model", "model.layers.0", "model.layers.1"], "model.layers."),
+        (["model.a", "model.a.b"], "model."),
+        (["model.a", "model.b", "head"], ""),
+        (["model.a", "models.b"], ""),
+        (["model.layers.0"], ""),
+        ([], ""),
+    ],
+)
+def test_what_paths_share(paths: list[str], shared: str) -> None:
+    assert shared_path(paths) == shared
+
+
+def test_what_all_modules_share_stands_in_the_head_of_their_table(tmp_path: Path) -> None:
+    with loading(tmp_path) as made:
+        text = ha.report(made).to_html()
+    table = text[text.index('<section id="modules"') :]
+    assert ">module, in Net_0<" in table
+    assert re.findall('<th scope="row" class="text">(.*?)</th>', table)[:2] == ["Linear_1", "Linear_0"]
 
 
 def test_it_can_do_without_a_timeline(demo: Trace) -> None:
@@ -168,7 +250,7 @@ def test_it_is_drawn_without_complaint_and_can_be_read(
     browser.open(page)
     assert browser.complaints == []
     assert browser.run("document.documentElement.scrollWidth") <= 1280
-    # The answers and the first levels of the timeline are on the first screen.
+    # The answers, what to do and the first levels of the timeline are on the first screen.
     assert browser.run("document.querySelector('.cards').getBoundingClientRect().bottom") < 900
     assert browser.run("document.querySelectorAll('.hl-level')[1].getBoundingClientRect().bottom") < 900
     contrast = """
@@ -193,6 +275,21 @@ def test_it_is_drawn_without_complaint_and_can_be_read(
 
 
 @needs_browser
+def test_a_link_opens_what_it_names(browser: Browser, tmp_path: Path) -> None:
+    with loading(tmp_path) as made:
+        report = ha.report(made)
+        page = tmp_path / "loading.html"
+        page.write_text(report.to_html(charts.timeline(made)), encoding="utf-8")
+    browser.open(page)
+    browser.run("document.querySelector('.hl-crumbs button').click()")
+    assert browser.run("document.querySelector('.hl-current') === null")
+    browser.run("document.querySelector('[data-hotline-node]').click()")
+    shown = browser.run("document.querySelector('.hl-current').getAttribute('aria-label')")
+    assert shown.startswith("load data, CPU 61.0 µs")
+    assert browser.run("location.hash") == "#timeline"
+
+
+@needs_browser
 def test_names_of_a_hostile_trace_are_text(browser: Browser, tmp_path: Path) -> None:
     made = hostile().load(tmp_path, name="x.json")
     page = tmp_path / "hostile.html"
@@ -200,7 +297,7 @@ def test_names_of_a_hostile_trace_are_text(browser: Browser, tmp_path: Path) -> 
     browser.complaints.clear()
     browser.open(page)
     browser.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    assert browser.run("document.title") == "x.json"
+    assert browser.run("document.title").startswith("x.json: ")
     assert browser.run("document.querySelectorAll('img').length") == 0
     assert browser.run("document.querySelectorAll('main script:not([type=\"application/json\"])').length") == 0
     assert browser.complaints == []

@@ -13,7 +13,7 @@ import polars as pl
 from hotline_analysis.charts.page import clean
 from hotline_analysis.charts.theme import HUES, INK, PHASES, WIDTH, dress, time_axis
 from hotline_analysis.errors import QueryParameterError
-from hotline_analysis.humane import duration, module_name, percent, shorten
+from hotline_analysis.humane import duration, module_name, percent, shared_path, shorten
 
 # Time of a device, from work to the causes of idling: column of `device_use`, word, colour.
 _PARTS = (
@@ -219,7 +219,11 @@ def slowest_ops(frame: pl.DataFrame) -> Any:
     axis = time_axis(max(frame[time]))
     chosen = frame.sort(time, descending=True).head(20)
     kinds = chosen["type"] if name == "path" else [None] * chosen.height
-    labels = [shorten(clean(module_name(text, kind)), 44) for text, kind in zip(chosen[name], kinds, strict=True)]
+    shared = shared_path(chosen[name].to_list()) if name == "path" else ""
+    labels = [
+        shorten(clean(module_name(text.removeprefix(shared), kind)), 44)
+        for text, kind in zip(chosen[name], kinds, strict=True)
+    ]
     rows = chosen.with_columns(label=pl.Series(labels, dtype=pl.String)).select(
         "label",
         said=_durations(time),

@@ -14,6 +14,7 @@ import polars as pl
 from hotline_analysis.analyze import detail as tree
 from hotline_analysis.analyze import gpu_or_cpu_bound, has_gpu_work, optimizer_bottleneck, slowest_ops
 from hotline_analysis.charts.page import asset, clean, page, to_script
+from hotline_analysis.charts.places import event_nodes
 from hotline_analysis.charts.saving import write
 from hotline_analysis.charts.theme import PHASES, WIDTH, dress, in_frame, time_axis
 from hotline_analysis.humane import duration, percent
@@ -41,7 +42,13 @@ class Timeline:
         self.facts = tuple(facts)
         self._context = context
         self._nodes = _nodes(detail, context["modules"], context["events"])
+        self._places = dict(context["places"].select("event_id", "node_id").iter_rows())
         self.chain: list[int] = tree.longest_chain(self._nodes, min_pct=_OPEN_PCT)
+
+    def position_of(self, event_id: int) -> int | None:
+        """The position of an event's node, or of the one around it, among those of the page; None if it has none."""
+        node = self._places.get(event_id)
+        return None if node is None else self._nodes["node_id"].index_of(node)
 
     def save(self, path: str | Path) -> Path:
         """Write the timeline: `.html` can be opened level by level; `.svg`, `.png` and `.json` show the first view.
@@ -246,7 +253,9 @@ class Timeline:
 
 START = (
     "for (const box of document.querySelectorAll('[data-hotline-timeline]')) {\n"
-    "  hotlineTimeline(box, JSON.parse(box.nextElementSibling.textContent));\n}\n"
+    "  const drawn = hotlineTimeline(box, JSON.parse(box.nextElementSibling.textContent));\n"
+    "  for (const link of document.querySelectorAll('[data-hotline-node]'))\n"
+    "    link.addEventListener('click', () => drawn.openTo(Number(link.dataset.hotlineNode)));\n}\n"
 )
 
 
@@ -293,6 +302,7 @@ def timeline(
         context={
             "tracks": tracks,
             "modules": modules,
+            "places": event_nodes(trace, chosen_rank, chosen_step, frame),
             "events": trace.query("event_source", rank=chosen_rank, step=chosen_step),
             "lines": Lines() if source_lines else None,
             # What the command that exports a part needs: -1 where there is nothing to say.

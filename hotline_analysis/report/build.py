@@ -15,6 +15,7 @@ from hotline_analysis.report.head import facts, headline, slowest_op
 from hotline_analysis.report.model import Report
 from hotline_analysis.report.recapture import recapture
 from hotline_analysis.report.stragglers import straggler_section
+from hotline_analysis.report.subject import subject
 from hotline_analysis.scope import check_scope
 from hotline_analysis.trace import Trace
 
@@ -56,9 +57,10 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
         coverage_section(cover) if has_gpu else None,
     ]
     name = safe(info["file"])
+    about = facts(trace, info, steps, has_gpu, typical)
     return Report(
         title=name if len(trace.ranks) == 1 else f"{name} (rank {chosen} of {len(trace.ranks)} ranks)",
-        facts=facts(trace, info, steps, has_gpu, typical),
+        facts=about,
         headline=headline(bound, optimizer.evidence, damaged=bool(info["damage"])),
         # What the headline says already needs no second place.
         caveats=[text for text in caveats if text != bound.statement],
@@ -68,4 +70,5 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
         coverage=coverage_line(cover) + doubts_line(breakdown.doubtful_modules(trace, rank=chosen), has_gpu),
         recapture=recapture(trace, info, steps, cover),
         warnings=[safe(text) for text in trace.manifest["warnings"]],
+        subject=subject(trace, chosen, steps, about),
     )

@@ -13,7 +13,7 @@ def coverage_section(cover: pl.DataFrame) -> Section:
     rows = cover.with_columns(pl.Series("gpu_time_pct", shares(cover["gpu_time_ns"].to_list()), pl.Float64))
     return Section(
         "coverage",
-        "Where the GPU time counts to",
+        "What the GPU time belongs to",
         "All GPU time in the file: what a module explains, and named buckets for the rest.",
         [
             Field("bucket", "bucket", "name"),

@@ -10,16 +10,18 @@ from typing import Any
 import polars as pl
 
 from hotline_analysis import catalog, charts
+from hotline_analysis.analyze.rules import LEAST_PCT, Advice
 from hotline_analysis.charts.page import asset, page
 from hotline_analysis.charts.theme import to_picture
 from hotline_analysis.charts.timeline import START, Timeline
-from hotline_analysis.humane import shorten
+from hotline_analysis.humane import percent, shared_path, shorten
 from hotline_analysis.notebook import as_text as _text
 from hotline_analysis.notebook import frame_table, framed
 from hotline_analysis.report.model import Field, Report, Section
 from hotline_analysis.report.text import cell
 
 _EVIDENCE_ROWS = 50
+_SECOND = "device"  # the section that comes before the timeline: why the GPU is idle
 # How the chart of a section is drawn, and the query that says what its figures mean.
 _CHARTS: Mapping[str, Callable[[pl.DataFrame], Any]] = {
     "steps": charts.steps,
@@ -62,22 +64,29 @@ _WORDS = {
 
 
 def render(report: Report, timeline: Timeline | None = None) -> str:
-    """Render a page: the bottleneck first, then the three answers, what to do, the timeline, and the tables."""
+    """Render a page: the bottleneck first, then the three answers, what to do, why the GPU is idle, and the rest."""
+    first = [section for section in report.sections if section.name == _SECOND]
+    rest = [section for section in report.sections if section.name != _SECOND]
     parts = [
-        f"<header><h1>{_text(report.title)}</h1>\n<p class='headline'>{_text(report.headline)}</p></header>\n",
+        f"<header><h1>{_text(report.subject or report.title)}</h1>\n"
+        + (f"<p class='note'>{_text(report.title)}</p>\n" if report.subject else "")
+        + f"<p class='headline'>{_text(report.headline)}</p></header>\n",
         _findings(report),
-        _list("What to do", [str(advice) for advice in report.advice], "advice"),
-        _list("Before you believe it", report.caveats, "caveats"),
-        _list("To know more", report.recapture, "recapture"),
         _list("Warnings", report.warnings, "warnings"),
+        _advice(report, timeline),
+        _list("Before you believe it", report.caveats, "caveats"),
+        *map(_section, first),
+        _timeline(timeline) if timeline is not None else "",
+        *map(_section, rest),
+        _list("To know more", report.recapture, "recapture"),
+        _evidence(report),
+        _facts(report),
+        _definitions(report),
     ]
-    if timeline is not None:
-        parts.append(_timeline(timeline))
-    parts += [_section(section) for section in report.sections]
-    parts += [_evidence(report), _facts(report), _definitions(report)]
     body = f"<main>\n{_contents(report, timeline)}{''.join(parts)}</main>\n"
     scripts = (asset("timeline.js"), START) if timeline is not None else ()
-    return page(report.title, body, styles=(asset("page.css"), asset("timeline.css")), scripts=scripts)
+    title = f"{report.title}: {report.subject}" if report.subject else report.title
+    return page(title, body, styles=(asset("page.css"), asset("timeline.css")), scripts=scripts)
 
 
 def fragment(report: Report) -> str:
@@ -96,8 +105,10 @@ def fragment(report: Report) -> str:
         if lines
     )
     tables = "".join(f"<h4>{_text(section.title)}</h4>{_table(section)}" for section in report.sections)
+    of_file = f"<p>{_text(report.title)}</p>" if report.subject else ""
     return framed(
-        f"<h3>{_text(report.title)}</h3><p><strong>{_text(report.headline)}</strong></p><ul>{answers}</ul>"
+        f"<h3>{_text(report.subject or report.title)}</h3>{of_file}"
+        f"<p><strong>{_text(report.headline)}</strong></p><ul>{answers}</ul>"
         f"{lists}{tables}<p>{_text(report.coverage)}</p>"
     )
 
@@ -106,8 +117,11 @@ def fragment(report: Report) -> str:
 
 
 def _contents(report: Report, timeline: Timeline | None) -> str:
-    links = [("timeline", "Timeline")] if timeline is not None else []
-    links += [(section.name, section.title) for section in report.sections]
+    links = [("advice", "What to do first")]
+    links += [(section.name, section.title) for section in report.sections if section.name == _SECOND]
+    links += [("timeline", "Timeline")] if timeline is not None else []
+    links += [(section.name, section.title) for section in report.sections if section.name != _SECOND]
+    links += [("recapture", "To know more")] if report.recapture else []
     links += [("evidence", "Evidence"), ("facts", "Run"), ("definitions", "Definitions")]
     items = "".join(f'<li><a href="#{_id(name)}">{_text(title)}</a></li>' for name, title in links)
     return f'<nav aria-label="Contents"><ul>{items}</ul></nav>\n'
@@ -121,6 +135,62 @@ def _findings(report: Report) -> str:
         for finding in report.findings
     )
     return f'<section class="cards" aria-label="Answers">\n{cards}</section>\n'
+
+
+def _advice(report: Report, timeline: Timeline | None) -> str:
+    """What to do, by number, with its gain and a link to where it is on the timeline."""
+    if not report.advice:
+        return f'<section id="advice"><h2>What to do first</h2>\n<p>{_no_advice(report)}</p></section>\n'
+    paths = [path for each in report.advice for path in _paths(each.where)]
+    shared = shared_path([*paths, *_modules(report)])
+    items = "".join(
+        f"<li><p><b>{_text(percent(each.gain_pct))} shorter at most</b> · {_text(each.what)}.</p>\n"
+        f'<p class="do">{_text(each.do)}</p>\n{_place(each, shared, timeline)}</li>\n'
+        for each in report.advice
+    )
+    return (
+        f'<section id="advice"><h2>What to do first</h2>\n<ol class="advice">\n{items}</ol>\n'
+        '<p class="note">How much shorter a step gets at most is found by replaying the recorded step without what the'
+        " line names. Shares do not add up where lines are about the same time.</p></section>\n"
+    )
+
+
+def _no_advice(report: Report) -> str:
+    """Where to begin if no rule found anything."""
+    bound = report.findings[0]
+    if bound.answer == "no-run":
+        return "Record steps of the run itself: nothing that this trace shows could make them shorter."
+    links = " or ".join(
+        f'<a href="#{section.name}">{_text(section.title.lower())}</a>'
+        for section in report.sections
+        if section.name in ("sources", "modules", "ops")
+    )
+    begin = f" Begin with what takes most time: {links}." if links else ""
+    general = f" {_text(bound.advice)}" if bound.advice else ""
+    return f"No single change is known here that makes a step {LEAST_PCT:g} % shorter.{general}{begin}"
+
+
+def _place(each: Advice, shared: str, timeline: Timeline | None) -> str:
+    """Where it is, without what the paths of all modules begin with, and the way there."""
+    parts = each.where.split(", ")
+    event = parts.pop() if parts[-1].startswith("event ") else ""
+    said = [shorten(part.removeprefix(shared), 90) for part in parts]
+    node = timeline.position_of(each.event_id) if timeline is not None else None
+    link = "" if node is None else f'<a href="#timeline" data-hotline-node="{node}">show on the timeline</a>'
+    shown = [link] if link else []
+    shown += [_text(", ".join(said))] if any(said) else []
+    shown += [_text(event)] if event else []
+    return f'<p class="note" title="{_text(each.where)}">{" · ".join(shown)}</p>' if shown else ""
+
+
+def _paths(where: str) -> list[str]:
+    """The path of the module in the place of an advice; places in the code have a colon before the line."""
+    path = where.partition(", ")[0]
+    return [path] if path and ":" not in path and not path.startswith("event ") else []
+
+
+def _modules(report: Report) -> list[str]:
+    return [path for section in report.sections if section.name == "modules" for path in section.rows["module"]]
 
 
 def _list(title: str, lines: Any, name: str) -> str:
@@ -156,13 +226,20 @@ def _chart(section: Section) -> str:
 
 
 def _table(section: Section) -> str:
-    head = "".join(f'<th scope="col"{_side(field)}>{_text(field.title)}</th>' for field in section.fields)
+    shared = shared_path(section.rows["module"].to_list()) if section.name == "modules" else ""
+    titles = [
+        f"module, in {shared[:-1]}" if shared and field.column == "module" else field.title for field in section.fields
+    ]
+    head = "".join(
+        f'<th scope="col"{_side(field)}>{_text(title)}</th>'
+        for title, field in zip(titles, section.fields, strict=True)
+    )
     rows = []
     for row in section.rows.iter_rows(named=True):
         cells = []
         for number, field in enumerate(section.fields):
             value = row[field.column]
-            text = _text(cell(field, value))
+            text = _text(cell(field, value).removeprefix(shared))
             if number == 0:
                 cells.append(f'<th scope="row"{_side(field)}>{text}</th>')
             elif field.kind == "share" and value is not None:

@@ -64,6 +64,8 @@ class Report:
     recapture: Sequence[str]
     """What to record for a better answer."""
     warnings: Sequence[str] = field(default_factory=tuple)
+    subject: str = ""
+    """The model, the device and the number of steps, for a page's title."""
 
     def to_text(self, width: int | None = None, color: bool = False) -> str:
         """Text for a terminal, `width` columns wide (default 110), with ANSI colours if wanted."""

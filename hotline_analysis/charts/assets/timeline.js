@@ -479,4 +479,5 @@ function hotlineTimeline(root, data) {
     requestAnimationFrame(fitLabels);
   }).observe(root);
   draw();
+  return { openTo };
 }
