@@ -16,7 +16,7 @@ from hotline_analysis.analyze import gpu_or_cpu_bound, has_gpu_work, optimizer_b
 from hotline_analysis.charts.page import asset, clean, page, to_script
 from hotline_analysis.charts.places import event_nodes
 from hotline_analysis.charts.saving import write
-from hotline_analysis.charts.theme import PHASES, WIDTH, dress, in_frame, time_axis
+from hotline_analysis.charts.theme import IDLE, PHASES, WIDTH, dress, in_frame, time_axis
 from hotline_analysis.humane import duration, percent
 from hotline_analysis.place import Lines
 from hotline_analysis.scope import check_scope
@@ -25,6 +25,7 @@ from hotline_analysis.trace import Trace, takes_traces
 _NODES = 8_000  # in a page; the smaller ones stay in the time of what is around them
 _OPEN_PCT = 5.0  # the first view is opened down to nodes of this share of the step
 _LABEL_PX = 6.5
+_SEEN = 0.003  # of the width of the first level: shorter times of an idle GPU are no slice of their own
 
 
 class Timeline:
@@ -99,7 +100,7 @@ class Timeline:
 
         position = nodes.select("node_id", at=pl.int_range(pl.len()))
         tracks = self._tracks()
-        begin = self.detail["start_ns"].min() or 0
+        begin: int = self.detail["start_ns"].min() or 0  # type: ignore[assignment]
         sides = (
             self.detail.filter(pl.col("start_ns").is_not_null())
             .join(position, on="node_id")
@@ -124,7 +125,9 @@ class Timeline:
             "phases": phases,
             "sources": [self._place(source, function) for source, function in places.iter_rows()],
             "tracks": [
-                {"device": device, "name": clean(name)} for device, name in tracks.select("device", "name").iter_rows()
+                {"device": device, "name": clean(name)}
+                | ({"idle": self._idle(track, begin)} if device == "gpu" else {})
+                for device, track, name in tracks.select("device", "track_id", "name").iter_rows()
             ],
             "nodes": {
                 "parent": parents["at"].fill_null(-1).to_list(),
@@ -169,6 +172,19 @@ class Timeline:
             .sort("device", "track_id")
         )
 
+    def _idle(self, track: int | None, begin: int) -> list[tuple[int, int, str]]:
+        """When the device of a stream is idle, from where to how long and why, where it is long enough to be seen."""
+        sides = self.detail.filter(pl.col("start_ns").is_not_null())
+        end: int = sides["end_ns"].max()  # type: ignore[assignment]
+        idle: pl.DataFrame = self._context["idle"]
+        parts = idle.filter(pl.col("track_id") == track).select(
+            pl.col("start_ns").clip(begin), pl.col("end_ns").clip(upper_bound=end), "cause"
+        )
+        shown = parts.filter(pl.col("end_ns") - pl.col("start_ns") >= _SEEN * (end - begin))
+        return [
+            (start - begin, until - start, IDLE[cause]) for start, until, cause in shown.sort("start_ns").iter_rows()
+        ]
+
     def _place(self, source: str, function: str | None) -> dict[str, str]:
         """Where the code of a module or op is, and the line itself if the file is at hand."""
         lines: Lines | None = self._context["lines"]
@@ -188,7 +204,7 @@ class Timeline:
         return dress(stacked, clean(self.title), clean(self.facts[0][1] if self.facts else ""))
 
     def _level(self, number: int, node: int) -> Any | None:
-        rows = level_rows(self.detail, self._nodes, node)
+        rows = level_rows(self.detail, self._nodes, node, together=number == 0)
         if rows.is_empty():
             return None
         opened = self.chain[number + 1] if number + 1 < len(self.chain) else -1
@@ -201,10 +217,7 @@ class Timeline:
             opened=pl.col("node_id") == opened,
             room=(pl.col("stop_ns") - pl.col("from_ns")) / span * WIDTH / _LABEL_PX,
         )
-        labels = [
-            text if len(text) <= room else f"{text[: int(room) - 1]}…" if room >= 5 else ""
-            for text, room in rows.select("label", "room").iter_rows()
-        ]
+        labels = [_fitting(*row) for row in rows.select("label", "time", "room").iter_rows()]
         rows = rows.with_columns(short=pl.Series(labels, dtype=pl.String))
         rows = rows.with_columns(
             paper=pl.Series(
@@ -304,6 +317,14 @@ def timeline(
             "modules": modules,
             "places": event_nodes(trace, chosen_rank, chosen_step, frame),
             "events": trace.query("event_source", rank=chosen_rank, step=chosen_step),
+            "idle": trace.sql(
+                "select stream.track_id, idle_part.start_ns, idle_part.end_ns, idle_part.cause from idle_part"
+                " inner join (select distinct event.track_id, coalesce(gpu_op.device, -1) as device from gpu_op"
+                " inner join event on gpu_op.rank = event.rank and gpu_op.event_id = event.event_id"
+                " where gpu_op.rank = $rank) as stream on idle_part.device = stream.device"
+                " where idle_part.rank = $rank",
+                rank=chosen_rank,
+            ),
             "lines": Lines() if source_lines else None,
             # What the command that exports a part needs: -1 where there is nothing to say.
             "rank": chosen_rank if len(trace.ranks) > 1 else -1,
@@ -354,11 +375,19 @@ def _paler(colour: str, share_pct: float) -> str:
     return "#" + "".join(f"{round(part * weight + 245 * (1 - weight)):02x}" for part in parts)
 
 
-def level_rows(detail: pl.DataFrame, nodes: pl.DataFrame, node: int) -> pl.DataFrame:
+def _fitting(label: str, time: str, room: float) -> str:
+    """The label with the time, or what there is room for."""
+    whole = f"{label} · {time}"
+    return (
+        whole if len(whole) <= room else label if len(label) <= room else f"{label[: room - 1]}…" if room >= 5 else ""
+    )
+
+
+def level_rows(detail: pl.DataFrame, nodes: pl.DataFrame, node: int, *, together: bool = False) -> pl.DataFrame:
     """What one level shows: the parts of a node on its busiest thread and its busiest stream.
 
     `from_ns` and `stop_ns` count from `begin_ns`, where the node starts on that track, so that both tracks begin at the
-    left.
+    left; `together`, they count from where it starts at all.
     """
     sides = detail.filter(pl.col("start_ns").is_not_null())
     parts = sides.filter(parent_id=node)
@@ -372,6 +401,8 @@ def level_rows(detail: pl.DataFrame, nodes: pl.DataFrame, node: int) -> pl.DataF
     own = sides.filter(node_id=node).select("device", "track_id", own_ns="start_ns")
     whole = nodes.filter(node_id=node).select(pl.max_horizontal(pl.col("cpu_ns").fill_null(0), "gpu_ns")).item()
     begin = pl.min_horizontal("own_ns", "first_ns")
+    if together:
+        begin = begin.min()
     return (
         parts.join(busiest, on=["device", "track_id"], nulls_equal=True)
         .join(own, on=["device", "track_id"], how="left", nulls_equal=True)

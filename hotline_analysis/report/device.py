@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from hotline_analysis.analyze.device_time import temporal_breakdown
+from hotline_analysis.charts import theme
 from hotline_analysis.humane import duration, safe, shares
 from hotline_analysis.report.model import Field, Section
 from hotline_analysis.trace import Trace
@@ -14,17 +15,7 @@ _BUSY = {
     "communication_alone_ns": "communicates and does not compute",
     "memory_only_ns": "only copies",
 }
-IDLE = {
-    "load_data": "idle: CPU loads data",
-    "python": "idle: CPU runs python",
-    "op": "idle: CPU in ops and launch calls",
-    "cpu_tensor": "idle: CPU computes on CPU tensors",
-    "sync": "idle: CPU in a synchronise",
-    "launch": "idle: a launch takes effect",
-    "queued": "idle: between launched kernels",
-    "unobserved": "unobserved: launched work waits",
-    "unknown": "idle: launch not in the file",
-}
+IDLE = {cause: f"{'unobserved' if cause == 'unobserved' else 'idle'}: {words}" for cause, words in theme.IDLE.items()}
 
 
 def device_section(trace: Trace, rank: int) -> Section | None:

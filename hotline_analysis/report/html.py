@@ -203,9 +203,8 @@ def _list(title: str, lines: Any, name: str) -> str:
 def _timeline(timeline: Timeline) -> str:
     return (
         f'<section id="timeline"><h2>Timeline of {_text(timeline.title)}</h2>\n'
-        '<p class="note">Each level shows the parts of what is opened above it, at full width: from the step down to'
-        " the kernel. It is opened on the way to the bottleneck; click another slice to open that. The CPU and the GPU"
-        " have the same scale, each from where it starts.</p>\n"
+        '<p class="note">The first level has one time axis. Each level below shows the parts of what is opened above,'
+        " at full width. It is opened along what the step waits for; click another slice to open that.</p>\n"
         f"{timeline.fragment()}</section>\n"
     )
 

@@ -86,22 +86,40 @@ def test_the_first_view_opens_the_bottleneck(trace: Trace) -> None:
     assert [names[node] for node in made.chain] == ["step 3", "forward", "Linear_0", "addmm"]
 
 
-def test_one_level_of_the_static_chart(trace: Trace) -> None:
+def test_the_first_level_has_one_time_axis(trace: Trace) -> None:
     made = timeline(trace)
-    rows = level_rows(made.detail, made._nodes, made.chain[0])
+    rows = level_rows(made.detail, made._nodes, made.chain[0], together=True)
     gpu = rows.filter(device="GPU").select("label", "from_ns", "stop_ns", "time")
-    # The first kernel starts at 400 us and is where the track begins.
-    assert gpu.rows() == [("forward", 0, 220_000, "220 µs"), ("backward", 220_000, 500_000, "280 µs")]
+    # The first kernel starts at 400 us, where the step starts at 0.
+    assert gpu.rows() == [("forward", 400_000, 620_000, "220 µs"), ("backward", 620_000, 900_000, "280 µs")]
+    titles = [level["title"]["text"] for level in made.chart().to_dict()["vconcat"]]
+    assert titles[0] == "1  step 3"
 
 
-def test_titles_of_the_static_chart_tell_how_much_later_the_gpu_starts(trace: Trace) -> None:
-    """Both rows begin at the left. The first kernel starts at 400 us, the step at 0, layer and op at 110 and 120."""
-    titles = [level["title"]["text"] for level in timeline(trace).chart().to_dict()["vconcat"]]
-    assert titles[0] == "1  step 3 (the GPU's row starts 400 µs after the CPU's)"
+def test_rows_of_deeper_levels_begin_at_the_left(trace: Trace) -> None:
+    """The first kernel starts at 400 us, layer and op at 110 and 120."""
+    made = timeline(trace)
+    rows = level_rows(made.detail, made._nodes, made.chain[1]).filter(device="GPU")
+    assert rows["from_ns"][0] == 0
+    titles = [level["title"]["text"] for level in made.chart().to_dict()["vconcat"]]
     assert titles[2:] == [
         "3  Linear_0 (the GPU's row starts 290 µs after the CPU's)",
         "4  addmm (the GPU's row starts 280 µs after the CPU's)",
     ]
+
+
+def test_labels_have_the_time_where_there_is_room(trace: Trace) -> None:
+    spec = timeline(trace).chart().to_dict()
+    said = {row["short"] for rows in spec["datasets"].values() for row in rows}
+    assert {"forward · 300 µs", "backward · 280 µs"} <= said
+
+
+def test_the_page_knows_when_the_gpu_is_idle(trace: Trace) -> None:
+    """From the step's start to 400 us nothing runs on the GPU; the call that ends this is from 140 to 150 us."""
+    idle = next(track["idle"] for track in timeline(trace).to_dict()["tracks"] if track["device"] == "gpu")
+    assert sum(length for _, length, _ in idle) == 400_000
+    assert idle[0][0] == 0
+    assert [part[2] for part in idle[-2:]] == ["a launch takes effect", "launched work waits"]
 
 
 def test_the_chart_is_valid_vega_lite(trace: Trace) -> None:
@@ -142,7 +160,9 @@ def test_a_trace_without_times_is_drawn_empty(tmp_path: Path) -> None:
 def test_gpu_work_alone_is_drawn(tmp_path: Path) -> None:
     made = timeline(TraceBuilder(rank=0).kernel("a", 0, 10).kernel("b", 20, 100).load(tmp_path))
     assert {"a", "b"} <= set(made.detail["short_name"])
-    assert made.to_dict()["tracks"] == [{"device": "gpu", "name": "stream 7"}]
+    assert made.to_dict()["tracks"] == [
+        {"device": "gpu", "name": "stream 7", "idle": [(10_000, 10_000, "launch not in the file")]}
+    ]
 
 
 # --- in a browser ----------------------------------------------------------------------------------------------------
@@ -391,6 +411,29 @@ def test_filters_and_colours(page: Browser, trace: Trace, tmp_path: Path) -> Non
     before = page.run(paper)
     page.run(f"{choose}('colour', 'share')")
     assert page.run(paper) != before
+
+
+@needs_browser
+def test_the_first_level_has_an_axis_and_hatches_idle_time(browser: Browser, trace: Trace, tmp_path: Path) -> None:
+    """500 of 900 us of work: the first kernel starts at 400 us, where the CPU is still in forward."""
+    browser.open(timeline(trace).save(tmp_path / "axis.html"))
+    level = "document.querySelectorAll('.hl-level')[0]"
+    assert browser.run(f"[...{level}.querySelectorAll('.hl-tick')].map((tick) => tick.textContent)") == [
+        "0",
+        "200 µs",
+        "400 µs",
+        "600 µs",
+        "800 µs",
+    ]
+    places = browser.run(
+        f"[...{level}.querySelectorAll('.hl-slice')].map((slice) => [slice.dataset.time, parseFloat(slice.style.left)])"
+    )
+    assert ["220 µs", pytest.approx(100 * 400 / 900, abs=0.01)] in places
+    said = browser.run(f"[...{level}.querySelectorAll('.hl-idle')].map((part) => part.title)")
+    assert said[-1] == "idle 200 µs: launched work waits"
+    assert browser.run("document.querySelectorAll('.hl-axis').length") == 1
+    shown = browser.run(f"[...{level}.querySelectorAll('.hl-slice')].map((slice) => slice.textContent)")
+    assert "forward · 300 µs" in shown
 
 
 @needs_browser

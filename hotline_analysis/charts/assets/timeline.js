@@ -266,6 +266,12 @@ function hotlineTimeline(root, data) {
       make("span", "", `${percent(longest(parent), longest(rootOf(parent)))} of step · ${boundShort(parent)}`));
     const body = make("div", "hl-tracks");
     box.append(head, body);
+    // The rows of the first level share their time, so that it shows when the GPU has nothing to do.
+    const together = level === 0;
+    if (together && tracks.length) {
+      const from = Math.min(...tracks.map((one) => one.start)), until = Math.max(...tracks.map((one) => one.end));
+      for (const one of tracks) Object.assign(one, { ownStart: one.start, ownEnd: one.end, start: from, end: until });
+    }
     const span = Math.max(1, ...tracks.map((one) => one.end - one.start));
     const cpuStart = Math.min(...tracks.filter((one) => one.device === "cpu").map((one) => one.start));
     for (const one of tracks) {
@@ -279,10 +285,18 @@ function hotlineTimeline(root, data) {
       const whole = make("div", "hl-span");
       whole.style.width = (100 * (one.end - one.start)) / span + "%";
       lane.append(whole);
+      if (together && one.device === "cpu") {
+        whole.style.left = (100 * (one.ownStart - one.start)) / span + "%";
+        whole.style.width = (100 * (one.ownEnd - one.ownStart)) / span + "%";
+      } else if (together) {
+        whole.classList.add("hl-others");
+        for (const part of data.tracks[one.track].idle) lane.append(idlePart(part, one.start, span));
+      }
       for (const s of one.sides) {
         const n = sides.node[s], slice = make("button", "hl-slice", label(n));
         slice.type = "button";
         slice.dataset.node = n;
+        slice.dataset.time = duration(sides.time[s]);
         slice.style.left = (100 * (sides.start[s] - one.start)) / span + "%";
         slice.style.width = (100 * sides.dur[s]) / span + "%";
         const [paper, ink] = colorOf(n, longest(parent));
@@ -312,7 +326,29 @@ function hotlineTimeline(root, data) {
       body.append(row);
     }
     if (!tracks.length) body.append(make("span", "", "nothing runs inside that the trace shows"));
+    else if (together) body.append(axis(span));
     return box;
+  }
+  function idlePart([start, length, cause], from, span) {
+    const part = make("div", "hl-idle"), said = `idle ${duration(length)}: ${cause}`;
+    part.style.left = (100 * (start - from)) / span + "%";
+    part.style.width = (100 * length) / span + "%";
+    part.dataset.said = said;
+    part.title = said;
+    return part;
+  }
+  // Ticks of 1, 2 or 5 of a power of ten, about one for every eighth of the width.
+  function axis(span) {
+    const row = make("div", "hl-row hl-axis"), ticks = make("div", "hl-track");
+    const power = 10 ** Math.floor(Math.log10(span / 8)), size = [1, 2, 5, 10].find((each) => each * power >= span / 8) * power;
+    for (let at = 0; at <= span; at += size) {
+      const tick = make("span", "hl-tick", at === 0 ? "0" : duration(at).replace(/\.0+ /, " "));
+      tick.style.left = (100 * at) / span + "%";
+      if (at > 0.94 * span) tick.classList.add("hl-last");
+      ticks.append(tick);
+    }
+    row.append(make("div", "hl-row-name", ""), ticks);
+    return row;
   }
 
   const measure = document.createElement("canvas").getContext("2d");
@@ -323,11 +359,16 @@ function hotlineTimeline(root, data) {
       const named = [], rows = [];
       for (const slice of lane.querySelectorAll(".hl-slice")) {
         const own = (parseFloat(slice.style.width) / 100) * width;
-        const text = label(Number(slice.dataset.node));
-        const fits = own >= 8 + Math.min(measure.measureText(text).width, 200);
+        const name = label(Number(slice.dataset.node)), whole = `${name} · ${slice.dataset.time}`;
+        const room = (text) => 8 + measure.measureText(text).width;
+        const fits = own >= Math.min(room(name), 208);
         slice.classList.toggle("hl-thin", own < 26);
-        slice.textContent = fits || own >= 44 ? text : "";
-        if (!fits && parseFloat(slice.style.width) >= 2.5) named.push([slice, text, own]);
+        slice.textContent = own >= room(whole) ? whole : fits || own >= 44 ? name : "";
+        if (!fits && parseFloat(slice.style.width) >= 2.5) named.push([slice, whole, own]);
+      }
+      for (const part of lane.querySelectorAll(".hl-idle")) {
+        const own = (parseFloat(part.style.width) / 100) * width;
+        part.textContent = own >= 8 + measure.measureText(part.dataset.said).width ? part.dataset.said : own >= 60 ? "idle" : "";
       }
       named.sort((a, b) => b[2] - a[2]);
       leaders.replaceChildren();
@@ -417,9 +458,12 @@ function hotlineTimeline(root, data) {
       for (const phase of Object.keys(PHASES)) if (shown.has(phase)) say(HUES[PHASES[phase]], phase.replace(/_/g, " "));
     }
     if (state.color === "share") { say("#f0ddd0", "little time"); say("#d55e00", "half of the level or more"); }
-    say("repeating-linear-gradient(135deg, var(--soft) 0 3px, transparent 3px 6px)",
-      "nothing of this level runs: python or waiting (CPU), other work or idle (GPU)");
-    legend.append(make("span", "", "+ time: the GPU starts so much later than the CPU; each track begins at the left"));
+    const hatched = "repeating-linear-gradient(135deg, var(--soft) 0 3px, transparent 3px 6px)";
+    say(hatched, "the GPU is idle; below the first level, no part of it runs");
+    if (sides.node.some((_, s) => isGpu(s))) {
+      say("var(--wait)", "first level: other work of the GPU");
+      legend.append(make("span", "", "+ time: below the first level, the GPU's row starts so much later than the CPU's"));
+    }
   }
   function draw() {
     state.path = state.path.filter((n) => n >= 0 && n < count);
