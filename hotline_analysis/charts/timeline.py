@@ -215,7 +215,7 @@ class Timeline:
             stop=pl.col("stop_ns") / axis.size,
             middle=(pl.col("from_ns") + pl.col("stop_ns")) / 2 / axis.size,
             opened=pl.col("node_id") == opened,
-            room=(pl.col("stop_ns") - pl.col("from_ns")) / span * WIDTH / _LABEL_PX,
+            room=((pl.col("stop_ns") - pl.col("from_ns")) / span * WIDTH / _LABEL_PX).cast(pl.Int64),
         )
         labels = [_fitting(*row) for row in rows.select("label", "time", "room").iter_rows()]
         rows = rows.with_columns(short=pl.Series(labels, dtype=pl.String))
@@ -375,7 +375,7 @@ def _paler(colour: str, share_pct: float) -> str:
     return "#" + "".join(f"{round(part * weight + 245 * (1 - weight)):02x}" for part in parts)
 
 
-def _fitting(label: str, time: str, room: float) -> str:
+def _fitting(label: str, time: str, room: int) -> str:
     """The label with the time, or what there is room for."""
     whole = f"{label} · {time}"
     return (
