@@ -5,7 +5,7 @@
 --
 -- :reads event, nesting, label
 -- :what batches that the DataLoader makes in the main process
--- :do Give the DataLoader workers (num_workers=4 or more), so that batches are made while the GPU computes.
+-- :do Give the DataLoader workers (num_workers=4 or more), so that batches are made while the model computes.
 select
     event.event_id,
     'host' as effect,

@@ -8,8 +8,8 @@
 --
 -- :reads host_activity, compiled_span, event, nesting, name_info
 -- :what stretches of python between ops, most of it in {name}
--- :do Let torch.compile run the model without its python, or replay a CUDA graph of the step; move logging, checks and
---     loops over parameters out of the step.
+-- :do Let torch.compile run the model without its python; move logging, checks and loops over parameters out of the
+--     step.
 with piece as (
     select
         host_activity.track_id,

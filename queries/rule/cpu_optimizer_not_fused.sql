@@ -1,0 +1,92 @@
+-- An optimizer on the CPU that goes through memory once for each op of its formula.
+--
+-- Condition: a trace without GPU work, in which the optimizer calls several ops that change tensors in place, one by
+-- one or in lists (`_foreach_…`, which on the CPU loops over the list), and no fused op. Bound: the optimizer takes
+-- as long as the op with most of its time, as one pass over all parameters must read and write at least as much.
+-- Source: torch.optim, "Taking an optimizer step": `fused` (on the CPU as well); PyTorch performance tuning guide,
+-- "Fuse operations".
+--
+-- :reads host_activity, event, nesting, label, launch
+-- :what ops of an optimizer on the CPU and python between them, most of it {name}
+-- :do Update each parameter in one pass: pass fused=True to the optimizer (Adam, AdamW, SGD and Adagrad on the CPU).
+with level as (
+    select
+        track_id,
+        depth + 1 as depth,
+        start_ns,
+        op_id
+    from nesting
+    where rank = $rank
+),
+
+op as (
+    select
+        nesting.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        event.name
+    from nesting
+    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
+    inner join label on event.rank = label.rank and event.event_id = label.event_id
+    asof inner join level
+        on
+            nesting.track_id = level.track_id
+            and nesting.depth = level.depth
+            and nesting.start_ns >= level.start_ns
+    where
+        nesting.rank = $rank
+        and label.step = $step
+        and label.phase = 'optimizer'
+        and event.category = 'cpu_op'
+        and level.op_id is null
+        and not exists (select 1 from launch where launch.rank = $rank)
+),
+
+longest as (
+    select name
+    from op
+    group by name
+    order by sum(end_ns - start_ns) desc, name
+    limit 1
+),
+
+piece as (
+    select * from op
+    union all
+    select
+        nesting.event_id,
+        host_activity.track_id,
+        host_activity.start_ns,
+        host_activity.end_ns,
+        'python' as name
+    from host_activity
+    asof inner join nesting
+        on host_activity.track_id = nesting.track_id and host_activity.start_ns >= nesting.start_ns
+    where
+        host_activity.rank = $rank
+        and nesting.rank = $rank
+        and host_activity.step = $step
+        and host_activity.phase = 'optimizer'
+        and host_activity.kind = 'python'
+        and host_activity.end_ns is not null
+)
+
+select
+    piece.event_id,
+    'host' as effect,
+    piece.track_id,
+    piece.start_ns,
+    piece.end_ns,
+    if(longest.name is null, piece.end_ns - piece.start_ns, 0) as saved_ns,
+    piece.name
+from piece
+left join longest on piece.name = longest.name
+where
+    exists (
+        select 1 from op
+        where regexp_matches(name, '^aten::(_foreach_\w+|(add|sub|mul|div|addcmul|addcdiv|lerp)_)$')
+        having count(*) > 1
+    )
+    and not exists (select 1 from op where contains(name, '_fused_'))
+order by piece.event_id, piece.start_ns
