@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import json
 import re
@@ -203,6 +204,27 @@ class Trace:
         check_scope(self, bound, of_memory="memory_change" in query.reads)
         with _as_hotline_error():
             return self._run(query.sql, catalog.parsed(self._connection, query.sql), bound)
+
+    @contextmanager
+    def of_step(self, views: Sequence[str], rank: int, step: int | None) -> Iterator[Trace]:
+        """This trace with some views as tables in memory that hold one step of a rank, for many questions about it.
+
+        The connection is another one, so that nobody else sees these tables. They go with it.
+        """
+        other = copy.copy(self)
+        other._connection = self._connection.cursor()
+        try:
+            with _as_hotline_error():
+                for name in views:
+                    self._provide(name)
+                    other._connection.execute(
+                        f"create temp table {name} as from main.{name} where rank = $rank"
+                        " and step is not distinct from $step",
+                        {"rank": rank, "step": step},
+                    )
+            yield other
+        finally:
+            other._connection.close()
 
     def table(self, name: str) -> pl.DataFrame:
         """Return a whole table or view, such as `annotated_event`. Large traces have large tables: prefer `sql`."""

@@ -319,7 +319,8 @@ def the_tree_changes_as_little_as_the_program(trace: Trace) -> None:
     )
     for trees, wholes in zip(pairwise(shown), pairwise(program), strict=True):
         found, expected = agreement(*trees), agreement(*wholes)
-        assert found.groups > expected.groups - 4
+        # A group is equal if all around it is; where one of two steps does other things, fewer groups stand alike.
+        assert found.groups > expected.groups - 8
         assert found.nodes > expected.nodes - 4
 
 

@@ -20,6 +20,8 @@ from hotline_analysis.trace import Trace
 
 LEAST_PCT = 2.0
 """A gain below this share of the step is not worth a line."""
+_OFTEN = ("gpu_work", "host_activity")
+"""Views that many rules read."""
 _IS_HOST = pl.col("kind").is_in(["host", "handoff"])
 
 
@@ -57,7 +59,8 @@ def find_advice(trace: Trace, rank: int | None = None) -> list[Advice]:
     typical = typical_step(trace, chosen)
     if typical is None or not typical.replay.period_ns or no_run(trace, chosen):
         return []
-    found = (_of_rule(trace, chosen, typical, rule) for rule in catalog.queries("rule"))
+    with trace.of_step(_OFTEN, chosen, typical.step) as narrow:
+        found = [_of_rule(narrow, chosen, typical, rule) for rule in catalog.queries("rule")]
     return sorted((each for each in found if each), key=lambda each: (-each.gain_ns, each.rule))
 
 

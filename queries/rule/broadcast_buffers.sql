@@ -4,7 +4,7 @@
 -- first op after the last broadcast that does not take tensors apart again takes no time. Source: PyTorch,
 -- torch.nn.parallel.DistributedDataParallel, `broadcast_buffers`; `_sync_buffers` in distributed.py.
 --
--- :reads event, nesting, label, gpu_work
+-- :reads event, nesting, label
 -- :what times that DistributedDataParallel sends the buffers to all ranks before forward
 -- :do Turn it off, unless ranks must agree on the buffers at each step: DistributedDataParallel(...,
 --     broadcast_buffers=False). The running statistics of batch norms then are those of each rank.

@@ -5,7 +5,7 @@
 -- what the CPU prepares has to get there. Bound: the data is there when it is asked for. Source: PyTorch performance
 -- tuning guide, "Enable asynchronous data loading and augmentation".
 --
--- :reads host_activity, event, nesting, name_info, gpu_work
+-- :reads host_activity, event, nesting, name_info, gpu_work, gpu_op
 -- :what stretches in which the loop itself prepares data, most of it in {name}
 -- :do Prepare it in a Dataset whose DataLoader has workers, so that it is done while the model computes, or once before
 --     the run.
@@ -35,7 +35,7 @@ loading as (
         and kind = 'load_data'
         and end_ns is not null
         and (
-            not exists (select 1 from gpu_work where gpu_work.rank = $rank)
+            not exists (select 1 from gpu_op where gpu_op.rank = $rank)
             or exists (
                 select 1 from gpu_work
                 where

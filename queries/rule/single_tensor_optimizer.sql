@@ -6,7 +6,7 @@
 -- Source: PyTorch performance tuning guide, "Fuse operations"; torch.optim, "Taking an optimizer step": `foreach` and
 -- `fused`; `OptimizerSingleTensorPattern` in torch/profiler/_pattern_matcher.py.
 --
--- :reads gpu_work, host_activity, event, nesting
+-- :reads gpu_work, host_activity, nesting
 -- :what kernels of an optimizer that updates one parameter at a time
 -- :do Update all parameters at once: pass fused=True to the optimizer, or foreach=True.
 with kernel as (
