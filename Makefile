@@ -48,7 +48,8 @@ $(STAMP): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $@
 
-# Only the tests of capturing need torch, which is large; most of its modules they never import, so none is compiled before.
+# Only the tests of capturing need torch, which is large, and Lightning; most of their modules they never import, so none is
+# compiled before.
 $(TORCH): $(STAMP)
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[torch]'
+	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[torch,lightning]'
 	touch $@

@@ -111,6 +111,8 @@ def derive_tree(connection: duckdb.DuckDBPyConnection) -> None:
     if has_frames:
         _fit(connection, "crossing_span")
         _derive(connection, "nesting")
+    if _fit(connection, "crossing_step", "cpu_span_shrunk"):
+        _derive(connection, "nesting")
     crossing = (
         "select exists (select 1 from nesting inner join cpu_span on nesting.event_id = cpu_span.event_id"
         " where nesting.overhangs and nesting.end_ns < cpu_span.end_ns)"
@@ -122,11 +124,12 @@ def derive_tree(connection: duckdb.DuckDBPyConnection) -> None:
         _derive(connection, "nesting")
 
 
-def _fit(connection: duckdb.DuckDBPyConnection, crossing: str) -> None:
-    """Fit the spans that a query names between the python frames that cross them."""
+def _fit(connection: duckdb.DuckDBPyConnection, crossing: str, fitted: str = "cpu_span_fitted") -> bool:
+    """Fit the spans that a query names between the python frames that cross them, or as another one says."""
     _derive(connection, crossing)
-    if _one(connection, "select exists (select 1 from crossing)"):
-        _derive(connection, "cpu_span_fitted")
+    if is_any := _one(connection, "select exists (select 1 from crossing)"):
+        _derive(connection, fitted)
+    return is_any
 
 
 def _fit_backward(connection: duckdb.DuckDBPyConnection) -> None:

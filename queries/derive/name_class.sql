@@ -6,7 +6,7 @@
 -- name tells only where nothing in its event or around it does: most say that it is no part of a phase. `metadata`
 -- names an op that computes nothing: it describes or allocates tensors. The names are
 -- PyTorch's own (torch/profiler, torch/optim/optimizer.py, torch/utils/data/dataloader.py,
--- torch/csrc/autograd/engine.cpp) and common words in users' annotations.
+-- torch/csrc/autograd/engine.cpp), Lightning's (pytorch_lightning/profilers) and common words in users' annotations.
 --
 -- :reads name_info
 with rule as (
@@ -19,6 +19,19 @@ with rule as (
         (3, 'optimizer.step', 'user_annotation', '^Optimizer\.step#', 'strong', 'optimizer', 'profiler'),
         (4, '.forward', 'user_annotation', '^(\w*DataParallel|DDP|FSDP)\.forward$', 'weak', 'forward', 'profiler'),
         (5, '', 'user_annotation', '^(ProfilerStep#|nccl:|gloo:|mpi:|ucc:)', 'none', null, null),
+        -- Lightning's, of which only the last word counts: the classes are the user's, a `LossNet` is no loss
+        (6, '[pl]', 'user_annotation', '^\[pl\]\[module\].*\.\w*(Loss|Criterion)\w*: ', 'weak', 'loss', 'profiler'),
+        (6.1, '[pl]', 'user_annotation', '^\[pl\]\[module\]', 'weak', 'forward', 'profiler'),
+        (6.2, '[pl]', 'user_annotation', '^\[pl\].*\.optimizer_zero_grad$', 'strong', 'zero_grad', 'profiler'),
+        (6.3, '[pl]', 'user_annotation', '^\[pl\].*\.optimizer_step$', 'strong', 'optimizer', 'profiler'),
+        (6.4, '[pl]', 'user_annotation', '^\[pl\].*\.backward$', 'strong', 'backward', 'profiler'),
+        (
+            6.5, '[pl]', 'user_annotation', '^\[pl\].*\.(\w+_dataloader_next|\w+_to_device|\w+_batch_transfer)$',
+            'strong', 'load_data', 'profiler'
+        ),
+        -- in it, ops tell
+        (6.6, '[pl]', 'user_annotation', '^\[pl\].*\.configure_gradient_clipping$', 'none', null, null),
+        (6.7, '[pl]', 'user_annotation', '^\[pl\]', 'aside', 'other', 'profiler'),
         -- words of users
         (10, 'grad', 'user_annotation', '(?i)zero[_ -]?grad', 'strong', 'zero_grad', 'annotation'),
         (

@@ -166,6 +166,7 @@ def test_whatever_crosses_nests_in_the_end() -> None:
     with duckdb.connect() as connection:
         connection.register("given", pl.DataFrame(spans, columns, orient="row"))
         connection.execute("create table cpu_span as select *, false as is_cut from given")
+        connection.execute("create table event (event_id bigint, name varchar)")
         derive_tree(connection)
         rows = connection.sql(
             "select event_id, track_id, parent_id, start_ns, end_ns, self_ns from nesting order by track_id, start_ns"

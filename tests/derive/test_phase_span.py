@@ -606,6 +606,25 @@ def test_a_closure_without_gradients_ends_with_its_loss(tmp_path: Path) -> None:
     ]
 
 
+def test_an_optimizer_that_starts_in_one_step_and_ends_in_the_next(tmp_path: Path) -> None:
+    """Lightning's profiler ends a step in the closure, after the loss."""
+    trace = TraceBuilder().step(0, 0, 100).annotation("enumerate(DataLoader)#_SingleProcess.__next__", 50, 60)
+    trace.step(1, 100, 200).annotation("Optimizer.step#SGD.step", 60, 150)
+    trace.op("aten::linear", 62, 80, seq=1).op("aten::mse_loss", 80, 98, seq=2)
+    trace.backward("MseLossBackward0", 100, 110, seq=2).backward("LinearBackward0", 110, 120, seq=1)
+    trace.op("aten::add_", 120, 149)
+    assert phases(trace.load(tmp_path)) == [
+        ("other", 0, 50),
+        ("load_data", 50, 62),
+        ("forward", 62, 80),
+        ("loss", 80, 98),
+        ("other", 98, 100),
+        ("backward", 100, 120),
+        ("optimizer", 120, 150),
+        ("other", 150, 200),
+    ]
+
+
 def test_another_model_between_two_losses(tmp_path: Path) -> None:
     """The discriminator's loss on real images, then the generator and the discriminator again."""
     trace = TraceBuilder().step(0, 0, 100).op("aten::linear", 0, 10, seq=1).op("aten::mse_loss", 10, 20, seq=2)
