@@ -440,6 +440,38 @@ def test_inputs_by_position_and_name(tmp_path: Path) -> None:
         assert handler.model_ops.order == "execution"
 
 
+class Branches(nn.Module):
+    """What its submodules compute is put together by an op that is no module."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.left, self.right, self.head = nn.Linear(3, 4), nn.Linear(3, 4), nn.Linear(8, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(torch.cat([self.left(x), self.right(x)], 1))
+
+
+def test_an_op_between_two_modules_belongs_to_who_lists_it(tmp_path: Path) -> None:
+    """Captured, it is that of the module around; in a list by hand, where it has a name of its own, it has that."""
+    model = nn.Sequential(Branches(), nn.ReLU())
+    train(model, lambda profiler: profiler.export_chrome_trace(str(tmp_path / "plain.json")))
+    ha.model_ops(model, x()).save(tmp_path / "captured.json")
+    parts = [{"name": name, "type": "Linear"} for name in ("left", "right", "head")]
+    parts.insert(2, {"name": "joined", "type": "aten::cat"})
+    by_hand = [{"name": "0", "type": "Branches", "ops": parts}, {"name": "1", "type": "ReLU"}]
+    (tmp_path / "by_hand.json").write_text(json.dumps(by_hand))
+    for listed, owner in (("captured", "0"), ("by_hand", "0.joined")):
+        with ha.load(tmp_path / "plain.json", model=tmp_path / f"{listed}.json") as run:
+            rows = run.sql(
+                "select annotated_event.name, model_op.path, count(*) from annotated_event"
+                " left join model_op using (rank, module_id)"
+                " where annotated_event.name in ('aten::cat', 'CatBackward0') and step is not null"
+                " group by all order by 1"
+            ).rows()
+            sure = run.sql("select min(confidence_pct) from module_span").item()
+        assert (rows, sure) == ([("CatBackward0", owner, 2), ("aten::cat", owner, 2)], 100.0), listed
+
+
 def test_an_older_run_is_replaced_and_nothing_else(tmp_path: Path) -> None:
     for _ in range(2):
         train(Block(), ha.analyze(None, tmp_path / "run.hotline", report_format=None))

@@ -80,6 +80,18 @@ def test_every_op_has_its_module(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", ["aten::cat", "torch.cat", "Concat"])
+def test_a_listed_op_between_two_modules(kind: str, tmp_path: Path) -> None:
+    """It is listed by its own name; another op beside it is none of it, and without it nothing else is taken."""
+    model = [{"name": "wide", "type": "Linear"}, {"name": "joined", "type": kind}, {"name": "head", "type": "Linear"}]
+    ops = ["aten::linear", "aten::mul", "aten::cat", "aten::linear"]
+    with placed(forward(ops), tmp_path, model) as trace:
+        assert modules(trace) == list(zip(ops, ["wide", None, "joined", "head"], strict=True))
+        assert trace.sql("select distinct confidence_pct from module_span").rows() == [(100.0,)]
+    with placed(forward([*ops[:2], ops[3]]), tmp_path, model, "without.json") as trace:
+        assert modules(trace) == [("aten::linear", "wide"), ("aten::mul", None), ("aten::linear", "head")]
+
+
 @pytest.mark.parametrize(
     ("ops", "paths"),
     [

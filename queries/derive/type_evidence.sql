@@ -80,7 +80,9 @@ with rule as (
 type_name as (
     select
         type,
-        regexp_replace(regexp_replace(lower(type), '[^a-z0-9]', '', 'g'), '[123]d$', '') as plain
+        regexp_replace(
+            regexp_replace(regexp_replace(lower(type), '^.*(::|\.)', ''), '[^a-z0-9]', '', 'g'), '[123]d$', ''
+        ) as plain
     from leaf_type
 ),
 
