@@ -137,6 +137,7 @@ def database(trace: Trace) -> Iterator[duckdb.DuckDBPyConnection]:
 def place_model(connection: duckdb.DuckDBPyConnection) -> None:
     """The tables of the alignment, which a trace with frames and sequence numbers can do without."""
     model = parse_model([{"name": "linear", "type": "Linear"}, {"name": "relu", "type": "ReLU"}], "the test")
+    _create_from(connection, "compiled_part", pl.DataFrame(schema={"module_id": pl.Int64}))
     for name in ("engine_call", "engine_segment", "autograd_item", "forward_item"):
         connection.execute(f"drop table if exists {name}")
         connection.execute(f"create table {name} as {catalog.get(name).sql}")

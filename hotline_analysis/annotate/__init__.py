@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 
 from hotline_analysis import catalog
-from hotline_analysis.annotate.model import Model
+from hotline_analysis.annotate.model import REGION, Model
 from hotline_analysis.errors import ModelMismatchError
 from hotline_analysis.schema import DERIVED_TABLES
 
@@ -156,6 +156,8 @@ def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: 
             on_note(model.note)
         _derive(connection, "engine_call")
         _derive(connection, "engine_segment")
+        parts = [module_id for name, module_id, _ in model.ops if name == REGION]
+        _keep(connection, "compiled_part", pa.table({"module_id": pa.array(parts, pa.int64())}))
         _derive(connection, "forward_item")
         try:
             placed = match_model(connection, model)

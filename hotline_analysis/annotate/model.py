@@ -19,6 +19,7 @@ import pyarrow as pa
 from hotline_analysis.errors import ModelMismatchError
 
 METADATA_KEY = "hotline_model"
+REGION = "Torch-Compiled Region"  # what runs code that torch.compile made; its name goes on with a number
 _MAX_DEPTH = 200
 _CONTAINER = "Module"  # the type of a container that only the paths of others tell
 _LISTS = ("ModuleList", "ModuleDict")  # they are no code
@@ -219,7 +220,8 @@ def _captured_op(entry: object, modules: int, source: str) -> tuple[str, int, in
     module = _whole(entry.get("module_id")) if isinstance(entry, dict) else None
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str) or module is None or module >= modules:
         raise _wrong(source, "wrong in its ops: each needs a name and the module_id of a listed module")
-    return entry["name"], module, _whole(entry.get("call")) or 0
+    name = REGION if entry["name"].startswith(REGION) else entry["name"]
+    return name, module, _whole(entry.get("call")) or 0
 
 
 def _check_tree(rows: list[dict[str, Any]], source: str) -> None:

@@ -6,7 +6,7 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -15,7 +15,9 @@ from hotline_analysis.capture import need
 from hotline_analysis.capture.table import Facts, ModelOps, Module, Op, Parameter, Seen, build
 
 _MARK = "hotline_analysis.module#"
-_WRAPPED = "compiled with torch.compile()"
+_COMPILED = ("compiled with torch.compile()", "compiled with its method compile()")
+_INSIDE = "_orig_mod"  # the name of a module in what `torch.compile` puts around it
+_REGION = ("TorchDynamo Cache Lookup", "Torch-Compiled Region")  # what runs where compiled code is called
 _USER_SCOPE = 7  # of a record_function range, in the profiler's events
 _OWN = os.path.dirname(__file__) + os.sep
 
@@ -64,12 +66,13 @@ def _unchanged(model: Any) -> Iterator[None]:
 class Learner:
     """Watches the model's next forward pass if no profiler records it. All its hooks are gone when that is over.
 
-    If a profiler records already, or the model is compiled, it does not watch: it must not disturb a measurement.
+    If a profiler records already, or the model is compiled, it does not watch: it must not disturb a measurement. If
+    modules in it are compiled, they run as they were written in that pass, and their ops are those of compiled code.
     """
 
     def __init__(self, model: Any) -> None:
-        self._model = getattr(model, "_orig_mod", model)  # what torch.compile() wraps
-        self._modules = list(self._model.named_modules())
+        self._model = getattr(model, _INSIDE, model)  # what torch.compile() wraps
+        self._modules, self._wrapped = _without_wrappers(self._model)
         self._handles: list[Any] = []
         self._seen: dict[int, Seen] = {}
         self._hidden: set[int] = set()
@@ -80,6 +83,8 @@ class Learner:
         self._recording = False
         self._complete = False
         self._graphs = 0
+        self._compiled: set[int] = set()
+        self._stance: Any = None
         if (why := _opaque(model)) is None:
             self._handles.append(model.register_forward_pre_hook(_unless_compiling(self._begin), prepend=True))
         else:
@@ -95,6 +100,9 @@ class Learner:
         for handle in self._handles:
             handle.remove()
         self._handles.clear()
+        if self._stance is not None:
+            self._stance.__exit__(None, None, None)
+            self._stance = None
 
     def result(self) -> ModelOps:
         """Return what was learned: the order of execution, or that of registration if no forward pass was watched."""
@@ -125,15 +133,22 @@ class Learner:
                 " let one pass run before the recording (schedule with warmup=1), or give `inputs`"
             )
             return
-        inside: set[str] = set()
-        for number, (path, module) in enumerate(self._modules):
-            if any(path.startswith(prefix) for prefix in inside):
-                self._hidden.add(number)
-                continue
-            if (why := _opaque(module)) is not None:
-                self._notes.append(f"{path} is {why}: the modules in it and their ops are not seen")
-                inside.add(path + ".")
-            if why is None or why == _WRAPPED:
+        why_not = [_COMPILED[0] if number in self._wrapped else _opaque(each) for number, each in self._numbered()]
+        if not set(why_not).isdisjoint(_COMPILED):
+            self._stance = _without_compiled_code()
+        inside: dict[str, bool] = {}  # by the beginning of paths: whether these modules are seen
+        for (number, module), why in zip(self._numbered(), why_not, strict=True):
+            path = self._modules[number][0]
+            is_seen = [seen for prefix, seen in inside.items() if path.startswith(prefix)]
+            if why is not None and not is_seen:
+                is_seen = [why in _COMPILED and self._stance is not None]
+                inside[path + "."] = is_seen[0]
+                if is_seen[0]:
+                    self._compiled.add(number)
+                    self._notes.append(f"{path} is {why}: the time of its compiled code is not told apart by module")
+                else:
+                    self._notes.append(f"{path} is {why}: the modules in it and their ops are not seen")
+            if all(is_seen):
                 self._hook(number, module)
             else:
                 self._hidden.add(number)
@@ -142,6 +157,9 @@ class Learner:
         if not self._recording:
             self._notes.append("this version of torch does not tell the names of ops")
         self._enter(0)
+
+    def _numbered(self) -> Iterator[tuple[int, Any]]:
+        return enumerate(module for _, module in self._modules)
 
     def _hook(self, number: int, module: Any) -> None:
         if number:
@@ -186,7 +204,7 @@ class Learner:
                 " (without the hooks); run the model once before analyze()"
             )
         main = [events for events in lists if any(event.name() == f"{_MARK}0" for event in events)]
-        self._ops = _outermost(main[0]) if main else []
+        self._ops = _outermost(main[0], self._compiled) if main else []
         if len({seen.thread for seen in self._seen.values()}) > 1:
             self._notes.append("some modules ran on other threads: their ops are not seen, replicas count once")
 
@@ -239,19 +257,20 @@ def _stop_recording() -> list[list[Any]]:
     return lists
 
 
-def _outermost(events: Iterable[Any]) -> list[Op]:
-    """Return the ops that no other op of the same module contains, in order."""
+def _outermost(events: Iterable[Any], compiled: Collection[int] = ()) -> list[Op]:
+    """Return the ops that no other op of the same module contains, in order; of compiled modules, a region."""
     ops = []
     calls: dict[int, int] = {}
     modules: list[tuple[int, int]] = []  # number, and ops around its mark
     opened: dict[int, str] = {}
     depth = 0
+    in_compiled = 0  # how many modules were open when the compiled one was entered
     for event in events:
         kind = event.kind()
         if kind == "push":
             name = event.name()
             if event.scope() != _USER_SCOPE:
-                if modules and depth == modules[-1][1]:
+                if modules and depth == modules[-1][1] and not in_compiled:
                     number = modules[-1][0]
                     ops.append(Op(name, number, calls[number], depth))
                 depth += 1
@@ -261,12 +280,17 @@ def _outermost(events: Iterable[Any]) -> list[Op]:
                 calls[number] = calls.get(number, -1) + 1
                 modules.append((number, depth))
                 opened[event.handle()] = "module"
+                if number in compiled and not in_compiled:
+                    in_compiled = len(modules)
+                    ops += [Op(name, number, calls[number], depth) for name in _REGION]
         elif kind == "pop":
             what = opened.pop(event.handle(), None)
             if what == "op":
                 depth -= 1
             elif what == "module":
                 modules.pop()
+                if len(modules) < in_compiled:
+                    in_compiled = 0
     return ops
 
 
@@ -275,13 +299,36 @@ def _outermost(events: Iterable[Any]) -> list[Op]:
 
 def _opaque(module: Any) -> str | None:
     """Say why what happens inside a module cannot be watched without changing it."""
-    if type(module).__name__ == "OptimizedModule" and hasattr(module, "_orig_mod"):
-        return _WRAPPED
+    if _is_wrapper(module):
+        return _COMPILED[0]
     if getattr(module, "_compiled_call_impl", None) is not None:
-        return "compiled with its method compile()"
+        return _COMPILED[1]
     if isinstance(module, need.torch("jit").ScriptModule):
         return "compiled with TorchScript"
     return None
+
+
+def _is_wrapper(module: Any) -> bool:
+    """Whether `torch.compile(module)` has made this module around one."""
+    return type(module).__name__ == "OptimizedModule" and hasattr(module, _INSIDE)
+
+
+def _without_wrappers(model: Any) -> tuple[list[tuple[str, Any]], set[int]]:
+    """Return the modules by path without what `torch.compile` puts around some, and the numbers of those."""
+    modules = [(path, module) for path, module in model.named_modules() if not _is_wrapper(module)]
+    wrapped = {number for number, (path, _) in enumerate(modules) if path.endswith(f".{_INSIDE}")}
+    return [(_plain(path), module) for path, module in modules], wrapped
+
+
+def _plain(path: str) -> str:
+    """A path as it would be without what `torch.compile` puts around modules."""
+    return ".".join(name for name in path.split(".") if name != _INSIDE)
+
+
+def _without_compiled_code() -> Any:
+    """Let compiled code run as it was written, until the end of what is returned; None if torch cannot (before 2.6)."""
+    set_stance = getattr(need.torch("compiler"), "set_stance", None)
+    return None if set_stance is None else set_stance("force_eager")
 
 
 def _compiled_graphs() -> int:
@@ -346,7 +393,8 @@ def _size(parameter: Any) -> tuple[int, int] | None:
 def _parameters(model: Any, modules: list[tuple[str, Any]]) -> list[Parameter]:
     numbers: Mapping[str, int] = {path: number for number, (path, _) in enumerate(modules)}
     rows = []
-    for name, parameter in model.named_parameters():
+    for path, parameter in model.named_parameters():
+        name = _plain(path)
         size = _size(parameter)
         rows.append(
             Parameter(

@@ -1,11 +1,12 @@
 -- Ops of the forward pass that stand in no other op: what the alignment with the model looks at.
 --
--- Ops of python functions (their names have no `::`) are looked through, and what the trace says is loading data,
--- clearing gradients, optimizing (but for calls of a closure) or starting autograd is left out. `call_id` is the
--- engine's call around the op: there stands what is computed again (activation checkpointing) among the ops of backward
--- itself. Names are looked up last: sorting them with the rest would cost a third more.
+-- Ops of python functions (their names have no `::`) are looked through, and so is compiled code, unless the model was
+-- seen to run it as a whole (`compiled_part`). What the trace says is loading data, clearing gradients, optimizing (but
+-- for calls of a closure) or starting autograd is left out. `call_id` is the engine's call around the op: there stands
+-- what is computed again (activation checkpointing) among the ops of backward itself. Names are looked up last: sorting
+-- them with the rest would cost a third more.
 --
--- :reads cpu_span, event, name_class, nesting, engine_segment, closure_call
+-- :reads cpu_span, event, name_class, nesting, engine_segment, closure_call, compiled_part
 with aside as (
     select
         nesting.track_id,
@@ -31,7 +32,8 @@ op as (
         nesting.end_ns,
         nesting.depth,
         nesting.parent_id,
-        contains(event.name, '::') as is_native
+        contains(event.name, '::')
+        or starts_with(event.name, 'Torch-Compiled Region') and exists (select 1 from compiled_part) as is_native
     from cpu_span
     inner join nesting on cpu_span.event_id = nesting.event_id
     inner join event on cpu_span.event_id = event.event_id
@@ -86,7 +88,9 @@ select
     standing.start_ns,
     standing.end_ns,
     standing.depth,
-    event.name,
+    case
+        when starts_with(event.name, 'Torch-Compiled Region') then 'Torch-Compiled Region' else event.name
+    end as name,
     engine_segment.call_id
 from standing
 inner join event on standing.event_id = event.event_id

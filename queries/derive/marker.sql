@@ -66,23 +66,83 @@ named as (
         and telling_name.event_id not in (select event_id from step where event_id is not null)
 ),
 
--- Where the model was matched to the ops, it shows forward as a call of a module would.
-matched as (
+-- What torch.compile made of code runs as a region, after looking for it. They overlap if one calls another.
+compiled_op as (
     select
-        min(module_call.event_id) as event_id,
-        module_call.track_id,
-        min(module_call.start_ns) as start_ns,
-        max(module_call.end_ns) as end_ns,
-        min(module_call.tree_depth) as tree_depth,
-        case when regexp_matches(model_op.type, 'Loss|Criterion') then 'loss' else 'forward' end as weak_phase,
-        module_call.pass_number
+        nesting.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        nesting.depth,
+        name_class.is_metadata as is_lookup,
+        lag(name_class.is_metadata) over (partition by nesting.track_id order by nesting.start_ns, nesting.depth)
+            as follows_lookup,
+        lag(nesting.start_ns) over (partition by nesting.track_id order by nesting.start_ns, nesting.depth)
+            as lookup_ns
+    from cpu_span
+    inner join name_class on cpu_span.class_id = name_class.class_id
+    inner join nesting on cpu_span.event_id = nesting.event_id
+    where name_class.category = 'cpu_op' and regexp_matches(name_class.name, '^(Torch-Compiled|TorchDynamo Cache)')
+),
+
+region as materialized (
+    select
+        event_id,
+        track_id,
+        case when follows_lookup then lookup_ns else start_ns end as start_ns,
+        end_ns,
+        depth
+    from compiled_op
+    where not is_lookup
+    qualify
+        coalesce(
+            start_ns >= max(end_ns) over (
+                partition by track_id order by compiled_op.start_ns, depth
+                rows between unbounded preceding and 1 preceding
+            ),
+            true
+        )
+),
+
+matched_call as (
+    select
+        module_call.*,
+        coalesce(regexp_matches(model_op.type, 'Loss|Criterion'), false) as is_loss
     from module_call
     inner join model_op on module_call.module_key = model_op.module_key
-    where
-        module_call.pass_number is not null
-        and (module_call.depth = 0 or regexp_matches(model_op.type, 'Loss|Criterion'))
-    group by module_call.track_id, module_call.pass_number, weak_phase
-    having max(module_call.end_ns) > min(module_call.start_ns)
+    where module_call.pass_number is not null
+),
+
+-- Where the model was matched to the ops, it shows forward as a call of a module would, with all of the compiled code
+-- that holds its first or last op.
+matched as (
+    select
+        min(matched_call.event_id) as event_id,
+        matched_call.track_id,
+        min(
+            case
+                when first_region.end_ns > matched_call.start_ns and not matched_call.is_loss
+                    then first_region.start_ns
+                else matched_call.start_ns
+            end
+        ) as start_ns,
+        max(
+            case
+                when last_region.end_ns > matched_call.end_ns and not matched_call.is_loss then last_region.end_ns
+                else matched_call.end_ns
+            end
+        ) as end_ns,
+        min(matched_call.tree_depth) as tree_depth,
+        case when matched_call.is_loss then 'loss' else 'forward' end as weak_phase,
+        matched_call.pass_number
+    from matched_call
+    asof left join region as first_region
+        on matched_call.track_id = first_region.track_id and matched_call.start_ns >= first_region.start_ns
+    asof left join region as last_region
+        on matched_call.track_id = last_region.track_id and matched_call.end_ns > last_region.start_ns
+    where matched_call.depth = 0 or matched_call.is_loss
+    group by matched_call.track_id, matched_call.pass_number, matched_call.is_loss
+    having max(matched_call.end_ns) > min(matched_call.start_ns)
 ),
 
 classed as (

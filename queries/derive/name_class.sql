@@ -32,6 +32,8 @@ with rule as (
         -- in it, ops tell
         (6.6, '[pl]', 'user_annotation', '^\[pl\].*\.configure_gradient_clipping$', 'none', null, null),
         (6.7, '[pl]', 'user_annotation', '^\[pl\]', 'aside', 'other', 'profiler'),
+        -- torch.compile's own (torch/_inductor/output_code.py, torch/_inductor/codegen/wrapper.py)
+        (7, '## ', 'user_annotation', '^## (Call CompiledFxGraph |inductor_kernel:)', 'none', null, null),
         -- words of users
         (10, 'grad', 'user_annotation', '(?i)zero[_ -]?grad', 'strong', 'zero_grad', 'annotation'),
         (
