@@ -198,3 +198,26 @@ def test_compiled_submodules_get_their_time(tmp_path: Path, what: str, backend: 
     assert confidence == 100
     assert dict(modules.select("path", "type").rows())["layers.1"] == "Block"
     assert not modules["path"].str.contains("_orig_mod").any()
+
+
+@pytest.mark.usefixtures("without_compiled_code")
+def test_a_model_that_is_compiled_as_a_whole(tmp_path: Path) -> None:
+    """Its region and the gradient of it are the model's; the products in it, in their order, those of its layers."""
+    layers = ["embed", *(f"layers.{number}.{name}" for number in range(3) for name in ("up", "down")), "head"]
+    with ha.load(captured(tmp_path, "all", "aot_eager")) as trace:
+        assert trace.manifest["warnings"] == []
+        compiled_code = trace.sql(
+            "select distinct event.name, model_op.path, phase"
+            " from annotated_event as event left join model_op using (rank, module_id)"
+            " where regexp_matches(event.name, '^(Torch-Compiled|CompiledFunction)') order by all"
+        ).rows()
+        products = trace.sql(
+            "select model_op.path from annotated_event as event left join model_op using (rank, module_id)"
+            " where event.name = 'aten::addmm' order by event.start_ns"
+        )["path"]
+    assert compiled_code == [
+        ("CompiledFunction", "Net", "forward"),
+        ("CompiledFunctionBackward", "Net", "backward"),
+        ("Torch-Compiled Region: 0/0", "Net", "forward"),
+    ]
+    assert products.to_list() == 2 * layers

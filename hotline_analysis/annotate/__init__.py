@@ -20,6 +20,7 @@ _ORDER = (
     "timed",
     "cpu_span",
     "nesting",
+    "compiled_region",
     "launch",
     "step",
     "gpu_busy",

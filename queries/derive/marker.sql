@@ -4,7 +4,7 @@
 -- `next_ns` is when the next of them starts or ends. As in `nesting`, the running sum is taken over the rows in the
 -- order of the inner query; it is 0 again where the next thread begins.
 --
--- :reads cpu_span, nesting, name_class, step, node, module_call, model_op
+-- :reads cpu_span, nesting, name_class, step, node, module_call, model_op, compiled_region
 with handle as (
     select
         nesting.track_id,
@@ -66,44 +66,6 @@ named as (
         and telling_name.event_id not in (select event_id from step where event_id is not null)
 ),
 
--- What torch.compile made of code runs as a region, after looking for it. They overlap if one calls another.
-compiled_op as (
-    select
-        nesting.event_id,
-        nesting.track_id,
-        nesting.start_ns,
-        nesting.end_ns,
-        nesting.depth,
-        name_class.is_metadata as is_lookup,
-        lag(name_class.is_metadata) over (partition by nesting.track_id order by nesting.start_ns, nesting.depth)
-            as follows_lookup,
-        lag(nesting.start_ns) over (partition by nesting.track_id order by nesting.start_ns, nesting.depth)
-            as lookup_ns
-    from cpu_span
-    inner join name_class on cpu_span.class_id = name_class.class_id
-    inner join nesting on cpu_span.event_id = nesting.event_id
-    where name_class.category = 'cpu_op' and regexp_matches(name_class.name, '^(Torch-Compiled|TorchDynamo Cache)')
-),
-
-region as materialized (
-    select
-        event_id,
-        track_id,
-        case when follows_lookup then lookup_ns else start_ns end as start_ns,
-        end_ns,
-        depth
-    from compiled_op
-    where not is_lookup
-    qualify
-        coalesce(
-            start_ns >= max(end_ns) over (
-                partition by track_id order by compiled_op.start_ns, depth
-                rows between unbounded preceding and 1 preceding
-            ),
-            true
-        )
-),
-
 matched_call as (
     select
         module_call.*,
@@ -136,9 +98,9 @@ matched as (
         case when matched_call.is_loss then 'loss' else 'forward' end as weak_phase,
         matched_call.pass_number
     from matched_call
-    asof left join region as first_region
+    asof left join compiled_region as first_region
         on matched_call.track_id = first_region.track_id and matched_call.start_ns >= first_region.start_ns
-    asof left join region as last_region
+    asof left join compiled_region as last_region
         on matched_call.track_id = last_region.track_id and matched_call.end_ns > last_region.start_ns
     where matched_call.depth = 0 or matched_call.is_loss
     group by matched_call.track_id, matched_call.pass_number, matched_call.is_loss

@@ -3,9 +3,10 @@
 -- A run at one level ends where an op of another module was matched, so what lies between two ops of one module counts
 -- to it. It ends, too, where the first of the modules that stand right in it is called again: the loop may be in it or
 -- around it, and what lies between its last op and the next call is surely in the module around. The outermost modules
--- run once in a pass. Calls have no event of their own, and negative ids.
+-- run once in a pass. Calls have no event of their own, and negative ids. Of compiled code in which the model begins or
+-- ends, all is the model's, unless the list of its modules has several that are the outermost.
 --
--- :reads module_match, model_given, forward_item
+-- :reads module_match, model_given, forward_item, compiled_region
 -- :writes module_call
 with recursive ancestor as (
     select
@@ -103,11 +104,34 @@ called as (
     group by pass_number, track_id, depth, run
 ),
 
+whole as (
+    select
+        called.* replace (
+            case when first_region.end_ns > called.start_ns then first_region.start_ns else called.start_ns end
+                as start_ns,
+            case when last_region.end_ns > called.end_ns then last_region.end_ns else called.end_ns end as end_ns,
+            case
+                when first_region.end_ns > called.start_ns then least(called.op_depth, first_region.depth)
+                else called.op_depth
+            end as op_depth
+        )
+    from (
+        select
+            *,
+            depth = 0 and count(*) filter (where depth = 0) over (partition by pass_number) = 1 as is_model
+        from called
+    ) as called
+    asof left join compiled_region as first_region
+        on called.is_model and called.track_id = first_region.track_id and called.start_ns >= first_region.start_ns
+    asof left join compiled_region as last_region
+        on called.is_model and called.track_id = last_region.track_id and called.end_ns > last_region.start_ns
+),
+
 identified as (
     select
         *,
         -row_number() over (order by track_id, start_ns, depth, pass_number, run) as event_id
-    from called
+    from whole
 )
 
 select
