@@ -1,6 +1,6 @@
 """Answers: one small function per question, on an open `Trace`."""
 
-from hotline_analysis.analyze.annotations import annotation_kernels, op_delays, user_annotations
+from hotline_analysis.analyze.annotations import annotation_kernels, compiled_regions, op_delays, user_annotations
 from hotline_analysis.analyze.bottleneck import gpu_or_cpu_bound, optimizer_bottleneck
 from hotline_analysis.analyze.breakdown import (
     coverage,
@@ -50,6 +50,7 @@ __all__ = [
     "collectives",
     "comm_comp_overlap",
     "compare",
+    "compiled_regions",
     "coverage",
     "cpu_parts",
     "critical_path",

@@ -1,4 +1,4 @@
-"""Ranges that the code names (`record_function`), and the way from an op to the start of its GPU work."""
+"""Ranges that the code names (`record_function`), compiled code, and the way from an op to the start of its work."""
 
 from __future__ import annotations
 
@@ -44,6 +44,15 @@ def annotation_kernels(
     """
     scope = {"rank": rank, "device": device, "step": step, "phase": phase, "module": module}
     return trace.query("annotation_kernels", annotation=annotation, **scope)
+
+
+def compiled_regions(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
+    """Regions of code that torch.compile made: calls, time on the CPU and of the GPU work they launch, and module.
+
+    What is compiled runs as one piece: PyTorch does not say which module its kernels are of, and only their names say
+    which ops are in them. See `hotline queries compiled_regions` for the columns.
+    """
+    return trace.query("compiled_regions", rank=rank)
 
 
 def op_delays(

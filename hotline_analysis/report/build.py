@@ -9,7 +9,7 @@ from hotline_analysis.humane import safe
 from hotline_analysis.place import Lines
 from hotline_analysis.report import resources, tables
 from hotline_analysis.report.caveats import caveat_sentences
-from hotline_analysis.report.coverage import coverage_line, coverage_section, doubts_line
+from hotline_analysis.report.coverage import compiled_line, coverage_line, coverage_section, doubts_line
 from hotline_analysis.report.device import device_section
 from hotline_analysis.report.head import facts, headline, slowest_op
 from hotline_analysis.report.model import Report
@@ -67,7 +67,9 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
         advice=find_advice(trace, chosen) if is_run else [],
         findings=[bound, optimizer, slowest],
         sections=[section for section in sections if section is not None and not section.rows.is_empty()],
-        coverage=coverage_line(cover) + doubts_line(breakdown.doubtful_modules(trace, rank=chosen), has_gpu),
+        coverage=coverage_line(cover)
+        + doubts_line(breakdown.doubtful_modules(trace, rank=chosen), has_gpu)
+        + compiled_line(trace.query("compiled_regions", rank=chosen), has_gpu),
         recapture=recapture(trace, info, steps, cover),
         warnings=[safe(text) for text in trace.manifest["warnings"]],
         subject=subject(trace, chosen, steps, about),

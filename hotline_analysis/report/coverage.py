@@ -7,6 +7,8 @@ import polars as pl
 from hotline_analysis.humane import duration, percent, shares
 from hotline_analysis.report.model import Field, Section
 
+_NAMED = 3  # regions of compiled code
+
 
 def coverage_section(cover: pl.DataFrame) -> Section:
     """All GPU time of the rank by what it counts to."""
@@ -54,3 +56,26 @@ def doubts_line(doubts: pl.DataFrame, has_gpu: bool) -> str:
             f" no op shows {'it' if missing == 1 else 'them'}."
         )
     return "".join(f" {part}" for part in parts)
+
+
+def compiled_line(regions: pl.DataFrame, has_gpu: bool) -> str:
+    """What is said of code that torch.compile made; empty if there is none."""
+    if regions.is_empty():
+        return ""
+    calls, cpu_ns, gpu_ns = regions.select(pl.sum("call_count", "cpu_ns", "gpu_ns")).row(0)
+    names = regions["region"].head(_NAMED).to_list()
+    more = regions.height - len(names)
+    which = ", ".join(names) + (f" and {more} more" if more else "")
+    time = f" and {duration(gpu_ns)} of the GPU" if has_gpu else ""
+    text = (
+        f" Compiled code runs {calls:,} time{'' if calls == 1 else 's'}"
+        f" (region{'' if regions.height == 1 else 's'} {which}), {duration(cpu_ns)} on the CPU{time}, without backward:"
+        " the modules in it have time of their own as far as the trace shows ops of theirs."
+    )
+    parts = regions["regions_in_pass"].max()
+    if isinstance(parts, int) and parts > 1:
+        text += (
+            f" Up to {parts} regions run in one forward pass: graph breaks part it, or functions in it are compiled"
+            " one by one."
+        )
+    return text
