@@ -1,10 +1,142 @@
-"""Where an event stands in the tree of a timeline."""
+"""What a timeline adds to the tree of `level_of_detail`: python where no op runs, and what the step waits for."""
 
 from __future__ import annotations
 
+import numpy as np
 import polars as pl
 
+from hotline_analysis.analyze import dependency_graph
+from hotline_analysis.analyze.limits import typical_step
+from hotline_analysis.analyze.replay import Replay
 from hotline_analysis.trace import Trace
+
+_LEAST = 0.005  # of the step: python that takes less is not shown
+
+
+def with_python(trace: Trace, rank: int, step: int, detail: pl.DataFrame) -> pl.DataFrame:
+    """The tree with calls of python functions in which no op runs, as nodes of kind `python`, or groups of them."""
+    sides = detail.filter(pl.col("start_ns").is_not_null())
+    length = int(sides.filter(depth=0, device="cpu").select((pl.col("end_ns") - pl.col("start_ns")).max()).item() or 0)
+    found = trace.query("python_alone", rank=rank, step=step, least_ns=max(1, int(_LEAST * length)))
+    # What lies in no phase would stand beside the phases.
+    placed = innermost(detail.filter(pl.col("depth") > 0), found).filter(pl.col("node_id").is_not_null())
+    if placed.is_empty():
+        return detail
+    last: int = detail["node_id"].max()  # type: ignore[assignment]
+    calls = placed.sort("start_ns", "time_ns", descending=[False, True]).with_columns(
+        number=last + 1 + pl.int_range(pl.len())
+    )
+    around = calls.select(around_id="event_id", caller="number")
+    calls = calls.join(around, on="around_id", how="left").with_columns(parent_id=pl.coalesce("caller", "node_id"))
+    depths = detail.select("node_id", "depth").unique("node_id")
+    # Of a call in a call, the calls around it are those that begin before it and end after it.
+    outer = calls.join_where(
+        calls.filter(call_count=1).select(of="track_id", since="start_ns", until="end_ns", outer="number"),
+        pl.col("track_id") == pl.col("of"),
+        pl.col("since") <= pl.col("start_ns"),
+        pl.col("until") >= pl.col("end_ns"),
+        pl.col("outer") < pl.col("number"),
+    )
+    levels = outer.filter(pl.col("caller").is_not_null()).group_by("number").agg(levels=pl.len())
+    inside = (
+        calls.join(depths, on="node_id", how="left")
+        .join(levels, on="number", how="left")
+        .with_columns(depth=pl.col("depth") + 1 + pl.col("levels").fill_null(0))
+    )
+    many = pl.col("call_count") > 1
+    rows = inside.select(
+        "rank",
+        "step",
+        "parent_id",
+        "depth",
+        "name",
+        "short_name",
+        "phase",
+        "track_id",
+        "start_ns",
+        "end_ns",
+        "time_ns",
+        node_id="number",
+        kind=pl.when(many).then(pl.lit("group")).otherwise(pl.lit("python")),
+        member_count="call_count",
+        name_count=1,
+        name_pct=100.0,
+        event_id=pl.when(~many).then("event_id"),
+        device=pl.lit("cpu"),
+        gpu_event_count=0,
+        busy_ns=0,
+        idle_ns=0,
+    )
+    return pl.concat([detail, rows.cast({"member_count": pl.Int64})], how="diagonal_relaxed")
+
+
+def waited_for(trace: Trace, rank: int, step: int, detail: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
+    """How much of what a step waits for, its critical path in a loop of such steps, is in each node: `path_ns`.
+
+    `places` are those of `event_nodes`. Empty for a step that waits for nothing.
+    """
+    typical = typical_step(trace, rank)
+    if typical is not None and typical.step == step:
+        replay = typical.replay
+    else:
+        graph = dependency_graph(trace, rank=rank, step=step, until="launched", frames=False)
+        if graph.edges.is_empty():
+            return pl.DataFrame(schema={"node_id": pl.Int64, "path_ns": pl.Int64})
+        replay = Replay(graph)
+    path = replay.path()
+    on_thread = pl.col("kind").is_in(["host", "handoff", "return"])
+    nodes = detail.unique("node_id", maintain_order=True).select("node_id", "parent_id", "depth")
+    work = path.filter(~on_thread).join(places, on="event_id").group_by("node_id").agg(pl.col("path_ns").sum())
+    below = nodes.join(work, on="node_id", how="left", maintain_order="left").with_columns(
+        pl.col("path_ns").fill_null(0)
+    )
+    for depth in sorted(nodes["depth"].unique(), reverse=True):
+        inside = below.filter(depth=depth).group_by(node_id="parent_id").agg(inside_ns=pl.col("path_ns").sum())
+        below = (
+            below.join(inside, on="node_id", how="left", maintain_order="left")
+            .with_columns(pl.col("path_ns") + pl.col("inside_ns").fill_null(0))
+            .drop("inside_ns")
+        )
+    threads = [
+        sides.with_columns(path_ns=_within(edges, sides))
+        for (track,), edges in path.filter(on_thread).group_by("track_id")
+        if not (sides := detail.filter(pl.col("start_ns").is_not_null(), device="cpu", track_id=track)).is_empty()
+    ]
+    parts = [part.select("node_id", "path_ns") for part in (below, *threads)]
+    return pl.concat(parts).group_by("node_id").agg(pl.col("path_ns").sum() // replay.path_steps)
+
+
+def _within(edges: pl.DataFrame, sides: pl.DataFrame) -> pl.Series:
+    """How much of the edges of one thread, which do not overlap, lies in each side."""
+    edges = edges.group_by("start_ns", "end_ns").agg(pl.col("path_ns").sum()).sort("start_ns", "end_ns")
+    origin = int(edges["start_ns"].min())  # type: ignore[arg-type]
+    passed = edges["path_ns"].cum_sum()
+    at = np.column_stack([edges["start_ns"] - origin, edges["end_ns"] - origin]).ravel()
+    taken = np.column_stack([passed - edges["path_ns"], passed]).ravel()
+    until, since = (np.interp((sides[name] - origin).to_numpy(), at, taken) for name in ("end_ns", "start_ns"))
+    return pl.Series((until - since).round().astype(np.int64))
+
+
+def way(nodes: pl.DataFrame, waits: pl.DataFrame, *, min_pct: float) -> list[int]:
+    """The way down the tree to what the step waits for most: always the child with most of it, down to a share.
+
+    Takes the nodes of `tree_nodes` and the frame of `waited_for`; empty where that is.
+    """
+    known = nodes.join(waits.filter(pl.col("path_ns") > 0), on="node_id")
+    roots = known.filter(pl.col("parent_id").is_null()).sort("path_ns", "node_id", descending=[True, False])
+    if roots.is_empty():
+        return []
+    least = min_pct * roots["path_ns"][0] / 100
+    most = (
+        known.filter(pl.col("parent_id").is_not_null(), pl.col("path_ns") >= least)
+        .sort("path_ns", "node_id", descending=[True, False])
+        .unique("parent_id", keep="first")
+    )
+    next_of = dict(most.select("parent_id", "node_id").iter_rows())
+    chain = [int(roots["node_id"][0])]
+    while chain[-1] in next_of:
+        chain.append(next_of[chain[-1]])
+    return chain
 
 
 def event_nodes(trace: Trace, rank: int, step: int | None, detail: pl.DataFrame) -> pl.DataFrame:

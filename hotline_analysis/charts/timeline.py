@@ -14,7 +14,7 @@ import polars as pl
 from hotline_analysis.analyze import detail as tree
 from hotline_analysis.analyze import gpu_or_cpu_bound, has_gpu_work, optimizer_bottleneck, slowest_ops
 from hotline_analysis.charts.page import asset, clean, page, to_script
-from hotline_analysis.charts.places import event_nodes
+from hotline_analysis.charts.places import event_nodes, waited_for, way, with_python
 from hotline_analysis.charts.saving import write
 from hotline_analysis.charts.theme import IDLE, PHASES, WIDTH, dress, in_frame, time_axis
 from hotline_analysis.humane import duration, percent
@@ -31,8 +31,8 @@ _SEEN = 0.003  # of the width of the first level: shorter times of an idle GPU a
 class Timeline:
     """A timeline of one step of one rank. `save` it, or let a notebook show it.
 
-    `detail` is the frame of `level_of_detail`; `chain` the nodes that are opened at first, from the step down to the
-    bottleneck.
+    `detail` is the frame of `level_of_detail` with python where no op runs; `chain` the nodes that are opened at first,
+    from the step down to what it waits for most.
     """
 
     def __init__(
@@ -44,7 +44,8 @@ class Timeline:
         self._context = context
         self._nodes = _nodes(detail, context["modules"], context["events"])
         self._places = dict(context["places"].select("event_id", "node_id").iter_rows())
-        self.chain: list[int] = tree.longest_chain(self._nodes, min_pct=_OPEN_PCT)
+        along = way(self._nodes, context["waits"], min_pct=_OPEN_PCT) if context["waits"] is not None else []
+        self.chain: list[int] = along or tree.longest_chain(self._nodes, min_pct=_OPEN_PCT)
 
     def position_of(self, event_id: int) -> int | None:
         """The position of an event's node, or of the one around it, among those of the page; None if it has none."""
@@ -281,7 +282,7 @@ def timeline(
     max_nodes: int = _NODES,
     source_lines: bool = True,
 ) -> Timeline:
-    """Draw one step as a timeline of levels, opened on the way to the bottleneck.
+    """Draw one step as a timeline of levels, opened on the way to what it waits for most.
 
     Without `step`, the one of median duration; without `rank`, the lowest. The page holds the `max_nodes` largest nodes
     of the step. With `source_lines`, it shows the line of code of a module or op if the file is one that this
@@ -295,6 +296,9 @@ def timeline(
     if frame.is_empty() and step is None:
         # Without any CPU event there is no phase, and what ran belongs to no step.
         frame = tree.level_of_detail(trace, rank=chosen_rank, max_nodes=max_nodes)
+    elif chosen_step is not None:
+        frame = with_python(trace, chosen_rank, chosen_step, frame)
+    places = event_nodes(trace, chosen_rank, chosen_step, frame)
     file = trace.sql("select file from rank_info where rank = $rank", rank=chosen_rank)["file"][0]
     tracks = trace.query("track_name", rank=chosen_rank).select("track_id", "name")
     marks = trace.sql(
@@ -315,7 +319,8 @@ def timeline(
         context={
             "tracks": tracks,
             "modules": modules,
-            "places": event_nodes(trace, chosen_rank, chosen_step, frame),
+            "places": places,
+            "waits": waited_for(trace, chosen_rank, chosen_step, frame, places) if chosen_step is not None else None,
             "events": trace.query("event_source", rank=chosen_rank, step=chosen_step),
             "idle": trace.sql(
                 "select stream.track_id, idle_part.start_ns, idle_part.end_ns, idle_part.cause from idle_part"
@@ -378,9 +383,9 @@ def _paler(colour: str, share_pct: float) -> str:
 def _fitting(label: str, time: str, room: int) -> str:
     """The label with the time, or what there is room for."""
     whole = f"{label} · {time}"
-    return (
-        whole if len(whole) <= room else label if len(label) <= room else f"{label[: room - 1]}…" if room >= 5 else ""
-    )
+    if len(whole) <= room:
+        return whole
+    return label if len(label) <= room else f"{label[: int(room - 1)]}…" if room >= 5 else ""
 
 
 def level_rows(detail: pl.DataFrame, nodes: pl.DataFrame, node: int, *, together: bool = False) -> pl.DataFrame:

@@ -60,7 +60,7 @@ function hotlineTimeline(root, data) {
     const say = (name, value) => rows.push([name, value]);
     const full = nodes.full[n] >= 0 ? data.names[nodes.full[n]] : null;
     if (full !== null && full !== data.names[nodes.name[n]]) say("full name", full);
-    say("kind", kind === "group" ? `${nodes.members[n]} neighbours, grouped` : kind);
+    say("kind", kind === "group" ? `${nodes.members[n]} neighbours, grouped` : kind === "python" ? "python, without an op" : kind);
     if (nodes.path[n] >= 0) say("module", data.names[nodes.path[n]] + (nodes.pass[n] ? ` (${nodes.pass[n]})` : ""));
     if (nodes.source[n] >= 0) say("code", data.sources[nodes.source[n]].place);
     if (nodes.phase[n] >= 0) say("phase", data.phases[nodes.phase[n]].replace(/_/g, " "));
@@ -306,6 +306,7 @@ function hotlineTimeline(root, data) {
         slice.setAttribute("aria-label", `${label(n)}, ${one.device.toUpperCase()} ${duration(sides.time[s])}, ` +
           `${percent(longest(n), longest(parent))} of ${label(parent)}`);
         if (!children[n].length) slice.classList.add("hl-leaf");
+        if (data.kinds[nodes.kind[n]] === "python") slice.classList.add("hl-python");
         if (state.path[level + 1] === n) {
           slice.classList.add("hl-open");
           if (level + 2 === state.path.length) slice.classList.add("hl-current");
