@@ -227,7 +227,8 @@ def _chart(section: Section) -> str:
 def _table(section: Section) -> str:
     shared = shared_path(section.rows["module"].to_list()) if section.name == "modules" else ""
     titles = [
-        f"module, in {shared[:-1]}" if shared and field.column == "module" else field.title for field in section.fields
+        f"module, in {shorten(shared[:-1], 48)}" if shared and field.column == "module" else field.title
+        for field in section.fields
     ]
     head = "".join(
         f'<th scope="col"{_side(field)}>{_text(title)}</th>'

@@ -438,6 +438,21 @@ def test_the_first_level_has_an_axis_and_hatches_idle_time(browser: Browser, tra
 
 
 @needs_browser
+def test_what_the_names_of_a_level_begin_with_is_said_once(browser: Browser, tmp_path: Path) -> None:
+    trace = TraceBuilder(rank=0).step(0, 0, 100).op("custom::first.part", 1, 30).op("custom::first.other", 31, 60)
+    trace.op("custom::first.last", 61, 99)
+    browser.open(timeline(trace.load(tmp_path)).save(tmp_path / "shared.html"))
+    browser.run("document.querySelector('.hl-crumbs button').click()")
+    browser.run("document.querySelector('.hl-slice').click()")
+    level = "[...document.querySelectorAll('.hl-level')].pop()"
+    shown = browser.run(f"[...{level}.querySelectorAll('.hl-slice')].map((slice) => slice.textContent)")
+    assert shown == ["part · 29.0 µs", "other · 29.0 µs", "last · 38.0 µs"]
+    assert browser.run(f"{level}.querySelector('.hl-shared').textContent") == "names without “first.”"
+    told = browser.run(f"{level}.querySelector('.hl-slice').getAttribute('aria-label')")
+    assert told.startswith("first.part, ")
+
+
+@needs_browser
 def test_names_of_a_hostile_trace_are_text(browser: Browser, tmp_path: Path) -> None:
     made = timeline(hostile().load(tmp_path, name="x.json"))
     browser.complaints.clear()

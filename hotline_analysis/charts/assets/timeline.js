@@ -254,16 +254,34 @@ function hotlineTimeline(root, data) {
     return tracks.sort((a, b) => rank(a) - rank(b) || b.time - a.time);
   }
 
+  // What the names of a level begin with tells none apart: of all of them up to a dot, a slash or a colon, or of half.
+  function sharedBy(names) {
+    if (names.length < 2) return "";
+    const common = names.reduce((a, b) => { let at = 0; while (at < a.length && a[at] === b[at]) at++; return a.slice(0, at); });
+    const ends = [".", "/", ": ", "::"].map((end) => (common.includes(end) ? common.lastIndexOf(end) + end.length : 0));
+    const whole = common.slice(0, Math.max(...ends));
+    if (whole && names.every((name) => name.length > whole.length)) return whole;
+    const count = new Map();
+    for (const name of names) {
+      const begin = name.slice(0, name.indexOf(": ") + 2);
+      if (begin.length > 2 && begin.length < name.length) count.set(begin, (count.get(begin) || 0) + 1);
+    }
+    const [most, times] = [...count].sort((a, b) => b[1] - a[1])[0] || ["", 0];
+    return times >= 2 && times >= names.length / 2 ? most : "";
+  }
   function drawLevel(level) {
     const parent = state.path[level], tracks = tracksOf(level);
     const box = make("section", "hl-level");
     box.dataset.level = level;
+    const shared = sharedBy([...new Set(tracks.flatMap((one) => one.sides.map((s) => label(sides.node[s]))))]);
+    box.dataset.shared = shared;
     const head = make("div", "hl-head"), title = make("b", "");
     title.append(make("span", "hl-number", String(level + 1)), label(parent));
     title.title = label(parent);
     const times = [cpu[parent] > 0 ? "CPU " + duration(cpu[parent]) : "", gpu[parent] > 0 ? "GPU " + duration(gpu[parent]) : ""];
     head.append(title, make("span", "", times.filter(Boolean).join(" · ")), make("br"),
       make("span", "", `${percent(longest(parent), longest(rootOf(parent)))} of step · ${boundShort(parent)}`));
+    if (shared) head.append(make("br"), make("span", "hl-shared", `names without “${shared.trim()}”`));
     const body = make("div", "hl-tracks");
     box.append(head, body);
     // The rows of the first level share their time, so that it shows when the GPU has nothing to do.
@@ -357,10 +375,12 @@ function hotlineTimeline(root, data) {
   function fitLabels() {
     for (const lane of levels.querySelectorAll(".hl-lane")) {
       const width = lane.clientWidth, leaders = lane.nextElementSibling;
+      const shared = lane.closest(".hl-level").dataset.shared;
       const named = [], rows = [];
       for (const slice of lane.querySelectorAll(".hl-slice")) {
         const own = (parseFloat(slice.style.width) / 100) * width;
-        const name = label(Number(slice.dataset.node)), whole = `${name} · ${slice.dataset.time}`;
+        const full = label(Number(slice.dataset.node)), name = full.startsWith(shared) ? full.slice(shared.length) : full;
+        const whole = `${name} · ${slice.dataset.time}`;
         const room = (text) => 8 + measure.measureText(text).width;
         const fits = own >= Math.min(room(name), 208);
         slice.classList.toggle("hl-thin", own < 26);
