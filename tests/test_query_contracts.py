@@ -92,6 +92,7 @@ def training(rank: int = 0, late: int = 0) -> TraceBuilder:
         trace.op("aten::item", *ids(700, 800)).runtime(
             "cudaStreamSynchronize", *ids(710, 790), correlation=900 + number
         )
+        trace.frame("log.py(3): write", *ids(820, 860))
         trace.memory(512, at + 125, total=1024, device=0, address=seq + 1)
         trace.memory(-512, at + 380, total=512, device=0, address=seq + 1)
         counters = {"smsp__sass_thread_inst_executed_op_ffma_pred_on.sum": 64, "dram__bytes.sum": 256}

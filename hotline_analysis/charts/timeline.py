@@ -12,12 +12,13 @@ import altair as alt
 import polars as pl
 
 from hotline_analysis.analyze import detail as tree
-from hotline_analysis.analyze import gpu_or_cpu_bound, has_gpu_work, optimizer_bottleneck, slowest_ops
+from hotline_analysis.analyze import gpu_or_cpu_bound, optimizer_bottleneck
+from hotline_analysis.analyze.slowest import slowest_op
 from hotline_analysis.charts.page import asset, clean, page, to_script
 from hotline_analysis.charts.places import event_nodes, waited_for, way, with_python
 from hotline_analysis.charts.saving import write
 from hotline_analysis.charts.theme import IDLE, PHASES, WIDTH, dress, in_frame, time_axis
-from hotline_analysis.humane import duration, percent
+from hotline_analysis.humane import duration
 from hotline_analysis.place import Lines
 from hotline_analysis.scope import check_scope
 from hotline_analysis.trace import Trace, takes_traces
@@ -430,28 +431,9 @@ def level_rows(detail: pl.DataFrame, nodes: pl.DataFrame, node: int, *, together
 
 def _facts(trace: Trace, rank: int) -> list[tuple[str, str]]:
     """The three questions, each with its answer in a sentence."""
-    bound = gpu_or_cpu_bound(trace, rank=rank)
-    optimizer = optimizer_bottleneck(trace, rank=rank)
-    return [
-        (bound.question, bound.statement),
-        (optimizer.question, optimizer.statement),
-        ("Which op is slowest?", _slowest(trace, rank)),
-    ]
-
-
-def _slowest(trace: Trace, rank: int) -> str:
-    has_gpu = has_gpu_work(trace, rank=rank)
-    kernels = slowest_ops(trace, 1, by="kernel", rank=rank)
-    rows = slowest_ops(trace, 1, rank=rank)
-    if rows.is_empty() and kernels.is_empty():
-        return "The trace has no CPU ops."
-    if rows.is_empty():
-        row = kernels.row(0, named=True)
-        return f"{row['short_name']}: {duration(row['gpu_time_ns'])}, {percent(row['gpu_time_pct'])} of GPU time."
-    side = "gpu" if has_gpu else "cpu"
-    row = rows.row(0, named=True)
-    return (
-        f"{row['name']}: {duration(row[f'{side}_self_ns'])} of {side.upper()} time of its own"
-        f" in {row['count']:,} call{'s' if row['count'] != 1 else ''},"
-        f" {percent(row[f'{side}_self_pct'])} of that of all ops."
+    answers = (
+        gpu_or_cpu_bound(trace, rank=rank),
+        optimizer_bottleneck(trace, rank=rank),
+        slowest_op(trace, rank, 1),
     )
+    return [(each.question, each.statement) for each in answers]

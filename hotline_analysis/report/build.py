@@ -5,13 +5,14 @@ from __future__ import annotations
 from hotline_analysis.analyze import bottleneck, breakdown
 from hotline_analysis.analyze.limits import typical_step
 from hotline_analysis.analyze.rules import find_advice
+from hotline_analysis.analyze.slowest import slowest_op
 from hotline_analysis.humane import safe
 from hotline_analysis.place import Lines
 from hotline_analysis.report import resources, tables
 from hotline_analysis.report.caveats import caveat_sentences
 from hotline_analysis.report.coverage import compiled_line, coverage_line, coverage_section, doubts_line
 from hotline_analysis.report.device import device_section
-from hotline_analysis.report.head import facts, headline, slowest_op
+from hotline_analysis.report.head import facts, headline
 from hotline_analysis.report.model import Report
 from hotline_analysis.report.recapture import recapture
 from hotline_analysis.report.stragglers import straggler_section
@@ -34,7 +35,7 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
     bound = bottleneck.gpu_or_cpu_bound(trace, rank=chosen)
     is_run = bound.answer != "no-run"
     optimizer = bottleneck.optimizer_bottleneck(trace, rank=chosen)
-    slowest = slowest_op(trace, chosen, has_gpu)
+    slowest = slowest_op(trace, chosen, tables.ROWS)
     steps = breakdown.steps(trace, rank=chosen)
     cover = breakdown.coverage(trace, rank=chosen)
     typical = typical_step(trace, chosen)

@@ -1,30 +1,23 @@
-"""The head of the report: facts of the run, what limits it in a sentence or two, and its slowest op."""
+"""The head of the report: facts of the run, and what limits it in a sentence or two."""
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import polars as pl
 
-from hotline_analysis.analyze import Finding, breakdown
-from hotline_analysis.analyze.bottleneck import NO_RUN, VERDICTS
+from hotline_analysis.analyze import Finding
+from hotline_analysis.analyze.bottleneck import VERDICTS
 from hotline_analysis.analyze.limits import TypicalStep
-from hotline_analysis.analyze.recorded import no_run
 from hotline_analysis.humane import duration, lost_events, percent, safe
 from hotline_analysis.report.given import given
 from hotline_analysis.report.recapture import INFERRED
-from hotline_analysis.report.tables import ROWS
 from hotline_analysis.trace import Trace
 
 _INCOMPLETE = " Events are missing from the file, so figures and answers may be wrong."
 _SECOND_PCT = 5.0  # from here on the second largest limit is worth a sentence
 _APART_PCT = 10.0  # a step that differs so much from its mark is explained
 _FASTER = 1.02  # less is no gain
-# What torch.compile records around what it compiled: no ops of the model.
-_COMPILED = re.compile(
-    r"Torch-Compiled Region|CompiledFunction|## Call CompiledFxGraph|.*(Compiled|_compiled)\w*Backward|triton_"
-)
 
 
 def facts(
@@ -132,66 +125,3 @@ def _faster(speedup: float) -> str:
     if speedup < _FASTER:
         return "no faster without it, as other work takes as long"
     return f"{speedup:,.2f} times faster without it" if speedup < 100 else "over 100 times faster without it"
-
-
-def slowest_op(trace: Trace, rank: int, has_gpu: bool) -> Finding:
-    """The op with most self time, on the GPU if there is one; its evidence are the slowest ops.
-
-    Shares are of all GPU time. Where ops explain less than half of it, or the op is a compiled region, the kernel with
-    most time is named instead.
-    """
-    question = "Which op is slowest?"
-    if no_run(trace, rank):
-        return Finding(question, "no-run", NO_RUN, "", {}, pl.DataFrame())
-    frame = breakdown.slowest_ops(trace, ROWS, rank=rank, sort="gpu_self" if has_gpu else "cpu_self")
-    row = next((row for row in frame.iter_rows(named=True)), None)
-    if not has_gpu:
-        if row is None or not row["cpu_self_ns"]:
-            return Finding(question, "unknown", "The trace has no CPU ops that take time.", "", {}, frame)
-        said = (
-            f"{_op(row['name'])}: {duration(row['cpu_self_ns'])} of CPU self time in {_calls(row['count'])},"
-            f" {percent(row['cpu_self_pct'])} of all ops."
-        )
-        return Finding(question, row["name"], said, "", {}, frame)
-    whole = int(trace.sql("select sum(dur_ns)::bigint from gpu_event where rank = $rank", rank=rank).item() or 0)
-    by_ops = int(
-        trace.sql(
-            "select coalesce(sum(dur_ns), 0)::bigint from gpu_work where rank = $rank and op_id is not null", rank=rank
-        ).item()
-    )
-    if row is not None and row["gpu_self_ns"] and 2 * by_ops >= whole and not _COMPILED.match(row["name"]):
-        said = (
-            f"{_op(row['name'])}: {duration(row['gpu_self_ns'])} of GPU time in {_calls(row['count'])},"
-            f" {percent(100 * row['gpu_self_ns'] / whole)} of all GPU time."
-        )
-        return Finding(question, row["name"], said, "", {}, frame)
-    kernels = breakdown.slowest_ops(trace, 2, by="kernel", rank=rank)
-    if kernels.is_empty() or not kernels["gpu_time_ns"][0]:
-        return Finding(question, "unknown", "The trace has no GPU work that takes time.", "", {}, frame)
-    kernel = kernels.row(0, named=True)
-    why = (
-        "The trace has no CPU ops"
-        if row is None
-        else "Most GPU work runs in compiled code"
-        if _COMPILED.match(row["name"])
-        else f"Ops explain only {percent(100 * by_ops / whole)} of the GPU time"
-    )
-    said = (
-        f"{why}. The slowest kernel is {safe(kernel['short_name'])}: {duration(kernel['gpu_time_ns'])} in"
-        f" {kernel['count']:,} run{'s' if kernel['count'] != 1 else ''}, {percent(kernel['gpu_time_pct'])} of GPU time"
-    )
-    if kernels.height > 1 and kernels["gpu_time_pct"][1] >= _SECOND_PCT:
-        said += f"; then {safe(kernels['short_name'][1])}, {percent(kernels['gpu_time_pct'][1])}"
-    said += "."
-    return Finding(question, kernel["short_name"], said, "", {}, frame)
-
-
-def _calls(count: int) -> str:
-    return f"{count:,} call{'s' if count != 1 else ''}"
-
-
-def _op(name: str) -> str:
-    """The name of an op; of one that only experts know, with what it is."""
-    return safe(name) + (
-        " (collective communication)" if name.startswith(("record_param_comms", "c10d::", "nccl:")) else ""
-    )

@@ -438,6 +438,18 @@ def test_the_first_level_has_an_axis_and_hatches_idle_time(browser: Browser, tra
 
 
 @needs_browser
+def test_gpu_work_with_gaps_says_how_long_it_takes_in_all(browser: Browser, tmp_path: Path) -> None:
+    """Two kernels of 100 us, 300 us apart: the slice of forward is 500 us long, and the gap shows at its foot."""
+    trace = TraceBuilder(rank=0).step(0, 0, 900).module("Net", 0, 100, 600).op("aten::mm", 110, 190)
+    trace.launches("gemm", 200, 300, at=120, until=130).op("aten::add", 400, 590).launches("add", 600, 700, at=500)
+    browser.open(timeline(trace.load(tmp_path)).save(tmp_path / "gaps.html"))
+    lane = "[...document.querySelectorAll('.hl-level')[0].querySelectorAll('.hl-lane')].pop()"
+    assert browser.run(f"{lane}.querySelector('.hl-slice').textContent") == "forward · 200 µs in 500 µs"
+    feet = browser.run(f"[...{lane}.querySelectorAll('.hl-foot')].map((part) => parseFloat(part.style.width))")
+    assert sum(feet) == pytest.approx(100 * 300 / 900, abs=0.1)
+
+
+@needs_browser
 def test_what_the_names_of_a_level_begin_with_is_said_once(browser: Browser, tmp_path: Path) -> None:
     trace = TraceBuilder(rank=0).step(0, 0, 100).op("custom::first.part", 1, 30).op("custom::first.other", 31, 60)
     trace.op("custom::first.last", 61, 99)

@@ -308,13 +308,15 @@ function hotlineTimeline(root, data) {
         whole.style.width = (100 * (one.ownEnd - one.ownStart)) / span + "%";
       } else if (together) {
         whole.classList.add("hl-others");
-        for (const part of data.tracks[one.track].idle) lane.append(idlePart(part, one.start, span));
+        for (const part of data.tracks[one.track].idle) lane.append(idlePart(part, one.start, span, "hl-idle"));
       }
       for (const s of one.sides) {
         const n = sides.node[s], slice = make("button", "hl-slice", label(n));
         slice.type = "button";
         slice.dataset.node = n;
-        slice.dataset.time = duration(sides.time[s]);
+        // Work that leaves out more than a fifth of its slice does not fill it.
+        slice.dataset.time = duration(sides.time[s]) +
+          (isGpu(s) && sides.time[s] < 0.8 * sides.dur[s] ? ` in ${duration(sides.dur[s])}` : "");
         slice.style.left = (100 * (sides.start[s] - one.start)) / span + "%";
         slice.style.width = (100 * sides.dur[s]) / span + "%";
         const [paper, ink] = colorOf(n, longest(parent));
@@ -338,6 +340,15 @@ function hotlineTimeline(root, data) {
         slice.addEventListener("blur", hideTip);
         lane.append(slice);
       }
+      // Where a slice spans times of an idle GPU, they show at its foot.
+      if (together && one.device === "gpu") {
+        for (const part of data.tracks[one.track].idle) {
+          const [from, until] = [part[0], part[0] + part[1]];
+          if (one.sides.some((s) => sides.start[s] < until && sides.start[s] + sides.dur[s] > from)) {
+            lane.append(idlePart(part, one.start, span, "hl-foot"));
+          }
+        }
+      }
       const reachable = lane.querySelector(".hl-open") || lane.querySelector(".hl-slice");
       if (reachable) reachable.tabIndex = 0;
       track.append(lane, leaders);
@@ -348,8 +359,8 @@ function hotlineTimeline(root, data) {
     else if (together) body.append(axis(span));
     return box;
   }
-  function idlePart([start, length, cause], from, span) {
-    const part = make("div", "hl-idle"), said = `idle ${duration(length)}: ${cause}`;
+  function idlePart([start, length, cause], from, span, kind) {
+    const part = make("div", kind), said = `idle ${duration(length)}: ${cause}`;
     part.style.left = (100 * (start - from)) / span + "%";
     part.style.width = (100 * length) / span + "%";
     part.dataset.said = said;
