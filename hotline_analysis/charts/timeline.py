@@ -210,7 +210,7 @@ class Timeline:
         if rows.is_empty():
             return None
         opened = self.chain[number + 1] if number + 1 < len(self.chain) else -1
-        span = max(int(value) for value in rows["stop_ns"])
+        span = max(1, *(int(value) for value in rows["stop_ns"]))
         axis = time_axis(span)
         rows = rows.with_columns(
             start=pl.col("from_ns") / axis.size,
