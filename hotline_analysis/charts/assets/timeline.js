@@ -491,8 +491,9 @@ function hotlineTimeline(root, data) {
     }
     if (state.color === "share") { say("#f0ddd0", "little time"); say("#d55e00", "half of the level or more"); }
     const hatched = "repeating-linear-gradient(135deg, var(--soft) 0 3px, transparent 3px 6px)";
-    say(hatched, "the GPU is idle; below the first level, no part of it runs");
-    if (sides.node.some((_, s) => isGpu(s))) {
+    const onGpu = sides.node.some((_, s) => isGpu(s));
+    say(hatched, onGpu ? "the GPU is idle; below the first level, no part of it runs" : "no part of the level runs");
+    if (onGpu) {
       say("var(--wait)", "first level: other work of the GPU");
       legend.append(make("span", "", "+ time: below the first level, the GPU's row starts so much later than the CPU's"));
     }
