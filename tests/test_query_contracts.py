@@ -42,7 +42,7 @@ BETWEEN_RANKS = {"collectives", "stragglers", "straggler_causes"}
 IN_DOUBT = {"doubtful_modules"}
 
 # What keeps a trace from telling anything, of which an ordinary one has nothing.
-OF_ODD_TRACES = {"caveats"}
+OF_ODD_TRACES = {"caveats", "compiled_regions"}
 
 
 def taking(name: str) -> list[Query]:

@@ -1,8 +1,9 @@
 -- Every python function that the trace's stacks name, with the place where it is written.
 --
 -- The profiler writes `train.py(12): main`: the file, below the folder it was imported from, and the line at which the
--- function begins (of a generator that runs on, the line where it does). `is_user` leaves out torch and the modules of
--- the standard library that call other code, which tell nobody where to look.
+-- function begins (of a generator that runs on, the line where it does). `is_user` leaves out torch, Triton, what
+-- torch.compile writes (files named by a hash, torch/_inductor/codecache.py), and the modules of the standard library
+-- that call other code, which tell nobody where to look.
 --
 -- :reads name_info
 with named as (
@@ -27,7 +28,7 @@ select
     part.file,
     try_cast(part.line as bigint) as line,
     part.function,
-    not regexp_matches(module_file, '(^|/)(torch|python\d?(\.\d+)?)/')
+    not regexp_matches(module_file, '(^|/)(torch|triton|python\d?(\.\d+)?)/|(^|/)[a-z2-7]{2}/c[a-z2-7]{51}\.py$')
     and not regexp_matches(
         module_file,
         '^(abc|asyncio|codecs|collections|concurrent|contextlib|copy|dataclasses|enum|functools|importlib|inspect'

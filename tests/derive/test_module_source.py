@@ -46,6 +46,20 @@ def test_a_function_is_taken_apart(trace: Trace) -> None:
     ]
 
 
+def test_code_that_the_compiler_wrote_is_nobodys(tmp_path: Path) -> None:
+    """What runs in it belongs to the function that was compiled; a file of the user's may have a long name, too."""
+    generated = "torchinductor_user/7h/c7hkxsk5ugidcb43thxaly333kvnqcngwhwdzzpcdo75w3fkm6an.py(245): call"
+    trace = TraceBuilder().step(0, 0, 100).frame("net.py(9): forward", 5, 90)
+    trace.op("Torch-Compiled Region: 0/0", 10, 80).frame(generated, 20, 70)
+    trace.frame("triton/runtime/jit.py(300): run", 25, 60).op("triton_poi_fused_add_0", 30, 50)
+    kernel = trace.last_id
+    trace.frame("convolutionandnormalizationandactivationoftheencoder.py(3): call", 92, 98).op("aten::mul", 93, 95)
+    product = trace.last_id
+    with trace.load(tmp_path) as opened:
+        places = [opened.query("event_place", rank=0, event=event)["source"].item() for event in (kernel, product)]
+    assert places == ["net.py:9", "convolutionandnormalizationandactivationoftheencoder.py:3"]
+
+
 def test_a_module_is_at_its_own_forward_or_at_the_function_around_it(trace: Trace) -> None:
     found = trace.sql(
         "select name, module_source.source, function, evidence from module_source"
