@@ -69,8 +69,8 @@ def compiled_line(regions: pl.DataFrame, has_gpu: bool) -> str:
     time = f" and {duration(gpu_ns)} of the GPU" if has_gpu else ""
     text = (
         f" Compiled code runs {calls:,} time{'' if calls == 1 else 's'}"
-        f" (region{'' if regions.height == 1 else 's'} {which}), {duration(cpu_ns)} on the CPU{time}, without backward:"
-        " the modules in it have time of their own as far as the trace shows ops of theirs."
+        f" (region{'' if regions.height == 1 else 's'} {which}), {duration(cpu_ns)} on the CPU{time} in forward:"
+        " it counts to the module that calls it, but for ops that show another."
     )
     parts = regions["regions_in_pass"].max()
     if isinstance(parts, int) and parts > 1:
