@@ -6,7 +6,8 @@
 -- optimizer changes the weights between two calls (LBFGS, SAM), and code that adds up the gradients of several batches
 -- does not. An update inside forward is none of the optimizer's: it follows a layer, or an op that autograd comes back
 -- to, or counts batches right before a batch norm.
--- So no call holds the start or the end of an optimizer, but where forward or backward themselves do.
+-- So no call holds the start or the end of an optimizer, but where forward or backward themselves do. `is_again` is
+-- true where the optimizer has called it before in this step.
 --
 -- :reads cpu_span, nesting, name_class, node, event
 with optimizer as materialized (
@@ -170,9 +171,10 @@ begun as (
 select
     track_id,
     begin_ns as start_ns,
-    max(end_ns) as end_ns
+    max(end_ns) as end_ns,
+    lag(begin_ns) over (partition by track_id, optimizer_ns order by begin_ns) is not null as is_again
 from begun
 where kind = 'shows'
-group by track_id, begin_ns
+group by track_id, optimizer_ns, begin_ns
 having max(end_ns) > begin_ns
 order by track_id, begin_ns

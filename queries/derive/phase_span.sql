@@ -1,7 +1,8 @@
 -- Phases as spans of each thread: what the trace shows, and on the main thread what its neighbours tell of the gaps.
 --
 -- A gap inside a step is
---   load_data  before a forward pass: fetching, copying to the device, and waiting for either,
+--   load_data  before a forward pass: fetching, copying to the device, and waiting for either; but where an optimizer
+--              calls its closure again, on the same batch, that is forward,
 --   forward    before the loss or backward when no forward was shown: from the first op that backward comes back to, or
 --              the first layer, up to the last layer or activation; and around the layers of any other gap in a marked
 --              step, or between two losses: evaluation and inference,
@@ -13,7 +14,7 @@
 --   other      everything else: logging, metrics, waiting at the step's end.
 -- Without step marks, nothing is known of the time before the first forward and between two of them.
 --
--- :reads phase_evidence, phase_gap, main_track, step
+-- :reads phase_evidence, phase_gap, closure_call, main_track, step
 with shown as (
     select
         evidence.track_id,
@@ -26,9 +27,18 @@ with shown as (
     where evidence.found is not null
 ),
 
+again as (
+    select
+        start_ns,
+        end_ns as again_end_ns
+    from closure_call
+    where is_again and track_id in (select track_id from main_track)
+),
+
 gap as (
     select
-        *,
+        phase_gap.*,
+        coalesce(phase_gap.start_ns < again.again_end_ns, false) as is_again,
         coalesce(before_phase not in ('forward', 'loss'), true)
         and coalesce(after_phase in ('loss', 'backward'), false) as hides_forward,
         before_phase in ('forward', 'loss') and coalesce(after_phase in ('loss', 'backward'), false) as is_loss,
@@ -49,6 +59,7 @@ gap as (
             else made_ns
         end as begin_ns
     from phase_gap
+    asof left join again on phase_gap.start_ns >= again.start_ns
     where not is_between_nodes
 ),
 
@@ -104,6 +115,7 @@ parted as (
         case
             when hides_forward and before_forward_ns is null then 'backward'
             when is_of_gradient then 'loss'
+            when is_again and (hides_forward or after_phase = 'forward') then 'forward'
             when hides_forward then 'load_data'
             when is_loss and is_step and known_ns is not null then 'loss'
             when is_loss then 'other'

@@ -563,7 +563,7 @@ def test_an_optimizer_updates_between_two_calls_of_its_closure(tmp_path: Path) -
     again = [(phase, start + 100, end + 100) for phase, start, end in expected[:-1]]
     assert phases(trace.load(tmp_path)) == [
         *expected,
-        ("load_data", 99, 100),
+        ("forward", 99, 100),  # the batch is there
         *again,
         ("optimizer", 160, 190),
         ("other", 190, 200),
@@ -598,8 +598,7 @@ def test_a_closure_without_gradients_ends_with_its_loss(tmp_path: Path) -> None:
         ("loss", 10, 20),
         ("backward", 20, 40),
         ("optimizer", 40, 60),
-        ("load_data", 60, 65),
-        ("forward", 65, 75),
+        ("forward", 60, 75),
         ("loss", 75, 85),
         ("optimizer", 85, 95),
         ("other", 95, 100),
