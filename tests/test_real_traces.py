@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import gzip
 import json
@@ -106,6 +107,7 @@ def test_every_trace_adds_up(name: str) -> None:
     gpu_time_is_that_of_the_file(trace, name)
     busy_time_is_that_of_the_file(trace, name)
     busy_and_idle_fill_the_window(trace)
+    idle_causes_are_those_of_the_file(trace, name)
     nesting_is_that_of_a_stack(trace)
     phases_fill_the_steps(trace)
     answers_agree(trace)
@@ -228,6 +230,147 @@ def busy_and_idle_fill_the_window(trace: Trace) -> None:
     parts = " + ".join(CAUSES)
     assert trace.sql(f"from gpu_gap where {parts} is distinct from end_ns - start_ns").is_empty()
     assert trace.sql(f"from gpu_gap where least({', '.join(CAUSES)}) < 0").is_empty()
+
+
+# Calls that return when the GPU is done (CUDA runtime API, "API synchronization behavior"; HIP likewise).
+SYNC = re.compile(r"\w*Synchronize|(cuda|hip)(Free|Memcpy|MemcpyWithStream|Memcpy2D|Memcpy3D)")
+
+
+def idle_causes_are_those_of_the_file(trace: Trace, name: str) -> None:
+    """Each gap's causes by a loop over the events of the file.
+
+    Until its launch, work waits for the launching thread: that is in a call that blocks, in an op or another call, or
+    in anything else; the phase that loads data goes before, and where the thread shows nothing, the main thread counts.
+    Which phases load data, and which of the ops compute on CPU tensors, is taken from the tables: for these only, it is
+    checked that no call of the runtime is in them.
+    """
+    starting: dict[tuple[int, int], int] = {}
+    for number, event in gpu_events(name):
+        if event["dur"]:
+            key = (event["args"].get("device", -1), ns(event["ts"]))
+            starting[key] = min(starting.get(key, number), number)
+    launches = {
+        row[0]: row[1:]
+        for row in trace.sql(
+            "select launch.event_id, launch_start_ns, launch_start_ns + launch_dur_ns, nesting.track_id"
+            " from launch left join nesting"
+            " on launch.rank = nesting.rank and coalesce(launch.runtime_id, launch.op_id) = nesting.event_id"
+            " where link is not null"
+        ).rows()
+    }
+    parts: dict[tuple[int, int], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    threads = _Threads(trace)
+    kinds = {"load_data": "load_data", "sync": "sync", "cpu_tensor": "op", "op": "op", "python": "python"}
+    for device, gap, start, end, cause, track in trace.sql(
+        "select device, gap_ns, start_ns, end_ns, cause, track_id from idle_part"
+    ).rows():
+        parts[device, gap][kinds.get(cause, cause)] += end - start
+        if cause == "cpu_tensor":
+            assert not threads.calls(track, start, end)
+    busy: dict[int, list[tuple[int, int]]] = defaultdict(list)
+    for device, start, end in trace.sql("select device, start_ns, end_ns from gpu_busy").rows():
+        busy[device].append((start, end))
+    for device, start, end in trace.sql("select device, start_ns, end_ns from gpu_gap").rows():
+        work = starting.get((device, end))
+        expected: dict[str, int] = defaultdict(int)
+        others = [spans for other, spans in busy.items() if other != device]
+        if work is not None and work not in launches:
+            expected["unknown"] = end - start
+        else:
+            called, returned, track = (end, end, None) if work is None else launches[work]
+            launched = max(start, min(end, called))
+            threads.add(expected, track, start, launched)
+            due = launched if returned <= start else max(launched, min(end, returned + 50_000))
+            blocked = (
+                max(launched, min(due, returned))
+                if work is not None and threads.kind(track, launched) == "sync"
+                else launched
+            )
+            expected["sync"] += blocked - launched
+            expected["launch"] += due - blocked
+            waits_for_another = any(first <= end and last >= end - 50_000 for spans in others for first, last in spans)
+            expected["unobserved" if end - due > 50_000 and not waits_for_another else "queued"] += end - due
+        assert {key: value for key, value in expected.items() if value} == dict(parts[device, start])
+
+
+class _Threads:
+    """What each thread does at a time, of its events in order."""
+
+    def __init__(self, trace: Trace) -> None:
+        called = trace.sql(
+            "select track_id, category, name, nesting.start_ns, nesting.end_ns from nesting inner join event"
+            " using (rank, event_id, track_id) where nesting.end_ns > nesting.start_ns"
+        ).rows()
+        layers: dict[int, dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
+        for track, category, label, start, end in called:
+            if category in ("cuda_runtime", "cuda_driver") and SYNC.fullmatch(label):
+                layers[track]["sync"].append((start, end))
+            if category in ("cuda_runtime", "cuda_driver", "cpu_op"):
+                layers[track]["op"].append((start, end))
+            if category in ("cuda_runtime", "cuda_driver"):
+                layers[track]["call"].append((start, end))
+            layers[track]["python"].append((start, end))
+        for track, start, end in trace.sql(
+            "select track_id, start_ns, end_ns from phase_span where phase = 'load_data'"
+        ).rows():
+            layers[track]["load_data"].append((start, end))
+        self._layers = {
+            track: {kind: merged(spans) for kind, spans in kinds.items()} for track, kinds in layers.items()
+        }
+        main = trace.sql(
+            "select track_id, count(*) from step where track_id is not null group by all order by 2 desc"
+        ).rows()
+        # Without steps, the thread that the time after the last work is told of.
+        main = main or trace.sql("select track_id from idle_part where next_id is null and track_id is not null").rows()
+        self._main = main[0][0] if main else None
+
+    def calls(self, track: int, start: int, end: int) -> list[tuple[int, int]]:
+        return [span for span in self._layers.get(track, {}).get("call", []) if start < span[1] and span[0] < end]
+
+    def kind(self, track: int | None, at: int) -> str:
+        found: dict[str, int] = defaultdict(int)
+        self.add(found, track, at, at + 1)
+        (kind,) = (kind for kind, time in found.items() if time)
+        return kind
+
+    def add(self, expected: dict[str, int], track: int | None, start: int, end: int) -> None:
+        chosen = self._main if track is None else track
+        left = [(start, end)] if end > start else []
+        for thread in (chosen, self._main):
+            for kind in ("load_data", "sync", "op", "python"):
+                spans = self._layers.get(thread, {}).get(kind, [])  # type: ignore[arg-type]
+                here = [piece for window in left for piece in within(spans, window)]
+                expected[kind] += sum(last - first for first, last in here)
+                left = [piece for window in left for piece in without(here, window)]
+        expected["python"] += sum(last - first for first, last in left)
+
+
+def merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        else:
+            found.append((start, end))
+    return found
+
+
+def within(spans: list[tuple[int, int]], window: tuple[int, int]) -> list[tuple[int, int]]:
+    """The parts of spans, in order, that lie in a window."""
+    place = max(0, bisect.bisect_right(spans, (window[0], 1 << 62)) - 1)
+    found = []
+    for start, end in spans[place:]:
+        if start >= window[1]:
+            break
+        if end > window[0]:
+            found.append((max(start, window[0]), min(end, window[1])))
+    return found
+
+
+def without(spans: list[tuple[int, int]], window: tuple[int, int]) -> list[tuple[int, int]]:
+    """What is left of a window."""
+    edges = [window[0], *(edge for span in within(spans, window) for edge in span), window[1]]
+    return [(start, end) for start, end in zip(edges[::2], edges[1::2], strict=True) if end > start]
 
 
 def nesting_is_that_of_a_stack(trace: Trace) -> None:
