@@ -484,3 +484,18 @@ def test_integers_of_128_bits_are_exact_or_an_error(trace: Trace) -> None:
             trace.sql(f"select {number}::uhugeint as a")
     rows = trace.sql("select -range::hugeint as x from range(3) order by x")
     assert rows["x"].to_list() == [-2, -1, 0]
+
+
+def test_time_between_calls_is_not_called_python_where_nothing_else_was_recorded(tmp_path: Path) -> None:
+    """A call of 10 us each 100 us, and kernels of 20 us: without ops or frames, nobody knows what the CPU does."""
+    builder = TraceBuilder(rank=0)
+    for number in range(10):
+        at = 100 * number
+        builder.runtime("cudaLaunchKernel", at, at + 10, correlation=number + 1)
+        builder.kernel("gemm", at + 15, at + 35, correlation=number + 1)
+    with builder.load(tmp_path) as trace:
+        limits = dict(ha.step_limits(trace).select("limit", "path_pct").rows())
+        assert "python" not in limits
+        assert limits["unrecorded"] > 80
+        assert ha.gpu_or_cpu_bound(trace).answer == "unknown"
+        assert "CPU time of which nothing was recorded" in ha.report(trace).headline

@@ -62,6 +62,11 @@ VERDICTS: Mapping[str, Verdict] = {
         "python on the CPU",
         "Take python out of the step: vectorised loops, logging every n steps, compiled or captured steps.",
     ),
+    "unrecorded": Verdict(
+        "unknown",
+        "CPU time of which nothing was recorded",
+        "Capture again with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+    ),
     "cpu_tensor": Verdict(
         "cpu-tensor-bound",
         "arithmetic on CPU tensors",

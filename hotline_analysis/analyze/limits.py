@@ -21,6 +21,7 @@ Limit = Literal[
     "load_data",
     "launching",
     "python",
+    "unrecorded",
     "cpu_tensor",
     "sync",
     "unobserved",
@@ -28,7 +29,7 @@ Limit = Literal[
 ]
 LIMITS: tuple[Limit, ...] = get_args(Limit)
 GPU_LIMITS: tuple[Limit, ...] = ("computing", "communication", "copying", "queued")
-CPU_LIMITS: tuple[Limit, ...] = ("load_data", "launching", "python", "cpu_tensor", "sync")
+CPU_LIMITS: tuple[Limit, ...] = ("load_data", "launching", "python", "unrecorded", "cpu_tensor", "sync")
 
 _IS_HOST = pl.col("kind").is_in(["host", "handoff", "return"]) & (pl.col("bound_by") != "copy")
 LIMIT = (
@@ -113,8 +114,9 @@ def step_limits(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     """What a usual step waits for, and how fast it would be without: parts of the critical path of the median step.
 
     One row per limit: on the GPU `computing`, `communication`, `copying` and `queued` (the gaps between kernels); on
-    the CPU `load_data`, `launching` (ops and launch calls), `python`, `cpu_tensor` (arithmetic on CPU tensors) and
-    `sync` (calls that synchronise, beyond what they wait for); `unobserved` (launched work waits, and nothing in the
+    the CPU `load_data`, `launching` (ops and launch calls), `python`, `unrecorded` (time between the calls of a trace
+    that has neither ops nor frames), `cpu_tensor` (arithmetic on CPU tensors) and `sync` (calls that synchronise,
+    beyond what they wait for); `unobserved` (launched work waits, and nothing in the
     file explains it) and `unknown`. `path_ns` adds up to the step and `path_pct` to 100 %. `without_ns` is the step
     replayed with these edges taking no time, and `speedup` how many times faster that is: at most so much can be
     gained. `step` is the step that was chosen (query `step_lengths`), `step_ns` its time in a loop of such
@@ -132,7 +134,15 @@ def step_limits(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
         without = replay.without_ns(limit == LIMIT)
         rows.append((typical.step, total, limit, path_ns, 100 * path_ns / total, without, total / max(without, 1)))
     frame = pl.DataFrame(rows, _COLUMNS, orient="row")
+    if not _has_host_events(trace, min(trace.ranks) if rank is None else rank):
+        frame = frame.with_columns(pl.col("limit").replace("python", "unrecorded"))
     return frame.sort("path_ns", "limit", descending=[True, False])
+
+
+def _has_host_events(trace: Trace, rank: int) -> bool:
+    """Whether the file tells what the CPU does between calls of the GPU's runtime."""
+    found = "select exists (select 1 from event where rank = $rank and category in $categories)"
+    return bool(trace.sql(found, rank=rank, categories=["cpu_op", "user_annotation", "python_function"]).item())
 
 
 _COLUMNS = {

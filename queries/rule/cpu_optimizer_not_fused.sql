@@ -1,10 +1,10 @@
 -- An optimizer on the CPU that goes through memory once for each op of its formula.
 --
 -- Condition: a trace without GPU work, in which the optimizer calls several ops that change tensors in place, one by
--- one or in lists (`_foreach_…`, which on the CPU loops over the list), and no fused op. Bound: the optimizer takes
--- as long as the op with most of its time, as one pass over all parameters must read and write at least as much.
--- Source: torch.optim, "Taking an optimizer step": `fused` (on the CPU as well); PyTorch performance tuning guide,
--- "Fuse operations".
+-- one or in lists (`_foreach_…`, which on the CPU loops over the list), and no fused op; where the trace names it, it
+-- is one that can be fused. Bound: the optimizer takes as long as the op with most of its time, as one pass over all
+-- parameters must read and write at least as much. Source: torch.optim, "Taking an optimizer step": `fused` (on the
+-- CPU as well); PyTorch performance tuning guide, "Fuse operations".
 --
 -- :reads host_activity, event, nesting, label, launch
 -- :what ops of an optimizer on the CPU and python between them, most of it {name}
@@ -89,4 +89,11 @@ where
         having count(*) > 1
     )
     and not exists (select 1 from op where contains(name, '_fused_'))
+    and not exists (
+        select 1 from event
+        where
+            rank = $rank
+            and starts_with(name, 'Optimizer.step#')
+            and not regexp_matches(name, '#(Adam|AdamW|SGD|Adagrad)\.')
+    )
 order by piece.event_id, piece.start_ns

@@ -6,7 +6,7 @@
 -- Source: PyTorch performance tuning guide, "Fuse operations"; torch.optim, "Taking an optimizer step": `foreach` and
 -- `fused`; `OptimizerSingleTensorPattern` in torch/profiler/_pattern_matcher.py.
 --
--- :reads gpu_work, host_activity, nesting
+-- :reads gpu_work, host_activity, nesting, event
 -- :what kernels of an optimizer that updates one parameter at a time
 -- :do Update all parameters at once: pass fused=True to the optimizer, or foreach=True.
 with kernel as (
@@ -23,6 +23,11 @@ single as (
         and not exists (
             select 1 from kernel as other
             where regexp_matches(other.op, '_foreach_|_fused_|fused_adam|multi_tensor|Fused')
+        )
+        -- these have neither `foreach` nor `fused`
+        and not exists (
+            select 1 from event
+            where event.rank = $rank and regexp_matches(event.name, '^Optimizer\.step#(LBFGS|SparseAdam)\.')
         )
     qualify count(*) over (partition by op) > 1
 ),

@@ -31,3 +31,8 @@ def test_updating_all_parameters_at_once_is_done_already(tmp_path: Path) -> None
 def test_the_same_ops_outside_of_the_optimizer_are_none_of_it(tmp_path: Path) -> None:
     trace = updated(tmp_path, "aten::mul_", "aten::addcmul_", "aten::mul_", "aten::addcmul_", mark="forward")
     assert found(trace, RULE) is None
+
+
+def test_an_optimizer_that_cannot_update_all_at_once_is_left_alone(tmp_path: Path) -> None:
+    trace = updated(tmp_path, "aten::mul_", "aten::mul_", mark="Optimizer.step#LBFGS.step")
+    assert found(trace, RULE) is None
