@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-torch = pytest.importorskip("torch")
+import hotline_analysis as ha
 
-from torch import nn  # noqa: E402
-
-import hotline_analysis as ha  # noqa: E402
+torch: Any = pytest.importorskip("torch")
+nn: Any = torch.nn
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),  # of the compiler's own
@@ -28,7 +27,7 @@ MARKS = {"part A": "forward", "part B": "loss", "part C": "backward", "part D": 
 NEEDS_COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="inductor needs a C++ compiler")
 
 
-class Block(nn.Module):
+class Block(nn.Module):  # type: ignore[misc]
     def __init__(self, size: int) -> None:
         super().__init__()
         self.norm, self.up, self.down = nn.LayerNorm(size), nn.Linear(size, 2 * size), nn.Linear(2 * size, size)
@@ -37,7 +36,7 @@ class Block(nn.Module):
         return x + self.down(torch.relu(self.up(self.norm(x))))
 
 
-class Net(nn.Module):
+class Net(nn.Module):  # type: ignore[misc]
     def __init__(self, *, breaks: bool) -> None:
         super().__init__()
         self.embed = nn.Linear(16, 32)
