@@ -499,3 +499,13 @@ def test_time_between_calls_is_not_called_python_where_nothing_else_was_recorded
         assert limits["unrecorded"] > 80
         assert ha.gpu_or_cpu_bound(trace).answer == "unknown"
         assert "CPU time of which nothing was recorded" in ha.report(trace).headline
+
+
+def test_the_slowest_op_has_its_numbers(tmp_path: Path) -> None:
+    """Two ops of 30 us of GPU time in all, beside one of 10."""
+    builder = TraceBuilder(rank=0).op("aten::mm", 0, 5).launches("gemm", 10, 30).op("aten::mm", 5, 10)
+    builder.launches("gemm", 30, 40).op("aten::relu", 10, 15).launches("relu", 40, 50)
+    with builder.load(tmp_path) as trace:
+        (said,) = [finding for finding in ha.report(trace).findings if "slowest" in finding.question]
+        assert said.answer == "aten::mm"
+        assert said.numbers == {"gpu_self_ns": 30_000, "gpu_self_pct": 75.0, "count": 2}

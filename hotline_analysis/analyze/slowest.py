@@ -39,7 +39,8 @@ def slowest_op(trace: Trace, rank: int, limit: int) -> Finding:
             f"{_op(row['name'])}: {duration(row['cpu_self_ns'])} of CPU self time in {_calls(row['count'])},"
             f" {percent(row['cpu_self_pct'])} of all ops."
         )
-        return Finding(question, row["name"], said, "", {}, frame)
+        numbers = {"cpu_self_ns": row["cpu_self_ns"], "cpu_self_pct": row["cpu_self_pct"], "count": row["count"]}
+        return Finding(question, row["name"], said, "", {}, frame, numbers)
     whole = int(trace.sql("select sum(dur_ns)::bigint from gpu_event where rank = $rank", rank=rank).item() or 0)
     by_ops = int(
         trace.sql(
@@ -51,7 +52,9 @@ def slowest_op(trace: Trace, rank: int, limit: int) -> Finding:
             f"{_op(row['name'])}: {duration(row['gpu_self_ns'])} of GPU time in {_calls(row['count'])},"
             f" {percent(100 * row['gpu_self_ns'] / whole)} of all GPU time."
         )
-        return Finding(question, row["name"], said, "", {}, frame)
+        share = 100 * row["gpu_self_ns"] / whole
+        numbers = {"gpu_self_ns": row["gpu_self_ns"], "gpu_self_pct": share, "count": row["count"]}
+        return Finding(question, row["name"], said, "", {}, frame, numbers)
     kernels = slowest_ops(trace, 2, by="kernel", rank=rank)
     if kernels.is_empty() or not kernels["gpu_time_ns"][0]:
         return Finding(question, "unknown", "The trace has no GPU work that takes time.", "", {}, frame)
@@ -70,7 +73,8 @@ def slowest_op(trace: Trace, rank: int, limit: int) -> Finding:
     if kernels.height > 1 and kernels["gpu_time_pct"][1] >= _SECOND_PCT:
         said += f"; then {safe(kernels['short_name'][1])}, {percent(kernels['gpu_time_pct'][1])}"
     said += "."
-    return Finding(question, kernel["short_name"], said, "", {}, frame)
+    numbers = {name: kernel[name] for name in ("gpu_time_ns", "gpu_time_pct", "count")}
+    return Finding(question, kernel["short_name"], said, "", {}, frame, numbers)
 
 
 def _calls(count: int) -> str:
