@@ -81,6 +81,7 @@ def annotate(
     """
     _keep(connection, "forward_item", _NOTHING)
     _keep(connection, "fused_candidate", _NOTHING)
+    _keep(connection, "compiled_part", _parts([]))
     for number, name in enumerate(_ORDER):
         if name == "nesting":
             derive_tree(connection)
@@ -157,8 +158,7 @@ def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: 
             on_note(model.note)
         _derive(connection, "engine_call")
         _derive(connection, "engine_segment")
-        parts = [module_id for name, module_id, _ in model.ops if name == REGION]
-        _keep(connection, "compiled_part", pa.table({"module_id": pa.array(parts, pa.int64())}))
+        _keep(connection, "compiled_part", _parts([module_id for name, module_id, _ in model.ops if name == REGION]))
         _derive(connection, "forward_item")
         try:
             placed = match_model(connection, model)
@@ -174,6 +174,10 @@ def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: 
         _keep(connection, "fused_candidate", placed.fused)
         _derive(connection, "module_call_matched")
         _derive(connection, "model_op_given")
+
+
+def _parts(modules: list[int]) -> pa.Table:
+    return pa.table({"module_id": pa.array(modules, pa.int64())})
 
 
 def _find_steps(connection: duckdb.DuckDBPyConnection) -> None:
