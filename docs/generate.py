@@ -155,6 +155,11 @@ answers are functions over several queries: call those in Python. The tables tha
 
 _QUERY_KINDS = {
     "answer": ("Answers", "Each answers one question about a run."),
+    "rule": (
+        "Rules of advice",
+        "Each finds time of a step that is spent for nothing, and says what to do; the answer `advice` asks them all,"
+        " and tells how much shorter the step gets at most, by replaying it without what a rule found.",
+    ),
     "view": ("Views", "Each gives the data for one chart, with a bounded number of rows."),
     "derive": (
         "Derived tables",
@@ -187,6 +192,8 @@ def _query_section(query: Query) -> Iterator[str]:
     yield from ["", f"### {query.name}", "", query.summary]
     if query.description:
         yield from ["", query.description]
+    if query.do:
+        yield from ["", f"It says: {query.what}. {query.do}"]
     if query.reads:
         yield from ["", f"Reads {', '.join(map(_table_reference, query.reads))}."]
     else:
