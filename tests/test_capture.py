@@ -400,11 +400,12 @@ def test_the_trace_is_saved_described_and_reported(tmp_path: Path, capsys: pytes
         "hub_token": "***",
     }
     with ha.load(tmp_path / "out" / "run.hotline") as run:
-        # The first of the two steps warms up.
-        step_ns = run.sql("select end_ns - start_ns from step order by start_ns desc limit 1").item()
+        lengths = run.sql("select end_ns - start_ns as length from step order by start_ns")["length"].to_list()
         facts = ha.report(run).facts
     assert facts["batch size"] == "2"
-    assert float(facts["throughput"].split()[0].replace(",", "")) == pytest.approx(2e9 / step_ns, rel=0.005)
+    # Of two steps, the first warms up if it takes much longer, and else the shorter one is the median.
+    throughput = float(facts["throughput"].split()[0].replace(",", ""))
+    assert any(throughput == pytest.approx(2e9 / length, rel=0.005) for length in (lengths[-1], min(lengths)))
     out = capsys.readouterr().out
     assert "AdamW (fused)" in out
     assert out.splitlines()[-1].startswith(str(handler.runs[0]))

@@ -46,6 +46,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(ha.demo_trace(), place / name)
     shutil.copy(ha.demo_trace(), place / "traces/rank1.json.gz")
     ha.import_traces(place / "traces", place / "RUN")
+    for rank in ("rank0", "rank1"):
+        ha.import_traces(place / f"traces/{rank}.json.gz", place / f"run.{rank}.hotline")
     ha.import_traces(place / "trace.json.gz", place / "TRACE")
     for name in sorted({*RUNS} - {"RUN", "TRACE"}):
         (place / name).symlink_to(place / "TRACE")

@@ -238,7 +238,7 @@ def test_one_row_per_thread_and_stream(tmp_path: Path) -> None:
 
 
 def test_a_call_that_launches_many_has_them_as_children(tmp_path: Path) -> None:
-    trace = TraceBuilder(rank=0).step(0, 0, 100).op("aten::mul", 0, 50)
+    trace = TraceBuilder(rank=0).step(0, 0, 100).annotation("## forward ##", 0, 100).op("aten::mul", 0, 50)
     trace.runtime("cudaGraphLaunch", 10, 20, correlation=7)
     trace.kernel("a", 30, 40, correlation=7).kernel("b", 40, 80, correlation=7)
     assert outline(ha.level_of_detail(trace.load(tmp_path), tiny_pct=0))[-3:] == [
