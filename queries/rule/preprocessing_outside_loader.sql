@@ -121,7 +121,8 @@ longest as (
     group by number, track_id
 )
 
--- Where nothing begins inside of a piece, what began last before it names it.
+-- Where nothing begins inside of a piece, what began last before it names it. Of time that only the step's mark tells
+-- of, nobody knows that it prepares data.
 select
     coalesce(longest.top.event_id, before.event_id) as event_id,
     'host' as effect,
@@ -135,4 +136,5 @@ left join longest on piece.number = longest.number and piece.track_id = longest.
 asof left join (select * from nesting where rank = $rank) as before
     on piece.track_id = before.track_id and piece.start_ns >= before.start_ns
 left join event on before.rank = event.rank and before.event_id = event.event_id
+where not starts_with(coalesce(longest.top.name, event.name), 'ProfilerStep#')
 order by event_id, piece.number
