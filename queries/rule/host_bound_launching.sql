@@ -5,8 +5,8 @@
 -- the CPU no time. Source: PyTorch performance tuning guide, "Use CUDA graphs" and "Fuse operations"; NVIDIA Nsight
 -- Systems, expert system, "GPU starvation".
 --
--- :reads host_activity, compiled_span, gpu_work, event, nesting
--- :what stretches in which the CPU is busy launching
+-- :reads host_activity, compiled_span, gpu_work, nesting
+-- :what stretches in which the CPU is busy launching ({name})
 -- :do Launch less for the same work: a larger batch, torch.compile (with mode="reduce-overhead" it uses CUDA graphs),
 --     or a CUDA graph of the step.
 with piece as (
@@ -32,6 +32,7 @@ total as (
     select
         coalesce(sum(dur_ns) filter (where not is_compiled), 0) as gpu_ns,
         2 * count(*) filter (where kernel_count > 1 or is_compiled) < count(*) as has_launches,
+        count(*) filter (where not is_compiled) as work_count,
         (select sum(end_ns - start_ns) from piece) as cpu_ns
     from gpu_work
     where rank = $rank and step = $step and runtime_id is not null
@@ -44,10 +45,13 @@ select
     piece.start_ns,
     piece.end_ns,
     piece.end_ns - piece.start_ns as saved_ns,
-    event.name
+    format(
+        '{:.1f} µs for each kernel or copy of {:.1f} µs',
+        total.cpu_ns / total.work_count / 1000,
+        total.gpu_ns / total.work_count / 1000
+    ) as name
 from piece
 cross join total
 asof inner join nesting on piece.track_id = nesting.track_id and piece.start_ns >= nesting.start_ns
-inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
 where nesting.rank = $rank and total.has_launches and total.gpu_ns < total.cpu_ns
 order by nesting.event_id

@@ -1,6 +1,7 @@
 from pathlib import Path
 
 from hotline_analysis import Trace
+from hotline_analysis.analyze.rules import find_advice
 from tests.rule.loop import GpuStep, found
 from tests.trace_builder import TraceBuilder
 
@@ -19,7 +20,10 @@ def launching(folder: Path, *, around: str | None = None, call: str = "cudaLaunc
 
 def test_ops_take_the_cpu_no_time(tmp_path: Path) -> None:
     """What is left is the longer one of 40 us of python and 4 x 5 us of kernels."""
-    assert found(launching(tmp_path), RULE) == (1, 360, 360)
+    trace = launching(tmp_path)
+    assert found(trace, RULE) == (1, 360, 360)
+    (said,) = [each.what for each in find_advice(trace) if each.rule == RULE]
+    assert "90.0 µs for each kernel or copy of 5.0 µs" in said
 
 
 def test_compiled_code_is_another_finding(tmp_path: Path) -> None:
