@@ -13,7 +13,7 @@ import re
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis.analyze.rules import Advice, find_advice
+from hotline_analysis.analyze.rules import Advice
 from hotline_analysis.report import Report
 from tests.test_real_traces import opened
 
@@ -38,7 +38,7 @@ def answers(name: str) -> dict[str, str]:
 
 def found(name: str) -> dict[str, Advice]:
     """What the rules say, in order."""
-    return {each.rule: each for each in find_advice(opened(f"{name}.json.gz"))}
+    return {each.rule: each for each in report(name).advice}
 
 
 def busy_ns(name: str) -> int:

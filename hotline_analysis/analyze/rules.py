@@ -6,6 +6,7 @@ taken away from the dependency graph of the median step, and the step is replaye
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -50,17 +51,19 @@ class Advice:
         return f"{self.what}{place}: at most {percent(self.gain_pct)} of the step. {self.do}"
 
 
-def find_advice(trace: Trace, rank: int | None = None) -> list[Advice]:
-    """Ask every rule about the median step of a rank (the lowest by default); the largest gain comes first.
+def find_advice(trace: Trace, rank: int | None = None, *, rules: Collection[str] | None = None) -> list[Advice]:
+    """Ask the rules about the median step of a rank (the lowest by default); the largest gain comes first.
 
-    There is none for a trace that does not record a run (`caveats`).
+    `rules` are the names of those to ask, all by default. There is no advice for a trace that does not record a run
+    (`caveats`).
     """
     chosen = min(trace.ranks) if rank is None else rank
     typical = typical_step(trace, chosen)
     if typical is None or not typical.replay.period_ns or no_run(trace, chosen):
         return []
     with trace.of_step(_OFTEN, chosen, typical.step) as narrow:
-        found = [_of_rule(narrow, chosen, typical, rule) for rule in catalog.queries("rule")]
+        asked = [rule for rule in catalog.queries("rule") if rules is None or rule.name in rules]
+        found = [_of_rule(narrow, chosen, typical, rule) for rule in asked]
     return sorted((each for each in found if each), key=lambda each: (-each.gain_ns, each.rule))
 
 

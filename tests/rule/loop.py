@@ -67,7 +67,7 @@ class Found:
 
 def found(trace: Trace, rule: str) -> tuple[Any, ...] | None:
     """Count, time and gain in microseconds of what a rule says of a trace; None if it says nothing."""
-    said = [each for each in find_advice(trace) if each.rule == rule]
+    said = find_advice(trace, rules=(rule,))
     if not said:
         return None
     (one,) = said

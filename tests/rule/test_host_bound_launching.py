@@ -22,8 +22,8 @@ def test_ops_take_the_cpu_no_time(tmp_path: Path) -> None:
     """What is left is the longer one of 40 us of python and 4 x 5 us of kernels."""
     trace = launching(tmp_path)
     assert found(trace, RULE) == (1, 360, 360)
-    (said,) = [each.what for each in find_advice(trace) if each.rule == RULE]
-    assert "90.0 µs for each kernel or copy of 5.0 µs" in said
+    (said,) = find_advice(trace, rules=(RULE,))
+    assert "90.0 µs for each kernel or copy of 5.0 µs" in said.what
 
 
 def test_compiled_code_is_another_finding(tmp_path: Path) -> None:
