@@ -6,7 +6,7 @@
 -- Source: PyTorch performance tuning guide, "Fuse operations"; torch.optim, "Taking an optimizer step": `foreach` and
 -- `fused`; `OptimizerSingleTensorPattern` in torch/profiler/_pattern_matcher.py.
 --
--- :reads gpu_work, host_activity, nesting, event
+-- :reads gpu_work, nesting, event
 -- :what kernels of an optimizer that updates one parameter at a time
 -- :do Update all parameters at once: pass fused=True to the optimizer, or foreach=True.
 with kernel as (
@@ -51,23 +51,14 @@ select
 from single
 left join longest on single.op = longest.op
 union all
-select
+select distinct
     nesting.event_id,
     'host' as effect,
-    host_activity.track_id,
-    host_activity.start_ns,
-    host_activity.end_ns,
-    host_activity.end_ns - host_activity.start_ns as saved_ns,
-    'optimizer' as name
-from host_activity
-asof inner join nesting
-    on host_activity.track_id = nesting.track_id and host_activity.start_ns >= nesting.start_ns
-where
-    host_activity.rank = $rank
-    and nesting.rank = $rank
-    and host_activity.step = $step
-    and host_activity.phase = 'optimizer'
-    and host_activity.kind in ('op', 'python')
-    and host_activity.end_ns is not null
-    and exists (select 1 from single)
+    nesting.track_id,
+    nesting.start_ns,
+    nesting.end_ns,
+    nesting.end_ns - nesting.start_ns as saved_ns,
+    single.op as name
+from single
+inner join nesting on single.rank = nesting.rank and single.op_id = nesting.event_id
 order by event_id, start_ns
