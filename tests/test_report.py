@@ -125,7 +125,10 @@ def test_calls_of_the_runtime_show_that_there_was_a_gpu(tmp_path: Path) -> None:
         assert ha.report(trace).facts["device"] == "CPU only"
     with builder.runtime("cudaLaunchKernel", 20, 30, correlation=1).load(tmp_path, "half.json") as trace:
         report = ha.report(trace)
+        assert ha.advice(trace).is_empty()
     assert report.facts["device"] == "no GPU work was read"
+    assert "cannot tell" in report.headline
+    assert "faster" not in report.headline
     assert any("CUDA calls but no GPU work" in line for line in report.recapture)
 
 

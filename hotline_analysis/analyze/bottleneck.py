@@ -9,7 +9,7 @@ import polars as pl
 
 from hotline_analysis.analyze.finding import Finding
 from hotline_analysis.analyze.limits import CPU_LIMITS, GPU_LIMITS, step_limits, typical_step
-from hotline_analysis.analyze.recorded import no_run
+from hotline_analysis.analyze.recorded import lacks_gpu_work, no_run
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.humane import listed, percent
 from hotline_analysis.scope import check_scope
@@ -119,12 +119,10 @@ def gpu_or_cpu_bound(trace: Trace, *, rank: int | None = None, largest_pct: floa
     if not use.is_empty():
         numbers |= dict(use.select("gpu_busy_pct", "gpu_busy_most_pct").row(0, named=True))
     if use.is_empty() or not use["gpu_busy_ns"][0]:
-        cut = trace.sql("select damage is not null from rank_info where rank = $rank", rank=chosen).item()
-        statement = (
-            "The part of the file that could be read has no GPU work, so this trace cannot tell."
-            if cut
-            else "The trace has no GPU work: all the time in it is CPU time."
-        )
+        if lacks_gpu_work(trace, chosen):
+            statement = "The file has no GPU work, although the run had some or may have: this trace cannot tell."
+            return Finding(question, "no-gpu", statement, "", thresholds, limits.clear())
+        statement = "The trace has no GPU work: all the time in it is CPU time."
         return Finding(question, "no-gpu", statement, "", thresholds, limits, numbers)
     shares = dict(limits.select("limit", "path_pct").rows())
     if shares.get("unobserved", 0.0) <= 50:

@@ -32,3 +32,13 @@ def no_run(trace: Trace, rank: int) -> str:
     return _SAID[worst["caveat"]].format(
         count=worst["count"], share=percent(worst["share_pct"]), time=duration(worst["time_ns"])
     )
+
+
+def lacks_gpu_work(trace: Trace, rank: int) -> bool:
+    """Whether a trace has no GPU work of a rank that had some or may have: it has calls for it, or is cut."""
+    found = trace.sql(
+        "select damage is not null or exists (select 1 from event where rank = $rank and category like 'cuda%')"
+        " from rank_info where rank = $rank and not exists (select 1 from gpu_op where gpu_op.rank = $rank)",
+        rank=rank,
+    )
+    return bool(not found.is_empty() and found.item())

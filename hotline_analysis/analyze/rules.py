@@ -14,7 +14,7 @@ import polars as pl
 
 from hotline_analysis import catalog
 from hotline_analysis.analyze.limits import TypicalStep, typical_step
-from hotline_analysis.analyze.recorded import no_run
+from hotline_analysis.analyze.recorded import lacks_gpu_work, no_run
 from hotline_analysis.humane import duration, percent, safe
 from hotline_analysis.scope import check_scope
 from hotline_analysis.trace import Trace
@@ -55,11 +55,11 @@ def find_advice(trace: Trace, rank: int | None = None, *, rules: Collection[str]
     """Ask the rules about the median step of a rank (the lowest by default); the largest gain comes first.
 
     `rules` are the names of those to ask, all by default. There is no advice for a trace that does not record a run
-    (`caveats`).
+    (`caveats`), or that lost its GPU work.
     """
     chosen = min(trace.ranks) if rank is None else rank
     typical = typical_step(trace, chosen)
-    if typical is None or not typical.replay.period_ns or no_run(trace, chosen):
+    if typical is None or not typical.replay.period_ns or no_run(trace, chosen) or lacks_gpu_work(trace, chosen):
         return []
     with trace.of_step(_OFTEN, chosen, typical.step) as narrow:
         asked = [rule for rule in catalog.queries("rule") if rules is None or rule.name in rules]

@@ -9,6 +9,7 @@ import polars as pl
 from hotline_analysis.analyze import Finding
 from hotline_analysis.analyze.bottleneck import VERDICTS
 from hotline_analysis.analyze.limits import TypicalStep
+from hotline_analysis.analyze.recorded import lacks_gpu_work
 from hotline_analysis.humane import duration, lost_events, percent, safe
 from hotline_analysis.report.given import given
 from hotline_analysis.report.recapture import INFERRED
@@ -46,11 +47,7 @@ def facts(
         )
         if on
     ]
-    # A capture of a GPU run may lack the GPU's side: the host's calls then show that there was one.
-    has_calls = trace.sql(
-        "select exists (select 1 from event where rank = $rank and category like 'cuda%')", rank=rank
-    ).item()
-    no_device = "GPU" if has_gpu else "no GPU work was read" if info["damage"] or has_calls else "CPU only"
+    no_device = "GPU" if has_gpu else "no GPU work was read" if lacks_gpu_work(trace, rank) else "CPU only"
     found = {
         "device": ", ".join(devices) + ("" if has_gpu else ", whose work takes no time") if devices else no_device,
         "ranks": ("rank " if len(trace.ranks) == 1 else "ranks ") + ranks + world,
