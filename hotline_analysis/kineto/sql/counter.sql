@@ -1,9 +1,11 @@
 -- Counter samples: every number among the args of a counter event is a series.
+--
+-- Names and values are taken side by side: looking each series up by its name reads the args once per series.
 with named as (
     select
         event_id,
-        args,
-        unnest(json_keys(args)) as series
+        unnest(json_keys(args)) as series,
+        try_cast(json_extract_string(unnest(json_extract(args, '$.*')), '$') as double) as value
     from batch
     where ph = 'C' and args is not null
 )
@@ -11,8 +13,7 @@ with named as (
 select
     event_id,
     series,
-    try_cast(json_extract_string(args, '/' || replace(replace(series, '~', '~0'), '/', '~1')) as double) as value,
-    (try_cast(json_extract_string(args, '/' || replace(replace(series, '~', '~0'), '/', '~1')) as double) is not null
-    )::integer as claimed
+    value,
+    (value is not null)::integer as claimed
 from named
 order by event_id, series
