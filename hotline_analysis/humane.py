@@ -159,3 +159,9 @@ def lost_events(count: int, truncated: bool) -> str:
     if truncated:
         return "how many followed is unknown"
     return f"about {count:,} were lost" if count else "none was lost"
+
+
+def some_of(sentences: Sequence[str], rest: str, most: int = 10) -> list[str]:
+    """The first sentences, and how many more there are; `rest` says of what."""
+    more = len(sentences) - most
+    return [*sentences[:most], f"{more:,} more {rest}"] if more > 1 else list(sentences)

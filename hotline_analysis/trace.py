@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import re
-import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +22,7 @@ from hotline_analysis.errors import HotlineError, RunFormatError
 from hotline_analysis.schema import TABLES
 from hotline_analysis.scope import check_scope
 from hotline_analysis.stored import Size, most_bytes, read_manifest, table_files
-from hotline_analysis.whole import check_name, path_of, replace_folder
+from hotline_analysis.whole import begin, check_name, end, path_of, remove, replace_folder
 
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer")
@@ -60,14 +59,16 @@ class Trace:
         self._runs = list(dict.fromkeys(self._rank_folders[rank] for rank in self.ranks))
         # What does not fit into memory goes to a folder that only this user can read, not to the working directory.
         spill = Path(tempfile.mkdtemp(prefix="hotline-", dir=temporary))
+        folders = [folder for folder in (spill, temporary) if folder is not None]
+        undo = begin(lambda: _remove_all(folders))
         self._connection = duckdb.connect(
             config={**SETTINGS, "memory_limit": _MEMORY_LIMIT, "temp_directory": str(spill)}
         )
-        self._close = weakref.finalize(self, _release, self._connection, spill, temporary)
+        self._close = weakref.finalize(self, _release, self._connection, undo)
         self._known: set[str] = set()
         # The database compares patterns with this list, too, so each folder stands in it in both spellings.
-        folders = [str(run.resolve()) for run in self._runs]
-        allowed = folders + list(map(_glob_escape, folders))
+        places = [str(run.resolve()) for run in self._runs]
+        allowed = places + list(map(_glob_escape, places))
         self._connection.execute(f"set allowed_directories = [{', '.join(map(_quote, allowed))}]")
         self._connection.execute("set enable_external_access = false")
         self._connection.execute("set lock_configuration = true")
@@ -369,11 +370,15 @@ def _quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _release(connection: duckdb.DuckDBPyConnection, *folders: Path | None) -> None:
-    connection.close()
+def _remove_all(folders: Sequence[Path]) -> None:
     for folder in folders:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
+
+
+def _release(connection: duckdb.DuckDBPyConnection, undo: Callable[[], object]) -> None:
+    connection.close()
+    undo()
+    end(undo)
 
 
 def _write_parquet(reader: Any, path: Path) -> None:
