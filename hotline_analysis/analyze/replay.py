@@ -162,8 +162,8 @@ class Replay:
                 grown.append([copies[-1][node] - copies[-2][node] for node in watched])
             # even for once more than waits reach back
             if len(grown) > back + 1 and all(grown[-1] == before for before in grown[-back - 2 : -1]):
-                slowest = max(watched, key=lambda node: (grown[-1][watched.index(node)], copies[-1][node]))
-                return _Run(copies, weights, carried, max(grown[-1]), slowest)
+                _, _, slowest = max((more, copies[-1][node], -node) for more, node in zip(grown[-1], watched, strict=True))
+                return _Run(copies, weights, carried, max(grown[-1]), -slowest)
         half = len(copies) // 2
         period = round((copies[-1][end] - copies[-1 - half][end]) / half)
         return _Run(copies, weights, carried, period, end)
