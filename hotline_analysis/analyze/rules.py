@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 
-import numpy as np
 import polars as pl
 
 from hotline_analysis import catalog
@@ -127,25 +126,36 @@ def without(typical: TypicalStep, rows: pl.DataFrame) -> int:
     work = rows.filter(effect="work").group_by("event_id").agg(pl.col("saved_ns").max())
     saved = edges.join(work, on="event_id", how="left", maintain_order="left")["saved_ns"].fill_null(0)
     saved = pl.select(pl.when(edges["kind"] == "work").then(saved).otherwise(0)).to_series()
-    host = rows.filter(effect="host")
-    for (track,), spans in host.group_by("track_id"):
-        saved += _within(edges, int(track), spans)
+    saved += _within(edges, rows.filter(effect="host"))
     waits = rows.filter(effect="wait")["event_id"]
     gone = (pl.col("kind") == "return") & pl.col("event_id").is_in(waits.implode())
     return typical.replay.changed_ns(pl.max_horizontal(pl.col("weight_ns") - pl.lit(saved), 0), gone)
 
 
-def _within(edges: pl.DataFrame, track: int, spans: pl.DataFrame) -> pl.Series:
-    """How much of each edge of a thread lies in spans that do not overlap, each as much as it saves."""
-    origin = int(spans["start_ns"].min())  # type: ignore[arg-type]
-    spans = spans.sort("start_ns")
-    total = spans["saved_ns"].cum_sum()
-    at = np.column_stack([spans["start_ns"] - origin, spans["end_ns"] - origin]).ravel()
-    gone = np.column_stack([total - spans["saved_ns"], total]).ravel()
-    until, since = (np.interp((edges[name] - origin).to_numpy(), at, gone) for name in ("end_ns", "start_ns"))
-    here = pl.Series((until - since).round().astype(np.int64))
-    on_thread = edges.select(_IS_HOST & (pl.col("track_id") == track)).to_series().fill_null(False)
-    return pl.select(pl.when(on_thread).then(here).otherwise(0)).to_series()
+def _within(edges: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
+    """How much of each edge of a thread lies in spans of the thread that do not overlap, each as much as it saves."""
+    whole = pl.col("saved_ns").cum_sum().over("track_id", order_by="start_ns")
+    length = pl.col("end_ns") - pl.col("start_ns")
+    begun = spans.select("track_id", "start_ns", "saved_ns", length=length, before_ns=whole - pl.col("saved_ns"))
+    begun = begun.filter(pl.col("length") > 0).sort("start_ns")
+    of_threads = edges.with_row_index("at").filter(_IS_HOST)
+
+    def gone(border: str) -> pl.DataFrame:
+        """What is saved on the thread until then."""
+        found = (
+            of_threads.select("at", "track_id", pl.col(border).alias("border_ns"))
+            .sort("border_ns")
+            .join_asof(begun, left_on="border_ns", right_on="start_ns", by="track_id", check_sortedness=False)
+        )
+        inside = (pl.col("border_ns") - pl.col("start_ns")).clip(0, pl.col("length"))
+        return found.select("at", gone=pl.col("before_ns") + pl.col("saved_ns") * inside / pl.col("length"))
+
+    both = gone("end_ns").join(gone("start_ns"), on="at", suffix="_before")
+    here = both.select("at", gone=pl.col("gone").fill_null(0) - pl.col("gone_before").fill_null(0))
+    every = edges.select(at=pl.int_range(pl.len(), dtype=pl.UInt32)).join(
+        here, on="at", how="left", maintain_order="left"
+    )
+    return every["gone"].fill_null(0).round().cast(pl.Int64)
 
 
 def _where(trace: Trace, rank: int, event: int) -> str:
