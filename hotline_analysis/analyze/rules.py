@@ -13,6 +13,7 @@ import polars as pl
 
 from hotline_analysis import catalog
 from hotline_analysis.analyze.limits import TypicalStep, typical_step
+from hotline_analysis.analyze.overlap import within
 from hotline_analysis.analyze.recorded import lacks_gpu_work, no_run
 from hotline_analysis.humane import duration, percent, safe
 from hotline_analysis.scope import check_scope
@@ -126,36 +127,11 @@ def without(typical: TypicalStep, rows: pl.DataFrame) -> int:
     work = rows.filter(effect="work").group_by("event_id").agg(pl.col("saved_ns").max())
     saved = edges.join(work, on="event_id", how="left", maintain_order="left")["saved_ns"].fill_null(0)
     saved = pl.select(pl.when(edges["kind"] == "work").then(saved).otherwise(0)).to_series()
-    saved += _within(edges, rows.filter(effect="host"))
+    on_threads = within(edges, rows.filter(effect="host"), "saved_ns")
+    saved += pl.select(pl.when(edges.select(_IS_HOST).to_series()).then(on_threads).otherwise(0)).to_series()
     waits = rows.filter(effect="wait")["event_id"]
     gone = (pl.col("kind") == "return") & pl.col("event_id").is_in(waits.implode())
     return typical.replay.changed_ns(pl.max_horizontal(pl.col("weight_ns") - pl.lit(saved), 0), gone)
-
-
-def _within(edges: pl.DataFrame, spans: pl.DataFrame) -> pl.Series:
-    """How much of each edge of a thread lies in spans of the thread that do not overlap, each as much as it saves."""
-    whole = pl.col("saved_ns").cum_sum().over("track_id", order_by="start_ns")
-    length = pl.col("end_ns") - pl.col("start_ns")
-    begun = spans.select("track_id", "start_ns", "saved_ns", length=length, before_ns=whole - pl.col("saved_ns"))
-    begun = begun.filter(pl.col("length") > 0).sort("start_ns")
-    of_threads = edges.with_row_index("at").filter(_IS_HOST)
-
-    def gone(border: str) -> pl.DataFrame:
-        """What is saved on the thread until then."""
-        found = (
-            of_threads.select("at", "track_id", pl.col(border).alias("border_ns"))
-            .sort("border_ns")
-            .join_asof(begun, left_on="border_ns", right_on="start_ns", by="track_id", check_sortedness=False)
-        )
-        inside = (pl.col("border_ns") - pl.col("start_ns")).clip(0, pl.col("length"))
-        return found.select("at", gone=pl.col("before_ns") + pl.col("saved_ns") * inside / pl.col("length"))
-
-    both = gone("end_ns").join(gone("start_ns"), on="at", suffix="_before")
-    here = both.select("at", gone=pl.col("gone").fill_null(0) - pl.col("gone_before").fill_null(0))
-    every = edges.select(at=pl.int_range(pl.len(), dtype=pl.UInt32)).join(
-        here, on="at", how="left", maintain_order="left"
-    )
-    return every["gone"].fill_null(0).round().cast(pl.Int64)
 
 
 def _where(trace: Trace, rank: int, event: int) -> str:
