@@ -38,6 +38,11 @@ _LONE_SURROGATE = re.compile(
 _DAMAGED = "some events are damaged and were skipped"
 _LIMIT = 64 << 20  # longest event, and longest value beside the events, that is waited for
 
+# An unfinished text this long, with whole events inside, is a damaged event that has swallowed those behind it.
+_SUSPICIOUS = 1 << 20
+# How much text may be parsed for nothing behind damage: so much, and a few times what is lost. More is skipped, so that
+# a file made of nothing but damage takes time in proportion to its size.
+_PATIENCE = 4 * _LIMIT
 _SHORT = 8 << 20  # a text this short is probably the last one
 _TOO_DEEP = 1 << 16  # how much is skipped of what nests too deeply to be parsed
 _MAX_DIGITS = 4000  # Python refuses to convert longer integers
@@ -101,6 +106,7 @@ class EventSplitter:
         self._final = False
         self._at_end = False
         self._next_id = 0
+        self._patience = _PATIENCE
         self._checker = checker
 
     def __iter__(self) -> Iterator[Batch]:
@@ -211,22 +217,36 @@ class EventSplitter:
         return True
 
     def _search(self, position: int) -> bool:
-        """The top level is damaged: look for the events wherever they are."""
+        """The top level is damaged: look for the events wherever they are.
+
+        Where there have been some, single ones do: what looked like the end of their array may have been damage.
+        """
         self._text = self._text[position:]
-        skipped = 0
+        skipped = lost = 0
         while True:
             match = _EVENTS_KEY.search(self._text) or _EVENT_LIKE.search(self._text)
-            if match:
-                self.damage.note("the text around the events is damaged")
-                self.damage.lost_bytes += skipped + match.start()
-                return self._enter(match.end())
+            found = match.end() if match else None
             keep = max(0, len(self._text) - 1024)
+            if self.found_events:
+                event, is_whole = self._next_event(self._text, 0, more=not self._final)
+                if event is not None and is_whole:
+                    found = event if found is None else min(found, event)
+                elif event is not None and len(self._text) - event < _LIMIT:
+                    keep = event
+            if found is not None:
+                lost += self._text.count('"ph"', 0, found)
+                self.damage.note("the text around the events is damaged")
+                self.damage.lost_bytes += skipped + found
+                self.damage.lost_events += lost
+                return self._enter(found)
+            lost += self._text.count('"ph"', 0, keep)
             skipped += keep
             self._text = self._text[keep:]
             if not self._more():
                 if self.found_events:
                     self.damage.note("the text after the events is damaged")
                     self.damage.lost_bytes += skipped + len(self._text)
+                    self.damage.lost_events += lost + self._text.count('"ph"')
                 return False
 
     def _cut(self, why: str) -> None:
@@ -354,12 +374,16 @@ class EventSplitter:
                     continue
             parsed = _parse(body, at)
             end = parsed.end
-            if end is None and parsed.unfinished and rest and len(body) - at < _LIMIT:
-                self._text = body[at:] + rest
-                return self._batch(parts)
             if end is None:
-                end = self._after_damage(body, at, parsed.failed, more=bool(rest))
+                end = self._swallowed(body, at, parsed.failed, starts)
+                longest = _LIMIT if end is None else _SUSPICIOUS
+                if parsed.unfinished and rest and len(body) - at < longest:
+                    self._text = body[at:] + rest
+                    return self._batch(parts)
+                if end is None:
+                    end = self._after_damage(body, at, parsed.failed, more=bool(rest))
                 lost = body[at:end]
+                self._patience += 4 * len(lost)
                 count = max(lost.count('"ph"'), int(lost.startswith("{")))
                 self.damage.lose(lost, count)
                 if not rest and end == len(body):
@@ -386,17 +410,39 @@ class EventSplitter:
             self._at_end = True
         return self._batch(parts)
 
-    @staticmethod
-    def _after_damage(body: str, start: int, failed: int, *, more: bool) -> int:
+    def _swallowed(self, body: str, start: int, failed: int, starts: list[int]) -> int | None:
+        """The first whole event inside a damaged one, which lacks the end of a list and has taken those behind it in."""
+        self._patience -= failed - start
+        for piece in range(bisect.bisect_right(starts, start), bisect.bisect_left(starts, failed)):
+            if self._patience < 0:
+                break
+            parsed = _parse(body, starts[piece])
+            self._patience -= (parsed.end or parsed.failed) - starts[piece]
+            if parsed.end is not None and "ph" in parsed.value:
+                return starts[piece]
+        return None
+
+    def _after_damage(self, body: str, start: int, failed: int, *, more: bool) -> int:
         """Where to go on behind a damaged event: at the next event, else the array's end, else the end of the text."""
-        position = max(start + 1, failed)
-        while match := _OBJECT.search(body, position):
-            parsed = _parse(body, match.start())
-            if (parsed.unfinished and more) or (parsed.end is not None and "ph" in parsed.value):
-                return match.start()
-            position = max(match.start() + 1, parsed.failed)
+        event, _ = self._next_event(body, max(start + 1, failed), more=more)
+        if event is not None:
+            return event
         array_end = _ARRAY_END.search(body, start)
         return array_end.end() if array_end else len(body)
+
+    def _next_event(self, text: str, position: int, *, more: bool) -> tuple[int | None, bool]:
+        """Where the next object with a `ph` starts, and whether it is whole: with more text to come, it need not be."""
+        while match := _OBJECT.search(text, position):
+            parsed = _parse(text, match.start())
+            if parsed.end is not None and "ph" in parsed.value:
+                return match.start(), True
+            if parsed.unfinished and more:
+                return match.start(), False
+            position = max(match.start() + 1, parsed.failed)
+            if parsed.end is not None:  # look into it, as long as that does not take too long
+                self._patience -= parsed.end - match.start()
+                position = position if self._patience > 0 else parsed.end
+        return None, False
 
 
 def _skip(text: str, position: int) -> int:
