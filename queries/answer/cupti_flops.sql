@@ -60,10 +60,10 @@ grouped as (
         op,
         module_path,
         count(*) as kernel_count,
-        least(sum(fp64_flop), 9e18)::bigint as fp64_flop,
-        least(sum(fp32_flop), 9e18)::bigint as fp32_flop,
-        least(sum(fp16_flop), 9e18)::bigint as fp16_flop,
-        least(sum(flop), 9e18)::bigint as flop,
+        (case when sum(fp64_flop) > 9e18 then 9e18 else sum(fp64_flop) end)::bigint as fp64_flop,
+        (case when sum(fp32_flop) > 9e18 then 9e18 else sum(fp32_flop) end)::bigint as fp32_flop,
+        (case when sum(fp16_flop) > 9e18 then 9e18 else sum(fp16_flop) end)::bigint as fp16_flop,
+        (case when sum(flop) > 9e18 then 9e18 else sum(flop) end)::bigint as flop,
         case when count(*) = count(kernel_ns) then sum(kernel_ns)::bigint end as kernel_ns,
         arg_max(event_id, (flop, -event_id)) as largest_id
     from ranged
