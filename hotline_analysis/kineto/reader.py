@@ -88,7 +88,7 @@ class TraceReader:
         readable = tables["event"].num_rows
         self.event_count += readable
         self._phase_count += readable - tables["event"]["ph"].null_count
-        if tables["event"]["dur_ns"].null_count:
+        if tables["event"]["end_ns"].null_count:
             # By Polars, as loading Arrow's own functions would take as long as a small trace.
             times = pl.DataFrame(tables["event"].select(["ph", "category", "start_ns", "dur_ns"]))
             # No figure has the tracks that an export of ours has added, anyway.
