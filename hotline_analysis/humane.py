@@ -10,8 +10,9 @@ _UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
 # Powers of two, as in nvidia-smi and in PyTorch's messages on memory ("Tried to allocate 2.00 GiB"). Only bandwidths
 # are decimal, GB/s, as vendors give them.
 _SIZES = ((1, "B"), (2**10, "KiB"), (2**20, "MiB"), (2**30, "GiB"), (2**40, "TiB"))
-# Control characters, and those that change the direction of text, could hide or forge what a line says.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+# Control characters, and those that change the direction of text, could hide or forge what a line says. No picture can
+# hold the last two, which are no characters: the process that draws it would end.
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
 
 _NUMBERED = re.compile(r"\d+(\.\d+)*")
 
