@@ -14,8 +14,8 @@ from isal import isal_zlib
 from hotline_analysis.errors import TraceFormatError
 
 CHUNK_BYTES = 16 << 20
-# Compressed bytes that are decompressed at a time: at most 16 MB come out, since gzip packs a thousand bytes into one at
-# best, and zstd a block of 128 KiB into four. A small file that holds gigabytes of nothing does not fill the memory.
+# Compressed bytes that are decompressed at a time: at most 16 MB come out, since gzip packs a thousand bytes into one
+# at best, and zstd a block of 128 KiB into four. A small file that holds gigabytes of nothing does not fill the memory.
 _GZIP_CHUNK_BYTES = 1 << 14
 _ZSTD_CHUNK_BYTES = 1 << 9
 _GZIP_MAGIC = b"\x1f\x8b"

@@ -35,7 +35,7 @@ _NUMBER = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?", re.IGNORECASE)
 # Ratios that can be more than all: idle time of several devices to that of the steps, and rows that make up for others.
 _RATIOS = {"launch_stats.idle_pct", "memory_peak.bytes_pct"}
 # Where something is, and differences, can be negative.
-_SIGNED = re.compile(r"(.*_)?(start|end|at|time_from|delta|shift|first|last|late|lateness)_ns|.*delta.*")
+_SIGNED = re.compile(r"(.*_)?(start|end|at|call|time_from|delta|shift|first|last|late|lateness)_ns|.*delta.*")
 
 
 @dataclass(frozen=True)
@@ -347,7 +347,7 @@ class Asker:
             self._clean("report as markdown", markdown)
             if "<hotlinexss" in markdown:
                 self.find("injection", "report as markdown")
-            json.loads(report.to_json())
+            _strict_json(report.to_json())
             timeline = None
             with self.trying("timeline"):
                 timeline = ha.charts.timeline(trace, source_lines=False)
@@ -372,7 +372,7 @@ class Asker:
         file = self.folder / "export.json"
         with self.trying("export"):
             ha.export_perfetto(trace, file)
-            events = json.loads(file.read_text(encoding="utf-8"), object_pairs_hook=_pairs)["traceEvents"]
+            events = _strict_json(file.read_text(encoding="utf-8"))["traceEvents"]
             ours = [event for event in events if event.get("cat") != "hotline"]
             if len(ours) < trace.sql("select count(*) from event").item():
                 self.find("lost", f"the export has {len(ours)} events beside ours")
@@ -425,7 +425,7 @@ class Asker:
             if "Traceback" in complained.getvalue():
                 self.find("exception", f"{what}: {complained.getvalue()[-400:]}")
             if "--json" in command:
-                json.loads(printed.getvalue())
+                _strict_json(printed.getvalue())
             elif "--csv" not in command:
                 self._clean(what, printed.getvalue())
             self._clean(f"messages of {what}", complained.getvalue())
@@ -435,8 +435,13 @@ def _needs(query: catalog.Query) -> bool:
     return any(param.required for param in query.params)
 
 
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    return dict(pairs)
+def _strict_json(text: str) -> Any:
+    """JSON as every program reads it: Python would also take NaN."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is no JSON")
+
+    return json.loads(text, parse_constant=refuse)
 
 
 class _Elements(HTMLParser):
