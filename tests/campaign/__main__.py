@@ -80,7 +80,7 @@ def run(chosen: Sequence[Case], jobs: int, keep: Path | None) -> list[Done]:
     waiting = list(reversed(chosen))
     running: list[Running] = []
     done: list[Done] = []
-    with tempfile.TemporaryDirectory(prefix="hotline-campaign-") as place:
+    with tempfile.TemporaryDirectory(prefix="campaign-of-damage-") as place:
         while waiting or running:
             while waiting and len(running) < jobs:
                 next_case = waiting.pop()
@@ -155,7 +155,7 @@ def summary(done: Sequence[Done], seed: str) -> str:
             "files refused by a clear error, with nothing readable in them",
             f"{outcomes['TraceFormatError'] + outcomes['EmptyTraceError']:,}",
         ),
-        ("longest case", f"{slowest.seconds:.1f} s (seed {slowest.case.seed})"),
+        ("longest case, in processor time", f"{slowest.seconds:.1f} s (seed {slowest.case.seed})"),
         ("highest peak of memory", f"{biggest.peak_bytes / 1e6:,.0f} MB (seed {biggest.case.seed})"),
         ("cases with a finding", f"{len(found):,}"),
     ]

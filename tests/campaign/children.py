@@ -18,13 +18,14 @@ from pathlib import Path
 from typing import Any
 
 MOST_SECONDS = 60
+"""Of processor time, which does not depend on what else the machine does."""
+_MOST_WAITED = 600  # one that waits for nothing uses no processor
 MOST_BYTES = 1_500_000_000
-_POLL_SECONDS = 0.02
 
 
 @dataclass
 class Result:
-    """What came of a child: its value, or how it ended without one."""
+    """What came of a child: its value, or how it ended without one. `seconds` are those of the processor."""
 
     value: Any = None
     problem: str | None = None
@@ -46,22 +47,26 @@ class Child:
     def poll(self) -> Result | None:
         """The result, once there is one. A child over its limits is killed."""
         pid, status, usage = os.wait4(self.pid, os.WNOHANG)
-        seconds = time.monotonic() - self.started
         if pid:
             self._kill()  # what it has started
             peak = max(self.peak_bytes, usage.ru_maxrss * 1024)
-            result = Result(seconds=seconds, peak_bytes=peak)
+            result = Result(seconds=usage.ru_utime + usage.ru_stime, peak_bytes=peak)
             try:
                 result.value = pickle.loads((self.folder / "result").read_bytes())
             except (OSError, EOFError, pickle.UnpicklingError):
-                result.problem = f"the process ended with status {os.waitstatus_to_exitcode(status)}: {self._said()}"
+                code = os.waitstatus_to_exitcode(status)
+                result.problem = f"crash: the process ended with status {code} at {_stage(self.folder)}: {self._said()}"
+            if self.limited and result.seconds > MOST_SECONDS:
+                result.problem = f"hang: it took {result.seconds:.0f} s"
             if self.limited and peak > MOST_BYTES:
                 result.problem = f"memory: {peak / 1e6:,.0f} MB at the peak"
             return result
         self.peak_bytes = max(self.peak_bytes, _peak_of(self.pid))
+        seconds = _seconds_of(self.pid)
+        waited = time.monotonic() - self.started
         problem = None
-        if seconds > (MOST_SECONDS if self.limited else 4 * MOST_SECONDS):
-            problem = f"hang: not done after {seconds:.0f} s, at {_stage(self.folder)}"
+        if seconds > (MOST_SECONDS if self.limited else 4 * MOST_SECONDS) or waited > _MOST_WAITED:
+            problem = f"hang: not done after {seconds:.0f} s of {waited:.0f} s, at {_stage(self.folder)}"
         elif self.limited and self.peak_bytes > MOST_BYTES:
             problem = f"memory: {self.peak_bytes / 1e6:,.0f} MB at {_stage(self.folder)}"
         if problem is None:
@@ -75,7 +80,10 @@ class Child:
             os.killpg(self.pid, signal.SIGKILL)
 
     def _said(self) -> str:
-        return (self.folder / "output").read_text(encoding="utf-8", errors="replace")[-300:]
+        try:
+            return (self.folder / "output").read_text(encoding="utf-8", errors="replace")[-300:]
+        except OSError:
+            return "nothing"
 
 
 def start(work: Callable[[Path], Any], *, folder: Path, limited: bool = True) -> Child:
@@ -128,11 +136,13 @@ def _peak_of(pid: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM")), 0)
 
 
-def wait(child: Child) -> Result:
-    """Wait for a child."""
-    while (result := child.poll()) is None:
-        time.sleep(_POLL_SECONDS)
-    return result
+def _seconds_of(pid: int) -> float:
+    """The processor time that a process has used so far."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def remove(folder: Path) -> None:
