@@ -33,6 +33,7 @@ from hotline_analysis import (
     Trace,
     TraceFormatError,
 )
+from hotline_analysis.kineto.source import CHUNK_BYTES, TextSource
 from hotline_analysis.kineto.split import EventSplitter
 from tests.trace_builder import TraceBuilder
 
@@ -206,6 +207,16 @@ def test_concatenated_members(tmp_path: Path, compress: Callable[[bytes], bytes]
     with load(write(tmp_path, b"".join(map(compress, parts)))) as run:
         assert len(names(run)) == 17
         assert damage(run)["damage"] is None
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zstandard.ZstdCompressor().compress], ids=["gzip", "zstd"])
+def test_a_small_file_that_unpacks_to_much_comes_in_pieces(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
+    size = 200 << 20
+    packed = compress(wrap(KERNEL).encode() + b" " * size)
+    assert len(packed) < 1 << 20
+    chunks = [len(chunk) for chunk in TextSource(write(tmp_path, packed))]
+    assert sum(chunks) == len(wrap(KERNEL)) + size
+    assert max(chunks) <= 3 * CHUNK_BYTES
 
 
 def flip(text: str, share: float, seed: int) -> tuple[str, list[bool]]:
