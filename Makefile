@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 TORCH := $(VENV)/.stamp-torch
 
-.PHONY: demo test check lint types sql fresh bench accuracy docs clean
+.PHONY: demo test check lint types sql fresh bench campaign accuracy docs clean
 
 demo: $(STAMP)
 	$(BIN)/hotline demo
@@ -32,6 +32,10 @@ fresh: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python tests/benchmarks/bench_import.py
+
+# Two thousand random cases of damaged and odd traces (docs/robustness.md): an hour or two.
+campaign: $(STAMP)
+	$(BIN)/python -m tests.campaign --cases 2000 --seed 1 --jobs 2
 
 # How often the labels of labelled traces are met, beside the original Hotline profiler's own.
 accuracy: $(STAMP)

@@ -117,6 +117,7 @@ def same_when_read_again(trace: Trace, folder: Path) -> None:
         assert again.table("rank_info").select(kept).equals(trace.table("rank_info").select(kept))
 
 
+@pytest.mark.filterwarnings("ignore::hotline_analysis.HotlineWarning")  # of the time that is far from the others
 @pytest.mark.parametrize("builder", [training(), odd_events()], ids=["training", "odd"])
 def test_reading_the_export_gives_the_same_tables(builder: TraceBuilder, tmp_path: Path) -> None:
     same_when_read_again(builder.load(tmp_path), tmp_path)
@@ -444,3 +445,31 @@ def test_the_command(tmp_path: Path) -> None:
     assert "ui.perfetto.dev" in done.output
     assert CliRunner().invoke(app, [*command, "--span", "3", "--overwrite"]).exit_code == 0
     assert CliRunner().invoke(app, ["export", str(source), "-o", str(tmp_path / "d"), "--span", "3"]).exit_code == 2
+
+
+def test_numbers_that_json_does_not_have_are_null(tmp_path: Path) -> None:
+    """Viewers refuse a file with one NaN. A text that says so stays."""
+    numbers: dict[str, Any] = {
+        "a": float("nan"),
+        "b": [1, float("-inf")],
+        "c": "x: nan, -inf",
+        "Input type": "nan",
+        "d": 'say "NaN"',
+    }
+    trace = TraceBuilder(odd=[float("inf"), "inf"]).op("aten::mm", 0, 10, **numbers)
+    trace.op("nan", 20, 30, note="nan").counter("c", 5, x=float("inf"), y=2.0)
+    path = ha.export_perfetto(trace.load(tmp_path), tmp_path / "out.json")
+
+    def refuse(text: str) -> None:
+        raise AssertionError(text)
+
+    file = json.loads(path.read_text(), parse_constant=refuse)
+    found = {event["name"]: event["args"] for event in file["traceEvents"] if event.get("cat") == "cpu_op"}
+    assert {key: found["aten::mm"][key] for key in "abcd"} == {
+        "a": None,
+        "b": [1, None],
+        "c": "x: nan, -inf",
+        "d": 'say "NaN"',
+    }
+    assert found["nan"]["note"] == "nan"
+    assert file["odd"] == [None, "inf"]

@@ -62,7 +62,7 @@ _NOTHING = pa.table(
 )
 
 _DOUBLINGS = 4
-_MOST_CUTS = 50  # twenty spans at random need five
+_MOST_CUTS = 10  # twenty spans at random need five
 
 
 def annotate(
@@ -102,7 +102,7 @@ def derive_tree(connection: duckdb.DuckDBPyConnection) -> None:
     """Make `nesting` from `cpu_span`. Spans that cross others get other borders in `cpu_span`, until all nest.
 
     Most traces need nothing, those with stacks the borders of annotations, which is known before, and some that round
-    one cut; only damage and clocks that jump need more.
+    one cut; only damage and clocks that jump need more. What a few cuts do not settle gets its ends anew.
     """
     has_frames = _one(connection, "select exists (select 1 from cpu_span where category = 'python_function')")
     if has_frames:
@@ -123,6 +123,9 @@ def derive_tree(connection: duckdb.DuckDBPyConnection) -> None:
         if not _one(connection, crossing):
             return
         _derive(connection, "cpu_span_cut")
+        _derive(connection, "nesting")
+    if _one(connection, crossing):
+        _derive(connection, "cpu_span_matched")
         _derive(connection, "nesting")
 
 

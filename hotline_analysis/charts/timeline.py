@@ -127,10 +127,10 @@ class Timeline:
             "phases": phases,
             "sources": [self._place(source, function) for source, function in places.iter_rows()],
             "tracks": [
-                {"device": device, "name": clean(name)}
-                | ({"idle": self._idle(track, begin)} if device == "gpu" else {})
-                for device, track, name in tracks.select("device", "track_id", "name").iter_rows()
+                {"device": device, "name": clean(name)} | ({} if gpu is None else {"gpu": gpu})
+                for device, name, gpu in tracks.select("device", "name", "gpu").iter_rows()
             ],
+            "idle": self._idle(begin),
             "nodes": {
                 "parent": parents["at"].fill_null(-1).to_list(),
                 "kind": code("kind", kinds),
@@ -168,24 +168,25 @@ class Timeline:
     def _tracks(self) -> pl.DataFrame:
         used = self.detail.filter(pl.col("start_ns").is_not_null()).select("device", "track_id").unique()
         names: pl.DataFrame = self._context["tracks"]
+        streams: pl.DataFrame = self._context["streams"]
         return (
             used.join(names, on="track_id", how="left", nulls_equal=True)
+            .join(streams.with_columns(device=pl.lit("gpu")), on=["device", "track_id"], how="left", nulls_equal=True)
             .with_columns(pl.col("name").fill_null("unknown track"))
             .sort("device", "track_id")
         )
 
-    def _idle(self, track: int | None, begin: int) -> list[tuple[int, int, str]]:
-        """When the device of a stream is idle, from where to how long and why, where it is long enough to be seen."""
-        sides = self.detail.filter(pl.col("start_ns").is_not_null())
-        end: int = sides["end_ns"].max()  # type: ignore[assignment]
+    def _idle(self, begin: int) -> dict[int, list[tuple[int, int, str]]]:
+        """When each GPU is idle, from where to how long and why, where it is long enough to be seen."""
+        end: int = self.detail["end_ns"].max() or begin  # type: ignore[assignment]
         idle: pl.DataFrame = self._context["idle"]
-        parts = idle.filter(pl.col("track_id") == track).select(
-            pl.col("start_ns").clip(begin), pl.col("end_ns").clip(upper_bound=end), "cause"
-        )
-        shown = parts.filter(pl.col("end_ns") - pl.col("start_ns") >= _SEEN * (end - begin))
-        return [
-            (start - begin, until - start, IDLE[cause]) for start, until, cause in shown.sort("start_ns").iter_rows()
-        ]
+        shown = idle.select(
+            "gpu", pl.col("start_ns").clip(begin), pl.col("end_ns").clip(upper_bound=end), "cause"
+        ).filter(pl.col("end_ns") - pl.col("start_ns") >= _SEEN * (end - begin))
+        return {
+            gpu: [(start - begin, until - start, IDLE[cause]) for _, start, until, cause in parts.iter_rows()]
+            for (gpu,), parts in shown.sort("start_ns").group_by("gpu", maintain_order=True)
+        }
 
     def _place(self, source: str, function: str | None) -> dict[str, str]:
         """Where the code of a module or op is, and the line itself if the file is at hand."""
@@ -323,13 +324,14 @@ def timeline(
             "places": places,
             "waits": waited_for(trace, chosen_rank, chosen_step, frame, places) if chosen_step is not None else None,
             "events": trace.query("event_source", rank=chosen_rank, step=chosen_step),
-            "idle": trace.sql(
-                "select stream.track_id, idle_part.start_ns, idle_part.end_ns, idle_part.cause from idle_part"
-                " inner join (select distinct event.track_id, coalesce(gpu_op.device, -1) as device from gpu_op"
-                " inner join event on gpu_op.rank = event.rank and gpu_op.event_id = event.event_id"
-                " where gpu_op.rank = $rank) as stream on idle_part.device = stream.device"
-                " where idle_part.rank = $rank",
+            "streams": trace.sql(
+                "select event.track_id, min(coalesce(gpu_op.device, -1)) as gpu from gpu_op inner join event"
+                " on gpu_op.rank = event.rank and gpu_op.event_id = event.event_id"
+                " where gpu_op.rank = $rank group by event.track_id",
                 rank=chosen_rank,
+            ),
+            "idle": trace.sql(
+                "select device as gpu, start_ns, end_ns, cause from idle_part where rank = $rank", rank=chosen_rank
             ),
             "lines": Lines() if source_lines else None,
             # What the command that exports a part needs: -1 where there is nothing to say.

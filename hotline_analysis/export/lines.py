@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import polars as pl
@@ -59,3 +60,21 @@ def microseconds(column: str) -> pl.Expr:
     size = pl.col(column).abs()
     sign = pl.when(pl.col(column) < 0).then(pl.lit("-")).otherwise(pl.lit(""))
     return pl.concat_str(sign, (size // 1000).cast(pl.String), pl.lit("."), (size % 1000).cast(pl.String).str.zfill(3))
+
+
+# Texts are matched first, so that a word inside them is no number. The other pattern finds the few lines to look at.
+_MAYBE_NOT_FINITE = r"(?i)[:,\[\s][-+]?(nan|inf)"
+_NOT_FINITE = re.compile(r'"(?:[^"\\]|\\.)*"|[-+]?\b(?:nan|inf(?:inity)?)\b', re.IGNORECASE)
+
+
+def finite(lines: pl.Series) -> pl.Series:
+    """Lines of JSON in which what JSON has no number for (NaN, infinity) is null."""
+    odd = lines.str.contains(_MAYBE_NOT_FINITE)
+    if not odd.any():
+        return lines
+    return lines.scatter(odd.arg_true(), [finite_text(line) for line in lines.filter(odd)])
+
+
+def finite_text(text: str) -> str:
+    """A JSON text in which NaN and infinity are null."""
+    return _NOT_FINITE.sub(lambda match: match[0] if match[0].startswith('"') else "null", text)

@@ -12,7 +12,7 @@ from isal import isal_zlib
 
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.export.counters import counters
-from hotline_analysis.export.lines import printable
+from hotline_analysis.export.lines import finite, finite_text, printable
 from hotline_analysis.export.path import path_tracks
 from hotline_analysis.export.tracks import Part, annotation
 from hotline_analysis.humane import runs
@@ -34,12 +34,13 @@ def export_perfetto(
 ) -> Path:
     """Write a rank as a trace file for ui.perfetto.dev or chrome://tracing; compressed if its name ends in `.gz`.
 
-    The file holds every event of the original with all its args, in the same order, so that importing it gives the same
-    events with the same ids. With `annotate`, tracks are added behind them (category `hotline`): steps, phases and
-    modules on the CPU threads and GPU streams, counters of queue length, bandwidth and memory, and the critical path
-    (of all steps together, or of the span). `span` is the `event_id` of an event: only it, the events in it on its
-    thread and in backward, the GPU work launched from there and the arrows between them are written; for the mark of a
-    step, all that belongs to the step. The file appears whole or not at all.
+    The file holds every event of the original with all its args, in the same order, so that importing it gives the
+    same events with the same ids; numbers that JSON does not have (NaN, infinity) are null. With `annotate`, tracks
+    are added behind them (category `hotline`): steps, phases and modules on the CPU threads and GPU streams,
+    counters of queue length, bandwidth and memory, and the critical path (of all steps together, or of the span).
+    `span` is the `event_id` of an event: only it, the events in it on its thread and in backward, the GPU work
+    launched from there and the arrows between them are written; for the mark of a step, all that belongs to the
+    step. The file appears whole or not at all.
 
     Raises `ExportExistsError` if it exists and `overwrite` is false, and `QueryParameterError` for a rank or event that
     is not there, or without `rank` if the run has several.
@@ -85,7 +86,7 @@ def _texts(trace: Trace, rank: int, kept: pl.DataFrame | None, annotate: bool) -
     """The file, part by part: our tracks come behind the events, which keep their places."""
     metadata = trace.sql("select metadata from rank_info where rank = $rank", rank=rank).item()
     top = json.loads(metadata) if metadata else {}
-    yield "{" + "".join(f"{json.dumps(key)}: {json.dumps(value)},\n" for key, value in top.items())
+    yield "{" + "".join(f"{json.dumps(key)}: {finite_text(json.dumps(value))},\n" for key, value in top.items())
     separator = '"traceEvents": [\n'
     added = _added(trace, rank, kept) if annotate else iter(())
     for lines in chain(_events(trace, rank, kept), added):
@@ -105,7 +106,7 @@ def _events(trace: Trace, rank: int, kept: pl.DataFrame | None) -> Iterator[pl.S
                 continue
         scope = (first, first + _CHUNK - 1) if ids is None else (ids.min(), ids.max())
         frame = trace.query("perfetto_event", rank=rank, first_id=scope[0], last_id=scope[1])
-        yield frame["json"] if ids is None else frame.filter(pl.col("event_id").is_in(ids.implode()))["json"]
+        yield finite((frame if ids is None else frame.filter(pl.col("event_id").is_in(ids.implode())))["json"])
 
 
 def _added(trace: Trace, rank: int, kept: pl.DataFrame | None) -> Iterator[pl.Series]:

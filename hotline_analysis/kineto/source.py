@@ -14,7 +14,10 @@ from isal import isal_zlib
 from hotline_analysis.errors import TraceFormatError
 
 CHUNK_BYTES = 16 << 20
-_COMPRESSED_CHUNK_BYTES = 1 << 20
+# Compressed bytes that are decompressed at a time: at most 16 MB come out, since gzip packs a thousand bytes into one
+# at best, and zstd a block of 128 KiB into four. A small file that holds gigabytes of nothing does not fill the memory.
+_GZIP_CHUNK_BYTES = 1 << 14
+_ZSTD_CHUNK_BYTES = 1 << 9
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ENCODINGS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
@@ -61,9 +64,11 @@ class TextSource:
             with self.path.open("rb") as file:
                 head = file.peek(4)[:4]
                 if head.startswith(_GZIP_MAGIC):
-                    yield from self._inflate(file, lambda: isal_zlib.decompressobj(wbits=31))
+                    yield from self._inflate(file, lambda: isal_zlib.decompressobj(wbits=31), _GZIP_CHUNK_BYTES)
                 elif head.startswith(_ZSTD_MAGIC):
-                    yield from self._inflate(file, lambda: zstandard.ZstdDecompressor().decompressobj())
+                    yield from self._inflate(
+                        file, lambda: zstandard.ZstdDecompressor().decompressobj(), _ZSTD_CHUNK_BYTES
+                    )
                 else:
                     while data := file.read(CHUNK_BYTES):
                         self.bytes_read += len(data)
@@ -75,14 +80,14 @@ class TextSource:
                 ) from error
             self.problem = f"reading stopped after {self.bytes_read:,} bytes: {error.strerror or error}"
 
-    def _inflate(self, file: BinaryIO, start: Callable[[], _Decompressor]) -> Iterator[bytes]:
+    def _inflate(self, file: BinaryIO, start: Callable[[], _Decompressor], chunk_bytes: int) -> Iterator[bytes]:
         """Decompress member after member; on damage keep what can be decoded before it and note the problem."""
         member = start()
         member_at = 0
         pending: list[bytes] = []
         pending_bytes = 0
         in_member = False
-        while data := file.read(_COMPRESSED_CHUNK_BYTES):
+        while data := file.read(chunk_bytes):
             self.bytes_read += len(data)
             while data := data if in_member else data.lstrip(b"\0"):  # tape-style padding after a gzip member
                 at = self.bytes_read - len(data)
@@ -91,7 +96,7 @@ class TextSource:
                 try:
                     out = member.decompress(data)
                 except _DAMAGE as error:
-                    pending.append(self._salvage(file, start(), member_at, at))
+                    pending.append(self._salvage(file, start(), member_at, at, chunk_bytes))
                     yield b"".join(pending)
                     self.problem = f"the compressed data is damaged near byte {self.bytes_read:,} of the file ({error})"
                     return
@@ -108,11 +113,11 @@ class TextSource:
             self.problem = "the compressed data ends too early"
 
     @staticmethod
-    def _salvage(file: BinaryIO, member: _Decompressor, begin: int, at: int) -> bytes:
+    def _salvage(file: BinaryIO, member: _Decompressor, begin: int, at: int, chunk_bytes: int) -> bytes:
         """What a member gives between `at`, up to where it was decoded, and the damage, found byte by byte."""
         file.seek(begin)
         while begin < at:
-            begin += len(data := file.read(min(at - begin, _COMPRESSED_CHUNK_BYTES)))
+            begin += len(data := file.read(min(at - begin, chunk_bytes)))
             member.decompress(data)
         found = []
         try:

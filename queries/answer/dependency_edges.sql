@@ -399,18 +399,33 @@ api_call as (
         )
 ),
 
+-- A damaged trace may give many calls one correlation: the first has it.
+correlated as (
+    select
+        correlation,
+        arg_min(event_id, (start_ns, event_id)) as event_id,
+        min(start_ns) as start_ns
+    from api_call
+    where correlation > 0
+    group by correlation
+),
+
 record as (
     select
         synchronise.kind,
         synchronise.device,
+        case synchronise.kind
+            when 'Event Sync' then synchronise.wait_on_stream
+            when 'Stream Sync' then synchronise.stream
+        end as awaited_stream,
         synchronise.stream,
         synchronise.wait_on_stream,
-        coalesce(api_call.start_ns, synchronise.start_ns) as at_ns,
-        coalesce(recorded.start_ns, api_call.start_ns, synchronise.start_ns) as recorded_ns,
-        api_call.event_id as call_id
+        coalesce(caller.start_ns, synchronise.start_ns) as at_ns,
+        coalesce(recorded.start_ns, caller.start_ns, synchronise.start_ns) as recorded_ns,
+        caller.event_id as call_id
     from synchronise
-    left join api_call on synchronise.correlation = api_call.correlation
-    left join api_call as recorded on synchronise.wait_on_correlation = recorded.correlation
+    left join correlated as caller on synchronise.correlation = caller.correlation
+    left join correlated as recorded on synchronise.wait_on_correlation = recorded.correlation
 ),
 
 blocking as (
@@ -431,6 +446,32 @@ queue as (
     from batch
 ),
 
+-- Calls that wait for all streams of a device, or of every device: -2.
+for_all_streams as (
+    select distinct
+        blocking.event_id,
+        record.device,
+        blocking.start_ns as before_ns
+    from blocking
+    inner join record on blocking.event_id = record.call_id
+    where record.kind = 'Context Sync' and record.device in (select device from queue)
+    union all
+    select
+        blocking.event_id,
+        -2,
+        blocking.start_ns
+    from blocking
+    where
+        regexp_matches(blocking.name, '(Device|Ctx|Context)Synchronize$|Free')
+        and blocking.event_id not in (select call_id from record where call_id is not null)
+),
+
+-- PyTorch has at most four pools of 32 streams for a device (c10/cuda/CUDAStream.cpp). Where a trace has more, the work
+-- that ended last stands for all that a call waits for, or each call would be paired with each stream.
+crowd as (
+    select count(*) > 128 as has_many_streams from queue
+),
+
 -- which queue each call waits for, and up to which launch
 asked as (
     select
@@ -440,25 +481,34 @@ asked as (
         case when record.kind = 'Event Sync' then record.recorded_ns else blocking.start_ns end as before_ns
     from blocking
     inner join record on blocking.event_id = record.call_id
-    inner join queue
-        on
-            record.device = queue.device
-            and case
-                when record.kind = 'Stream Sync' then record.stream = queue.stream
-                when record.kind = 'Event Sync' then record.wait_on_stream = queue.stream
-                else record.kind = 'Context Sync'
-            end
+    inner join queue on record.device = queue.device and record.awaited_stream = queue.stream
     union all
     select
-        blocking.event_id,
+        for_all_streams.event_id,
         queue.device,
         queue.stream,
-        blocking.start_ns
-    from blocking
-    cross join queue
-    where
-        regexp_matches(blocking.name, '(Device|Ctx|Context)Synchronize$|Free')
-        and blocking.event_id not in (select call_id from record where call_id is not null)
+        for_all_streams.before_ns
+    from for_all_streams
+    inner join queue on for_all_streams.device in (queue.device, -2)
+    where not (select has_many_streams from crowd)
+),
+
+last_of_all as (
+    select
+        device,
+        launched_ns,
+        max({'end_ns': end_ns, 'last_id': last_id}) over (
+            partition by device order by launched_ns, last_id rows unbounded preceding
+        ) as work
+    from (
+        select
+            unnest([device, -2]) as device,
+            launched_ns,
+            end_ns,
+            last_id
+        from batch
+        where (select has_many_streams from crowd)
+    ) as either
 ),
 
 told as (
@@ -469,6 +519,14 @@ told as (
     from asked
     asof inner join batch
         on asked.device = batch.device and asked.stream = batch.stream and asked.before_ns > batch.launched_ns
+    union all
+    select
+        for_all_streams.event_id,
+        last_of_all.work.last_id,
+        last_of_all.work.end_ns
+    from for_all_streams
+    asof inner join last_of_all
+        on for_all_streams.device = last_of_all.device and for_all_streams.before_ns > last_of_all.launched_ns
 ),
 
 -- Clocks may disagree: work that seems to end after the call that waits for it cannot be what the call waited for.
@@ -478,7 +536,7 @@ guessed as (
     where
         not regexp_matches(blocking.name, 'Memcpy')
         and (
-            blocking.event_id not in (select event_id from asked)
+            blocking.event_id not in (select event_id from asked union all select event_id from for_all_streams)
             or blocking.event_id in (
                 select told.event_id from told
                 inner join blocking as late on told.event_id = late.event_id and told.end_ns > late.end_ns

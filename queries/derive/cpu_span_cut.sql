@@ -4,11 +4,36 @@
 -- Where spans cross, depth counts too many open ones until the cut, so that later parents are wrong as well. Hence only
 -- what sticks out of a sound parent is cut, and the tree is made and asked again.
 --
+-- All that starts after such a span and before its parent's end is inside it, so it is a run of the spans in order. A
+-- span may be in many runs; the deepest ones wait for the next time where all runs together are longer than a few times
+-- the table.
+--
 -- :writes cpu_span
 -- :reads cpu_span, nesting
-with recursive outermost as (
+with placed as (
+    select
+        event_id,
+        track_id,
+        start_ns,
+        row_number() over (order by track_id, start_ns, depth, event_id) as place
+    from nesting
+),
+
+last_start as (
+    select
+        track_id,
+        start_ns,
+        max(place) as place
+    from placed
+    group by track_id, start_ns
+),
+
+sticking_out as (
     select
         inside.event_id,
+        inside.parent_id,
+        inside.track_id,
+        inside.depth,
         inside.end_ns
     from nesting as inside
     inner join cpu_span as own on inside.event_id = own.event_id
@@ -17,42 +42,48 @@ with recursive outermost as (
     where own.end_ns > inside.end_ns and parent_own.end_ns = parent.end_ns
 ),
 
--- What starts after its parent's end is not inside it, whatever the tree says.
-walk as (
+run as (
     select
-        inside.event_id,
-        outermost.end_ns
-    from outermost
-    inner join nesting as inside on outermost.event_id = inside.parent_id
-    where inside.start_ns < outermost.end_ns
-    union all
-    select
-        inside.event_id,
-        walk.end_ns
-    from walk
-    inner join nesting as inside on walk.event_id = inside.parent_id
-    where inside.start_ns < walk.end_ns
+        sticking_out.*,
+        placed.place as first_place,
+        last_start.place as last_place
+    from sticking_out
+    inner join placed on sticking_out.event_id = placed.event_id
+    asof inner join last_start
+        on sticking_out.track_id = last_start.track_id and sticking_out.end_ns > last_start.start_ns
 ),
 
-cut as (
+outermost as (
+    select * from run
+    qualify
+        sum(last_place - first_place) over (order by depth, event_id rows unbounded preceding)
+        <= 4 * (select count(*) from cpu_span)
+),
+
+within as (
     select
-        outermost.event_id,
-        outermost.end_ns
+        unnest(range(first_place + 1, last_place + 1)) as place,
+        end_ns
     from outermost
-    inner join nesting on outermost.event_id = nesting.event_id
-    where
-        outermost.event_id not in (select event_id from walk)
-        and nesting.parent_id not in (select event_id from walk)
-    union all
-    from walk
+),
+
+walk as (
+    select
+        placed.event_id,
+        min(within.end_ns) as end_ns
+    from within
+    inner join placed on within.place = placed.place
+    group by placed.event_id
 ),
 
 first_cut as (
+    select * from walk
+    union all
     select
         event_id,
-        min(end_ns) as end_ns
-    from cut
-    group by event_id
+        end_ns
+    from outermost
+    where event_id not in (select event_id from walk) and parent_id not in (select event_id from walk)
 )
 
 select

@@ -40,39 +40,62 @@ rest as (
     where event_id not in (select event_id from by_correlation)
 ),
 
+-- Ends of arrows and calls that share a place are reduced to one row each before they meet: all pairs of them may be
+-- millions in a damaged trace.
 arrow_head as (
-    select
-        rest.event_id,
-        flow.flow_id,
-        flow.start_ns
-    from rest
-    inner join flow
-        on rest.track_id = flow.track_id and rest.start_ns = flow.start_ns and flow.kind = 'launch' and flow.ph = 'f'
+    select distinct
+        track_id,
+        start_ns,
+        flow_id
+    from flow
+    where
+        kind = 'launch' and ph = 'f'
+        and (track_id, start_ns) in (select (track_id, start_ns) from rest)
 ),
 
 -- Where a number is used again, an arrow starts at the last place before its end. The clock of the GPU may be behind.
 arrow_tail as (
     select
-        track_id,
-        start_ns,
         flow_id,
+        start_ns,
+        arg_min(track_id, event_id) as track_id,
         case
-            when row_number() over (partition by flow_id order by start_ns, event_id) > 1 then start_ns
+            when row_number() over (partition by flow_id order by start_ns) > 1 then start_ns
             else -9223372036854775807
         end as since_ns
     from flow
     where kind = 'launch' and ph = 's' and flow_id in (select flow_id from arrow_head)
+    group by flow_id, start_ns
+),
+
+innermost as (
+    select
+        track_id,
+        start_ns,
+        arg_max({'depth': depth, 'event_id': event_id}, (depth, event_id)) as call
+    from nesting
+    where (track_id, start_ns) in (select (track_id, start_ns) from arrow_tail)
+    group by track_id, start_ns
+),
+
+caller as (
+    select
+        arrow_head.track_id,
+        arrow_head.start_ns,
+        arg_max(innermost.call.event_id, (innermost.call.depth, innermost.call.event_id)) as runtime_id
+    from arrow_head
+    asof inner join arrow_tail
+        on arrow_head.flow_id = arrow_tail.flow_id and arrow_head.start_ns >= arrow_tail.since_ns
+    inner join innermost on arrow_tail.track_id = innermost.track_id and arrow_tail.start_ns = innermost.start_ns
+    group by arrow_head.track_id, arrow_head.start_ns
 ),
 
 by_flow as (
     select
-        arrow_head.event_id,
-        arg_max(nesting.event_id, (nesting.depth, nesting.event_id)) as runtime_id
-    from arrow_head
-    asof inner join arrow_tail
-        on arrow_head.flow_id = arrow_tail.flow_id and arrow_head.start_ns >= arrow_tail.since_ns
-    inner join nesting on arrow_tail.track_id = nesting.track_id and arrow_tail.start_ns = nesting.start_ns
-    group by arrow_head.event_id
+        rest.event_id,
+        caller.runtime_id
+    from rest
+    inner join caller on rest.track_id = caller.track_id and rest.start_ns = caller.start_ns
 ),
 
 first_op as (

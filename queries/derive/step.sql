@@ -19,7 +19,7 @@ with annotation as (
         start_ns,
         end_ns
     from event
-    where category = 'user_annotation' and dur_ns is not null
+    where category = 'user_annotation' and end_ns is not null
 ),
 
 profiler as (
@@ -69,11 +69,11 @@ marked as (
     where covered_to_ns is null or start_ns >= covered_to_ns
 ),
 
-chosen as (
+-- Steps do not overlap. One that is left no time, as of two marks that start together, is none.
+cut as (
     select
-        *,
-        row_number() over (order by start_ns, event_id) - 1 as position,
-        count(distinct number) over () = count(*) over () as numbered
+        * exclude (end_ns),
+        least(end_ns, coalesce(lead(start_ns) over (order by start_ns, event_id), end_ns)) as end_ns
     from marked
     where track_id = (
         select candidate.track_id from marked as candidate
@@ -81,6 +81,15 @@ chosen as (
         order by count(*) desc, candidate.track_id
         limit 1
     )
+),
+
+chosen as (
+    select
+        *,
+        row_number() over (order by start_ns, event_id) - 1 as position,
+        count(distinct number) over () = count(*) over () as numbered
+    from cut
+    where end_ns > start_ns
 ),
 
 -- needed, and looked for, only where no annotation names the steps
@@ -199,7 +208,7 @@ select
     event_id,
     track_id,
     start_ns,
-    least(end_ns, coalesce(lead(start_ns) over (order by start_ns, event_id), end_ns)) as end_ns,
+    end_ns,
     evidence
 from chosen
 union all

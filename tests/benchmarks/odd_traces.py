@@ -78,7 +78,9 @@ def _engine_call(name: str, tid: int, start: float, dur: float, link: int) -> li
 
 
 def _launch(name: str, tid: int, start: float, dur: float, link: int) -> list[Event]:
-    kernel = _event("kernel", name, GPU, tid + STREAM, start + dur, dur, correlation=link, stream=tid + STREAM, device=0)
+    kernel = _event(
+        "kernel", name, GPU, tid + STREAM, start + dur, dur, correlation=link, stream=tid + STREAM, device=0
+    )
     call = _event("cuda_runtime", "cudaLaunchKernel", PID, tid, start, dur / 2, correlation=link)
     return [*_op(name, tid, start, dur * 0.75, link), call, kernel]
 
@@ -121,7 +123,9 @@ def _sync(name: str, tid: int, start: float, dur: float, link: int) -> list[Even
     return [
         _event("cuda_runtime", "cudaDeviceSynchronize", PID, tid, start, dur, correlation=link),
         _event("cuda_sync", "Context Sync", GPU, tid + STREAM, start, dur, cuda_sync_kind="Context Sync", **args),
-        _event("cuda_sync", "Stream Wait Event", GPU, tid + STREAM, start, 0, cuda_sync_kind="Stream Wait Event", **args)
+        _event(
+            "cuda_sync", "Stream Wait Event", GPU, tid + STREAM, start, 0, cuda_sync_kind="Stream Wait Event", **args
+        )
         | {"args": {"cuda_sync_kind": "Stream Wait Event", **args, **waits}},
         _event("kernel", name, GPU, tid + STREAM, start + dur / 2, dur / 2, **args),
     ]

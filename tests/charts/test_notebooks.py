@@ -6,6 +6,8 @@ import html
 import os
 import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +69,22 @@ def test_names_are_text(tmp_path: Path) -> None:
     with hostile().load(tmp_path, name="x.json") as made:
         for name in ("slowest_ops", "modules", "kernel_breakdown"):
             assert not re.search(r"<(script|img)", shown(charts.draw(name, made)))
+
+
+def test_no_name_ends_the_process_that_draws(tmp_path: Path) -> None:
+    """What draws pictures ends the whole process at a character that XML does not have; so this is one of its own."""
+    odd = "\x00\x01\x1b\ufffe\uffff"
+    made = TraceBuilder().step(0, 0, 100).module(f"A{odd}", 0, 5, 90).annotation(odd, 6, 89).op(f"mm{odd}", 10, 80)
+    path = made.launches(f"gemm{odd}", 20, 70, at=12, until=14).write(tmp_path / "t.json")
+    code = (
+        "import sys, hotline_analysis as ha\n"
+        "with ha.load(sys.argv[1]) as trace:\n"
+        "    for name in ('modules', 'slowest_ops', 'kernel_breakdown', 'timeline'):\n"
+        "        ha.charts.draw(name, trace).save(f'{sys.argv[2]}/{name}.svg')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, path, tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "mm\\x00\\x01\\x1b\\ufffe\\uffff" in (tmp_path / "slowest_ops.svg").read_text(encoding="utf-8")
 
 
 @needs_browser

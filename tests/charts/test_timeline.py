@@ -116,7 +116,8 @@ def test_labels_have_the_time_where_there_is_room(trace: Trace) -> None:
 
 def test_the_page_knows_when_the_gpu_is_idle(trace: Trace) -> None:
     """From the step's start to 400 us nothing runs on the GPU; the call that ends this is from 140 to 150 us."""
-    idle = next(track["idle"] for track in timeline(trace).to_dict()["tracks"] if track["device"] == "gpu")
+    page = timeline(trace).to_dict()
+    idle = next(page["idle"][track["gpu"]] for track in page["tracks"] if track["device"] == "gpu")
     assert sum(length for _, length, _ in idle) == 400_000
     assert idle[0][0] == 0
     assert [part[2] for part in idle[-2:]] == ["a launch takes effect", "launched work waits"]
@@ -161,9 +162,9 @@ def test_a_trace_without_times_is_drawn_empty(tmp_path: Path) -> None:
 def test_gpu_work_alone_is_drawn(tmp_path: Path) -> None:
     made = timeline(TraceBuilder(rank=0).kernel("a", 0, 10).kernel("b", 20, 100).load(tmp_path))
     assert {"a", "b"} <= set(made.detail["short_name"])
-    assert made.to_dict()["tracks"] == [
-        {"device": "gpu", "name": "stream 7", "idle": [(10_000, 10_000, "launch not in the file")]}
-    ]
+    page = made.to_dict()
+    assert page["tracks"] == [{"device": "gpu", "name": "stream 7", "gpu": 0}]
+    assert page["idle"] == {0: [(10_000, 10_000, "launch not in the file")]}
 
 
 # --- in a browser ----------------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from hotline_analysis import Trace
+from hotline_analysis import HotlineWarning, Trace
 from tests.trace_builder import TraceBuilder
 
 Step = tuple[int, str | None, float, float, str]
@@ -26,6 +26,28 @@ def test_profiler_steps_keep_their_numbers(tmp_path: Path) -> None:
 def test_a_step_ends_where_the_next_one_starts(tmp_path: Path) -> None:
     trace = TraceBuilder().step(1, 0, 105).step(2, 100, 200)
     assert [(start, end) for _, _, start, end, _ in steps(trace.load(tmp_path))] == [(0, 100), (100, 200)]
+
+
+def test_a_mark_without_a_start_is_no_step(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(1, 0, 100).step(2, 100, 200).step(3, 200, 300)
+    del trace.events[1]["ts"]
+    with pytest.warns(HotlineWarning, match="1 event without a start or duration"):
+        made = trace.load(tmp_path)
+    assert [step for step, *_ in steps(made)] == [1, 3]
+
+
+def test_marks_that_take_no_time_are_no_steps(tmp_path: Path) -> None:
+    """Of two that start together, one would end at once. What they are numbered does not depend on them."""
+    trace = TraceBuilder().step(4, 0, 100).step(4, 0, 100).step(5, 100, 100).step(6, 100, 200).op("mm", 10, 20)
+    assert steps(trace.load(tmp_path)) == [
+        (4, "ProfilerStep#4", 0, 100, "profiler_step"),
+        (6, "ProfilerStep#6", 100, 200, "profiler_step"),
+    ]
+
+
+def test_without_a_mark_that_takes_time_the_whole_trace_is_one_step(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(4, 10, 10).op("mm", 0, 50)
+    assert steps(trace.load(tmp_path)) == [(0, None, 0, 50, "whole_trace")]
 
 
 def test_steps_on_the_gpu_track_are_no_steps(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ function hotlineTimeline(root, data) {
   const sidesOf = Array.from({ length: count }, () => []);
   for (let n = 0; n < count; n++) if (nodes.parent[n] >= 0) children[nodes.parent[n]].push(n);
   for (let s = 0; s < sides.node.length; s++) sidesOf[sides.node[s]].push(s);
+  const idleOf = (track) => data.idle[data.tracks[track].gpu] ?? [];
   const isGpu = (s) => data.tracks[sides.track[s]].device === "gpu";
   const cpu = new Float64Array(count), gpu = new Float64Array(count), busy = new Float64Array(count);
   const idle = new Float64Array(count), works = new Float64Array(count);
@@ -308,7 +309,7 @@ function hotlineTimeline(root, data) {
         whole.style.width = (100 * (one.ownEnd - one.ownStart)) / span + "%";
       } else if (together) {
         whole.classList.add("hl-others");
-        for (const part of data.tracks[one.track].idle) lane.append(idlePart(part, one.start, span, "hl-idle"));
+        for (const part of idleOf(one.track)) lane.append(idlePart(part, one.start, span, "hl-idle"));
       }
       for (const s of one.sides) {
         const n = sides.node[s], slice = make("button", "hl-slice", label(n));
@@ -342,7 +343,7 @@ function hotlineTimeline(root, data) {
       }
       // Where a slice spans times of an idle GPU, they show at its foot.
       if (together && one.device === "gpu") {
-        for (const part of data.tracks[one.track].idle) {
+        for (const part of idleOf(one.track)) {
           const [from, until] = [part[0], part[0] + part[1]];
           if (one.sides.some((s) => sides.start[s] < until && sides.start[s] + sides.dur[s] > from)) {
             lane.append(idlePart(part, one.start, span, "hl-foot"));

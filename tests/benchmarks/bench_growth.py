@@ -1,0 +1,195 @@
+"""Which work grows faster than its input? CPU time and memory on odd traces of n, 2n and 4n events of one kind.
+
+    python tests/benchmarks/bench_growth.py                      # every shape; an hour or more
+    python tests/benchmarks/bench_growth.py launch/nested op     # one shape, or all of a kind
+    python tests/benchmarks/bench_growth.py --sample 12          # so many shapes, spread over all
+
+Each shape of `odd_traces.py` is imported, annotated, and asked everything, in a process of its own. For each part of
+the work (a derived table, an answer, a report, an export) the time and memory of a tiny trace are subtracted, and the
+exponent p of `n^p` is what the rest grows by from n to 4n. Exit status 1 says that a part grows with an exponent above
+1.3, does not end in time, or needs more than 1.5 GB.
+
+A part that takes little at 4n is not fitted: there, noise is more than growth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import math
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from time import process_time
+from typing import Any
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.benchmarks.odd_traces import SHAPES, write
+
+SIZES = (5_000, 10_000, 20_000)
+TINY = 10
+MOST = 1.3
+LEAST_S = 1.5  # of CPU at 4n, beyond that of a tiny trace
+LEAST_MB = 300
+LIMIT_MB = 1500
+LIMIT_S = 240
+_STATUS = Path("/proc/self/status")
+
+Figures = dict[str, tuple[float, float]]
+
+
+class Meter:
+    """CPU seconds and peak memory in MB of each named part of the work."""
+
+    def __init__(self) -> None:
+        self.figures: Figures = {}
+
+    @contextmanager
+    def part(self, name: str) -> Iterator[None]:
+        """Measure what is done here; several times of one name are added."""
+        before = process_time()
+        _forget_peak()
+        yield
+        seconds, peak = self.figures.get(name, (0.0, 0.0))
+        self.figures[name] = (seconds + process_time() - before, max(peak, _peak_mb()))
+
+
+def _forget_peak() -> None:
+    """Start the peak anew; freed memory is given back first, or it would count for what comes next."""
+    ctypes.CDLL(None).malloc_trim(0)
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak_mb() -> float:
+    line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM"))
+    return int(line.split()[1]) / 1024
+
+
+def measure(file: Path) -> Figures:
+    """Import a file and ask everything of it."""
+    import hotline_analysis as ha
+    from tests.benchmarks.bench_answers import calls
+
+    meter = Meter()
+    annotate = import_module("hotline_analysis.annotate")
+    derive = annotate._derive
+
+    def measured(connection: Any, name: str) -> None:
+        with meter.part(f"table {name}"):
+            derive(connection, name)
+
+    vars(annotate)["_derive"] = measured
+    run = file.with_suffix(".hotline")
+    with meter.part("import"):
+        ha.import_traces(file, run)
+    with ha.load(run) as trace, ha.load(run) as other:
+        for name, ask in calls(trace, other).items():
+            with meter.part(f"answer {name}"):
+                ask()
+        outputs: dict[str, Callable[[], Any]] = {
+            "report": lambda: str(ha.report(trace)),
+            "perfetto": lambda: ha.export_perfetto(trace, file.with_suffix(".out.json")),
+            "timeline": lambda: ha.charts.timeline(trace).to_html(),
+            "timeline of all steps": lambda: ha.level_of_detail(trace),
+        }
+        for name, make in outputs.items():
+            with meter.part(name):
+                try:
+                    make()
+                except ha.HotlineError as error:
+                    print(f"{name}: {error}", file=sys.stderr)
+    return meter.figures
+
+
+def _measured(shape: str, n: int, folder: Path) -> Figures | str:
+    """The figures of a shape, from a process of its own, or why there are none."""
+    file = write(shape, n, folder / f"{shape.replace('/', '.')}.{n}.json")
+    try:
+        done = subprocess.run(
+            [sys.executable, __file__, "--measure", str(file)],
+            capture_output=True, text=True, timeout=LIMIT_S, check=False,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"not done after {LIMIT_S} s"
+    if done.returncode:
+        return done.stderr.strip().splitlines()[-1]
+    figures: Figures = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def _exponent(small: float, large: float) -> float:
+    """By which power of its size something grew from n to 4n."""
+    return math.log(max(large, 1e-9) / max(small, 1e-9)) / math.log(SIZES[-1] / SIZES[0])
+
+
+def findings(shape: str, folder: Path, tiny: Figures, *, least_s: float, sizes: tuple[int, ...] = SIZES) -> list[str]:
+    """What grows too fast in a shape; the smaller sizes are measured only where the largest takes long."""
+    largest = _measured(shape, sizes[-1], folder)
+    if isinstance(largest, str):
+        return [f"{sizes[-1]:,}: {largest}"]
+    none = (0.0, 0.0)
+    zero = (0.0, tiny["import"][1])
+    over = [(name, peak) for name, (_, peak) in largest.items() if peak > LIMIT_MB]
+    found = [f"{name} needs {peak:,.0f} MB for {sizes[-1]:,}" for name, peak in over]
+    heavy = {
+        name
+        for name, (seconds, peak) in largest.items()
+        if seconds - tiny.get(name, zero)[0] > least_s or peak - tiny.get(name, zero)[1] > LEAST_MB
+    }
+    if not heavy:
+        return found
+    smaller = [_measured(shape, n, folder) for n in sizes[:-1]]
+    if any(isinstance(each, str) for each in smaller):
+        return [*found, *(each for each in smaller if isinstance(each, str))]
+    series = [each for each in (*smaller, largest) if not isinstance(each, str)]
+    for name in sorted(heavy):
+        base = tiny.get(name, zero)
+        times, peaks = ([max(0.0, each.get(name, none)[i] - base[i]) for each in series] for i in (0, 1))
+        units = ((times, "s of CPU", least_s), (peaks, "MB", LEAST_MB))
+        for values, unit, least in units:
+            if values[-1] > least and (power := _exponent(values[0], values[-1])) > MOST:
+                shown = ", ".join(f"{value:,.2f}" for value in values)
+                found.append(f"{name}: n^{power:.2f} ({shown} {unit})")
+    return found
+
+
+def _chosen(words: list[str], sample: int | None) -> list[str]:
+    shapes = [shape for shape in SHAPES if not words or any(shape == w or shape.startswith(f"{w}/") for w in words)]
+    return shapes[:: max(1, len(shapes) // sample)] if sample else shapes
+
+
+def main() -> int:
+    """Measure what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shapes", nargs="*", help="a kind, or a shape as kind/oddity; all if none")
+    parser.add_argument("--sample", type=int, help="only so many shapes, spread over all")
+    parser.add_argument("--least", type=float, default=LEAST_S, help="seconds of CPU at 4n that are fitted")
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.measure:
+        print(json.dumps(measure(chosen.measure)))
+        return 0
+    failed = 0
+    shapes = _chosen(chosen.shapes, chosen.sample)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        tiny = _measured("launch/in_turn", TINY, folder)
+        assert not isinstance(tiny, str), tiny
+        for shape in shapes:
+            with tempfile.TemporaryDirectory(dir=folder) as own:
+                found = findings(shape, Path(own), tiny, least_s=chosen.least)
+            failed += bool(found)
+            print(f"{shape:40} {'; '.join(found) or 'ok'}", flush=True)
+    print(f"{len(shapes)} shapes of {' / '.join(f'{n:,}' for n in SIZES)} events, {failed} with findings")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
