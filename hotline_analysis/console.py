@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hotline_analysis.humane import size_unit
+from hotline_analysis.humane import UNSAFE, safe, size_unit
 
 if TYPE_CHECKING:
     import polars as pl
@@ -37,7 +37,8 @@ _NARROWEST = 16
 _GAP = 2
 _UNBOUNDED = 100_000
 
-_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+# Spreadsheets take a cell for a formula by its first character, in some countries also by a wide one.
+_FORMULA = "^[=+\\-@\uff1d\uff0b\uff0d\uff20]"
 _IDENTIFIER = re.compile(r"(.*_)?(id|rank|step|device|stream|correlation)")
 _POSITION = re.compile(r"(.*_)?(start|end)_ns")
 _TIME = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"))
@@ -48,8 +49,7 @@ _TIME = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"))
 
 def one_line(text: str) -> str:
     """Return foreign text in one line, with control characters made visible."""
-    text = " ".join(text.split()).encode(errors="backslashreplace").decode()
-    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
+    return safe(" ".join(text.split()).encode(errors="backslashreplace").decode())
 
 
 def error(message: str, hint: str | None) -> None:
@@ -112,15 +112,39 @@ def to_json(frame: pl.DataFrame) -> str:
 
 
 def to_csv(frame: pl.DataFrame) -> str:
-    """Return CSV with a header. NULL is an empty field; lists and structures are JSON."""
+    """Return CSV with a header. NULL is an empty field; lists and structures are JSON.
+
+    A text that a spreadsheet would take for a formula has a `'` before it, and control characters are made visible.
+    """
     import polars as pl
 
-    texts = [
-        pl.Series(column.name, [None if value is None else _text(value) for value in column.to_list()], pl.String)
-        for column in frame
-        if column.dtype.is_nested() or column.dtype == pl.Binary
-    ]
-    return frame.with_columns(texts).write_csv()
+    texts = {
+        column.name: pl.Series(values, dtype=pl.String) for column in frame if (values := _texts(column)) is not None
+    }
+    # A header may be a text from the trace, too: `pivot` makes columns of values.
+    header = pl.DataFrame([_harmless(pl.Series(frame.columns, dtype=pl.String))]).transpose()
+    columns = [_harmless(texts[name]).alias(name) if name in texts else frame[name] for name in frame.columns]
+    rows = pl.DataFrame(columns)
+    return header.write_csv(include_header=False) + rows.write_csv(include_header=False)
+
+
+def _texts(column: pl.Series) -> Sequence[str | None] | pl.Series | None:
+    """The values of a column as texts; None if it has numbers, times or truths."""
+    import polars as pl
+
+    if column.dtype.is_nested() or column.dtype == pl.Binary:
+        return [None if value is None else _text(value) for value in column.to_list()]
+    return column.cast(pl.String) if column.dtype in (pl.String, pl.Categorical, pl.Enum) else None
+
+
+def _harmless(texts: pl.Series) -> pl.Series:
+    """Texts that neither a terminal nor a spreadsheet takes for more."""
+    import polars as pl
+
+    odd = texts.filter(texts.str.contains(UNSAFE.pattern)).unique().drop_nulls()
+    if len(odd):
+        texts = texts.replace(odd, pl.Series([safe(text) for text in odd], dtype=pl.String))
+    return texts.str.replace(f"({_FORMULA})", "'${1}")
 
 
 def _plain(value: object) -> object:

@@ -10,9 +10,14 @@ _UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
 # Powers of two, as in nvidia-smi and in PyTorch's messages on memory ("Tried to allocate 2.00 GiB"). Only bandwidths
 # are decimal, GB/s, as vendors give them.
 _SIZES = ((1, "B"), (2**10, "KiB"), (2**20, "MiB"), (2**30, "GiB"), (2**40, "TiB"))
-# Control characters, and those that change the direction of text, could hide or forge what a line says. No picture can
-# hold the last two, which are no characters: the process that draws it would end.
-_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufffe\uffff]")
+# Characters that could hide or forge what a line says: they control the terminal, change the direction of text, end a
+# line, or cannot be seen. U+FFFE and U+FFFF are none: what draws pictures ends the process at them.
+UNSEEN = (
+    "\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff"
+    "\U000e0000-\U000e007f"
+)
+UNSAFE = re.compile(f"[\x00-\x1f{UNSEEN}]")
+"""What `safe` makes visible."""
 
 _NUMBERED = re.compile(r"\d+(\.\d+)*")
 
@@ -75,7 +80,7 @@ def shares(parts: Sequence[int]) -> list[float]:
 
 def safe(text: str) -> str:
     """A name from a trace on one line, with what could hide or forge text made visible."""
-    return _UNSAFE.sub(lambda match: ascii(match[0])[1:-1], text)
+    return UNSAFE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def module_name(path: str, kind: str | None = None) -> str:
@@ -157,3 +162,9 @@ def lost_events(count: int, truncated: bool) -> str:
     if truncated:
         return "how many followed is unknown"
     return f"about {count:,} were lost" if count else "none was lost"
+
+
+def some_of(sentences: Sequence[str], rest: str, most: int = 10) -> list[str]:
+    """The first sentences, and how many more there are; `rest` says of what."""
+    more = len(sentences) - most
+    return [*sentences[:most], f"{more:,} more {rest}"] if more > 1 else list(sentences)

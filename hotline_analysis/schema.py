@@ -145,7 +145,7 @@ _TABLES = (
         raw_category VARCHAR the file's spelling where it differs from `category`; NULL where it does not
         name VARCHAR the event's name
         start_ns BIGINT start; NULL when the event has none
-        dur_ns BIGINT duration; NULL for events without one
+        dur_ns BIGINT duration; NULL for events that do not lie in time, which no figure has
         end_ns BIGINT start plus duration; NULL for events without a duration
         correlation BIGINT correlation id that ties a GPU event to its launch; NULL without one
         external_id BIGINT External id that ties a launch to its op; NULL without one
@@ -306,7 +306,7 @@ _TABLES = (
         """
         event_id BIGINT the event
         args JSON its complete `args`, if some of them have no column of their own
-        fields JSON the whole event, if it has top-level fields that no column holds
+        fields JSON the whole event, if it has top-level fields that no column holds; or the duration that it lost
         """,
     ),
     _table(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
-import json
 import re
-import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,9 +19,10 @@ import polars as pl
 from hotline_analysis import catalog
 from hotline_analysis.database import SETTINGS
 from hotline_analysis.errors import HotlineError, RunFormatError
-from hotline_analysis.schema import FORMAT_VERSION, TABLES
+from hotline_analysis.schema import TABLES
 from hotline_analysis.scope import check_scope
-from hotline_analysis.whole import MANIFEST, check_name, path_of, replace_folder
+from hotline_analysis.stored import Size, most_bytes, read_manifest, table_files
+from hotline_analysis.whole import begin, check_name, end, path_of, remove, replace_folder
 
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer")
@@ -39,6 +38,9 @@ _MEMORY_LIMIT = "40%"
 
 # A table whose files are smaller is kept in memory: to open them for every question takes longer than the answer.
 SMALL_BYTES = 1 << 17
+# A small file can hold very much, where all of it is the same.
+_SMALL_ROWS = 200_000
+_SMALL_TEXT = 1 << 26
 
 
 class Trace:
@@ -57,31 +59,27 @@ class Trace:
         self._runs = list(dict.fromkeys(self._rank_folders[rank] for rank in self.ranks))
         # What does not fit into memory goes to a folder that only this user can read, not to the working directory.
         spill = Path(tempfile.mkdtemp(prefix="hotline-", dir=temporary))
+        folders = [folder for folder in (spill, temporary) if folder is not None]
+        undo = begin(lambda: _remove_all(folders))
         self._connection = duckdb.connect(
             config={**SETTINGS, "memory_limit": _MEMORY_LIMIT, "temp_directory": str(spill)}
         )
-        self._close = weakref.finalize(self, _release, self._connection, spill, temporary)
+        self._close = weakref.finalize(self, _release, self._connection, undo)
         self._known: set[str] = set()
-        self._sizes: dict[str, int] = {}
-        for table in TABLES.values():
-            if table.kind != "view":
-                try:
-                    self._sizes[table.name] = sum(file.stat().st_size for file in self._files(table.name))
-                except OSError as error:
-                    self._close()
-                    raise self._damaged(error) from error
         # The database compares patterns with this list, too, so each folder stands in it in both spellings.
-        folders = [str(run.resolve()) for run in self._runs]
-        allowed = folders + list(map(_glob_escape, folders))
+        places = [str(run.resolve()) for run in self._runs]
+        allowed = places + list(map(_glob_escape, places))
         self._connection.execute(f"set allowed_directories = [{', '.join(map(_quote, allowed))}]")
         self._connection.execute("set enable_external_access = false")
         self._connection.execute("set lock_configuration = true")
 
     def _read_manifests(self, runs: Sequence[Path]) -> Mapping[str, Any]:
         """The manifest of the run; those of several as one."""
-        manifests = [_read_manifest(run) for run in runs]
-        for run, manifest in zip(runs, manifests, strict=True):
+        manifests = []
+        for run in runs:
             check_name(run)
+            manifests.append(read_manifest(run))
+        for run, manifest in zip(runs, manifests, strict=True):
             for part in manifest["parts"]:
                 other = self._rank_folders.setdefault(part["rank"], run)
                 if other is not run:
@@ -97,11 +95,7 @@ class Trace:
             "warnings": [text for each in manifests for text in each["warnings"]],
         }
 
-    def _files(self, table: str) -> list[Path]:
-        """The files of a table, by rank."""
-        return [self._rank_folders[rank] / table / f"rank={rank}" / "data.parquet" for rank in self.ranks]
-
-    def _damaged(self, error: Exception) -> RunFormatError:
+    def _damaged(self, error: object) -> RunFormatError:
         which = " or ".join(map(str, self._runs))
         return RunFormatError(f"{which} is damaged: {error}", hint="Import the traces again.")
 
@@ -128,19 +122,35 @@ class Trace:
                 self._known.discard(name)  # perhaps only interrupted
                 if not isinstance(error, duckdb.Error) or isinstance(error, duckdb.ConnectionException):
                     raise
-                raise self._damaged(error) from error
+                raise self._damaged(str(error).partition("\n")[0]) from error
 
     def _create(self, name: str, columns: Sequence[str]) -> None:
         # The table and its columns come from the schema; only the path is foreign. Glob characters in it are escaped.
         # Hive partitioning is not left to the database, which would see `lr=0.1/` anywhere in the path as a column.
+        files, size = table_files(TABLES[name], self._rank_folders)
+        listed = ", ".join(_quote(_glob_escape(file)) for file in files)
+        source = f"read_parquet([{listed}], hive_partitioning = false, filename = true)"
+        is_small = size.file_bytes < SMALL_BYTES and size.rows < _SMALL_ROWS
+        if size.text_bytes > (_SMALL_TEXT if is_small else most_bytes(size.file_bytes)):
+            is_small &= self._text_bytes(name, source, size) < _SMALL_TEXT
         rank = "regexp_extract(filename, 'rank=(\\d+)[/\\\\]data.parquet$', 1)::bigint"
-        files = ", ".join(_quote(_glob_escape(str(file.resolve()))) for file in self._files(name))
         quoted = ", ".join(f'"{column}"' for column in columns)
-        kind = "table" if self._sizes[name] < SMALL_BYTES else "view"
+        kind = "table" if is_small else "view"
         self._connection.execute(
-            f"create {kind} {name} as select {rank} as rank, {quoted}"  # noqa: S608
-            f" from read_parquet([{files}], hive_partitioning = false, filename = true)"
+            f"create {kind} {name} as select {rank} as rank, {quoted} from {source}"  # noqa: S608
         )
+
+    def _text_bytes(self, name: str, source: str, size: Size) -> int:
+        """How long the texts of a table are together; `RunFormatError` if that is more than it can have."""
+        columns = [column.name for column in TABLES[name].columns if column.type in ("VARCHAR", "JSON")]
+        texts = [f'sum(strlen("{column}"))' for column in columns]
+        found = self._connection.execute(f"select {', '.join(texts)} from {source}").fetchall()[0]  # noqa: S608
+        total = sum(map(int, filter(None, found)))
+        if total > most_bytes(size.file_bytes):
+            raise self._damaged(
+                f"the texts of {name} would unpack to {total:,} bytes, which no table of {size.file_bytes:,} bytes does"
+            )
+        return total
 
     # --- questions -----------------------------------------------------------------------------------------------
 
@@ -254,8 +264,9 @@ class Trace:
         def write(partial: Path) -> None:
             for name in TABLES:
                 self._provide(name)
-                reader = self._connection.sql(f"from {name}").to_arrow_reader(100_000)
-                _write_parquet(reader, partial / f"{name}.parquet")
+                with _damage_told():
+                    reader = self._connection.sql(f"from {name}").to_arrow_reader(100_000)
+                    _write_parquet(reader, partial / f"{name}.parquet")
 
         return replace_folder(target, write, overwrite=overwrite)
 
@@ -318,9 +329,24 @@ def takes_traces(function: Callable[Parameters, Answer]) -> Callable[Parameters,
 
 
 @contextmanager
-def _as_hotline_error() -> Iterator[None]:
+def _damage_told() -> Iterator[None]:
+    """Damage behind the footer of a file is found when its rows are read."""
     try:
         yield
+    except duckdb.Error as error:
+        # What the reader of Parquet itself finds has no class of its own, or names the file.
+        of_file = isinstance(error, duckdb.IOException | duckdb.InvalidInputException) and "data.parquet" in str(error)
+        if type(error) is duckdb.Error or of_file:
+            what = str(error).partition("\n")[0]
+            raise RunFormatError(f"the run is damaged: {what}", hint="Import the traces again.") from error
+        raise
+
+
+@contextmanager
+def _as_hotline_error() -> Iterator[None]:
+    try:
+        with _damage_told():
+            yield
     except duckdb.ConnectionException as error:
         raise HotlineError("the trace is closed", hint="Load it again.") from error
     except (duckdb.InternalException, duckdb.FatalException) as error:
@@ -344,31 +370,15 @@ def _quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _release(connection: duckdb.DuckDBPyConnection, *folders: Path | None) -> None:
-    connection.close()
+def _remove_all(folders: Sequence[Path]) -> None:
     for folder in folders:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
 
 
-def _read_manifest(path: Path) -> Mapping[str, Any]:
-    try:
-        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise RunFormatError(
-            f"{path} is no run directory: it has no {MANIFEST}",
-            hint="Make one with `hotline import TRACES -o run.hotline`.",
-        ) from None
-    except (OSError, ValueError) as error:
-        raise RunFormatError(f"{path / MANIFEST} cannot be read: {error}", hint="Import the traces again.") from error
-    version = manifest.get("format_version") if isinstance(manifest, dict) else None
-    if version != FORMAT_VERSION:
-        raise RunFormatError(
-            f"{path} was imported by another version of this package: it has format version {version},"
-            f" and this version reads {FORMAT_VERSION}",
-            hint="Import the traces again.",
-        )
-    return dict(manifest)
+def _release(connection: duckdb.DuckDBPyConnection, undo: Callable[[], object]) -> None:
+    connection.close()
+    undo()
+    end(undo)
 
 
 def _write_parquet(reader: Any, path: Path) -> None:

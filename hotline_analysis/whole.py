@@ -6,14 +6,17 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
 from hotline_analysis.errors import ExportExistsError, HotlineError
 
 MANIFEST = "manifest.json"  # in every run
+
+_undo: list[Callable[[], object]] = []
+_TRIES = 20
 
 Form = TypeVar("Form", bound=str)
 
@@ -70,6 +73,47 @@ def path_of(name: str | os.PathLike[str]) -> Path:
     return Path(os.path.expanduser(name))
 
 
+def begin(undo: Callable[[], object]) -> Callable[[], object]:
+    """Remember how to undo what is begun here, until `end` is called with the same."""
+    _undo.append(undo)
+    return undo
+
+
+def end(undo: Callable[[], object]) -> None:
+    """Forget what `begin` was told: it is complete, or undone."""
+    with suppress(ValueError):
+        _undo.remove(undo)
+
+
+@contextmanager
+def begun(undo: Callable[[], object]) -> Iterator[None]:
+    """What is done in the block leaves something behind if the process ends in the middle of it."""
+    begin(undo)
+    try:
+        yield
+    finally:
+        end(undo)
+
+
+def undo_all() -> None:
+    """Undo what is not complete, the last first, as the process is about to end without another chance."""
+    for undo in reversed(list(_undo)):
+        with suppress(Exception):
+            undo()
+
+
+def remove(path: Path) -> None:
+    """Remove a file or folder, if it is there, also while another thread is still writing to it."""
+    for _ in range(_TRIES):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+        if not os.path.lexists(path):
+            return
+
+
 def replace_file(target: Path, write: Callable[[Path], object]) -> Path:
     """Let `write` fill a new file beside the target and rename it when it is complete; an existing one is replaced.
 
@@ -87,12 +131,14 @@ def replace_file(target: Path, write: Callable[[Path], object]) -> Path:
             return target
         final.parent.mkdir(parents=True, exist_ok=True)
         _clear(final)
-        partial = _partial_file(final)
-        try:
-            write(partial)
-            partial.replace(final)
-        finally:
-            partial.unlink(missing_ok=True)
+        partial = _partial_name(final)
+        with begun(lambda: remove(partial)):
+            try:
+                _make_file(partial, like=final)
+                write(partial)
+                partial.replace(final)
+            finally:
+                partial.unlink(missing_ok=True)
     except (OSError, duckdb.IOException) as error:
         raise _cannot_write(target, error) from error
     return target
@@ -115,22 +161,28 @@ def replace_folder(target: Path, write: Callable[[Path], None], *, overwrite: bo
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _clear(target)
-        partial = target.with_name(f"{_prefix(target)}{secrets.token_hex(4)}.partial")
-        partial.mkdir()  # with the rights that the target would be given
-        try:
-            write(partial)
-            if target.exists():
-                old = partial.with_suffix(".old.partial")
-                target.rename(old)
+        partial = _partial_name(target)
+        old = partial.with_suffix(".old.partial")
+        with begun(lambda: _undo_folder(target, partial, old)):
+            try:
+                partial.mkdir()  # with the rights that the target would be given
+                write(partial)
+                if target.exists():
+                    target.rename(old)
                 partial.rename(target)
-                shutil.rmtree(old, ignore_errors=True)
-            else:
-                partial.rename(target)
-        finally:
-            shutil.rmtree(partial, ignore_errors=True)
+            finally:
+                _undo_folder(target, partial, old)
     except (OSError, duckdb.IOException) as error:
         raise _cannot_write(target, error) from error
     return target
+
+
+def _undo_folder(target: Path, partial: Path, old: Path) -> None:
+    """Remove what is half done, and give the old folder its name back if there is no new one."""
+    if old.exists() and not target.exists():
+        old.rename(target)
+    remove(partial)
+    remove(old)
 
 
 def check_name(folder: Path) -> None:
@@ -165,13 +217,15 @@ def _prefix(target: Path) -> str:
     return f".{target.name}.{os.getpid()}."
 
 
-def _partial_file(target: Path) -> Path:
-    """A new file beside the target, with the rights that the target would be given."""
-    name = target.with_name(f"{_prefix(target)}{secrets.token_hex(4)}.partial")
+def _partial_name(target: Path) -> Path:
+    return target.with_name(f"{_prefix(target)}{secrets.token_hex(4)}.partial")
+
+
+def _make_file(name: Path, *, like: Path) -> None:
+    """Make a new file with the rights that another one has or would be given."""
     os.close(os.open(name, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-    if target.exists():
-        shutil.copymode(target, name)
-    return name
+    if like.exists():
+        shutil.copymode(like, name)
 
 
 def _clear(target: Path) -> None:

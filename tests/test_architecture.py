@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).parents[1] / "hotline_analysis"
 FACADE = "hotline_analysis"
 
 # Each part, with those it may import.
-BASE = {"database", "errors", "humane", "masking", "notebook", "place", "schema", "scope", "whole"}
+BASE = {"database", "errors", "humane", "masking", "notebook", "place", "schema", "scope", "stored", "whole"}
 DATA = BASE | {"kineto", "catalog", "trace"}
 ALLOWED = {
     "database": set[str](),
@@ -25,6 +25,7 @@ ALLOWED = {
     "place": set[str](),
     "whole": {"errors"},
     "schema": {"errors"},
+    "stored": {"errors", "schema", "whole"},
     "kineto": BASE,
     "catalog": BASE,
     "scope": {"errors", "humane"},

@@ -117,6 +117,7 @@ def same_when_read_again(trace: Trace, folder: Path) -> None:
         assert again.table("rank_info").select(kept).equals(trace.table("rank_info").select(kept))
 
 
+@pytest.mark.filterwarnings("ignore::hotline_analysis.HotlineWarning")  # of the time that is far from the others
 @pytest.mark.parametrize("builder", [training(), odd_events()], ids=["training", "odd"])
 def test_reading_the_export_gives_the_same_tables(builder: TraceBuilder, tmp_path: Path) -> None:
     same_when_read_again(builder.load(tmp_path), tmp_path)

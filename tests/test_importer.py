@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+import warnings
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,7 +20,7 @@ import hotline_analysis as ha
 from hotline_analysis import HotlineError, HotlineWarning, Trace, TraceFormatError
 from hotline_analysis.annotate import _with_memory
 from hotline_analysis.annotate import annotate as annotate_rank
-from hotline_analysis.importer import find_traces, one_file, processes
+from hotline_analysis.importer import _assign_ranks, find_traces, one_file, processes
 from hotline_analysis.schema import TABLES
 from tests.runs import opened
 from tests.trace_builder import TraceBuilder
@@ -470,3 +472,31 @@ def test_a_defect_of_the_database_that_stays_is_told_in_one_line(
     assert raised.value.message == f"{tmp_path / 't.json'} cannot be annotated: INTERNAL Error: a join went wrong"
     assert raised.value.hint == "This is a defect of DuckDB; please report it."
     assert not (tmp_path / "t.hotline").exists()
+
+
+def test_ten_thousand_files_that_claim_one_rank() -> None:
+    """Each gets a rank, in time that grows with their number, and a few messages say so."""
+    entry = {"rank": 0, "notes": [], "damage": None, "event_count": 1, "lost_event_count": 0, "truncated": False}
+    parts = [{**entry, "file": f"{number}.json", "notes": []} for number in range(10_000)]
+    parts[5]["rank"] = 7
+    begun = time.process_time()
+    ranked, warned = _assign_ranks(parts)
+    assert time.process_time() - begun < 1
+    assert sorted(part["rank"] for part in ranked) == [0, 7, *range(8, 8 + 9_998)]
+    assert [part["rank"] for part in ranked] == sorted(part["rank"] for part in ranked)
+    assert warned[0] == "1.json and 0.json both claim rank 0; 1.json is imported as rank 8"
+    assert len(warned) == 11
+    assert warned[-1] == "9,988 more files claim a rank that another has, and are imported as the next free ones"
+
+
+def test_many_files_that_are_no_traces_are_told_in_a_few_lines(tmp_path: Path) -> None:
+    for number in range(30):
+        (tmp_path / f"{number:02}.json").write_text("{}")
+    TraceBuilder(rank=0).op("a", 0, 1).write(tmp_path / "trace.json")
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with ha.load(tmp_path) as trace:
+            assert trace.ranks == [0]
+    texts = [str(each.message) for each in told]
+    assert len(texts) == 11
+    assert texts[-1] == "20 more files were skipped"

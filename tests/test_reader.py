@@ -437,7 +437,7 @@ def test_strings(read: Reads) -> None:
         '"<b>&amp;</b> `; drop table event; --"': "<b>&amp;</b> `; drop table event; --",
         '""': "",
         "5": "5",
-        "null": None,
+        "null": "",  # what counts is found by its name
         '"' + "n" * 10_000 + '"': "n" * 10_000,
     }
     result = read(wrap(*('{"ph":"X","name":%s,"ts":1,"dur":1}' % name for name in cases)))  # noqa: UP031

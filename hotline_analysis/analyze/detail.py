@@ -82,7 +82,7 @@ def bound_by() -> pl.Expr:
     return (
         pl.when(pl.col("busy_ns") == 0)
         .then(pl.lit("CPU"))
-        .when(100 * pl.col("busy_ns") >= _BUSY_PCT * (pl.col("busy_ns") + pl.col("idle_ns")))
+        .when(100.0 * pl.col("busy_ns") >= _BUSY_PCT * (pl.col("busy_ns") + pl.col("idle_ns")))
         .then(pl.lit("GPU"))
         .otherwise(pl.lit("CPU"))
     )
@@ -101,7 +101,7 @@ def longest_chain(nodes: pl.DataFrame, *, min_pct: float = 0.0) -> list[int]:
     time = pl.col("gpu_ns") if on_gpu else pl.col("cpu_ns").fill_null(0)
     heaviest = (
         nodes.filter(
-            pl.col("parent_id").is_not_null() & (time > 0) & (100 * time >= min_pct * root.select(time).item())
+            pl.col("parent_id").is_not_null() & (time > 0) & (100.0 * time >= min_pct * root.select(time).item())
         )
         .sort([time, pl.col("node_id")], descending=[True, False])
         .unique("parent_id", keep="first", maintain_order=True)

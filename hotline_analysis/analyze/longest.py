@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -45,10 +46,15 @@ class Chains:
 
     def edges(self, path: Iterable[int]) -> Numbers:
         """The edges of chains that are given from the last to the first, from the first to the last."""
-        order = np.lexsort((self.place, self.chain_of))
-        bounds = np.searchsorted(self.chain_of[order], np.arange(len(self.first) + 1))
+        order, bounds = self._sorted
         pieces = [order[bounds[chain] : bounds[chain + 1]] for chain in path]
         return np.concatenate(pieces[::-1]) if pieces else np.zeros(0, np.int64)
+
+    @cached_property
+    def _sorted(self) -> tuple[Numbers, Numbers]:
+        """All edges chain by chain, and where each chain begins."""
+        order = np.lexsort((self.place, self.chain_of))
+        return order, np.searchsorted(self.chain_of[order], np.arange(len(self.first) + 1))
 
     def times(self, weights: list[int], earliest: list[int]) -> list[int]:
         """When each node is reached: no earlier than `earliest` says, and no earlier than its chains allow."""

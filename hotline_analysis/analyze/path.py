@@ -112,7 +112,7 @@ def critical_path_breakdown(
         path.filter(pl.col("weight_ns") > 0)
         .group_by(columns)
         .agg(path_ns=pl.col("weight_ns").sum(), edge_count=pl.len().cast(pl.Int64))
-        .with_columns(path_pct=100 * pl.col("path_ns") / pl.col("path_ns").sum())
+        .with_columns(path_pct=100.0 * pl.col("path_ns") / pl.col("path_ns").sum())
         .sort("path_ns", *columns, descending=[True] + [False] * len(columns), nulls_last=True)
         .select(*columns, "path_ns", "path_pct", "edge_count")
     )

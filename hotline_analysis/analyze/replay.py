@@ -86,6 +86,9 @@ class Replay:
         node, copy = run.slowest, len(run.copies) - 1
         until = run.copies[copy][node] - total
         rows: list[Numbers] = []
+        into: dict[int, list[tuple[int, int, int, int]]] = {}
+        for (source, target, count), weight, row in zip(self._returns, run.carried, across, strict=True):
+            into.setdefault(target, []).append((source, count, weight, row))
         while True:
             path, node = self._incoming.back(found, run.weights, run.copies[copy], node)
             rows.append(inside[found.edges(path)][::-1])
@@ -95,8 +98,8 @@ class Replay:
             if node == start and at == run.copies[copy - 1][main_last]:
                 node, copy = main_last, copy - 1
                 continue
-            for (source, target, count), weight, row in zip(self._returns, run.carried, across, strict=True):
-                if target == node and count <= copy and run.copies[copy - count][source] + weight == at:
+            for source, count, weight, row in into.get(node, ()):
+                if count <= copy and run.copies[copy - count][source] + weight == at:
                     rows.append(np.array([row]))
                     node, copy = source, copy - count
                     break
@@ -162,7 +165,9 @@ class Replay:
                 grown.append([copies[-1][node] - copies[-2][node] for node in watched])
             # even for once more than waits reach back
             if len(grown) > back + 1 and all(grown[-1] == before for before in grown[-back - 2 : -1]):
-                _, _, slowest = max((more, copies[-1][node], -node) for more, node in zip(grown[-1], watched, strict=True))
+                _, _, slowest = max(
+                    (more, copies[-1][node], -node) for more, node in zip(grown[-1], watched, strict=True)
+                )
                 return _Run(copies, weights, carried, max(grown[-1]), -slowest)
         half = len(copies) // 2
         period = round((copies[-1][end] - copies[-1 - half][end]) / half)

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import asdict, dataclass
 
-import numpy as np
 import polars as pl
 
 from hotline_analysis import catalog
 from hotline_analysis.analyze.limits import TypicalStep, typical_step
+from hotline_analysis.analyze.overlap import within
 from hotline_analysis.analyze.recorded import lacks_gpu_work, no_run
 from hotline_analysis.humane import duration, percent, safe
 from hotline_analysis.scope import check_scope
@@ -127,25 +127,11 @@ def without(typical: TypicalStep, rows: pl.DataFrame) -> int:
     work = rows.filter(effect="work").group_by("event_id").agg(pl.col("saved_ns").max())
     saved = edges.join(work, on="event_id", how="left", maintain_order="left")["saved_ns"].fill_null(0)
     saved = pl.select(pl.when(edges["kind"] == "work").then(saved).otherwise(0)).to_series()
-    host = rows.filter(effect="host")
-    for (track,), spans in host.group_by("track_id"):
-        saved += _within(edges, int(track), spans)
+    on_threads = within(edges, rows.filter(effect="host"), "saved_ns")
+    saved += pl.select(pl.when(edges.select(_IS_HOST).to_series()).then(on_threads).otherwise(0)).to_series()
     waits = rows.filter(effect="wait")["event_id"]
     gone = (pl.col("kind") == "return") & pl.col("event_id").is_in(waits.implode())
     return typical.replay.changed_ns(pl.max_horizontal(pl.col("weight_ns") - pl.lit(saved), 0), gone)
-
-
-def _within(edges: pl.DataFrame, track: int, spans: pl.DataFrame) -> pl.Series:
-    """How much of each edge of a thread lies in spans that do not overlap, each as much as it saves."""
-    origin = int(spans["start_ns"].min())  # type: ignore[arg-type]
-    spans = spans.sort("start_ns")
-    total = spans["saved_ns"].cum_sum()
-    at = np.column_stack([spans["start_ns"] - origin, spans["end_ns"] - origin]).ravel()
-    gone = np.column_stack([total - spans["saved_ns"], total]).ravel()
-    until, since = (np.interp((edges[name] - origin).to_numpy(), at, gone) for name in ("end_ns", "start_ns"))
-    here = pl.Series((until - since).round().astype(np.int64))
-    on_thread = edges.select(_IS_HOST & (pl.col("track_id") == track)).to_series().fill_null(False)
-    return pl.select(pl.when(on_thread).then(here).otherwise(0)).to_series()
 
 
 def _where(trace: Trace, rank: int, event: int) -> str:

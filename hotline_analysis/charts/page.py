@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import html
 import json
 from collections.abc import Sequence
@@ -9,8 +11,11 @@ from importlib import resources
 
 from hotline_analysis.humane import safe, shorten
 
-# Nothing is fetched, whatever a name in the trace says; scripts and styles are those in the page.
-_POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
+# Nothing is fetched or sent, whatever a name in the trace says, and no script runs but those that are named here.
+_POLICY = (
+    "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; base-uri 'none';"
+    " form-action 'none'"
+)
 LONGEST_NAME = 300
 
 
@@ -34,10 +39,17 @@ def page(title: str, body: str, *, styles: Sequence[str] = (), scripts: Sequence
     """Return a whole page. The title is text; body, styles and scripts are trusted."""
     head = "".join(f"<style>\n{style}</style>\n" for style in styles)
     tail = "".join(f"<script>\n{script}</script>\n" for script in scripts)
+    policy = _POLICY.format(scripts=" ".join(_hash(f"\n{script}") for script in scripts) or "'none'")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
         f"<title>{html.escape(clean(title))}</title>\n{head}</head>\n<body>\n{body}{tail}</body>\n</html>\n"
     )
+
+
+def _hash(script: str) -> str:
+    """The name of a script in a policy. The parser makes one end of line of all."""
+    text = script.replace("\r\n", "\n").replace("\r", "\n")
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -21,11 +21,12 @@ _BOUNDS = (
     ("cpu", "code on the host", HUES[4]),
     ("launch", "launch delay", HUES[3]),
     ("kernel_gap", "gaps between kernels", HUES[7]),
+    ("unobserved", "work that the trace lacks", HUES[6]),
     ("unknown", "unknown", "#cccccc"),
 )
 _MARKS = 2000
 # Of a longer path, what is shorter than this part of it is drawn together: so at most 250 marks are alone, and the at
-# most 500 stretches between them have one mark for each of eight classes.
+# most 500 stretches between them have one mark for each of nine classes.
 _BINS = 250
 
 

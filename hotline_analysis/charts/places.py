@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 
 from hotline_analysis.analyze import dependency_graph
 from hotline_analysis.analyze.limits import typical_step
+from hotline_analysis.analyze.overlap import within
 from hotline_analysis.analyze.replay import Replay
 from hotline_analysis.trace import Trace
 
@@ -97,24 +97,10 @@ def waited_for(trace: Trace, rank: int, step: int, detail: pl.DataFrame, places:
             .with_columns(pl.col("path_ns") + pl.col("inside_ns").fill_null(0))
             .drop("inside_ns")
         )
-    threads = [
-        sides.with_columns(path_ns=_within(edges, sides))
-        for (track,), edges in path.filter(on_thread).group_by("track_id")
-        if not (sides := detail.filter(pl.col("start_ns").is_not_null(), device="cpu", track_id=track)).is_empty()
-    ]
-    parts = [part.select("node_id", "path_ns") for part in (below, *threads)]
+    sides = detail.filter(pl.col("start_ns").is_not_null(), device="cpu")
+    threads = sides.with_columns(path_ns=within(sides, path.filter(on_thread), "path_ns"))
+    parts = [part.select("node_id", "path_ns") for part in (below, threads)]
     return pl.concat(parts).group_by("node_id").agg(pl.col("path_ns").sum() // replay.path_steps)
-
-
-def _within(edges: pl.DataFrame, sides: pl.DataFrame) -> pl.Series:
-    """How much of the edges of one thread, which do not overlap, lies in each side."""
-    edges = edges.group_by("start_ns", "end_ns").agg(pl.col("path_ns").sum()).sort("start_ns", "end_ns")
-    origin = int(edges["start_ns"].min())  # type: ignore[arg-type]
-    passed = edges["path_ns"].cum_sum()
-    at = np.column_stack([edges["start_ns"] - origin, edges["end_ns"] - origin]).ravel()
-    taken = np.column_stack([passed - edges["path_ns"], passed]).ravel()
-    until, since = (np.interp((sides[name] - origin).to_numpy(), at, taken) for name in ("end_ns", "start_ns"))
-    return pl.Series((until - since).round().astype(np.int64))
 
 
 def way(nodes: pl.DataFrame, waits: pl.DataFrame, *, min_pct: float) -> list[int]:

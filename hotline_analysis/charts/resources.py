@@ -21,7 +21,8 @@ _POINTS = 600
 
 def queue_length(frame: pl.DataFrame) -> Any:
     """How many launches wait on each stream over time, from the answer `queue_length`."""
-    rows = frame.with_columns(line=_rank(frame) + pl.format("device {} stream {}", "device", "stream"))
+    stream = pl.col("stream").cast(pl.String).fill_null("unknown")
+    rows = frame.with_columns(line=_rank(frame) + pl.format("device {} stream {}", "device", stream))
     points = over_time(rows, "queue_length", by="line")
     if points.is_empty():
         return _nothing()
@@ -41,12 +42,14 @@ def memory_timeline(frame: pl.DataFrame) -> Any:
         .filter(pl.col("size") > 0)
         .with_columns(line=pl.col("place") + ", " + pl.col("what").str.replace("_bytes", ""))
     )
-    points = over_time(rows, "size", by="line")
+    points = over_time(rows, "size", by="line").sort("value", descending=True, maintain_order=True)
     if points.is_empty():
         return _nothing()
-    scale, unit = size_unit(max(points["value"]))
-    most = points.filter(pl.col("line").str.ends_with("allocated")).sort("value", descending=True).row(0, named=True)
-    title = f"{most['line'].removesuffix(', allocated')} has at most {size(most['value'])} allocated"
+    scale, unit = size_unit(points["value"][0])
+    # Damaged totals can be below zero.
+    most = [*points.filter(pl.col("line").str.ends_with("allocated")).head(1).rows(), *points.head(1).rows()][0]
+    place, _, what = most[0].rpartition(", ")
+    title = f"{place} has at most {size(most[2])} {what}"
     return _lines(points.with_columns(pl.col("value") / scale), unit, title, legend="memory")
 
 
@@ -63,7 +66,7 @@ def memory_peak(frame: pl.DataFrame) -> Any:
         return _nothing()
     scale, unit = size_unit(max(rows.group_by("place").agg(pl.col("bytes").sum())["bytes"]))
     categories = frame.group_by("category").agg(pl.col("bytes").sum()).sort("bytes", descending=True)
-    share = 100 * int(categories["bytes"][0]) / int(categories["bytes"].sum())
+    share = 100 * int(categories["bytes"][0]) / max(1, int(categories["bytes"].sum()))
     title = f"At the peak, {percent(share)} is {categories['category'][0].replace('_', ' ')}"
     chart = (
         alt.Chart(rows.with_columns(size=pl.col("bytes") / scale))

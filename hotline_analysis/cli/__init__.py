@@ -10,8 +10,9 @@ import io
 import os
 import sys
 
-from hotline_analysis.cli import asking, drawing, files, reports
+from hotline_analysis.cli import asking, drawing, files, interrupt, reports
 from hotline_analysis.cli.app import app
+from hotline_analysis.whole import undo_all
 
 # The commands have registered when their modules were imported.
 __all__ = ["app", "asking", "drawing", "files", "main", "reports"]
@@ -21,7 +22,7 @@ app.registered_commands.sort(key=lambda command: (*_IN_ORDER_OF_NEED, command.na
 
 
 def main() -> None:
-    """Run the command line; the entry point of `hotline`."""
+    """Run the command line and end the process."""
     # Python has no stream where the caller has closed its own (`hotline … >&-`).
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
@@ -31,4 +32,9 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
     gc.set_threshold(50_000, 20, 20)  # the libraries that are loaded make no garbage; to look for it takes 5 % of a run
-    app(prog_name="hotline")
+    interrupt.watch()
+    try:
+        app(prog_name="hotline")
+    finally:
+        interrupt.done()
+        undo_all()

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 import hotline_analysis as ha
+from hotline_analysis.cli.interrupt import INTERRUPTED
 from hotline_analysis.errors import HotlineError, HotlineWarning
 
 
@@ -42,7 +43,7 @@ class _Commands(TyperGroup):
             except (KeyboardInterrupt, RuntimeError) as error:
                 # The database makes an error of its own of Ctrl-C.
                 if isinstance(error, KeyboardInterrupt) or str(error) == "Query interrupted":
-                    raise typer.Exit(130) from None
+                    raise typer.Exit(INTERRUPTED) from None
                 raise
             except BrokenPipeError:
                 # The reader has seen enough, such as `head`. What is still buffered goes nowhere.

@@ -54,7 +54,13 @@ SourceLines = Annotated[
     typer.Option("--source-lines/--no-source-lines", help="Show lines of code that this python could import."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON, one object per row: exact numbers, complete names.")]
-AsCsv = Annotated[bool, typer.Option("--csv", help="CSV with a header: exact numbers, complete names.")]
+AsCsv = Annotated[
+    bool,
+    typer.Option(
+        "--csv",
+        help="CSV with a header: exact numbers, complete names; a ' before names that a spreadsheet would calculate.",
+    ),
+]
 
 
 def source(traces: list[str]) -> str | list[str]:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import polars as pl
 
+from hotline_analysis.humane import UNSEEN
+
 # Perfetto reads process and thread numbers as unsigned 32-bit integers. No operating system gives numbers this large,
 # so our tracks cannot fall together with those of the file.
 CPU_PID = 4_000_000_000
@@ -37,6 +39,20 @@ def gpu_pid() -> pl.Expr:
 def json_text(column: str) -> pl.Expr:
     """A column of texts as JSON."""
     return pl.struct(v=column).struct.json_encode().str.strip_prefix('{"v":').str.strip_suffix("}")
+
+
+def printable(lines: pl.Series) -> pl.Series:
+    """Lines of JSON in which texts mean the same, and nothing disturbs the terminal or editor that shows them."""
+    # JSON itself escapes the first 32 characters.
+    unseen = f"[{UNSEEN}]"
+    odd = lines.filter(lines.str.contains(unseen))
+    found = odd.str.extract_all(unseen).explode().unique().to_list()
+    return lines.str.replace_many(found, [_escape(char) for char in found]) if found else lines
+
+
+def _escape(char: str) -> str:
+    units = char.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
 
 
 def microseconds(column: str) -> pl.Expr:

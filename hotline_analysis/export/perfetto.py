@@ -12,7 +12,7 @@ from isal import isal_zlib
 
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.export.counters import counters
-from hotline_analysis.export.lines import finite, finite_text
+from hotline_analysis.export.lines import finite, finite_text, printable
 from hotline_analysis.export.path import path_tracks
 from hotline_analysis.export.tracks import Part, annotation
 from hotline_analysis.humane import runs
@@ -90,7 +90,7 @@ def _texts(trace: Trace, rank: int, kept: pl.DataFrame | None, annotate: bool) -
     separator = '"traceEvents": [\n'
     added = _added(trace, rank, kept) if annotate else iter(())
     for lines in chain(_events(trace, rank, kept), added):
-        if text := lines.str.join(",\n").item():
+        if text := printable(lines).str.join(",\n").item():
             yield separator + text
             separator = ",\n"
     yield ("" if separator == ",\n" else separator) + "\n]}\n"

@@ -12,13 +12,13 @@ from typing import Any
 
 from hotline_analysis.annotate.model import read_model
 from hotline_analysis.errors import HotlineError, HotlineWarning
-from hotline_analysis.humane import lost_events
+from hotline_analysis.humane import lost_events, some_of
 from hotline_analysis.importer.files import Source, find_runs, find_traces
 from hotline_analysis.importer.options import KernelClasses, Options, Progress, read_kernel_classes
 from hotline_analysis.importer.processes import import_all
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
 from hotline_analysis.trace import Trace
-from hotline_analysis.whole import MANIFEST, path_of, replace_folder
+from hotline_analysis.whole import MANIFEST, begin, end, path_of, remove, replace_folder
 
 __all__ = ["KernelClasses", "Progress", "Source", "find_traces", "import_traces", "load"]
 
@@ -49,6 +49,7 @@ def load(
         return Trace(*runs)
     folder = Path(tempfile.mkdtemp(prefix="hotline-"))
     run = folder / "run.hotline"
+    undo = begin(lambda: remove(folder))
     try:
         import_traces(
             source,
@@ -58,10 +59,12 @@ def load(
             keep_secrets=keep_secrets,
             on_progress=on_progress,
         )
+        return Trace(run, temporary=folder)
     except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+        remove(folder)
         raise
-    return Trace(run, temporary=folder)
+    finally:
+        end(undo)
 
 
 def import_traces(
@@ -121,14 +124,16 @@ def _assign_ranks(parts: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]]
     """Give every file a rank of its own: that of the file, or the next free one if another file has it already."""
     taken: dict[int, str] = {}
     warned = []
+    clashes = []
+    free = max(part["rank"] for part in parts) + 1
     for part in parts:
         rank = part["rank"]
         if rank in taken:
-            free = max(max(other["rank"] for other in parts), *taken) + 1
-            warned.append(
+            clashes.append(
                 f"{part['file']} and {taken[rank]} both claim rank {rank}; {part['file']} is imported as rank {free}"
             )
             part["rank"] = rank = free
+            free += 1
         taken[rank] = part["file"]
         warned += part.pop("notes")
         if part["damage"]:
@@ -136,4 +141,5 @@ def _assign_ranks(parts: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]]
                 f"{part['file']}: {part['damage']} ({part['event_count']:,} events were read,"
                 f" {lost_events(part['lost_event_count'], part['truncated'])})"
             )
+    warned = some_of(clashes, "files claim a rank that another has, and are imported as the next free ones") + warned
     return sorted(parts, key=lambda part: part["rank"]), warned

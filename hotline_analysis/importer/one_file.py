@@ -18,7 +18,7 @@ from hotline_analysis.annotate.model import METADATA_KEY, Model, parse_model, re
 from hotline_analysis.database import SETTINGS
 from hotline_analysis.errors import HotlineError, ModelMismatchError
 from hotline_analysis.importer.options import Options, Progress
-from hotline_analysis.importer.tables import open_raw, pair_begin_end, save, save_table, write_raw
+from hotline_analysis.importer.tables import open_raw, save, save_table, settle_times, write_raw
 from hotline_analysis.kineto.reader import TraceReader
 from hotline_analysis.schema import TABLES
 
@@ -78,7 +78,8 @@ def _annotate_file(
 ) -> dict[str, Any]:
     """Add the derived tables to those that were read; return the row of `rank_info`."""
     file = reader.path
-    pair_begin_end(connection, folder)
+    if note := settle_times(connection, folder):
+        reader.damage.note(note)
     open_raw(connection, folder)
     connection.register("track_key", tracks)
     save(connection, "track", catalog.get("track").sql, folder)

@@ -23,8 +23,10 @@ from typing import Any
 
 from hotline_analysis.database import processors
 from hotline_analysis.errors import EmptyTraceError, HotlineError, ModelMismatchError, TraceFormatError
+from hotline_analysis.humane import some_of
 from hotline_analysis.importer.one_file import import_file
 from hotline_analysis.importer.options import Options, Progress
+from hotline_analysis.whole import begin, end
 
 # Looks for modules where this process does, and not in the working directory, where anything may lie beside the traces.
 _CHILD = (
@@ -51,18 +53,16 @@ def import_all(
     else:
         results = _in_processes(files, folders, options, on_progress)
     parts: list[dict[str, Any]] = []
-    warned = []
     failed: list[HotlineError] = []
     for result in results:
         if isinstance(result, HotlineError):
             failed.append(result)
-            warned.append(f"skipped: {result.message}")
         else:
             parts.append(result)
     for error in failed:
         if not parts or not skip_bad or isinstance(error, ModelMismatchError):
             raise error
-    return parts, warned
+    return parts, some_of([f"skipped: {error.message}" for error in failed], "files were skipped")
 
 
 def _in_this_process(
@@ -123,6 +123,7 @@ class _Worker:
 
     def __init__(self, threads: int) -> None:
         self.alive = True
+        self._undo = begin(self._kill)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - stays open; a pipe would have to be read all the time
         self._process = subprocess.Popen(
             [sys.executable, "-c", _CHILD, "\n".join(sys.path), str(threads), str(os.getpid())],
@@ -155,12 +156,16 @@ class _Worker:
     def stop(self) -> None:
         """End the process, whatever it is doing."""
         self.alive = False
-        self._process.kill()
-        self._process.wait()
+        self._kill()
+        end(self._undo)
         for stream in (self._process.stdin, self._process.stdout, self._errors):
             if stream is not None:
                 with suppress(OSError):  # of a task that it did not live to read
                     stream.close()
+
+    def _kill(self) -> None:
+        self._process.kill()
+        self._process.wait()
 
     def _last_words(self) -> str:
         self._errors.seek(0)

@@ -17,6 +17,9 @@ from hotline_analysis.schema import READ_TABLES, TABLES
 from hotline_analysis.trace import SMALL_BYTES
 
 _ROW_GROUP = 122_880
+# Of times within these, none is unlikely (`unlikely_time.sql`): ten days, and three years of all durations together.
+_LONGEST_NS = 864_000 * 10**9
+_MOST_NS = 10**17
 
 
 class _TableWriter:
@@ -105,28 +108,65 @@ def _reading(path: Path) -> str:
     return f"read_parquet('{literal}', hive_partitioning = false)"
 
 
-def pair_begin_end(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    """Give durations to events that the file holds as separate begin and end. Few traces have any."""
+def settle_times(connection: duckdb.DuckDBPyConnection, folder: Path) -> str | None:
+    """Decide which events lie in time, which are those with a duration; say how many others should.
+
+    Events that the file holds as separate begin and end get a duration, and those whose times cannot be true lose it.
+    Few traces have either.
+    """
     connection.execute(f"create temp view event as from {_reading(folder / 'event.parquet')}")
-    if connection.execute("select count(*) from event where ph = 'B'").fetchall()[0][0]:
-        _save_paired(connection, folder)
+    begins, window_ns, total_ns = connection.execute(
+        "select count(*) filter (where ph = 'B'), max(end_ns) - min(start_ns) filter (where dur_ns is not null),"
+        " sum(dur_ns) from event"
+    ).fetchall()[0]
+    if begins:
+        connection.execute(f"create temp table paired as {catalog.get('begin_end').sql}")
+        _replace_times(connection, folder, "paired", "coalesce(event.{0}, paired.{0})")
+    # Whatever is paired is within the times of the file, too.
+    if begins or (window_ns or 0) > _LONGEST_NS or (total_ns or 0) > _MOST_NS:
+        connection.execute(f"create temp table unlikely as {catalog.get('unlikely_time').sql}")
+        if connection.execute("select count(*) from unlikely").fetchall()[0][0]:
+            _replace_times(connection, folder, "unlikely", "case when unlikely.event_id is null then event.{0} end")
+            _keep_durations(connection, folder)
+    timeless, gpu = connection.execute(
+        "select count(*), count(*) filter (where category in ('kernel', 'gpu_memcpy', 'gpu_memset')) from event"
+        " where dur_ns is null and category is distinct from 'hotline' and (ph = 'X'"
+        " or category in ('kernel', 'gpu_memcpy', 'gpu_memset') and ph is distinct from 'E')"
+    ).fetchall()[0]
     connection.execute("drop view event")
+    if not timeless:
+        return None
+    which = f", {gpu:,} of them GPU work" if gpu else ""
+    return (
+        f"no figure has {timeless:,} event{'s' if timeless > 1 else ''} without a start or duration that a clock shows"
+        f" (missing, negative, or over ten days, from the others as well){which}"
+    )
 
 
-def _save_paired(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    connection.execute(f"create temp table paired as {catalog.get('begin_end').sql}")
-    columns = TABLES["event"].arrow.names
-    chosen = ", ".join(
-        f"coalesce(event.{name}, paired.{name}) as {name}" if name in ("dur_ns", "end_ns") else f"event.{name}"
-        for name in columns
+def _replace_times(connection: duckdb.DuckDBPyConnection, folder: Path, other: str, chosen: str) -> None:
+    """Write `event` again with other durations and ends, which `chosen` says for each of the two columns."""
+    columns = ", ".join(
+        f"{chosen.format(name)} as {name}" if name in ("dur_ns", "end_ns") else f"event.{name}"
+        for name in TABLES["event"].arrow.names
     )
     save(
         connection,
         "event",
-        f"select {chosen} from event left join paired on event.event_id = paired.event_id order by event.event_id",  # noqa: S608
+        f"select {columns} from event left join {other} on event.event_id = {other}.event_id order by event.event_id",  # noqa: S608
         folder,
         replace=True,
     )
+
+
+def _keep_durations(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
+    """Put durations that were taken away where everything stands that no column holds."""
+    given = _reading(folder / "event_args.parquet")
+    query = (
+        "select coalesce(kept.event_id, unlikely.event_id) as event_id, kept.args, coalesce(kept.fields, case when"  # noqa: S608
+        " unlikely.event_id is not null then json_object('dur', unlikely.dur_ns / 1000) end) as fields"
+        f" from {given} as kept full join unlikely on kept.event_id = unlikely.event_id order by event_id"
+    )
+    save(connection, "event_args", query, folder, replace=True)
 
 
 def save(connection: duckdb.DuckDBPyConnection, name: str, query: str, folder: Path, *, replace: bool = False) -> None:

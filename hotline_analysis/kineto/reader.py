@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import polars as pl
 import pyarrow as pa
 
 from hotline_analysis.database import SETTINGS
@@ -35,7 +34,6 @@ class TraceReader:
         self._decoder_count = min(max(2, threads), _MOST_DECODERS)
         self.event_count = 0
         self._phase_count = 0
-        self._timeless_count = 0
         self._source = TextSource(path)
         # One database, as starting one takes as long as reading a small trace; each of its users has a connection.
         self._database = duckdb.connect(
@@ -88,12 +86,6 @@ class TraceReader:
         readable = tables["event"].num_rows
         self.event_count += readable
         self._phase_count += readable - tables["event"]["ph"].null_count
-        if tables["event"]["end_ns"].null_count:
-            # By Polars, as loading Arrow's own functions would take as long as a small trace.
-            times = pl.DataFrame(tables["event"].select(["ph", "category", "start_ns", "dur_ns"]))
-            # No figure has the tracks that an export of ours has added, anyway.
-            timeless = pl.any_horizontal(pl.col("start_ns", "dur_ns").is_null())
-            self._timeless_count += times.filter(timeless, pl.col("category").ne_missing("hotline"), ph="X").height
         if readable < texts:
             self.damage.lost_events += texts - readable
             self.damage.note("the events contain something that is no event")
@@ -103,11 +95,6 @@ class TraceReader:
         """Turn a file without events into an error that says what the file is instead."""
         if self._source.problem:
             self.damage.notes.insert(0, self._source.problem)
-        if self._timeless_count:
-            self.damage.note(
-                f"no figure has {self._timeless_count:,} event{'s' if self._timeless_count > 1 else ''} without a start"
-                " or duration that a clock shows (missing, negative or over 30 years)"
-            )
         if self._phase_count:
             return
         if not self._source.text_bytes and self._source.problem:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import bisect
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -28,6 +29,7 @@ _EVENTS_KEY = re.compile(r'"traceEvents"\s*:\s*\[')
 _EVENT_LIKE = re.compile(r'\[\s*(?=\{\s*"(?:ph|name|cat|ts|pid|tid|dur|args)"\s*:)')
 _OBJECT = re.compile(r'\{[ \t\r\n]*"')
 _ARRAY_END = re.compile(r'\}\s*(?=\]\s*(?:,\s*"(?:[^"\\]|\\.)*"\s*:|\}?\s*\Z))')
+_BEHIND_EVENTS = re.compile(r'\][ \t\r\n]*(?:,[ \t\r\n]*"|\}?[ \t\r\n]*\Z)')
 _DELIMITERS = frozenset(",}] \t\r\n")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _CONTROL = re.compile(r"[\x00-\x1f]")
@@ -38,6 +40,11 @@ _LONE_SURROGATE = re.compile(
 _DAMAGED = "some events are damaged and were skipped"
 _LIMIT = 64 << 20  # longest event, and longest value beside the events, that is waited for
 
+# An unfinished text this long, with whole events inside, is a damaged event that has swallowed those behind it.
+_SUSPICIOUS = 1 << 20
+# How much text may be parsed again behind damage: so much, and once what is read. Then more is skipped, so that a file
+# made of nothing but damage takes time in proportion to its size.
+_PATIENCE = 1 << 26
 _SHORT = 8 << 20  # a text this short is probably the last one
 _TOO_DEEP = 1 << 16  # how much is skipped of what nests too deeply to be parsed
 _MAX_DIGITS = 4000  # Python refuses to convert longer integers
@@ -101,6 +108,7 @@ class EventSplitter:
         self._final = False
         self._at_end = False
         self._next_id = 0
+        self._patience = _PATIENCE
         self._checker = checker
 
     def __iter__(self) -> Iterator[Batch]:
@@ -119,6 +127,7 @@ class EventSplitter:
             self._final = True
             return False
         self._text += chunk
+        self._patience += len(chunk)
         return True
 
     def _skip_space(self, position: int) -> int:
@@ -211,22 +220,37 @@ class EventSplitter:
         return True
 
     def _search(self, position: int) -> bool:
-        """The top level is damaged: look for the events wherever they are."""
+        """The top level is damaged: look for the events wherever they are.
+
+        Where there have been some, single ones do: what looked like the end of their array may have been damage.
+        """
         self._text = self._text[position:]
-        skipped = 0
+        skipped = lost = 0
         while True:
             match = _EVENTS_KEY.search(self._text) or _EVENT_LIKE.search(self._text)
-            if match:
-                self.damage.note("the text around the events is damaged")
-                self.damage.lost_bytes += skipped + match.start()
-                return self._enter(match.end())
+            found = match.end() if match else None
             keep = max(0, len(self._text) - 1024)
+            if self.found_events and self._patience > 0:
+                self._patience -= 16 * len(self._text)  # they are split anew, which costs so much
+                event, is_whole = self._next_event(self._text, 0, more=not self._final)
+                if event is not None and is_whole:
+                    found = event if found is None else min(found, event)
+                elif event is not None and len(self._text) - event < _LIMIT:
+                    keep = event
+            if found is not None:
+                lost += self._text.count('"ph"', 0, found)
+                self.damage.note("the text around the events is damaged")
+                self.damage.lost_bytes += skipped + found
+                self.damage.lost_events += lost
+                return self._enter(found)
+            lost += self._text.count('"ph"', 0, keep)
             skipped += keep
             self._text = self._text[keep:]
             if not self._more():
                 if self.found_events:
                     self.damage.note("the text after the events is damaged")
                     self.damage.lost_bytes += skipped + len(self._text)
+                    self.damage.lost_events += lost + self._text.count('"ph"')
                 return False
 
     def _cut(self, why: str) -> None:
@@ -352,13 +376,17 @@ class EventSplitter:
                     parts.append(texts[piece:stop])
                     at = starts[stop] if stop < len(starts) else len(body)
                     continue
-            parsed = _parse(body, at)
+            parsed = _parse(body, at, _SUSPICIOUS)
+            swallowed = self._swallowed(body, at, parsed.failed) if parsed.end is None else None
+            if swallowed is None and parsed.unfinished and len(body) - at > _SUSPICIOUS:
+                parsed = _parse(body, at)
             end = parsed.end
-            if end is None and parsed.unfinished and rest and len(body) - at < _LIMIT:
-                self._text = body[at:] + rest
-                return self._batch(parts)
             if end is None:
-                end = self._after_damage(body, at, parsed.failed, more=bool(rest))
+                longest = _LIMIT if swallowed is None else _SUSPICIOUS
+                if parsed.unfinished and rest and len(body) - at < longest:
+                    self._text = body[at:] + rest
+                    return self._batch(parts)
+                end = swallowed or self._after_damage(body, at, parsed.failed, more=bool(rest))
                 lost = body[at:end]
                 count = max(lost.count('"ph"'), int(lost.startswith("{")))
                 self.damage.lose(lost, count)
@@ -376,9 +404,15 @@ class EventSplitter:
                 parts.append([_repair(body[at:end])])
             at = _skip(body, end)
             if body[at : at + 1] == "]":
-                self._text = body[at + 1 :] + rest
-                self._at_end = True
-                return self._batch(parts)
+                # What cannot follow the end of all events is behind one that has an end too many.
+                event, _ = (None, False) if _BEHIND_EVENTS.match(body, at) else self._next_event(body, at, more=False)
+                if event is None:
+                    self._text = body[at + 1 :] + rest
+                    self._at_end = True
+                    return self._batch(parts)
+                self.damage.lose(body[at:event], body.count('"ph"', at, event))
+                self.damage.note(_DAMAGED)
+                at = event
             while body[at : at + 1] == ",":
                 at = _skip(body, at + 1)
         if not rest:
@@ -386,17 +420,39 @@ class EventSplitter:
             self._at_end = True
         return self._batch(parts)
 
-    @staticmethod
-    def _after_damage(body: str, start: int, failed: int, *, more: bool) -> int:
-        """Where to go on behind a damaged event: at the next event, else the array's end, else the end of the text."""
-        position = max(start + 1, failed)
-        while match := _OBJECT.search(body, position):
+    def _swallowed(self, body: str, start: int, failed: int) -> int | None:
+        """The first whole event inside a damaged one, which lacks its end and has taken those behind it for its own."""
+        self._patience -= failed - start
+        position = start + 1
+        while self._patience > 0 and (match := _OBJECT.search(body, position, failed)):
             parsed = _parse(body, match.start())
-            if (parsed.unfinished and more) or (parsed.end is not None and "ph" in parsed.value):
+            if parsed.end is not None and "ph" in parsed.value:
                 return match.start()
-            position = max(match.start() + 1, parsed.failed)
+            self._patience -= (parsed.end or parsed.failed) - match.start()
+            position = match.start() + 1
+        return None
+
+    def _after_damage(self, body: str, start: int, failed: int, *, more: bool) -> int:
+        """Where to go on behind a damaged event: at the next event, else the array's end, else the end of the text."""
+        event, _ = self._next_event(body, max(start + 1, failed), more=more)
+        if event is not None:
+            return event
         array_end = _ARRAY_END.search(body, start)
         return array_end.end() if array_end else len(body)
+
+    def _next_event(self, text: str, position: int, *, more: bool) -> tuple[int | None, bool]:
+        """Where the next object with a `ph` starts, and whether it is whole: with more text to come, it need not be."""
+        while match := _OBJECT.search(text, position):
+            parsed = _parse(text, match.start())
+            if parsed.end is not None and "ph" in parsed.value:
+                return match.start(), True
+            if parsed.unfinished and more:
+                return match.start(), False
+            position = max(match.start() + 1, parsed.failed)
+            if parsed.end is not None:  # look into it, as long as that does not take too long
+                self._patience -= parsed.end - match.start()
+                position = position if self._patience > 0 else parsed.end
+        return None, False
 
 
 def _skip(text: str, position: int) -> int:
@@ -404,12 +460,15 @@ def _skip(text: str, position: int) -> int:
     return match.start() if match else len(text)
 
 
-def _parse(text: str, start: int) -> _Parsed:
-    """Parse the JSON value at a position. Windows keep it fast: a parser's error costs time for all text before it."""
+def _parse(text: str, start: int, most: int = sys.maxsize) -> _Parsed:
+    """Parse the JSON value at a position. Windows keep it fast: a parser's error costs time for all text before it.
+
+    A value that is longer than `most` is unfinished.
+    """
     window = 1 << 14
     while True:
-        piece = text[start : start + window]
-        is_whole = start + window >= len(text)
+        piece = text[start : start + min(window, most)]
+        is_whole = start + window >= len(text) or window >= most
         window *= 16
         try:
             value, end = _decoder.raw_decode(piece)

@@ -11,7 +11,7 @@ from hotline_analysis.report.text import cell
 def render(report: Report) -> str:
     """Render headings, lists and tables. What Markdown or HTML could read as markup in a name is escaped."""
     lines = [f"# {_escape(report.title)}", ""]
-    lines += [f"- {name}: {_escape(value)}" for name, value in report.facts.items()]
+    lines += [f"- {_escape(name)}: {_escape(value)}" for name, value in report.facts.items()]
     lines += ["", f"**{_escape(report.headline)}**", ""]
     if report.advice:
         lines += ["## What to do, and what a step gains by it at most", ""]
@@ -19,9 +19,9 @@ def render(report: Report) -> str:
         lines += [""]
     if report.caveats:
         lines += ["## Before you believe it", "", *(f"- {_escape(caveat)}" for caveat in report.caveats), ""]
-    lines += [f"- **{finding.question}** {_escape(finding.statement)}" for finding in report.findings]
+    lines += [f"- **{_escape(finding.question)}** {_escape(finding.statement)}" for finding in report.findings]
     for section in report.sections:
-        lines += ["", f"## {section.title}", "", *_table(section), "", _escape(section.note)]
+        lines += ["", f"## {_escape(section.title)}", "", *_table(section), "", _escape(section.note)]
     lines += ["", "## Coverage", "", _escape(report.coverage)]
     if report.recapture:
         lines += ["", "## To know more", "", *(f"- {_escape(hint)}" for hint in report.recapture)]
@@ -31,7 +31,7 @@ def render(report: Report) -> str:
 
 
 def _table(section: Section) -> list[str]:
-    head = "| " + " | ".join(field.title for field in section.fields) + " |"
+    head = "| " + " | ".join(_escape(field.title) for field in section.fields) + " |"
     rule = "|" + "|".join("---" if field.is_text else "---:" for field in section.fields) + "|"
     body = [
         "| " + " | ".join(_escape(cell(field, row[field.column])) for field in section.fields) + " |"
@@ -42,4 +42,7 @@ def _table(section: Section) -> list[str]:
 
 def _escape(text: str) -> str:
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return re.sub(r"([\\`*_\[\]|#~!])", r"\\\1", text)
+    text = re.sub(r"([\\`*_\[\]|#~!$])", r"\\\1", text)
+    # Addresses become links, and names behind an @ are told that somebody wrote of them.
+    text = re.sub(r"(?i)(?<=:)(?=//)|(?<=\bwww)(?=\.)", r"\\", text)
+    return text.replace("@", "@&#8203;")

@@ -22,7 +22,7 @@ def memory_peak(trace: Trace, rank: int) -> Section | None:
     on_gpu = peak.filter(pl.col("device_type") != "cpu")
     rows = (on_gpu if not on_gpu.is_empty() else peak).sort("peak_bytes", descending=True, maintain_order=True)
     first = rows.row(0, named=True)
-    alive = rows.filter((pl.col("device_type") == first["device_type"]) & (pl.col("device") == first["device"]))
+    alive = rows.filter(pl.col("device_type") == first["device_type"], pl.col("device").eq_missing(first["device"]))
     place = "the CPU" if first["device_type"] == "cpu" else f"device {first['device']}"
     reserved = f", of {size(first['reserved_bytes'])} reserved" if first["reserved_bytes"] else ""
     step = f" in step {first['peak_step']}" if first["peak_step"] is not None else ""
@@ -65,7 +65,7 @@ def memory_peak(trace: Trace, rank: int) -> Section | None:
 def full_queue(trace: Trace, rank: int) -> Section | None:
     """Streams on which the host waited to launch because the queue was full; nothing if that is under 1 % of time."""
     rows = queue.queue_length_summary(trace, rank=rank).filter(
-        100 * pl.col("blocked_ns") >= _BLOCKED_PCT * pl.col("observed_ns"), pl.col("blocked_ns") > 0
+        100.0 * pl.col("blocked_ns") >= _BLOCKED_PCT * pl.col("observed_ns"), pl.col("blocked_ns") > 0
     )
     if rows.is_empty():
         return None

@@ -27,7 +27,9 @@ with weighted as (
     select
         *,
         regexp_extract(counter, 'thread_inst_executed_op_([dfh])(add|mul|fma)_pred_on\.sum$', 1) as precision,
-        case when counter ilike '%fma_pred_on.sum' then 2 else 1 end * value as operations
+        -- what is below zero or no number is damaged, and beyond 10^18 only a bound
+        case when value >= 0 then least(case when counter ilike '%fma_pred_on.sum' then 2 else 1 end * value, 1e18) end
+            as operations
     from counter_value
     where
         ($rank is null or rank = $rank)
@@ -58,10 +60,10 @@ grouped as (
         op,
         module_path,
         count(*) as kernel_count,
-        sum(fp64_flop)::bigint as fp64_flop,
-        sum(fp32_flop)::bigint as fp32_flop,
-        sum(fp16_flop)::bigint as fp16_flop,
-        sum(flop)::bigint as flop,
+        (case when sum(fp64_flop) > 9e18 then 9e18 else sum(fp64_flop) end)::bigint as fp64_flop,
+        (case when sum(fp32_flop) > 9e18 then 9e18 else sum(fp32_flop) end)::bigint as fp32_flop,
+        (case when sum(fp16_flop) > 9e18 then 9e18 else sum(fp16_flop) end)::bigint as fp16_flop,
+        (case when sum(flop) > 9e18 then 9e18 else sum(flop) end)::bigint as flop,
         case when count(*) = count(kernel_ns) then sum(kernel_ns)::bigint end as kernel_ns,
         arg_max(event_id, (flop, -event_id)) as largest_id
     from ranged

@@ -135,7 +135,7 @@ point as (
         false as is_launch,
         name,
         unnest([-1, 1]) as sign,
-        0 as dur_ns
+        0::bigint as dur_ns
     from call_of_shown
     where is_outermost
     union all

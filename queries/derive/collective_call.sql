@@ -84,7 +84,7 @@ described as (
         lower(coalesce(own.dtype, called.dtype, json_extract_string(op.input_types, '$[0]'))) as dtype,
         coalesce(own.in_elements, called.in_elements) as in_elements,
         coalesce(own.out_elements, called.out_elements) as out_elements,
-        list_product(try_cast(json_extract(op.input_dims, '$[0]') as bigint[]))::bigint as elements
+        try_cast(list_product(try_cast(json_extract(op.input_dims, '$[0]') as bigint[])) as bigint) as elements
     from done
     inner join rank_info on done.rank = rank_info.rank
     left join collective as own on done.rank = own.rank and done.event_id = own.event_id

@@ -96,33 +96,67 @@ believed as (
     having 10 * sum(pair_count) >= 9 * sum(name_count)
 ),
 
+-- How many kernels of its name run during a range: those that started before its end, less those that ended before its
+-- start. Where it is one, it is the one that ended last of those that started.
+begun as (
+    select
+        rank,
+        name,
+        start_ns,
+        count(*) over so_far as kernel_count,
+        max({'end_ns': end_ns, 'event_id': event_id}) over so_far as last_done
+    from kernel
+    where end_ns > start_ns
+    window so_far as (partition by rank, name order by start_ns, event_id rows unbounded preceding)
+),
+
+done as (
+    select
+        rank,
+        name,
+        end_ns,
+        row_number() over (partition by rank, name order by end_ns, event_id) as kernel_count
+    from kernel
+    where end_ns > start_ns
+),
+
 by_time as (
     select
         profiled.rank,
         profiled.event_id,
-        max(kernel.event_id) as kernel_id
+        begun.last_done.event_id as kernel_id
     from profiled
-    inner join kernel
-        on
-            profiled.rank = kernel.rank
-            and profiled.name = kernel.name
-            and profiled.end_ns > kernel.start_ns
-            and profiled.start_ns < kernel.end_ns
-    group by profiled.rank, profiled.event_id
-    having count(*) = 1
+    asof inner join begun
+        on profiled.rank = begun.rank and profiled.name = begun.name and profiled.end_ns > begun.start_ns
+    asof left join done
+        on profiled.rank = done.rank and profiled.name = done.name and profiled.start_ns >= done.end_ns
+    where begun.kernel_count - coalesce(done.kernel_count, 0) = 1
 ),
 
 by_correlation as (
     select
         profiled.rank,
         profiled.event_id,
-        min(kernel.event_id) as kernel_id,
-        min(api_call.event_id) as launch_id
+        launched.kernel_id,
+        calling.launch_id
     from profiled
-    left join kernel on profiled.rank = kernel.rank and profiled.correlation = kernel.correlation
-    left join api_call on profiled.rank = api_call.rank and profiled.correlation = api_call.correlation
+    left join (
+        select
+            rank,
+            correlation,
+            min(event_id) as kernel_id
+        from kernel
+        group by rank, correlation
+    ) as launched on profiled.rank = launched.rank and profiled.correlation = launched.correlation
+    left join (
+        select
+            rank,
+            correlation,
+            min(event_id) as launch_id
+        from api_call
+        group by rank, correlation
+    ) as calling on profiled.rank = calling.rank and profiled.correlation = calling.correlation
     where profiled.correlation > 0
-    group by profiled.rank, profiled.event_id
 ),
 
 matched as (
@@ -170,21 +204,13 @@ placed as (
     left join kernel on matched.rank = kernel.rank and matched.kernel_id = kernel.event_id
 ),
 
-named as (
-    select
-        placed.*,
-        unnest(json_keys(placed.args)) as counter
-    from placed
-),
-
+-- Keys and values side by side: looking each value up by its key would read all of them each time.
 valued as (
     select
-        named.* exclude (args),
-        try_cast(
-            json_extract_string(named.args, '/' || replace(replace(named.counter, '~', '~0'), '/', '~1')) as double
-        ) as value
-    from named
-    where named.counter not in ('correlation', 'External id', 'device', 'context', 'stream')
+        placed.* exclude (args),
+        unnest(json_keys(placed.args)) as counter,
+        try_cast(json_extract_string(unnest(json_extract(placed.args, '$.*')), '$') as double) as value
+    from placed
 )
 
 select
@@ -203,4 +229,4 @@ select
     module_path,
     evidence
 from valued
-where value is not null
+where value is not null and counter not in ('correlation', 'External id', 'device', 'context', 'stream')

@@ -1,6 +1,6 @@
 -- Every copy and memset: its kind, and its bandwidth as the trace has it, else bytes by duration.
 --
--- No memory moves 10^15 bytes per second: what says so is damaged.
+-- No memory moves 10^15 bytes per second, and no copy has 10^14 bytes: what says so is damaged.
 --
 -- :reads gpu_work, gpu_op
 select
@@ -15,7 +15,7 @@ select
     gpu_work.start_ns,
     gpu_work.dur_ns,
     gpu_work.end_ns,
-    gpu_op.bytes,
+    case when gpu_op.bytes between 0 and 1e14 then gpu_op.bytes end as bytes,
     coalesce(
         case when gpu_op.bandwidth_gb_per_s between 0 and 1e6 then round(gpu_op.bandwidth_gb_per_s * 1e9)::bigint end,
         case

@@ -1,6 +1,8 @@
 -- Every kernel, copy and memset as the trace shows it: what it is, and where and when it ran.
 --
--- `gpu_work` says how it was launched and where it counts to, too.
+-- GPU work is what lies in time: complete events, which have a start and a duration. The reader gives no other event a
+-- duration, so `dur_ns` alone tells, here and in all tables of work (`launch`, `label`, `gpu_busy`); the importer says
+-- how many others there are. `gpu_work` says how it was launched and where it counts to, too.
 --
 -- :reads event, name_info, gpu_op
 select

@@ -1,7 +1,7 @@
 -- Every allocation and release in order of time, with what its device has allocated and reserved after it.
 --
 -- Totals are those of the allocator; where the profiler did not record them, what is allocated is the sum of what the
--- trace shows, from 0.
+-- trace shows, from 0. No device has 100 TB: an event that says so is damaged, and so is a total.
 --
 -- :reads memory_event, event, step
 with timed as (
@@ -23,16 +23,19 @@ with timed as (
         memory_event.address,
         memory_event.bytes,
         coalesce(
-            memory_event.total_allocated_bytes,
+            case
+                when abs(memory_event.total_allocated_bytes::double) <= 1e14 then memory_event.total_allocated_bytes
+            end,
             sum(memory_event.bytes) over (
                 partition by memory_event.rank, memory_event.device_type, memory_event.device_id
                 order by event.start_ns, memory_event.event_id rows unbounded preceding
             )
         )::bigint as allocated_bytes,
-        memory_event.total_reserved_bytes as reserved_bytes
+        case when abs(memory_event.total_reserved_bytes::double) <= 1e14 then memory_event.total_reserved_bytes end
+            as reserved_bytes
     from memory_event
     inner join event on memory_event.rank = event.rank and memory_event.event_id = event.event_id
-    where event.start_ns is not null
+    where event.start_ns is not null and abs(memory_event.bytes::double) <= 1e14
 )
 
 select

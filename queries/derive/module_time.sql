@@ -23,7 +23,7 @@ spent as (
     select
         event_id,
         self_ns as cpu_ns,
-        0 as gpu_ns
+        0::bigint as gpu_ns
     from nesting
     union all
     select

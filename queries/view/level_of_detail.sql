@@ -302,7 +302,7 @@ slice as (
                 homed.end_ns > homed.home_end_ns
                 or (
                     homed.event_id = homed.home_event_id
-                    and 100 * (homed.end_ns - homed.start_ns) >= $dominant_pct * (homed.home_end_ns - homed.home_ns)
+                    and 100.0 * (homed.end_ns - homed.start_ns) >= $dominant_pct * (homed.home_end_ns - homed.home_ns)
                 )
             ),
             false
@@ -926,7 +926,7 @@ weighed_unit as (
         coalesce(usual_of_family.share_pct, place_pct) as family_pct,
         unit.container_kind != 'step'
         and unit.kind != 'module'
-        and 100 * unit.long_ns <= $dominant_pct * unit.container_ns
+        and 100.0 * unit.long_ns <= $dominant_pct * unit.container_ns
         and place_pct < 2 * $tiny_pct
         and (place_pct < $tiny_pct / 2 or family_pct < $tiny_pct) as is_tiny
     from unit

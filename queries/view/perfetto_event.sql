@@ -199,7 +199,9 @@ remainder as (
         rank,
         event_id,
         args,
-        case when json_valid(fields) then fields end as whole
+        -- of an event whose duration the importer has taken away, they are no more than that
+        case when json_valid(fields) and json_keys(fields) != ['dur'] then fields end as whole,
+        case when json_valid(fields) then json_extract(fields, '$.dur') end as taken_us
     from event_args
     where
         ($rank is null or rank = $rank)
@@ -257,6 +259,7 @@ written as (
                             else ''
                         end
             end,
+            '"dur":' || remainder.taken_us,
             '"s":' || to_json(named.scope),
             '"id":'
             || case

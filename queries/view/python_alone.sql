@@ -102,7 +102,8 @@ largest_part as (
 part as (
     select
         run.*,
-        coalesce(100 * largest_part.part_ns >= $dominant_pct * run.time_ns, false) and run.call_count = 1 as is_replaced
+        coalesce(100.0 * largest_part.part_ns >= $dominant_pct * run.time_ns, false)
+        and run.call_count = 1 as is_replaced
     from run
     left join largest_part on run.rank = largest_part.rank and run.event_id = largest_part.parent_id
     left join alone as caller on run.rank = caller.rank and run.parent_id = caller.event_id

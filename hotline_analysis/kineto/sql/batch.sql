@@ -2,8 +2,10 @@
 --
 -- Times are microseconds with up to three decimals, and doubles tell nanoseconds apart up to 2^43 microseconds; JSON
 -- numbers are read as doubles. Later time stamps (since 1970, with decimals) are marked in `is_rounded` and taken from
--- the text by `exact_start.sql`. Times and durations that no clock shows become NULL; `has_more` then tells that the
--- event says more than the columns do. Within the limits, ends and distances fit 64 bits.
+-- the text by `exact_start.sql`. Times and durations that no clock shows become NULL, and so does the duration of an
+-- event that has no start or is not complete (`X`): what has a duration lies in time and counts, nothing else does.
+-- `has_more` then tells that the event says more than the columns do. Within the limits, ends and distances fit 64
+-- bits.
 with parsed as (
     select
         event_id,
@@ -34,7 +36,7 @@ limited as (
                 then trunc(start_us)::bigint * 1000 + round((start_us - trunc(start_us)) * 1000)::bigint
         end as start_ns,
         case
-            when dur_us between 0 and 1e15
+            when ph = 'X' and start_us between -1e15 and 4.6e15 and dur_us between 0 and 1e15
                 then trunc(dur_us)::bigint * 1000 + round((dur_us - trunc(dur_us)) * 1000)::bigint
         end as dur_ns,
         has_decimals and start_us > 8796093022208 as is_rounded,
@@ -47,7 +49,8 @@ select
     limited.ph,
     category_of(limited.cat) as category,
     case when category_of(limited.cat) != limited.cat then limited.cat end as raw_category,
-    limited.name,
+    -- what counts is found by its name, even if it has none
+    coalesce(limited.name, case when limited.dur_ns is not null then '' end) as name,
     limited.pid,
     limited.tid,
     limited.start_ns,

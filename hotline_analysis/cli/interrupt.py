@@ -1,0 +1,42 @@
+"""Ctrl-C ends a command at once.
+
+Python sees it when the library that is at work next looks: the database, which usually does, goes on for seconds in
+some statements, and the drawing of pictures never looks. So a thread of its own waits for the command to end by itself,
+and else undoes what is not complete and ends it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+
+from hotline_analysis.whole import undo_all
+
+INTERRUPTED = 130  # the exit status of shells for what Ctrl-C has ended
+_PATIENCE_S = 0.8
+
+
+def watch() -> None:
+    """Begin to listen for Ctrl-C. Where the process was told to ignore it, nothing changes."""
+    if os.name != "posix" or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return
+    heard, told = os.pipe()
+    os.set_blocking(told, False)
+    # Written to when the signal comes, whatever python is doing.
+    signal.set_wakeup_fd(told, warn_on_full_buffer=False)
+    threading.Thread(target=_end_after, args=[heard], daemon=True).start()
+
+
+def done() -> None:
+    """Say that the command is complete: what is left is to end the process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _end_after(heard: int) -> None:
+    while signal.SIGINT not in os.read(heard, 100):
+        pass
+    time.sleep(_PATIENCE_S)
+    undo_all()
+    os._exit(INTERRUPTED)
