@@ -93,6 +93,8 @@ def run(chosen: Sequence[Case], jobs: int, keep: Path | None) -> list[Done]:
                     assert each.result is not None
                     done.append(each.result)
                     _tell(each.result)
+                    if len(done) % 50 == 0:
+                        print(f"{len(done):,} of {len(chosen):,} cases", flush=True)
                     if keep is not None and each.result.findings:
                         shutil.copytree(each.folder, keep / str(each.case.seed), dirs_exist_ok=True)
                     children.remove(each.folder)
