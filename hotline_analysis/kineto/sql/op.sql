@@ -1,5 +1,5 @@
--- CPU ops and annotations. `claimed` counts the args that found a column. Shapes and types that are text and no JSON find
--- none: queries look into them.
+-- CPU ops and annotations. `claimed` counts the args that found a column. Shapes and types that are text and no JSON
+-- find none: queries look into them.
 with parsed as (
     select
         event_id,
