@@ -11,7 +11,7 @@ _UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
 # are decimal, GB/s, as vendors give them.
 _SIZES = ((1, "B"), (2**10, "KiB"), (2**20, "MiB"), (2**30, "GiB"), (2**40, "TiB"))
 # Characters that could hide or forge what a line says: they control the terminal, change the direction of text, end a
-# line, or cannot be seen. U+FFFE and U+FFFF are none: what draws pictures ends the process at them.
+# line, or cannot be seen. No picture can hold U+FFFE and U+FFFF: the process that draws it would end.
 UNSEEN = (
     "\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ufffe\uffff"
     "\U000e0000-\U000e007f"

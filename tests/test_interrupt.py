@@ -83,7 +83,7 @@ def test_a_command_ends_and_leaves_nothing(tmp_path: Path, file: Path, run: Path
     source = file if command == "import" else run
     process = start([sys.executable, "-m", "hotline_analysis", *command.split(), str(source), "-o", str(target)], tmp)
     # From here on there is something that could be left behind.
-    wait_for(lambda: any(tmp.iterdir()) or any(out.iterdir()) or process.poll() is not None)
+    wait_for(lambda: any(tmp.glob("hotline-*")) or any(out.iterdir()) or process.poll() is not None)
     time.sleep(after_s)
     took = interrupt(process) if process.poll() is None else 0.0
     assert process.returncode in (130, 0)

@@ -278,6 +278,54 @@ def test_no_secret_is_stored_shown_or_exported(tmp_path: Path) -> None:
     assert "api key" in found[2]
 
 
+ENVIRONMENT = {"HF_TOKEN": "e1-5ecret", "WANDB_API_KEY": "e2-5ecret", "DB_PASSWORD": "e3-5ecret", "HOME": "/home/me"}
+SECRET_VARIABLES = ("HF_TOKEN", "WANDB_API_KEY", "DB_PASSWORD")
+FORMS_OF_IT: dict[str, object] = {
+    "as an object": ENVIRONMENT,
+    "deep inside": {"host": [{"process": {"environ": ENVIRONMENT}}]},
+    "as a list": [f"{name}={value}" for name, value in ENVIRONMENT.items()],
+    "as pairs": [[name, value] for name, value in ENVIRONMENT.items()],
+    "named": [{"name": name, "value": value} for name, value in ENVIRONMENT.items()],
+    "as a text": "\n".join(f"{name}={value}" for name, value in ENVIRONMENT.items()),
+    "as /proc has it": "\0".join(f"{name}={value}" for name, value in ENVIRONMENT.items()),
+    "as JSON in a text": json.dumps(ENVIRONMENT),
+    "as python prints it": str(ENVIRONMENT),
+    "as a shell exports it": "\n".join(f"export {name}='{value}'" for name, value in ENVIRONMENT.items()),
+}
+
+
+@pytest.mark.parametrize("form", FORMS_OF_IT)
+def test_an_environment_in_the_metadata_leaves_in_no_output(tmp_path: Path, form: str) -> None:
+    made = TraceBuilder(
+        rank=0,
+        metadata={"env": FORMS_OF_IT[form]},
+        hotline_metadata={"env": FORMS_OF_IT[form]},
+        deviceProperties=[{"id": 0, "name": "GPU", "env": FORMS_OF_IT[form]}],
+    )
+    made.step(0, 0, 100).op("aten::mm", 5, 60, env=FORMS_OF_IT[form]).launches("gemm", 20, 90, at=6, until=9)
+    made.event(ph="X", cat="odd", name="odd", pid=1000, tid=1, ts=1, dur=2, args={"env": FORMS_OF_IT[form]})
+    file = made.write(tmp_path / "trace.json")
+    run = ha.import_traces(file, tmp_path / "run.hotline")
+
+    def said(*arguments: object) -> str:
+        done = CliRunner().invoke(app, list(map(str, arguments)))
+        assert done.exit_code == 0, done.output
+        return done.output
+
+    texts = [texts_in(run), said("timeline", run, "-o", tmp_path / "t.html"), said("export", run, "-o", tmp_path / "p")]
+    texts.append(said("export", run, "--format", "perfetto", "-o", tmp_path / "perfetto.json"))
+    file.unlink()
+    texts += [texts_in(tmp_path), said("diff", run, run)]
+    for table in ("rank_info", "device", "event_args", "op"):
+        texts += [said("sql", f"from {table}", run, *given) for given in ((), ("--json",), ("--csv",))]
+    with ha.load(run) as trace:
+        texts += said_of(trace)
+        kept = trace.sql("select metadata from rank_info").item()
+    shown = [name for name in SECRET_VARIABLES if any(ENVIRONMENT[name] in text for text in texts)]
+    assert shown == []
+    assert "/home/me" in kept  # and the rest is there
+
+
 def test_secrets_are_kept_if_asked_for_but_never_reported(tmp_path: Path) -> None:
     file = with_secrets().write(tmp_path / "trace.json")
     done = CliRunner().invoke(app, ["import", str(file), "-o", str(tmp_path / "run.hotline"), "--keep-secrets"])

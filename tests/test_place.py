@@ -118,6 +118,29 @@ def test_only_plain_files_of_python_are_read(folder: Path, tmp_path: Path) -> No
     assert lines.at(None) == ""
 
 
+def test_links_devices_and_ways_up_lead_nowhere(folder: Path, tmp_path: Path) -> None:
+    """Not to what lies outside, not for ever, and not to gigabytes."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "model.py").write_text(CODE, encoding="utf-8")
+    (folder / "linked").symlink_to(outside)
+    (folder / "zero.py").symlink_to("/dev/zero")
+    (folder / "loop.py").symlink_to(folder / "loop.py")
+    os.mkfifo(tmp_path / "pipe")
+    (folder / "piped.py").symlink_to(tmp_path / "pipe")
+    with (folder / "huge.py").open("wb") as made:
+        made.truncate(1 << 36)  # takes no place on the disk
+    (folder / "inside.py").symlink_to(folder / "model.py")
+    lines = Lines([str(folder)])
+    ways = ("linked/model.py", "linked/../outside/model.py", "x/../../outside/model.py", "../outside/model.py")
+    more = (f"{folder}/linked/model.py", f"{folder}/../outside/model.py", "./../outside/model.py", "/dev/zero.py")
+    for name in (*ways, *more, "zero.py", "loop.py", "piped.py", "huge.py", "/proc/self/mem.py", "~/model.py"):
+        assert lines.at(f"{name}:15") == "", name
+    # What leads back to where it may is read.
+    for name in ("inside.py", "x/../model.py", "./model.py"):
+        assert lines.at(f"{name}:15") == "def forward(self, x, mode=…):", name
+
+
 def test_a_long_line_is_cut(folder: Path) -> None:
     (folder / "long.py").write_text(f"def f(x):\n    return {' + '.join(['x'] * 500)}\n", encoding="utf-8")
     line = Lines([str(folder)]).at("long.py:2", "f")

@@ -17,6 +17,7 @@ from hotline_analysis.annotate.align import Aligner, Alignment, Symbols
 _Flags = npt.NDArray[np.bool_]
 
 _STACK = 400_000  # forward ops that a pass can reach back to
+_TOKENS = 1000  # torch has about 700 kinds of nodes (generated/Functions.h); rarer ones than these stay without an op
 _MATCH = 4
 _UNLIKELY = 2  # what a match with an op scores that computes nothing with a gradient, by all that is known
 _OF_WEIGHT = "mm$|conv|linear|norm|embed|lstm|gru|rnn"  # tokens of ops that are made of parameters
@@ -30,11 +31,15 @@ _MARGIN = 1.03  # to what explains nearly as much belongs what explains the rest
 def match_backward(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     """Align the items of `autograd_item`; return pairs of a node's `event_id` and its `forward_id`."""
     items = connection.sql(
-        "select event_id, track_id, is_node, coalesce(container_id, -1) as container_id,"
-        " 2 * (dense_rank() over (order by token) - 1) + is_unlikely::integer as token,"
+        # Only what nodes and ops both have can match; all else is one symbol on either side, which scores nothing.
+        "with both_have as (select token, row_number() over (order by count(*) desc, token) as place"
+        " from autograd_item group by token having bool_or(is_node) and not bool_and(is_node)"
+        " order by count(*) desc, token limit $most)"
+        " select event_id, track_id, is_node, coalesce(container_id, -1) as container_id,"
+        " 2 * coalesce(1 + place, (not is_node)::bigint) + is_unlikely::integer as token,"
         " regexp_matches(token, $of_weight) as of_weight, regexp_matches(token, $reshapes) as reshapes"
-        " from autograd_item order by start_ns, event_id",
-        params={"of_weight": _OF_WEIGHT, "reshapes": _RESHAPES},
+        " from autograd_item left join both_have using (token) order by start_ns, event_id",
+        params={"of_weight": _OF_WEIGHT, "reshapes": _RESHAPES, "most": _TOKENS},
     ).to_arrow_table()
     event, track, container, token = (
         items.column(name).to_numpy().astype(np.int64) for name in ("event_id", "track_id", "container_id", "token")
@@ -53,10 +58,13 @@ def match_backward(connection: duckdb.DuckDBPyConnection) -> pa.Table:
 
 
 def _weights(tokens: int) -> npt.NDArray[np.int32]:
-    """What symbols score: twice the number of the token, and one more for an op that is unlikely."""
+    """What symbols score: twice the number of the token, and one more for an op that is unlikely. The first two never
+    match.
+    """
     weights = np.eye(2 * tokens, dtype=np.int32) * _MATCH
     likely = np.arange(0, 2 * tokens, 2)
     weights[likely, likely + 1] = _UNLIKELY
+    weights[:4] = 0
     return weights
 
 

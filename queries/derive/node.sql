@@ -69,40 +69,64 @@ by_number as (
             and numbered.start_ns >= forward_op.start_ns
 ),
 
+-- Ends of arrows and ops that share a place are reduced to one row each before they meet: all pairs of them may be
+-- millions in a damaged trace.
+without_number as (
+    select * from node
+    where event_id not in (select event_id from by_number)
+),
+
 arrow_head as (
-    select
-        node.event_id,
-        flow.flow_id,
-        flow.start_ns
-    from node
-    inner join flow
-        on node.track_id = flow.track_id and node.start_ns = flow.start_ns and flow.kind = 'fwdbwd' and flow.ph = 'f'
-    where node.event_id not in (select event_id from by_number)
+    select distinct
+        track_id,
+        start_ns,
+        flow_id
+    from flow
+    where
+        kind = 'fwdbwd' and ph = 'f'
+        and (track_id, start_ns) in (select (track_id, start_ns) from without_number)
 ),
 
 -- Where a number is used again, an arrow starts at the last place before its end.
 arrow_tail as (
     select
-        track_id,
+        flow_id,
         start_ns,
-        flow_id
+        arg_min(track_id, event_id) as track_id
     from flow
     where kind = 'fwdbwd' and ph = 's' and flow_id in (select flow_id from arrow_head)
+    group by flow_id, start_ns
+),
+
+innermost_op as (
+    select
+        track_id,
+        start_ns,
+        max({'depth': depth, 'event_id': event_id}) as op
+    from nesting
+    where op_id = event_id and (track_id, start_ns) in (select (track_id, start_ns) from arrow_tail)
+    group by track_id, start_ns
+),
+
+maker as (
+    select
+        arrow_head.track_id,
+        arrow_head.start_ns,
+        max(innermost_op.op).event_id as forward_id
+    from arrow_head
+    asof inner join arrow_tail
+        on arrow_head.flow_id = arrow_tail.flow_id and arrow_head.start_ns >= arrow_tail.start_ns
+    inner join innermost_op
+        on arrow_tail.track_id = innermost_op.track_id and arrow_tail.start_ns = innermost_op.start_ns
+    group by arrow_head.track_id, arrow_head.start_ns
 ),
 
 by_flow as (
     select
-        arrow_head.event_id,
-        arg_max(tail_op.event_id, (tail_op.depth, tail_op.event_id)) as forward_id
-    from arrow_head
-    asof inner join arrow_tail
-        on arrow_head.flow_id = arrow_tail.flow_id and arrow_head.start_ns >= arrow_tail.start_ns
-    inner join nesting as tail_op
-        on
-            arrow_tail.track_id = tail_op.track_id
-            and arrow_tail.start_ns = tail_op.start_ns
-            and tail_op.op_id = tail_op.event_id
-    group by arrow_head.event_id
+        without_number.event_id,
+        maker.forward_id
+    from without_number
+    inner join maker on without_number.track_id = maker.track_id and without_number.start_ns = maker.start_ns
 )
 
 select

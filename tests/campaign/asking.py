@@ -386,6 +386,7 @@ class Asker:
         with self.trying(f"CSV of {name}"):
             frame = trace.query(name)
             text = console.to_csv(frame)
+            csv.field_size_limit(1 << 30)
             rows = list(csv.reader(io.StringIO(text, newline="")))
             if len(rows) != frame.height + 1:
                 self.find("csv", f"{name} has {frame.height} rows and its CSV {len(rows) - 1}")
