@@ -219,6 +219,17 @@ def test_a_small_file_that_unpacks_to_much_comes_in_pieces(tmp_path: Path, compr
     assert max(chunks) <= 3 * CHUNK_BYTES
 
 
+def test_an_event_that_is_too_long_keeps_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is one event, although its text comes in several pieces that are each too long."""
+    monkeypatch.setattr("hotline_analysis.kineto.split._LIMIT", 1000)
+    monkeypatch.setattr("hotline_analysis.kineto.split._SHORT", 100)
+    text = wrap('{"ph":"X","name":"a"}', '{"ph":"X","name":"' + "x" * 10_000 + '"}', '{"ph":"X","name":"b"}')
+    splitter = EventSplitter([text[at : at + 700] for at in range(0, len(text), 700)], duckdb.connect())
+    found = [row for batch in splitter for row in zip(batch.ids.to_list(), batch.texts.to_list(), strict=True)]
+    assert [(place, json.loads(event)["name"]) for place, event in found] == [(0, "a"), (2, "b")]
+    assert splitter.damage.lost_events == 1
+
+
 def flip(text: str, share: float, seed: int) -> tuple[str, list[bool]]:
     """Replace a share of the characters at random; say of each whether it was hit."""
     rng = random.Random(seed)

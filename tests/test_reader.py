@@ -458,6 +458,15 @@ def test_the_first_of_duplicate_keys_wins_and_the_others_are_kept(read: Reads) -
     assert result.row("event_args")["fields"] == event
 
 
+def test_shapes_that_are_no_json_stay_among_the_args(read: Reads) -> None:
+    args: dict[str, Any] = {"Input Dims": " ", "Input type": "\0", "Input Strides": "[1", "Concrete Inputs": ["2"]}
+    result = read(TraceBuilder().op("aten::mm", 0, 1, **args).text())
+    row = result.row("op")
+    assert [row[name] for name in ("input_dims", "input_types", "input_strides")] == [None] * 3
+    assert json.loads(row["concrete_inputs"]) == ["2"]
+    assert json.loads(result.row("event_args")["args"]) == args
+
+
 def test_args_of_any_shape(read: Reads) -> None:
     shapes = ["{}", "null", "[1,2]", '"text"', "7", '{"a":[{"b":1},{"c":[{}]}],"d":"},{","e":"]}","f":{"g":{}}}', "[]"]
     result = read(wrap(*(complete(args="@").replace('"@"', shape) for shape in shapes), '{"ph":"X","name":"none"}'))

@@ -25,7 +25,7 @@ def no_run(trace: Trace, rank: int) -> str:
 
     Empty if it tells something. See the query `caveats` for what is asked.
     """
-    found = trace.query("caveats", rank=rank).sort("share_pct", "caveat", descending=[True, False])
+    found = trace.query("caveats", rank=rank).sort("share_pct", "caveat", descending=[True, False], nulls_last=True)
     worst = next(found.iter_rows(named=True), None)
     if worst is None or worst["share_pct"] is None or worst["share_pct"] < _MOST_PCT:
         return ""

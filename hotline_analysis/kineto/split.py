@@ -108,6 +108,7 @@ class EventSplitter:
         self._final = False
         self._at_end = False
         self._next_id = 0
+        self._in_long_event = False
         self._patience = _PATIENCE
         self._checker = checker
 
@@ -280,11 +281,16 @@ class EventSplitter:
             end = -1 if self._final else self._last_separator()
             if end < 0 and not self._final:
                 if len(self._text) > _LIMIT:
-                    self.damage.lose(self._text, 1)
+                    # It keeps one number, however many pieces it comes in.
+                    first = int(not self._in_long_event)
+                    self._in_long_event = True
+                    self._next_id += first
+                    self.damage.lose(self._text, first)
                     self.damage.note("a single event is longer than 64 MiB")
                     self._text = ""
                 self._more()
                 continue
+            self._in_long_event = False
             if batch := self._split(end):
                 yield batch
             if not self._at_end:

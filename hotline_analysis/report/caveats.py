@@ -31,11 +31,11 @@ def caveat_sentences(
     """What to know before believing the rest, the gravest first. Of a trace that shows no run, the headline says it."""
     if no_run(trace, rank):
         return []
-    found = trace.query("caveats", rank=rank).sort("share_pct", descending=True)
+    found = trace.query("caveats", rank=rank).sort("share_pct", descending=True, nulls_last=True)
     said = [
         _SAID[row["caveat"]].format(count=row["count"], share=percent(row["share_pct"]), time=duration(row["time_ns"]))
         for row in found.iter_rows(named=True)
-        if row["share_pct"] >= _SPEAK_PCT
+        if row["share_pct"] is not None and row["share_pct"] >= _SPEAK_PCT
     ]
     said += _unobserved(trace, rank, use)
     on_cpu = limits.filter(pl.col("limit").is_in(CPU_LIMITS))["path_pct"].sum()

@@ -19,7 +19,8 @@
 -- :column caveat VARCHAR          graph_capture, compilation, first_calls or lost_work
 -- :column count BIGINT            calls or spans
 -- :column time_ns BIGINT          their time; NULL for calls that do not run
--- :column share_pct DOUBLE        share, see above
+-- :column share_pct DOUBLE        share, see above; at most 100, also of several threads or around the steps; NULL
+--     if the steps take no time
 -- :column event_id BIGINT         the longest of them
 with observed as (
     select
@@ -191,7 +192,7 @@ select
     caveat,
     count,
     time_ns,
-    share_pct,
+    case when share_pct > 100 then 100.0 else share_pct end as share_pct,
     event_id
 from found
 where count > 0

@@ -229,4 +229,4 @@ select
     module_path,
     evidence
 from valued
-where value is not null and counter not in ('correlation', 'External id', 'device', 'context', 'stream')
+where isfinite(value) and counter not in ('correlation', 'External id', 'device', 'context', 'stream')

@@ -50,6 +50,19 @@ def test_launches_on_another_thread_are_not_captured(tmp_path: Path) -> None:
     assert caveats(trace.load(tmp_path)) == [("graph_capture", 1, None, 12.5), ("lost_work", 1, None, 12.5)]
 
 
+def test_a_share_is_at_most_all(tmp_path: Path) -> None:
+    """Two threads compile all the time, one of them for longer than the step."""
+    trace = TraceBuilder().op("_compile.compile_inner (dynamo_timed)", 0, 1000)
+    trace.on(2).op("_compile.compile_inner (dynamo_timed)", 0, 3000).on(1).step(3, 0, 1000)
+    assert caveats(trace.load(tmp_path)) == [("compilation", 2, 4000, 100)]
+
+
+def test_a_share_of_no_time_is_unknown(tmp_path: Path) -> None:
+    opened = TraceBuilder().op("_compile.compile_inner (dynamo_timed)", 5, 5).load(tmp_path)
+    assert opened.query("caveats")["share_pct"].to_list() == [None]
+    assert not ha.report(opened).caveats
+
+
 def test_compilation_is_no_training(tmp_path: Path) -> None:
     """Two spans, one in the other: 600 of 1,000 us."""
     trace = TraceBuilder().step(3, 0, 1000).op("_compile.compile_inner (dynamo_timed)", 100, 700)

@@ -67,6 +67,13 @@ def test_a_kernel_of_the_name_at_the_time_is_better(tmp_path: Path) -> None:
     assert flops["gflop_per_s"] == pytest.approx(160 / 8000)
 
 
+def test_what_is_no_number_is_no_value(tmp_path: Path) -> None:
+    trace = TraceBuilder().op("aten::mm", 0, 9)
+    args = {ADD: 3, FMA: "nan", HALF: float("inf"), "other": "text"}
+    trace.event(ph="X", cat="cuda_profiler_range", name="k", pid=0, tid=0, ts=5, dur=1, args=args)
+    assert ha.cupti_counters(trace.load(tmp_path)).select("counter", "value").rows() == [(ADD, 3)]
+
+
 def test_a_correlation_is_best(tmp_path: Path) -> None:
     trace = TraceBuilder().op("aten::mm", 0, 9).runtime("cuLaunchKernel", 1, 5, correlation=4)
     trace.op("aten::add", 10, 19).runtime("cuLaunchKernel", 11, 15, correlation=5)

@@ -43,7 +43,7 @@ class Done:
     findings: list[Finding]
     outcome: str
     event_count: int
-    lost: int
+    missed: int
     seconds: float
     peak_bytes: int
 
@@ -93,6 +93,8 @@ def run(chosen: Sequence[Case], jobs: int, keep: Path | None) -> list[Done]:
                     assert each.result is not None
                     done.append(each.result)
                     _tell(each.result)
+                    if len(done) % 50 == 0:
+                        print(f"{len(done):,} of {len(chosen):,} cases", flush=True)
                     if keep is not None and each.result.findings:
                         shutil.copytree(each.folder, keep / str(each.case.seed), dirs_exist_ok=True)
                     children.remove(each.folder)
@@ -118,8 +120,8 @@ def _go_on(each: Running) -> bool:
     if result.problem is not None:
         findings.append(Finding(result.problem.partition(":")[0], result.problem))
     count = len(each.expected.events) if each.expected else 0
-    outcome, lost = (asker.outcome, asker.lost) if asker else ("no answer", 0)
-    each.result = Done(each.case, findings, outcome, count, lost, result.seconds, result.peak_bytes)
+    outcome, missed = (asker.outcome, asker.missed) if asker else ("no answer", 0)
+    each.result = Done(each.case, findings, outcome, count, missed, result.seconds, result.peak_bytes)
     return True
 
 
@@ -150,6 +152,7 @@ def summary(done: Sequence[Done], seed: str) -> str:
             f"{len(mutated):,} of {len(set(mutated))} classes",
         ),
         ("readable events, by plain Python", f"{sum(each.event_count for each in done):,}"),
+        ("of them not read, and told in a warning", f"{sum(each.missed for each in done):,}"),
         ("files that were imported and asked everything", f"{outcomes['asked']:,}"),
         (
             "files refused by a clear error, with nothing readable in them",

@@ -30,6 +30,7 @@ from tests.campaign.reading import Reading
 
 # Control characters but for the end of a line, and what changes the direction of text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_TOO_LONG = "a single event is longer than 64 MiB"  # a limit of the importer, which it tells
 _FORMULA = tuple("=+-@\t\r")
 _NUMBER = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?", re.IGNORECASE)
 # Ratios that can be more than all: idle time of several devices to that of the steps, and rows that make up for others.
@@ -56,7 +57,7 @@ class Asker:
         self.folder = path.parent
         self.findings: list[Finding] = []
         self.outcome = "asked"
-        self.lost = 0
+        self.missed = 0
 
     def find(self, kind: str, text: str) -> None:
         """Note a finding, once."""
@@ -138,14 +139,14 @@ class Asker:
         if self.expected is None:
             return
         info = trace.sql("select damage, lost_event_count, truncated, event_count from rank_info").row(0, named=True)
-        lost, self.lost = info["lost_event_count"], info["lost_event_count"]
+        lost = info["lost_event_count"]
         told = info["damage"] is not None and any(info["damage"] in text for text in trace.manifest["warnings"])
         if info["damage"] is not None and not told:
             self.find("untold", f"the damage is in no warning: {info['damage']}")
         read = trace.sql("select count(*), count(ph) from event").row(0)
         if read[0] != info["event_count"]:
             self.find("untold", f"{info['event_count']} events are said to be read, and the table has {read[0]}")
-        if self.expected.is_whole:
+        if self.expected.is_whole and not (info["damage"] and _TOO_LONG in info["damage"]):
             if read[0] != len(self.expected.events):
                 self.find("lost", f"{read[0]} events are read of {len(self.expected.events)} of a valid file; {info}")
             if lost != self.expected.foreign_count:
@@ -154,11 +155,11 @@ class Asker:
             return
         if not told:
             self.find("untold", f"the file is damaged, and nothing is said of it; {info}")
-        missing = len(self.expected.events) - read[1]
-        if missing > 0:
-            kind = "lost" if missing > lost else "lost but told"
-            self.find(kind, f"{missing} of {len(self.expected.events)} readable events are not read; {info}")
-        elif read[1] > self.expected.most:
+        with_phase = sum(event.get("ph") is not None for event in self.expected.events.values())
+        self.missed = max(0, with_phase - read[1])
+        if self.missed > lost:
+            self.find("lost", f"{self.missed} of {with_phase} readable events are not read; {info}")
+        elif read[1] > self.expected.most and self.expected.is_unpacked:
             self.find("invented", f"{read[1]} events are read of at most {self.expected.most}; {info}")
 
     def _compare_fields(self, trace: ha.Trace) -> None:
@@ -166,6 +167,8 @@ class Asker:
         frame = trace.sql("select event_id, ph, name, start_ns, dur_ns from event order by event_id")
         durations = reading.durations(self._events())
         for place, ph, name, start, dur in frame.iter_rows():
+            if len(self.findings) > 5:
+                return
             event = self._events().get(place)
             if event is None:
                 self.find("lost", f"event {place} is not where it stands in the file")
@@ -264,10 +267,10 @@ class Asker:
         self._shares(frames, kernels)
         with self.trying("sum of phases"):
             steps = trace.sql("select coalesce(sum(end_ns - start_ns), 0) as dur from step")["dur"].item()
-            self._same(
-                "time of the steps",
-                {"steps": total("steps", "dur_ns"), "phases": total("phases", "cpu_ns"), "step": int(steps)},
-            )
+            figures = {"steps": total("steps", "dur_ns"), "step": int(steps)}
+            if trace.sql("select count(*) from phase_span where is_main").item():  # else there is no CPU to speak of
+                figures["phases"] = total("phases", "cpu_ns")
+            self._same("time of the steps", figures)
         for name, whole, parts in (
             (
                 "step_time_breakdown",
@@ -372,14 +375,18 @@ class Asker:
         file = self.folder / "export.json"
         with self.trying("export"):
             ha.export_perfetto(trace, file)
-            events = _strict_json(file.read_text(encoding="utf-8"))["traceEvents"]
+            try:
+                events = _strict_json(file.read_text(encoding="utf-8"))["traceEvents"]
+            except RecursionError:  # what nests too deeply for Python's own parser
+                events = []
             ours = [event for event in events if event.get("cat") != "hotline"]
-            if len(ours) < trace.sql("select count(*) from event").item():
+            if events and len(ours) < trace.sql("select count(*) from event").item():
                 self.find("lost", f"the export has {len(ours)} events beside ours")
         name = self.rng.choice([query.name for query in catalog.queries("answer") if not _needs(query)])
         with self.trying(f"CSV of {name}"):
             frame = trace.query(name)
             text = console.to_csv(frame)
+            csv.field_size_limit(1 << 30)
             rows = list(csv.reader(io.StringIO(text, newline="")))
             if len(rows) != frame.height + 1:
                 self.find("csv", f"{name} has {frame.height} rows and its CSV {len(rows) - 1}")

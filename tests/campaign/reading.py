@@ -18,9 +18,13 @@ import zstandard
 # Times that a clock can show, in microseconds: a few years before a clock's zero up to about the year 2115, and thirty
 # years of duration. Other times are read as none.
 FIRST_US, LAST_US, LONGEST_US = -(10**15), 46 * 10**14, 10**15
-_INT64 = 2**63
+# A recording is one stretch of time: nothing in it is ten days from its middle, or adds up to three years.
+_TEN_DAYS_NS = 864_000 * 10**9
+_MOST_NS = 10**17
 
 _NUMBER = re.compile(r"[ \t\r\n]*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[ \t\r\n]*", re.ASCII)
+_SYNCS = ("cuda_sync", "xpu_sync", "hip_sync")
+_ON_GPU = ("gpu_user_annotation", "cuda_profiler_range", *_SYNCS)
 _GPU = {
     "kernel": "kernel",
     "concurrent_kernel": "kernel",
@@ -222,8 +226,35 @@ def text_of(value: Any) -> str | None:
 
 
 def durations(events: Mapping[int, Mapping[str, Any]]) -> dict[int, Decimal]:
-    """The duration of each event that has one: its own, or for a begin (`B`) up to its end (`E`) on its thread."""
-    found = {place: dur for place, event in events.items() if (dur := dur_ns(event)) is not None}
+    """The duration of each event that counts, as docs/annotation.md says: what is complete and lies in time."""
+    found = _given(events) | _paired(events)
+    sides: dict[bool, list[Decimal]] = defaultdict(list)
+    for place in found:
+        sides[_is_on_gpu(events[place])].append(_start(events[place]))
+    middles = {side: sorted(starts)[(len(starts) - 1) // 2] for side, starts in sides.items()}
+    near = {
+        place: dur
+        for place, dur in found.items()
+        if dur <= _TEN_DAYS_NS and abs(_start(events[place]) - middles[_is_on_gpu(events[place])]) <= _TEN_DAYS_NS
+    }
+    if sum(near.values()) > _MOST_NS:
+        most = _MOST_NS // len(near)
+        near = {place: dur for place, dur in near.items() if dur <= most}
+    return near
+
+
+def _given(events: Mapping[int, Mapping[str, Any]]) -> dict[int, Decimal]:
+    """Durations that complete events say themselves."""
+    return {
+        place: dur
+        for place, event in events.items()
+        if event.get("ph") == "X" and start_ns(event) is not None and (dur := dur_ns(event)) is not None
+    }
+
+
+def _paired(events: Mapping[int, Mapping[str, Any]]) -> dict[int, Decimal]:
+    """Durations from a begin (`B`) up to its end (`E`) on its thread."""
+    found = {}
     threads: dict[tuple[str | None, str | None], list[tuple[Decimal, int, str]]] = defaultdict(list)
     for place, event in events.items():
         start = start_ns(event)
@@ -236,8 +267,19 @@ def durations(events: Mapping[int, Mapping[str, Any]]) -> dict[int, Decimal]:
                 opened.append((at, place))
             elif opened:
                 begin, opener = opened.pop()
-                found.setdefault(opener, at - begin)
+                found[opener] = at - begin
     return found
+
+
+def _start(event: Mapping[str, Any]) -> Decimal:
+    start = start_ns(event)
+    assert start is not None, "what has a duration has a start"
+    return start
+
+
+def _is_on_gpu(event: Mapping[str, Any]) -> bool:
+    category = str(event.get("cat")).lower()
+    return category in _GPU or category in _ON_GPU
 
 
 @dataclass(frozen=True)
@@ -252,16 +294,15 @@ class GpuWork:
 
 
 def gpu_work(events: Mapping[int, Mapping[str, Any]]) -> dict[int, GpuWork]:
-    """The GPU work that counts in every figure: complete (`X`, or `B` with its `E`), with a start and a duration."""
+    """The GPU work that counts in every figure."""
     found = {}
     for place, dur in durations(events).items():
         event = events[place]
-        cat, start = event.get("cat"), start_ns(event)
+        cat, args = event.get("cat"), event.get("args")
         category = _GPU.get(cat.lower()) if isinstance(cat, str) else None
-        if category is not None and start is not None and event.get("ph") in ("X", "B"):
-            args = event.get("args")
+        if category is not None:
             device = args.get("device") if isinstance(args, dict) else None
-            found[place] = GpuWork(category, event.get("name"), device, start, dur)
+            found[place] = GpuWork(category, event.get("name"), device, _start(event), dur)
     return found
 
 

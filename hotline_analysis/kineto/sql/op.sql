@@ -1,4 +1,5 @@
--- CPU ops and annotations. `claimed` counts the args that found a column.
+-- CPU ops and annotations. `claimed` counts the args that found a column. Shapes and types that are text and no JSON
+-- find none: queries look into them.
 with parsed as (
     select
         event_id,
@@ -19,10 +20,10 @@ select
     a."Fwd thread id" as forward_thread,
     a."Record function id" as record_function_id,
     coalesce(a."Ev Idx", a."Profiler Event Index") as profiler_index,
-    a."Input Dims" as input_dims,
-    a."Input type" as input_types,
-    a."Input Strides" as input_strides,
-    a."Concrete Inputs" as concrete_inputs,
+    case when json_valid(a."Input Dims") then a."Input Dims" end as input_dims,
+    case when json_valid(a."Input type") then a."Input type" end as input_types,
+    case when json_valid(a."Input Strides") then a."Input Strides" end as input_strides,
+    case when json_valid(a."Concrete Inputs") then a."Concrete Inputs" end as concrete_inputs,
     nullif(a."Module Hierarchy", '') as module_hierarchy,
     nullif(a."Call stack", '') as call_stack,
     a."Trace name" as trace_name,
@@ -31,7 +32,7 @@ select
     + (a."Sequence number" is not null)::integer + (a."Fwd thread id" is not null)::integer
     + (a."Record function id" is not null)::integer
     + (a."Ev Idx" is not null or a."Profiler Event Index" is not null)::integer
-    + (a."Input Dims" is not null)::integer + (a."Input type" is not null)::integer
-    + (a."Input Strides" is not null)::integer + (a."Concrete Inputs" is not null)::integer
+    + (input_dims is not null)::integer + (input_types is not null)::integer
+    + (input_strides is not null)::integer + (concrete_inputs is not null)::integer
     + (a."Module Hierarchy" is not null)::integer + (a."Call stack" is not null)::integer as claimed
 from parsed
