@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
@@ -79,6 +80,21 @@ def test_a_synchronise_leads_to_the_gpu(tmp_path: Path) -> None:
         ("host", "ProfilerStep#0", 75, 100),
     ]
     assert graph.length_ns == 100 * US
+
+
+@pytest.mark.parametrize(("streams", "waits"), [(3, [700, 701, 702]), (128, range(700, 828)), (129, [828])])
+def test_of_very_many_streams_a_synchronise_waits_for_the_last_work(
+    tmp_path: Path, streams: int, waits: Sequence[int]
+) -> None:
+    """PyTorch has at most 128 streams of a device; a damaged trace may have one for each of its calls."""
+    trace = TraceBuilder(rank=0).step(0, 0, 2000).op("aten::op", 1, 1900)
+    for number in range(streams):
+        end = 700 + 37 * number % streams
+        trace.launches("kernel", 500 + number, end, at=5 + 2 * number, until=6 + 2 * number, stream=number + 1)
+    trace.runtime("cudaDeviceSynchronize", 600, 1000)
+    edges = ha.dependency_graph(trace.load(tmp_path), step=0).edges.filter(kind="return")
+    assert sorted(edges["start_ns"]) == [at * US for at in waits]
+    assert edges.filter("binds")["start_ns"].to_list() == [max(waits) * US]
 
 
 def test_shorter_work_on_the_path_shortens_the_step(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,30 @@ def test_order_alone_is_not_believed(tmp_path: Path, names: list[str], ops: list
     frame = ha.cupti_counters(profiled(names, ops).load(tmp_path))
     assert frame.height == 2 * len(names)
     assert set(frame["evidence"]) == {None} == set(frame["op"]) == set(frame["launch_id"])
+
+
+def test_only_a_single_kernel_of_the_name_at_the_time_is_believed(tmp_path: Path) -> None:
+    """Random kernels and ranges of three names, against a look at every pair."""
+    pick = random.Random(3)
+    trace = TraceBuilder().op("aten::mm", 0, 1)
+    times: dict[str, list[tuple[int, int, int]]] = {name: [] for name in "abc"}
+    for name in pick.choices("abc", k=60):
+        start = pick.randint(10, 900)
+        end = start + pick.randint(1, 40)
+        trace.kernel(name, start, end)
+        times[name].append((start, end, trace.last_id))
+    expected = {}
+    for name in pick.choices("abc", k=80):
+        start = pick.randint(0, 900)
+        end = start + pick.randint(1, 30)
+        trace.event(
+            ph="X", cat="cuda_profiler_range", name=name, pid=0, tid=0, ts=start, dur=end - start, args={FMA: 1}
+        )
+        there = [kernel for begin, until, kernel in times[name] if begin < end and start < until]
+        expected[trace.last_id] = there[0] if len(there) == 1 else None
+    found = dict(ha.cupti_counters(trace.load(tmp_path)).select("event_id", "kernel_id").iter_rows())
+    assert found == expected
+    assert 10 < sum(kernel is not None for kernel in found.values()) < 70
 
 
 def test_a_kernel_of_the_name_at_the_time_is_better(tmp_path: Path) -> None:

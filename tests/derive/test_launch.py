@@ -79,6 +79,18 @@ def test_a_flow_whose_number_is_used_again(tmp_path: Path) -> None:
     assert started == {"early": 10, "one": 10, "two": 20, "three": 30}
 
 
+def test_arrows_that_share_a_place(tmp_path: Path) -> None:
+    """The innermost of all calls that arrows lead from launched whatever starts there."""
+    trace = TraceBuilder().op("mm", 0, 50).op("inner", 10, 40)
+    trace.runtime("first", 20, 25).runtime("shallow", 45, 48)
+    for name in ("a", "b", "c"):
+        trace.kernel(name, 60, 70)
+    for number, at in ((1, 20), (2, 45), (3, 45), (2, 20)):
+        trace.flow("ac2g", number, (at, 1), (60, 7), target_pid=0)
+    # Arrow 2 starts at 20 and at 45, of which the last before its end counts; arrow 1 leads from the deeper call.
+    assert {name: row[0] for name, row in launches(trace.load(tmp_path)).items()} == dict.fromkeys("abc", "first")
+
+
 def test_correlation_counts_more_than_a_flow(tmp_path: Path) -> None:
     trace = TraceBuilder().op("right", 0, 10).runtime("cudaLaunchKernel", 1, 2, correlation=4)
     trace.op("wrong", 20, 30).runtime("cudaEventRecord", 21, 22)

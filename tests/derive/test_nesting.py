@@ -1,5 +1,6 @@
 import random
 from collections import defaultdict
+from importlib import import_module
 from pathlib import Path
 
 import duckdb
@@ -152,16 +153,26 @@ def test_separate_begins_and_ends_are_in_the_tree(tmp_path: Path) -> None:
     }
 
 
-def test_whatever_crosses_nests_in_the_end() -> None:
-    """Spans at random on 400 threads: all nest, and what does not end after one that began before keeps its end."""
-    chance = random.Random(5)
+Span = tuple[int, int, str, int, int, int, bool, int]
+
+
+def at_random(seed: int, tracks: int, most: int, last: int) -> list[Span]:
+    """Spans with random times on so many threads, two or more on each."""
+    chance = random.Random(seed)
     kinds = {"cpu_op": 1, "user_annotation": 0, "cuda_runtime": 2}
-    spans: list[tuple[int, int, str, int, int, int, bool, int]] = []
-    for track in range(400):
-        for _ in range(chance.randint(2, 12)):
-            start = chance.randint(0, 30)
+    spans: list[Span] = []
+    for track in range(tracks):
+        for _ in range(chance.randint(2, most)):
+            start = chance.randint(0, last)
             kind = chance.choice(list(kinds))
-            spans.append((len(spans), track, kind, start, chance.randint(start, 30), 0, kind == "cpu_op", kinds[kind]))
+            spans.append(
+                (len(spans), track, kind, start, chance.randint(start, last), 0, kind == "cpu_op", kinds[kind])
+            )
+    return spans
+
+
+def derived(spans: list[Span]) -> list[tuple[int, ...]]:
+    """Rows of `nesting`: event, thread, parent, start, end, self time. They nest, or this fails."""
     columns = ("event_id", "track_id", "category", "start_ns", "end_ns", "class_id", "is_op", "layer")
     with duckdb.connect() as connection:
         connection.register("given", pl.DataFrame(spans, columns, orient="row"))
@@ -184,6 +195,13 @@ def test_whatever_crosses_nests_in_the_end() -> None:
         reached[track, parent] = max(end, reached[track, parent])
         inside[parent] += end - start
     assert {row[0]: row[5] for row in rows} == {row[0]: row[4] - row[3] - inside[row[0]] for row in rows}
+    return rows
+
+
+def test_whatever_crosses_nests_in_the_end() -> None:
+    """Spans at random on 400 threads: all nest, and what does not end after one that began before keeps its end."""
+    spans = at_random(5, tracks=400, most=12, last=30)
+    place = {row[0]: row[3:5] for row in derived(spans)}
     by_track = defaultdict(list)
     for span in spans:
         by_track[span[1]].append(span[3:5])
@@ -194,3 +212,35 @@ def test_whatever_crosses_nests_in_the_end() -> None:
     }
     assert len(sound) > 1000
     assert {number: place[number] for number in sound} == sound
+
+
+def test_what_cutting_does_not_settle_ends_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever span started last ends first, as with parentheses; here without any cut before."""
+    monkeypatch.setattr(import_module("hotline_analysis.annotate"), "_MOST_CUTS", 0)
+    spans = [span for span in at_random(6, tracks=60, most=40, last=1000) if span[3] < span[4]]
+    spans = [(number, *span[1:]) for number, span in enumerate(spans)]
+    expected = {}
+    for track in range(60):
+        own = [span for span in spans if span[1] == track]
+        opened: list[int] = []
+        # Ends come first; of spans that start together the longer is outside, then the one of the outer layer.
+        edges = [(span[3], 1, -span[4], span[7], span[0]) for span in own] + [(span[4], 0, 0, 0, 0) for span in own]
+        for at, opens, _, _, number in sorted(edges):
+            if opens:
+                opened.append(number)
+            else:
+                expected[opened.pop()] = at
+    rows = derived(spans)
+    crossed = {row[1] for row in rows if row[4] != spans[row[0]][4]}
+    assert len(crossed) > 50
+    assert {row[0]: row[4] for row in rows if row[1] in crossed} == {
+        number: end for number, end in expected.items() if spans[number][1] in crossed
+    }
+
+
+def test_a_long_chain_of_spans_that_cross_nests() -> None:
+    """Each crosses the next four hundred: far more than cuts settle, one inside the other."""
+    spans = [(number, 0, "cpu_op", number, number + 401, 0, True, 1) for number in range(800)]
+    rows = derived(spans)
+    assert {row[3] for row in rows} == set(range(800))
+    assert sum(row[5] for row in rows) == max(row[4] for row in rows)  # something is open all the time
