@@ -1,6 +1,6 @@
 """Write the generated parts of the documentation, or check that they are up to date (`--check`).
 
-`docs/tables.md` comes from the schema, `docs/queries.md` from the headers of the queries, `docs/cli.md` from `--help`.
+`docs/tables.md` comes from the schema, `docs/queries/` from the headers of the queries, `docs/cli.md` from `--help`.
 The pictures show the demo trace. In every other page, a fenced block that follows a line `<!-- output of: COMMAND -->`
 shows what the command prints.
 """
@@ -12,7 +12,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import unified_diff
 from pathlib import Path
 
@@ -45,9 +45,13 @@ def main(argv: Sequence[str]) -> int:
         if argv:
             print(f"{name} is stale; run `make docs`")
             print("\n".join([*_difference(path, text)][:20]))
-        else:
+        elif text:
+            path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
             print(f"wrote {name}")
+        else:
+            path.unlink()
+            print(f"removed {name}")
     if not argv:
         draw_pictures(ROOT / "docs/pictures")
     return 1 if argv and stale else 0
@@ -63,16 +67,15 @@ def draw_pictures(folder: Path) -> None:
 
 def stale_pages() -> Iterator[tuple[Path, str]]:
     """Yield each page that differs from what it should be, and its new text."""
-    generated = {
-        ROOT / "docs/tables.md": tables_page,
-        ROOT / "docs/queries.md": queries_page,
-        ROOT / "docs/cli.md": cli_page,
-    }
+    generated = {ROOT / "docs/tables.md": tables_page(), ROOT / "docs/cli.md": cli_page()}
+    generated |= {ROOT / "docs/queries" / name: text for name, text in query_pages().items()}
     written = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-    for path, page in generated.items():
-        text = page()
+    for path, text in generated.items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             yield path, text
+    for path in sorted((ROOT / "docs/queries").glob("*.md")):
+        if path not in generated:
+            yield path, ""  # its subject is gone
     for path in written:
         if path in generated:
             continue
@@ -116,7 +119,7 @@ _TABLE_KINDS = {
     "read": ("Read from the file", "What the trace says, without interpretation."),
     "derived": (
         "Derived",
-        "What the annotation adds. Each is built by the query of the same name, see [queries](queries.md).",
+        "What the annotation adds. Each is built by the query of the same name, see [queries](queries/README.md).",
     ),
     "view": ("Views", "Made when a run is opened."),
 }
@@ -138,7 +141,8 @@ def tables_page() -> str:
 def _table_section(table: Table) -> Iterator[str]:
     yield from ["", f"### {table.name}", "", table.doc, ""]
     yield from _markdown_table(
-        ("column", "type", "meaning"), [(f"`{column.name}`", column.type, column.doc) for column in table.columns]
+        ("column", "type", "meaning"),
+        [(f"`{column.name}`", column.type, column.description) for column in table.columns],
     )
 
 
@@ -147,57 +151,84 @@ def _table_section(table: Table) -> Iterator[str]:
 _QUERIES_INTRO = """\
 # Queries
 
-Every question is one SQL file, and this page shows what the header of each file says, as `hotline queries NAME` does.
-Run one with `hotline query NAME TRACE --param key=value`, or in Python with `trace.query(NAME, key=value)`. A few
-answers are functions over several queries: call those in Python. The tables that queries read are described in
-[tables](tables.md).
+Every question is one SQL file below [`queries/`](../../queries), and these pages show what the header of each file
+says, as `hotline queries NAME` does. Run one with `hotline query NAME TRACE --param key=value`, or in Python with
+`trace.query(NAME, key=value)`. A few answers are functions over several queries: call those in Python. The tables that
+queries read are described in [tables](../tables.md), the words in the [glossary](../glossary.md).
 """
 
-_QUERY_KINDS = {
-    "answer": ("Answers", "Each answers one question about a run."),
-    "rule": (
-        "Rules of advice",
-        "Each finds time of a step that is spent for nothing, and says what to do; the answer `advice` asks them all,"
-        " and tells how much shorter the step gets at most, by replaying it without what a rule found.",
+_KINDS: Mapping[catalog.Kind, tuple[str, str]] = {
+    "answers": ("Answers", "Each answers one question about a run."),
+    "advice": (
+        "Advice",
+        "Each query finds time of a step that is spent for nothing, and says what to do. The answer `advice` asks them"
+        " all, and tells how much shorter the step gets at most, by replaying it without what a query found.",
     ),
-    "view": ("Views", "Each gives the data for one chart, with a bounded number of rows."),
-    "derive": (
-        "Derived tables",
-        "These build the [derived tables](tables.md#derived) during import, and the [views](tables.md#views) when a run"
-        " is opened. What they build beside those is intermediate and not kept.",
+    "charts": ("Charts", "Each gives one chart its rows, of which there are never too many to draw."),
+    "export": ("Export", "Each gives an exporter the events that it writes."),
+    "views": ("Views", "Made over the tables of all ranks when a run is opened."),
+    "annotate": (
+        "Annotation",
+        "Each builds one table of one rank during import. Tables marked as private only serve those after them, and no"
+        " run holds them. [How a trace is annotated](../annotation.md) lists them in the order in which they run.",
     ),
 }
 
 
-def queries_page() -> str:
-    lines = [NOTE.format(source="the headers of queries/**/*.sql"), "", _QUERIES_INTRO]
-    grouped = {kind: catalog.queries(kind) for kind in catalog.KINDS}
-    grouped["answer"] += [answer.as_query() for answer in COMPUTED.values()]
-    grouped["answer"].sort(key=lambda query: query.name)
-    for kind, (title, _) in _QUERY_KINDS.items():
-        names = [f"[`{query.name}`](#{query.name})" for query in grouped[_kind(kind)]]
-        lines += [f"* {title}: {', '.join(names) or 'none yet'}"]
-    for kind, (title, meaning) in _QUERY_KINDS.items():
-        lines += ["", f"## {title}", "", meaning]
-        for query in grouped[_kind(kind)]:
-            lines += _query_section(query)
-    return "\n".join(lines) + "\n"
+def query_pages() -> dict[str, str]:
+    """The text of each page below `docs/queries`: an index, and a page for each folder of queries."""
+    pages: dict[str, list[Query]] = {}
+    found = [*catalog.queries(), *(answer.as_query() for answer in COMPUTED.values())]
+    for query in sorted(found, key=lambda query: (query.is_private, query.name)):
+        pages.setdefault(_page_of(query), []).append(query)
+    index = [NOTE.format(source="the headers of queries/**/*.sql"), "", _QUERIES_INTRO]
+    for kind, (title, meaning) in _KINDS.items():
+        index += [f"## {title}", "", meaning, ""]
+        for name, queries in sorted(pages.items()):
+            if name.partition("-")[0].removesuffix(".md") == kind:
+                links = [f"[`{query.name}`]({name}#{query.name})" for query in queries]
+                index.append(f"* [{_title(name)}]({name}): {', '.join(links)}")
+        index.append("")
+    texts = {"README.md": "\n".join(index).rstrip() + "\n"}
+    for name, queries in pages.items():
+        lines = [NOTE.format(source="the headers of queries/**/*.sql"), "", f"# {_title(name)}"]
+        lines += [line for query in queries for line in _query_section(query)]
+        texts[name] = "\n".join(lines) + "\n"
+    return texts
 
 
-def _kind(name: str) -> catalog.Kind:
-    return next(kind for kind in catalog.KINDS if kind == name)
+def _page_of(query: Query) -> str:
+    if query.name in COMPUTED:
+        return "answers-functions.md"
+    kind, *subject = query.folder.removesuffix(f"/{catalog.PRIVATE}").split("/")
+    return f"{'-'.join([kind, *subject])}.md"
+
+
+def _title(page: str) -> str:
+    kind, _, subject = page.removesuffix(".md").partition("-")
+    title = next(title for known, (title, _) in _KINDS.items() if known == kind)
+    return f"{title}: {subject.replace('_', ' ')}" if subject else title
 
 
 def _query_section(query: Query) -> Iterator[str]:
-    yield from ["", f"### {query.name}", "", query.summary]
+    yield from ["", f"## {query.name}", "", query.summary]
     if query.description:
         yield from ["", query.description]
     if query.do:
         yield from ["", f"It says: {query.what}. {query.do}"]
-    if query.reads:
-        yield from ["", f"Reads {', '.join(map(_table_reference, query.reads))}."]
+    if query.sql:
+        file = f"[`{query.file}`](../../queries/{query.file})"
+        private = "Private. " if query.is_private else ""
+        builds = f" Builds `{query.writes}`." if query.writes not in (None, query.name) else ""
+        yield from ["", f"{private}{file} reads {', '.join(map(_table_reference, query.tables))}.{builds}"]
     else:
         yield from ["", f"A function over several queries: `hotline_analysis.{query.name}`."]
+    if query.steps:
+        yield from ["", "It runs in steps, each a table that exists while it runs:", ""]
+        yield from (
+            f"{number}. [`{step.name}`](../../queries/{step.folder}/{step.name}.sql): {step.summary}"
+            for number, step in enumerate(query.steps, start=1)
+        )
     if query.params:
         rows = [
             (
@@ -210,28 +241,16 @@ def _query_section(query: Query) -> Iterator[str]:
         ]
         yield ""
         yield from _markdown_table(("parameter", "type", "default", "meaning"), rows)
-    if query.columns:
+    if query.columns and query.kind != "advice" and (query.name not in TABLES or query.name in COMPUTED):
         yield ""
         yield from _markdown_table(
             ("column", "type", "meaning"),
             [(f"`{column.name}`", column.type, column.description) for column in query.columns],
         )
-    if not query.sql:
-        return
-    yield from [
-        "",
-        "<details><summary>SQL</summary>",
-        "",
-        "```sql",
-        _without_header(query.sql),
-        "```",
-        "",
-        "</details>",
-    ]
 
 
 def _table_reference(name: str) -> str:
-    return f"[`{name}`](tables.md#{name})" if name in TABLES else f"`{name}`"
+    return f"[`{name}`](../tables.md#{name})" if name in TABLES else f"`{name}`"
 
 
 def _literal(value: catalog.Value) -> str:
@@ -240,12 +259,6 @@ def _literal(value: catalog.Value) -> str:
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     return f"`{value!r}`"
-
-
-def _without_header(sql: str) -> str:
-    lines = sql.strip().splitlines()
-    begin = next(number for number, line in enumerate(lines) if not line.startswith("--"))
-    return "\n".join(lines[begin:])
 
 
 # --- the command line ------------------------------------------------------------------------------------------------

@@ -1,6 +1,15 @@
 """Find the SQL files under `queries/` and read their headers.
 
-A query is one file, and its leading comment is its contract:
+The first folder says what a query is for and when it runs (its kind), the second one its subject:
+
+    annotate/   builds one table of one rank during import; those in a folder `private` are not kept
+    views/      a view over the tables of all ranks, made when a run is opened
+    answers/    answers one question about a run
+    advice/     finds time of one step that is spent for nothing
+    charts/     gives one chart its rows
+    export/     gives one exporter its rows
+
+Each query is one file, and its leading comment is its contract:
 
     -- GPU idle time inside each training step.        the summary: the first paragraph
     --
@@ -9,18 +18,23 @@ A query is one file, and its leading comment is its contract:
     -- :param step BIGINT = NULL     only this step    without `=` the parameter is required
     -- :param by VARCHAR in (op, step) = 'op'  rows    the words that it can be
     -- :param limit BIGINT >= 0 = 10 so many rows      the least number that it can be; the most follows as `<= 99`
-    -- :reads gpu_busy, step                           the tables and views it needs
-    -- :writes step_idle                               derive queries only; the query's own name if left out
-    -- :column idle_ns BIGINT        GPU idle time     in the order of the result; answers and views must have them
+    -- :param phase PHASE = NULL     only this phase   a type with a meaning, whose words stand in `vocabulary`
+    -- :reads gpu_busy, step                           the tables, views and steps it needs
+    -- :writes step_idle                               annotate only; the query's own name if left out
+    -- :column idle_ns BIGINT        GPU idle time     in the order of the result
 
-A rule of the advice finds something in one step that takes time for nothing. All rules have the same parameters and
-columns (`RULE_PARAMS`, `RULE_COLUMNS`), so they declare none, but what they find and what to do about it:
+A query that is too long for one statement is a folder of its name, `idle/`, with the query itself, `idle/idle.sql`, and
+its steps beside it. A step is a table that exists while the query runs, and nothing else may read it. Its header names
+the query's parameters that it uses (`:takes step, phase`). `:reads` gives the order.
+
+The queries of `advice/` all have the same parameters and columns (`RULE_PARAMS`, `RULE_COLUMNS`), so they declare none,
+but what they find and what to do about it:
 
     -- :what small kernels                             how many and their time follow; `{name}` is the one with most
     -- :do fuse them                                   a sentence
 
-A directive may go on in lines that are indented further. The folder is the kind and the file name is the query's name,
-unique among all kinds. A header that breaks these rules is a mistake in this package, and raises ValueError.
+A directive may go on in lines that are indented further. The file name is the query's name, unique among all. A header
+that breaks these rules is a mistake in this package, and raises ValueError.
 """
 
 from __future__ import annotations
@@ -29,20 +43,22 @@ import difflib
 import functools
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
 from importlib import resources
 from typing import TYPE_CHECKING, Literal, SupportsFloat, SupportsIndex, get_args
 
 from hotline_analysis.errors import QueryNotFoundError, QueryParameterError
 from hotline_analysis.humane import one_of
+from hotline_analysis.vocabulary import WORDS
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
     import duckdb
 
-Kind = Literal["derive", "answer", "view", "rule"]
+Kind = Literal["annotate", "views", "answers", "advice", "charts", "export"]
 ParamType = Literal["BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN"]
 Value = int | float | str | bool | None
 
@@ -60,10 +76,12 @@ COMPUTED = (
 )
 """Answers that are no SQL file but a function over queries, which `hotline_analysis.analyze.named` has."""
 PARAM_TYPES: tuple[ParamType, ...] = get_args(ParamType)
+PRIVATE = "private"
+"""The folder of a subject's tables that only serve others, and are not kept."""
 
 _NAME = r"[a-z][a-z0-9_]*"
 _PARAM = re.compile(
-    rf"(?P<name>{_NAME}) +(?P<type>{'|'.join(PARAM_TYPES)})"
+    rf"(?P<name>{_NAME}) +(?P<type>{'|'.join((*PARAM_TYPES, *WORDS))})"
     rf"(?: +in +\((?P<words>{_NAME}(?:, *{_NAME})*)\)| *>= *(?P<least>\d+)(?: *<= *(?P<most>\d+))?)?"
     r"(?: *= *(?P<default>'(?:[^']|'')*'|[^\s']+))? +(?P<description>[^\s=].*)"
 )
@@ -137,18 +155,48 @@ class Query:
 
     name: str
     kind: Kind
+    folder: str
+    """Where the file is, below `queries`: its kind, and its subject if it has one."""
     summary: str
     description: str
     params: tuple[Param, ...]
     reads: tuple[str, ...]
     writes: str | None
-    """The table that a derive query builds; None for the other kinds."""
+    """The table that a query of `annotate` builds; None for the other kinds."""
     columns: tuple[Column, ...]
     sql: str
+    steps: tuple[Query, ...] = ()
+    """Tables to make before, in this order; they exist while the query runs."""
     what: str = ""
     """What a rule finds, in words; empty for the other kinds."""
     do: str = ""
     """What a rule advises."""
+    takes: tuple[str, ...] = ()
+    """The parameters of its query that a step uses; empty for a query that is no step."""
+
+    @property
+    def is_private(self) -> bool:
+        """Whether it makes a table that only serves others, and that no run holds."""
+        return self.folder.endswith(f"/{PRIVATE}")
+
+    @property
+    def file(self) -> str:
+        """Its path below `queries`."""
+        inside = f"{self.name}/" if self.steps else ""
+        return f"{self.folder}/{inside}{self.name}.sql"
+
+    @property
+    def uses(self) -> tuple[str, ...]:
+        """The parameters that its own statement uses; its steps may use others."""
+        used = {match["name"] for match in _PLACEHOLDER.finditer(self.sql)}
+        return tuple(param.name for param in self.params if param.name in used)
+
+    @property
+    def tables(self) -> tuple[str, ...]:
+        """All tables and views that the query and its steps need."""
+        own = {step.name for step in self.steps}
+        read = [name for query in (*self.steps, self) for name in query.reads if name not in own]
+        return tuple(dict.fromkeys(read))
 
     def bind(self, **arguments: object) -> dict[str, Value]:
         """Return a value of the declared type for every parameter.
@@ -196,10 +244,10 @@ RULE_COLUMNS = (
 )
 
 
-def queries(kind: Kind | None = None, *, root: Traversable | None = None) -> list[Query]:
-    """Return the queries of one kind, or all, sorted by name. `root` replaces the shipped folder."""
+def queries(*kinds: Kind, root: Traversable | None = None) -> list[Query]:
+    """Return the queries of some kinds, or all, sorted by name. `root` replaces the shipped folder."""
     found = _shipped() if root is None else _read(root)
-    return [query for query in found.values() if kind is None or query.kind == kind]
+    return [query for query in found.values() if query.kind in (kinds or KINDS)]
 
 
 def get(name: str, *, root: Traversable | None = None) -> Query:
@@ -238,21 +286,57 @@ def _shipped() -> dict[str, Query]:
 def _read(root: Traversable) -> dict[str, Query]:
     found: dict[str, Query] = {}
     for kind in KINDS:
-        folder = root.joinpath(kind)
-        if not folder.is_dir():
-            continue
-        for file in folder.iterdir():
-            if not file.name.endswith(".sql"):
-                continue
-            name = file.name.removesuffix(".sql")
-            if name in found:
-                raise ValueError(f"{kind}/{file.name}: there is a {found[name].kind} query of this name too")
-            found[name] = _parse(name, kind, file.read_text(encoding="utf-8"))
-    return dict(sorted(found.items()))
+        if root.joinpath(kind).is_dir():
+            for query in _of_folder(root.joinpath(kind), kind, kind):
+                for each in (query, *query.steps):
+                    if each.name in found:
+                        raise ValueError(f"{each.file}: there is {found[each.name].file} of this name, too")
+                    found[each.name] = each
+    steps = {step.name for query in found.values() for step in query.steps}
+    return {name: query for name, query in sorted(found.items()) if name not in steps}
 
 
-def _parse(name: str, kind: Kind, sql: str) -> Query:
-    where = f"{kind}/{name}.sql"
+def _of_folder(folder: Traversable, path: str, kind: Kind) -> Iterator[Query]:
+    """The queries of a folder and of those in it. A folder with a file of its own name is a query with its steps."""
+    for entry in folder.iterdir():
+        name = entry.name.removesuffix(".sql")
+        if name != entry.name:
+            yield _parse(name, kind, path, entry.read_text(encoding="utf-8"))
+        elif entry.is_dir() and entry.joinpath(f"{name}.sql").is_file():
+            yield _with_steps(entry, name, kind, path)
+        elif entry.is_dir():
+            yield from _of_folder(entry, f"{path}/{name}", kind)
+
+
+def _with_steps(folder: Traversable, name: str, kind: Kind, path: str) -> Query:
+    texts = {
+        file.name.removesuffix(".sql"): file.read_text(encoding="utf-8")
+        for file in folder.iterdir()
+        if file.name.endswith(".sql")
+    }
+    steps = {
+        each: _parse(each, kind, f"{path}/{name}", text, is_step=True) for each, text in texts.items() if each != name
+    }
+    taken = {param for step in steps.values() for param in step.takes}
+    query = _parse(name, kind, path, texts[name], taken=taken)
+    where = f"{path}/{name}"
+    known = {param.name for param in query.params}
+    for step in steps.values():
+        if odd := set(step.takes) - known:
+            raise ValueError(f"{where}/{step.name}.sql: {name} has no parameter {', '.join(sorted(odd))}")
+    if idle := set(steps) - {each for step in (*steps.values(), query) for each in step.reads}:
+        raise ValueError(f"{where}: nothing reads {', '.join(sorted(idle))}")
+    order = TopologicalSorter({each: sorted(set(step.reads) & set(steps)) for each, step in sorted(steps.items())})
+    try:
+        return replace(query, steps=tuple(steps[each] for each in order.static_order()))
+    except CycleError as error:
+        raise ValueError(f"{where}: steps read each other: {', '.join(error.args[1])}") from None
+
+
+def _parse(
+    name: str, kind: Kind, folder: str, sql: str, *, is_step: bool = False, taken: Collection[str] = ()
+) -> Query:
+    where = f"{folder}/{name}.sql"
     if not re.fullmatch(_NAME, name):
         raise ValueError(f"{where}: a query's name is lower case letters, digits and _")
     prose, directives = _split_header(where, sql)
@@ -263,45 +347,51 @@ def _parse(name: str, kind: Kind, sql: str) -> Query:
     params: list[Param] = []
     columns: list[Column] = []
     reads: tuple[str, ...] | None = None
-    writes = name if kind == "derive" else None
-    texts = {"what": "", "do": ""} if kind == "rule" else {}
-    if kind == "rule":
+    takes: tuple[str, ...] = ()
+    writes = name if kind == "annotate" and not is_step else None
+    is_rule = kind == "advice" and not is_step
+    texts = {"what": "", "do": ""} if is_rule else {}
+    if is_rule:
         params, columns = list(RULE_PARAMS), list(RULE_COLUMNS)
     for line, word, text in directives:
         place = f"{where}:{line}"
         if texts.get(word) == "":
             texts[word] = text
-        elif word == "param" and kind != "rule":
+        elif word == "param" and not is_rule and not is_step:
             params.append(_param(place, text))
-        elif word == "column" and kind != "rule":
-            match = _match(_COLUMN, text, place, ":column NAME TYPE  description")
-            columns.append(Column(match["name"], match["type"], match["description"]))
-        elif word == "reads" and reads is None:
-            _match(_NAMES, text, place, ":reads NAME, NAME")
-            reads = tuple(re.findall(_NAME, text))
-        elif word == "writes" and kind == "derive":
+        elif word == "column" and not is_rule:
+            columns.append(_column(place, text))
+        elif word in ("reads", "takes") and (is_step or word == "reads"):
+            _match(_NAMES, text, place, f":{word} NAME, NAME")
+            names = tuple(re.findall(_NAME, text))
+            if (reads if word == "reads" else takes or None) is not None:
+                raise ValueError(f"{place}: :{word} stands here twice")
+            reads, takes = (names, takes) if word == "reads" else (reads, names)
+        elif word == "writes" and writes is not None:
             writes = _match(re.compile(_NAME), text, place, ":writes NAME")[0]
         else:
-            raise ValueError(f"{place}: :{word} cannot stand here in a query of kind {kind}")
+            raise ValueError(f"{place}: :{word} cannot stand here in a query of {kind}")
 
     if reads is None:
         raise ValueError(f"{where}: the header has no :reads")
-    if not columns and kind != "derive":
+    if not columns:
         raise ValueError(f"{where}: the header has no :column")
     if missing := [word for word, text in texts.items() if not text]:
         raise ValueError(f"{where}: the header has no :{missing[0]}")
-    for what, names in (
+    for what, declared_names in (
         ("parameter", [param.name for param in params]),
         ("column", [column.name for column in columns]),
     ):
-        if len(set(names)) < len(names):
+        if len(set(declared_names)) < len(declared_names):
             raise ValueError(f"{where}: a {what} is declared twice")
     used = {match["name"] for match in _PLACEHOLDER.finditer(sql) if match["name"]}
-    if odd := used ^ {param.name for param in params}:
+    declared = {param.name for param in params} | set(takes)
+    if odd := (used - declared) | (declared - used - set(taken)):
         raise ValueError(f"{where}: declared or used, but not both: {', '.join(f'${name}' for name in sorted(odd))}")
     return Query(
         name=name,
         kind=kind,
+        folder=folder,
         summary=paragraphs[0],
         description="\n\n".join(paragraphs[1:]),
         params=tuple(params),
@@ -309,7 +399,9 @@ def _parse(name: str, kind: Kind, sql: str) -> Query:
         writes=writes,
         columns=tuple(columns),
         sql=sql,
-        **texts,
+        takes=takes,
+        what=texts.get("what", ""),
+        do=texts.get("do", ""),
     )
 
 
@@ -340,9 +432,9 @@ def _comment_lines(sql: str) -> Iterator[tuple[int, str]]:
 def _param(place: str, text: str) -> Param:
     form = f":param NAME {'|'.join(PARAM_TYPES)} [in (WORD, WORD) or >= NUMBER [<= NUMBER]] [= DEFAULT]  description"
     match = _match(_PARAM, text, place, form)
-    type_ = next(known for known in PARAM_TYPES if known == match["type"])
+    type_: ParamType = next((known for known in PARAM_TYPES if known == match["type"]), "VARCHAR")
     literal = match["default"]
-    words = tuple(re.findall(_NAME, match["words"] or ""))
+    words = WORDS.get(match["type"]) or tuple(re.findall(_NAME, match["words"] or ""))
     least, most = (None if match[limit] is None else int(match[limit]) for limit in ("least", "most"))
     if (words and type_ != "VARCHAR") or (least is not None and type_ not in ("BIGINT", "DOUBLE")):
         raise ValueError(f"{place}: `in` is for VARCHAR, and `>=` for numbers")
@@ -353,6 +445,14 @@ def _param(place: str, text: str) -> Param:
         return replace(param, default=param.convert(_unquoted(literal, type_)))
     except ValueError as error:
         raise ValueError(f"{place}: the default {literal} is not {error}") from None
+
+
+def _column(place: str, text: str) -> Column:
+    match = _match(_COLUMN, text, place, ":column NAME TYPE  description")
+    words = WORDS.get(match["type"])
+    if words is None:
+        return Column(match["name"], match["type"], match["description"])
+    return Column(match["name"], "VARCHAR", f"{match['description']} ({one_of(words)})")
 
 
 def _match(pattern: re.Pattern[str], text: str, place: str, form: str) -> re.Match[str]:

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from hotline_analysis import catalog
+
+if TYPE_CHECKING:
+    import duckdb
 
 
 def processors() -> int:
@@ -20,3 +27,14 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     # DuckDB 2.0.0 can take one column's range for another's before it sorts, and then cuts sums to a byte.
     "disabled_optimizers": "compressed_materialization",
 }
+
+
+def make_table(
+    connection: duckdb.DuckDBPyConnection, name: str, sql: str, parameters: Mapping[str, object] | None = None
+) -> None:
+    """Make a temporary table by a shipped statement, or replace one: of the annotation, or a step of a query."""
+    statement = catalog.parsed(connection, f"create or replace temp table {name} as {sql}")
+    if parameters:
+        connection.execute(statement, dict(parameters))
+    else:
+        connection.execute(statement)

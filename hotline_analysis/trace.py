@@ -17,7 +17,7 @@ import duckdb
 import polars as pl
 
 from hotline_analysis import catalog
-from hotline_analysis.database import SETTINGS
+from hotline_analysis.database import SETTINGS, make_table
 from hotline_analysis.errors import HotlineError, RunFormatError
 from hotline_analysis.schema import TABLES
 from hotline_analysis.scope import check_scope
@@ -114,8 +114,10 @@ class Trace:
                 if TABLES[name].kind == "view":
                     query = catalog.get(name)
                     # Its words would not do: a comment may name a view that is made of this one.
-                    self._provide(" ".join(query.reads))
-                    self._connection.execute(catalog.parsed(self._connection, f"create view {name} as {query.sql}"))
+                    self._provide(" ".join(query.tables))
+                    for each in (*query.steps, query):
+                        made = f"create or replace view {each.name} as {each.sql}"
+                        self._connection.execute(catalog.parsed(self._connection, made))
                 else:
                     self._create(name, [column.name for column in TABLES[name].columns])
             except BaseException as error:
@@ -211,9 +213,17 @@ class Trace:
         """
         query = catalog.get(name)
         bound = query.bind(**parameters)
-        check_scope(self, bound, of_memory="memory_change" in query.reads)
+        check_scope(self, bound, of_memory="memory_change" in query.tables)
         with _as_hotline_error():
-            return self._run(query.sql, catalog.parsed(self._connection, query.sql), bound)
+            if not query.steps:
+                return self._run(query.sql, catalog.parsed(self._connection, query.sql), bound)
+            # A connection of its own, so that nobody else sees the steps. They go with it.
+            with self._apart() as other:
+                for step in query.steps:
+                    other._provide(step.sql)
+                    make_table(other._connection, step.name, step.sql, {name: bound[name] for name in step.takes})
+                used = {name: bound[name] for name in query.uses}
+                return other._run(query.sql, catalog.parsed(other._connection, query.sql), used)
 
     @contextmanager
     def of_step(self, views: Sequence[str], rank: int, step: int | None) -> Iterator[Trace]:
@@ -221,9 +231,7 @@ class Trace:
 
         The connection is another one, so that nobody else sees these tables. They go with it.
         """
-        other = copy.copy(self)
-        other._connection = self._connection.cursor()
-        try:
+        with self._apart() as other:
             with _as_hotline_error():
                 for name in views:
                     self._provide(name)
@@ -232,6 +240,14 @@ class Trace:
                         " and step is not distinct from $step",
                         {"rank": rank, "step": step},
                     )
+            yield other
+
+    @contextmanager
+    def _apart(self) -> Iterator[Trace]:
+        """This trace over another connection, which is closed afterwards."""
+        other = copy.copy(self)
+        other._connection = self._connection.cursor()
+        try:
             yield other
         finally:
             other._connection.close()

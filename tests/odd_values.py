@@ -150,7 +150,7 @@ def load(source: Path) -> Trace:
 
 def everything(trace: Trace, folder: Path) -> Iterator[tuple[str, Callable[[], object]]]:
     """The name of each thing that can be asked of a trace, and how it is asked."""
-    for query in (*catalog.queries("answer"), *catalog.queries("view")):
+    for query in catalog.queries("answers", "charts", "export"):
         yield f"query {query.name}", partial(trace.query, query.name, **_with_step(trace, arguments(query)))
     for name, computed in COMPUTED.items():
         given = _with_step(trace, {"step": 0}) if name == "critical_path" else {}

@@ -5,6 +5,7 @@ import pytest
 
 from hotline_analysis import catalog
 from hotline_analysis.errors import QueryNotFoundError, QueryParameterError
+from hotline_analysis.vocabulary import PHASES
 
 IDLE = """\
 -- GPU idle time inside each training step,
@@ -35,7 +36,7 @@ where ($step is null or step = $step) and share > $share and name != $name and $
 and kind != $by and part between $least and $most
 limit $n
 """
-NESTING = "-- Build nesting.\n--\n-- :reads event\nselect * from event\n"
+NESTING = "-- Build nesting.\n--\n-- :reads event\n-- :column event_id BIGINT the event\nselect * from event\n"
 
 
 def write(root: Path, **files: str) -> Path:
@@ -48,12 +49,12 @@ def write(root: Path, **files: str) -> Path:
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    return write(tmp_path, answer_idle=IDLE, derive_nesting=NESTING)
+    return write(tmp_path, answers_idle=IDLE, annotate_nesting=NESTING)
 
 
 def test_header(root: Path) -> None:
     query = catalog.get("idle", root=root)
-    assert (query.name, query.kind, query.writes) == ("idle", "answer", None)
+    assert (query.name, query.kind, query.writes) == ("idle", "answers", None)
     assert query.summary == "GPU idle time inside each training step, by what the CPU was doing."
     assert query.description == "Idle is the time in which no kernel runs.\n\nIt needs a GPU."
     assert query.reads == ("gpu_busy", "step")
@@ -75,20 +76,24 @@ def test_header(root: Path) -> None:
 
 
 def test_derive_query_writes_its_name_unless_it_says_otherwise(tmp_path: Path) -> None:
-    write(tmp_path, derive_nesting=NESTING, derive_spans=NESTING.replace("select", "-- :writes phase_span\nselect"))
+    write(tmp_path, annotate_nesting=NESTING, annotate_spans=NESTING.replace("select", "-- :writes phase_span\nselect"))
     assert [query.writes for query in catalog.queries(root=tmp_path)] == ["nesting", "phase_span"]
 
 
 def test_queries_are_sorted_and_filtered_by_kind(root: Path) -> None:
-    write(root, view_busy=IDLE)
-    (root / "answer" / "README.md").write_text("no query")
+    write(root, views_busy=IDLE)
+    (root / "answers" / "README.md").write_text("no query")
     assert [query.name for query in catalog.queries(root=root)] == ["busy", "idle", "nesting"]
-    assert [query.name for query in catalog.queries("derive", root=root)] == ["nesting"]
+    assert [query.name for query in catalog.queries("annotate", root=root)] == ["nesting"]
 
 
 def test_shipped_queries_have_valid_headers() -> None:
     folder = Path(__file__).parents[1] / "queries"
-    assert [query.name for query in catalog.queries()] == sorted(file.stem for file in folder.glob("*/*.sql"))
+    assert [query.name for query in catalog.queries()] == sorted(
+        file.stem
+        for file in folder.rglob("*.sql")
+        if not (file.parent / f"{file.parent.name}.sql").exists() or file.stem == file.parent.name
+    )
 
 
 @pytest.mark.parametrize(("name", "hint"), [("idel", "did you mean idle?"), ("zzz", "`hotline queries` lists all of")])
@@ -205,7 +210,7 @@ def test_bind_rejects_unknown_and_missing(root: Path) -> None:
         (":reads event", ":reads event step", "bad.sql:3: expected :reads"),
         (":reads event", ":raeds event", "bad.sql:3: :raeds cannot stand here"),
         (":reads event", ":reads event\n-- and more", "bad.sql:4: prose goes before the directives"),
-        (":reads event", ":reads event\n-- :reads step", "bad.sql:4: :reads cannot stand here"),
+        (":reads event", ":reads event\n-- :reads step", "bad.sql:4: :reads stands here twice"),
         (":reads event", ":reads event\n-- :param n INT = 3  rows", "expected :param NAME BIGINT|DOUBLE"),
         (":reads event", ":reads event\n-- :param n BIGINT = 3", "expected :param NAME BIGINT|DOUBLE"),
         (":reads event", ":reads event\n-- :param n BIGINT = '3'  rows", "the default '3' is not a whole number"),
@@ -229,24 +234,94 @@ def test_bind_rejects_unknown_and_missing(root: Path) -> None:
     ],
 )
 def test_malformed_header(tmp_path: Path, old: str, new: str, message: str) -> None:
-    write(tmp_path, derive_bad=NESTING.replace(old, new))
+    write(tmp_path, annotate_bad=NESTING.replace(old, new))
     with pytest.raises(ValueError, match=message.replace("|", r"\|")):
         catalog.queries(root=tmp_path)
 
 
 def test_answer_must_declare_columns_and_may_not_write(tmp_path: Path) -> None:
-    write(tmp_path, answer_bad=NESTING)
+    columns = "-- :column event_id BIGINT the event\n"
+    write(tmp_path, answers_bad=NESTING.replace(columns, ""))
     with pytest.raises(ValueError, match="has no :column"):
         catalog.queries(root=tmp_path)
-    write(tmp_path, answer_bad=NESTING.replace("select", "-- :writes step\nselect"))
-    with pytest.raises(ValueError, match=":writes cannot stand here in a query of kind answer"):
+    write(tmp_path, answers_bad=NESTING.replace("select", "-- :writes step\nselect"))
+    with pytest.raises(ValueError, match=":writes cannot stand here in a query of answers"):
         catalog.queries(root=tmp_path)
 
 
 def test_name_must_be_unique_and_an_identifier(tmp_path: Path) -> None:
-    write(tmp_path, derive_idle=NESTING, answer_idle=IDLE)
-    with pytest.raises(ValueError, match=r"answer/idle\.sql: there is a derive query of this name too"):
+    write(tmp_path, annotate_idle=NESTING, answers_idle=IDLE)
+    with pytest.raises(ValueError, match=r"answers/idle\.sql: there is annotate/idle\.sql of this name, too"):
         catalog.queries(root=tmp_path)
-    (tmp_path / "derive" / "idle.sql").rename(tmp_path / "derive" / "Idle-time.sql")
+    (tmp_path / "annotate" / "idle.sql").rename(tmp_path / "annotate" / "Idle-time.sql")
     with pytest.raises(ValueError, match="lower case"):
         catalog.queries(root=tmp_path)
+
+
+COUNTED = """\
+-- How many events lie in a step.
+--
+-- :param step BIGINT = NULL only this step
+-- :param least BIGINT = 1 so many at least
+-- :reads chosen
+-- :column n BIGINT how many
+select n from chosen where n >= $least
+"""
+CHOSEN = """\
+-- The number of events.
+--
+-- :takes step
+-- :reads inside, event
+-- :column n BIGINT how many
+select count(*) as n from event inner join inside using (event_id) where $step is null or step = $step
+"""
+INSIDE = "-- Events in steps.\n--\n-- :reads step\n-- :column event_id BIGINT the event\nselect event_id from step\n"
+
+
+def counted(root: Path, **files: str) -> Path:
+    """A query `counted` with its steps, in a folder of its name."""
+    folder = root / "answers" / "events" / "counted"
+    folder.mkdir(parents=True)
+    for name, text in {"counted": COUNTED, "chosen": CHOSEN, "inside": INSIDE, **files}.items():
+        (folder / f"{name}.sql").write_text(text, encoding="utf-8")
+    return root
+
+
+def test_a_folder_with_a_file_of_its_name_is_a_query_with_steps(tmp_path: Path) -> None:
+    [query] = catalog.queries(root=counted(tmp_path))
+    assert (query.name, query.folder) == ("counted", "answers/events")
+    assert query.file == "answers/events/counted/counted.sql"
+    assert [step.name for step in query.steps] == ["inside", "chosen"]
+    assert query.tables == ("step", "event")
+    assert query.uses == ("least",)
+    assert [step.takes for step in query.steps] == [(), ("step",)]
+
+
+@pytest.mark.parametrize(
+    ("files", "message"),
+    [
+        (
+            {"chosen": CHOSEN.replace("takes step", "takes step, phase").replace("or step", "or $phase = step")},
+            "counted has no parameter phase",
+        ),
+        ({"chosen": CHOSEN.replace("takes step", "takes step, least")}, "declared or used, but not both"),
+        ({"idle": INSIDE}, "nothing reads idle"),
+        ({"inside": INSIDE.replace("reads step", "reads step, chosen")}, "steps read each other"),
+        ({"counted": COUNTED.replace("n >= $least", "n > 0")}, "declared or used, but not both: \\$least"),
+        ({"inside": INSIDE.replace("-- :reads", "-- :param n BIGINT n\n-- :reads")}, ":param cannot stand here"),
+    ],
+)
+def test_steps_that_do_not_fit_are_refused(tmp_path: Path, files: dict[str, str], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        catalog.queries(root=counted(tmp_path, **files))
+
+
+def test_types_with_a_meaning_are_text_with_their_words(tmp_path: Path) -> None:
+    header = "-- Work.\n--\n-- :param phase PHASE = NULL only this\n-- :reads event\n-- :column phase PHASE its phase\n"
+    write(tmp_path, answers_work=header + "select $phase as phase from event\n")
+    query = catalog.get("work", root=tmp_path)
+    assert (query.params[0].type, query.params[0].words) == ("VARCHAR", PHASES)
+    assert query.columns[0].type == "VARCHAR"
+    assert "load_data, forward, loss" in query.columns[0].description
+    with pytest.raises(QueryParameterError):
+        query.bind(phase="foo")

@@ -197,9 +197,9 @@ def test_query_asks_what_is_no_query_too(run: Path) -> None:
 
 def test_queries() -> None:
     assert "slowest_ops" in hotline("queries")
-    assert "nesting" not in hotline("queries", "--kind", "answer")
-    listed = json.loads(hotline("queries", "--kind", "derive", "--json"))
-    assert {query["kind"] for query in listed} == {"derive"}
+    assert "nesting" not in hotline("queries", "--kind", "answers")
+    listed = json.loads(hotline("queries", "--kind", "annotate", "--json"))
+    assert {query["kind"] for query in listed} == {"annotate"}
 
 
 ANSWERS = [
@@ -217,8 +217,8 @@ def test_every_answer_of_the_package_is_listed() -> None:
     assert len(ANSWERS) >= 40
     assert set(ANSWERS) <= set(listed)
     assert set(COMPUTED) == set(catalog.COMPUTED) <= set(listed)
-    answers = {query["name"] for query in json.loads(hotline("queries", "--kind", "answer", "--json"))}
-    assert answers == {name for name, query in listed.items() if query["kind"] == "answer"}
+    answers = {query["name"] for query in json.loads(hotline("queries", "--kind", "answers", "--json"))}
+    assert answers == {name for name, query in listed.items() if query["kind"] == "answers"}
     for name in COMPUTED:
         taken = inspect.signature(getattr(ha, name)).parameters
         params = [param["name"] for param in listed[name]["params"]]

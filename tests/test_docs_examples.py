@@ -16,8 +16,8 @@ import hotline_analysis as ha
 from hotline_analysis.cli import app
 
 ROOT = Path(__file__).parents[1]
-# `docs/cli.md` holds the help of every command. `docs/queries.md` has no commands, only a form of one.
-PAGES = [ROOT / "README.md", *sorted(set(ROOT.glob("docs/*.md")) - {ROOT / "docs/queries.md"})]
+# `docs/cli.md` holds the help of every command.
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 COMMAND = re.compile(r"`(hotline [^`\n]+)`|^ {4,}(hotline .+?)(?: {2,}#.*)?$", re.MULTILINE)
 # What the examples call a trace, a run, or several.
 FILES = ("trace.json.gz", "before.json.gz", "after.json.gz", "traces/rank0.json.gz", "run.rank0.json.gz")

@@ -113,7 +113,7 @@ def bare(answer: str) -> bool:
     return all(not param.required for param in catalog.get(answer).params)
 
 
-ANSWERS = [query.name for query in catalog.queries("answer") if bare(query.name)]
+ANSWERS = [query.name for query in catalog.queries("answers") if bare(query.name)]
 ANSWERS += [name for name, answer in COMPUTED.items() if answer.traces == 1]
 
 

@@ -45,4 +45,4 @@ def test_wheel_holds(wheel: set[str], name: str) -> None:
 
 
 def test_wheel_holds_queries(wheel: set[str]) -> None:
-    assert any(name.startswith("hotline_analysis/queries/answer/") for name in wheel)
+    assert any(name.startswith("hotline_analysis/queries/answers/") for name in wheel)

@@ -771,7 +771,7 @@ def test_the_only_rank_is_the_run() -> None:
     """The database plans a restricted question otherwise, and must answer the same: DuckDB 2.0.0 cut sums to bytes."""
     trace = opened("training/dlrm_a100_rank3.json.gz")
     asked = 0
-    for query in catalog.queries("answer"):
+    for query in catalog.queries("answers"):
         if "rank" in {param.name for param in query.params} and not any(param.required for param in query.params):
             asked += 1
             whole, one = trace.query(query.name), trace.query(query.name, rank=3)

@@ -7,8 +7,8 @@ from typing import Literal
 import polars as pl
 
 from hotline_analysis.errors import QueryParameterError
-from hotline_analysis.schema import Phase
 from hotline_analysis.trace import Trace
+from hotline_analysis.vocabulary import Phase
 
 By = Literal["op", "kernel", "module", "module_type"]
 Sort = Literal["gpu_self", "gpu_total", "cpu_self", "cpu_total"]

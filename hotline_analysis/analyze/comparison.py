@@ -12,9 +12,9 @@ from hotline_analysis.analyze.breakdown import has_gpu_work
 from hotline_analysis.analyze.parts import cpu_parts, gpu_parts
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.humane import one_of
-from hotline_analysis.schema import PHASES, Phase
 from hotline_analysis.scope import check_scope, has_module
 from hotline_analysis.trace import Trace
+from hotline_analysis.vocabulary import PHASES, Phase
 
 Level = Literal["step", "part", "phase", "module", "region", "op", "kernel"]
 Timeline = Literal["gpu", "cpu"]

@@ -6,8 +6,8 @@ from typing import Literal
 
 import polars as pl
 
-from hotline_analysis.schema import Phase
 from hotline_analysis.trace import Trace
+from hotline_analysis.vocabulary import Phase
 
 Window = Literal["run", "step"]
 OverlapBy = Literal["rank", "step", "phase", "module", "collective", "event"]

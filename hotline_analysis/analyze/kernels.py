@@ -6,8 +6,8 @@ from typing import Literal
 
 import polars as pl
 
-from hotline_analysis.schema import Phase
 from hotline_analysis.trace import Trace
+from hotline_analysis.vocabulary import Phase
 
 KernelBy = Literal["class", "name", "short_name", "op", "module", "phase", "category"]
 KernelClass = Literal["computation", "communication", "memory"]

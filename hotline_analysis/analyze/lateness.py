@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from hotline_analysis.schema import Phase
 from hotline_analysis.trace import Trace
+from hotline_analysis.vocabulary import Phase
 
 
 def collectives(

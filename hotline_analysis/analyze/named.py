@@ -53,7 +53,9 @@ class Computed:
     def as_query(self) -> Query:
         """What is said of a query, of this answer; it has no SQL of its own."""
         params = tuple(self.parameters.values())
-        return Query(self.name, "answer", self.summary, self.description, params, (), None, tuple(self.columns), "")
+        return Query(
+            self.name, "answers", "", self.summary, self.description, params, (), None, tuple(self.columns), ""
+        )
 
 
 def _finding_row(finding: Finding) -> pl.DataFrame:

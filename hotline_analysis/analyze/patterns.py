@@ -6,8 +6,8 @@ import polars as pl
 
 from hotline_analysis.analyze import repeats
 from hotline_analysis.errors import QueryParameterError
-from hotline_analysis.schema import Phase
 from hotline_analysis.trace import Trace
+from hotline_analysis.vocabulary import Phase
 
 _TIMES = ("gpu_ns", "gap_ns", "cpu_ns", "launch_ns", "saved_gap_ns", "saved_launch_ns")
 

@@ -1,6 +1,6 @@
 """What to do about a slow step: rules that find time spent for nothing, and what the step gains at most without it.
 
-Each rule is one query of `queries/rule`, which names its condition, its bound and its source. What a rule finds is
+Each rule is one query of `queries/advice`, which names its condition, its bound and its source. What a rule finds is
 taken away from the dependency graph of the median step, and the step is replayed: the difference is its gain.
 """
 
@@ -62,7 +62,7 @@ def find_advice(trace: Trace, rank: int | None = None, *, rules: Collection[str]
     if typical is None or not typical.replay.period_ns or no_run(trace, chosen) or lacks_gpu_work(trace, chosen):
         return []
     with trace.of_step(_OFTEN, chosen, typical.step) as narrow:
-        asked = [rule for rule in catalog.queries("rule") if rules is None or rule.name in rules]
+        asked = [rule for rule in catalog.queries("advice") if rules is None or rule.name in rules]
         found = [_of_rule(narrow, chosen, typical, rule) for rule in asked]
     return sorted((each for each in found if each), key=lambda each: (-each.gain_ns, each.rule))
 
@@ -73,7 +73,7 @@ def advice(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     One row per rule that found something in the median step (query `step_lengths`) whose gain is at least 2 % of it:
     `rule`, `what`, `where`, `do`, the `count` of what was found and its `time_ns`, `gain_ns` by replaying the step
     without it, that as a share of the step, `gain_pct`, and `event_id`, the one that takes longest. Gains do not add up
-    where rules find the same time. The rules are the files of `queries/rule`. `rank` is the lowest of the run by
+    where rules find the same time. The rules are the files of `queries/advice`. `rank` is the lowest of the run by
     default.
     """
     check_scope(trace, {"rank": rank})

@@ -1,17 +1,19 @@
-"""Raw tables of one rank → derived tables, by running the queries of `queries/derive` in order."""
+"""Raw tables of one rank → derived tables, by running the queries of `queries/annotate` in order."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import duckdb
 import pyarrow as pa
 
 from hotline_analysis import catalog
 from hotline_analysis.annotate.model import REGION, Model
+from hotline_analysis.database import make_table
 from hotline_analysis.errors import ModelMismatchError
-from hotline_analysis.schema import DERIVED_TABLES
+from hotline_analysis.schema import derived_tables
 
 # Each entry reads only what stands above it or comes from the file. `Query.writes` names the table it makes.
 _ORDER = (
@@ -95,7 +97,7 @@ def annotate(
             _find_steps(connection)
         if on_progress:
             on_progress((number + 1) / len(_ORDER))
-    return [table.name for table in DERIVED_TABLES]
+    return [table.name for table in derived_tables()]
 
 
 def derive_tree(connection: duckdb.DuckDBPyConnection) -> None:
@@ -199,26 +201,28 @@ def _keep(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> 
 
 
 def _derive(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Build the table that a query writes; its steps are tables only meanwhile."""
     query = catalog.get(name)
     assert query.writes is not None
-    if query.writes not in query.reads:
-        _with_memory(
-            connection, catalog.parsed(connection, f"create or replace temp table {query.writes} as {query.sql}")
-        )
-        return
-    # The table that is read gets replaced only when the new one is complete.
-    _with_memory(connection, catalog.parsed(connection, f"create or replace temp table derived as {query.sql}"))
-    connection.execute(f"drop table {query.writes}")
-    connection.execute(f"alter table derived rename to {query.writes}")
+    for step in query.steps:
+        _with_memory(connection, partial(make_table, connection, step.name, step.sql))
+    # A table that is read gets replaced only when the new one is complete.
+    made = "derived" if query.writes in query.reads else query.writes
+    _with_memory(connection, partial(make_table, connection, made, query.sql))
+    if made != query.writes:
+        connection.execute(f"drop table {query.writes}")
+        connection.execute(f"alter table {made} rename to {query.writes}")
+    for step in query.steps:
+        connection.execute(f"drop table {step.name}")
 
 
-def _with_memory(connection: duckdb.DuckDBPyConnection, statement: duckdb.Statement) -> None:
-    """Run a statement in the memory that is set; where that does not do for a huge trace, allow it twice as much."""
+def _with_memory(connection: duckdb.DuckDBPyConnection, make: Callable[[], None]) -> None:
+    """Make a table in the memory that is set; where that does not do for a huge trace, allow it twice as much."""
     limit = connection.execute("select current_setting('memory_limit')").fetchall()[0][0]
     value, unit = limit.split()
     for doublings in range(_DOUBLINGS + 1):
         try:
-            connection.execute(statement)
+            make()
             break
         except duckdb.OutOfMemoryException:
             if doublings == _DOUBLINGS:

@@ -6,7 +6,7 @@ import json
 import textwrap
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,11 +26,11 @@ from hotline_analysis.cli.common import (
 )
 from hotline_analysis.errors import HotlineError
 from hotline_analysis.humane import one_of
-from hotline_analysis.schema import PHASES
+from hotline_analysis.vocabulary import PHASES
 
 if TYPE_CHECKING:
-    from hotline_analysis.catalog import Query
-    from hotline_analysis.schema import Column, Table
+    from hotline_analysis.catalog import Column, Kind, Query
+    from hotline_analysis.schema import Table
 
 
 @app.command("query")
@@ -90,8 +90,11 @@ def query(
 def queries(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this one, with its columns.")] = None,
     kind: Annotated[
-        Literal["answer", "view", "derive"] | None,
-        typer.Option(help="Only this kind. Without it: answers, and the views behind charts."),
+        str | None,
+        typer.Option(
+            metavar="KIND",
+            help="What they are for: answers (the default), advice, charts, export, views or annotate.",
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON, with the parameters and columns of each.")] = False,
 ) -> None:
@@ -99,7 +102,7 @@ def queries(
 
     \b
     Example:
-      hotline queries --kind answer
+      hotline queries --kind charts
       hotline queries slowest_ops
     """
     from dataclasses import asdict
@@ -112,9 +115,9 @@ def queries(
     if name is not None:
         found = [COMPUTED[name].as_query() if name in COMPUTED else catalog.get(name)]
     else:
-        kinds: tuple[catalog.Kind, ...] = (kind,) if kind else ("answer", "view")
-        found = [query for each in kinds for query in catalog.queries(each)]
-        found += [answer.as_query() for answer in COMPUTED.values() if "answer" in kinds]
+        chosen = _kind(kind)
+        found = catalog.queries(chosen)
+        found += [answer.as_query() for answer in COMPUTED.values() if chosen == "answers"]
         found.sort(key=lambda query: query.name)
     if as_json:
         traces = {each: answer.traces for each, answer in COMPUTED.items()}
@@ -131,6 +134,19 @@ def queries(
             f"\nParameters in brackets are optional. A phase is {one_of(PHASES)}."
             " `hotline queries NAME` describes one, with its parameters and columns."
         )
+
+
+def _kind(given: str | None) -> Kind:
+    """The kind of queries that is meant; the words of earlier versions are errors that name the new ones."""
+    from hotline_analysis.catalog import KINDS
+
+    earlier = {"answer": "answers", "derive": "annotate", "rule": "advice", "view": "charts"}
+    for kind in KINDS:
+        if kind == (given or "answers"):
+            return kind
+    if given in earlier:
+        raise typer.BadParameter(f"the kind {given} is called {earlier[given]} now", param_hint="--kind")
+    raise typer.BadParameter(f"{given} is none of {', '.join(KINDS)}", param_hint="--kind")
 
 
 def _tell(query: Query) -> None:
@@ -210,7 +226,7 @@ def schema(
         )
         typer.echo("\n`hotline schema TABLE` shows the columns of a table, `hotline schema --json` those of all.")
     else:
-        rows = [(column.name, column.type, column.doc) for column in _columns(tables[0])]
+        rows = [(column.name, column.type, column.description) for column in _columns(tables[0])]
         typer.echo(f"{tables[0].doc}\n")
         typer.echo(listing(("column", "type", "meaning"), rows), nl=False)
 
@@ -229,11 +245,11 @@ def _table(name: str) -> Table:
 
 def _columns(table: Table) -> list[Column]:
     """The columns that a query sees."""
-    from hotline_analysis.schema import Column
+    from hotline_analysis.catalog import Column
 
     return [Column("rank", "BIGINT", "process rank"), *table.columns]
 
 
 def _describe(table: Table) -> dict[str, object]:
-    columns = [{"name": column.name, "type": column.type, "meaning": column.doc} for column in _columns(table)]
+    columns = [{"name": column.name, "type": column.type, "meaning": column.description} for column in _columns(table)]
     return {"name": table.name, "kind": table.kind, "meaning": table.doc, "columns": columns}

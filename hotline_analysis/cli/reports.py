@@ -22,7 +22,7 @@ from hotline_analysis.cli.common import (
     write,
     write_frame,
 )
-from hotline_analysis.schema import Phase
+from hotline_analysis.vocabulary import Phase
 
 if TYPE_CHECKING:
     from hotline_analysis.charts import Timeline

@@ -13,7 +13,8 @@ import duckdb
 import pyarrow as pa
 
 from hotline_analysis.errors import HotlineError
-from hotline_analysis.schema import KERNEL_CLASSES, TABLES
+from hotline_analysis.schema import TABLES
+from hotline_analysis.vocabulary import KERNEL_CLASSES
 from hotline_analysis.whole import path_of
 
 KernelClasses = Mapping[str, str] | str | os.PathLike[str]

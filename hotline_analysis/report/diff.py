@@ -9,8 +9,8 @@ import polars as pl
 from hotline_analysis.analyze.comparison import Comparison, Level, Timeline, compare
 from hotline_analysis.humane import delta, duration, module_name, percent, safe, signed
 from hotline_analysis.report.model import Field, Report, Section
-from hotline_analysis.schema import Phase
 from hotline_analysis.trace import Trace
+from hotline_analysis.vocabulary import Phase
 
 _ROWS = 10
 _NO_STEP_PCT = 2.0  # from here on, work that no step launched is worth a word

@@ -285,7 +285,7 @@ def _facts(report: Report) -> str:
 
 def _definitions(report: Report) -> str:
     """What each table shows, in the words of the query that computes it."""
-    known = {query.name: query for query in catalog.queries("answer")}
+    known = {query.name: query for query in catalog.queries("answers")}
     parts = []
     for section in report.sections:
         query = known.get(_QUERIES.get(section.name, section.name))

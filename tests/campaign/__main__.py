@@ -199,7 +199,7 @@ def warm_up(names: Sequence[str]) -> None:
     # A connection has no threads as long as it only parses.
     with duckdb.connect(config={"threads": 1}) as connection:
         for query in catalog.queries():
-            if query.kind == "view":
+            if query.kind == "views":
                 catalog.parsed(connection, f"create view {query.name} as {query.sql}")
             catalog.parsed(connection, query.sql)
     for base in names:

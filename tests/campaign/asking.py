@@ -188,7 +188,7 @@ class Asker:
 
     def _answers(self, trace: ha.Trace) -> dict[str, pl.DataFrame]:
         frames = {}
-        for query in (*catalog.queries("answer"), *catalog.queries("view")):
+        for query in catalog.queries("answers", "charts", "export"):
             given = self._required(trace, query)
             with self.trying(f"query {query.name}"):
                 frames[query.name] = trace.query(query.name, **given)
@@ -228,7 +228,7 @@ class Asker:
             "phase": ["forward", "backward", "optimizer", "other"],
             "device": trace.sql("select distinct coalesce(device, -1) as device from gpu_op")["device"].to_list()[:10],
         }
-        queries = [query for query in catalog.queries("answer") if not any(param.required for param in query.params)]
+        queries = [query for query in catalog.queries("answers") if not any(param.required for param in query.params)]
         for query in self.rng.sample(queries, 8):
             name = self.rng.choice([param.name for param in query.params])
             if values := scopes.get(name):
@@ -382,7 +382,7 @@ class Asker:
             ours = [event for event in events if event.get("cat") != "hotline"]
             if events and len(ours) < trace.sql("select count(*) from event").item():
                 self.find("lost", f"the export has {len(ours)} events beside ours")
-        name = self.rng.choice([query.name for query in catalog.queries("answer") if not _needs(query)])
+        name = self.rng.choice([query.name for query in catalog.queries("answers") if not _needs(query)])
         with self.trying(f"CSV of {name}"):
             frame = trace.query(name)
             text = console.to_csv(frame)

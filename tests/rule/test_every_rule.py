@@ -10,7 +10,7 @@ from hotline_analysis.analyze.rules import find_advice
 from tests.answer.test_caveats import captured
 from tests.rule.loop import GpuStep
 
-RULES = {rule.name: rule for rule in catalog.queries("rule")}
+RULES = {rule.name: rule for rule in catalog.queries("advice")}
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -58,14 +58,14 @@ def questions(trace: Trace) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     if kernels[0] is not None:
         first |= {"event": kernels[0], "device": kernels[1]}
     for query in catalog.queries():
-        if query.kind in TABLE_KINDS:
+        if str(query.kind) in TABLE_KINDS:
             continue
         params = {param.name: param for param in query.params}
         needed = {name: first[name] for name, param in params.items() if param.required}
         yield query.name, "", needed
         for word in params["by"].words if "by" in params else ():
             yield query.name, f"by={word}", {**needed, "by": word}
-        if query.kind in ("rule", "rules"):
+        if str(query.kind) in ("rule", "advice"):
             continue
         for rank in trace.ranks[:8] if "rank" in params and len(trace.ranks) > 1 else ():
             yield query.name, f"rank={rank}", {**needed, "rank": rank}

@@ -1,0 +1,17 @@
+"""Words with a fixed meaning, each in one place: the phases of a training step and the classes of GPU work.
+
+The headers of queries name such a list as a type, `:param phase PHASE`; the glossary says what each word means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, get_args
+
+Phase = Literal["load_data", "forward", "loss", "zero_grad", "backward", "optimizer", "other"]
+PHASES: tuple[Phase, ...] = get_args(Phase)
+KernelClass = Literal["computation", "communication", "memory"]
+KERNEL_CLASSES: tuple[KernelClass, ...] = get_args(KernelClass)
+
+WORDS: Mapping[str, tuple[str, ...]] = {"PHASE": PHASES, "KERNEL_CLASS": KERNEL_CLASSES}
+"""Types in the headers of queries that stand for text, with the words that it can be."""

@@ -1,0 +1,135 @@
+-- What the alignment of backward with forward compares: autograd's nodes, and the ops that may have created one.
+--
+-- PyTorch names a node after the op that created it (tools/autograd/derivatives.yaml: `addmm` makes `AddmmBackward0`,
+-- a python function `Scatter` makes `ScatterBackward`), so the name without decoration, the token, says which ops come
+-- into question. `container_id` is the engine's call around it: a call inside another one has its forward there.
+-- `is_unlikely` are ops that compute what has no gradient: a batch norm's count of batches, and a dropout's mask.
+--
+-- :reads cpu_span, event, name_class, nesting, engine_call, engine_segment
+-- :column event_id BIGINT      TODO
+-- :column track_id BIGINT      TODO
+-- :column start_ns BIGINT      TODO
+-- :column is_node BOOLEAN      TODO
+-- :column is_unlikely BOOLEAN  TODO
+-- :column token VARCHAR        TODO
+-- :column container_id BIGINT  TODO
+with named as (
+    select
+        cpu_span.event_id,
+        cpu_span.track_id,
+        cpu_span.start_ns,
+        cpu_span.end_ns,
+        event.name,
+        lead(event.name) over (
+            partition by cpu_span.track_id order by cpu_span.start_ns, cpu_span.end_ns desc, cpu_span.event_id
+        ) as next_name,
+        regexp_replace(regexp_replace(lower(event.name), '^[^ ]*::', ''), '_', '', 'g') as token
+    from cpu_span
+    inner join event on cpu_span.event_id = event.event_id
+    left join name_class on cpu_span.class_id = name_class.class_id
+    where cpu_span.is_op and not coalesce(name_class.is_node, false)
+),
+
+creator as (
+    select
+        event_id,
+        track_id,
+        start_ns,
+        end_ns,
+        name,
+        next_name,
+        case
+            when token in (select token from engine_call) then token
+            -- `aten::nll_loss_forward` makes `NllLossBackward0`
+            else regexp_replace(token, 'forward$', '')
+        end as token
+    from named
+),
+
+-- Of two ops with one token, one in the other (`aten::embedding_bag`, `aten::_embedding_bag`), the inner one creates;
+-- so does what stands in the outer one elsewhere (`aten::mean` in `aten::adaptive_avg_pool2d`, if one pixel is left).
+outer_creator as (
+    select distinct outer_op.name
+    from creator as inner_op
+    inner join nesting on inner_op.event_id = nesting.event_id
+    inner join nesting as around on nesting.parent_id = around.event_id
+    inner join creator as outer_op on around.op_id = outer_op.event_id and inner_op.token = outer_op.token
+    where inner_op.name != outer_op.name
+),
+
+mask as (
+    select creator.event_id
+    from creator
+    inner join nesting on creator.event_id = nesting.event_id
+    inner join nesting as around on nesting.parent_id = around.event_id
+    inner join event on around.op_id = event.event_id
+    where creator.name = 'aten::div_' and ends_with(event.name, 'dropout')
+),
+
+candidate as (
+    select
+        event_id,
+        track_id,
+        start_ns,
+        end_ns,
+        token,
+        name = 'aten::add_' and coalesce(next_name = 'aten::batch_norm', false)
+        or event_id in (select event_id from mask) as is_unlikely,
+        max(case when contains(name, '::') then end_ns end) over so_far as reach_ns
+    from creator
+    where
+        token in (select token from engine_call where token != '')
+        and name not in (select name from outer_creator)
+    window so_far as (partition by track_id order by start_ns, end_ns desc, event_id)
+),
+
+-- Inside an op that creates a node, PyTorch creates no more (c10/core/impl/LocalDispatchKeySet.h).
+outermost as (
+    select
+        event_id,
+        track_id,
+        start_ns,
+        token,
+        is_unlikely
+    from candidate
+    qualify
+        coalesce(
+            lag(reach_ns) over (partition by track_id order by start_ns, end_ns desc, event_id) <= start_ns, true
+        )
+),
+
+placed as (
+    select
+        outermost.event_id,
+        outermost.track_id,
+        outermost.start_ns,
+        outermost.token,
+        outermost.is_unlikely,
+        engine_segment.call_id as container_id
+    from outermost
+    asof left join engine_segment
+        on outermost.track_id = engine_segment.track_id and outermost.start_ns >= engine_segment.start_ns
+)
+
+select
+    event_id,
+    track_id,
+    start_ns,
+    true as is_node,
+    false as is_unlikely,
+    token,
+    container_id
+from engine_call
+where token != '' and forward_id is null
+union all
+select
+    event_id,
+    track_id,
+    start_ns,
+    false,
+    is_unlikely,
+    token,
+    container_id
+from placed
+where container_id is null or container_id in (select container_id from engine_call)
+order by start_ns, event_id

@@ -1,0 +1,114 @@
+-- Calls of the autograd engine, one per node that it runs, and the call around each, if any.
+--
+-- A call inside another one is a graph of its own, such as that of a checkpoint which runs its part of the model again.
+-- Very old traces have no such calls, but the bare nodes; those count then.
+--
+-- :reads node, cpu_span, name_class
+-- :column event_id BIGINT      TODO
+-- :column track_id BIGINT      TODO
+-- :column start_ns BIGINT      TODO
+-- :column end_ns BIGINT        TODO
+-- :column depth INTEGER        TODO
+-- :column forward_id BIGINT    TODO
+-- :column token VARCHAR        TODO
+-- :column container_id BIGINT  TODO
+with node_token as (
+    select
+        node.event_id,
+        node.track_id,
+        node.start_ns,
+        node.end_ns,
+        node.depth,
+        node.forward_id,
+        regexp_replace(lower(regexp_extract(name_class.name, '(\w+?)Backwards?\d*$', 1)), '_', '', 'g') as token,
+        starts_with(name_class.name, 'autograd::engine::evaluate_function: ') as is_call,
+        name_class.bucket
+    from node
+    inner join cpu_span on node.event_id = cpu_span.event_id
+    inner join name_class on cpu_span.class_id = name_class.class_id
+    where node.end_ns > node.start_ns
+),
+
+engine as (
+    select *
+    from node_token
+    where is_call or (select not bool_or(every_node.is_call) from node_token as every_node)
+),
+
+-- A node without a token of its own (`CopySlices`, for an op that writes into a view) takes that of the node in it.
+inner_node as (
+    select
+        engine.event_id,
+        arg_min(node_token.token, (node_token.start_ns, node_token.depth)) as token
+    from node_token
+    asof inner join engine on node_token.track_id = engine.track_id and node_token.start_ns >= engine.start_ns
+    where engine.token = '' and engine.bucket is null and node_token.token != '' and node_token.start_ns < engine.end_ns
+    group by engine.event_id
+),
+
+edge as (
+    select
+        event_id,
+        track_id,
+        start_ns as at_ns,
+        1 as opens,
+        depth as in_order,
+        1 as change
+    from engine
+    union all
+    select
+        event_id,
+        track_id,
+        end_ns,
+        0,
+        -depth,
+        -1
+    from engine
+),
+
+counted as (
+    select
+        event_id,
+        track_id,
+        at_ns,
+        opens,
+        sum(change) over (partition by track_id order by at_ns, opens, in_order rows unbounded preceding) as level
+    from edge
+),
+
+opened as (
+    select
+        event_id,
+        track_id,
+        at_ns,
+        level,
+        level + 1 as inner_level
+    from counted
+    where opens = 1
+),
+
+around as (
+    select
+        inside.event_id,
+        container.event_id as container_id
+    from opened as inside
+    asof inner join opened as container
+        on
+            inside.track_id = container.track_id
+            and inside.level = container.inner_level
+            and inside.at_ns >= container.at_ns
+)
+
+select
+    engine.event_id,
+    engine.track_id,
+    engine.start_ns,
+    engine.end_ns,
+    engine.depth,
+    engine.forward_id,
+    coalesce(inner_node.token, engine.token) as token,
+    around.container_id
+from engine
+left join around on engine.event_id = around.event_id
+left join inner_node on engine.event_id = inner_node.event_id
+order by engine.track_id, engine.start_ns

@@ -1,0 +1,54 @@
+-- Autograd nodes again, with the forward op of those that alignment has placed.
+--
+-- The function itself lies inside the engine's call of it, and has the same forward op.
+--
+-- :writes node
+-- :reads node, autograd_match, cpu_span, name_class
+-- :column event_id BIGINT    TODO
+-- :column track_id BIGINT    TODO
+-- :column start_ns BIGINT    TODO
+-- :column end_ns BIGINT      TODO
+-- :column depth INTEGER      TODO
+-- :column forward_id BIGINT  TODO
+-- :column evidence VARCHAR   TODO
+with placed as (
+    select
+        node.track_id,
+        node.start_ns,
+        node.end_ns,
+        autograd_match.event_id,
+        autograd_match.forward_id
+    from autograd_match
+    inner join node on autograd_match.event_id = node.event_id
+),
+
+found as (
+    select
+        node.event_id,
+        node.track_id,
+        node.start_ns,
+        node.end_ns,
+        node.depth,
+        node.forward_id,
+        node.evidence,
+        case
+            when node.event_id = placed.event_id then placed.forward_id
+            when node.start_ns < placed.end_ns and not starts_with(name_class.name, 'autograd::engine::')
+                then placed.forward_id
+        end as matched_id
+    from node
+    inner join cpu_span on node.event_id = cpu_span.event_id
+    inner join name_class on cpu_span.class_id = name_class.class_id
+    asof left join placed on node.track_id = placed.track_id and node.start_ns >= placed.start_ns
+)
+
+select
+    event_id,
+    track_id,
+    start_ns,
+    end_ns,
+    depth,
+    coalesce(forward_id, matched_id) as forward_id,
+    coalesce(evidence, case when matched_id is not null then 'alignment' end) as evidence
+from found
+order by track_id, start_ns

@@ -1,0 +1,41 @@
+-- Durations of events given as separate begin and end (`ph` B and E): an end closes the last begin one level up.
+--
+-- The level is the running number of open begins on the thread, in order of time and then of the file.
+--
+-- :reads event
+-- :column event_id BIGINT  TODO
+-- :column dur_ns BIGINT    TODO
+-- :column end_ns BIGINT    TODO
+with edge as (
+    select
+        event_id,
+        track_id,
+        ph,
+        start_ns,
+        sum(case ph when 'B' then 1 else -1 end) over (
+            partition by track_id order by start_ns, event_id rows unbounded preceding
+        ) as level_after
+    from event
+    where ph in ('B', 'E') and start_ns is not null
+),
+
+paired as (
+    select
+        event_id,
+        ph,
+        start_ns,
+        lead(ph) over in_level as next_ph,
+        lead(start_ns) over in_level as next_ns
+    from edge
+    window in_level as (
+        partition by track_id, case ph when 'B' then level_after else level_after + 1 end order by start_ns, event_id
+    )
+)
+
+select
+    event_id,
+    next_ns - start_ns as dur_ns,
+    next_ns as end_ns
+from paired
+where ph = 'B' and next_ph = 'E'
+order by event_id

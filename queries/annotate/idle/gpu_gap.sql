@@ -1,0 +1,79 @@
+-- Times when a device does nothing, each as one row, with the sums of its parts in `idle_part`.
+--
+-- A gap belongs to the step and phase in which most of it passes.
+--
+-- :reads idle_part
+-- :column device BIGINT         device number; -1 when the events name none
+-- :column start_ns BIGINT       start
+-- :column end_ns BIGINT         end
+-- :column next_id BIGINT        the GPU event that ends the gap; NULL for the gap after the last one
+-- :column step BIGINT           step in which most of the gap passes; NULL outside every step or when unknown
+-- :column phase VARCHAR         phase in which most of it passes, likewise
+-- :column load_data_ns BIGINT   of it, the host was loading data
+-- :column sync_ns BIGINT        of it, the host was inside a call that returns when the GPU is done
+-- :column cpu_tensor_ns BIGINT  of it, the host computed on CPU tensors
+-- :column op_ns BIGINT          of it, the host was inside other ops and runtime calls, on the way to the launch
+-- :column python_ns BIGINT      of it, the host was outside ops: python, or nothing the profiler shows
+-- :column launch_ns BIGINT      of it, from the launch call to the start of the work
+-- :column queued_ns BIGINT      of it, the work was launched already and waited for something on the GPU
+-- :column unobserved_ns BIGINT  of it, the work was launched already, and nothing in the file explains why it waited
+-- :column unknown_ns BIGINT     of it, what ended the gap has no known launch
+with share as (
+    select
+        device,
+        gap_ns,
+        step,
+        phase,
+        sum(end_ns - start_ns) as part_ns,
+        min(start_ns) as start_ns
+    from idle_part
+    group by device, gap_ns, step, phase
+),
+
+home as (
+    select
+        device,
+        gap_ns,
+        arg_max({'step': step, 'phase': phase}, (part_ns, -start_ns)) as label
+    from share
+    group by device, gap_ns
+),
+
+total as (
+    select
+        device,
+        gap_ns as start_ns,
+        max(end_ns) as end_ns,
+        any_value(next_id) as next_id,
+        sum(end_ns - start_ns) filter (where cause = 'load_data') as load_data_ns,
+        sum(end_ns - start_ns) filter (where cause = 'sync') as sync_ns,
+        sum(end_ns - start_ns) filter (where cause = 'cpu_tensor') as cpu_tensor_ns,
+        sum(end_ns - start_ns) filter (where cause = 'op') as op_ns,
+        sum(end_ns - start_ns) filter (where cause = 'python') as python_ns,
+        sum(end_ns - start_ns) filter (where cause = 'launch') as launch_ns,
+        sum(end_ns - start_ns) filter (where cause = 'queued') as queued_ns,
+        sum(end_ns - start_ns) filter (where cause = 'unobserved') as unobserved_ns,
+        sum(end_ns - start_ns) filter (where cause = 'unknown') as unknown_ns
+    from idle_part
+    group by device, gap_ns
+)
+
+select
+    total.device,
+    total.start_ns,
+    total.end_ns,
+    total.next_id,
+    home.label.step,
+    home.label.phase,
+    coalesce(total.load_data_ns, 0)::bigint as load_data_ns,
+    coalesce(total.sync_ns, 0)::bigint as sync_ns,
+    coalesce(total.cpu_tensor_ns, 0)::bigint as cpu_tensor_ns,
+    coalesce(total.op_ns, 0)::bigint as op_ns,
+    coalesce(total.python_ns, 0)::bigint as python_ns,
+    coalesce(total.launch_ns, 0)::bigint as launch_ns,
+    coalesce(total.queued_ns, 0)::bigint as queued_ns,
+    coalesce(total.unobserved_ns, 0)::bigint as unobserved_ns,
+    coalesce(total.unknown_ns, 0)::bigint as unknown_ns
+from total
+inner join home on total.device = home.device and total.start_ns = home.gap_ns
+order by total.device, total.start_ns

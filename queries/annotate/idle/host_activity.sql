@@ -1,0 +1,222 @@
+-- What each thread of the training loop does at each moment: its time, cut where that or its phase changes.
+--
+-- Kinds, of which the first that applies counts:
+--   load_data   the thread is in the phase that loads data,
+--   sync        inside a call that returns when the GPU is done, blocking copies among them,
+--   cpu_tensor  inside an op that computes without any call of the GPU's runtime: arithmetic on CPU tensors,
+--   op          inside another op or a call of the runtime: on the way to a launch,
+--   python      inside something else: python, an annotation,
+--   nothing     inside nothing: the thread shows no event.
+-- The threads are those that launch GPU work or have phases. Pieces of a thread have numbers without gaps, in order of
+-- time; the first begins when the trace does, and the last has no end.
+--
+-- :reads timed, cpu_span, name_class, nesting, launch, phase_span, label_segment, main_track
+-- :column track_id BIGINT  the thread: one that launches GPU work or has phases
+-- :column number BIGINT    place of the piece on its thread, from 1
+-- :column start_ns BIGINT  start of the piece
+-- :column end_ns BIGINT    its end; NULL for the last one of a thread
+-- :column kind VARCHAR     load_data, sync, cpu_tensor, op, python or nothing; the glossary explains them
+-- :column step BIGINT      the step; NULL outside every step
+-- :column phase VARCHAR    the phase; NULL outside every step
+with host as (
+    select distinct nesting.track_id
+    from launch
+    inner join nesting on coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
+    union
+    select track_id from main_track
+    union
+    select track_id from phase_span
+),
+
+spanned as (
+    select
+        nesting.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        nesting.depth,
+        nesting.op_depth,
+        cpu_span.category,
+        cpu_span.is_op,
+        cpu_span.class_id
+    from nesting
+    inner join cpu_span on nesting.event_id = cpu_span.event_id
+    inner join host on nesting.track_id = host.track_id
+    where nesting.end_ns > nesting.start_ns
+),
+
+outermost as (
+    select * from spanned
+    where op_depth = 0 and category in ('cpu_op', 'cuda_runtime', 'cuda_driver')
+),
+
+-- Outermost ops without a call of the runtime, and without work that is linked to them by another number.
+bare as (
+    select outermost.*
+    from outermost
+    anti join (
+        select around.event_id
+        from spanned as call
+        asof inner join outermost as around on call.track_id = around.track_id and call.start_ns >= around.start_ns
+        where call.category in ('cuda_runtime', 'cuda_driver') and call.start_ns < around.end_ns
+        union all
+        select around.event_id
+        from launch
+        inner join spanned as op on launch.op_id = op.event_id
+        asof inner join outermost as around on op.track_id = around.track_id and op.start_ns >= around.start_ns
+        where launch.runtime_id is null
+    ) as busy on outermost.event_id = busy.event_id
+    where outermost.is_op
+),
+
+arithmetic as (
+    select distinct bare.event_id
+    from spanned as op
+    left join name_class on op.class_id = name_class.class_id
+    asof inner join bare on op.track_id = bare.track_id and op.start_ns >= bare.start_ns
+    where
+        op.is_op
+        and op.start_ns < bare.end_ns
+        and not coalesce(name_class.is_metadata or name_class.is_node or name_class.bucket is not null, false)
+),
+
+span as (
+    select
+        outermost.track_id,
+        case when arithmetic.event_id is null then 'op' else 'cpu_tensor' end as kind,
+        outermost.start_ns,
+        outermost.end_ns
+    from outermost
+    left join arithmetic on outermost.event_id = arithmetic.event_id
+    union all
+    select
+        spanned.track_id,
+        'sync',
+        spanned.start_ns,
+        spanned.end_ns
+    from spanned
+    inner join name_class on spanned.class_id = name_class.class_id
+    where name_class.is_sync
+    union all
+    select
+        track_id,
+        'python',
+        start_ns,
+        end_ns
+    from spanned
+    where depth = 0
+    union all
+    select
+        phase_span.track_id,
+        'load_data',
+        phase_span.start_ns,
+        phase_span.end_ns
+    from phase_span
+    inner join host on phase_span.track_id = host.track_id
+    where phase_span.phase = 'load_data'
+),
+
+border as (
+    select
+        track_id,
+        start_ns as at_ns,
+        (kind = 'load_data')::tinyint as load_data,
+        (kind = 'sync')::tinyint as sync,
+        (kind = 'cpu_tensor')::tinyint as cpu_tensor,
+        (kind = 'op')::tinyint as op,
+        (kind = 'python')::tinyint as python
+    from span
+    union all
+    select
+        track_id,
+        end_ns,
+        -(kind = 'load_data')::tinyint,
+        -(kind = 'sync')::tinyint,
+        -(kind = 'cpu_tensor')::tinyint,
+        -(kind = 'op')::tinyint,
+        -(kind = 'python')::tinyint
+    from span
+    union all
+    select
+        track_id,
+        (select min(start_ns) from timed),
+        0,
+        0,
+        0,
+        0,
+        0
+    from host
+),
+
+in_order as (
+    select * from border
+    order by track_id, at_ns
+),
+
+-- All that begins on a thread ends, so the sums are 0 again where the next thread begins. A window without `order by`
+-- keeps the order of the inner query, and needs no memory for it.
+moment as (
+    select
+        track_id,
+        at_ns,
+        case
+            when sum(load_data) over so_far > 0 then 'load_data'
+            when sum(sync) over so_far > 0 then 'sync'
+            when sum(cpu_tensor) over so_far > 0 then 'cpu_tensor'
+            when sum(op) over so_far > 0 then 'op'
+            when sum(python) over so_far > 0 then 'python'
+            else 'nothing'
+        end as kind,
+        -- of several borders at one time, the last says what begins
+        coalesce(lead(track_id) over () != track_id or lead(at_ns) over () > at_ns, true) as is_last
+    from in_order
+    window so_far as (rows unbounded preceding) -- noqa: PRS
+),
+
+known as (
+    select
+        track_id,
+        at_ns,
+        kind
+    from moment
+    where is_last
+    qualify coalesce(lag(track_id) over () != track_id or lag(kind) over () != kind, true)
+),
+
+placed as (
+    select
+        track_id,
+        start_ns as at_ns,
+        step,
+        case when step is not null then coalesce(phase, 'other') end as phase
+    from label_segment
+    where track_id in (select track_id from host)
+    window in_track as (partition by track_id order by label_segment.start_ns)
+    qualify (step, phase) is distinct from (lag(step) over in_track, lag(phase) over in_track)
+),
+
+cut as (
+    select
+        track_id,
+        at_ns
+    from known
+    union
+    select
+        track_id,
+        at_ns
+    from placed
+)
+
+select
+    cut.track_id,
+    row_number() over in_track as number,
+    cut.at_ns as start_ns,
+    lead(cut.at_ns) over in_track as end_ns,
+    known.kind,
+    placed.step,
+    placed.phase
+from cut
+asof inner join known on cut.track_id = known.track_id and cut.at_ns >= known.at_ns
+asof left join placed on cut.track_id = placed.track_id and cut.at_ns >= placed.at_ns
+window in_track as (partition by cut.track_id order by cut.at_ns)
+order by cut.track_id, number

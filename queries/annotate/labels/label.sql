@@ -1,0 +1,131 @@
+-- Step, phase, module and bucket of every event with a duration.
+--
+-- A CPU event is labelled by its thread and start. GPU work is labelled by the call that launched it, whenever it runs;
+-- where the trace does not hold that call, by the op that External id names; else its labels are NULL, and its bucket
+-- says whether it was launched before the trace began.
+--
+-- :reads timed, nesting, launch, phase_span, label_segment, node, node_module
+-- :column event_id BIGINT   the event
+-- :column step BIGINT       number of the training step; NULL outside every step
+-- :column phase PHASE       phase of the step; NULL outside every step
+-- :column module_id BIGINT  the module (see `model_op`); NULL where none is known
+-- :column pass VARCHAR      forward, backward or recompute; NULL where no module is known
+-- :column bucket VARCHAR    where the work counts to: `module`, or a named bucket when no module explains it
+-- :column evidence VARCHAR  nn_module, alignment, sequence_number, flow or autograd_order; NULL without a module
+with point as (
+    select
+        event_id,
+        track_id,
+        start_ns as at_ns
+    from nesting
+    union all
+    select
+        launch.event_id,
+        nesting.track_id,
+        nesting.start_ns
+    from launch
+    inner join nesting on coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
+),
+
+-- a hook on a parameter's gradient may send a whole bucket of them: that is no work of this one's module
+owned as (
+    select
+        track_id,
+        start_ns,
+        step,
+        phase,
+        bucket,
+        node_id,
+        coalesce(bucket = 'communication' and evidence = 'autograd_order', false) as is_hook,
+        case when not is_hook then module_id end as module_id,
+        case when not is_hook then pass end as pass,
+        case when not is_hook then evidence end as evidence
+    from label_segment
+),
+
+origin_phase as (
+    select
+        node.event_id,
+        phase_span.phase
+    from node
+    inner join nesting on node.forward_id = nesting.event_id
+    asof inner join phase_span on nesting.track_id = phase_span.track_id and nesting.start_ns >= phase_span.start_ns
+    where nesting.start_ns < phase_span.end_ns and node.event_id not in (select event_id from node_module)
+),
+
+segment as (
+    select
+        owned.track_id,
+        owned.start_ns,
+        owned.step,
+        case when owned.step is not null then coalesce(owned.phase, 'other') end as phase,
+        owned.module_id,
+        owned.pass,
+        case
+            when owned.module_id is not null then 'module'
+            when owned.step is null then 'outside_steps'
+            when owned.bucket is not null then owned.bucket
+            when owned.phase = 'backward' and origin_phase.phase = 'loss' then 'loss'
+            else coalesce(owned.phase, 'other')
+        end as bucket,
+        owned.evidence
+    from owned
+    left join origin_phase on owned.node_id = origin_phase.event_id
+),
+
+labelled as (
+    select
+        point.event_id,
+        segment.step,
+        segment.phase,
+        segment.module_id,
+        segment.pass,
+        coalesce(segment.bucket, 'outside_steps') as bucket,
+        segment.evidence
+    from point
+    asof left join segment
+        on point.track_id = segment.track_id and point.at_ns >= segment.start_ns
+),
+
+first_launched as (
+    select min(timed.start_ns) as start_ns
+    from launch
+    inner join timed on launch.event_id = timed.event_id
+    where launch.link is not null
+),
+
+first_call as (
+    select
+        min(correlation) as correlation,
+        min(start_ns) as start_ns
+    from timed
+    where category in ('cuda_runtime', 'cuda_driver') and correlation > 0
+),
+
+unlinked as (
+    select
+        launch.event_id,
+        case
+            when
+                timed.correlation < first_call.correlation or timed.start_ns < first_call.start_ns
+                or timed.start_ns < first_launched.start_ns then 'pre_window'
+            else 'unlinked'
+        end as bucket
+    from launch
+    inner join timed on launch.event_id = timed.event_id
+    cross join first_call
+    cross join first_launched
+    where launch.link is null
+)
+
+select * from labelled
+union all
+select
+    event_id,
+    null,
+    null,
+    null,
+    null,
+    bucket,
+    null
+from unlinked

@@ -1,0 +1,154 @@
+-- Calls in which a thread of the host waits for the GPU.
+--
+-- Calls in which a thread waits for the GPU, and how long: the part of the call in which a device was busy.
+--
+-- A `synchronise` returns when the GPU is done. A `copy` from or to pageable memory, or by a call that blocks, returns
+-- when that is staged or filled, and with it waits for all that its stream has to do before (CUDA runtime API, "API
+-- synchronization behavior"; HIP's `hipMemcpyWithStream` likewise). A launch into a `full_queue`, with 1000 launches
+-- pending on its stream, waits until one of them starts. Of calls inside each other, the outer one counts.
+--
+-- :reads timed, event, name_class, nesting, launch, gpu_op, gpu_busy
+-- :column event_id BIGINT   the call
+-- :column track_id BIGINT   the thread
+-- :column kind VARCHAR      synchronise, copy (of pageable memory) or full_queue (a launch with 1000 pending on its
+--                           stream)
+-- :column start_ns BIGINT   start of the call
+-- :column end_ns BIGINT     its end
+-- :column waited_ns BIGINT  of it, some device was busy
+-- :column work_id BIGINT    the copy that it waits for; NULL for other kinds
+with busy as (
+    select
+        start_ns,
+        end_ns,
+        sum(end_ns - start_ns) over (order by start_ns) - (end_ns - start_ns) as before_ns
+    from (
+        select
+            min(start_ns) as start_ns,
+            max(end_ns) as end_ns
+        from (
+            select
+                start_ns,
+                end_ns,
+                sum(is_new::integer) over (order by start_ns, end_ns rows unbounded preceding) as island
+            from (
+                select
+                    start_ns,
+                    end_ns,
+                    coalesce(
+                        start_ns
+                        > max(end_ns) over (order by start_ns, end_ns rows between unbounded preceding and 1 preceding),
+                        true
+                    ) as is_new
+                from gpu_busy
+            ) as marked
+        ) as numbered
+        group by island
+    ) as islands
+),
+
+launched as (
+    select
+        launch.runtime_id,
+        coalesce(gpu_op.device, -1) as device,
+        coalesce(gpu_op.stream, -1) as stream,
+        any_value(launch.launch_start_ns) as call_ns,
+        min(timed.start_ns) as start_ns
+    from launch
+    inner join gpu_op on launch.event_id = gpu_op.event_id
+    inner join timed on launch.event_id = timed.event_id
+    where launch.runtime_id is not null
+    group by launch.runtime_id, coalesce(gpu_op.device, -1), coalesce(gpu_op.stream, -1)
+),
+
+called as (
+    select
+        *,
+        row_number() over (partition by device, stream order by call_ns, runtime_id) as call_count
+    from launched
+),
+
+started as (
+    select
+        device,
+        stream,
+        start_ns,
+        row_number() over (partition by device, stream order by start_ns, runtime_id) as start_count
+    from launched
+    qualify count(*) over (partition by device, stream) > 1000
+),
+
+crowded as (
+    select distinct called.runtime_id
+    from called
+    asof left join started
+        on called.device = started.device and called.stream = started.stream and called.call_ns >= started.start_ns
+    where called.call_count > 1000 and called.call_count - coalesce(started.start_count, 0) > 1000
+),
+
+copied as (
+    select
+        launch.runtime_id,
+        min(launch.event_id) as work_id
+    from launch
+    inner join event on launch.event_id = event.event_id
+    inner join timed on launch.runtime_id = timed.event_id
+    left join name_class on timed.class_id = name_class.class_id
+    where
+        event.category = 'gpu_memcpy'
+        and (contains(event.name, 'Pageable') or coalesce(name_class.is_sync, false))
+        and not regexp_matches(event.name, '(?i)DtoD|DeviceToDevice|Device -> Device')
+    group by launch.runtime_id
+),
+
+waiting as (
+    select
+        timed.event_id,
+        case
+            when copied.runtime_id is not null then 'copy'
+            when coalesce(name_class.is_sync, false) then 'synchronise'
+            else 'full_queue'
+        end as kind,
+        copied.work_id
+    from timed
+    left join name_class on timed.class_id = name_class.class_id
+    left join copied on timed.event_id = copied.runtime_id
+    left join crowded on timed.event_id = crowded.runtime_id
+    where
+        timed.category in ('cuda_runtime', 'cuda_driver')
+        and (coalesce(name_class.is_sync, false) or copied.runtime_id is not null or crowded.runtime_id is not null)
+),
+
+outermost as (
+    select
+        waiting.*,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns
+    from waiting
+    inner join nesting on waiting.event_id = nesting.event_id
+    where nesting.end_ns > nesting.start_ns
+    qualify
+        coalesce(
+            nesting.start_ns >= max(nesting.end_ns) over (
+                partition by nesting.track_id order by nesting.start_ns, nesting.depth
+                rows between unbounded preceding and 1 preceding
+            ),
+            true
+        )
+)
+
+select
+    outermost.event_id,
+    outermost.track_id,
+    outermost.kind,
+    outermost.start_ns,
+    outermost.end_ns,
+    (
+        coalesce(until.before_ns + least(outermost.end_ns, until.end_ns) - until.start_ns, 0)
+        - coalesce(since.before_ns + least(outermost.start_ns, since.end_ns) - since.start_ns, 0)
+    )::bigint as waited_ns,
+    outermost.work_id
+from outermost
+asof left join busy as since on outermost.start_ns >= since.start_ns
+asof left join busy as until on outermost.end_ns >= until.start_ns
+order by outermost.event_id

@@ -1,0 +1,106 @@
+-- One row per call of a module and pass. Spans of one thread and depth never overlap.
+--
+-- One row per call of a module and pass: the frames of forward and recompute, and the runs of nodes in backward.
+--
+-- Backward has no frames. A module's backward span there is a run of its nodes with no other node between them; the
+-- modules around it have none of their own.
+--
+-- :reads module_call, model_op, module_segment, node, node_module
+-- :column module_id BIGINT       the module
+-- :column call BIGINT            which call of the module in this pass, from 0
+-- :column pass VARCHAR           forward, backward or recompute
+-- :column track_id BIGINT        the thread
+-- :column depth BIGINT           depth of the module in the tree
+-- :column start_ns BIGINT        start
+-- :column end_ns BIGINT          end
+-- :column event_id BIGINT        the `nn.Module` frame; NULL for spans without one (backward, or found by alignment)
+-- :column evidence VARCHAR       nn_module, alignment, sequence_number, flow or autograd_order
+-- :column confidence_pct DOUBLE  how sure an alignment is: 100 if its ops have no other place; NULL where none was
+--                                needed
+with frame as (
+    select
+        model_op.module_id,
+        coalesce(module_segment.pass, 'forward') as pass,
+        module_call.track_id,
+        model_op.depth,
+        module_call.start_ns,
+        module_call.end_ns,
+        case when module_call.event_id >= 0 then module_call.event_id end as event_id,
+        module_call.evidence,
+        module_call.confidence_pct
+    from module_call
+    inner join model_op on module_call.module_key = model_op.module_key
+    left join module_segment
+        on
+            module_call.track_id = module_segment.track_id
+            and module_call.start_ns = module_segment.start_ns
+            and module_call.event_id = module_segment.active_id
+),
+
+root_node as (
+    select
+        node.track_id,
+        node.start_ns,
+        node.end_ns,
+        node_module.module_id,
+        node_module.evidence,
+        max(node.end_ns) over (
+            partition by node.track_id order by node.start_ns, node.end_ns desc
+            rows between unbounded preceding and 1 preceding
+        ) as covered_to_ns
+    from node
+    left join node_module on node.event_id = node_module.event_id
+),
+
+changed as (
+    select
+        *,
+        coalesce(
+            module_id is distinct from lag(module_id) over (partition by track_id order by start_ns), true
+        ) as is_new
+    from root_node
+    where covered_to_ns is null or start_ns >= covered_to_ns
+),
+
+run as (
+    select
+        *,
+        sum(is_new::integer) over (partition by track_id order by start_ns rows unbounded preceding) as number
+    from changed
+),
+
+backward as (
+    select
+        run.module_id,
+        'backward' as pass,
+        run.track_id,
+        any_value(model_op.depth) as depth,
+        min(run.start_ns) as start_ns,
+        max(run.end_ns) as end_ns,
+        null::bigint as event_id,
+        min(run.evidence) as evidence,
+        null::double as confidence_pct
+    from run
+    inner join model_op on run.module_id = model_op.module_id
+    group by run.module_id, run.track_id, run.number
+),
+
+span as (
+    select * from frame
+    union all
+    select * from backward
+)
+
+select
+    module_id,
+    row_number() over (partition by module_id, pass order by start_ns, track_id) - 1 as call,
+    pass,
+    track_id,
+    depth,
+    start_ns,
+    end_ns,
+    event_id,
+    evidence,
+    confidence_pct
+from span
+order by track_id, start_ns, depth

@@ -1,0 +1,43 @@
+-- Calls of code that torch.compile made, each with the look for it before: the outermost, which do not overlap.
+--
+-- :reads cpu_span, name_class, nesting
+-- :column event_id BIGINT  TODO
+-- :column track_id BIGINT  TODO
+-- :column start_ns BIGINT  TODO
+-- :column end_ns BIGINT    TODO
+-- :column depth INTEGER    TODO
+with compiled_op as (
+    select
+        nesting.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        nesting.depth,
+        name_class.is_metadata as is_lookup,
+        lag(name_class.is_metadata) over in_order as follows_lookup,
+        lag(nesting.start_ns) over in_order as lookup_ns,
+        lag(nesting.depth) over in_order as lookup_depth
+    from cpu_span
+    inner join name_class on cpu_span.class_id = name_class.class_id
+    inner join nesting on cpu_span.event_id = nesting.event_id
+    where name_class.category = 'cpu_op' and regexp_matches(name_class.name, '^(Torch-Compiled|TorchDynamo Cache)')
+    window in_order as (partition by nesting.track_id order by nesting.start_ns, nesting.depth)
+)
+
+select
+    event_id,
+    track_id,
+    case when follows_lookup then lookup_ns else start_ns end as start_ns,
+    end_ns,
+    case when follows_lookup then least(depth, lookup_depth) else depth end as depth
+from compiled_op
+where not is_lookup
+qualify
+    coalesce(
+        compiled_op.start_ns >= max(end_ns) over (
+            partition by track_id order by compiled_op.start_ns, compiled_op.depth
+            rows between unbounded preceding and 1 preceding
+        ),
+        true
+    )
+order by track_id, start_ns

@@ -1,0 +1,129 @@
+-- Each thread's time cut where module calls and autograd nodes start and end: the module of each piece, and the pass.
+--
+-- The innermost of both counts. A module call inside a node is recomputed forward (activation checkpointing). A node
+-- without a module hides the module around it: its work belongs to whatever created it, not to the code that runs it.
+--
+-- :reads module_call, model_op, node, node_module
+-- :column track_id BIGINT   TODO
+-- :column start_ns BIGINT   TODO
+-- :column end_ns BIGINT     TODO
+-- :column active_id BIGINT  TODO
+-- :column module_id BIGINT  TODO
+-- :column pass VARCHAR      TODO
+-- :column evidence VARCHAR  TODO
+-- :column is_node BOOLEAN   TODO
+with span as (
+    select
+        module_call.event_id,
+        module_call.track_id,
+        module_call.start_ns,
+        module_call.end_ns,
+        module_call.tree_depth,
+        model_op.module_id,
+        false as is_node,
+        module_call.evidence
+    from module_call
+    left join model_op on module_call.module_key = model_op.module_key
+    where module_call.end_ns > module_call.start_ns
+    union all
+    select
+        node.event_id,
+        node.track_id,
+        node.start_ns,
+        node.end_ns,
+        node.depth,
+        node_module.module_id,
+        true,
+        node_module.evidence
+    from node
+    left join node_module on node.event_id = node_module.event_id
+    where node.end_ns > node.start_ns
+),
+
+edge as (
+    select
+        *,
+        start_ns as at_ns,
+        1 as opens,
+        tree_depth as in_order,
+        1 as change
+    from span
+    union all
+    select
+        *,
+        end_ns,
+        0,
+        -tree_depth,
+        -1
+    from span
+),
+
+open_at as (
+    select
+        *,
+        sum(change) over edges - change as depth,
+        sum(change * is_node::integer) over edges - change * is_node::integer as node_depth
+    from edge
+    window edges as (partition by track_id order by at_ns, opens, in_order rows unbounded preceding)
+),
+
+started as (
+    select
+        event_id,
+        track_id,
+        start_ns,
+        depth,
+        depth + 1 as inner_depth,
+        module_id,
+        evidence,
+        case when is_node then 'backward' when node_depth > 0 then 'recompute' else 'forward' end as pass,
+        is_node
+    from open_at
+    where opens = 1
+),
+
+around as (
+    select
+        inside.event_id,
+        container.event_id as container_id
+    from started as inside
+    asof left join started as container
+        on
+            inside.track_id = container.track_id
+            and inside.depth = container.inner_depth
+            and inside.start_ns >= container.start_ns
+),
+
+change_of as (
+    select
+        edge.track_id,
+        edge.at_ns,
+        edge.opens,
+        edge.in_order,
+        case when edge.opens = 1 then edge.event_id else around.container_id end as active_id
+    from edge
+    left join around on edge.event_id = around.event_id
+),
+
+piece as (
+    select
+        track_id,
+        at_ns as start_ns,
+        lead(at_ns) over (partition by track_id order by at_ns, opens, in_order) as end_ns,
+        active_id
+    from change_of
+)
+
+select
+    piece.track_id,
+    piece.start_ns,
+    piece.end_ns,
+    piece.active_id,
+    started.module_id,
+    case when started.module_id is not null then started.pass end as pass,
+    case when started.module_id is not null then started.evidence end as evidence,
+    started.is_node
+from piece
+inner join started on piece.active_id = started.event_id
+where piece.end_ns > piece.start_ns
+order by piece.track_id, piece.start_ns

@@ -1,0 +1,58 @@
+-- Each thread's time cut where markers of one family start and end: the innermost marker of each piece.
+--
+-- :reads marker
+-- :column family VARCHAR    TODO
+-- :column track_id BIGINT   TODO
+-- :column start_ns BIGINT   TODO
+-- :column end_ns BIGINT     TODO
+-- :column event_id BIGINT   TODO
+-- :column label VARCHAR     TODO
+-- :column evidence VARCHAR  TODO
+with started as (
+    select
+        family,
+        track_id,
+        event_id,
+        label,
+        evidence,
+        start_ns,
+        depth,
+        depth + 1 as inner_depth
+    from marker
+    where opens = 1
+),
+
+around as (
+    select
+        inside.family,
+        inside.event_id,
+        container.event_id as container_id,
+        container.label,
+        container.evidence
+    from started as inside
+    asof inner join started as container
+        on
+            inside.family = container.family
+            and inside.track_id = container.track_id
+            and inside.depth = container.inner_depth
+            and inside.start_ns >= container.start_ns
+),
+
+piece as (
+    select
+        marker.family,
+        marker.track_id,
+        marker.at_ns as start_ns,
+        marker.next_ns as end_ns,
+        case when marker.opens = 1 then marker.event_id else around.container_id end as event_id,
+        case when marker.opens = 1 then marker.label else around.label end as label,
+        case when marker.opens = 1 then marker.evidence else around.evidence end as evidence
+    from marker
+    left join around
+        on marker.family = around.family and marker.event_id = around.event_id and marker.opens = 0
+)
+
+select *
+from piece
+where label is not null and end_ns > start_ns
+order by family, track_id, start_ns

@@ -1,0 +1,98 @@
+-- What a module computes itself, as types that `type_evidence` knows, in the order in which it does.
+--
+-- Most modules without children run one op, that of their type, and most with children none. The exceptions are torch's
+-- attention, which applies its projections as functions, one to three before and one behind
+-- (torch/nn/modules/activation.py), parametrized modules, which run the op of the class they are made from when
+-- their parameters are computed (torch/nn/utils/parametrize.py, parametrizations.py), and what has no op of its own or
+-- is often written out, in a trace without an op for it. A part with a question mark may be missing; of what is made of
+-- ops that any module may run, all others must be there. A part with an exclamation mark is an op that runs instead of
+-- all others of the module and of those in it: the fast path of evaluation (torch/nn/modules/transformer.py).
+--
+-- :reads module_type, forward_item
+-- :column type VARCHAR          TODO
+-- :column has_children BOOLEAN  TODO
+-- :column position BIGINT       TODO
+-- :column part VARCHAR          TODO
+with rule as (
+    select * from (
+        values
+        ('^MultiheadAttention$', false, null, ['Linear', 'Linear?', 'Linear?', 'ScaledDotProductAttention', 'Linear']),
+        (
+            'RMSNorm$', false, 'rms_norm',
+            ['Pow?', 'Mean', 'StandardDeviation', 'Div?', 'Mul?', 'Mul?']
+        ),
+        ('^PixelNorm$', false, null, ['Pow?', 'Mean', 'StandardDeviation', 'Mul?']),
+        (
+            -- with a bias or without, of the mean square (T5) or of the deviation from the mean
+            'LayerNorm(2d)?$', false, 'layer_norm',
+            [
+                'Pow?', 'Mean', 'Sub?', 'Pow?', 'Mean?', 'Var?', 'Sub?', 'StandardDeviation', 'Sub?', 'Mul?', 'Div?',
+                'Mul?', 'Add?'
+            ]
+        ),
+        ('^FrozenBatchNorm', false, 'batch_norm', ['Add?', 'Rsqrt', 'Mul?', 'Mul?', 'Sub?', 'Mul', 'Add']),
+        (
+            '^LocalResponseNorm$', false, 'local_response_norm',
+            ['Mul?', 'View?', 'Pad?', 'AvgPool', 'Squeeze?', 'View?', 'Mul?', 'Add?', 'Pow', 'Div']
+        ),
+        (
+            'GELU(Activation)?$', false, 'gelu',
+            ['Mul?', 'Pow?', 'Mul?', 'Add?', 'Mul?', 'Div?', 'GeluCurve', 'Add?', 'Mul?']
+        ),
+        ('^(SiLU|Swish)$', false, 'silu', ['Sigmoid', 'Mul?']),
+        ('^Mish$', false, 'mish', ['Softplus', 'Tanh', 'Mul?']),
+        ('^(DropPath|StochasticDepth)$', false, null, ['NewEmpty?', 'Empty?', 'Bernoulli', 'Div?', 'Mul?']),
+        ('^Parametrized[A-Z]', true, null, ['']),
+        ('^_(WeightNorm|SpectralNorm|Orthogonal)$', false, null, ['?'])
+    ) as rules (type_pattern, has_children, unless_op, parts)
+),
+
+special as (
+    select
+        module_type.type,
+        module_type.has_children,
+        coalesce(rule.parts, case when not module_type.has_children then [''] end) as parts
+    from module_type
+    left join rule
+        on
+            regexp_matches(module_type.type, rule.type_pattern)
+            and module_type.has_children = rule.has_children
+            and not coalesce((select bool_or(contains(name, rule.unless_op)) from forward_item), false)
+),
+
+fast_path as (
+    select * from (
+        values
+        ('^TransformerEncoderLayer$', '_transformer_encoder_layer_fwd'),
+        ('^MultiheadAttention$', '_native_multi_head_attention')
+    ) as fast_paths (type_pattern, op)
+),
+
+listed as (
+    select
+        type,
+        has_children,
+        unnest(parts) as part,
+        generate_subscripts(parts, 1) as position
+    from special
+    union all
+    select
+        module_type.type,
+        module_type.has_children,
+        '!' as part,
+        0 as position
+    from module_type
+    inner join fast_path on regexp_matches(module_type.type, fast_path.type_pattern)
+    where exists (select 1 from forward_item where ends_with(forward_item.name, '::' || fast_path.op))
+)
+
+select
+    type,
+    has_children,
+    position,
+    case
+        when part in ('', '?', '!') then regexp_replace(type, '^Parametrized([A-Z])', '\1') || part
+        else part
+    end as part
+from listed
+order by type, has_children, position

@@ -1,0 +1,41 @@
+-- The thread that runs the training loop: the one with the step marks, else the one with most of the ops that backward
+-- comes back to, else the one with most events that is not autograd's.
+--
+-- :reads step, nesting, node
+-- :column track_id BIGINT  TODO
+with autograd as (
+    select track_id
+    from nesting
+    where depth = 0 and event_id in (select event_id from node)
+    group by track_id
+),
+
+candidate as (
+    select
+        track_id,
+        3 as rank,
+        count(*) as weight
+    from step
+    where track_id is not null
+    group by track_id
+    union all
+    select
+        nesting.track_id,
+        2 as rank,
+        count(*) as weight
+    from node
+    inner join nesting on node.forward_id = nesting.event_id
+    group by nesting.track_id
+    union all
+    select
+        track_id,
+        case when track_id in (select track_id from autograd) then 0 else 1 end as rank,
+        count(*) as weight
+    from nesting
+    group by track_id
+)
+
+select track_id
+from candidate
+order by rank desc, weight desc, track_id
+limit 1

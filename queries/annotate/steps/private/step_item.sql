@@ -1,0 +1,118 @@
+-- What the training loop does, one after the other: the outermost ops and runtime calls of the main thread, and
+-- autograd's nodes wherever they run.
+--
+-- Ops of python functions (their names have no `::`) are looked through. `is_update` tells an op that changes a tensor
+-- by arithmetic in place, as optimizers do, `is_read` one that reads a value back, `is_fetch` one that puts a batch
+-- together or draws one, `is_input` an op or call that copies something from the host to the device; `forward_ns` is
+-- the start of the op that created a node.
+--
+-- :reads cpu_span, event, nesting, main_track, name_class, node, launch
+-- :column start_ns BIGINT    TODO
+-- :column end_ns BIGINT      TODO
+-- :column name VARCHAR       TODO
+-- :column is_op BOOLEAN      TODO
+-- :column is_node BOOLEAN    TODO
+-- :column is_update BOOLEAN  TODO
+-- :column is_read BOOLEAN    TODO
+-- :column is_fetch BOOLEAN   TODO
+-- :column is_input BOOLEAN   TODO
+-- :column forward_ns BIGINT  TODO
+with op as (
+    select
+        cpu_span.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        nesting.depth,
+        nesting.parent_id,
+        cpu_span.is_op,
+        coalesce(name_class.is_node, false) as is_node,
+        coalesce(name_class.sign in ('update', 'rescale'), false) as is_update,
+        coalesce(name_class.sign = 'read', false) as is_read,
+        coalesce(name_class.sign in ('fetch', 'draw'), false) as is_fetch,
+        event.name
+    from cpu_span
+    inner join nesting on cpu_span.event_id = nesting.event_id
+    inner join event on cpu_span.event_id = event.event_id
+    left join name_class on cpu_span.class_id = name_class.class_id
+    where
+        nesting.track_id in (select track_id from main_track)
+        and (cpu_span.is_op or cpu_span.category in ('cuda_runtime', 'cuda_driver'))
+),
+
+holder as (
+    select distinct around.op_id
+    from op
+    inner join nesting as around on op.parent_id = around.event_id
+    where op.is_op and around.op_id is not null
+),
+
+covered as (
+    select
+        *,
+        max(end_ns) over (partition by track_id order by start_ns, depth rows unbounded preceding) as covers_to_ns
+    from op
+    where not is_node and (contains(name, '::') or not is_op or event_id not in (select op_id from holder))
+),
+
+outermost as (
+    select *
+    from covered
+    qualify coalesce(lag(covers_to_ns) over (partition by track_id order by start_ns, depth) <= start_ns, true)
+),
+
+backward_run as (
+    select
+        node.track_id,
+        node.start_ns,
+        max(node.end_ns) over (partition by node.track_id order by node.start_ns rows unbounded preceding) as end_ns
+    from node
+),
+
+-- What autograd runs on the main thread is part of its nodes.
+standing as (
+    select outermost.*
+    from outermost
+    asof left join backward_run
+        on outermost.track_id = backward_run.track_id and outermost.start_ns >= backward_run.start_ns
+    where coalesce(backward_run.end_ns <= outermost.start_ns, true)
+),
+
+input as (
+    select distinct standing.event_id
+    from launch
+    inner join event on launch.event_id = event.event_id
+    inner join nesting on launch.runtime_id = nesting.event_id
+    asof inner join standing
+        on nesting.track_id = standing.track_id and nesting.start_ns >= standing.start_ns
+    where event.category = 'gpu_memcpy' and contains(event.name, 'HtoD') and nesting.start_ns < standing.end_ns
+)
+
+select
+    standing.start_ns,
+    standing.end_ns,
+    standing.name,
+    standing.is_op,
+    false as is_node,
+    standing.is_update,
+    standing.is_read,
+    standing.is_fetch,
+    standing.event_id in (select event_id from input) as is_input,
+    null::bigint as forward_ns
+from standing
+union all
+select
+    node.start_ns,
+    node.end_ns,
+    event.name,
+    true,
+    true,
+    false,
+    false,
+    false,
+    false,
+    forward.start_ns as forward_ns
+from node
+inner join event on node.event_id = event.event_id
+left join nesting as forward on node.forward_id = forward.event_id
+order by 1, 2 desc, 3

@@ -1,0 +1,163 @@
+-- Who contains whom on a CPU thread. One row per event with a duration that is not GPU work.
+--
+-- The depth of an event is the number of events open when it starts: +1 at every start, -1 at every end, summed up in
+-- order of time. All that starts on a thread ends, so the sum is 0 again where the next thread begins. Its parent is
+-- then the last event that started before it one level up. Neither needs a loop, and the running sum needs no memory:
+-- it is taken over the rows in the order of the inner query, which a window without `order by` keeps. Where the next
+-- row is no start, nothing is inside; so most events need not be looked at as parents.
+-- Instantaneous events contain nothing. An event that ends after its parent is cut there, and marked in `overhangs`.
+--
+-- :reads cpu_span
+-- :column event_id BIGINT    the event
+-- :column track_id BIGINT    its thread
+-- :column depth BIGINT       number of events around it on its thread
+-- :column parent_id BIGINT   the innermost event around it; NULL for a root
+-- :column start_ns BIGINT    start, as in `event`
+-- :column end_ns BIGINT      end, cut to the parent's end when it overhangs (old traces round to microseconds)
+-- :column self_ns BIGINT     time inside the event and outside its children
+-- :column op_id BIGINT       the innermost CPU op that contains the event, the event itself if it is one; NULL without
+--                            one
+-- :column overhangs BOOLEAN  the event ends after its parent, and was cut
+with edge as (
+    select
+        event_id,
+        track_id,
+        start_ns as at_ns,
+        1::tinyint as opens,
+        -end_ns as longest_first,
+        layer::tinyint as layer,
+        (end_ns > start_ns)::tinyint as change,
+        (is_op and end_ns > start_ns)::tinyint as op_change
+    from cpu_span
+    union all
+    select
+        event_id,
+        track_id,
+        end_ns,
+        0,
+        0,
+        0,
+        -1,
+        -is_op::tinyint
+    from cpu_span
+    where end_ns > start_ns
+),
+
+in_order as (
+    select
+        event_id,
+        opens,
+        change,
+        op_change
+    from edge
+    order by track_id, at_ns, opens, longest_first, layer, event_id
+),
+
+open_at as (
+    select
+        event_id,
+        opens,
+        sum(change) over so_far - change as depth,
+        sum(op_change) over so_far - op_change as op_depth,
+        lead(opens) over () = 1 as has_child
+    from in_order
+    window so_far as (rows unbounded preceding) -- noqa: PRS
+),
+
+started as (
+    select
+        cpu_span.event_id,
+        cpu_span.track_id,
+        cpu_span.start_ns,
+        cpu_span.end_ns,
+        cpu_span.is_op,
+        cpu_span.is_cut,
+        open_at.depth::integer as depth,
+        open_at.op_depth::integer as op_depth,
+        open_at.has_child
+    from open_at
+    inner join cpu_span on open_at.event_id = cpu_span.event_id
+    where open_at.opens = 1
+),
+
+container as (
+    select
+        event_id,
+        track_id,
+        start_ns,
+        end_ns,
+        depth + 1 as inner_depth
+    from started
+    where has_child and end_ns > start_ns
+),
+
+parented as (
+    select
+        inside.event_id,
+        inside.track_id,
+        inside.depth,
+        inside.op_depth,
+        inside.is_op,
+        inside.is_cut,
+        inside.start_ns,
+        inside.end_ns,
+        case when inside.start_ns < container.end_ns then container.event_id end as parent_id,
+        case when inside.start_ns < container.end_ns then container.end_ns end as parent_end_ns
+    from started as inside
+    asof left join container
+        on
+            inside.track_id = container.track_id
+            and inside.depth = container.inner_depth
+            and inside.start_ns >= container.start_ns
+),
+
+op_container as (
+    select
+        event_id,
+        track_id,
+        start_ns,
+        op_depth + 1 as inner_depth
+    from started
+    where has_child and is_op and end_ns > start_ns
+),
+
+in_op as (
+    select
+        inside.event_id,
+        op_container.event_id as op_id
+    from started as inside
+    asof inner join op_container
+        on
+            inside.track_id = op_container.track_id
+            and inside.op_depth = op_container.inner_depth
+            and inside.start_ns >= op_container.start_ns
+    where not inside.is_op and inside.op_depth > 0
+),
+
+children as (
+    select
+        parent_id,
+        sum(least(end_ns, parent_end_ns) - start_ns)::bigint as covered_ns
+    from parented
+    where parent_id is not null
+    group by parent_id
+)
+
+select
+    parented.event_id,
+    parented.track_id,
+    parented.depth,
+    parented.parent_id,
+    parented.start_ns,
+    coalesce(least(parented.end_ns, parented.parent_end_ns), parented.end_ns) as end_ns,
+    greatest(
+        coalesce(least(parented.end_ns, parented.parent_end_ns), parented.end_ns) - parented.start_ns
+        - coalesce(children.covered_ns, 0),
+        0
+    ) as self_ns,
+    case when parented.is_op then parented.event_id else in_op.op_id end as op_id,
+    parented.is_cut or coalesce(parented.end_ns > parented.parent_end_ns, false) as overhangs,
+    parented.op_depth
+from parented
+left join in_op on parented.event_id = in_op.event_id
+left join children on parented.event_id = children.parent_id

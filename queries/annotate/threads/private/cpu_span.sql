@@ -1,0 +1,37 @@
+-- Events with a duration on CPU threads, as intervals.
+--
+-- `layer` puts one of two events with equal times outside the other: an annotation or frame around an op around a call
+-- of the runtime. Events that only look like CPU work (the profiler's own overhead, spans of the whole trace) stay out.
+--
+-- :reads timed
+-- :column event_id BIGINT   TODO
+-- :column track_id BIGINT   TODO
+-- :column category VARCHAR  TODO
+-- :column start_ns BIGINT   TODO
+-- :column end_ns BIGINT     TODO
+-- :column class_id BIGINT   TODO
+-- :column is_op BOOLEAN     TODO
+-- :column layer INTEGER     TODO
+-- :column is_cut BOOLEAN    TODO
+select
+    event_id,
+    track_id,
+    category,
+    start_ns,
+    end_ns,
+    class_id,
+    category = 'cpu_op' as is_op,
+    case
+        when category in ('user_annotation', 'python_function') then 0
+        when category = 'cpu_op' then 1
+        else 2
+    end as layer,
+    false as is_cut
+from timed
+where
+    ph in ('X', 'B')
+    and track_id is not null
+    and coalesce(category, '') not in (
+        'kernel', 'gpu_memcpy', 'gpu_memset', 'gpu_user_annotation', 'cuda_sync', 'cuda_profiler_range', 'overhead',
+        'trace', 'mtia_insight', 'collective_comm', 'hotline'
+    )

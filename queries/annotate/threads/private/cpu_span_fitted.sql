@@ -1,0 +1,97 @@
+-- `cpu_span` again, with the spans of `crossing` fitted between the python frames that cross their borders.
+--
+-- `record_function` starts an annotation inside the python frame that enters it and ends it inside the frame that
+-- leaves it, so both frames cross its borders. The annotation is taken to start when the entering frames end and to end
+-- when the leaving frames start; a few microseconds change sides. Only the tree uses these times.
+--
+-- Which frames are open at a border? A frame of up to `4^size` ns that is open there starts at most so long before it,
+-- in the same `place` (a piece of time of that length) or in the one before. So equal sizes and places find all, and a
+-- few more per size, where a join on times alone would compare each border with each frame.
+--
+-- :writes cpu_span
+-- :reads cpu_span, crossing
+-- :column event_id BIGINT   TODO
+-- :column track_id BIGINT   TODO
+-- :column category VARCHAR  TODO
+-- :column start_ns BIGINT   TODO
+-- :column end_ns BIGINT     TODO
+-- :column class_id BIGINT   TODO
+-- :column is_op BOOLEAN     TODO
+-- :column layer INTEGER     TODO
+-- :column is_cut BOOLEAN    TODO
+with frame as (
+    select
+        track_id,
+        start_ns,
+        end_ns,
+        floor(log2(end_ns - start_ns) / 2)::tinyint + 1 as size,
+        start_ns // (1::bigint << (2 * size)) as place
+    from cpu_span
+    where category = 'python_function' and end_ns > start_ns
+),
+
+frame_size as (
+    select distinct
+        track_id,
+        size
+    from frame
+),
+
+edge as (
+    select
+        *,
+        true as enters,
+        start_ns as at_ns
+    from crossing
+    union all
+    select
+        *,
+        false,
+        end_ns
+    from crossing
+),
+
+probe as (
+    select
+        edge.*,
+        frame_size.size,
+        unnest([0, 1]) as places_before,
+        edge.at_ns // (1::bigint << (2 * frame_size.size)) - places_before as place
+    from edge
+    inner join frame_size on edge.track_id = frame_size.track_id
+),
+
+border as (
+    select
+        probe.event_id,
+        coalesce(max(frame.end_ns) filter (where probe.enters), any_value(probe.start_ns)) as start_ns,
+        coalesce(min(frame.start_ns) filter (where not probe.enters), any_value(probe.end_ns)) as end_ns
+    from frame
+    inner join probe
+        on frame.track_id = probe.track_id and frame.size = probe.size and frame.place = probe.place
+    where
+        case
+            when probe.enters
+                then frame.start_ns < probe.start_ns and probe.start_ns < frame.end_ns and frame.end_ns < probe.end_ns
+            else probe.start_ns < frame.start_ns and frame.start_ns < probe.end_ns and probe.end_ns < frame.end_ns
+        end
+    group by probe.event_id
+),
+
+fitted as (
+    select * from border
+    where start_ns < end_ns
+)
+
+select
+    cpu_span.event_id,
+    cpu_span.track_id,
+    cpu_span.category,
+    coalesce(fitted.start_ns, cpu_span.start_ns) as start_ns,
+    coalesce(fitted.end_ns, cpu_span.end_ns) as end_ns,
+    cpu_span.class_id,
+    cpu_span.is_op,
+    cpu_span.layer,
+    cpu_span.is_cut
+from cpu_span
+left join fitted on cpu_span.event_id = fitted.event_id

@@ -1,0 +1,97 @@
+-- `cpu_span` again, with the ends of each thread given out anew: whichever span started last ends first. For threads
+-- whose spans cross too often to be settled by cutting; only damage makes such. Only the tree uses these times.
+--
+-- Starts and ends are read like parentheses: a span ends where as few are open again as before its start. So spans nest
+-- whatever their times, and at each time as many are open as before.
+--
+-- :writes cpu_span
+-- :reads cpu_span, nesting
+-- :column event_id BIGINT   TODO
+-- :column track_id BIGINT   TODO
+-- :column category VARCHAR  TODO
+-- :column start_ns BIGINT   TODO
+-- :column end_ns BIGINT     TODO
+-- :column class_id BIGINT   TODO
+-- :column is_op BOOLEAN     TODO
+-- :column layer INTEGER     TODO
+-- :column is_cut BOOLEAN    TODO
+with crossed as (
+    select distinct nesting.track_id
+    from nesting
+    inner join cpu_span on nesting.event_id = cpu_span.event_id
+    where nesting.overhangs and nesting.end_ns < cpu_span.end_ns
+),
+
+span as (
+    select
+        event_id,
+        track_id,
+        start_ns,
+        end_ns,
+        layer
+    from cpu_span
+    where end_ns > start_ns and track_id in (select track_id from crossed)
+),
+
+edge as (
+    select
+        event_id,
+        track_id,
+        start_ns as at_ns,
+        1 as change,
+        -end_ns as longest_first,
+        layer
+    from span
+    union all
+    select
+        event_id,
+        track_id,
+        end_ns,
+        -1,
+        0,
+        0
+    from span
+),
+
+counted as (
+    select
+        event_id,
+        track_id,
+        at_ns,
+        change,
+        row_number() over in_order as place,
+        sum(change) over (in_order rows unbounded preceding) as open_count
+    from edge
+    window in_order as (order by track_id, at_ns, change, longest_first, layer, event_id)
+),
+
+ending as (
+    select * from counted
+    where change = -1
+),
+
+matched as (
+    select
+        opening.event_id,
+        ending.at_ns as end_ns
+    from counted as opening
+    asof inner join ending
+        on
+            opening.track_id = ending.track_id
+            and opening.open_count - 1 = ending.open_count
+            and opening.place < ending.place
+    where opening.change = 1
+)
+
+select
+    cpu_span.event_id,
+    cpu_span.track_id,
+    cpu_span.category,
+    cpu_span.start_ns,
+    coalesce(matched.end_ns, cpu_span.end_ns) as end_ns,
+    cpu_span.class_id,
+    cpu_span.is_op,
+    cpu_span.layer,
+    cpu_span.is_cut or coalesce(matched.end_ns != cpu_span.end_ns, false) as is_cut
+from cpu_span
+left join matched on cpu_span.event_id = matched.event_id

@@ -1,0 +1,21 @@
+-- Spans that cross another one on their thread, if they are no python frames.
+--
+-- :writes crossing
+-- :reads cpu_span, nesting
+-- :column event_id BIGINT  TODO
+-- :column track_id BIGINT  TODO
+-- :column start_ns BIGINT  TODO
+-- :column end_ns BIGINT    TODO
+select
+    event_id,
+    track_id,
+    start_ns,
+    end_ns
+from cpu_span
+where
+    category != 'python_function'
+    and event_id in (
+        select event_id from nesting where overhangs
+        union
+        select parent_id from nesting where overhangs
+    )

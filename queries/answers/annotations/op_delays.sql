@@ -1,0 +1,91 @@
+-- From the start of an op to its first launch, and from there to the start of the work, by op and what it launches.
+--
+-- Calls of one op that launch the same kernels, copies and memsets in the same order are one row. Only what an op
+-- launches itself counts, not what the ops in it launch. The first delay is the host's: checks, dispatch, allocation.
+-- The second is the way to the GPU and the queue there; work that seems to start before its launch counts as 0.
+--
+-- :param rank BIGINT = NULL                 only this rank
+-- :param step BIGINT = NULL                 only this step
+-- :param phase PHASE = NULL
+--                                           only this phase
+-- :param module VARCHAR = NULL              only the module with this path and the modules in it
+-- :param op VARCHAR = NULL                  only ops of this name
+-- :reads event, launch, label, model_op
+-- :column rank BIGINT                       process rank
+-- :column op VARCHAR                        name of the op
+-- :column kernel_sequence VARCHAR           names of what it launches, in order, with ` -> ` between them
+-- :column call_count BIGINT                 calls of the op
+-- :column kernel_count BIGINT               GPU events of one call
+-- :column op_to_launch_ns BIGINT            sum of the times from op start to first launch
+-- :column launch_to_start_ns BIGINT         sum of the times from the start of that launch to the start of its work
+-- :column mean_op_to_launch_ns BIGINT       mean of the first
+-- :column mean_launch_to_start_ns BIGINT    mean of the second
+-- :column max_op_to_launch_ns BIGINT        longest of the first
+-- :column max_launch_to_start_ns BIGINT     longest of the second
+-- :column gpu_time_ns BIGINT                duration of the work
+-- :column slowest_id BIGINT                 the call with the longest sum of both delays
+with work as (
+    select
+        launch.rank,
+        launch.op_id,
+        launch.launch_start_ns as launched_ns,
+        event.event_id,
+        event.name,
+        event.start_ns,
+        event.dur_ns
+    from launch
+    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
+    where launch.runtime_id is not null and launch.op_id is not null and ($rank is null or launch.rank = $rank)
+),
+
+call as (
+    select
+        rank,
+        op_id,
+        string_agg(name, ' -> ' order by launched_ns, start_ns, event_id) as kernel_sequence,
+        count(*) as kernel_count,
+        sum(dur_ns) as gpu_time_ns,
+        min(launched_ns) as launched_ns,
+        arg_min(start_ns, (launched_ns, start_ns, event_id)) as started_ns
+    from work
+    group by rank, op_id
+),
+
+delay as (
+    select
+        call.rank,
+        call.op_id,
+        op.name as op,
+        call.kernel_sequence,
+        call.kernel_count,
+        call.gpu_time_ns,
+        greatest(0, call.launched_ns - op.start_ns) as op_to_launch_ns,
+        greatest(0, call.started_ns - call.launched_ns) as launch_to_start_ns
+    from call
+    inner join event as op on call.rank = op.rank and call.op_id = op.event_id
+    left join label on call.rank = label.rank and call.op_id = label.event_id
+    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
+    where
+        ($step is null or label.step = $step)
+        and ($phase is null or label.phase = $phase)
+        and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
+        and ($op is null or op.name = $op)
+)
+
+select
+    rank,
+    op,
+    kernel_sequence,
+    count(*) as call_count,
+    max(kernel_count) as kernel_count,
+    sum(delay.op_to_launch_ns)::bigint as op_to_launch_ns,
+    sum(delay.launch_to_start_ns)::bigint as launch_to_start_ns,
+    round(avg(delay.op_to_launch_ns))::bigint as mean_op_to_launch_ns,
+    round(avg(delay.launch_to_start_ns))::bigint as mean_launch_to_start_ns,
+    max(delay.op_to_launch_ns) as max_op_to_launch_ns,
+    max(delay.launch_to_start_ns) as max_launch_to_start_ns,
+    sum(delay.gpu_time_ns)::bigint as gpu_time_ns,
+    arg_max(delay.op_id, (delay.op_to_launch_ns + delay.launch_to_start_ns, -delay.op_id)) as slowest_id
+from delay
+group by rank, op, kernel_sequence
+order by rank, sum(delay.op_to_launch_ns + delay.launch_to_start_ns) desc, op, kernel_sequence

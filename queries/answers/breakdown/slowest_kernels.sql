@@ -1,0 +1,39 @@
+-- Kernels, copies and memsets by name.
+--
+-- :param rank BIGINT = NULL       only this rank
+-- :param step BIGINT = NULL       only this step
+-- :param phase PHASE = NULL
+--                                 only this phase
+-- :param module VARCHAR = NULL    only work launched in this module or one in it, by path
+-- :param limit BIGINT >= 0 = 10   so many rows
+-- :reads gpu_work
+-- :column name VARCHAR            full name
+-- :column short_name VARCHAR      without namespaces, template arguments and tile sizes
+-- :column category VARCHAR        kernel, gpu_memcpy or gpu_memset
+-- :column class VARCHAR           computation, communication or memory
+-- :column count BIGINT            how often it ran
+-- :column gpu_time_ns BIGINT      sum of durations
+-- :column gpu_time_pct DOUBLE     share of the GPU time of the selection
+-- :column mean_ns DOUBLE          mean duration
+-- :column min_ns BIGINT           shortest
+-- :column max_ns BIGINT           longest
+select
+    name,
+    any_value(short_name) as short_name,
+    category,
+    any_value(class) as class,
+    count(*) as count,
+    sum(dur_ns)::bigint as gpu_time_ns,
+    100.0 * sum(dur_ns) / nullif(sum(sum(dur_ns)) over (), 0) as gpu_time_pct,
+    avg(dur_ns) as mean_ns,
+    min(dur_ns) as min_ns,
+    max(dur_ns) as max_ns
+from gpu_work
+where
+    ($rank is null or rank = $rank)
+    and ($step is null or step = $step)
+    and ($phase is null or phase = $phase)
+    and ($module is null or module_path = $module or starts_with(module_path, $module || '.'))
+group by name, category
+order by gpu_time_ns desc, name, category
+limit $limit

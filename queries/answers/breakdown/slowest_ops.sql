@@ -1,0 +1,194 @@
+-- CPU ops by name, with their own time and that of all they call, on the CPU and on the GPU.
+--
+-- `total` counts an op with everything inside it, once where an op of the same name is inside another; `self` counts
+-- what no inner op explains. GPU time is that of the work launched directly by the op (self) or anywhere inside it
+-- (total). CPU time includes waiting. Totals of different ops overlap and do not add up; selfs do.
+--
+-- :param rank BIGINT = NULL       only this rank
+-- :param step BIGINT = NULL       only this step
+-- :param phase PHASE = NULL
+--                                 only this phase
+-- :param module VARCHAR = NULL    only in this module or one in it, by path
+-- :param sort VARCHAR in (gpu_self, gpu_total, cpu_self, cpu_total) = 'gpu_self'
+--                                 the time to order by
+-- :param limit BIGINT >= 0 = 10   so many rows
+-- :reads event, label, nesting, launch, model_op
+-- :column name VARCHAR                 name of the op
+-- :column count BIGINT                 calls
+-- :column cpu_self_ns BIGINT           CPU time outside inner ops
+-- :column cpu_total_ns BIGINT          CPU time with inner ops
+-- :column gpu_self_ns BIGINT           duration of the GPU work it launched itself
+-- :column gpu_total_ns BIGINT          duration of all GPU work launched inside it
+-- :column cpu_self_pct DOUBLE          share of all ops' CPU self time
+-- :column gpu_self_pct DOUBLE          share of the GPU time that ops launched; NULL without GPU work
+with op as (
+    select
+        rank,
+        event_id,
+        name
+    from event
+    where
+        category = 'cpu_op'
+        and ($rank is null or rank = $rank)
+        and $step is null
+        and $phase is null
+        and $module is null
+    union all
+    select
+        event.rank,
+        event.event_id,
+        event.name
+    from event
+    inner join label on event.rank = label.rank and event.event_id = label.event_id
+    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
+    where
+        event.category = 'cpu_op'
+        and ($rank is null or event.rank = $rank)
+        and ($step is not null or $phase is not null or $module is not null)
+        and ($step is null or label.step = $step)
+        and ($phase is null or label.phase = $phase)
+        and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
+),
+
+cpu_self as (
+    select
+        op.name,
+        sum(nesting.self_ns)::bigint as cpu_self_ns,
+        count(*) filter (where nesting.event_id = nesting.op_id) as count
+    from nesting
+    inner join op on nesting.rank = op.rank and nesting.op_id = op.event_id
+    group by op.name
+),
+
+launched as (
+    select
+        launch.rank,
+        launch.op_id,
+        call.track_id,
+        call.start_ns,
+        event.dur_ns
+    from launch
+    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
+    inner join nesting as call on launch.rank = call.rank and coalesce(launch.runtime_id, launch.op_id) = call.event_id
+    where launch.op_id is not null
+),
+
+gpu_self as (
+    select
+        op.name,
+        sum(launched.dur_ns)::bigint as gpu_self_ns
+    from launched
+    inner join op on launched.rank = op.rank and launched.op_id = op.event_id
+    group by op.name
+),
+
+self_time as (
+    select
+        cpu_self.name,
+        cpu_self.count,
+        cpu_self.cpu_self_ns,
+        coalesce(gpu_self.gpu_self_ns, 0) as gpu_self_ns,
+        100.0 * cpu_self.cpu_self_ns / nullif(sum(cpu_self.cpu_self_ns) over (), 0) as cpu_self_pct,
+        100.0 * coalesce(gpu_self.gpu_self_ns, 0) / nullif(sum(gpu_self.gpu_self_ns) over (), 0) as gpu_self_pct
+    from cpu_self
+    left join gpu_self on cpu_self.name = gpu_self.name
+),
+
+-- Totals take long, so where self times decide, only the ops that will be shown have them computed.
+shown as (
+    select *
+    from self_time
+    order by
+        case $sort when 'cpu_self' then cpu_self_ns when 'gpu_total' then 0 when 'cpu_total' then 0 else gpu_self_ns end
+        desc,
+        cpu_self_ns desc,
+        name
+    limit case when $sort in ('gpu_total', 'cpu_total') then null else $limit end
+),
+
+call_of_shown as (
+    select
+        op.rank,
+        op.name,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        coalesce(
+            nesting.start_ns >= max(nesting.end_ns) over (
+                partition by op.rank, nesting.track_id, op.name
+                order by nesting.start_ns, nesting.end_ns desc, op.event_id
+                rows between unbounded preceding and 1 preceding
+            ),
+            true
+        ) as is_outermost
+    from op
+    inner join shown on op.name = shown.name
+    inner join nesting on op.rank = nesting.rank and op.event_id = nesting.event_id
+),
+
+-- The starts and ends of these calls among the launches, in order of time; a launch counts from its start on.
+point as (
+    select
+        rank,
+        track_id,
+        unnest([start_ns, end_ns]) as at_ns,
+        false as is_launch,
+        name,
+        unnest([-1, 1]) as sign,
+        0::bigint as dur_ns
+    from call_of_shown
+    where is_outermost
+    union all
+    select
+        rank,
+        track_id,
+        start_ns,
+        true,
+        null,
+        null,
+        dur_ns
+    from launched
+),
+
+running as (
+    select
+        name,
+        sign,
+        at_ns,
+        sum(dur_ns) over (
+            partition by rank, track_id order by at_ns, is_launch rows unbounded preceding
+        ) as gpu_until_ns
+    from point
+),
+
+total as (
+    select
+        name,
+        sum(sign * at_ns)::bigint as cpu_total_ns,
+        sum(sign * gpu_until_ns)::bigint as gpu_total_ns
+    from running
+    where name is not null
+    group by name
+)
+
+select
+    shown.name,
+    shown.count,
+    shown.cpu_self_ns,
+    total.cpu_total_ns,
+    shown.gpu_self_ns,
+    total.gpu_total_ns,
+    shown.cpu_self_pct,
+    shown.gpu_self_pct
+from shown
+inner join total on shown.name = total.name
+order by
+    case $sort
+        when 'gpu_total' then total.gpu_total_ns
+        when 'cpu_self' then shown.cpu_self_ns
+        when 'cpu_total' then total.cpu_total_ns
+        else shown.gpu_self_ns
+    end desc,
+    shown.cpu_self_ns desc,
+    shown.name
+limit $limit

@@ -1,0 +1,73 @@
+-- What a device, or each of its streams, waits for when it has no work, and how often.
+--
+-- Each gap counts to its largest part: the host had not launched the next work (`host`), the host was in a synchronise,
+-- the work waited in its queue for communication or a kernel on another stream, the usual gap between two kernels
+-- (`kernel`), none of these (`other`), or its launch is not in the trace (`unknown`). The parts of all gaps are summed
+-- up, too, and add up to `idle_ns`. A device idles when all its streams do; a stream may idle while others work.
+--
+-- :param by VARCHAR in (device, stream) = 'device'
+--                                       gaps of a device (all streams at once), or of each stream alone
+-- :param rank BIGINT = NULL             only this rank
+-- :param device BIGINT = NULL           only this device
+-- :param stream BIGINT = NULL           only gaps of this stream, whatever `by` says
+-- :param step BIGINT = NULL             only gaps that end with work of this step
+-- :param phase PHASE = NULL
+--                                       only gaps that end with work of this phase
+-- :param module VARCHAR = NULL          only gaps that end with work of this module or one in it, by path
+-- :param micro_ns BIGINT >= 0 = 10000   gaps shorter than this are micro gaps
+-- :reads idle_gap, label, model_op
+-- :column rank BIGINT               process rank
+-- :column device BIGINT             device number; -1 when the events name none
+-- :column stream BIGINT             the stream; NULL for the device, or when the events name none
+-- :column cause VARCHAR             host, synchronise, communication, kernel, other or unknown
+-- :column gap_count BIGINT          gaps
+-- :column idle_ns BIGINT            their time
+-- :column idle_pct DOUBLE           share of the idle time of the device or stream
+-- :column micro_count BIGINT        micro gaps
+-- :column micro_total_ns BIGINT     time of the micro gaps
+-- :column mean_ns DOUBLE            mean gap
+-- :column median_ns BIGINT          median gap
+-- :column max_ns BIGINT             longest gap
+-- :column host_ns BIGINT            of the idle time, until the next work was launched
+-- :column sync_ns BIGINT            of it, because of a synchronise
+-- :column launch_ns BIGINT          of it, from the launch call to the start of the work
+-- :column queue_ns BIGINT           of it, launched work waited
+-- :column unknown_ns BIGINT         of it, before work without a known launch
+with gap as (
+    select
+        idle_gap.*,
+        idle_gap.end_ns - idle_gap.start_ns as dur_ns
+    from idle_gap
+    left join label on idle_gap.rank = label.rank and idle_gap.next_id = label.event_id
+    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
+    where
+        idle_gap.scope = case when $stream is null then $by else 'stream' end
+        and ($rank is null or idle_gap.rank = $rank)
+        and ($device is null or idle_gap.device = $device)
+        and ($stream is null or idle_gap.stream = $stream)
+        and ($step is null or idle_gap.step = $step)
+        and ($phase is null or idle_gap.phase = $phase)
+        and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
+)
+
+select
+    rank,
+    device,
+    stream,
+    cause,
+    count(*) as gap_count,
+    sum(dur_ns)::bigint as idle_ns,
+    100.0 * sum(dur_ns) / sum(sum(dur_ns)) over (partition by rank, device, stream) as idle_pct,
+    count(*) filter (where dur_ns < $micro_ns) as micro_count,
+    coalesce(sum(dur_ns) filter (where dur_ns < $micro_ns), 0)::bigint as micro_total_ns,
+    avg(dur_ns) as mean_ns,
+    quantile_disc(dur_ns, 0.5) as median_ns,
+    max(dur_ns) as max_ns,
+    sum(host_ns)::bigint as host_ns,
+    sum(sync_ns)::bigint as sync_ns,
+    sum(launch_ns)::bigint as launch_ns,
+    sum(queue_ns)::bigint as queue_ns,
+    sum(unknown_ns)::bigint as unknown_ns
+from gap
+group by rank, device, stream, cause
+order by rank, device, stream, idle_ns desc, cause

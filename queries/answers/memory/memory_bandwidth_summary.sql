@@ -1,0 +1,138 @@
+-- How much was copied and set, how long it took, and at which bandwidth, by kind.
+--
+-- The bandwidths of copies that run at the same time add up. Mean and median are over the time in which at least one
+-- runs, not over copies. The driver stages copies from and to pageable host memory, and the host waits for it.
+--
+-- :param rank BIGINT = NULL       only this rank
+-- :param device BIGINT = NULL     only this device
+-- :param step BIGINT = NULL       only copies launched in this step
+-- :param phase PHASE = NULL
+--                                 only copies launched in this phase
+-- :param module VARCHAR = NULL    only copies launched in this module or one in it, by path
+-- :reads gpu_copy
+-- :column rank BIGINT             process rank
+-- :column device BIGINT           device number; -1 when the events name none
+-- :column kind VARCHAR            Memcpy HtoD, Memcpy DtoH, Memcpy DtoD, Memset, …
+-- :column copy_count BIGINT       copies
+-- :column bytes BIGINT            bytes moved or set; NULL when no event says
+-- :column pageable_bytes BIGINT   of them, from or to pageable host memory
+-- :column copy_ns BIGINT          sum of the durations
+-- :column active_ns BIGINT        time in which at least one runs
+-- :column mean_gb_per_s DOUBLE    mean bandwidth over the active time, in 10^9 bytes per second; NULL when unknown
+-- :column median_gb_per_s DOUBLE  bandwidth that was not exceeded for half of the active time
+-- :column max_gb_per_s DOUBLE     largest bandwidth
+-- :column slowest_id BIGINT       the copy that took longest
+with copy as (
+    select * from gpu_copy
+    where
+        dur_ns is not null
+        and ($rank is null or rank = $rank)
+        and ($device is null or device = $device)
+        and ($step is null or step = $step)
+        and ($phase is null or phase = $phase)
+        and ($module is null or module_path = $module or starts_with(module_path, $module || '.'))
+),
+
+edge as (
+    select
+        rank,
+        device,
+        kind,
+        unnest([start_ns, end_ns]) as at_ns,
+        unnest([1, -1]) as change,
+        bytes_per_s
+    from copy
+    where dur_ns > 0
+),
+
+change as (
+    select
+        rank,
+        device,
+        kind,
+        at_ns,
+        sum(change)::bigint as copies,
+        coalesce(sum(change) filter (where bytes_per_s is null), 0)::bigint as unknown,
+        coalesce(sum(change * bytes_per_s), 0)::bigint as bytes_per_s
+    from edge
+    group by rank, device, kind, at_ns
+),
+
+stretch as (
+    select
+        rank,
+        device,
+        kind,
+        lead(at_ns) over so_far - at_ns as dur_ns,
+        sum(copies) over so_far as copy_count,
+        case when sum(unknown) over so_far = 0 then sum(bytes_per_s) over so_far end as bytes_per_s
+    from change
+    window so_far as (partition by rank, device, kind order by at_ns rows unbounded preceding) -- noqa: PRS
+),
+
+by_bandwidth as (
+    select
+        rank,
+        device,
+        kind,
+        bytes_per_s,
+        sum(dur_ns) as dur_ns
+    from stretch
+    where copy_count > 0
+    group by rank, device, kind, bytes_per_s
+),
+
+ranked as (
+    select
+        *,
+        sum(dur_ns) over (partition by rank, device, kind order by bytes_per_s nulls last) as up_to_ns,
+        sum(dur_ns) filter (where bytes_per_s is not null) over (partition by rank, device, kind) as known_ns
+    from by_bandwidth
+),
+
+rate as (
+    select
+        rank,
+        device,
+        kind,
+        sum(dur_ns)::bigint as active_ns,
+        sum(bytes_per_s * dur_ns)::double / sum(dur_ns) filter (where bytes_per_s is not null) / 1e9 as mean_gb_per_s,
+        min(bytes_per_s) filter (where 2 * up_to_ns >= known_ns)::double / 1e9 as median_gb_per_s,
+        max(bytes_per_s)::double / 1e9 as max_gb_per_s
+    from ranked
+    group by rank, device, kind
+),
+
+total as (
+    select
+        rank,
+        device,
+        kind,
+        count(*) as copy_count,
+        sum(bytes)::bigint as bytes,
+        case
+            when sum(bytes) is not null
+                then coalesce(sum(bytes) filter (where is_pageable), 0)::bigint
+        end as pageable_bytes,
+        sum(dur_ns)::bigint as copy_ns,
+        arg_max(event_id, (dur_ns, -event_id)) as slowest_id
+    from copy
+    group by rank, device, kind
+)
+
+select
+    total.rank,
+    total.device,
+    total.kind,
+    total.copy_count,
+    total.bytes,
+    total.pageable_bytes,
+    total.copy_ns,
+    coalesce(rate.active_ns, 0) as active_ns,
+    rate.mean_gb_per_s,
+    rate.median_gb_per_s,
+    rate.max_gb_per_s,
+    total.slowest_id
+from total
+left join rate on total.rank = rate.rank and total.device = rate.device and total.kind = rate.kind
+order by total.rank, total.device, total.kind

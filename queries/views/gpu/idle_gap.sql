@@ -1,0 +1,202 @@
+-- Every time without work, on each device (all streams) and on each stream alone, with what it waited for.
+--
+-- A gap ends when work starts, and is split by the launch of that work as `idle_part` says: the host had not launched
+-- it, was inside a synchronise, the launch took effect, or the work waited in its queue. The largest part is the cause.
+-- Work that waited in its queue waits for what ended last on the device during the gap, on another stream:
+-- communication or a kernel. If nothing did, a gap under 30 us is the usual time between two kernels (`kernel`,
+-- HTA's threshold), and a longer one is `other`. Overlapping work leaves no gap, and there is none before the first
+-- work of a stream.
+--
+-- :reads gpu_event, event, name_info, launch, nesting, label, gpu_gap
+-- :column rank BIGINT        process rank
+-- :column scope VARCHAR      device: no stream of the device works; stream: this stream does not, others may
+-- :column device BIGINT      device number; -1 when the events name none
+-- :column stream BIGINT      the stream; NULL for scope device, or when the events name none
+-- :column start_ns BIGINT    start
+-- :column end_ns BIGINT      end
+-- :column next_id BIGINT     the GPU event that ends the gap; NULL for the gap after the last one
+-- :column step BIGINT        step of that event, or at the time of the last gap; NULL outside every step or when
+--                            unlinked
+-- :column phase VARCHAR      phase of that event; NULL outside every step or when unlinked
+-- :column cause VARCHAR      host, synchronise, communication, kernel, other or unknown: the largest part of the wait
+-- :column host_ns BIGINT     of it, until the launch of that event
+-- :column sync_ns BIGINT     of it, the host was in a synchronise, or just out of one that let the queue run dry
+-- :column launch_ns BIGINT   of it, from the launch call to the start of the work
+-- :column queue_ns BIGINT    of it, the work was launched already
+-- :column unknown_ns BIGINT  of it, what ended the gap has no known launch
+with work as (
+    select * from gpu_event
+    where dur_ns > 0
+),
+
+reached as (
+    select
+        *,
+        max(end_ns) over (
+            partition by rank, device, stream order by start_ns, event_id rows unbounded preceding
+        ) as reached_ns
+    from work
+),
+
+stream_gap as (
+    select
+        *,
+        lag(reached_ns) over (partition by rank, device, stream order by start_ns, event_id) as since_ns
+    from reached
+    qualify start_ns > since_ns
+),
+
+blocking as (
+    select
+        nesting.rank,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        sum(nesting.end_ns - nesting.start_ns) over (
+            partition by nesting.rank, nesting.track_id order by nesting.start_ns, nesting.event_id
+            rows unbounded preceding
+        ) - (nesting.end_ns - nesting.start_ns) as before_ns
+    from nesting
+    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
+    inner join name_info
+        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
+    where
+        event.category in ('cuda_runtime', 'cuda_driver')
+        and name_info.is_blocking
+        and nesting.end_ns > nesting.start_ns
+),
+
+launched as (
+    select
+        gap.rank,
+        gap.device,
+        gap.stream,
+        gap.event_id as next_id,
+        gap.since_ns as start_ns,
+        gap.start_ns as end_ns,
+        launch.link is null as is_unlinked,
+        nesting.track_id,
+        greatest(gap.since_ns, least(gap.start_ns, coalesce(launch.launch_start_ns, gap.start_ns))) as launched_ns,
+        case
+            when launch.launch_start_ns + launch.launch_dur_ns <= gap.since_ns then 0
+            -- as in idle_part: a launch takes effect within 50 us after the call
+            else
+                -launched_ns
+                + least(gap.start_ns, coalesce(launch.launch_start_ns + launch.launch_dur_ns + 50000, gap.start_ns))
+        end as launching_ns
+    from stream_gap as gap
+    inner join launch on gap.rank = launch.rank and gap.event_id = launch.event_id
+    left join nesting
+        on launch.rank = nesting.rank and coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
+),
+
+at_start as (
+    select
+        launched.*,
+        coalesce(blocking.before_ns + least(launched.start_ns, blocking.end_ns) - blocking.start_ns, 0) as sync_0
+    from launched
+    asof left join blocking
+        on
+            launched.rank = blocking.rank
+            and launched.track_id = blocking.track_id
+            and launched.start_ns >= blocking.start_ns
+),
+
+at_launch as (
+    select
+        at_start.*,
+        -- the launch call itself blocks: as in idle_part, the time until it returns
+        case
+            when at_start.launched_ns < blocking.end_ns
+                then least(at_start.launching_ns, blocking.end_ns - at_start.launched_ns)
+            else 0
+        end as in_call_ns,
+        coalesce(blocking.before_ns + least(at_start.launched_ns, blocking.end_ns) - blocking.start_ns, 0)
+        - at_start.sync_0 as blocked_ns
+    from at_start
+    asof left join blocking
+        on
+            at_start.rank = blocking.rank
+            and at_start.track_id = blocking.track_id
+            and at_start.launched_ns >= blocking.start_ns
+),
+
+split as (
+    select
+        'stream' as scope,
+        at_launch.rank,
+        at_launch.device,
+        at_launch.stream,
+        at_launch.start_ns,
+        at_launch.end_ns,
+        at_launch.next_id,
+        label.step,
+        label.phase,
+        case
+            when at_launch.is_unlinked then 0
+            else at_launch.launched_ns - at_launch.start_ns - at_launch.blocked_ns
+        end as host_ns,
+        case when at_launch.is_unlinked then 0 else at_launch.blocked_ns + at_launch.in_call_ns end as sync_ns,
+        case when at_launch.is_unlinked then 0 else at_launch.launching_ns - at_launch.in_call_ns end as launch_ns,
+        case
+            when at_launch.is_unlinked then 0
+            else at_launch.end_ns - at_launch.launched_ns - at_launch.launching_ns
+        end as queue_ns,
+        case when at_launch.is_unlinked then at_launch.end_ns - at_launch.start_ns else 0 end as unknown_ns
+    from at_launch
+    inner join label on at_launch.rank = label.rank and at_launch.next_id = label.event_id
+    union all
+    select
+        'device',
+        rank,
+        device,
+        null,
+        start_ns,
+        end_ns,
+        next_id,
+        step,
+        phase,
+        load_data_ns + cpu_tensor_ns + op_ns + python_ns,
+        sync_ns,
+        launch_ns,
+        queued_ns + unobserved_ns,
+        unknown_ns
+    from gpu_gap
+),
+
+ending as (
+    select
+        rank,
+        device,
+        end_ns,
+        arg_min(class, (class != 'communication', event_id)) as class
+    from work
+    group by rank, device, end_ns
+)
+
+select
+    split.rank,
+    split.scope,
+    split.device,
+    split.stream,
+    split.start_ns,
+    split.end_ns,
+    split.next_id,
+    split.step,
+    split.phase,
+    case
+        when split.unknown_ns > 0 then 'unknown'
+        when split.sync_ns >= greatest(split.host_ns + split.launch_ns, split.queue_ns) then 'synchronise'
+        when split.host_ns + split.launch_ns >= split.queue_ns then 'host'
+        when ending.end_ns > split.start_ns and ending.class = 'communication' then 'communication'
+        when ending.end_ns > split.start_ns or split.end_ns - split.start_ns < 30000 then 'kernel'
+        else 'other'
+    end as cause,
+    split.host_ns::bigint as host_ns,
+    split.sync_ns::bigint as sync_ns,
+    split.launch_ns::bigint as launch_ns,
+    split.queue_ns::bigint as queue_ns,
+    split.unknown_ns::bigint as unknown_ns
+from split
+asof left join ending
+    on split.rank = ending.rank and split.device = ending.device and split.end_ns >= ending.end_ns

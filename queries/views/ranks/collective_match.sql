@@ -1,0 +1,181 @@
+-- Collectives matched between ranks, on one clock. One row per collective and rank that the run has of it.
+--
+-- The n-th collective of one process group, step, kind, type and size on a rank is the n-th on every other; where ranks
+-- differ in how many there are (a sampled or cut trace), it is not known which is which, and none is matched. The sizes
+-- of an all-to-all differ between ranks and do not count. Point-to-point calls are not matched.
+--
+-- Clocks: no rank can end a collective that all ranks take part in before the last one joins, and all end it at about
+-- the same time. So a rank's clock is off by the median difference of its ends from those of the lowest rank. Matched
+-- calls that then do not overlap are no match.
+--
+-- :reads collective_call, rank_info
+-- :column rank BIGINT            process rank
+-- :column match_id BIGINT        rows with the same number are one collective
+-- :column event_id BIGINT        the kernel or span
+-- :column on_gpu BOOLEAN         it is a kernel
+-- :column name VARCHAR           allreduce, allgather, …
+-- :column group_name VARCHAR     process group; NULL when the trace does not say
+-- :column group_size BIGINT      ranks that take part; NULL when unknown
+-- :column rank_count BIGINT      ranks of this run that take part
+-- :column dtype VARCHAR          element type; NULL when unknown
+-- :column bytes BIGINT           size of the message; NULL when unknown
+-- :column step BIGINT            number of the training step
+-- :column offset_ns BIGINT       how far the rank's clock is ahead of the lowest rank's; NULL when they share no
+--                                collective
+-- :column error_ns BIGINT        median distance of single collectives from that offset
+-- :column shift_ns BIGINT        what was added to the times in the rank's own file
+-- :column start_ns BIGINT        start, on the lowest rank's clock
+-- :column end_ns BIGINT          end, on the lowest rank's clock
+-- :column first_start_ns BIGINT  when the first rank started
+-- :column last_start_ns BIGINT   when the last rank started
+-- :column wait_ns BIGINT         of the duration, waiting for the last rank
+-- :column transfer_ns BIGINT     the rest of the duration
+-- :column late_ns BIGINT         how much later than the middle rank it started, 0 for those before
+-- :column is_last BOOLEAN        it started last; false for all if they started together
+-- :column is_first BOOLEAN       it started first; likewise
+with base as (
+    select
+        rank,
+        case
+            when count(*) over () = count(base_time_ns) over ()
+                then base_time_ns - first_value(base_time_ns) over (order by rank)
+            else 0
+        end as base_ns
+    from rank_info
+),
+
+call as (
+    select
+        collective_call.* exclude (start_ns, end_ns),
+        collective_call.start_ns + base.base_ns as start_ns,
+        collective_call.end_ns + base.base_ns as end_ns,
+        base.base_ns,
+        coalesce(collective_call.group_name, '') || ' ' || coalesce(collective_call.group_ranks, '') || ' '
+        || collective_call.name || ' ' || coalesce(collective_call.dtype, '') || ' '
+        || case
+            when collective_call.name in ('alltoall', 'gather', 'scatter') then ''
+            else coalesce(collective_call.bytes::varchar, '')
+        end as kind
+    from collective_call
+    inner join base on collective_call.rank = base.rank
+    where
+        collective_call.name is not null
+        and collective_call.name not in ('send', 'recv', 'sendrecv')
+        and collective_call.step is not null
+),
+
+numbered as (
+    select
+        *,
+        row_number() over (partition by rank, kind, step order by start_ns, event_id) as number,
+        count(*) over (partition by rank, kind, step) as own_count
+    from call
+),
+
+paired as (
+    select
+        *,
+        min(own_count) over of_kind as fewest,
+        max(own_count) over of_kind as most,
+        dense_rank() over (order by kind, step, number) - 1 as match_id,
+        count(*) over (partition by kind, step, number) as rank_count
+    from numbered
+    window of_kind as (partition by kind, step)
+),
+
+candidate as (
+    select
+        *,
+        name in ('allreduce', 'allgather', 'reducescatter', 'alltoall', 'barrier') as synchronises
+    from paired
+    where fewest = most and rank_count > 1
+),
+
+reference as (
+    select
+        match_id,
+        end_ns
+    from candidate
+    where synchronises and rank = (select min(rank) from rank_info)
+),
+
+apart as (
+    select
+        candidate.rank,
+        candidate.end_ns - reference.end_ns as apart_ns
+    from candidate
+    inner join reference on candidate.match_id = reference.match_id
+),
+
+clock as (
+    select
+        rank,
+        quantile_disc(apart_ns, 0.5)::bigint as offset_ns
+    from apart
+    group by rank
+),
+
+clock_error as (
+    select
+        apart.rank,
+        quantile_disc(abs(apart.apart_ns - clock.offset_ns), 0.5)::bigint as error_ns
+    from apart
+    inner join clock on apart.rank = clock.rank
+    group by apart.rank
+),
+
+aligned as (
+    select
+        candidate.*,
+        clock.offset_ns,
+        clock_error.error_ns,
+        candidate.base_ns - coalesce(clock.offset_ns, 0) as shift_ns,
+        candidate.start_ns - coalesce(clock.offset_ns, 0) as common_start_ns,
+        candidate.end_ns - coalesce(clock.offset_ns, 0) as common_end_ns
+    from candidate
+    left join clock on candidate.rank = clock.rank
+    left join clock_error on candidate.rank = clock_error.rank
+),
+
+met as (
+    select
+        *,
+        max(common_start_ns) over of_match as last_start_ns,
+        min(common_start_ns) over of_match as first_start_ns,
+        min(common_end_ns) over of_match as first_end_ns,
+        quantile_disc(common_start_ns, 0.5) over of_match as middle_start_ns,
+        max(coalesce(error_ns, 0)) over of_match as worst_error_ns
+    from aligned
+    window of_match as (partition by match_id)
+)
+
+select
+    rank,
+    match_id,
+    event_id,
+    on_gpu,
+    name,
+    group_name,
+    group_size,
+    rank_count,
+    dtype,
+    bytes,
+    step,
+    offset_ns,
+    error_ns,
+    shift_ns,
+    common_start_ns as start_ns,
+    common_end_ns as end_ns,
+    first_start_ns,
+    last_start_ns,
+    least(last_start_ns - common_start_ns, common_end_ns - common_start_ns) as wait_ns,
+    common_end_ns - common_start_ns - least(last_start_ns - common_start_ns, common_end_ns - common_start_ns)
+        as transfer_ns,
+    greatest(0, common_start_ns - middle_start_ns) as late_ns,
+    last_start_ns > first_start_ns
+    and row_number() over (partition by match_id order by common_start_ns desc, rank) = 1 as is_last,
+    last_start_ns > first_start_ns
+    and row_number() over (partition by match_id order by common_start_ns, rank) = 1 as is_first
+from met
+-- A millisecond for clocks that drift.
+where not synchronises or last_start_ns <= first_end_ns + 1000000 + 3 * worst_error_ns
