@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 
 import hotline_analysis as ha
 from hotline_analysis import catalog
-from hotline_analysis.analyze.named import COMPUTED
+from hotline_analysis.answers.named import COMPUTED
 from hotline_analysis.catalog import Query
 from hotline_analysis.cli import app
 from hotline_analysis.schema import TABLES, Table

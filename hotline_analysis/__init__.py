@@ -10,15 +10,13 @@ The public names below are loaded when they are first used, so that importing th
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from hotline_analysis import charts
-    from hotline_analysis.analyze import (
+    from hotline_analysis.answers import (
         Advice,
         DependencyGraph,
         Finding,
@@ -71,6 +69,7 @@ if TYPE_CHECKING:
         user_annotations,
     )
     from hotline_analysis.capture import ModelOps, analyze, annotate, model_ops
+    from hotline_analysis.demo import demo_trace
     from hotline_analysis.errors import (
         EmptyTraceError,
         ExportExistsError,
@@ -84,8 +83,8 @@ if TYPE_CHECKING:
     )
     from hotline_analysis.export import export_perfetto
     from hotline_analysis.importer import import_traces, load
-    from hotline_analysis.report import Report, diff_report, report
-    from hotline_analysis.trace import Trace
+    from hotline_analysis.reports import Report, diff_report, report
+    from hotline_analysis.run.trace import Trace
 
     __version__: str
 
@@ -165,9 +164,10 @@ __all__ = [
     "user_annotations",
 ]
 
-# Where the public names are; those that stand nowhere here are answers, in `analyze`.
+# Where the public names are; those that stand nowhere here are answers.
 _NAMES = {
     "capture": ("ModelOps", "analyze", "annotate", "model_ops"),
+    "demo": ("demo_trace",),
     "errors": (
         "EmptyTraceError",
         "ExportExistsError",
@@ -181,17 +181,11 @@ _NAMES = {
     ),
     "export": ("export_perfetto",),
     "importer": ("import_traces", "load"),
-    "report": ("Report", "diff_report", "report"),
-    "trace": ("Trace",),
+    "reports": ("Report", "diff_report", "report"),
+    "run.trace": ("Trace",),
 }
-_HERE = ("__version__", "charts", "demo_trace")
-_HOME = {name: f"{__name__}.analyze" for name in __all__ if name not in _HERE}
+_HOME = {name: f"{__name__}.answers" for name in __all__ if name not in ("__version__", "charts")}
 _HOME |= {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names}
-
-
-def demo_trace() -> Path:
-    """Return the path of a trace that comes with the package: three training steps of a small Transformer on a CPU."""
-    return Path(__file__).parent / "data" / "demo.json.gz"
 
 
 def __getattr__(name: str) -> object:
@@ -204,7 +198,7 @@ def __getattr__(name: str) -> object:
     elif name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
         if isinstance(value, FunctionType):
-            value = import_module(f"{__name__}.trace").takes_traces(value)
+            value = import_module(f"{__name__}.run.trace").takes_traces(value)
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = value
@@ -213,18 +207,3 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-class _Package(ModuleType):
-    """Keeps `analyze`, `annotate` and `report` the public functions, although there are modules of the same names.
-
-    When a submodule is imported, the import system sets it as an attribute of its package. So inside this package,
-    import from such a module by its full name (`from hotline_analysis.analyze import steps`), not the module itself.
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (name in _HOME and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -50,7 +50,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Literal, SupportsFloat, SupportsIndex, get_args
 
 from hotline_analysis.errors import QueryNotFoundError, QueryParameterError
-from hotline_analysis.humane import one_of
+from hotline_analysis.text.formats import one_of
 from hotline_analysis.vocabulary import WORDS
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ COMPUTED = (
     "optimizer_bottleneck",
     "step_limits",
 )
-"""Answers that are no SQL file but a function over queries, which `hotline_analysis.analyze.named` has."""
+"""Answers that are no SQL file but a function over queries, which `hotline_analysis.answers.named` has."""
 PARAM_TYPES: tuple[ParamType, ...] = get_args(ParamType)
 PRIVATE = "private"
 """The folder of a subject's tables that only serve others, and are not kept."""

@@ -12,9 +12,9 @@ from typing import Any
 
 import hotline_analysis as ha
 from hotline_analysis import HotlineWarning, Trace, catalog
-from hotline_analysis.analyze.named import COMPUTED
+from hotline_analysis.answers.named import COMPUTED
 from hotline_analysis.charts import CHARTS, Timeline, draw
-from hotline_analysis.report import diff_report, report
+from hotline_analysis.reports import diff_report, report
 from tests.test_query_contracts import arguments, training
 from tests.trace_builder import TraceBuilder
 

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from hotline_analysis.annotate import align as align_module
-from hotline_analysis.annotate.align import Alignment, align, align_in_pieces
-from hotline_analysis.annotate.backward import match_backward
-from hotline_analysis.annotate.certain import range_in_order
+from hotline_analysis.annotation import align as align_module
+from hotline_analysis.annotation.align import Alignment, align, align_in_pieces
+from hotline_analysis.annotation.backward import match_backward
+from hotline_analysis.annotation.placing.certain import range_in_order
 
 WEIGHTS = np.array([[8, 0, 4], [0, 8, 0], [4, 0, 8]], np.int32)
 sequences = st.lists(st.integers(0, 2), max_size=9)

@@ -8,8 +8,8 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import HotlineError, QueryParameterError, Trace, charts
-from hotline_analysis.analyze import has_gpu_work
-from hotline_analysis.analyze.breakdown import Sort
+from hotline_analysis.answers import has_gpu_work
+from hotline_analysis.answers.breakdown import Sort
 from tests.trace_builder import TraceBuilder
 
 # Every trace below has one step, from 0 to 1000 us.

@@ -13,49 +13,32 @@ import hotline_analysis
 PACKAGE = Path(__file__).parents[1] / "hotline_analysis"
 FACADE = "hotline_analysis"
 
-# Each part, with those it may import.
-BASE = {
-    "catalog",
-    "database",
-    "errors",
-    "humane",
-    "masking",
-    "notebook",
-    "place",
-    "schema",
-    "scope",
-    "stored",
-    "vocabulary",
-    "whole",
-}
-DATA = BASE | {"kineto", "trace"}
-ALLOWED = {
-    "vocabulary": set[str](),
-    "catalog": {"errors", "humane", "vocabulary"},
-    "database": {"catalog"},
-    "errors": set[str](),
-    "humane": set[str](),
-    "masking": set[str](),
-    "notebook": {"humane"},
-    "place": set[str](),
-    "whole": {"errors"},
+# Each part, with those that it imports: from the ground up, and no arrow more than there is.
+ARROWS: dict[str, set[str]] = {
+    "errors": set(),
+    "text": set(),
+    "vocabulary": set(),
+    "demo": set(),
+    "atomic": {"errors"},
+    "catalog": {"errors", "text", "vocabulary"},
     "schema": {"catalog"},
-    "stored": {"errors", "schema", "whole"},
-    "kineto": BASE,
-    "scope": {"errors", "humane"},
-    "trace": BASE | {"kineto"},
-    "annotate": DATA,
-    "importer": DATA | {"annotate"},
-    "analyze": DATA,
-    "charts": DATA | {"analyze"},
+    "database": {"catalog"},
+    "kineto": {"database", "errors"},
+    "run": {"atomic", "catalog", "database", "errors", "schema", "text"},
+    "annotation": {"catalog", "database", "errors", "schema"},
+    "importer": {
+        *("annotation", "atomic", "catalog", "database", "errors", "kineto", "run", "schema", "text", "vocabulary"),
+    },
+    "answers": {"catalog", "errors", "run", "text", "vocabulary"},
+    "charts": {"answers", "atomic", "catalog", "errors", "run", "text"},
     # A report is drawn with charts; charts know nothing of reports.
-    "report": DATA | {"analyze", "charts"},
-    "capture": DATA | {"annotate", "importer", "analyze", "report"},
-    "export": DATA | {"analyze"},
-    "console": {"humane"},
-    "cli": DATA | {"console", "annotate", "importer", "analyze", "charts", "export", "report", FACADE},
+    "reports": {"answers", "catalog", "charts", "run", "text", "vocabulary"},
+    "export": {"answers", "atomic", "errors", "run", "text"},
+    "capture": {"atomic", "errors", "importer", "reports", "run", "text"},
+    FACADE: {"answers", "capture", "charts", "demo", "errors", "export", "importer", "reports", "run"},
+    "cli": {"answers", "atomic", "catalog", "charts", "errors", "importer", "reports", "schema", "text", "vocabulary"}
+    | {FACADE},
     "__main__": {"cli"},
-    "__init__": DATA | {"annotate", "importer", "capture", "analyze", "charts", "export", "report"},
 }
 # Heavy or optional, each with the only part that may import it.
 RESERVED = {"torch": "capture", "altair": "charts", "vl_convert": "charts", "typer": "cli"}
@@ -64,7 +47,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 
 def part(file: Path) -> str:
-    return file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    first = file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    return FACADE if first == "__init__" else first
 
 
 def imports(source: str) -> Iterator[str]:
@@ -77,16 +61,22 @@ def imports(source: str) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def backward(own: str, name: str) -> str | None:
-    """Say what is wrong with the import of `name` in the part `own`."""
+def target(name: str) -> str | None:
+    """The part of this package that an import names; None for another package."""
     top, _, rest = name.partition(".")
-    if top in RESERVED and own != RESERVED[top]:
-        return f"{own} imports {top}, which only {RESERVED[top]} may"
     if top != FACADE:
         return None
     first = rest.partition(".")[0]
-    target = first if first in ALLOWED else FACADE
-    if target == own or target in ALLOWED[own]:
+    return first if first in ARROWS else FACADE
+
+
+def backward(own: str, name: str) -> str | None:
+    """Say what is wrong with the import of `name` in the part `own`."""
+    top = name.partition(".")[0]
+    if top in RESERVED and own != RESERVED[top]:
+        return f"{own} imports {top}, which only {RESERVED[top]} may"
+    to = target(name)
+    if to is None or to == own or to in ARROWS[own]:
         return None
     return f"{own} imports {name}"
 
@@ -94,20 +84,35 @@ def backward(own: str, name: str) -> str | None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(PACKAGE)))
 def test_imports_go_one_way(file: Path) -> None:
     own = part(file)
-    assert own in ALLOWED, f"{own} has no place among the layers; give it one in this test and in the design"
+    assert own in ARROWS, f"{own} has no place among the layers; give it one in this test and in CONTRIBUTING.md"
     wrong = [problem for name in imports(file.read_text(encoding="utf-8")) if (problem := backward(own, name))]
     assert wrong == []
+
+
+def test_no_arrow_is_permitted_that_does_not_exist() -> None:
+    found = {
+        (part(file), to)
+        for file in FILES
+        for name in imports(file.read_text(encoding="utf-8"))
+        if (to := target(name)) not in (None, part(file))
+    }
+    assert found == {(own, to) for own, parts in ARROWS.items() for to in parts}
+
+
+def test_arrows_form_no_circle() -> None:
+    floors = list(ARROWS)
+    assert [(own, to) for own in floors for to in ARROWS[own] if floors.index(to) >= floors.index(own)] == []
 
 
 @pytest.mark.parametrize(
     ("own", "source"),
     [
         ("errors", "from hotline_analysis.schema import TABLES"),
-        ("kineto", "from hotline_analysis import trace"),
-        ("trace", "def f():\n    import hotline_analysis.importer"),
-        ("charts", "from hotline_analysis.report.text import render"),
-        ("analyze", "from hotline_analysis import load"),
-        ("report", "import altair as alt"),
+        ("kineto", "from hotline_analysis import catalog"),
+        ("run", "def f():\n    import hotline_analysis.importer"),
+        ("charts", "from hotline_analysis.reports.renderers.text import render"),
+        ("answers", "from hotline_analysis import load"),
+        ("reports", "import altair as alt"),
         ("importer", "from torch.profiler import profile"),
     ],
 )

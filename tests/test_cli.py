@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 
 import hotline_analysis as ha
 from hotline_analysis import catalog
-from hotline_analysis.analyze.named import COMPUTED
+from hotline_analysis.answers.named import COMPUTED
 from hotline_analysis.cli import app
 from hotline_analysis.errors import HotlineError
-from hotline_analysis.humane import size
+from hotline_analysis.text.formats import size
 
 ROOT = Path(__file__).parents[1]
 TRACE = ROOT / "tests/data/cnn.json.gz"
@@ -206,7 +206,7 @@ ANSWERS = [
     name
     for name in ha.__all__
     if inspect.isfunction(function := getattr(ha, name))
-    and function.__module__.startswith("hotline_analysis.analyze.")
+    and function.__module__.startswith("hotline_analysis.answers.")
     and get_type_hints(function)["return"] in (pl.DataFrame, ha.Finding)
 ]
 

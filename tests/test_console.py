@@ -4,7 +4,7 @@ import sys
 import polars as pl
 import pytest
 
-from hotline_analysis import console
+from hotline_analysis.cli import console
 
 
 def test_units_and_alignment() -> None:

@@ -13,7 +13,7 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis.analyze.path import Until
+from hotline_analysis.answers.path import Until
 from tests.trace_builder import TraceBuilder
 
 START, END = "start", "end"

@@ -13,7 +13,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace, charts
-from hotline_analysis.humane import shared_path
+from hotline_analysis.text.formats import shared_path
 from tests.browser import CHROMIUM, Browser
 from tests.charts.test_timeline import hostile
 from tests.runs import opened

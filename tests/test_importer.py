@@ -19,8 +19,8 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import HotlineError, HotlineWarning, Trace, TraceFormatError
-from hotline_analysis.annotate import _with_memory
-from hotline_analysis.annotate import annotate as annotate_rank
+from hotline_analysis.annotation.pipeline import _with_memory
+from hotline_analysis.annotation.pipeline import annotate as annotate_rank
 from hotline_analysis.database import make_table
 from hotline_analysis.importer import _assign_ranks, find_traces, one_file, processes
 from hotline_analysis.schema import TABLES

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis.whole import begin, begun, end, remove, undo_all
+from hotline_analysis.atomic import begin, begun, end, remove, undo_all
 from tests.trace_builder import TraceBuilder
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals")
@@ -115,7 +115,7 @@ DEAF = """
 import signal, sys, time
 from pathlib import Path
 from hotline_analysis.cli import interrupt
-from hotline_analysis.whole import replace_folder
+from hotline_analysis.atomic import replace_folder
 
 interrupt.watch()
 signal.signal(signal.SIGINT, lambda number, frame: None)

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 import hotline_analysis as ha
 from hotline_analysis.cli import app
 from hotline_analysis.importer.options import Options
-from hotline_analysis.masking import mask, mask_columns, mask_json_column, masked_json, masked_text
+from hotline_analysis.text.masking import mask, mask_columns, mask_json_column, masked_json, masked_text
 from tests.trace_builder import TraceBuilder
 
 SHARED = Path(os.environ["HOTLINE_TRACES"]) if "HOTLINE_TRACES" in os.environ else None

@@ -12,7 +12,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import HotlineWarning, ModelMismatchError, Trace
-from hotline_analysis.annotate.model import parse_model
+from hotline_analysis.annotation.model_file import parse_model
 from tests.trace_builder import TraceBuilder
 
 # Two blocks of two layers, and a head.

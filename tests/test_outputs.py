@@ -14,12 +14,12 @@ import pytest
 from typer.testing import CliRunner
 
 import hotline_analysis as ha
-from hotline_analysis import Trace, catalog, console
-from hotline_analysis.analyze.named import COMPUTED
+from hotline_analysis import Trace, catalog
+from hotline_analysis.answers.named import COMPUTED
 from hotline_analysis.charts import CHARTS
 from hotline_analysis.charts.page import page
-from hotline_analysis.cli import app
-from hotline_analysis.report.markdown import _escape
+from hotline_analysis.cli import app, console
+from hotline_analysis.reports.renderers.markdown import _escape
 from tests.browser import CHROMIUM, Browser
 from tests.trace_builder import TraceBuilder
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import polars as pl
 
-from hotline_analysis.analyze.overlap import within
+from hotline_analysis.answers.overlap import within
 
 
 def test_amounts_are_spread_evenly_over_their_spans() -> None:

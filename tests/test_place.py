@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hotline_analysis.place import Lines
+from hotline_analysis.text.source_lines import Lines
 
 CODE = '''\
 import torch

@@ -15,15 +15,15 @@ import pytest
 
 import hotline_analysis
 from hotline_analysis import Trace, catalog, load
-from hotline_analysis.annotate import _ORDER
-from hotline_analysis.annotate.backward import match_backward
-from hotline_analysis.annotate.match import match_model
-from hotline_analysis.annotate.model import parse_model
+from hotline_analysis.annotation.backward import match_backward
+from hotline_analysis.annotation.model_file import parse_model
+from hotline_analysis.annotation.pipeline import _ORDER
+from hotline_analysis.annotation.placing.match import match_model
 from hotline_analysis.catalog import Query
 from hotline_analysis.errors import HotlineError, QueryParameterError
-from hotline_analysis.humane import one_of
+from hotline_analysis.run.scope import check_scope
 from hotline_analysis.schema import READ_TABLES, TABLES
-from hotline_analysis.scope import check_scope
+from hotline_analysis.text.formats import one_of
 from hotline_analysis.vocabulary import KERNEL_CLASSES, PHASES
 from tests.derive.tables import every_table
 from tests.trace_builder import TraceBuilder

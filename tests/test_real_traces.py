@@ -23,7 +23,7 @@ from polars.testing import assert_frame_equal
 
 import hotline_analysis as ha
 from hotline_analysis import Trace, catalog
-from hotline_analysis.analyze.comparison import Level, Timeline, compare
+from hotline_analysis.answers.comparison import Level, Timeline, compare
 from tests import runs
 from tests.view.agreement import agreement
 

@@ -9,7 +9,7 @@ from itertools import pairwise
 import polars as pl
 import pytest
 
-from hotline_analysis.analyze import repeats
+from hotline_analysis.answers import suffix_array as repeats
 
 Found = dict[tuple[int, ...], list[int]]
 

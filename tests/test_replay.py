@@ -9,8 +9,8 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis.analyze.limits import LIMIT
-from hotline_analysis.analyze.replay import Replay
+from hotline_analysis.answers.limits import LIMIT
+from hotline_analysis.answers.replay import Replay
 from tests.test_critical_path_oracle import random_trace
 from tests.trace_builder import TraceBuilder
 

@@ -11,9 +11,12 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis.console import to_table
+from hotline_analysis.cli.console import to_table
 from hotline_analysis.errors import HotlineWarning, QueryParameterError
-from hotline_analysis.humane import (
+from hotline_analysis.reports.content import Field, Section
+from hotline_analysis.reports.document import Report
+from hotline_analysis.reports.sections.given import given
+from hotline_analysis.text.formats import (
     duration,
     file_and_line,
     module_name,
@@ -25,9 +28,7 @@ from hotline_analysis.humane import (
     shorten_place,
     size,
 )
-from hotline_analysis.notebook import frame_table
-from hotline_analysis.report.given import given
-from hotline_analysis.report.model import Field, Report, Section
+from hotline_analysis.text.html import frame_table
 from tests.runs import opened
 from tests.trace_builder import TraceBuilder
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import hotline_analysis as ha
 from hotline_analysis import Report
-from hotline_analysis.report.model import Section
+from hotline_analysis.reports.content import Section
 from tests.trace_builder import TraceBuilder
 
 

@@ -13,8 +13,8 @@ import re
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis.analyze.rules import Advice
-from hotline_analysis.report import Report
+from hotline_analysis.answers.rules import Advice
+from hotline_analysis.reports import Report
 from tests.test_real_traces import opened
 
 HALF_PRECISION = {"fp32_where_half_would_do", "tf32_where_half_would_do", "fp32_on_cuda_cores"}

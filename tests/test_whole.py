@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 
 import hotline_analysis as ha
 from hotline_analysis import charts
+from hotline_analysis.atomic import path_of, replace_file
 from hotline_analysis.cli import app
-from hotline_analysis.whole import path_of, replace_file
 from tests.trace_builder import TraceBuilder
 
 URLS = ("s3://bucket/x.html", "gs://bucket/x.html", "hdfs://host:9000/x.html", "https://host/x.html", "HTTP://h/x.html")

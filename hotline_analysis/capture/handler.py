@@ -14,15 +14,15 @@ from typing import IO, Any, Literal
 
 from isal import igzip
 
+from hotline_analysis.atomic import check_replaceable, path_of
 from hotline_analysis.capture import need
 from hotline_analysis.capture.learn import Learner, model_ops
 from hotline_analysis.capture.table import KEY, ModelOps
 from hotline_analysis.errors import HotlineError, HotlineWarning
 from hotline_analysis.importer import Source, import_traces
-from hotline_analysis.masking import mask
-from hotline_analysis.report import Report, report
-from hotline_analysis.trace import Trace
-from hotline_analysis.whole import check_replaceable, path_of
+from hotline_analysis.reports import Report, report
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.masking import mask
 
 METADATA_KEY = "hotline_metadata"
 """Where a trace file keeps what the user said about the training."""

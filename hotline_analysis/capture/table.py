@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from hotline_analysis.whole import path_of, replace_file
+from hotline_analysis.atomic import path_of, replace_file
 
 if TYPE_CHECKING:
     import polars as pl

@@ -13,7 +13,7 @@ import polars as pl
 from hotline_analysis.charts.page import clean
 from hotline_analysis.charts.theme import HUES, INK, PHASES, WIDTH, dress, time_axis
 from hotline_analysis.errors import QueryParameterError
-from hotline_analysis.humane import duration, module_name, percent, shared_path, shorten
+from hotline_analysis.text.formats import duration, module_name, percent, shared_path, shorten
 
 # Time of a device, from work to the causes of idling: column of `device_use`, word, colour.
 _PARTS = (

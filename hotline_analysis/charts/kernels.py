@@ -14,7 +14,7 @@ import polars as pl
 from hotline_analysis.charts.breakdown import _durations, _nothing, _share
 from hotline_analysis.charts.page import clean
 from hotline_analysis.charts.theme import HUES, INK, WIDTH, dress, time_axis
-from hotline_analysis.humane import delta, duration, percent, shorten
+from hotline_analysis.text.formats import delta, duration, percent, shorten
 
 _ROWS = 20
 # Columns of `temporal_breakdown` that add up to the window, with word and colour.

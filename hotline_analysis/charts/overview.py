@@ -9,8 +9,8 @@ import polars as pl
 
 from hotline_analysis.charts.breakdown import _durations, _nothing
 from hotline_analysis.charts.theme import PHASES, WIDTH, Axis, dress, time_axis
-from hotline_analysis.humane import percent
-from hotline_analysis.trace import Trace, takes_traces
+from hotline_analysis.run.trace import Trace, takes_traces
+from hotline_analysis.text.formats import percent
 
 _MARKS = 4000  # what a browser draws at once without a pause, and Altair takes
 _RANKS = 6  # more have no room for lanes of their own above

@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from importlib import resources
 
-from hotline_analysis.humane import safe, shorten
+from hotline_analysis.text.formats import safe, shorten
 
 # Nothing is fetched or sent, whatever a name in the trace says, and no script runs but those that are named here.
 _POLICY = (

@@ -10,7 +10,7 @@ import polars as pl
 from hotline_analysis.charts.breakdown import _durations, _nothing, _share
 from hotline_analysis.charts.page import clean
 from hotline_analysis.charts.theme import HUES, WIDTH, dress, time_axis
-from hotline_analysis.humane import duration, percent
+from hotline_analysis.text.formats import duration, percent
 
 # Value of `bound_by`, word, colour.
 _BOUNDS = (

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import polars as pl
 
-from hotline_analysis.analyze import dependency_graph
-from hotline_analysis.analyze.limits import typical_step
-from hotline_analysis.analyze.overlap import within
-from hotline_analysis.analyze.replay import Replay
-from hotline_analysis.trace import Trace
+from hotline_analysis.answers import dependency_graph
+from hotline_analysis.answers.limits import typical_step
+from hotline_analysis.answers.overlap import within
+from hotline_analysis.answers.replay import Replay
+from hotline_analysis.run.trace import Trace
 
 _LEAST = 0.005  # of the step: python that takes less is not shown
 

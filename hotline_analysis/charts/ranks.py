@@ -10,7 +10,7 @@ import polars as pl
 from hotline_analysis.charts.breakdown import _durations, _nothing
 from hotline_analysis.charts.theme import WIDTH, dress, time_axis
 from hotline_analysis.errors import QueryParameterError
-from hotline_analysis.humane import duration
+from hotline_analysis.text.formats import duration
 
 _CELLS = 4000
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from hotline_analysis.analyze import (
+from hotline_analysis.answers import (
     Finding,
     collectives,
     comm_comp_overlap,
@@ -33,13 +33,13 @@ from hotline_analysis.analyze import (
     steps,
     temporal_breakdown,
 )
-from hotline_analysis.analyze import detail as tree
+from hotline_analysis.answers import detail as tree
 from hotline_analysis.catalog import Param
 from hotline_analysis.charts import breakdown, kernels, path, ranks, resources
 from hotline_analysis.charts.overview import overview
 from hotline_analysis.charts.timeline import timeline
 from hotline_analysis.errors import QueryNotFoundError, QueryParameterError
-from hotline_analysis.trace import Trace, check_traces
+from hotline_analysis.run.trace import Trace, check_traces
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ import polars as pl
 from hotline_analysis.charts.breakdown import _nothing
 from hotline_analysis.charts.page import clean
 from hotline_analysis.charts.theme import HUES, WIDTH, dress, time_axis
-from hotline_analysis.humane import percent, size, size_unit
+from hotline_analysis.text.formats import percent, size, size_unit
 
 _POINTS = 600
 

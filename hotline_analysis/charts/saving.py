@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from hotline_analysis.atomic import form_of, path_of, replace_file
 from hotline_analysis.charts.page import asset, clean, page, to_script
 from hotline_analysis.charts.theme import page_spec
-from hotline_analysis.whole import form_of, path_of, replace_file
 
 FORMS = {".html": "html", ".svg": "svg", ".png": "png", ".json": "json"}
 

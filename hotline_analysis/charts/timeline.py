@@ -11,17 +11,17 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from hotline_analysis.analyze import detail as tree
-from hotline_analysis.analyze import gpu_or_cpu_bound, optimizer_bottleneck
-from hotline_analysis.analyze.slowest import slowest_op
+from hotline_analysis.answers import detail as tree
+from hotline_analysis.answers import gpu_or_cpu_bound, optimizer_bottleneck
+from hotline_analysis.answers.slowest import slowest_op
 from hotline_analysis.charts.page import asset, clean, page, to_script
 from hotline_analysis.charts.places import event_nodes, waited_for, way, with_python
 from hotline_analysis.charts.saving import write
 from hotline_analysis.charts.theme import IDLE, PHASES, WIDTH, dress, in_frame, time_axis
-from hotline_analysis.humane import duration
-from hotline_analysis.place import Lines
-from hotline_analysis.scope import check_scope
-from hotline_analysis.trace import Trace, takes_traces
+from hotline_analysis.run.scope import check_scope
+from hotline_analysis.run.trace import Trace, takes_traces
+from hotline_analysis.text.formats import duration
+from hotline_analysis.text.source_lines import Lines
 
 _NODES = 8_000  # in a page; the smaller ones stay in the time of what is around them
 _OPEN_PCT = 5.0  # the first view is opened down to nodes of this share of the step

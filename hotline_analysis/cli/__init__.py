@@ -10,9 +10,9 @@ import io
 import os
 import sys
 
+from hotline_analysis.atomic import undo_all
 from hotline_analysis.cli import asking, drawing, files, interrupt, reports
 from hotline_analysis.cli.app import app
-from hotline_analysis.whole import undo_all
 
 # The commands have registered when their modules were imported.
 __all__ = ["app", "asking", "drawing", "files", "main", "reports"]

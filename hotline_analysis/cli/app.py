@@ -22,7 +22,7 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was given."""
-        from hotline_analysis import console
+        from hotline_analysis.cli import console
 
         with _warnings_in_one_line():
             try:
@@ -60,7 +60,7 @@ class _Commands(TyperGroup):
 
 @contextmanager
 def _warnings_in_one_line() -> Iterator[None]:
-    from hotline_analysis import console
+    from hotline_analysis.cli import console
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", HotlineWarning)

@@ -25,7 +25,7 @@ from hotline_analysis.cli.common import (
     write_frame,
 )
 from hotline_analysis.errors import HotlineError
-from hotline_analysis.humane import one_of
+from hotline_analysis.text.formats import one_of
 from hotline_analysis.vocabulary import PHASES
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def query(
       hotline query critical_path run.hotline --step 3 --json
     """
     from hotline_analysis import catalog
-    from hotline_analysis.analyze.named import COMPUTED
+    from hotline_analysis.answers.named import COMPUTED
 
     form = settle_frame(output, overwrite, as_json, as_csv)
     given: dict[str, object] = {**arguments(param or [])}
@@ -108,7 +108,7 @@ def queries(
     from dataclasses import asdict
 
     from hotline_analysis import catalog
-    from hotline_analysis.analyze.named import COMPUTED
+    from hotline_analysis.answers.named import COMPUTED
 
     if name is not None and kind is not None:
         raise typer.BadParameter("--kind is for the list: it does not go with a name")

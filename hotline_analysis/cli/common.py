@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import hotline_analysis as ha
-from hotline_analysis.humane import size
-from hotline_analysis.whole import Form, check_file, form_of, path_of, replace_file
+from hotline_analysis.atomic import Form, check_file, form_of, path_of, replace_file
+from hotline_analysis.text.formats import size
 
 if TYPE_CHECKING:
     import polars as pl
@@ -71,7 +71,7 @@ def source(traces: list[str]) -> str | list[str]:
 @contextmanager
 def open_traces(traces: list[str], model: Path | None = None) -> Iterator[ha.Trace]:
     """Open a run, or import traces to a temporary one, with a progress bar."""
-    from hotline_analysis import console
+    from hotline_analysis.cli import console
 
     with console.progress() as on_progress:
         trace = ha.load(source(traces), model=model, on_progress=on_progress)
@@ -112,8 +112,8 @@ def write_frame(frame: pl.DataFrame, form: FrameForm, output: Path | None) -> No
 
 
 def _format_frame(frame: pl.DataFrame, form: FrameForm, output: Path | None) -> str:
-    from hotline_analysis import console
-    from hotline_analysis.analyze.named import FINDING
+    from hotline_analysis.answers.named import FINDING
+    from hotline_analysis.cli import console
 
     if form == "json":
         return console.to_json(frame)
@@ -129,7 +129,7 @@ def _format_frame(frame: pl.DataFrame, form: FrameForm, output: Path | None) -> 
 
 def listing(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a table of names and their meaning."""
-    from hotline_analysis import console
+    from hotline_analysis.cli import console
 
     return console.to_listing(headers, rows, width=console.width(), color=console.colored())
 
@@ -147,7 +147,7 @@ def arguments(pairs: list[str]) -> dict[str, str]:
 
 def said_of(output: Path) -> str:
     """What a command that has written a file says of it: its name and size."""
-    from hotline_analysis import console
+    from hotline_analysis.cli import console
 
     return f"{console.one_line(str(output))}: {size(output.stat().st_size)}"
 

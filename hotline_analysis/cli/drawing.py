@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 import hotline_analysis as ha
+from hotline_analysis.atomic import check_file, form_of
 from hotline_analysis.cli.app import app
 from hotline_analysis.cli.common import (
     Drawing,
@@ -21,7 +22,6 @@ from hotline_analysis.cli.common import (
     open_traces,
     said_of,
 )
-from hotline_analysis.whole import check_file, form_of
 
 
 @app.command("timeline")

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 import hotline_analysis as ha
+from hotline_analysis.atomic import form_of
 from hotline_analysis.cli.app import app
 from hotline_analysis.cli.common import (
     ModelFile,
@@ -19,8 +20,7 @@ from hotline_analysis.cli.common import (
     said_of,
     source,
 )
-from hotline_analysis.humane import size
-from hotline_analysis.whole import form_of
+from hotline_analysis.text.formats import size
 
 
 @app.command("import")
@@ -48,7 +48,7 @@ def import_(
     Example:
       hotline import "traces/rank*.json.gz" -o run.hotline
     """
-    from hotline_analysis import console
+    from hotline_analysis.cli import console
     from hotline_analysis.importer import find_traces
 
     begun = time.perf_counter()
@@ -101,7 +101,7 @@ def export(
       hotline export run.hotline -o dashboard
       hotline export run.hotline --format perfetto -o annotated.json.gz
     """
-    from hotline_analysis import console
+    from hotline_analysis.cli import console
 
     if format == "parquet" and (rank is not None or span is not None):
         raise typer.BadParameter("--rank and --span go with --format perfetto")

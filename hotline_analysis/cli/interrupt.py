@@ -12,7 +12,7 @@ import signal
 import threading
 import time
 
-from hotline_analysis.whole import undo_all
+from hotline_analysis.atomic import undo_all
 
 INTERRUPTED = 130  # the exit status of shells for what Ctrl-C has ended
 _PATIENCE_S = 0.8

@@ -26,7 +26,7 @@ from hotline_analysis.vocabulary import Phase
 
 if TYPE_CHECKING:
     from hotline_analysis.charts import Timeline
-    from hotline_analysis.report import Report
+    from hotline_analysis.reports import Report
 
 Format = Literal["text", "markdown", "json", "html"]
 _FORMS: dict[str, Format] = {
@@ -153,7 +153,7 @@ def _print_report(
 
 
 def _write_report(result: Report, form: Format, output: Path | None, timeline: Timeline | None = None) -> None:
-    from hotline_analysis import console
+    from hotline_analysis.cli import console
 
     if form == "html":
         text = result.to_html(timeline)

@@ -11,7 +11,7 @@ import polars as pl
 
 from hotline_analysis.export.lines import CPU_PID, gpu_pid, json_text, lines, microseconds, text
 from hotline_analysis.export.tracks import Part
-from hotline_analysis.trace import Trace
+from hotline_analysis.run.trace import Trace
 
 
 def counters(trace: Trace, rank: int, part: Part | None = None) -> Iterator[pl.Series]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from hotline_analysis.humane import UNSEEN
+from hotline_analysis.text.formats import UNSEEN
 
 # Perfetto reads process and thread numbers as unsigned 32-bit integers. No operating system gives numbers this large,
 # so our tracks cannot fall together with those of the file.

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import polars as pl
 
-from hotline_analysis.analyze.path import critical_path
+from hotline_analysis.answers.path import critical_path
 from hotline_analysis.export.lines import PATH_PID, PATH_TID, json_text, lines, microseconds, text
-from hotline_analysis.trace import Trace
+from hotline_analysis.run.trace import Trace
 
 _HOST = ("host", "handoff", "return")
 

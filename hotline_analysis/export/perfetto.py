@@ -10,15 +10,15 @@ from pathlib import Path
 import polars as pl
 from isal import isal_zlib
 
+from hotline_analysis.atomic import check_file, path_of, replace_file
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.export.counters import counters
 from hotline_analysis.export.lines import finite, finite_text, printable
 from hotline_analysis.export.path import path_tracks
 from hotline_analysis.export.tracks import Part, annotation
-from hotline_analysis.humane import runs
-from hotline_analysis.scope import check_scope
-from hotline_analysis.trace import Trace
-from hotline_analysis.whole import check_file, path_of, replace_file
+from hotline_analysis.run.scope import check_scope
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.formats import runs
 
 _CHUNK = 50_000  # events at a time, so that memory does not grow with the trace
 

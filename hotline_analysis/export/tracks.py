@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import polars as pl
 
 from hotline_analysis.export.lines import CPU_PID, FIRST_TID, gpu_pid, json_text, lines, microseconds, text
-from hotline_analysis.humane import module_name
-from hotline_analysis.trace import Trace
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.formats import module_name
 
 
 class Part:

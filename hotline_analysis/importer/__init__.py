@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from hotline_analysis.annotate.model import read_model
+from hotline_analysis.annotation.model_file import read_model
+from hotline_analysis.atomic import MANIFEST, begin, end, path_of, remove, replace_folder
 from hotline_analysis.errors import HotlineError, HotlineWarning
-from hotline_analysis.humane import lost_events, some_of
 from hotline_analysis.importer.files import Source, find_runs, find_traces
 from hotline_analysis.importer.options import KernelClasses, Options, Progress, read_kernel_classes
 from hotline_analysis.importer.processes import import_all
+from hotline_analysis.run.trace import Trace
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
-from hotline_analysis.trace import Trace
-from hotline_analysis.whole import MANIFEST, begin, end, path_of, remove, replace_folder
+from hotline_analysis.text.formats import lost_events, some_of
 
 __all__ = ["KernelClasses", "Progress", "Source", "find_traces", "import_traces", "load"]
 

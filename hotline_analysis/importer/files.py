@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 from glob import glob, has_magic
 from pathlib import Path
 
+from hotline_analysis.atomic import MANIFEST, path_of
 from hotline_analysis.errors import TraceFormatError
-from hotline_analysis.whole import MANIFEST, path_of
 
 Source = str | os.PathLike[str]
 SUFFIXES = (".json", ".json.gz", ".json.zst")

@@ -12,15 +12,16 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from hotline_analysis import catalog, masking
-from hotline_analysis.annotate import annotate
-from hotline_analysis.annotate.model import METADATA_KEY, Model, parse_model, read_model
+from hotline_analysis import catalog
+from hotline_analysis.annotation.model_file import METADATA_KEY, Model, parse_model, read_model
+from hotline_analysis.annotation.pipeline import annotate
 from hotline_analysis.database import SETTINGS
 from hotline_analysis.errors import HotlineError, ModelMismatchError
 from hotline_analysis.importer.options import Options, Progress
 from hotline_analysis.importer.tables import open_raw, save, save_table, settle_times, write_raw
 from hotline_analysis.kineto.reader import TraceReader
 from hotline_analysis.schema import TABLES
+from hotline_analysis.text import masking
 
 # What the annotating database may use before it spills to disk. Where DuckDB fails by an error of its own, the second
 # try has more, since such errors have been seen in what spills only.

@@ -12,10 +12,10 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from hotline_analysis.atomic import path_of
 from hotline_analysis.errors import HotlineError
 from hotline_analysis.schema import TABLES
 from hotline_analysis.vocabulary import KERNEL_CLASSES
-from hotline_analysis.whole import path_of
 
 KernelClasses = Mapping[str, str] | str | os.PathLike[str]
 """Patterns of kernel names and the class of what they match, or a CSV file with the columns `pattern` and `class`."""

@@ -21,12 +21,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from hotline_analysis.atomic import begin, end
 from hotline_analysis.database import processors
 from hotline_analysis.errors import EmptyTraceError, HotlineError, ModelMismatchError, TraceFormatError
-from hotline_analysis.humane import some_of
 from hotline_analysis.importer.one_file import import_file
 from hotline_analysis.importer.options import Options, Progress
-from hotline_analysis.whole import begin, end
+from hotline_analysis.text.formats import some_of
 
 # Looks for modules where this process does, and not in the working directory, where anything may lie beside the traces.
 _CHILD = (

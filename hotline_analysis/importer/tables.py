@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 
 from hotline_analysis import catalog
 from hotline_analysis.kineto.reader import TraceReader
-from hotline_analysis.masking import mask_columns, mask_json_column
+from hotline_analysis.run.trace import SMALL_BYTES
 from hotline_analysis.schema import READ_TABLES, TABLES
-from hotline_analysis.trace import SMALL_BYTES
+from hotline_analysis.text.masking import mask_columns, mask_json_column
 
 _ROW_GROUP = 122_880
 # Of times within these, none is unlikely (`unlikely_time.sql`): ten days, and three years of all durations together.

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import duckdb
 
 from hotline_analysis import Trace, catalog
-from hotline_analysis.annotate import annotate
-from hotline_analysis.annotate.model import METADATA_KEY, Model, parse_model
+from hotline_analysis.annotation.model_file import METADATA_KEY, Model, parse_model
+from hotline_analysis.annotation.pipeline import annotate
 from hotline_analysis.database import SETTINGS
 from hotline_analysis.schema import READ_TABLES
 

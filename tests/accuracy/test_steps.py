@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hotline_analysis.annotate import annotate
+from hotline_analysis.annotation.pipeline import annotate
 from tests.accuracy.hide import tables_of
 from tests.runs import opened
 

@@ -18,8 +18,8 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace
-from hotline_analysis.annotate import annotate
-from hotline_analysis.annotate.model import parse_model
+from hotline_analysis.annotation.model_file import parse_model
+from hotline_analysis.annotation.pipeline import annotate
 from tests.accuracy.hide import compare, tables_of
 
 torch: Any = pytest.importorskip("torch")

@@ -12,7 +12,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace
-from hotline_analysis.analyze.device_time import Cause, OverlapBy
+from hotline_analysis.answers.device_time import Cause, OverlapBy
 from hotline_analysis.errors import QueryParameterError
 from tests.trace_builder import TraceBuilder
 

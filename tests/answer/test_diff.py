@@ -8,7 +8,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace
-from hotline_analysis.analyze.comparison import Level
+from hotline_analysis.answers.comparison import Level
 from hotline_analysis.errors import QueryParameterError
 from tests.trace_builder import TraceBuilder
 

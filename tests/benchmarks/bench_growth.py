@@ -78,7 +78,7 @@ def measure(file: Path) -> Figures:
     from tests.benchmarks.bench_answers import calls
 
     meter = Meter()
-    annotate = import_module("hotline_analysis.annotate")
+    annotate = import_module("hotline_analysis.annotation.pipeline")
     derive = annotate._derive
 
     def measured(connection: Any, name: str) -> None:

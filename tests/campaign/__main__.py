@@ -29,7 +29,7 @@ _WARM: tuple[str, ...] = (
     "hotline_analysis.cli",
     "hotline_analysis.charts",
     "hotline_analysis.export",
-    "hotline_analysis.report",
+    "hotline_analysis.reports",
 )
 _WARM += ("hotline_analysis.importer", "hotline_analysis.capture", "altair", "pyarrow.parquet", "rich.console")
 _SEEDS = 1_000_000  # the seeds of a campaign's cases start at so much times its own

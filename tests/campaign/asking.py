@@ -21,8 +21,9 @@ from typing import Any
 import polars as pl
 
 import hotline_analysis as ha
-from hotline_analysis import catalog, console
-from hotline_analysis.analyze.named import COMPUTED
+from hotline_analysis import catalog
+from hotline_analysis.answers.named import COMPUTED
+from hotline_analysis.cli import console
 from hotline_analysis.errors import EmptyTraceError, HotlineError, HotlineWarning, QueryParameterError, TraceFormatError
 from tests.campaign import reading
 from tests.campaign.children import at_stage

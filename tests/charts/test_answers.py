@@ -14,7 +14,7 @@ from hotline_analysis import Trace, charts
 from hotline_analysis.charts.path import stretches
 from hotline_analysis.charts.resources import over_time
 from hotline_analysis.charts.theme import to_svg
-from hotline_analysis.humane import duration
+from hotline_analysis.text.formats import duration
 from tests.answer.test_stragglers import job, ranks
 from tests.charts.test_timeline import EVIL, hostile
 from tests.trace_builder import TraceBuilder

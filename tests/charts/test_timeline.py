@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import hotline_analysis as ha
 from hotline_analysis import Trace
-from hotline_analysis.analyze import detail
+from hotline_analysis.answers import detail
 from hotline_analysis.charts import timeline
 from hotline_analysis.charts.theme import PHASES
 from hotline_analysis.charts.timeline import _paler, level_rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hotline_analysis.analyze.limits import typical_step
+from hotline_analysis.answers.limits import typical_step
 from tests.test_real_traces import opened
 from tests.test_replay import period
 

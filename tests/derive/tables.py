@@ -9,7 +9,7 @@ from typing import Any
 import duckdb
 
 from hotline_analysis import Trace
-from hotline_analysis.annotate import annotate
+from hotline_analysis.annotation.pipeline import annotate
 from hotline_analysis.schema import READ_TABLES
 
 Row = tuple[Any, ...]

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from hotline_analysis import Trace
-from hotline_analysis.annotate import derive_tree
+from hotline_analysis.annotation.pipeline import derive_tree
 from tests.derive.tables import named
 from tests.trace_builder import TraceBuilder
 
@@ -216,7 +216,7 @@ def test_whatever_crosses_nests_in_the_end() -> None:
 
 def test_what_cutting_does_not_settle_ends_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever span started last ends first, as with parentheses; here without any cut before."""
-    monkeypatch.setattr(import_module("hotline_analysis.annotate"), "_MOST_CUTS", 0)
+    monkeypatch.setattr(import_module("hotline_analysis.annotation.pipeline"), "_MOST_CUTS", 0)
     spans = [span for span in at_random(6, tracks=60, most=40, last=1000) if span[3] < span[4]]
     spans = [(number, *span[1:]) for number, span in enumerate(spans)]
     expected = {}

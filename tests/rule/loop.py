@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from hotline_analysis import Trace
-from hotline_analysis.analyze.rules import find_advice
+from hotline_analysis.answers.rules import find_advice
 from tests.trace_builder import TraceBuilder
 
 FIRST_US = 100

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from hotline_analysis import Trace
-from hotline_analysis.analyze.rules import find_advice
+from hotline_analysis.answers.rules import find_advice
 from tests.rule.loop import GpuStep, found
 from tests.trace_builder import TraceBuilder
 

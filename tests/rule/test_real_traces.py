@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from hotline_analysis.analyze.limits import typical_step
-from hotline_analysis.analyze.rules import find_advice
+from hotline_analysis.answers.limits import typical_step
+from hotline_analysis.answers.rules import find_advice
 from tests.test_real_traces import Event, file, gpu_events, ns, opened
 
 RUNTIME = ("cuda_runtime", "cuda_driver")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from hotline_analysis.analyze import detail
+from hotline_analysis.answers import detail
 
 Node = dict[str, Any]
 Children = dict[int | None, list[Node]]

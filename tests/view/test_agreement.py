@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis.analyze import detail
+from hotline_analysis.answers import detail
 from tests import runs
 from tests.trace_builder import TraceBuilder
 from tests.view.agreement import agreement

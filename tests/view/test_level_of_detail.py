@@ -11,7 +11,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import QueryParameterError, Trace
-from hotline_analysis.analyze import detail
+from hotline_analysis.answers import detail
 from tests.trace_builder import TraceBuilder
 
 Row = tuple[Any, ...]

@@ -1,0 +1,1 @@
+"""Raw tables of one rank → derived tables."""

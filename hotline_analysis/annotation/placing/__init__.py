@@ -1,0 +1,1 @@
+"""A model without frames is placed on the ops of its passes."""

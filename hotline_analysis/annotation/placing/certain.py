@@ -1,0 +1,134 @@
+"""Which matches could stand nowhere else, even if the list of modules is not complete.
+
+The alignment prefers neighbours, which is right for a complete list, where each part stands beside the next. In a list
+that lacks layers, the same preference draws others to their ops. So a module with parameters is only sure where the
+order alone leaves it no other place: with all that was found moved to the front as far as it goes, and to the back, it
+stays where it is. That takes one look at each row and column, and holds over all passes in a row of ops.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+
+import numpy as np
+
+from hotline_analysis.annotation.align import Symbols
+from hotline_analysis.annotation.placing.rows import Flags, Rows
+
+
+@dataclass(frozen=True)
+class Matches:
+    """What was found in a row of ops, in order: column and row of each match, its pass, and if no place is as good."""
+
+    column: Symbols
+    row: Symbols
+    number: Symbols
+    is_sure: Flags
+
+
+def surely_placed(rows: Rows, names: Symbols, is_first: Flags, matches: Matches, *, repeats: bool) -> Flags:
+    """Which matches have no other place, or only one that a function explains, where no layer is left unexplained.
+
+    If the rows have `repeats`, which were found by their ops, these say little of what stands beside them.
+    """
+    where, row = matches.column, matches.row
+    width = int(rows.call.max(initial=0)) + 1
+    of_call = (matches.number * (int(rows.module.max(initial=0)) + 1) + rows.module[row]) * width + rows.call[row]
+    call = np.unique(of_call, return_inverse=True)[1].reshape(-1)
+    fixed = np.flatnonzero(~rows.is_optional[row])
+    earliest, latest = where.copy(), where.copy()
+    earliest[fixed], latest[fixed] = range_of_columns(rows, names, is_first, where[fixed], row[fixed])
+    is_pinned = np.zeros(len(row), bool)
+    is_pinned[fixed] = ~_has_rival(rows, names, matches, fixed)
+    is_pinned &= _is_among_own(rows, names, where, call, earliest, latest)
+    is_pinned &= matches.is_sure
+    is_heavy = rows.of_weight[row]
+    # What a call may have, or has among parts that are written out, is where its other parts are.
+    is_part = ~is_heavy & (rows.is_optional | rows.is_written_out())[row]
+    is_anchor = is_heavy | (is_part & ~rows.is_optional[row])
+    is_part &= np.bincount(call, is_anchor)[call] > 0
+    has_pin = np.bincount(call, is_pinned & is_anchor)[call] > 0
+    is_settled = np.where(is_heavy, is_pinned, is_part & has_pin)
+    left = rows.looks_so[names]
+    left[where[is_settled]] = False
+    complete = ~_has_any(left, np.where(is_heavy, earliest, -1), np.where(is_heavy, latest, len(names)))
+    is_light_sure = complete if repeats else complete | is_pinned
+    answer: Flags = np.where(is_heavy | is_part, is_settled, is_light_sure)
+    return answer & matches.is_sure
+
+
+def _is_among_own(
+    rows: Rows, names: Symbols, where: Symbols, call: Symbols, earliest: Symbols, latest: Symbols
+) -> Flags:
+    """Which matches could only change places with others of the same call, as far as they look like layers."""
+    owner = np.full(len(names), -1, np.int64)
+    owner[where] = call
+    is_layer = rows.looks_so[names]
+    answer: Flags = earliest == latest
+    layers = np.concatenate(([0], np.cumsum(is_layer)))
+    few = layers[latest + 1] - layers[earliest] <= np.bincount(call)[call]  # no more than the call has matches
+    for match in np.flatnonzero(~answer & is_layer[where] & few).tolist():
+        between = earliest[match] + np.flatnonzero(is_layer[earliest[match] : latest[match] + 1])
+        answer[match] = bool((owner[between] == call[match]).all())
+    return answer
+
+
+def range_of_columns(
+    rows: Rows, names: Symbols, is_first: Flags, where: Symbols, row: Symbols
+) -> tuple[Symbols, Symbols]:
+    """The first and the last column of each match, of all ways to match the same rows with ops that fit as well.
+
+    What hands on the gradient of a parameter is only compared with what does so, too.
+    """
+    weights = rows.aligner.weights
+    kinds, kind = np.unique(
+        np.stack((rows.symbol[row], weights[rows.symbol[row], names[where]], is_first[where])),
+        axis=1,
+        return_inverse=True,
+    )
+    fitting = [
+        np.flatnonzero((weights[symbol, names] >= least) & (is_first | (first == 0)))
+        for symbol, least, first in kinds.T.tolist()
+    ]
+    return range_in_order(kind.reshape(-1), fitting, len(names))
+
+
+def _has_rival(rows: Rows, names: Symbols, matches: Matches, fixed: Symbols) -> Flags:
+    """Which matches could be other rows', of all ways to explain the same ops by rows that fit as well."""
+    weights, row, name = rows.aligner.weights, matches.row[fixed], names[matches.column[fixed]]
+    kinds, kind = np.unique(np.stack((name, weights[rows.symbol[row], name])), axis=1, return_inverse=True)
+    begins = len(rows.symbol) * np.arange(int(matches.number.max(initial=0)) + 1)[:, None]
+    fitting = [
+        (np.flatnonzero(weights[rows.symbol, one] >= least) + begins).reshape(-1) for one, least in kinds.T.tolist()
+    ]
+    first, last = range_in_order(kind.reshape(-1), fitting, begins.size * len(rows.symbol))
+    answer: Flags = first != last
+    return answer
+
+
+def range_in_order(kinds: Symbols, fitting: list[Symbols], count: int) -> tuple[Symbols, Symbols]:
+    """Where a sequence of kinds can stand in order: the first and the last place of each, given the places that fit."""
+    first = _earliest(kinds, fitting)
+    last = count - 1 - _earliest(kinds[::-1], [count - 1 - places[::-1] for places in fitting])[::-1]
+    return first, last
+
+
+def _earliest(kinds: Symbols, fitting: list[Symbols]) -> Symbols:
+    """Each at the first place that fits after the one before."""
+    places = [where.tolist() for where in fitting]
+    found = np.empty(len(kinds), np.int64)
+    at = -1
+    for number, kind in enumerate(kinds.tolist()):
+        at = places[kind][bisect_right(places[kind], at)]
+        found[number] = at
+    return found
+
+
+def _has_any(left: Flags, earliest: Symbols, latest: Symbols) -> Flags:
+    """Around which matches anything is left: from the first place of the one before to the last of the one behind."""
+    count = np.concatenate(([0], np.cumsum(left)))
+    begin = np.maximum.accumulate(np.maximum(earliest, 0))
+    end = np.minimum.accumulate(np.minimum(latest + 1, len(left))[::-1])[::-1]
+    answer: Flags = count[end] > count[begin]
+    return answer

@@ -1,0 +1,419 @@
+"""The model placed on a trace that does not tell its modules: which op belongs to which call of which module.
+
+The modules without children, in execution order, are the rows, and the outermost ops of a stretch of forward the
+columns of an alignment. If a capture has seen which ops each module runs, the rows are those ops, and equal names
+match; else the types of the modules say what ops to expect (`type_evidence`). An op between two matched ones belongs to
+the innermost module that holds both; that follows from the spans of the modules, and needs no rule here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from hotline_analysis import catalog
+from hotline_analysis.annotation.align import Alignment, Symbols
+from hotline_analysis.annotation.model_file import Model
+from hotline_analysis.annotation.placing.certain import Matches, surely_placed
+from hotline_analysis.annotation.placing.misfit import LEAST, LEAST_OF_WEIGHT, FirstUses, check_fit, contradicted
+from hotline_analysis.annotation.placing.recompute import recomputed
+from hotline_analysis.annotation.placing.repeats import ByGradients, Unrolled, by_cells
+from hotline_analysis.annotation.placing.rows import (
+    MAIN,
+    SURE,
+    UNSURE,
+    Flags,
+    Found,
+    Items,
+    Rows,
+    learned_rows,
+    read_items,
+    typed_rows,
+)
+from hotline_analysis.annotation.placing.walk import called_again
+
+_LEAST_REGISTERED = 0.25  # the same, where modules are listed that never run
+_EXPLAINED = 0.75  # and of the ops of a stretch that are made of parameters, so many must then be the model's
+_SLACK = 1.25  # how much longer than its share a copy of the model may be
+_SEARCHED = 4_000_000  # rows × columns up to which the end of a copy is searched for
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A model on the ops of a trace."""
+
+    matches: pa.Table
+    """`event_id`, `module_id`, `call`, pass and confidence of what was found."""
+    fused: pa.Table
+    """Modules without an op, with the one (`event_id`) of the module before, and the `word` that would show them."""
+    missing: pa.Array
+    """For each module, the number of its calls for which nothing was found."""
+    note: str | None
+    """What the trace and the model do not have in common, if that makes all of it doubtful."""
+
+
+def match_model(connection: duckdb.DuckDBPyConnection, model: Model) -> Placed:
+    """Place the model on the ops of `forward_item`.
+
+    Raises `ModelMismatchError` with the first place where they part if no stretch of the trace fits the model.
+    """
+    items = read_items(connection)
+    rows = learned_rows(model, items) if model.ops else typed_rows(connection, model, items)
+    stretches = list(_stretches(connection, items))
+    windows = [window for stretch in stretches for window in stretch]
+    first_use = connection.sql(catalog.get("first_use").sql).to_arrow_table()
+    uses = FirstUses(*(first_use.column(name).to_numpy() for name in ("event_id", "pass_ns")))
+    search = _Search(items, rows, np.isin(items.event, uses.event))
+    if len(rows.symbol):
+        search.everywhere(stretches)
+    found = search.found
+    note = check_fit(model, items, rows, windows, found, uses)
+    found.doubt(contradicted(items, rows, found, uses) | (note is not None))
+    missing = _missing_calls(len(model.modules), rows, found)
+    return Placed(recomputed(connection, items, rows, found), _fused(model, items, rows, found), missing, note)
+
+
+def _stretches(connection: duckdb.DuckDBPyConnection, items: Items) -> Iterator[list[Symbols]]:
+    """The time between two backward passes or starts of steps: the items of each thread in it, as positions."""
+    borders = connection.sql(
+        "select start_ns from step union all select start_ns from engine_call where container_id is null order by 1"
+    ).to_arrow_table()
+    at = np.searchsorted(borders.column(0).to_numpy(), items.start, side="right")
+    outside = np.flatnonzero(items.call < 0)
+    for stretch in np.split(outside, np.flatnonzero(np.diff(at[outside])) + 1):
+        threads = np.unique(items.track[stretch])
+        if len(threads):
+            yield [stretch[items.track[stretch] == thread] for thread in threads]
+
+
+# --- one stretch of forward ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """The model in a row of ops: the positions of those that were matched, and with what."""
+
+    items: Symbols
+    rows: Symbols
+    calls: Symbols
+    run: Rows  # what was looked for
+    is_unrolled: bool  # by its ops
+    places: Symbols  # and which of it was found
+    is_sure: Flags
+    expected: Symbols
+    more: list[tuple[Symbols, Symbols, Symbols]]  # further ops, their rows and calls, which are guesses
+
+
+class _Search:
+    """Looks for the model in one stretch of forward after the other."""
+
+    def __init__(self, items: Items, rows: Rows, is_first_use: Flags) -> None:
+        self.items, self.rows, self.is_first_use = items, rows, is_first_use
+        self.found = Found()
+        self._repeats = ByGradients(rows)
+        self._again = called_again(rows)
+
+    def everywhere(self, stretches: list[list[Symbols]]) -> None:
+        """Look in all stretches; first in those with a backward pass, which tells most."""
+        for stretch in sorted(stretches, key=lambda stretch: not self.is_first_use[np.concatenate(stretch)].any()):
+            self._stretch(stretch)
+
+    def _stretch(self, windows: list[Symbols]) -> None:
+        """Find the model on any thread (there may be replicas), else on several: one waits while another runs."""
+        before = self.found.next_pass
+        for window in windows:
+            self._window(window)
+        if self.found.next_pass == before and len(windows) > 1:
+            self._window(np.sort(np.concatenate(windows)))
+
+    def _window(self, window: Symbols) -> None:
+        """Find the model in a row of ops, as often as it runs there."""
+        passes = self._whole_passes(window)
+        if passes:
+            self._add(window, passes)
+            begin, end = (
+                np.searchsorted(window, limit(one.items)) for one, limit in ((passes[0], min), (passes[-1], max))
+            )
+            for rest in (window[:begin], window[end + 1 :]):
+                if len(rest):
+                    self._window(rest)
+            return
+        rows, names = self.rows, self.items.name[window]
+        passes = self._passes(window, by_cells(rows, names, self.is_first_use[window], _copies(rows, names)))
+        if self._worth(passes) < (np.count_nonzero(rows.looks_so[names]), 0):
+            unrolled = self._repeats.unroll(names, self.is_first_use[window])
+            again = self._passes(window, unrolled) if unrolled is not None else []
+            if again and ((self._worth(again) > self._worth(passes) and self._has_all(again, passes)) or not passes):
+                passes = again
+        self._add(window, passes)
+
+    def _add(self, window: Symbols, passes: list[_Pass]) -> None:
+        for one, is_sure in zip(passes, self._are_sure(window, passes), strict=True):
+            self.found.add(one.items, one.rows, one.calls, np.where(is_sure, SURE, UNSURE), one.expected)
+            for items, more, calls in one.more:
+                self.found.add_to_last(items, more, calls)
+
+    def _are_sure(self, window: Symbols, passes: list[_Pass]) -> list[Flags]:
+        """By pass: which matches are sure. A list that was captured is complete; another may lack modules."""
+        if self.rows.is_learned or not passes:
+            return [one.is_sure for one in passes]
+        numbers = [np.full(len(one.places), number) for number, one in enumerate(passes)]
+        items, places, is_sure = (
+            np.concatenate([getattr(one, name) for one in passes]) for name in ("items", "places", "is_sure")
+        )
+        matches = Matches(np.searchsorted(window, items), places, np.concatenate(numbers), is_sure)
+        run, names, is_first = passes[0].run, self.items.name[window], self.is_first_use[window]
+        sure = surely_placed(run, names, is_first, matches, repeats=passes[0].is_unrolled)
+        return np.split(sure, np.cumsum([len(one.places) for one in passes])[:-1])
+
+    def _worth(self, passes: list[_Pass]) -> tuple[int, int]:
+        """How many ops that look like modules with parameters are explained; then, how few such modules are missing."""
+        explained = [np.count_nonzero(self.rows.looks_so[self.items.name[one.items]]) for one in passes]
+        missing = [np.count_nonzero(self.rows.of_weight[np.setdiff1d(one.expected, one.rows)]) for one in passes]
+        return int(sum(explained)), -int(sum(missing))
+
+    def _has_all(self, passes: list[_Pass], others: list[_Pass]) -> bool:
+        """Whether no module with parameters that the others have is missing: repeats come on top of what runs once."""
+        here, there = (
+            np.unique(np.concatenate([self.rows.module[one.rows[self.rows.of_weight[one.rows]]] for one in some]))
+            for some in (passes, others or passes)
+        )
+        return bool(np.isin(there, here).all())
+
+    def _whole_passes(self, window: Symbols) -> list[_Pass]:
+        """The passes in a row of ops in which modules run as a whole: all that can, unless no such op is left for one.
+
+        Those that stand for others count as modules with parameters, as what is in them would.
+        """
+        rows = self.rows
+        fits = rows.aligner.weights[:, np.unique(self.items.name[window])].max(axis=1, initial=0) > 0
+        whole = rows.is_whole & fits[rows.symbol]
+        while whole.any():
+            replaced = rows.replaced(whole)
+            passes = self._likely_passes(window, np.flatnonzero(~replaced & (whole | ~rows.is_whole)), None)
+            lacking = whole & ~replaced
+            for one in passes:
+                lacking[one.rows] = False
+            if not lacking.any():
+                return passes
+            whole &= ~lacking
+        return []
+
+    def _passes(self, window: Symbols, unrolled: Unrolled | None) -> list[_Pass]:
+        """The passes of the model, or of its rows as often as they run, in a row of ops; nothing runs as a whole."""
+        number = np.arange(len(self.rows.symbol)) if unrolled is None else unrolled.rows
+        parts = ~self.rows.is_whole[number]
+        return self._likely_passes(
+            window, number[parts], unrolled and Unrolled(unrolled.rows[parts], unrolled.is_sure[parts])
+        )
+
+    def _likely_passes(self, window: Symbols, number: Symbols, unrolled: Unrolled | None) -> list[_Pass]:
+        """The passes in which these rows run, as often as it looks like."""
+        run = self.rows if len(number) == len(self.rows.symbol) and unrolled is None else self.rows.take(number)
+        names = self.items.name[window]
+        passes = self._passes_of(window, run, number, unrolled, few := _copies(run, names))
+        # Evaluation runs no dropout and counts no batches, so what is rarest does not tell how often a model runs then.
+        if (many := _copies(run, names, of_weight=True)) > few:
+            more = self._passes_of(window, run, number, unrolled, many)
+            passes = max(passes, more, key=self._placed)
+        return passes
+
+    def _placed(self, passes: list[_Pass]) -> int:
+        return int(sum(np.count_nonzero(self.rows.of_weight[one.rows]) for one in passes))
+
+    def _passes_of(
+        self, window: Symbols, run: Rows, number: Symbols, unrolled: Unrolled | None, copies: int
+    ) -> list[_Pass]:
+        """The passes in a row of ops in which the model seems to run so often."""
+        items = self.items
+        share = len(window) / max(1, copies)
+        passes = []
+        at = 0
+        while at < len(window):
+            last = copies <= 1 or len(window) - at < _SLACK * share
+            columns = window[at:] if last else _no_longer(run, items, window[at : at + int(_SLACK * share)])
+            if not len(columns):
+                break
+            alignment = run.aligner.align(run.symbol, items.name[columns])
+            first = _tenable(run, alignment, items.name[columns])
+            hit = np.flatnonzero(first >= 0)
+            if not _fits(items, run, columns, first[hit], hit):
+                break
+            sure = first[hit] == alignment.last[hit]
+            if unrolled is not None:
+                sure &= unrolled.is_sure[hit]
+            more = [(position, number[row], run.call[row]) for position, row in self._more_slices(run, columns, first)]
+            more += self._called_again(number, run, columns, first)
+            found = columns[first[hit]]
+            is_unrolled = unrolled is not None
+            passes.append(
+                _Pass(found, number[hit], run.call[hit], run, is_unrolled, hit, sure, np.unique(number), more)
+            )
+            if last:
+                break
+            at += int(first[hit].max()) + 1
+        return passes
+
+    def _called_again(
+        self, number: Symbols, run: Rows, columns: Symbols, first: Symbols
+    ) -> list[tuple[Symbols, Symbols, Symbols]]:
+        """Modules without parameters that are listed once in theirs, and seem to run there once more."""
+        hit = np.flatnonzero(first >= 0)
+        between = np.arange(first[hit[0]], first[hit[-1]])
+        before = np.searchsorted(first[hit], between, side="right") - 1
+        again = self._again[number[hit[before]], self.items.name[columns[between]]]
+        free = (again >= 0) & (first[hit[before]] != between) & ~self.is_first_use[columns[between]]
+        free &= ~self.rows.in_sequence[again] | (first[hit[before]] == between - 1)
+        between, before, again = between[free], before[free], again[free]
+        # it must be the innermost module around the ops before and after, or in that
+        modules = self.rows.module[number[hit]]
+        pairs = np.stack((modules[before], modules[before + 1], self.rows.module[again]), axis=1)
+        kinds, kind = np.unique(pairs, axis=0, return_inverse=True)
+        inside = np.array([self.rows.is_inside(*triple) for triple in kinds.tolist()], bool)[kind.reshape(-1)]
+        between, again = between[inside], again[inside]
+        calls = int(run.call.max()) + 1 + np.arange(len(between))
+        return [(columns[between], again, calls)] if len(between) else []
+
+    def _more_slices(self, run: Rows, columns: Symbols, first: Symbols) -> Iterator[tuple[Symbols, Symbols]]:
+        """A module with parameters also gets what follows its op under the same name and is no other module's."""
+        taken = np.zeros(len(columns) + 1, bool)
+        taken[first[first >= 0]] = True
+        taken[:-1] |= self.is_first_use[columns]
+        names = np.append(self.items.name[columns], -1)
+        ends = first.copy()
+        while True:
+            after = ends + 1
+            again = np.flatnonzero((first >= 0) & run.of_weight & ~taken[after] & (names[after] == names[ends]))
+            if not len(again) or not run.looks_so.any():
+                return
+            yield columns[after[again]], again
+            taken[after[again]] = True
+            ends[again] = after[again]
+
+
+def _tenable(run: Rows, alignment: Alignment, names: Symbols) -> Symbols:
+    """The first of the best places of each row, but for what says too little.
+
+    That is a part of a module that lacks others, where they are ops that any module may run, and an op that a module
+    without parameters only may be made of, if there is another place for it.
+    """
+    places = alignment.first
+    _, call = np.unique(run.module * (int(run.call.max()) + 1) + run.call, return_inverse=True)
+    of_weight = np.bincount(call, run.of_weight) > 0
+    lacks = np.bincount(call, ~run.is_optional & (places < 0)) > 0
+    weak = run.aligner.weights[run.symbol, names[places]] < MAIN - 1
+    out = (lacks & ~of_weight)[call] | (weak & ~run.of_weight & (places != alignment.last))
+    out |= _is_apart(run, call, places, names)
+    return np.where(out, -1, places)
+
+
+def _is_apart(run: Rows, call: Symbols, places: Symbols, names: Symbols) -> Flags:
+    """Which optional parts of what is written out a layer parts from the others: there is none in such a module."""
+    layers = np.append(np.cumsum(run.looks_so[names]), 0)[places]
+    least, most = np.full(len(call), len(names)), np.full(len(call), -1)
+    needed = ~run.is_optional & (places >= 0)
+    np.minimum.at(least, call[needed], layers[needed])
+    np.maximum.at(most, call[needed], layers[needed])
+    is_other = (layers < least[call]) | (layers > most[call])
+    return is_other & run.is_optional & run.is_written_out()
+
+
+def _no_longer(rows: Rows, items: Items, columns: Symbols) -> Symbols:
+    """As many of the columns as it takes to find as much, so that no module is found in the next run of the model."""
+    if len(rows.symbol) * len(columns) > _SEARCHED:
+        return columns
+    names = items.name[columns]
+
+    def weight(length: int) -> int:
+        places = rows.aligner.align(rows.symbol, names[:length]).first
+        found = np.flatnonzero((places >= 0) & ~rows.is_optional)
+        return int(rows.aligner.weights[rows.symbol[found], names[places[found]]].sum())
+
+    most = weight(len(columns))
+    low, high = 0, len(columns)
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if weight(middle) >= most else (middle + 1, high)
+    return columns[:high]
+
+
+def _fits(items: Items, rows: Rows, columns: Symbols, places: Symbols, hit: Symbols) -> bool:
+    heavy = int(np.count_nonzero(rows.of_weight))
+    heavy_hit = int(np.count_nonzero(rows.of_weight[hit]))
+    needed, found = (int(np.count_nonzero(~optional)) for optional in (rows.is_optional, rows.is_optional[hit]))
+    if found >= LEAST * needed and heavy_hit >= LEAST_OF_WEIGHT * heavy:
+        return True
+    if not rows.is_registered:
+        return False
+    weighty = rows.weighty[items.name[columns]]
+    explained = int(np.count_nonzero(weighty[places])) >= _EXPLAINED * int(np.count_nonzero(weighty))
+    return explained and heavy_hit > 0 and heavy_hit >= _LEAST_REGISTERED * heavy
+
+
+def _copies(rows: Rows, names: Symbols, *, of_weight: bool = False) -> int:
+    """How often the model runs in a stretch: as often as the ops of its rarest kind of module allow.
+
+    `of_weight`: the rarest of those that run an op made of parameters.
+    """
+    weights = rows.aligner.weights
+    least = np.inf
+    counts = np.bincount(names, minlength=weights.shape[1])
+    if of_weight:
+        counts = counts * rows.weighty
+    for symbol in np.unique(rows.symbol):
+        fitting = counts[weights[symbol] >= MAIN].sum() if symbol < len(weights) else 0
+        if fitting:
+            least = min(least, fitting / np.count_nonzero(rows.symbol == symbol))
+    return max(1, int(least + 0.2)) if np.isfinite(least) else 1
+
+
+# --- what has no op of its own ----------------------------------------------------------------------------------------
+
+
+def _missing_calls(modules: int, rows: Rows, found: Found) -> pa.Array:
+    """By module: in how many passes that should have had a call of it, none was found; each of its calls counts."""
+    width = int(rows.call.max()) + 1
+    calls, call_of_row = np.unique(rows.module * width + rows.call, return_inverse=True)
+    number, row = (np.concatenate(part) for part in (found.passes, found.rows))
+    met = np.unique(number * len(calls) + call_of_row[row]) % len(calls)
+    expected = np.concatenate([np.unique(call_of_row[one]) for one in found.expected])
+    missing = np.bincount(expected, minlength=len(calls)) - np.bincount(met, minlength=len(calls))
+    return pa.array(np.bincount(calls // width, missing, modules).astype(np.int64))
+
+
+def _fused(model: Model, items: Items, rows: Rows, found: Found) -> pa.Table:
+    """Modules that were not found, with the op of the last module before them that was; none for learned rows.
+
+    An op that could be the missing module's own (a linear before a linear that did not run) says nothing of fusion.
+    """
+    types = model.modules.column("type").to_pylist()
+    plain = [re.sub(r"[^a-z]", "", kind.lower()) for kind in types]
+    candidates: list[dict[str, Any]] = []
+    last_pass = -1
+    for position, row, number in zip(found.items, found.rows, found.passes, strict=True):
+        if rows.is_learned or not len(row) or int(number[0]) == last_pass:
+            continue
+        last_pass = int(number[0])
+        places = dict(zip(row.tolist(), position.tolist(), strict=True))
+        is_missing = ~np.isin(np.arange(len(rows.symbol)), row)
+        is_missing &= ~rows.is_whole & ~rows.replaced(~is_missing & rows.is_whole)
+        missing = row[0] + np.flatnonzero(is_missing[row[0] : row[-1]])
+        for guest in missing.tolist():
+            owner = max(place for place in places if place < guest)
+            if rows.aligner.weights[rows.symbol[guest], items.name[places[owner]]]:
+                continue
+            candidates.append(
+                {
+                    "event_id": int(items.event[places[owner]]),
+                    "module_id": int(rows.module[guest]),
+                    "word": plain[int(rows.module[guest])],
+                }
+            )
+    schema = pa.schema([("event_id", pa.int64()), ("module_id", pa.int64()), ("word", pa.string())])
+    return pa.Table.from_pylist([candidate for candidate in candidates if len(candidate["word"]) > 2], schema)

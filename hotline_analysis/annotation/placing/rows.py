@@ -1,0 +1,289 @@
+"""What is compared when a model is placed on a trace: the parts of the model, the rows, and the ops, the columns."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from hotline_analysis import catalog
+from hotline_analysis.annotation.align import Aligner, Symbols
+from hotline_analysis.annotation.model_file import Model
+
+Flags = npt.NDArray[np.bool_]
+
+SURE = 100.0
+UNSURE = 50.0  # another place in the same stretch is as good
+MAIN = 8  # weight of the op that a module is made of, see `type_evidence`
+# The first does nothing, the second only keeps the weights of an attention.
+_NEVER_CALLED = {"Identity", "NonDynamicallyQuantizableLinear"}
+_TORCH = re.compile(
+    r"(Conv(Transpose)?[123]d|Linear|Bilinear|(Sync)?BatchNorm([123]d)?|LayerNorm|GroupNorm|InstanceNorm[123]d"
+    r"|Embedding(Bag)?|LSTM|GRU|RNN|LSTMCell|GRUCell|RNNCell)"
+)
+_OF_WEIGHT = re.compile("conv|linear|dense|norm|embed|lstm|gru|rnn", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Items:
+    """The ops of `forward_item`, as columns."""
+
+    event: Symbols
+    track: Symbols
+    start: Symbols
+    end: Symbols
+    call: Symbols  # the engine's call around the op, -1 for none
+    name: Symbols  # number of the name
+    names: list[str]
+
+
+_FLAGS = ("of_weight", "is_layer", "is_unseen", "is_cell", "in_sequence", "is_optional", "is_whole")
+
+
+@dataclass
+class Rows:
+    """What is to be found: the module of each row, which call of it, and the symbol that the weights know."""
+
+    module: Symbols
+    call: Symbols
+    parent: Symbols  # by module: the one around it, -1 for none
+    aligner: Aligner
+    symbol: Symbols
+    of_weight: Flags  # by row: a module with parameters
+    is_layer: Flags  # by row: the same, or an op that is made of parameters
+    is_unseen: Flags  # by row: a module with parameters of torch's own whose op is nowhere in the trace
+    looks_so: Flags  # by name of an op: what modules with parameters are made of
+    weighty: Flags  # by name of an op: made of parameters, whoever's
+    is_cell: Flags  # by row: a recurrent cell, which runs once for each step in time
+    in_sequence: Flags  # by row: stands in a `Sequential`, which runs nothing between its modules
+    is_optional: Flags  # by row: not every call has it
+    is_whole: Flags  # by row: an op that may run instead of all others of its module and of those in it
+    is_learned: bool
+    is_registered: bool
+
+    def take(self, chosen: Symbols) -> Rows:
+        """Some of the rows, each as the call of its module that it is among them.
+
+        What may run as a whole is then said to do so, and stands for parameters as what is in it would.
+        """
+        order = np.argsort(chosen, kind="stable")
+        call = np.empty(len(chosen), np.int64)
+        call[order] = np.arange(len(chosen)) - np.searchsorted(chosen[order], chosen[order])
+        picked = {name: getattr(self, name)[chosen] for name in ("module", "symbol", *_FLAGS)}
+        picked["of_weight"] |= picked["is_whole"]
+        picked["is_optional"] &= ~picked["is_whole"]
+        return replace(self, call=call, **picked)
+
+    def replaced(self, whole: Flags) -> Flags:
+        """By row: whether the module it belongs to, or one around it, runs as a whole in one of these rows."""
+        own = np.zeros(len(self.parent), bool)
+        own[self.module[whole]] = True
+        around = np.zeros(len(self.parent), bool)
+        for module, parent in enumerate(self.parent.tolist()):  # which comes before what is in it
+            around[module] = parent >= 0 and (own[parent] or around[parent])
+        answer: Flags = around[self.module] | (own[self.module] & ~self.is_whole)
+        return answer
+
+    def is_written_out(self) -> Flags:
+        """By row: whether it is a part of a module that is made of several ops that any module may run."""
+        module, call = (
+            np.unique(key, return_inverse=True)[1].reshape(-1)
+            for key in (self.module, self.module * (int(self.call.max(initial=0)) + 1) + self.call)
+        )
+        answer: Flags = (np.bincount(call) > 1)[call] & (np.bincount(module, self.of_weight) == 0)[module]
+        return answer & (not self.is_learned)
+
+    def is_inside(self, before: int, after: int, module: int) -> bool:
+        """Whether a module lies in the innermost one that holds two others."""
+        around = set(self.upwards(after))
+        shared = next((one for one in self.upwards(int(self.parent[before])) if one in around), -1)
+        return shared < 0 or shared in self.upwards(module)
+
+    def upwards(self, module: int) -> list[int]:
+        """A module and those around it, the innermost first."""
+        chain = []
+        while module >= 0:
+            chain.append(module)
+            module = int(self.parent[module])
+        return chain
+
+
+@dataclass
+class Found:
+    """Matches as positions in the items and in the rows, and the number of the pass."""
+
+    items: list[Symbols] = field(default_factory=list)
+    rows: list[Symbols] = field(default_factory=list)
+    calls: list[Symbols] = field(default_factory=list)
+    passes: list[Symbols] = field(default_factory=list)
+    confidence: list[npt.NDArray[np.float64]] = field(default_factory=list)
+    expected: list[Symbols] = field(default_factory=list)  # by pass: the rows that should have been found
+    next_pass: int = 0
+
+    def add(
+        self,
+        items: Symbols,
+        rows: Symbols,
+        calls: Symbols,
+        confidence: npt.NDArray[np.float64],
+        expected: Symbols,
+    ) -> None:
+        """What was found in one pass of the model."""
+        self.items.append(items)
+        self.rows.append(rows)
+        self.calls.append(calls)
+        self.confidence.append(confidence)
+        self.passes.append(np.full(len(items), self.next_pass))
+        self.expected.append(expected)
+        self.next_pass += 1
+
+    def add_to_last(self, items: Symbols, rows: Symbols, calls: Symbols) -> None:
+        """More ops of the same pass. Which module they belong to is a guess."""
+        self.items.append(items)
+        self.rows.append(rows)
+        self.calls.append(calls)
+        self.confidence.append(np.full(len(items), UNSURE))
+        self.passes.append(np.full(len(items), self.next_pass - 1))
+
+    def doubt(self, matches: Flags) -> None:
+        """Some of all matches could be others', too."""
+        borders = np.cumsum([len(part) for part in self.items])[:-1]
+        parts = zip(self.confidence, np.split(matches, borders), strict=True)
+        self.confidence = [np.where(doubtful, UNSURE, confidence) for confidence, doubtful in parts]
+
+
+def read_items(connection: duckdb.DuckDBPyConnection) -> Items:
+    """The ops of `forward_item` in order of time."""
+    table = connection.sql(
+        "select event_id, track_id, start_ns, end_ns, coalesce(call_id, -1) as call_id, name"
+        " from forward_item order by start_ns, event_id"
+    ).to_arrow_table()
+    coded = table.column("name").combine_chunks().dictionary_encode()
+    numbers = ("event_id", "track_id", "start_ns", "end_ns", "call_id")
+    event, track, start, end, call = (table.column(name).to_numpy().astype(np.int64) for name in numbers)
+    codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+    return Items(event, track, start, end, call, codes, coded.dictionary.to_pylist())
+
+
+def learned_rows(model: Model, items: Items) -> Rows:
+    """The ops that the capture has seen. Only equal names match."""
+    number = {name: code for code, name in enumerate(items.names)}
+    unknown = len(items.names)
+    symbol = np.array([number.get(name, unknown) for name, _, _ in model.ops], np.int64)
+    weights = np.zeros((unknown + 1, unknown), np.int32)
+    np.fill_diagonal(weights, MAIN)
+    none = np.zeros(len(symbol), bool)
+    return Rows(
+        module=np.array([module for _, module, _ in model.ops], np.int64),
+        call=np.array([call for _, _, call in model.ops], np.int64),
+        parent=_parents(model),
+        aligner=Aligner(weights),
+        symbol=symbol,
+        of_weight=~none,
+        is_layer=np.array([_OF_WEIGHT.search(name) is not None for name, _, _ in model.ops], bool),
+        is_unseen=none,
+        looks_so=np.zeros(unknown, bool),
+        weighty=_weighty(items),
+        is_cell=none,
+        in_sequence=none,
+        is_optional=none,
+        is_whole=none,
+        is_learned=True,
+        is_registered=False,
+    )
+
+
+def typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: Items) -> Rows:
+    """What each module computes itself, with the evidence of the types."""
+    parts = _parts(connection, model)
+    kinds = sorted({kind for _, kind in parts})
+    types = {kind: kind.rstrip("?!") for kind in kinds}
+    connection.register("leaf_type", pa.table({"type": sorted(set(types.values()))}))
+    evidence: dict[str, list[tuple[str, int]]] = {}
+    for kind, name, weight in connection.sql(catalog.get("type_evidence").sql).fetchall():
+        evidence.setdefault(kind, []).append((name, weight))
+    connection.unregister("leaf_type")
+    number = {name: code for code, name in enumerate(items.names)}
+    of_kind = {kind: code for code, kind in enumerate(kinds)}
+    is_optional = np.array([kind != types[kind] for kind in kinds], bool)
+    is_whole = np.array([kind.endswith("!") for kind in kinds], bool)
+    weights = np.zeros((len(kinds), max(1, len(items.names))), np.int32)
+    for code, kind in enumerate(kinds):
+        for name, weight in evidence.get(types[kind], []):
+            weights[code, number[name]] = weight - int(is_optional[code] and not is_whole[code])
+    module = np.array([module_id for module_id, _ in parts], np.int64)
+    symbol = np.array([of_kind[kind] for _, kind in parts], np.int64)
+    # What is written by hand may run no op of its type; that it is not found says nothing about the model then.
+    is_seen = weights.any(axis=1) | model.registered
+    heavy = np.array([_OF_WEIGHT.search(kind) is not None for kind in kinds], bool) & ~is_optional & is_seen
+    is_cell = np.array([kind.lower().endswith("cell") for kind in kinds], bool)
+    return Rows(
+        module=module,
+        call=np.zeros(len(parts), np.int64),
+        parent=_parents(model),
+        aligner=Aligner(weights),
+        symbol=symbol,
+        of_weight=heavy[symbol],
+        is_layer=heavy[symbol],
+        is_unseen=(~weights.any(axis=1) & np.array([_TORCH.fullmatch(kind) is not None for kind in kinds], bool))[
+            symbol
+        ],
+        looks_so=(weights[heavy | is_whole] >= MAIN).any(axis=0),
+        weighty=_weighty(items),
+        is_cell=is_cell[symbol],
+        in_sequence=_in_sequence(model)[module],
+        is_optional=is_optional[symbol],
+        is_whole=is_whole[symbol],
+        is_learned=False,
+        is_registered=model.registered,
+    )
+
+
+def _weighty(items: Items) -> Flags:
+    return np.array([_OF_WEIGHT.search(name) is not None for name in items.names], bool)
+
+
+def _parts(connection: duckdb.DuckDBPyConnection, model: Model) -> list[tuple[int, str]]:
+    """The modules that compute something themselves, each with its type or `type_part`s, in order of execution.
+
+    What a module with children computes, it does when they are done.
+    """
+    numbers, above, types = (model.modules.column(name).to_pylist() for name in ("module_id", "parent_id", "type"))
+    runs = [kind not in _NEVER_CALLED for kind in types]
+    parents = {parent for parent, is_run in zip(above, runs, strict=True) if is_run}
+    has_children = [number in parents for number in numbers]
+    kinds = sorted(set(zip(types, has_children, strict=True)))
+    schema = pa.schema([("type", pa.string()), ("has_children", pa.bool_())])
+    connection.register("module_type", pa.table([list(column) for column in zip(*kinds, strict=True)], schema))
+    parts_of: dict[tuple[str, bool], list[str]] = {}
+    for kind, has_any, _, part in connection.sql(catalog.get("type_part").sql).fetchall():
+        parts_of.setdefault((kind, has_any), []).append(part)
+    connection.unregister("module_type")
+    found: list[tuple[int, str]] = []
+    open_modules: list[tuple[int, list[str]]] = []
+    for number, parent, kind, has_any, is_run in zip(numbers, above, types, has_children, runs, strict=True):
+        while open_modules and open_modules[-1][0] != parent:
+            closed, parts = open_modules.pop()
+            found += [(closed, part) for part in parts]
+        open_modules.append((number, parts_of.get((kind, has_any), []) if is_run else []))
+    while open_modules:
+        closed, parts = open_modules.pop()
+        found += [(closed, part) for part in parts]
+    return found
+
+
+def _parents(model: Model) -> Symbols:
+    parents: Symbols = model.modules.column("parent_id").fill_null(-1).to_numpy().astype(np.int64)
+    return parents
+
+
+def _in_sequence(model: Model) -> Flags:
+    """By module: whether it stands in a plain `Sequential`."""
+    parents = _parents(model)
+    is_sequence = np.array([kind == "Sequential" for kind in model.modules.column("type").to_pylist()], bool)
+    answer: Flags = (parents >= 0) & is_sequence[parents]
+    return answer

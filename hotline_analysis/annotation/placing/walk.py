@@ -1,0 +1,273 @@
+"""The way of a pass through the model: which row each op is, where modules may run again and go back."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hotline_analysis.annotation.align import Symbols
+from hotline_analysis.annotation.placing.rows import MAIN, Flags, Rows
+
+_FITS = 2  # times its weight is what a match counts
+_SKIP = 2  # what it costs to leave out modules, and each one with parameters among them
+_MANY = 10  # and at most
+_BACK = 6  # to go back to an earlier module
+_TURN = 3  # so much less from the end of a container to its start: two turns are as much as to go back and on again
+_INSIDE = 4  # more to leave a module before its last part with parameters, or to enter one after its first
+_UNLIKE = 8  # to go on over ops that led to another module before this one ran for the first time
+_LIGHT = 4  # what an op counts that a module without parameters explains: a function may as well
+_GUESSED = 2  # and what it counts if that module is called again, in between
+_RARELY = 40  # to go back, where every module runs once: more than two layers have to fit for that
+_SURELY = 1000  # what a first call counts more than others
+_NEVER = -(10**9)
+
+
+def called_again(rows: Rows) -> Symbols:
+    """By row and name of an op: the module without parameters that such an op after the row may call again, or -1.
+
+    It is listed before the row, or is it, in the innermost module around the row that lists any that fits; and no other
+    one there fits. In a `Sequential`, the op must follow at once, as nothing else runs there.
+    """
+    count = len(rows.symbol)
+    inside: dict[int, list[int]] = {}
+    written_out = rows.is_written_out()
+    for row in range(count) if not rows.is_learned else ():
+        if not rows.of_weight[row] and not written_out[row]:
+            inside.setdefault(int(rows.parent[rows.module[row]]), []).append(row)
+    again = np.full((count, rows.aligner.weights.shape[1]), -1, np.int64)
+    fits = rows.aligner.weights >= MAIN
+    for row in range(count) if inside else ():
+        container = int(rows.parent[rows.module[row]])
+        settled = np.zeros(again.shape[1], bool)
+        while True:
+            before = [other for other in inside.get(container, ()) if other <= row]
+            if before:
+                fitting = fits[rows.symbol[before]]
+                number = fitting.sum(axis=0)
+                again[row] = np.where(~settled & (number == 1), np.array(before)[fitting.argmax(axis=0)], again[row])
+                settled |= number > 0
+            if container < 0:
+                break
+            container = int(rows.parent[container])
+    return again
+
+
+def cheapest_walk(
+    rows: Rows,
+    chosen: Symbols,
+    names: Symbols,
+    anchored: tuple[Symbols, Flags] | None = None,
+    *,
+    begin: int = 0,
+    latest: bool = False,
+) -> tuple[Symbols, Symbols, Flags]:
+    """The cheapest walk over `chosen` rows that explains the ops: matched columns, the row of each, if it is a guess.
+
+    The classic search for the best sequence of states (Viterbi, 1967): a state is the row that was matched last. Going
+    on to the next row is free, leaving out some costs, and going back costs more. Of several best walks it is the one
+    that goes on as early as it can, or as late. `anchored` are the column of the first call of each row, and which
+    columns are such calls; without them, every module runs once.
+    """
+    back = np.full(len(chosen), _RARELY)
+    if anchored:
+        # what hands on nothing at all is frozen, or has its parameters from another module, and does not run again
+        back[~rows.of_weight | (anchored[0] >= 0)] = _BACK
+    best = _Best(rows, chosen, back, latest)
+    weights = rows.aligner.weights[rows.symbol[chosen]] * _FITS
+    again = called_again(rows) if anchored else np.full((0, weights.shape[1]), -1)
+    fitting = {int(name): weights[:, name].astype(np.int64) for name in np.unique(names)}
+    number, of_weight = np.arange(len(chosen)), rows.of_weight[chosen]
+    is_light = ~np.isin(rows.module, rows.module[rows.of_weight])[chosen]
+    ways = _Ways(names, rows.looks_so[names], anchored[0][chosen]) if anchored else None
+    for column in range(begin, len(names)):
+        name = int(names[column])
+        weight = fitting[name]
+        if anchored:
+            weight = np.where(is_light, np.minimum(weight, _LIGHT), weight)
+            first_call, is_first = anchored
+            if is_first[column]:
+                weight = np.where(of_weight, (first_call == column) * _SURELY, 1) * weight
+            else:
+                weight = weight * (~of_weight | (rows.looks_so[name] & (first_call < column)))
+        fits = number[weight > 0]
+        if len(fits):
+            onward, back_again = ways.cost(column, fits) if ways else (fits * 0, fits * 0)
+            best.match(column, fits, weight[fits], again[:, name], onward, back_again)
+    return best.walk()
+
+
+def _turns(rows: Rows, chosen: Symbols) -> tuple[Symbols, Symbols, Symbols]:
+    """Where modules end and start: the rows of all ends, where those of each module begin, and by row the modules.
+
+    A module ends with its last row with parameters, or after it, and starts with its first one, or before. The number
+    of modules stands for none.
+    """
+    inside: dict[int, list[int]] = {}
+    for row, module in enumerate(rows.module[chosen].tolist()):
+        for around in rows.upwards(module):
+            inside.setdefault(around, []).append(row)
+    ends: list[list[int]] = []
+    starts: list[list[int]] = [[] for _ in chosen]
+    for those in inside.values():
+        heavy = [row for row in those if rows.of_weight[chosen[row]]]
+        if len(heavy) > 1:  # a single one that runs again tells little
+            for row in those:
+                if row <= heavy[0]:
+                    starts[row].append(len(ends))
+            ends.append([row for row in those if row >= heavy[-1]])
+    ends = ends or [[0]]
+    width = max(1, max(map(len, starts), default=1))
+    padded = [[*those, *[len(ends)] * (width - len(those))] for those in starts]
+    sizes = np.array([len(those) for those in ends])
+    return np.concatenate(ends).astype(np.int64), np.cumsum(sizes) - sizes, np.array(padded, np.int64)
+
+
+class _Ways:
+    """What runs between two ops that look like modules with parameters: the way to a module is the same each time.
+
+    Of a loop in a loop, this tells which one goes on: what led to other modules before this one ran for the first time
+    leads to them afterwards, too.
+    """
+
+    def __init__(self, names: Symbols, heavy: Flags, first_call: Symbols) -> None:
+        number: dict[bytes, int] = {}
+        columns = np.flatnonzero(heavy)
+        self.way = np.full(len(names), -1, np.int64)
+        for column, before in zip(columns.tolist(), [-1, *columns[:-1].tolist()], strict=True):
+            self.way[column] = number.setdefault(names[before + 1 : column].tobytes(), len(number))
+        self.seen = np.full(len(number) + 1, len(names), np.int64)  # the last one is for no way
+        np.minimum.at(self.seen, self.way[columns], columns)
+        self.first_call = first_call
+        self.known = np.where(first_call >= 0, self.way[first_call], -1)
+        self.leads = np.isin(np.arange(len(number) + 1), self.known)  # to a first call
+
+    def cost(self, column: int, rows: Symbols) -> tuple[Symbols, Symbols]:
+        """By row: what it costs to go on to it at this column, and to go back, if the way is one to others."""
+        way = int(self.way[column])
+        is_other = self.known[rows] != way
+        return _UNLIKE * (is_other & (self.seen[way] < self.first_call[rows])), _SKIP * (is_other & self.leads[way])
+
+
+class _Best:
+    """The best walks so far by the row they end with, and all matches that are part of one."""
+
+    def __init__(self, rows: Rows, chosen: Symbols, back: Symbols, latest: bool) -> None:
+        parent, of_weight = rows.parent[rows.module[chosen]], rows.of_weight[chosen]
+        count = len(parent)
+        self.back, self.latest = back, latest
+        self.score = np.full(count, _NEVER, np.int64)
+        self.node = np.full(count, -1, np.int64)  # the match that each walk ends with
+        self.column = np.full(count, -1, np.int64)  # and its column
+        self.in_sequence = rows.in_sequence[chosen]
+        self.matches: list[tuple[Symbols, Symbols, Symbols, Flags]] = []  # column, row, match before, if it is a guess
+        self.made = 0
+        self.rank = np.arange(count) if latest else np.arange(count)[::-1].copy()  # which one counts among equal ones
+        self.passed = np.cumsum(of_weight)  # rows with parameters up to each
+        self.order = np.argsort(parent, kind="stable")
+        _, self.begin, of_sorted = np.unique(parent[self.order], return_index=True, return_inverse=True)
+        self.group = np.empty(count, np.int64)
+        self.group[self.order] = of_sorted
+        # modules without parameters may stand anywhere in theirs
+        self.enters = np.where(of_weight, _INSIDE, 0)
+        self.leaves = self.enters.copy()
+        heavy = self.order[of_weight[self.order]]
+        _, first = np.unique(self.group[heavy], return_index=True)
+        _, last = np.unique(self.group[heavy][::-1], return_index=True)
+        last_heavy = np.full(len(self.begin), -1, np.int64)
+        last_heavy[self.group[heavy]] = heavy
+        self.unfinished = np.where(self.in_sequence & (last_heavy[self.group] > np.arange(count)), _BACK, 0)
+        self.enters[heavy[first]] = 0
+        self.leaves[heavy[::-1][last]] = 0
+        # what is not first in a `Sequential` runs after what is
+        self.middle = np.where(self.in_sequence, _BACK, 0)
+        self.middle[self.order[self.begin]] = 0
+        self.enters += self.middle
+        self.turning = np.where(back == _BACK, back - _TURN, back)
+        self.ends, self.end_of, self.turns = _turns(rows, chosen)
+        beside = np.append(False, parent[1:] == parent[:-1])  # a module before it may run more behind its last part
+        self.apart = np.where(beside & ~of_weight, self.middle, 0) * 2
+        self.lacking = np.where(np.append(False, of_weight[:-1]), self.middle, 0)
+
+    def match(
+        self, column: int, rows: Symbols, weight: Symbols, again: Symbols, onward: Symbols, back_again: Symbols
+    ) -> None:
+        """Let the walks end with one of `rows` at this column, where that is better, or stay where they are.
+
+        `onward` is what it costs to come to each from a row before it, and `back_again` from others.
+        """
+        count = len(self.score)
+        key = self.score * count + self.rank
+        skipping = key - self.unfinished * count
+        leading = np.maximum.accumulate(skipping)
+        passing = np.maximum.accumulate(skipping + self.passed * count * _SKIP)
+        returning = self.score - self.back
+        sibling = returning * count + self.rank
+        siblings = np.maximum.reduceat(sibling[self.order], self.begin)[self.group]
+        ended = (self.score - self.turning) * count + self.rank
+        turned = np.append(np.maximum.reduceat(ended[self.ends], self.end_of), _NEVER * count)
+        turning = turned[self.turns[rows]].max(axis=1)
+        left = returning - self.leaves
+        leaving = int((left * count + self.rank).argmax())
+        going_on = np.where(rows > 0, key[rows - 1], _NEVER * count)
+        before = np.maximum(rows - 2, 0)
+        leaving_out = np.where(rows > 1, leading[before], _NEVER * count)
+        leaving_few = np.where(rows > 1, passing[before], _NEVER * count)
+        scores = (
+            np.where(rows > 0, -_SKIP, 0) - self.lacking[rows],
+            self._score(going_on) - onward - self.apart[rows] * (self.column[rows - 1] != column - 1),
+            self._score(leaving_few) - self.passed[rows - 1] * _SKIP - _SKIP - onward - self.lacking[rows],
+            self._score(leaving_out) - _MANY - onward - self.lacking[rows],
+            self._score(turning) - back_again,
+            self._score(siblings[rows])
+            - self.middle[rows]
+            - np.where(self._row(siblings[rows]) < rows, onward, back_again),
+            left[leaving] - self.enters[rows] - np.where(leaving < rows, onward, back_again),
+        )
+        nodes = (
+            np.full(len(rows), -1),
+            self._node(going_on),
+            self._node(leaving_few),
+            self._node(leaving_out),
+            self._node(turning),
+            self._node(siblings[rows]),
+            np.full(len(rows), self.node[leaving]),
+        )
+        stacked = np.stack(scores[::-1] if self.latest else scores)
+        choice = stacked.argmax(axis=0)
+        chain = np.stack(nodes[::-1] if self.latest else nodes)[choice, np.arange(len(rows))]
+        score = stacked[choice, np.arange(len(rows))] + weight
+        staying = np.flatnonzero((again >= 0) & (self.score > 0)) if len(again) else rows[:0]
+        staying = staying[~self.in_sequence[again[staying]] | (self.column[staying] == column - 1)]
+        self._keep(column, staying, again[staying], self.score[staying] + _GUESSED, self.node[staying], True)
+        better = score >= self.score[rows] if self.latest else score > self.score[rows]
+        self._keep(column, rows[better], rows[better], score[better], chain[better], False)
+
+    def _keep(self, column: int, ends: Symbols, rows: Symbols, score: Symbols, before: Symbols, guess: bool) -> None:
+        self.matches.append((np.full(len(ends), column), rows, before, np.full(len(ends), guess)))
+        self.score[ends] = score
+        self.column[ends] = column
+        self.node[ends] = self.made + np.arange(len(ends))
+        self.made += len(ends)
+
+    def _score(self, key: Symbols) -> Symbols:
+        return key // len(self.score)
+
+    def _row(self, key: Symbols) -> Symbols:
+        rank = key % len(self.score)
+        return rank if self.latest else len(self.score) - 1 - rank
+
+    def _node(self, key: Symbols) -> Symbols:
+        return self.node[self._row(key)]
+
+    def walk(self) -> tuple[Symbols, Symbols, Flags]:
+        """Columns and rows of the best walk, and which of them are guesses."""
+        if not self.made:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, bool)
+        column, row, before, guess = (np.concatenate(part) for part in zip(*self.matches, strict=True))
+        path = []
+        left = self.passed[-1] - self.passed + (np.arange(len(self.score)) < len(self.score) - 1)
+        score = self.score - np.maximum(np.minimum(left * _SKIP, _MANY) - 1, 0)  # less than to skip them on the way
+        node = int(self.node[int((score * len(score) + self.rank).argmax())])
+        while node >= 0:
+            path.append(node)
+            node = int(before[node])
+        return column[path[::-1]], row[path[::-1]], guess[path[::-1]]

@@ -1,0 +1,224 @@
+"""What bounds the training loop: is it the GPU or the CPU, and is it the optimizer?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from hotline_analysis.answers.finding import Finding
+from hotline_analysis.answers.limits import CPU_LIMITS, GPU_LIMITS, step_limits, typical_step
+from hotline_analysis.answers.recorded import lacks_gpu_work, no_run
+from hotline_analysis.errors import QueryParameterError
+from hotline_analysis.run.scope import check_scope
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.formats import listed, percent
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One limit in words: the answer it gives, what it is, and what to do about it in general."""
+
+    answer: str
+    noun: str
+    advice: str
+
+
+VERDICTS: Mapping[str, Verdict] = {
+    "computing": Verdict(
+        "gpu-bound",
+        "computing on the GPU",
+        "Make the kernels cheaper: the slowest ops and modules say where.",
+    ),
+    "communication": Verdict(
+        "communication-bound",
+        "communication between GPUs",
+        "Overlap communication with backward (bucket sizes, gradient_as_bucket_view), send less (accumulation, lower"
+        " precision), or look for a rank that arrives late.",
+    ),
+    "copying": Verdict(
+        "copy-bound",
+        "copies on the GPU",
+        "Keep data on the GPU, use pinned memory with non_blocking=True, and copy on a stream of its own.",
+    ),
+    "queued": Verdict(
+        "gpu-wait-bound",
+        "waiting between kernels on the GPU",
+        "Look at streams and events: work waits for another stream, or many tiny kernels follow each other.",
+    ),
+    "load_data": Verdict(
+        "input-bound",
+        "loading data",
+        "Load and preprocess data beside the training: in workers of a DataLoader, ahead of time, or on the GPU.",
+    ),
+    "launching": Verdict(
+        "launch-bound",
+        "ops and launch calls on the CPU",
+        "Launch less and larger work: fused ops, CUDA graphs, a larger batch.",
+    ),
+    "python": Verdict(
+        "python-bound",
+        "python on the CPU",
+        "Take python out of the step: vectorised loops, logging every n steps, compiled or captured steps.",
+    ),
+    "unrecorded": Verdict(
+        "unknown",
+        "CPU time of which nothing was recorded",
+        "Capture again with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+    ),
+    "cpu_tensor": Verdict(
+        "cpu-tensor-bound",
+        "arithmetic on CPU tensors",
+        "Move the tensors to the GPU before computing with them.",
+    ),
+    "sync": Verdict(
+        "sync-bound",
+        "calls that synchronise",
+        "Avoid `.item()`, `.cpu()`, `print(tensor)`, nonzero and boolean masks inside the step.",
+    ),
+    "unobserved": Verdict(
+        "unobserved",
+        "time in which the GPU may have done work that is not in the file",
+        "Capture again, a few steps later: the profiler missed work, or another process used the GPU.",
+    ),
+    "unknown": Verdict(
+        "unknown",
+        "waiting whose cause is not in the trace",
+        "Capture a longer window, with warm-up steps in the schedule.",
+    ),
+}
+NO_RUN = "This trace shows no run that could tell."
+_MIXED = "Start with the largest part in the evidence."
+_OPTIMIZER = ("step_ns", "without_ns", "gain_pct", "at_most_times_faster")
+_SAID = 1.0  # shares below this stay out of a sentence
+
+
+def gpu_or_cpu_bound(trace: Trace, *, rank: int | None = None, largest_pct: float = 40.0) -> Finding:
+    """Is the GPU the bottleneck or the CPU, and why?
+
+    Asked of the critical path of the median step in a loop of such steps: `evidence` is the frame of `step_limits`, and
+    its largest limit names the answer if it has at least `largest_pct` of the path: gpu-bound, communication-bound,
+    copy-bound, gpu-wait-bound, input-bound, launch-bound, python-bound, cpu-tensor-bound, sync-bound, unobserved or
+    unknown; else it is mixed. Time that is `unobserved` names it only if it has more than half. `no-gpu` is a trace
+    without GPU work, and `no-run` one that records something else than a run, such as the capture of a graph. `rank`
+    is the lowest of the run by default. Raises `QueryParameterError` for a threshold that is negative.
+    """
+    check_scope(trace, {"rank": rank})
+    chosen = min(trace.ranks) if rank is None else rank
+    thresholds = {"largest_pct": largest_pct}
+    _check(thresholds)
+    question = "Is the GPU or the CPU the bottleneck?"
+    limits = step_limits(trace, rank=chosen)
+    if said := no_run(trace, chosen):
+        return Finding(question, "no-run", said, "", thresholds, limits)
+    use = trace.query("device_use", rank=chosen).filter(scope="run")
+    numbers = {f"{limit}_pct": share for limit, share in limits.select("limit", "path_pct").iter_rows()}
+    if not limits.is_empty():
+        numbers |= {"step_ns": limits["step_ns"][0]}
+    if not use.is_empty():
+        numbers |= dict(use.select("gpu_busy_pct", "gpu_busy_most_pct").row(0, named=True))
+    if use.is_empty() or not use["gpu_busy_ns"][0]:
+        if lacks_gpu_work(trace, chosen):
+            statement = "The file has no GPU work, although the run had some or may have: this trace cannot tell."
+            return Finding(question, "no-gpu", statement, "", thresholds, limits.clear())
+        statement = "The trace has no GPU work: all the time in it is CPU time."
+        return Finding(question, "no-gpu", statement, "", thresholds, limits, numbers)
+    shares = dict(limits.select("limit", "path_pct").rows())
+    if shares.get("unobserved", 0.0) <= 50:
+        named = {limit: share for limit, share in shares.items() if limit != "unobserved"}
+    else:
+        named = shares
+    largest = max(named, key=lambda limit: named[limit], default=None)
+    if largest is None:
+        answer, advice = "unknown", VERDICTS["unknown"].advice
+    elif 100 * named[largest] < largest_pct * sum(named.values()):
+        answer, advice = "mixed", _MIXED
+    else:
+        answer, advice = VERDICTS[largest].answer, VERDICTS[largest].advice
+    return Finding(question, answer, _sides(shares, use.row(0, named=True)), advice, thresholds, limits, numbers)
+
+
+def _check(thresholds: Mapping[str, float]) -> None:
+    for name, value in thresholds.items():
+        if not value >= 0:
+            raise QueryParameterError(f"{name} must be 0 or more, not {value!r}")
+
+
+def _sides(shares: Mapping[str, float], use: Mapping[str, float]) -> str:
+    """The shares of both sides in the step, the larger first, and how busy the GPU is."""
+    sides = [
+        (sum(shares.get(limit, 0.0) for limit in limits), name, limits)
+        for name, limits in (("GPU", GPU_LIMITS), ("CPU", CPU_LIMITS))
+    ]
+    sides.sort(key=lambda side: (-side[0], side[1]))
+    said: list[str] = []
+    for at, (share, name, limits) in enumerate(sides):
+        if share < _SAID:
+            continue
+        parts = sorted(((shares[limit], VERDICTS[limit].noun) for limit in limits if limit in shares), reverse=True)
+        told = [f"{noun} {percent(part)}" for part, noun in parts if part >= _SAID]
+        whole = f"{percent(share)} of the step" if not said else percent(share)
+        said.append(f"the {name}, for {whole}" + (f" ({listed(told)})" if told else ""))
+        if at == 0 and share > 100 - _SAID:
+            break
+    rest = [
+        f"{VERDICTS[limit].noun}, {percent(shares[limit])}"
+        for limit in ("unobserved", "unknown")
+        if shares.get(limit, 0) >= _SAID
+    ]
+    low, high = use["gpu_busy_pct"], use["gpu_busy_most_pct"]
+    busy = percent(low) if high - low < _SAID else f"{low:.1f} to {percent(high)}"
+    sentence = "; ".join([*said, *rest])
+    return f"{sentence[:1].upper()}{sentence[1:]}. The GPU is busy for {busy} of the time."
+
+
+def optimizer_bottleneck(
+    trace: Trace,
+    *,
+    rank: int | None = None,
+    yes_pct: float = 30.0,
+    partly_pct: float = 15.0,
+) -> Finding:
+    """Is the optimizer the bottleneck?
+
+    By how much shorter the median step gets if all that the optimizer does, on the CPU and on the GPU, takes no time:
+    from `yes_pct` of the step on the answer is yes, from `partly_pct` on partly, else no. `answer` is `no-optimizer` if
+    the trace shows none (inference). `evidence` is the frame of `phases`. If communication is `yes_pct` or more of the
+    optimizer's GPU time, the statement says so. `rank` is the lowest of the run by default.
+    """
+    check_scope(trace, {"rank": rank})
+    chosen = min(trace.ranks) if rank is None else rank
+    thresholds = {"yes_pct": yes_pct, "partly_pct": partly_pct}
+    _check(thresholds)
+    question = "Is the optimizer the bottleneck?"
+    evidence = trace.query("phases", rank=chosen)
+    if no_run(trace, chosen):
+        return Finding(question, "no-run", NO_RUN, "", thresholds, evidence)
+    optimizer = evidence.filter(phase="optimizer")
+    typical = typical_step(trace, chosen)
+    if optimizer.is_empty() or typical is None or not typical.replay.period_ns:
+        numbers: dict[str, int | float | None] = dict.fromkeys(_OPTIMIZER)
+        statement = "The trace shows no optimizer step."
+        return Finding(question, "no-optimizer", statement, "", thresholds, evidence, numbers)
+    whole = typical.replay.period_ns
+    without = typical.replay.without_ns(pl.col("phase") == "optimizer")
+    share = 100 * (whole - without) / whole
+    numbers = dict(zip(_OPTIMIZER, (whole, without, share, whole / max(without, 1)), strict=True))
+    answer = "yes" if share >= yes_pct else "partly" if share >= partly_pct else "no"
+    speedup = whole / max(without, 1)
+    faster = f"{speedup:,.2f} times faster" if speedup < 1000 else "over 1,000 times faster"
+    gain = f"at most {percent(share)} shorter" + (f" ({faster})" if speedup >= 1.005 else "")
+    statement = f"{answer.capitalize()}: without it, a step would be {gain if share >= 0.05 else 'as long'}."
+    if answer == "no":
+        return Finding(question, answer, statement, "", thresholds, evidence, numbers)
+    advice = "Use a fused or foreach implementation (fused=True), fewer and larger parameters, or step every n batches."
+    use = trace.query("device_use", rank=chosen).filter(scope="phase", phase="optimizer")
+    busy, communication = int(use["gpu_busy_ns"].sum()), int(use["communication_ns"].sum())
+    if busy and 100 * communication >= yes_pct * busy:
+        statement += f" Communication is {100 * communication / busy:.0f} % of its GPU time."
+        advice = (
+            "The optimizer communicates, as one does whose state is sharded: let its collectives run beside the"
+            f" next forward, or shard less. {advice}"
+        )
+    return Finding(question, answer, statement, advice, thresholds, evidence, numbers)

@@ -1,0 +1,280 @@
+"""What changed between two runs, ranks or steps."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Literal
+
+import polars as pl
+
+from hotline_analysis.answers.breakdown import has_gpu_work
+from hotline_analysis.answers.parts import cpu_parts, gpu_parts
+from hotline_analysis.errors import QueryParameterError
+from hotline_analysis.run.scope import check_scope, has_module
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.formats import one_of
+from hotline_analysis.vocabulary import PHASES, Phase
+
+Level = Literal["step", "part", "phase", "module", "region", "op", "kernel"]
+Timeline = Literal["gpu", "cpu"]
+
+# The columns by which the rows of both sides are matched.
+_KEYS: dict[str, tuple[str, ...]] = {
+    "step": (),
+    "part": ("part",),
+    "phase": ("phase",),
+    "module": ("module_path",),
+    "region": ("phase", "region"),
+    "op": ("part", "op"),
+    "kernel": ("part", "op", "kernel"),
+}
+
+
+@dataclass(frozen=True)
+class Side:
+    """One side of a comparison: the parts of its steps, how many steps they are, and the time of no step."""
+
+    parts: pl.DataFrame
+    step_count: int
+    outside_ns: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two sides, ready to be compared by any level. `diff` makes one; a report asks it for several levels."""
+
+    a: Side
+    b: Side
+    timeline: Timeline
+    sigmas: float
+
+    def by(self, level: Level) -> pl.DataFrame:
+        """Compare by this level; see `diff` for the columns."""
+        if level not in _KEYS:
+            raise QueryParameterError(f"by must be {one_of(list(_KEYS))}, not {level!r}")
+        if level == "kernel" and self.timeline == "cpu":
+            raise QueryParameterError("the CPU runs no kernels", hint="Compare by op, or on the GPU's timeline.")
+        return _compare(self, level)
+
+
+def diff(
+    a: Trace,
+    b: Trace,
+    *,
+    by: Level = "op",
+    timeline: Timeline | None = None,
+    rank_a: int | None = None,
+    rank_b: int | None = None,
+    step_a: int | None = None,
+    step_b: int | None = None,
+    device_a: int | None = None,
+    device_b: int | None = None,
+    phase: Phase | None = None,
+    module: str | None = None,
+    sigmas: float = 3.0,
+) -> pl.DataFrame:
+    """What makes the steps of `b` slower or faster than those of `a`: a waterfall that adds up to the difference.
+
+    Compares the mean of all steps of all ranks, or of `rank_a` with `rank_b`, `device_a` with `device_b` and `step_a`
+    with `step_b`; `a` and `b` may be one trace. `phase` and `module` (a path, with the modules in it) restrict both.
+    `timeline` is `gpu` (busy and idle time of the devices) or `cpu` (the main thread); by default the GPU's if both
+    have GPU work. `by` is the level:
+
+    * `step`: one row, the whole step;
+    * `part`: class of the work, and why the device idled;
+    * `phase`; `module`; `region` (innermost annotation of the user around the launch, else the outermost op, by phase);
+    * `op`: innermost op; work of a CUDA graph counts to the op around the graph launch, as no other is known;
+    * `kernel`: short name of the kernel, by op.
+
+    Modules, regions and ops are matched by name, so runs on different devices can be compared. Columns: the level's,
+    then `change` (`added`, `removed`, `slower`, `faster`, `noise` or `same`), `a_ns` and `b_ns` (mean per step),
+    `delta_ns` (`b_ns - a_ns`), `a_sd_ns` and `b_sd_ns` (standard deviation between steps; NULL with a single step),
+    `noise_ns` (`sigmas` standard errors of the difference of two means, after Welch; a smaller difference is `noise`;
+    NULL if neither side has two steps), `a_count` and `b_count` (calls or GPU events per step), `a_graph_count` and
+    `b_graph_count` (of them, launched by a graph launch).
+
+    Means are rounded so that the rows of every level add up to the same integers: `delta_ns` is exactly the difference
+    of the steps. Work that no step launched is not compared; in a run where no step launched any, all of it counts, in
+    rows with no phase. The largest differences come first. Raises `QueryParameterError` for a rank, step, phase, module
+    or level that is not there.
+    """
+    sides = compare(
+        a,
+        b,
+        timeline=timeline,
+        rank_a=rank_a,
+        rank_b=rank_b,
+        step_a=step_a,
+        step_b=step_b,
+        device_a=device_a,
+        device_b=device_b,
+        phase=phase,
+        module=module,
+        sigmas=sigmas,
+    )
+    return sides.by(by)
+
+
+def compare(
+    a: Trace,
+    b: Trace,
+    *,
+    timeline: Timeline | None = None,
+    rank_a: int | None = None,
+    rank_b: int | None = None,
+    step_a: int | None = None,
+    step_b: int | None = None,
+    device_a: int | None = None,
+    device_b: int | None = None,
+    phase: Phase | None = None,
+    module: str | None = None,
+    sigmas: float = 3.0,
+) -> Comparison:
+    """Read both sides once, to compare them by several levels. The arguments are those of `diff`."""
+    if timeline not in (None, "gpu", "cpu"):
+        raise QueryParameterError(f"timeline must be gpu or cpu, not {timeline!r}")
+    if not sigmas >= 0:
+        raise QueryParameterError(f"sigmas must be 0 or more, not {sigmas}")
+    if phase is not None and phase not in PHASES:
+        raise QueryParameterError(f"phase must be {one_of(PHASES)}, not {phase!r}")
+    check_scope(a, {"rank": rank_a, "device": device_a, "step": step_a}, "trace a")
+    check_scope(b, {"rank": rank_b, "device": device_b, "step": step_b}, "trace b")
+    if module is not None and not has_module(b, module, rank=rank_b):
+        check_scope(a, {"rank": rank_a, "module": module}, "trace a")
+    both_gpu = has_gpu_work(a, rank=rank_a) and has_gpu_work(b, rank=rank_b)
+    chosen: Timeline = timeline or ("gpu" if both_gpu else "cpu")
+    if chosen == "cpu" and (device_a, device_b) != (None, None):
+        raise QueryParameterError("the CPU has no device", hint="Compare on the GPU's timeline.")
+    ours, theirs = (a, rank_a, device_a), (b, rank_b, device_b)
+    if ours == theirs:
+        # Two steps of one rank are read at once.
+        parts_a = parts_b = _parts(*ours, chosen, None, phase, module)
+    else:
+        # Each run has a database of its own, so two runs are read side by side.
+        with ThreadPoolExecutor(1 if a is b else 2) as pool:
+            read_a = pool.submit(_parts, *ours, chosen, step_a, phase, module)
+            read_b = pool.submit(_parts, *theirs, chosen, step_b, phase, module)
+            parts_a, parts_b = read_a.result(), read_b.result()
+    sides = [_side(a, parts_a, rank_a, step_a), _side(b, parts_b, rank_b, step_b)]
+    for what, value in (("phase", phase), ("module", module)):
+        if value is not None and all(side.parts.is_empty() for side in sides):
+            raise QueryParameterError(f"neither trace has time in the {what} {value!r}")
+    return Comparison(sides[0], sides[1], chosen, sigmas)
+
+
+def _parts(
+    trace: Trace,
+    rank: int | None,
+    device: int | None,
+    timeline: Timeline,
+    step: int | None,
+    phase: Phase | None,
+    module: str | None,
+) -> pl.DataFrame:
+    if module is not None and not has_module(trace, module, rank=rank):
+        # Only the other side has it: all of it is new, or gone.
+        return _parts(trace, rank, device, timeline, step, phase, None).clear()
+    if timeline == "cpu":
+        parts = cpu_parts(trace, rank=rank, step=step, phase=phase, module=module)
+        return parts.with_columns(graph_count=pl.lit(0, pl.Int64))
+    parts = gpu_parts(trace, rank=rank, device=device, step=step, phase=phase, module=module)
+    # Idle time belongs to no op of its own: the op that ends it is not the one that made the device wait.
+    return parts.with_columns(op=pl.when(~pl.col("part").str.starts_with("idle")).then(pl.col("op")))
+
+
+def _side(trace: Trace, parts: pl.DataFrame, rank: int | None, step: int | None) -> Side:
+    marked = trace.sql("select step from step where $rank is null or rank = $rank", rank=rank)
+    if step is not None:
+        marked = marked.filter(pl.col("step") == step)
+        parts = parts.filter(pl.col("step") == step)
+    outside = pl.col("step").is_null()
+    outside_ns = int(parts.filter(outside)["time_ns"].sum())
+    if not parts["step"].is_null().all():
+        parts = parts.filter(~outside)
+    return Side(parts, max(1, marked.height), outside_ns)
+
+
+def _compare(sides: Comparison, level: Level) -> pl.DataFrame:
+    keys = list(_KEYS[level])
+    a, b = _summary(sides.a, keys, "a"), _summary(sides.b, keys, "b")
+    joined = a.join(b, on=[*keys, "all"], how="full", coalesce=True, nulls_equal=True).sort(keys, nulls_last=True)
+    means = joined.with_columns(
+        _mean("a_sum", sides.a.step_count).alias("a_ns"), _mean("b_sum", sides.b.step_count).alias("b_ns")
+    )
+    noise = _noise(means, sides)
+    delta = pl.col("b_ns") - pl.col("a_ns")
+    change = (
+        pl.when(pl.col("a_sum").is_null())
+        .then(pl.lit("added"))
+        .when(pl.col("b_sum").is_null())
+        .then(pl.lit("removed"))
+        .when(delta == 0)
+        .then(pl.lit("same"))
+        .when(delta.abs() <= pl.col("noise_ns"))
+        .then(pl.lit("noise"))
+        .when(delta > 0)
+        .then(pl.lit("slower"))
+        .otherwise(pl.lit("faster"))
+    )
+    whole = [pl.col(f"{side}_{name}").fill_null(0.0) for side in "ab" for name in ("count", "graph_count")]
+    return (
+        means.with_columns(noise)
+        .with_columns(change.alias("change"), delta.alias("delta_ns"), *whole)
+        .sort([pl.col("delta_ns").abs(), *keys], descending=[True, *(False for _ in keys)], nulls_last=True)
+        .select(
+            *keys,
+            "change",
+            "a_ns",
+            "b_ns",
+            "delta_ns",
+            "a_sd_ns",
+            "b_sd_ns",
+            "noise_ns",
+            "a_count",
+            "b_count",
+            "a_graph_count",
+            "b_graph_count",
+        )
+    )
+
+
+def _summary(side: Side, keys: list[str], name: str) -> pl.DataFrame:
+    """Sum, spread between steps and counts of each key. A step without the key counts as one of 0 ns."""
+    n = side.step_count
+    per_step = side.parts.group_by(["rank", "step", *keys]).agg(pl.col("time_ns", "count", "graph_count").sum())
+    in_step = pl.col("step").is_not_null()
+    times = pl.col("time_ns").filter(in_step)
+    mean = times.sum() / n
+    squares = (times - mean).pow(2).sum() + (n - in_step.sum()) * mean.pow(2)
+    spread = (squares / (n - 1)).sqrt() if n > 1 else pl.lit(None, pl.Float64)
+    return (
+        per_step.with_columns(all=pl.lit(0))
+        .group_by(["all", *keys])
+        .agg(
+            pl.col("time_ns").sum().alias(f"{name}_sum"),
+            # What no step launched has no spread between steps.
+            pl.when(in_step.any()).then(spread).alias(f"{name}_sd_ns"),
+            (pl.col("count").sum() / n).alias(f"{name}_count"),
+            (pl.col("graph_count").sum() / n).alias(f"{name}_graph_count"),
+        )
+    )
+
+
+def _mean(column: str, n: int) -> pl.Expr:
+    """Means as integers that add up: each is the difference of the sum so far, divided and rounded down."""
+    so_far = pl.col(column).fill_null(0).cum_sum()
+    return so_far // n - (so_far // n).shift(1, fill_value=0)
+
+
+def _noise(means: pl.DataFrame, sides: Comparison) -> pl.Expr:
+    """The smallest difference that is no noise. If one side has a single step, the other's spread stands for both."""
+    n_a, n_b = sides.a.step_count, sides.b.step_count
+    spread = {}
+    for own, n in (("a", n_a), ("b", n_b)):
+        # A key that one side lacks takes exactly 0 ns in each of its steps.
+        missing = pl.col(f"{own}_sum").is_null() & pl.lit(n > 1)
+        spread[own] = pl.when(missing).then(0.0).otherwise(pl.col(f"{own}_sd_ns"))
+    a = spread["a"] if n_a > 1 else spread["b"]
+    b = spread["b"] if n_b > 1 else spread["a"]
+    return (sides.sigmas * (a.pow(2) / n_a + b.pow(2) / n_b).sqrt()).alias("noise_ns")

@@ -1,0 +1,152 @@
+"""The trace as a tree that people can read, and how much smaller it is than the trace."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from hotline_analysis.run.trace import Trace
+
+_BUSY_PCT = 80.0  # from here on the GPU is what bounds, as in `gpu_or_cpu_bound`
+_NODE = (
+    "rank",
+    "step",
+    "parent_id",
+    "depth",
+    "kind",
+    "name",
+    "short_name",
+    "phase",
+    "module_id",
+    "pass",
+    "member_count",
+    "name_count",
+    "name_pct",
+    "event_id",
+    "gpu_event_id",
+)
+
+
+def level_of_detail(
+    trace: Trace,
+    *,
+    rank: int | None = None,
+    step: int | None = None,
+    tiny_pct: float = 5.0,
+    dominant_pct: float = 75.0,
+    max_children: int = 40,
+    max_depth: int = 12,
+    max_nodes: int = 20_000,
+) -> pl.DataFrame:
+    """Steps as trees: step → phase → module → op → kernel, with what is too small to see grouped.
+
+    One row per node and per thread or stream on which it takes time; all times are integer nanoseconds. See
+    `hotline queries level_of_detail` for the columns and for how the limits, in per cent of the parent, group nodes.
+    Raises `QueryParameterError` for a limit that is negative, or room for fewer than four children.
+    """
+    return trace.query(
+        "level_of_detail",
+        rank=rank,
+        step=step,
+        tiny_pct=tiny_pct,
+        dominant_pct=dominant_pct,
+        max_children=max_children,
+        max_depth=max_depth,
+        max_nodes=max_nodes,
+    )
+
+
+def tree_nodes(detail: pl.DataFrame) -> pl.DataFrame:
+    """The nodes of `level_of_detail`, one row each, with what they take on their busiest thread and on all streams.
+
+    `cpu_ns` is the longest time on one thread, NULL where a node runs on no thread; `gpu_ns` the duration of its GPU
+    work, `busy_ns` the part of it that kept a device busy, and `idle_ns` the time a device waited for it.
+    """
+    on_cpu, on_gpu = pl.col("device") == "cpu", pl.col("device") == "gpu"
+    return (
+        detail.group_by("node_id", maintain_order=True)
+        .agg(
+            pl.first(*_NODE),
+            cpu_ns=pl.col("time_ns").filter(on_cpu).max(),
+            gpu_ns=pl.col("time_ns").filter(on_gpu).sum(),
+            busy_ns=pl.col("busy_ns").sum(),
+            idle_ns=pl.col("idle_ns").sum(),
+            gpu_event_count=pl.col("gpu_event_count").sum(),
+            start_ns=pl.coalesce(pl.col("start_ns").filter(on_cpu).min(), pl.col("start_ns").min()),
+        )
+        .select("node_id", *_NODE, "cpu_ns", "gpu_ns", "busy_ns", "idle_ns", "gpu_event_count", "start_ns")
+    )
+
+
+def bound_by() -> pl.Expr:
+    """What bounds a node of `tree_nodes`: the GPU if it is busy at least 80 % of the time it works or waits for it."""
+    return (
+        pl.when(pl.col("busy_ns") == 0)
+        .then(pl.lit("CPU"))
+        .when(100.0 * pl.col("busy_ns") >= _BUSY_PCT * (pl.col("busy_ns") + pl.col("idle_ns")))
+        .then(pl.lit("GPU"))
+        .otherwise(pl.lit("CPU"))
+    )
+
+
+def longest_chain(nodes: pl.DataFrame, *, min_pct: float = 0.0) -> list[int]:
+    """The way down the tree to the bottleneck: from the longest step on always the child that takes most time.
+
+    Time is GPU time where the GPU bounds the step, else CPU time. It ends before a node with less than `min_pct` of the
+    step. Takes the nodes of `tree_nodes`, returns node ids.
+    """
+    root = nodes.filter(pl.col("depth") == 0).sort("cpu_ns", "gpu_ns", descending=True, nulls_last=True).head(1)
+    if root.is_empty():
+        return []
+    on_gpu = root.select(bound_by()).item() == "GPU"
+    time = pl.col("gpu_ns") if on_gpu else pl.col("cpu_ns").fill_null(0)
+    heaviest = (
+        nodes.filter(
+            pl.col("parent_id").is_not_null() & (time > 0) & (100.0 * time >= min_pct * root.select(time).item())
+        )
+        .sort([time, pl.col("node_id")], descending=[True, False])
+        .unique("parent_id", keep="first", maintain_order=True)
+    )
+    next_of = dict(heaviest.select("parent_id", "node_id").iter_rows())
+    chain = [int(root["node_id"][0])]
+    while chain[-1] in next_of:
+        chain.append(next_of[chain[-1]])
+    return chain
+
+
+def median_step(trace: Trace, rank: int) -> int | None:
+    """The step that stands for the run, by the query `step_lengths`; None for a rank without a step."""
+    steps = trace.query("step_lengths", rank=rank)
+    typical = steps.filter(role="typical")
+    found: int | None = next(iter((typical if not typical.is_empty() else steps)["step"]), None)
+    return found
+
+
+def detail_size(trace: Trace) -> pl.DataFrame:
+    """How much there is to look at in the typical step of each rank: in the trace, and in its tree.
+
+    `event_count` events with a duration; `node_count` nodes of the tree that are no groups; `first_view_count` slices
+    on the screen with the way to the bottleneck opened (`longest_chain`); `widest_count` the most that one click shows.
+    """
+    rows = []
+    for rank in trace.ranks:
+        step = median_step(trace, rank)
+        nodes = tree_nodes(level_of_detail(trace, rank=rank, step=step))
+        events = trace.sql(
+            "select count(*) as n from label inner join event on label.rank = event.rank"
+            " and label.event_id = event.event_id where label.rank = $rank and label.step is not distinct from $step",
+            rank=rank,
+            step=step,
+        )
+        children = nodes.filter(pl.col("parent_id").is_not_null()).group_by("parent_id").len()
+        rows.append(
+            {
+                "rank": rank,
+                "step": step,
+                "event_count": events["n"][0],
+                "node_count": nodes.filter(pl.col("kind") != "group").height,
+                "first_view_count": int(children.filter(pl.col("parent_id").is_in(longest_chain(nodes)))["len"].sum()),
+                "widest_count": max(children["len"], default=0),
+            }
+        )
+    kinds = ("rank", "step", "event_count", "node_count", "first_view_count", "widest_count")
+    return pl.DataFrame(rows, schema=dict.fromkeys(kinds, pl.Int64))

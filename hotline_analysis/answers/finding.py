@@ -1,0 +1,54 @@
+"""An answer with its reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+_SHOWN = 20  # rows of evidence in a notebook
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The answer to one question about a trace.
+
+    `answer` is a word to branch on, `statement` one sentence with the numbers, `advice` what to do about it (empty when
+    nothing needs doing), `thresholds` the limits that decided, `evidence` the frame the numbers come from, and
+    `numbers` those of the statement, exact and named with their units; None where there is none.
+    """
+
+    question: str
+    answer: str
+    statement: str
+    advice: str
+    thresholds: Mapping[str, float]
+    evidence: pl.DataFrame
+    numbers: Mapping[str, int | float | None] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """All of it in types that JSON has; the evidence as a list of rows."""
+        return {
+            "question": self.question,
+            "answer": self.answer,
+            "statement": self.statement,
+            "advice": self.advice,
+            "thresholds": dict(self.thresholds),
+            "numbers": dict(self.numbers),
+            "evidence": self.evidence.to_dicts(),
+        }
+
+    def __repr__(self) -> str:
+        return f"<Finding {self.answer!r}: {self}>"
+
+    def __str__(self) -> str:
+        return f"{self.question} {self.statement}"
+
+    def _repr_html_(self) -> str:
+        from hotline_analysis.text.html import as_text, frame_table, framed
+
+        advice = f"<p>{as_text(self.advice)}</p>" if self.advice else ""
+        evidence = frame_table(self.evidence, _SHOWN) if not self.evidence.is_empty() else ""
+        return framed(f"<p><strong>{as_text(self.question)}</strong> {as_text(self.statement)}</p>{advice}{evidence}")

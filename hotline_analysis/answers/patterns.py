@@ -1,0 +1,101 @@
+"""Sequences of GPU work that repeat: what could be fused, or launched at once."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from hotline_analysis.answers import suffix_array
+from hotline_analysis.errors import QueryParameterError
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.vocabulary import Phase
+
+_TIMES = ("gpu_ns", "gap_ns", "cpu_ns", "launch_ns", "saved_gap_ns", "saved_launch_ns")
+
+
+def frequent_kernel_patterns(
+    trace: Trace,
+    n: int | None = 10,
+    *,
+    min_length: int = 3,
+    max_length: int = 256,
+    min_count: int = 2,
+    rank: int | None = None,
+    device: int | None = None,
+    step: int | None = None,
+    phase: Phase | None = None,
+    module: str | None = None,
+    op: str | None = None,
+) -> pl.DataFrame:
+    """The `n` sequences of kernels, copies and memsets that repeat (None: all), by what one launch for each would save.
+
+    The parts of a sequence follow each other directly on one stream, within what is asked for: a step, a phase, a
+    module (by path) with those in it, ops of one name. It has `min_length` to `max_length` parts, told apart by short
+    name, and repeats at least `min_count` times without overlapping itself. Only those are listed that cannot be made
+    longer without repeating less often; a run of one thing shows as the shortest sequence allowed.
+
+    One row per sequence: `pattern` (names joined by ` → `), `length`, `count`, `gpu_ns` (sum of durations), `gap_ns`
+    (idle time of the stream between its parts), `cpu_ns` (from the start of the first call that launches it to the end
+    of the last), `launch_ns` (time that launching took in these calls), and `first_event_id` with `first_rank`, where
+    to see it. Fused into one kernel or launched as a graph, a sequence saves `saved_gap_ns` on the GPU (the part of the
+    gaps that is due to launching) and `saved_launch_ns` on the CPU (the launches but the first); what a graph launches
+    already has nothing to save on the CPU. See `hotline queries kernel_sequence` for what counts as launching.
+    Sequences may contain each other, so rows do not add up. Raises `QueryParameterError` for lengths or counts below 2,
+    a `max_length` below `min_length`, or a negative `n`.
+    """
+    if n is not None and n < 0:
+        raise QueryParameterError(f"n must be 0 or more, not {n}")
+    for name, value in (("min_length", min_length), ("min_count", min_count)):
+        if value < 2:
+            raise QueryParameterError(f"{name} must be 2 or more, not {value}")
+    if max_length < min_length:
+        raise QueryParameterError(f"max_length, {max_length}, is less than min_length, {min_length}")
+    work = trace.query("kernel_sequence", rank=rank, device=device, step=step, phase=phase, module=module, op=op)
+    work = work.with_columns(
+        token=pl.col("short_name").rank("dense").cast(pl.Int64) - 1,
+        # Whatever does not follow the row above directly on its stream starts a new sequence.
+        begins=(
+            (pl.struct("rank", "device", "stream") != pl.struct("rank", "device", "stream").shift(1))
+            | (pl.col("place") != pl.col("place").shift(1) + 1)
+        ).fill_null(True),
+    )
+    cost = work["launch_gap_ns"] + work["launch_ns"]
+    found = suffix_array.find(
+        work["token"], work["begins"], cost, min_length=min_length, max_length=max_length, min_count=min_count
+    )
+    inside = found.with_columns(row=pl.int_ranges("at", pl.col("at") + pl.col("length"))).explode("row")
+    inside = inside.with_columns(work[inside["row"]].drop("token", "begins"), is_first=pl.col("row") == pl.col("at"))
+    launches = pl.col("launch_ns") > 0
+    each = inside.group_by("pattern", "length", "at", maintain_order=True).agg(
+        first_rank=pl.col("rank").first(),
+        first_event_id=pl.col("event_id").first(),
+        gpu_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
+        gap_ns=pl.col("gap_ns").filter(~pl.col("is_first")).sum(),
+        cpu_ns=(pl.col("call_end_ns").filter(launches).max() - pl.col("call_ns").filter(launches).min()).fill_null(0),
+        launch_ns=pl.col("launch_ns").sum(),
+        saved_gap_ns=pl.col("launch_gap_ns").filter(~pl.col("is_first")).sum(),
+        saved_launch_ns=pl.col("launch_ns").filter(~pl.col("is_first")).sum(),
+    )
+    rows = each.group_by("pattern", "length", maintain_order=True).agg(
+        pl.len().cast(pl.Int64).alias("count"),
+        pl.col(*_TIMES).sum(),
+        pl.col("first_rank", "first_event_id", "at").first(),
+    )
+    best = rows.sort(
+        pl.col("saved_gap_ns") + pl.col("saved_launch_ns"),
+        "gpu_ns",
+        "at",
+        "length",
+        descending=[True, True, False, False],
+    )
+    best = best if n is None else best.head(n)
+    names = best.select("pattern", row=pl.int_ranges("at", pl.col("at") + pl.col("length"))).explode("row")
+    names = names.with_columns(part=work["short_name"].gather(names["row"]))
+    names = names.group_by("pattern", maintain_order=True).agg(pl.col("part").str.join(" → "))
+    return best.join(names, on="pattern", maintain_order="left").select(
+        pl.col("part").alias("pattern"),
+        pl.col("length").cast(pl.Int64),
+        "count",
+        *_TIMES,
+        "first_rank",
+        "first_event_id",
+    )

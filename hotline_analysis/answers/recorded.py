@@ -1,0 +1,44 @@
+"""Whether a trace shows a run at all: some record the capture of a graph, a compilation, or first calls."""
+
+from __future__ import annotations
+
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.formats import duration, percent
+
+# From this share on, a trace is about nothing else.
+_MOST_PCT = 50.0
+
+_SAID = {
+    "graph_capture": "This trace records the capture of a CUDA graph, not a run: {count:,} launches were recorded into"
+    " a graph, and none of them ran. Profile steps that replay the graph.",
+    "compilation": "This trace is about compilation, not training: torch.compile takes {time} ({share} of it). Profile"
+    " later steps.",
+    "first_calls": "This trace is about first launches, not training: {count:,} calls that set up the GPU or load code"
+    " when it is first used take {time} ({share} of it). Profile later steps.",
+    "lost_work": "Most of the GPU's work is not in the file: {count:,} launch calls ({share}) have none. Capture again,"
+    " with fewer steps, and let the last one finish before the profiler stops.",
+}
+
+
+def no_run(trace: Trace, rank: int) -> str:
+    """Say, in a sentence or two, that a rank's trace tells nothing about its training, and what to record instead.
+
+    Empty if it tells something. See the query `caveats` for what is asked.
+    """
+    found = trace.query("caveats", rank=rank).sort("share_pct", "caveat", descending=[True, False], nulls_last=True)
+    worst = next(found.iter_rows(named=True), None)
+    if worst is None or worst["share_pct"] is None or worst["share_pct"] < _MOST_PCT:
+        return ""
+    return _SAID[worst["caveat"]].format(
+        count=worst["count"], share=percent(worst["share_pct"]), time=duration(worst["time_ns"])
+    )
+
+
+def lacks_gpu_work(trace: Trace, rank: int) -> bool:
+    """Whether a trace has no GPU work of a rank that had some or may have: it has calls for it, or is cut."""
+    found = trace.sql(
+        "select damage is not null or exists (select 1 from event where rank = $rank and category like 'cuda%')"
+        " from rank_info where rank = $rank and not exists (select 1 from gpu_op where gpu_op.rank = $rank)",
+        rank=rank,
+    )
+    return bool(not found.is_empty() and found.item())

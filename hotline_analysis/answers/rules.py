@@ -1,0 +1,144 @@
+"""What to do about a slow step: rules that find time spent for nothing, and what the step gains at most without it.
+
+Each rule is one query of `queries/advice`, which names its condition, its bound and its source. What a rule finds is
+taken away from the dependency graph of the median step, and the step is replayed: the difference is its gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+
+import polars as pl
+
+from hotline_analysis import catalog
+from hotline_analysis.answers.limits import TypicalStep, typical_step
+from hotline_analysis.answers.overlap import within
+from hotline_analysis.answers.recorded import lacks_gpu_work, no_run
+from hotline_analysis.run.scope import check_scope
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.formats import duration, percent, safe
+
+LEAST_PCT = 2.0
+"""A gain below this share of the step is not worth a line."""
+_OFTEN = ("gpu_work", "host_activity")
+"""Views that many rules read."""
+_IS_HOST = pl.col("kind").is_in(["host", "handoff"])
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One thing that would make steps shorter.
+
+    `what` says what was found in the step, `where` the module and the line of the user's code that most of it belongs
+    to (empty where the trace does not tell), `do` what to do about it. `gain_ns` is how much shorter the step gets at
+    most, by replaying it without what was found, and `gain_pct` that as a share of the step; gains of several rules do
+    not add up where they find the same time. `event_id` is the one that takes longest.
+    """
+
+    rule: str
+    what: str
+    where: str
+    do: str
+    count: int
+    time_ns: int
+    gain_ns: int
+    gain_pct: float
+    event_id: int
+
+    def __str__(self) -> str:
+        place = f" ({self.where})" if self.where else ""
+        return f"{self.what}{place}: at most {percent(self.gain_pct)} of the step. {self.do}"
+
+
+def find_advice(trace: Trace, rank: int | None = None, *, rules: Collection[str] | None = None) -> list[Advice]:
+    """Ask the rules about the median step of a rank (the lowest by default); the largest gain comes first.
+
+    `rules` are the names of those to ask, all by default. There is no advice for a trace that does not record a run
+    (`caveats`), or that lost its GPU work.
+    """
+    chosen = min(trace.ranks) if rank is None else rank
+    typical = typical_step(trace, chosen)
+    if typical is None or not typical.replay.period_ns or no_run(trace, chosen) or lacks_gpu_work(trace, chosen):
+        return []
+    with trace.of_step(_OFTEN, chosen, typical.step) as narrow:
+        asked = [rule for rule in catalog.queries("advice") if rules is None or rule.name in rules]
+        found = [_of_rule(narrow, chosen, typical, rule) for rule in asked]
+    return sorted((each for each in found if each), key=lambda each: (-each.gain_ns, each.rule))
+
+
+def advice(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
+    """What would make steps shorter, the largest gain first: what was found, where, what to do, and the gain at most.
+
+    One row per rule that found something in the median step (query `step_lengths`) whose gain is at least 2 % of it:
+    `rule`, `what`, `where`, `do`, the `count` of what was found and its `time_ns`, `gain_ns` by replaying the step
+    without it, that as a share of the step, `gain_pct`, and `event_id`, the one that takes longest. Gains do not add up
+    where rules find the same time. The rules are the files of `queries/advice`. `rank` is the lowest of the run by
+    default.
+    """
+    check_scope(trace, {"rank": rank})
+    found = [asdict(each) for each in find_advice(trace, rank)]
+    return pl.DataFrame(found, _COLUMNS)
+
+
+def _of_rule(trace: Trace, rank: int, typical: TypicalStep, rule: catalog.Query) -> Advice | None:
+    rows = trace.query(rule.name, rank=rank, step=typical.step)
+    if rows.is_empty():
+        return None
+    whole = typical.replay.period_ns
+    gain = whole - without(typical, rows)
+    if 100 * gain < LEAST_PCT * whole:
+        return None
+    counted = rows.filter(effect="work") if (rows["effect"] == "work").any() else rows
+    length = pl.col("end_ns") - pl.col("start_ns")
+    time = int(counted.select(length.sum()).item())
+    longest = counted.sort(length, "event_id", descending=[True, False]).row(0, named=True)
+    names = counted.group_by("name").agg(length.sum().alias("time")).sort("time", "name", descending=[True, False])
+    name = safe(names["name"][0] or "")
+    return Advice(
+        rule.name,
+        f"{rule.what[:1].upper()}{rule.what[1:]}: {counted.height:,}, {duration(time)} in all".replace("{name}", name),
+        _where(trace, rank, longest["event_id"]),
+        rule.do,
+        counted.height,
+        time,
+        gain,
+        100 * gain / whole,
+        longest["event_id"],
+    )
+
+
+_COLUMNS = {
+    "rule": pl.String,
+    "what": pl.String,
+    "where": pl.String,
+    "do": pl.String,
+    "count": pl.Int64,
+    "time_ns": pl.Int64,
+    "gain_ns": pl.Int64,
+    "gain_pct": pl.Float64,
+    "event_id": pl.Int64,
+}
+
+
+def without(typical: TypicalStep, rows: pl.DataFrame) -> int:
+    """How long the step takes if what a rule found takes so much less: GPU work, time of threads, waits for the GPU."""
+    edges = typical.replay.edges
+    work = rows.filter(effect="work").group_by("event_id").agg(pl.col("saved_ns").max())
+    saved = edges.join(work, on="event_id", how="left", maintain_order="left")["saved_ns"].fill_null(0)
+    saved = pl.select(pl.when(edges["kind"] == "work").then(saved).otherwise(0)).to_series()
+    on_threads = within(edges, rows.filter(effect="host"), "saved_ns")
+    saved += pl.select(pl.when(edges.select(_IS_HOST).to_series()).then(on_threads).otherwise(0)).to_series()
+    waits = rows.filter(effect="wait")["event_id"]
+    gone = (pl.col("kind") == "return") & pl.col("event_id").is_in(waits.implode())
+    return typical.replay.changed_ns(pl.max_horizontal(pl.col("weight_ns") - pl.lit(saved), 0), gone)
+
+
+def _where(trace: Trace, rank: int, event: int) -> str:
+    place = trace.query("event_place", rank=rank, event=event)
+    if place.is_empty():
+        return ""
+    row = place.row(0, named=True)
+    source = f"{row['source']} in {row['function']}" if row["source"] and row["function"] else row["source"]
+    parts = [row["module_path"], source]
+    return ", ".join([*(safe(part) for part in parts if part), f"event {event}"])

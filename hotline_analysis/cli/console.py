@@ -1,0 +1,308 @@
+"""What the command line shows: frames as tables, JSON or CSV, messages, and a progress bar.
+
+Names in a trace are foreign text. They are never read as markup, and control characters in them are made visible.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from io import StringIO
+from typing import TYPE_CHECKING, Literal
+
+from rich.box import Box
+from rich.cells import cell_len
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from hotline_analysis.text.formats import UNSAFE, safe, size_unit
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MAX_ROWS = 100
+"""Rows that a table for people shows."""
+
+_WIDEST = 100
+_NARROWEST = 16
+_GAP = 2
+_UNBOUNDED = 100_000
+
+# Spreadsheets take a cell for a formula by its first character, in some countries also by a wide one.
+_FORMULA = "^[=+\\-@\uff1d\uff0b\uff0d\uff20]"
+_IDENTIFIER = re.compile(r"(.*_)?(id|rank|step|device|stream|correlation)")
+_POSITION = re.compile(r"(.*_)?(start|end)_ns")
+_TIME = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"))
+
+
+# --- messages --------------------------------------------------------------------------------------------------------
+
+
+def one_line(text: str) -> str:
+    """Return foreign text in one line, with control characters made visible."""
+    return safe(" ".join(text.split()).encode(errors="backslashreplace").decode())
+
+
+def error(message: str, hint: str | None) -> None:
+    """Print what is wrong, and what to do about it, as one line on stderr."""
+    # The database marks the place in a statement by a caret below it, which means nothing in one line.
+    text = one_line(re.sub(r"\n *\^+ *$", "", message.rstrip()))
+    stop = "" if text.endswith((".", "!", "?")) else "."
+    print(f"error: {text}{stop} Hint: {one_line(hint)}" if hint else f"error: {text}", file=sys.stderr)
+
+
+def warning(message: str) -> None:
+    """Print one line on stderr."""
+    print(f"warning: {one_line(message)}", file=sys.stderr)
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str, float], None] | None]:
+    """Give a function that shows a progress bar on stderr until the block ends. Give None if stderr is no terminal."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.markup import escape
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    task = bar.add_task("", total=1.0)
+
+    def show(what: str, share: float) -> None:
+        bar.start()
+        bar.update(task, description=escape(one_line(what)), completed=share)
+
+    try:
+        yield show
+    finally:
+        bar.stop()
+
+
+def colored() -> bool:
+    """Say whether output for people may use colours."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+def width() -> int | None:
+    """Return the columns that a line may have; None in a pipe, unless COLUMNS says otherwise."""
+    known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()
+    return shutil.get_terminal_size().columns if known else None
+
+
+# --- frames for programs ---------------------------------------------------------------------------------------------
+
+
+def to_json(frame: pl.DataFrame) -> str:
+    """Return a JSON array with one object per row and line. Numbers that JSON cannot say are null.
+
+    Integers are exact. A decimal fraction that no double equals is text.
+    """
+    rows = (json.dumps(_plain(row)) for row in frame.iter_rows(named=True))
+    return "[" + ",\n ".join(rows) + "]\n"
+
+
+def to_csv(frame: pl.DataFrame) -> str:
+    """Return CSV with a header. NULL is an empty field; lists and structures are JSON.
+
+    A text that a spreadsheet would take for a formula has a `'` before it, and control characters are made visible.
+    """
+    import polars as pl
+
+    texts = {
+        column.name: pl.Series(values, dtype=pl.String) for column in frame if (values := _texts(column)) is not None
+    }
+    # A header may be a text from the trace, too: `pivot` makes columns of values.
+    header = pl.DataFrame([_harmless(pl.Series(frame.columns, dtype=pl.String))]).transpose()
+    columns = [_harmless(texts[name]).alias(name) if name in texts else frame[name] for name in frame.columns]
+    rows = pl.DataFrame(columns)
+    return header.write_csv(include_header=False) + rows.write_csv(include_header=False)
+
+
+def _texts(column: pl.Series) -> Sequence[str | None] | pl.Series | None:
+    """The values of a column as texts; None if it has numbers, times or truths."""
+    import polars as pl
+
+    if column.dtype.is_nested() or column.dtype == pl.Binary:
+        return [None if value is None else _text(value) for value in column.to_list()]
+    return column.cast(pl.String) if column.dtype in (pl.String, pl.Categorical, pl.Enum) else None
+
+
+def _harmless(texts: pl.Series) -> pl.Series:
+    """Texts that neither a terminal nor a spreadsheet takes for more."""
+    import polars as pl
+
+    odd = texts.filter(texts.str.contains(UNSAFE.pattern)).unique().drop_nulls()
+    if len(odd):
+        texts = texts.replace(odd, pl.Series([safe(text) for text in odd], dtype=pl.String))
+    return texts.str.replace(f"({_FORMULA})", "'${1}")
+
+
+def _plain(value: object) -> object:
+    """Return the value in types that JSON has."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Decimal):
+        if value == value.to_integral_value():
+            return int(value)
+        return float(value) if Decimal(repr(float(value))) == value else str(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    return value if value is None or isinstance(value, str | int) else str(value)
+
+
+def _text(value: object) -> str:
+    plain = _plain(value)
+    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+
+
+# --- frames for people -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    header: str
+    cells: list[str]
+    is_number: bool
+
+    @property
+    def width(self) -> int:
+        return max(map(cell_len, [self.header, *self.cells]))
+
+
+def to_table(frame: pl.DataFrame, *, width: int | None = None, color: bool = False) -> str:
+    """Return the first rows as a table that fits into the width, if there is one.
+
+    Times, sizes and shares get units, which the header names. Long texts lose their middle. If there are more columns
+    than fit, each row is shown as a list.
+    """
+    if not frame.width:
+        return ""
+    columns = [_column(series) for series in frame.head(MAX_ROWS)]
+    room = (width or _UNBOUNDED) - _GAP * (len(columns) - 1)
+    numbers = sum(column.width for column in columns if column.is_number)
+    texts = [column.width for column in columns if not column.is_number]
+    longest = _longest_that_fits(texts, room - numbers)
+    if longest is None:
+        text = _as_lists(columns, max(_NARROWEST, (width or _UNBOUNDED) - _GAP - max(len(c.header) for c in columns)))
+    else:
+        text = _as_table(columns, longest, color=color)
+    if frame.height > MAX_ROWS:
+        text += f"{MAX_ROWS} of {frame.height:,} rows; --json and --csv give all of them\n"
+    elif frame.height == 0:
+        text += "no rows\n"
+    return text
+
+
+def to_listing(
+    headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None, color: bool = False
+) -> str:
+    """Return texts of our own as a table in which all columns but the first wrap."""
+    table = _new_table()
+    for header in headers:
+        table.add_column(Text(header), no_wrap=header == headers[0])
+    for row in rows:
+        table.add_row(*map(Text, row))
+    return _render(table, width, color=color)
+
+
+def _new_table() -> Table:
+    rule = Box("\n".join(["    ", "    ", " ── ", "    ", "    ", "    ", "    ", "    "]))
+    return Table(box=rule, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0), header_style="bold")
+
+
+def _render(table: Table, width: int | None, *, color: bool) -> str:
+    file = StringIO()
+    system: Literal["standard"] | None = "standard" if color else None
+    console = Console(file=file, width=width or _UNBOUNDED, force_terminal=color, color_system=system, _environ={})
+    console.print(table)
+    return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
+
+
+def _longest_that_fits(widths: Sequence[int], room: int) -> int | None:
+    """Return how long a text may be for all columns of these widths to fit; None if that is too short to be read."""
+    for longest in range(_WIDEST, _NARROWEST - 1, -1):
+        if sum(min(width, longest) for width in widths) <= room:
+            return longest
+    return None
+
+
+def _as_table(columns: Sequence[_Column], longest: int, *, color: bool) -> str:
+    table = _new_table()
+    for column in columns:
+        table.add_column(Text(_shorten(column.header, longest)), justify="right" if column.is_number else "left")
+    for row in zip(*(column.cells for column in columns), strict=True):
+        table.add_row(*(Text(_shorten(cell, longest)) for cell in row))
+    return _render(table, None, color=color)
+
+
+def _as_lists(columns: Sequence[_Column], longest: int) -> str:
+    indent = max(len(column.header) for column in columns)
+    lines = []
+    for number in range(len(columns[0].cells)):
+        lines.append(f"─── row {number + 1}")
+        lines += [f"{column.header:<{indent}}  {_shorten(column.cells[number], longest)}" for column in columns]
+    return "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def _shorten(text: str, longest: int) -> str:
+    """Cut the middle out of a text that is too long: both ends of a kernel's or a module's name tell."""
+    if len(text) <= longest:
+        return text
+    tail = (longest - 1) // 2
+    return f"{text[: longest - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def _column(series: pl.Series) -> _Column:
+    values = series.to_list()
+    header = one_line(series.name)
+    if not series.dtype.is_numeric():
+        return _Column(header, [_cell(value) for value in values], False)
+    numbers = [None if value is None or not math.isfinite(value) else value for value in values]
+    biggest = max((abs(value) for value in numbers if value is not None), default=0)
+    scale: float = 1
+    if header.endswith("_ns"):
+        # A position is a large number of which the last digits matter: in seconds they would be lost.
+        units = _TIME[2:3] if _POSITION.fullmatch(header) else _TIME[:3] if biggest < 10_000_000_000 else _TIME
+        scale, unit = _unit(units, biggest)
+        header = f"{header.removesuffix('_ns')} {unit}"
+        form = ",.3f" if scale > 1 else ",.0f"
+    elif header == "bytes" or header.endswith("_bytes"):
+        scale, unit = size_unit(biggest)
+        header = f"{header.removesuffix('bytes').removesuffix('_')} {unit}".strip()
+        form = ",.1f" if scale > 1 else ",.0f"
+    elif header.endswith("_pct"):
+        header = f"{header.removesuffix('_pct')} %"
+        form = ".1f"
+    elif series.dtype.is_float():
+        form = ",.1f" if biggest >= 1000 else ".4g"
+    else:
+        form = "d" if _IDENTIFIER.fullmatch(header) else ","
+    cells = ["–" if value is None else format(value / scale if scale > 1 else value, form) for value in numbers]
+    return _Column(header, cells, True)
+
+
+def _unit(units: Sequence[tuple[int, str]], biggest: float) -> tuple[int, str]:
+    """Return the largest of the units in which the biggest value is at least 1, else the first."""
+    return next((unit for unit in reversed(units) if biggest >= unit[0]), units[0])
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return one_line(_text(value))

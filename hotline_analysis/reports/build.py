@@ -1,0 +1,77 @@
+"""Puts the report together: asks the questions and picks what to show."""
+
+from __future__ import annotations
+
+from hotline_analysis.answers import bottleneck, breakdown
+from hotline_analysis.answers.limits import typical_step
+from hotline_analysis.answers.rules import find_advice
+from hotline_analysis.answers.slowest import slowest_op
+from hotline_analysis.reports.document import Report
+from hotline_analysis.reports.sections import resources, tables
+from hotline_analysis.reports.sections.caveats import caveat_sentences
+from hotline_analysis.reports.sections.coverage import compiled_line, coverage_line, coverage_section, doubts_line
+from hotline_analysis.reports.sections.device import device_section
+from hotline_analysis.reports.sections.head import facts, headline
+from hotline_analysis.reports.sections.recapture import recapture
+from hotline_analysis.reports.sections.stragglers import straggler_section
+from hotline_analysis.reports.sections.subject import subject
+from hotline_analysis.run.scope import check_scope
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.formats import safe
+from hotline_analysis.text.source_lines import Lines
+
+
+def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) -> Report:
+    """Report on a trace: what limits a step, what to do about it, the three questions, and tables.
+
+    With several ranks it is about one of them: `rank`, or the lowest; a table compares all. With `source_lines`, places
+    in the code show their line if this python could import the file. Raises `QueryParameterError` for a rank that the
+    trace does not have.
+    """
+    check_scope(trace, {"rank": rank})
+    chosen = trace.ranks[0] if rank is None else rank
+    info = trace.sql("from rank_info where rank = $rank", rank=chosen).row(0, named=True)
+    has_gpu = breakdown.has_gpu_work(trace, rank=chosen)
+    bound = bottleneck.gpu_or_cpu_bound(trace, rank=chosen)
+    is_run = bound.answer != "no-run"
+    optimizer = bottleneck.optimizer_bottleneck(trace, rank=chosen)
+    slowest = slowest_op(trace, chosen, tables.ROWS)
+    steps = breakdown.steps(trace, rank=chosen)
+    cover = breakdown.coverage(trace, rank=chosen)
+    typical = typical_step(trace, chosen)
+    use = trace.query("device_use", rank=chosen)
+    run = use.filter(scope="run")
+    caveats = caveat_sentences(trace, chosen, info, typical, bound.evidence, run)
+    sections = [
+        tables.ranks_section(trace) if len(trace.ranks) > 1 else None,
+        straggler_section(trace),
+        device_section(trace, chosen) if has_gpu else None,
+        tables.phases_section(optimizer.evidence, has_gpu),
+        tables.steps_section(steps, use, has_gpu),
+        tables.module_types_section(trace, chosen, has_gpu),
+        tables.modules_section(trace, chosen, has_gpu),
+        tables.sources_section(trace, chosen, has_gpu, Lines() if source_lines else None),
+        tables.ops_section(slowest, has_gpu),
+        tables.kernels_section(trace, chosen) if has_gpu else None,
+        resources.full_queue(trace, chosen) if has_gpu else None,
+        resources.memory_peak(trace, chosen) if info["profile_memory"] else None,
+        coverage_section(cover) if has_gpu else None,
+    ]
+    name = safe(info["file"])
+    about = facts(trace, info, steps, has_gpu, typical)
+    return Report(
+        title=name if len(trace.ranks) == 1 else f"{name} (rank {chosen} of {len(trace.ranks)} ranks)",
+        facts=about,
+        headline=headline(bound, optimizer.evidence, damaged=bool(info["damage"])),
+        # What the headline says already needs no second place.
+        caveats=[text for text in caveats if text != bound.statement],
+        advice=find_advice(trace, chosen) if is_run else [],
+        findings=[bound, optimizer, slowest],
+        sections=[section for section in sections if section is not None and not section.rows.is_empty()],
+        coverage=coverage_line(cover)
+        + doubts_line(breakdown.doubtful_modules(trace, rank=chosen), has_gpu)
+        + compiled_line(trace.query("compiled_regions", rank=chosen), has_gpu),
+        recapture=recapture(trace, info, steps, cover),
+        warnings=[safe(text) for text in trace.manifest["warnings"]],
+        subject=subject(trace, chosen, steps, about),
+    )

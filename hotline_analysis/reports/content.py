@@ -1,0 +1,98 @@
+"""What a report says, apart from how it looks: renderers read this and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+import polars as pl
+
+from hotline_analysis.answers import Finding
+from hotline_analysis.answers.rules import Advice
+from hotline_analysis.text.formats import delta, duration, percent, safe
+
+Kind = Literal["name", "place", "count", "time", "delta", "share"]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One column of a section: the frame's column, its title, and what its values are."""
+
+    column: str
+    title: str
+    kind: Kind
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the values are texts, which stand left and may be shortened."""
+        return self.kind in ("name", "place")
+
+
+@dataclass(frozen=True)
+class Section:
+    """One table: the rows to show, the exact frame they come from, and how to read it."""
+
+    name: str
+    title: str
+    note: str
+    fields: Sequence[Field]
+    rows: pl.DataFrame
+    """Times are integer nanoseconds, shares per cent."""
+
+    def __repr__(self) -> str:
+        return f"<Section {self.name}: {self.rows.height} rows>"
+
+
+@dataclass(frozen=True)
+class Content:
+    """All that a report on one trace says."""
+
+    title: str
+    facts: Mapping[str, str]
+    headline: str
+    caveats: Sequence[str]
+    """What this trace cannot tell."""
+    advice: Sequence[Advice]
+    """What would make a step shorter, the largest gain first."""
+    findings: Sequence[Finding]
+    sections: Sequence[Section]
+    coverage: str
+    recapture: Sequence[str]
+    """What to record for a better answer."""
+    warnings: Sequence[str] = field(default_factory=tuple)
+    subject: str = ""
+    """The model, the device and the number of steps, for a page's title."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The same as plain values: times in integer nanoseconds, shares in per cent."""
+        return {
+            "title": self.title,
+            "facts": dict(self.facts),
+            "headline": self.headline,
+            "caveats": list(self.caveats),
+            "advice": [asdict(advice) for advice in self.advice],
+            "findings": [finding.as_dict() for finding in self.findings],
+            "sections": [
+                {"name": section.name, "title": section.title, "note": section.note, "rows": section.rows.to_dicts()}
+                for section in self.sections
+            ],
+            "coverage": self.coverage,
+            "recapture": list(self.recapture),
+            "warnings": list(self.warnings),
+        }
+
+
+def cell(field: Field, value: object) -> str:
+    """A value as text, by the kind of its column."""
+    if value is None:
+        return "–"
+    if field.kind == "time" and isinstance(value, int | float):
+        return duration(value)
+    if field.kind == "delta" and isinstance(value, int | float):
+        return delta(value)
+    if field.kind == "share" and isinstance(value, int | float):
+        return percent(value)
+    if field.kind == "count" and isinstance(value, int):
+        return f"{value:,}" if field.title not in ("step", "rank") else str(value)
+    return safe(str(value))

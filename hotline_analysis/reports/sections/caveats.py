@@ -1,0 +1,95 @@
+"""What a trace cannot tell, in sentences: recordings that are no run, work that is missing, steps that do not count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from hotline_analysis.answers.limits import CPU_LIMITS, TypicalStep
+from hotline_analysis.answers.recorded import no_run
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.formats import duration, listed, percent
+
+_SPEAK_PCT = 5.0  # what is less does not change what the rest of the report says
+_CPU_PCT = 20.0  # from this share of the step on, what slows the CPU down matters
+
+
+_SAID = {
+    "graph_capture": "{count:,} launches ({share}) were recorded into a CUDA graph and did not run: what they will do"
+    " is not here.",
+    "compilation": "torch.compile compiles for {time} ({share} of the trace), which later steps do not.",
+    "first_calls": "{count:,} first calls, which set up the GPU or load code, take {time} ({share} of the trace);"
+    " later steps have none.",
+    "lost_work": "{count:,} launch calls ({share}) have no GPU work in the file: the GPU does more than is shown here.",
+}
+
+
+def caveat_sentences(
+    trace: Trace, rank: int, info: dict[str, Any], typical: TypicalStep | None, limits: pl.DataFrame, use: pl.DataFrame
+) -> list[str]:
+    """What to know before believing the rest, the gravest first. Of a trace that shows no run, the headline says it."""
+    if no_run(trace, rank):
+        return []
+    found = trace.query("caveats", rank=rank).sort("share_pct", descending=True, nulls_last=True)
+    said = [
+        _SAID[row["caveat"]].format(count=row["count"], share=percent(row["share_pct"]), time=duration(row["time_ns"]))
+        for row in found.iter_rows(named=True)
+        if row["share_pct"] is not None and row["share_pct"] >= _SPEAK_PCT
+    ]
+    said += _unobserved(trace, rank, use)
+    on_cpu = limits.filter(pl.col("limit").is_in(CPU_LIMITS))["path_pct"].sum()
+    if info["with_stack"] and on_cpu >= _CPU_PCT and not use.is_empty() and _has_frames(trace, rank):
+        said.append(
+            "Python stacks were recorded, which can make the CPU's work two to three times as long. Check the CPU's"
+            " part with a trace without them (with_stack=False)."
+        )
+    return said + _steps(trace, rank, typical)
+
+
+def _unobserved(trace: Trace, rank: int, use: pl.DataFrame) -> list[str]:
+    """Launched work that waits while the device does nothing in the file."""
+    run = use.row(0, named=True) if not use.is_empty() else None
+    if not run or not run["unobserved_ns"] or run["gpu_busy_most_pct"] - run["gpu_busy_pct"] < _SPEAK_PCT:
+        return []
+    text = (
+        f"For {duration(run['unobserved_ns'])}, launched work waits although the GPU does nothing in the file: it may"
+        f" have done work that was not recorded. It is busy for {run['gpu_busy_pct']:.1f} to"
+        f" {percent(run['gpu_busy_most_pct'])} of the time."
+    )
+    since = trace.sql(
+        "select sum(end_ns - start_ns)::bigint as busy_ns, max(end_ns) - min(start_ns) as window_ns"
+        " from gpu_busy where rank = $rank",
+        rank=rank,
+    ).row(0, named=True)
+    share = 100 * since["busy_ns"] / max(since["window_ns"], 1)
+    if share - run["gpu_busy_pct"] >= _SPEAK_PCT:
+        text += f" From its first recorded work to the last, it is busy for {percent(share)}."
+    return [text]
+
+
+def _has_frames(trace: Trace, rank: int) -> bool:
+    return bool(trace.sql("select exists (select 1 from python_call where rank = $rank)", rank=rank).item())
+
+
+_ROLES = {
+    "warm_up": "as warm-up",
+    "outlier": "as an outlier, over 1.5 times the median",
+    "empty": "as empty, at the end of the trace",
+}
+
+
+def _steps(trace: Trace, rank: int, typical: TypicalStep | None) -> list[str]:
+    """Steps that do not count, and a mark that is no period."""
+    if typical is None or not typical.left_out:
+        return []
+    lengths = dict(trace.query("step_lengths", rank=rank).select("step", "length_ns").rows())
+    said = []
+    for role, why in _ROLES.items():
+        steps = [step for step, its in typical.left_out if its == role]
+        if not steps:
+            continue
+        named = listed([f"{step} ({duration(lengths[step])})" for step in steps[:4]])
+        more = f" and {len(steps) - 4} more" if len(steps) > 4 else ""
+        said.append(f"Left out {why}: step{'s' if len(steps) > 1 else ''} {named}{more}.")
+    return said

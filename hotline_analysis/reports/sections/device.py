@@ -1,0 +1,67 @@
+"""The report's section on the GPU's time: what it does, why it has no work, and what the CPU does meanwhile."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from hotline_analysis.answers.device_time import temporal_breakdown
+from hotline_analysis.charts import theme
+from hotline_analysis.reports.content import Field, Section
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.formats import duration, safe, shares
+
+_BUSY = {
+    "computation_ns": "computes",
+    "communication_alone_ns": "communicates and does not compute",
+    "memory_only_ns": "only copies",
+}
+IDLE = {cause: f"{'unobserved' if cause == 'unobserved' else 'idle'}: {words}" for cause, words in theme.IDLE.items()}
+
+
+def device_section(trace: Trace, rank: int) -> Section | None:
+    """The observed time of all devices of a rank by what they do; the parts add up to 100 %."""
+    time = temporal_breakdown(trace, rank=rank)
+    busy = time.select(
+        pl.col("computation_ns").sum(),
+        (pl.col("communication_only_ns") + pl.col("communication_memory_ns")).sum().alias("communication_alone_ns"),
+        pl.col("memory_only_ns").sum(),
+    ).row(0, named=True)
+    rows: list[tuple[str, int, str | None, str]] = [
+        (words, busy[name], None, "") for name, words in _BUSY.items() if busy[name]
+    ]
+    phase = trace.sql(
+        "select cause, phase, sum(end_ns - start_ns)::bigint as idle_ns from idle_part where rank = $rank"
+        " group by all order by idle_ns desc, phase",
+        rank=rank,
+    )
+    events = trace.query("idle_events", rank=rank, limit=1)
+    held = {row["cause"]: row for row in events.iter_rows(named=True)}
+    for cause, parts in phase.group_by("cause", maintain_order=True):
+        most = held.get(str(cause[0]))
+        rows.append((IDLE[str(cause[0])], int(parts["idle_ns"].sum()), parts["phase"][0], _held(most) if most else ""))
+    total = sum(row[1] for row in rows)
+    if not total:
+        return None
+    frame = pl.DataFrame(
+        rows, {"what": pl.String, "time_ns": pl.Int64, "phase": pl.String, "mostly": pl.String}, orient="row"
+    ).sort("time_ns", "what", descending=[True, False])
+    frame = frame.with_columns(time_pct=pl.Series(shares(frame["time_ns"].to_list()), dtype=pl.Float64))
+    return Section(
+        "device",
+        "What the GPU does, and why it is idle",
+        "From the first step or work to the last. Phase: the one with most of this time, where the CPU is then."
+        " Mostly: the CPU's event with most time of its own meanwhile, and the mean of it; `idle_events` lists more.",
+        [
+            Field("what", "the GPU", "name"),
+            Field("time_ns", "time", "time"),
+            Field("time_pct", "share", "share"),
+            *([Field("phase", "phase", "name")] if frame["phase"].null_count() < frame.height else []),
+            *([Field("mostly", "mostly", "name")] if (frame["mostly"] != "").any() else []),
+        ],
+        frame.with_columns(mostly=pl.when(pl.col("mostly") != "").then("mostly")),
+    )
+
+
+def _held(row: dict[str, object]) -> str:
+    count, total = int(row["count"]), int(row["idle_ns"])  # type: ignore[call-overload]
+    return f"{safe(str(row['short_name']))}: {count:,} × {duration(total // count)}"

@@ -1,0 +1,124 @@
+"""The head of the report: facts of the run, and what limits it in a sentence or two."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from hotline_analysis.answers import Finding
+from hotline_analysis.answers.bottleneck import VERDICTS
+from hotline_analysis.answers.limits import TypicalStep
+from hotline_analysis.answers.recorded import lacks_gpu_work
+from hotline_analysis.reports.sections.given import given
+from hotline_analysis.reports.sections.recapture import INFERRED
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.formats import duration, lost_events, percent, safe
+
+_INCOMPLETE = " Events are missing from the file, so figures and answers may be wrong."
+_SECOND_PCT = 5.0  # from here on the second largest limit is worth a sentence
+_APART_PCT = 10.0  # a step that differs so much from its mark is explained
+_FASTER = 1.02  # less is no gain
+
+
+def facts(
+    trace: Trace, info: dict[str, Any], steps: pl.DataFrame, has_gpu: bool, typical: TypicalStep | None
+) -> dict[str, str]:
+    """What the run is: device, ranks, steps, events, flags of the profiler, damage; by name, in order."""
+    rank = info["rank"]
+    used = trace.sql(
+        "select distinct gpu_op.device, device.name from gpu_op"
+        " left join device on gpu_op.rank = device.rank and gpu_op.device = device.device_id"
+        " where gpu_op.rank = $rank order by all",
+        rank=rank,
+    )
+    devices = [
+        (safe(name) if name else "GPU") + (f" (device {number})" if number is not None else "")
+        for number, name in used.rows()
+    ]
+    ranks = ", ".join(str(number) for number in trace.ranks[:8]) + (", …" if len(trace.ranks) > 8 else "")
+    world = f" of {info['world_size']}" if info["world_size"] else ""
+    flags = [
+        word
+        for word, on in (
+            ("python stacks", info["with_stack"]),
+            ("shapes", info["record_shapes"]),
+            ("memory", info["profile_memory"]),
+        )
+        if on
+    ]
+    no_device = "GPU" if has_gpu else "no GPU work was read" if lacks_gpu_work(trace, rank) else "CPU only"
+    found = {
+        "device": ", ".join(devices) + ("" if has_gpu else ", whose work takes no time") if devices else no_device,
+        "ranks": ("rank " if len(trace.ranks) == 1 else "ranks ") + ranks + world,
+        "steps": _steps(steps, typical),
+        "events": f"{info['event_count']:,} in {duration((info['end_ns'] or 0) - (info['start_ns'] or 0))}",
+        "recorded": ", ".join(flags) if flags else "times only (no stacks, shapes or memory)",
+    }
+    found |= given(info["metadata"], typical.median_ns if typical and typical.loops else None, frozenset(found))
+    if info["damage"]:
+        found["damage"] = f"{safe(info['damage'])}; {lost_events(info['lost_event_count'], info['truncated'])}"
+    return found
+
+
+def _steps(steps: pl.DataFrame, typical: TypicalStep | None) -> str:
+    """How many steps there are, and how long the usual ones take from work to work."""
+    marked = steps.filter(pl.col("evidence") != "whole_trace")
+    if marked.is_empty():
+        return "none marked; the whole trace counts as one"
+    if typical is None:
+        return f"{marked.height:,}"
+    said = f"{marked.height:,}, {'median ' if marked.height > 1 else ''}{duration(typical.median_ns)}"
+    if typical.usual_count > 1:
+        said += f" ({duration(typical.least_ns)} to {duration(typical.most_ns)})"
+    mark = steps.filter(step=typical.step)["dur_ns"][0]
+    if 100 * abs(mark - typical.median_ns) > _APART_PCT * typical.median_ns:
+        said += f" from work to work, {duration(mark)} between its marks on the CPU"
+    return said + (f", inferred from {sign}" if (sign := INFERRED.get(marked["evidence"][0])) else "")
+
+
+def headline(bound: Finding, phases: pl.DataFrame, *, damaged: bool) -> str:
+    """One or two sentences: the largest parts of the step, and how much faster it would be without."""
+    return _sentences(bound, phases) + (_INCOMPLETE if damaged else "")
+
+
+def _sentences(bound: Finding, phases: pl.DataFrame) -> str:
+    limits = bound.evidence.filter(pl.col("path_pct") > 0)
+    if bound.answer == "no-run":
+        return bound.statement
+    first = limits.filter(pl.col("limit") != "unobserved") if bound.answer != "unobserved" else limits
+    if first.is_empty():
+        return bound.statement
+    largest, *rest = first.rows(named=True)
+    # Without a GPU, all tensors are on the CPU.
+    nouns = {limit: verdict.noun for limit, verdict in VERDICTS.items()}
+    if bound.answer == "no-gpu":
+        nouns["cpu_tensor"] = "ops on the CPU"
+    noun = nouns[largest["limit"]]
+    shown = float(first["path_pct"].sum())
+    share = 100 * largest["path_pct"] / shown
+    most = "Mostly" if share >= 50 else "Most of all"
+    if shown < 100 - _SECOND_PCT:
+        return f"{most} {noun}: {percent(share)} of what the file explains, which is {percent(shown)} of the step."
+    said = [f"{most} {noun}: {percent(largest['path_pct'])} of the step ({_faster(largest['speedup'])})."]
+    if bound.answer == "no-gpu":
+        said.insert(0, "The trace shows no GPU work.")
+        where = phases.filter(pl.col("cpu_ns") > 0).sort("cpu_ns", "phase", descending=[True, False])
+        if where.height > 1:
+            said.append(f"The longest phase is {where['phase'][0]}, {percent(where['cpu_pct'][0])}.")
+    if rest and rest[0]["path_pct"] >= _SECOND_PCT:
+        noun = nouns[rest[0]["limit"]]
+        adds = f"{noun[:1].upper()}{noun[1:]} add{_s(noun)}"
+        said.append(f"{adds} {percent(rest[0]['path_pct'])} ({_faster(rest[0]['speedup'])}).")
+    return " ".join(said)
+
+
+def _s(noun: str) -> str:
+    return "" if noun.startswith(("ops", "copies", "calls")) else "s"
+
+
+def _faster(speedup: float) -> str:
+    """What the step gains at most without a part of it."""
+    if speedup < _FASTER:
+        return "no faster without it, as other work takes as long"
+    return f"{speedup:,.2f} times faster without it" if speedup < 100 else "over 100 times faster without it"

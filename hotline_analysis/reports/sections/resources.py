@@ -1,0 +1,89 @@
+"""Sections that few traces have: what fills the memory at its peak, and a launch queue that is full."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from hotline_analysis.answers import memory, queue
+from hotline_analysis.reports.content import Field, Section
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.formats import duration, module_name, percent, size
+
+_ROWS = 8
+_BLOCKED_PCT = 1.0  # of the time observed: less is not worth a look
+
+
+def memory_peak(trace: Trace, rank: int) -> Section | None:
+    """What is alive at the peak of the device with the largest one; nothing without memory events."""
+    peak = memory.memory_peak(trace, rank=rank)
+    if peak.is_empty():
+        return None
+    # A GPU is what runs out of memory, if there is one.
+    on_gpu = peak.filter(pl.col("device_type") != "cpu")
+    rows = (on_gpu if not on_gpu.is_empty() else peak).sort("peak_bytes", descending=True, maintain_order=True)
+    first = rows.row(0, named=True)
+    alive = rows.filter(pl.col("device_type") == first["device_type"], pl.col("device").eq_missing(first["device"]))
+    place = "the CPU" if first["device_type"] == "cpu" else f"device {first['device']}"
+    reserved = f", of {size(first['reserved_bytes'])} reserved" if first["reserved_bytes"] else ""
+    step = f" in step {first['peak_step']}" if first["peak_step"] is not None else ""
+    # Modules of one category and phase together, named by the one that has most.
+    grouped = alive.group_by("category", "phase", maintain_order=True).agg(
+        pl.col("bytes").sum(),
+        pl.col("bytes_pct").sum(),
+        pl.when(pl.col("block_count").null_count() == 0).then(pl.col("block_count").sum()).alias("block_count"),
+        pl.col("module_path").sort_by("bytes", descending=True).first(),
+    )
+    shown = grouped.sort("bytes", descending=True, maintain_order=True).head(_ROWS)
+    remedy = {
+        "activation": "Activations: activation checkpointing, a smaller batch or lower precision.",
+        "gradient": "Gradients: shard them, or zero_grad(set_to_none=True) before the forward pass.",
+        "optimizer_state": "Optimizer states: shard them, or an optimizer with fewer.",
+        "input": "Inputs: a smaller batch, or release them after the forward pass.",
+    }
+    told = alive.filter(pl.col("category").is_in(list(remedy))).group_by("category").agg(pl.col("bytes").sum())
+    advice = f" {remedy[told.sort('bytes', 'category')['category'][-1]]}" if not told.is_empty() else ""
+    return Section(
+        "memory_peak",
+        "Memory at its peak",
+        f"{size(first['peak_bytes'])} allocated on {place}{step}{reserved}. Categories follow from where memory was"
+        f" allocated and released; unknown is what a trace cannot tell, such as parameters, which are older.{advice}",
+        [
+            Field("category", "category", "name"),
+            Field("phase", "allocated in", "name"),
+            Field("size", "alive", "name"),
+            Field("bytes_pct", "share", "share"),
+            Field("block_count", "blocks", "count"),
+            Field("module", "most of it by", "name"),
+        ],
+        shown.with_columns(
+            pl.Series("size", [size(value) for value in shown["bytes"]], pl.String),
+            pl.Series("module", [path and module_name(path) for path in shown["module_path"]], pl.String),
+        ),
+    )
+
+
+def full_queue(trace: Trace, rank: int) -> Section | None:
+    """Streams on which the host waited to launch because the queue was full; nothing if that is under 1 % of time."""
+    rows = queue.queue_length_summary(trace, rank=rank).filter(
+        100.0 * pl.col("blocked_ns") >= _BLOCKED_PCT * pl.col("observed_ns"), pl.col("blocked_ns") > 0
+    )
+    if rows.is_empty():
+        return None
+    blocked, observed = int(rows["blocked_ns"].sum()), int(rows["observed_ns"].max())  # type: ignore[arg-type]
+    return Section(
+        "full_queue",
+        "Launches that wait for room in the queue",
+        f"The host waited {duration(blocked)} ({percent(100 * blocked / observed)} of the time) in launch calls"
+        " because about 1,000 launches were waiting. The GPU is the limit, so this costs nothing by itself; what the"
+        " host does after those launches (reading losses, loading data, communication) starts late. Do it before them,"
+        " or on another thread.",
+        [
+            Field("stream", "stream", "count"),
+            Field("launch_count", "launches", "count"),
+            Field("max_length", "longest queue", "count"),
+            Field("full_ns", "full for", "time"),
+            Field("full_launch_count", "launches then", "count"),
+            Field("blocked_ns", "host waited", "time"),
+        ],
+        rows.sort("blocked_ns", "stream", descending=[True, False]).head(_ROWS),
+    )

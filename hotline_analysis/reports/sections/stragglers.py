@@ -1,0 +1,80 @@
+"""The report's section on several ranks: which one keeps the others waiting, and what made it late."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from hotline_analysis.answers.breakdown import steps
+from hotline_analysis.answers.lateness import straggler_causes, stragglers
+from hotline_analysis.reports.content import Field, Section
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.formats import duration, percent, safe
+
+# One rank is worth naming if the others wait for it at least this share of the steps, and mostly for it.
+_WAIT_PCT = 5.0
+_BLAME_PCT = 50.0
+
+
+def straggler_section(trace: Trace) -> Section | None:
+    """A table of the ranks; if one keeps the others waiting, its note names it, the cause and a remedy.
+
+    No table without collectives that can be matched between ranks.
+    """
+    rows = stragglers(trace) if len(trace.ranks) > 1 else pl.DataFrame()
+    if rows.is_empty():
+        return None
+    return Section(
+        "stragglers",
+        "Who waits for whom in collectives",
+        f"{_late(trace, rows)}Clocks aligned by the ends of collectives. Waited: until the last rank came. Made others"
+        " wait: where it was that rank.",
+        [
+            Field("rank", "rank", "count"),
+            Field("collective_count", "collectives", "count"),
+            Field("last_count", "came last", "count"),
+            Field("caused_wait_ns", "made others wait", "time"),
+            Field("wait_ns", "waited", "time"),
+            Field("transfer_ns", "transfer", "time"),
+        ],
+        rows,
+    )
+
+
+def _late(trace: Trace, rows: pl.DataFrame) -> str:
+    worst = rows.row(0, named=True)
+    # The wait of each other rank, against the time of its steps.
+    others = max(1, rows.height - 1)
+    mean_wait = worst["caused_wait_ns"] / others
+    time = int(steps(trace).filter(pl.col("rank") == worst["rank"])["dur_ns"].sum())
+    all_waits = int(rows["wait_ns"].sum())
+    if not time or 100 * mean_wait < _WAIT_PCT * time or 100 * worst["caused_wait_ns"] < _BLAME_PCT * all_waits:
+        return ""
+    text = (
+        f"Rank {worst['rank']} comes last to {worst['last_count']:,} of {worst['collective_count']:,} collectives; each"
+        f" other rank waits {duration(mean_wait)} for it ({percent(100 * mean_wait / time)} of its steps, where calls"
+        " overlap each counts)."
+    )
+    causes = straggler_causes(trace, rank=worst["rank"]).filter(pl.col("excess_ns") > 0)
+    if causes.height:
+        cause = causes.row(0, named=True)
+        where = cause["module_path"] or cause["region"]
+        place = " in " + ", ".join(safe(part) for part in (cause["phase"], where) if part) if cause["phase"] else ""
+        text += f" Most of its delay is {_ACTIVITY[cause['activity']]}{place} ({duration(cause['excess_ns'])} more)."
+        text += f" {_REMEDY[cause['activity']]}"
+    return f"{text} "
+
+
+_ACTIVITY = {
+    "host": "time on the CPU",
+    "idle": "its GPU waiting for work",
+    "computation": "computing",
+    "communication": "other communication",
+    "memory": "copies",
+}
+_REMEDY = {
+    "host": "Look at what only this rank does there: data, logging, checkpoints, a busy host.",
+    "idle": "Look at its host: data loading, logging, a busy CPU.",
+    "computation": "Balance the work between ranks (sequence lengths, embedding tables, experts), or check its clocks.",
+    "communication": "Look at the collectives before: they may be late or slow themselves.",
+    "memory": "Look at its copies and its PCIe link.",
+}

@@ -1,0 +1,44 @@
+"""What a report is about, for titles: the model, the device and how many steps there are."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+
+import polars as pl
+
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.formats import listed, safe, shorten
+
+# What torch puts around a model.
+_WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule")
+_LONGEST = 60
+
+
+def subject(trace: Trace, rank: int, steps: pl.DataFrame, facts: Mapping[str, str]) -> str:
+    """In words: `ResNet on AMD Instinct MI300X, 3 steps`. Without the model where the trace names none."""
+    model = _model(trace, rank)
+    marked = steps.filter(pl.col("evidence") != "whole_trace").height
+    said = f"{marked:,} step{'s' if marked != 1 else ''}" if marked else "no steps marked"
+    named = facts["device"].replace("CPU only", "the CPU").partition(", whose ")[0]
+    devices = re.sub(r" \(device -?\d+\)", "", named).split(", ")
+    device = listed([f"{count} × {name}" if count > 1 else name for name, count in Counter(devices).items()])
+    about = f"{model} on {device}, {said}" if model else f"{device}, {said}"
+    return about.removeprefix("the ")
+
+
+def _model(trace: Trace, rank: int) -> str:
+    """The class of the module that has most of the modules in it, without what torch puts around it."""
+    inside = trace.sql(
+        "select around.path, around.type, around.depth, count(part.path) as part_count"
+        " from model_op as around left join model_op as part"
+        " on around.rank = part.rank and starts_with(part.path, around.path || '.')"
+        " where around.rank = $rank and around.depth < 3 group by all order by around.depth, part_count desc, path",
+        rank=rank,
+    )
+    total = trace.sql("select count(*) from model_op where rank = $rank", rank=rank).item()
+    for row in inside.iter_rows(named=True):
+        if row["type"] not in _WRAPPERS and row["part_count"] and 2 * (row["part_count"] + 1) >= total:
+            return shorten(safe(row["type"] or row["path"]), _LONGEST)
+    return ""

@@ -1,0 +1,224 @@
+"""The tables of the report on steps, phases, modules, places in the code, ops and kernels."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from hotline_analysis.answers import Finding, breakdown, kernels
+from hotline_analysis.reports.content import Field, Section
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.formats import duration, module_name, shares
+from hotline_analysis.text.source_lines import Lines
+
+_OVERLAP = 0.99  # with less busy time than that, of the time of all work, it is worth a word that work overlaps
+_OUTSIDE = 0.05  # share of the GPU's time outside the steps that is worth a word
+ROWS = 8  # of what has no end, the report shows so many
+
+
+def ranks_section(trace: Trace) -> Section:
+    """The ranks beside each other."""
+    use = trace.query("device_use").filter(pl.col("scope") == "run")
+    times = (
+        breakdown.steps(trace)
+        .group_by("rank")
+        .agg(pl.len().alias("step_count"), pl.col("dur_ns").mean().round().cast(pl.Int64))
+    )
+    rows = times.join(use, on="rank", how="left").sort("rank")
+    return Section(
+        "ranks",
+        "Ranks",
+        "GPU busy: share of the observed time in which the device works. Idle: the largest cause of the rest.",
+        [
+            Field("rank", "rank", "count"),
+            Field("step_count", "steps", "count"),
+            Field("dur_ns", "mean step", "time"),
+            Field("gpu_busy_ns", "GPU busy", "time"),
+            Field("gpu_busy_pct", "share", "share"),
+            Field("idle_cause", "idle", "name"),
+        ],
+        rows.select("rank", "step_count", "dur_ns", "gpu_busy_ns", "gpu_busy_pct", "idle_cause"),
+    )
+
+
+def steps_section(steps: pl.DataFrame, use: pl.DataFrame, has_gpu: bool) -> Section:
+    """The steps, or the longest of them."""
+    rows = steps.sort("step")
+    fields = [Field("step", "step", "count"), Field("dur_ns", "CPU time", "time")]
+    note = ""
+    if has_gpu:
+        note = "GPU work counts to the step that launched it, whenever it ran. "
+        fields += [
+            Field("gpu_event_count", "GPU events", "count"),
+            Field("gpu_busy_ns", "GPU busy", "time"),
+            Field("gpu_busy_pct", "share", "share"),
+            Field("gpu_idle_ns", "GPU idle", "time"),
+        ]
+        note += _of_no_step(use)
+    if rows.height > ROWS:
+        note += f"The {ROWS} longest of {rows.height} steps."
+        rows = rows.sort("dur_ns", descending=True).head(ROWS).sort("step")
+    return Section(
+        "steps",
+        "Steps",
+        note.strip(),
+        fields,
+        rows.select("step", "dur_ns", "gpu_event_count", "gpu_time_ns", "gpu_busy_ns", "gpu_idle_ns", "gpu_busy_pct"),
+    )
+
+
+def _of_no_step(use: pl.DataFrame) -> str:
+    """What the steps do not show of the GPU's time: work that no step launched, and idle time outside of them."""
+    sums = use.group_by("scope").agg(pl.col("gpu_busy_ns", "gpu_idle_ns").sum()).rows_by_key("scope")
+    (busy, idle), (in_steps, idle_in_steps) = (sums.get(scope, [(0, 0)])[0] for scope in ("run", "step"))
+    outside, idle_outside = busy - in_steps, idle - idle_in_steps
+    if in_steps + idle_in_steps == 0 or (outside + idle_outside) < _OUTSIDE * (busy + idle):
+        return ""
+    return f"Launched by no step: {duration(outside)} more of busy time, {duration(idle_outside)} of idle time. "
+
+
+def phases_section(rows: pl.DataFrame, has_gpu: bool) -> Section:
+    """All phases, with CPU and GPU time, and what waits for what."""
+    rows = rows.with_columns(
+        pl.Series("cpu_pct", shares(rows["cpu_ns"].to_list()), pl.Float64),
+        pl.Series("gpu_time_pct", shares(rows["gpu_time_ns"].to_list()), pl.Float64),
+    )
+    fields = [Field("phase", "phase", "name"), Field("cpu_ns", "CPU time", "time"), Field("cpu_pct", "share", "share")]
+    note = "CPU time is that of the main thread and adds up to the steps."
+    if has_gpu:
+        fields += [
+            Field("cpu_waiting_ns", "waits for GPU", "time"),
+            Field("gpu_time_ns", "GPU time", "time"),
+            Field("gpu_time_pct", "share", "share"),
+            Field("gpu_idle_ns", "GPU idle", "time"),
+        ]
+        note += " GPU time counts to the phase that launched it, idle time to the phase that the CPU is in then."
+    if int(rows["gpu_busy_ns"].sum()) < _OVERLAP * int(rows["gpu_time_ns"].sum()):
+        note += " Work that overlaps counts in full."
+    return Section(
+        "phases",
+        "Phases",
+        note,
+        fields,
+        rows.select(
+            "phase",
+            "cpu_ns",
+            "cpu_pct",
+            "cpu_waiting_ns",
+            "gpu_event_count",
+            "gpu_time_ns",
+            "gpu_time_pct",
+            "gpu_busy_ns",
+            "gpu_idle_ns",
+        ),
+    )
+
+
+def _module_fields(rows: pl.DataFrame, has_gpu: bool) -> list[Field]:
+    device = "gpu" if has_gpu else "cpu"
+    fields = [
+        Field(f"{device}_self_ns", f"{device.upper()} self", "time"),
+        Field(f"{device}_self_pct", "share", "share"),
+        Field(f"{device}_total_ns", f"{device.upper()} total", "time"),
+    ]
+    passes = [name for name in ("forward", "recompute", "backward") if rows[f"gpu_{name}_ns"].sum()]
+    if has_gpu and len(passes) > 1:
+        fields += [Field(f"gpu_{name}_ns", name, "time") for name in passes]
+    return fields
+
+
+def module_types_section(trace: Trace, rank: int, has_gpu: bool) -> Section | None:
+    """Modules summed up by class; None if no class has two."""
+    sort: breakdown.Sort = "gpu_self" if has_gpu else "cpu_self"
+    rows = breakdown.slowest_ops(trace, ROWS, by="module_type", rank=rank, sort=sort)
+    if (rows["module_count"] == 1).all():
+        return None
+    return Section(
+        "module_types",
+        "Slowest kinds of modules",
+        "Self: these modules without the modules in them, all passes. Total and passes: with them. Share: of all.",
+        [Field("type", "class", "name"), Field("module_count", "modules", "count"), *_module_fields(rows, has_gpu)],
+        rows,
+    )
+
+
+def modules_section(trace: Trace, rank: int, has_gpu: bool) -> Section:
+    """The modules with most self time."""
+    rows = breakdown.slowest_ops(trace, ROWS, by="module", rank=rank, sort="gpu_self" if has_gpu else "cpu_self")
+    names = [module_name(path, kind) for path, kind in rows.select("path", "type").iter_rows()]
+    return Section(
+        "modules",
+        "Slowest modules",
+        "Self: the module without the modules in it, all passes. Total and passes: with them. Share: of all modules.",
+        [Field("module", "module", "name"), *_module_fields(rows, has_gpu)],
+        rows.with_columns(module=pl.Series(names, dtype=pl.String)),
+    )
+
+
+def sources_section(trace: Trace, rank: int, has_gpu: bool, lines: Lines | None) -> Section | None:
+    """The places in the code with most self time; None if the trace tells none."""
+    rows = breakdown.slowest_sources(trace, ROWS, rank=rank, sort="gpu_self" if has_gpu else "cpu_self")
+    if rows["source"].null_count() == rows.height:
+        return None
+    device = "gpu" if has_gpu else "cpu"
+    place = pl.format("{} in {}", "source", "function")
+    known = rows.select("source", "function").rows()
+    code = [lines.at(source, function) if lines else "" for source, function in known]
+    rows = rows.with_columns(
+        place=pl.coalesce(place, "source", pl.lit("unknown place")), line=pl.Series(code, dtype=pl.String)
+    )
+    fields = [
+        Field("place", "code", "place"),
+        Field("module_count", "modules", "count"),
+        Field(f"{device}_self_ns", f"{device.upper()} self", "time"),
+        Field(f"{device}_self_pct", "share", "share"),
+        Field("type", "most of it", "name"),
+    ]
+    return Section(
+        "sources",
+        "Slowest places in the code",
+        "The time of a torch module counts to the code of the user that calls it. Share: of all modules.",
+        [*fields, Field("line", "line", "name")] if any(code) else fields,
+        rows,
+    )
+
+
+def ops_section(slowest: Finding, has_gpu: bool) -> Section:
+    """The ops with most self time."""
+    fields = [Field("name", "op", "name"), Field("count", "calls", "count")]
+    if has_gpu:
+        fields += [
+            Field("gpu_self_ns", "GPU self", "time"),
+            Field("gpu_self_pct", "share", "share"),
+            Field("gpu_total_ns", "GPU total", "time"),
+        ]
+    fields += [
+        Field("cpu_self_ns", "CPU self", "time"),
+        Field("cpu_self_pct", "share", "share"),
+        Field("cpu_total_ns", "CPU total", "time"),
+    ]
+    return Section(
+        "ops",
+        "Slowest ops",
+        "Self: without the ops inside."
+        + (" GPU: the work an op launched itself (self) or with the ops inside (total)." if has_gpu else ""),
+        fields,
+        slowest.evidence,
+    )
+
+
+def kernels_section(trace: Trace, rank: int) -> Section:
+    """The kernels, copies and memsets with most time."""
+    return Section(
+        "kernels",
+        "Slowest kernels and copies",
+        "Share: of all GPU time in the trace. Kernels of one short name are one row; `slowest_kernels` has full names.",
+        [
+            Field("key", "kernel", "name"),
+            Field("count", "runs", "count"),
+            Field("gpu_time_ns", "GPU time", "time"),
+            Field("gpu_time_pct", "share", "share"),
+            Field("mean_ns", "mean", "time"),
+            Field("max_ns", "max", "time"),
+        ],
+        kernels.kernel_breakdown(trace, ROWS, by="short_name", rank=rank),
+    )

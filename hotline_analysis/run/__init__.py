@@ -1,0 +1,1 @@
+"""An open run: its files, its tables, and what can be asked of it."""

@@ -1,0 +1,213 @@
+"""What a run directory holds: its manifest and the files of its tables, looked at before anything is made of them.
+
+A run may come from somebody else. So nothing outside its folder is read, whatever a number, name or link in it says;
+only plain files are opened; and what would unpack to far more than a trace can hold is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hotline_analysis.atomic import MANIFEST
+from hotline_analysis.errors import RunFormatError
+from hotline_analysis.schema import FORMAT_VERSION, Table
+
+if TYPE_CHECKING:
+    from pyarrow.parquet import FileMetaData
+
+_MOST_MANIFEST_BYTES = 1 << 27
+_MOST_RANK = 1 << 40
+_LONGEST = 1 << 63
+
+# So many rows and bytes of a file are nothing unusual, and so many more for each byte that it has. Rows have numbers or
+# times that differ: of our own files, those whose rows repeat most have 20 rows per byte.
+_ROWS, _ROWS_PER_BYTE = 1_000_000, 64
+_UNPACKED, _UNPACKED_PER_BYTE = 1 << 30, 1000
+
+_HINT = "Import the traces again."
+_PART: Mapping[str, tuple[type, ...]] = {
+    "rank": (int,),
+    "file": (str,),
+    "rank_source": (str,),
+    "event_count": (int,),
+    "lost_event_count": (int,),
+    "lost_bytes": (int,),
+    "damage": (str, type(None)),
+    "truncated": (bool,),
+}
+_WORDS = {int: "a whole number", str: "text", bool: "true or false", type(None): "null"}
+# How Parquet stores each type, and what it may say of it: dates and decimals are stored as numbers, too.
+_TEXT = {("BYTE_ARRAY", "UTF8", "STRING"), ("BYTE_ARRAY", "JSON", "JSON")}
+_STORED: Mapping[str, set[tuple[str, str, str]]] = {
+    "BIGINT": {("INT64", "NONE", "NONE"), ("INT64", "INT_64", "INT")},
+    "INTEGER": {("INT32", "NONE", "NONE"), ("INT32", "INT_32", "INT")},
+    "DOUBLE": {("DOUBLE", "NONE", "NONE")},
+    "VARCHAR": _TEXT,
+    "BOOLEAN": {("BOOLEAN", "NONE", "NONE")},
+    "JSON": _TEXT,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """How much the files of a table are, on disk and unpacked."""
+
+    file_bytes: int
+    rows: int
+    text_bytes: int
+    """What the texts could come to at most: a text that is stored once may stand in every row."""
+
+
+def read_manifest(run: Path) -> Mapping[str, Any]:
+    """The manifest of a run, in which every field is of the type that the importer writes.
+
+    Raises `RunFormatError` if it is missing, or says anything else.
+    """
+    path = run / MANIFEST
+    try:
+        file = _own_file(run, MANIFEST)
+        if os.stat(file).st_size > _MOST_MANIFEST_BYTES:
+            raise RunFormatError(f"{path} is too large for a manifest", hint=_HINT)
+        with open(file, encoding="utf-8") as opened:
+            manifest = json.loads(opened.read(_MOST_MANIFEST_BYTES + 1))
+    except FileNotFoundError:
+        raise RunFormatError(
+            f"{run} is no run directory: it has no {MANIFEST}",
+            hint="Make one with `hotline import TRACES -o run.hotline`.",
+        ) from None
+    except (OSError, ValueError, RecursionError) as error:
+        raise RunFormatError(f"{path} cannot be read: {error}", hint=_HINT) from error
+    version = manifest.get("format_version") if isinstance(manifest, dict) else None
+    if type(version) is not int or version != FORMAT_VERSION:
+        said = json.dumps(version)
+        raise RunFormatError(
+            f"{run} was imported by another version of this package: it has format version"
+            f" {said if len(said) < 40 else 'of another kind'}, and this version reads {FORMAT_VERSION}",
+            hint=_HINT,
+        )
+    parts, warnings = _list(path, manifest, "parts"), _list(path, manifest, "warnings")
+    if not parts:
+        raise RunFormatError(f"{path} names no rank in parts", hint=_HINT)
+    for number, part in enumerate(parts):
+        _check_part(path, f"parts[{number}]", part)
+    ranks = {part["rank"] for part in parts}
+    if len(ranks) < len(parts):
+        raise RunFormatError(f"{path} names a rank twice in parts", hint=_HINT)
+    for number, text in enumerate(warnings):
+        _check(path, f"warnings[{number}]", text, (str,))
+    return dict(manifest)
+
+
+def _list(path: Path, manifest: Mapping[str, Any], name: str) -> Sequence[Any]:
+    if name not in manifest:
+        raise RunFormatError(f"{path} is damaged: {name} is missing", hint=_HINT)
+    listed = manifest[name]
+    if not isinstance(listed, list):
+        raise RunFormatError(f"{path} is damaged: {name} is no list", hint=_HINT)
+    return listed
+
+
+def _check_part(path: Path, place: str, part: object) -> None:
+    if not isinstance(part, dict):
+        raise RunFormatError(f"{path} is damaged: {place} is no object", hint=_HINT)
+    for name, kinds in _PART.items():
+        if name not in part:
+            raise RunFormatError(f"{path} is damaged: {place}.{name} is missing", hint=_HINT)
+        _check(path, f"{place}.{name}", part[name], kinds)
+        # The rank is part of a path, and sums of counts are told.
+        largest = _MOST_RANK if name == "rank" else _LONGEST
+        if kinds == (int,) and not 0 <= part[name] < largest:
+            raise RunFormatError(f"{path} is damaged: {place}.{name} is out of range", hint=_HINT)
+
+
+def _check(path: Path, place: str, value: object, kinds: tuple[type, ...]) -> None:
+    if type(value) not in kinds:
+        words = " or ".join(_WORDS[kind] for kind in kinds)
+        raise RunFormatError(f"{path} is damaged: {place} is not {words}", hint=_HINT)
+
+
+def _own_file(run: Path, name: str) -> str:
+    """The path of a plain file of the run; raises `OSError`, or `RunFormatError` for what is none or lies elsewhere."""
+    file = os.path.join(os.path.realpath(run), name)
+    if os.path.realpath(file) != file:
+        raise RunFormatError(
+            f"{run / name} is a link, or lies behind one, and only files of the run itself are read",
+            hint="If the run is yours, copy what the link leads to in its place; else import the traces again.",
+        )
+    if not stat.S_ISREG(os.stat(file).st_mode):
+        raise RunFormatError(f"{run / name} is no plain file, and is not read", hint=_HINT)
+    return file
+
+
+def table_files(table: Table, runs: Mapping[int, Path]) -> tuple[list[str], Size]:
+    """The files of a table, by rank, and their size. `runs` has the run directory of each rank.
+
+    Raises `RunFormatError` for one that is missing, lies outside its run, is no Parquet file of this table, or
+    unpacks to more than a file of its size can hold.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    files = []
+    total = Size(0, 0, 0)
+    for rank in sorted(runs):
+        run = runs[rank]
+        name = f"{table.name}/rank={rank}/data.parquet"
+        try:
+            file = _own_file(run, name)
+            with pq.ParquetFile(file, memory_map=False) as opened:
+                size = _size(table, opened.metadata, os.stat(file).st_size)
+        except (OSError, pa.ArrowException, ValueError, KeyError) as error:
+            what = error.strerror if isinstance(error, OSError) and error.strerror else _first_line(error)
+            raise RunFormatError(f"{run} is damaged: {name}: {what}", hint=_HINT) from error
+        files.append(file)
+        total = Size(*(each + other for each, other in zip(astuple(total), astuple(size), strict=True)))
+    return files, total
+
+
+def _size(table: Table, footer: FileMetaData, file_bytes: int) -> Size:
+    """Raises `ValueError` for a file of another table, or one that unpacks to too much."""
+    kinds = {}
+    for number in range(len(footer.schema)):
+        column = footer.schema.column(number)
+        if column.path == column.name and column.max_repetition_level == 0:
+            kinds[column.name] = (column.physical_type, column.converted_type, column.logical_type.type)
+    for wanted in table.columns:
+        if wanted.name not in kinds:
+            raise ValueError(f"it has no column {wanted.name}")
+        if kinds[wanted.name] not in _STORED[wanted.type]:
+            raise ValueError(f"its column {wanted.name} is not {wanted.type}")
+    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
+    rows = sum(group.num_rows for group in groups)
+    unpacked = texts = 0
+    for group in groups:
+        for number in range(group.num_columns):
+            column = group.column(number)
+            unpacked += column.total_uncompressed_size
+            if column.physical_type == "BYTE_ARRAY":
+                texts += group.num_rows * column.total_uncompressed_size
+    if rows > most_rows(file_bytes):
+        raise ValueError(f"it would unpack to {rows:,} rows, which no table of {file_bytes:,} bytes has")
+    if unpacked > most_bytes(file_bytes):
+        raise ValueError(f"it would unpack to {unpacked:,} bytes, which no table of {file_bytes:,} bytes does")
+    return Size(file_bytes, rows, texts)
+
+
+def most_rows(file_bytes: int) -> int:
+    """How many rows a file may have."""
+    return _ROWS + _ROWS_PER_BYTE * file_bytes
+
+
+def most_bytes(file_bytes: int) -> int:
+    """How many bytes a file may unpack to."""
+    return _UNPACKED + _UNPACKED_PER_BYTE * file_bytes
+
+
+def _first_line(error: Exception) -> str:
+    return str(error.args[0] if error.args else error).partition("\n")[0]

@@ -1,0 +1,409 @@
+"""An annotated run, open for questions."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import re
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar
+
+import duckdb
+import polars as pl
+
+from hotline_analysis import catalog
+from hotline_analysis.atomic import begin, check_name, end, path_of, remove, replace_folder
+from hotline_analysis.database import SETTINGS, make_table
+from hotline_analysis.errors import HotlineError, RunFormatError
+from hotline_analysis.run.scope import check_scope
+from hotline_analysis.run.stored import Size, most_bytes, read_manifest, table_files
+from hotline_analysis.schema import TABLES
+
+Parameters = ParamSpec("Parameters")
+Answer = TypeVar("Answer")
+
+_SHOWN = 16  # ranks in a notebook
+# Every statement that writes has one of these words; looking closer takes longer than most of our own queries.
+_WRITES = re.compile("copy|insert|update|delete|merge|truncate|create|into", re.IGNORECASE)
+_WORD = re.compile(r"\w+")
+_WIDE = re.compile(r"\bU?HUGEINT\b")  # integers of 128 bits
+
+# Of the machine's memory, what the database of one trace may use before it spills to disk: two can be open, for `diff`.
+_MEMORY_LIMIT = "40%"
+
+# A table whose files are smaller is kept in memory: to open them for every question takes longer than the answer.
+SMALL_BYTES = 1 << 17
+# A small file can hold very much, where all of it is the same.
+_SMALL_ROWS = 200_000
+_SMALL_TEXT = 1 << 26
+
+
+class Trace:
+    """The annotated trace of one or more ranks, read from a run directory, or from several with different ranks.
+
+    Open one with `hotline_analysis.load`. Every answer is a `polars.DataFrame`. Statements run in a database of their
+    own, which can read the files of this run and nothing else. Use it as a context manager, or let it go out of scope,
+    to close it; `temporary`, a folder that exists for this run alone, is deleted then.
+    """
+
+    def __init__(self, path: Path, *more: Path, temporary: Path | None = None) -> None:
+        self.path = path  # of several, that named first
+        self._rank_folders: dict[int, Path] = {}
+        self.manifest: Mapping[str, Any] = self._read_manifests((path, *more))
+        # In the order of the ranks, as that of rows follows the order of files.
+        self._runs = list(dict.fromkeys(self._rank_folders[rank] for rank in self.ranks))
+        # What does not fit into memory goes to a folder that only this user can read, not to the working directory.
+        spill = Path(tempfile.mkdtemp(prefix="hotline-", dir=temporary))
+        folders = [folder for folder in (spill, temporary) if folder is not None]
+        undo = begin(lambda: _remove_all(folders))
+        self._connection = duckdb.connect(
+            config={**SETTINGS, "memory_limit": _MEMORY_LIMIT, "temp_directory": str(spill)}
+        )
+        self._close = weakref.finalize(self, _release, self._connection, undo)
+        self._known: set[str] = set()
+        # The database compares patterns with this list, too, so each folder stands in it in both spellings.
+        places = [str(run.resolve()) for run in self._runs]
+        allowed = places + list(map(_glob_escape, places))
+        self._connection.execute(f"set allowed_directories = [{', '.join(map(_quote, allowed))}]")
+        self._connection.execute("set enable_external_access = false")
+        self._connection.execute("set lock_configuration = true")
+
+    def _read_manifests(self, runs: Sequence[Path]) -> Mapping[str, Any]:
+        """The manifest of the run; those of several as one."""
+        manifests = []
+        for run in runs:
+            check_name(run)
+            manifests.append(read_manifest(run))
+        for run, manifest in zip(runs, manifests, strict=True):
+            for part in manifest["parts"]:
+                other = self._rank_folders.setdefault(part["rank"], run)
+                if other is not run:
+                    raise HotlineError(
+                        f"{other} and {run} both hold rank {part['rank']}, so they are not the ranks of one run",
+                        hint="Open runs of one rank apart, as in `hotline diff A B`, or import their traces together.",
+                    )
+        if len(manifests) == 1:
+            return manifests[0]
+        return {
+            **manifests[0],
+            "parts": sorted((part for each in manifests for part in each["parts"]), key=lambda part: part["rank"]),
+            "warnings": [text for each in manifests for text in each["warnings"]],
+        }
+
+    def _damaged(self, error: object) -> RunFormatError:
+        which = " or ".join(map(str, self._runs))
+        return RunFormatError(f"{which} is damaged: {error}", hint="Import the traces again.")
+
+    def _provide(self, statement: str) -> None:
+        """Make the tables that a statement names known to the database.
+
+        To open all of them takes longer than most answers. A statement that names none, such as `show tables`, is
+        perhaps about all.
+        """
+        words = set(_WORD.findall(statement.lower()))
+        for name in [name for name in TABLES if name in words] or list(TABLES):
+            if name in self._known:
+                continue
+            self._known.add(name)
+            try:
+                if TABLES[name].kind == "view":
+                    query = catalog.get(name)
+                    # Its words would not do: a comment may name a view that is made of this one.
+                    self._provide(" ".join(query.tables))
+                    for each in (*query.steps, query):
+                        made = f"create or replace view {each.name} as {each.sql}"
+                        self._connection.execute(catalog.parsed(self._connection, made))
+                else:
+                    self._create(name, [column.name for column in TABLES[name].columns])
+            except BaseException as error:
+                self._known.discard(name)  # perhaps only interrupted
+                if not isinstance(error, duckdb.Error) or isinstance(error, duckdb.ConnectionException):
+                    raise
+                raise self._damaged(str(error).partition("\n")[0]) from error
+
+    def _create(self, name: str, columns: Sequence[str]) -> None:
+        # The table and its columns come from the schema; only the path is foreign. Glob characters in it are escaped.
+        # Hive partitioning is not left to the database, which would see `lr=0.1/` anywhere in the path as a column.
+        files, size = table_files(TABLES[name], self._rank_folders)
+        listed = ", ".join(_quote(_glob_escape(file)) for file in files)
+        source = f"read_parquet([{listed}], hive_partitioning = false, filename = true)"
+        is_small = size.file_bytes < SMALL_BYTES and size.rows < _SMALL_ROWS
+        if size.text_bytes > (_SMALL_TEXT if is_small else most_bytes(size.file_bytes)):
+            is_small &= self._text_bytes(name, source, size) < _SMALL_TEXT
+        rank = "regexp_extract(filename, 'rank=(\\d+)[/\\\\]data.parquet$', 1)::bigint"
+        quoted = ", ".join(f'"{column}"' for column in columns)
+        kind = "table" if is_small else "view"
+        self._connection.execute(
+            f"create {kind} {name} as select {rank} as rank, {quoted} from {source}"  # noqa: S608
+        )
+
+    def _text_bytes(self, name: str, source: str, size: Size) -> int:
+        """How long the texts of a table are together; `RunFormatError` if that is more than it can have."""
+        columns = [column.name for column in TABLES[name].columns if column.type in ("VARCHAR", "JSON")]
+        texts = [f'sum(strlen("{column}"))' for column in columns]
+        found = self._connection.execute(f"select {', '.join(texts)} from {source}").fetchall()[0]  # noqa: S608
+        total = sum(map(int, filter(None, found)))
+        if total > most_bytes(size.file_bytes):
+            raise self._damaged(
+                f"the texts of {name} would unpack to {total:,} bytes, which no table of {size.file_bytes:,} bytes does"
+            )
+        return total
+
+    # --- questions -----------------------------------------------------------------------------------------------
+
+    def sql(self, query: str, **parameters: object) -> pl.DataFrame:
+        """Run one SQL statement (DuckDB's dialect) on the tables of the run; `$name` stands for a parameter.
+
+        `hotline schema` lists the tables and views. The statement can read this run and nothing else, and
+        can write nothing. Raises `HotlineError` if it is wrong, or is more than a single SELECT.
+        """
+        with _as_hotline_error():
+            self._refuse_all_but_select(query)
+            # The database does not know numpy's numbers, which a column of pandas has.
+            plain = {name: value.item() if hasattr(value, "item") else value for name, value in parameters.items()}
+            return self._run(query, query, plain)
+
+    def _refuse_all_but_select(self, query: str) -> None:
+        kinds = [statement.type for statement in self._connection.extract_statements(query)]
+        if kinds == [duckdb.StatementType.SELECT] and not _WRITES.search(query):
+            return
+        tree = self._connection.execute("select json_serialize_sql(?)", [query]).fetchall()[0][0]
+        # A COPY or INSERT can hide in a WITH clause. In the tree, quotes inside the query's own texts are escaped.
+        if (
+            kinds != [duckdb.StatementType.SELECT]
+            or tree.startswith('{"error":true')
+            or re.search(r'"type":"(COPY|INSERT|UPDATE|DELETE|MERGE)\w*_QUERY_NODE"', tree)
+        ):
+            raise HotlineError(
+                "only a single SELECT statement can be run here",
+                hint="Traces are read-only; write the returned frame with polars, or use export.",
+            )
+
+    def _run(self, text: str, query: str | duckdb.Statement, parameters: Mapping[str, object]) -> pl.DataFrame:
+        self._provide(text)
+        relation = self._connection.sql(query, params=parameters) if parameters else self._connection.sql(query)
+        kinds = [str(kind) for kind in relation.types]
+        if any(map(_WIDE.search, kinds)):
+            # A frame holds 38 digits. Without the cast, a number that has more would become another one.
+            relation = relation.project(
+                ", ".join(
+                    f"#{place}::{_WIDE.sub('decimal(38, 0)', kind)} as {_quote_name(name)}"
+                    for place, (name, kind) in enumerate(zip(relation.columns, kinds, strict=True), start=1)
+                )
+            )
+        frame: pl.DataFrame = relation.pl()
+        for name, kind in frame.schema.items():
+            # The sum of 64-bit integers has 128 bits, which frames know as decimals; nearly all sums fit into 64.
+            if isinstance(kind, pl.Decimal) and kind.scale == 0:
+                whole = frame[name].cast(pl.Int64, strict=False)
+                if whole.null_count() == frame[name].null_count():
+                    frame = frame.with_columns(whole)
+        return frame
+
+    def query(self, name: str, **parameters: object) -> pl.DataFrame:
+        """Run a query that this package ships, by name; see `hotline queries` for the list.
+
+        Parameters left out take the defaults of the query's header. Raises `QueryNotFoundError` and
+        `QueryParameterError`, also for a rank, device, step or module that the trace does not have.
+        """
+        query = catalog.get(name)
+        bound = query.bind(**parameters)
+        check_scope(self, bound, of_memory="memory_change" in query.tables)
+        with _as_hotline_error():
+            if not query.steps:
+                return self._run(query.sql, catalog.parsed(self._connection, query.sql), bound)
+            # A connection of its own, so that nobody else sees the steps. They go with it.
+            with self._apart() as other:
+                for step in query.steps:
+                    other._provide(step.sql)
+                    make_table(other._connection, step.name, step.sql, {name: bound[name] for name in step.takes})
+                used = {name: bound[name] for name in query.uses}
+                return other._run(query.sql, catalog.parsed(other._connection, query.sql), used)
+
+    @contextmanager
+    def of_step(self, views: Sequence[str], rank: int, step: int | None) -> Iterator[Trace]:
+        """This trace with some views as tables in memory that hold one step of a rank, for many questions about it.
+
+        The connection is another one, so that nobody else sees these tables. They go with it.
+        """
+        with self._apart() as other:
+            with _as_hotline_error():
+                for name in views:
+                    self._provide(name)
+                    other._connection.execute(
+                        f"create temp table {name} as from main.{name} where rank = $rank"
+                        " and step is not distinct from $step",
+                        {"rank": rank, "step": step},
+                    )
+            yield other
+
+    @contextmanager
+    def _apart(self) -> Iterator[Trace]:
+        """This trace over another connection, which is closed afterwards."""
+        other = copy.copy(self)
+        other._connection = self._connection.cursor()
+        try:
+            yield other
+        finally:
+            other._connection.close()
+
+    def table(self, name: str) -> pl.DataFrame:
+        """Return a whole table or view, such as `annotated_event`. Large traces have large tables: prefer `sql`."""
+        if name not in TABLES:
+            raise HotlineError(f"there is no table {name!r}", hint=f"The tables are {', '.join(TABLES)}.")
+        return self.sql(f"from {name}")
+
+    @property
+    def ranks(self) -> list[int]:
+        """The ranks of this run, ascending."""
+        return sorted(part["rank"] for part in self.manifest["parts"])
+
+    @property
+    def _name(self) -> str:
+        more = len(self._runs) - 1
+        return self.path.name + (f" and {more} more" if more else "")
+
+    # --- the outside -----------------------------------------------------------------------------------------------
+
+    def export(self, folder: str | Path, *, overwrite: bool = False) -> Path:
+        """Write every table as one Parquet file into a folder, for dashboards: `annotated_event.parquet` and so on.
+
+        The folder appears whole or not at all. Raises `ExportExistsError` if it exists and `overwrite` is false.
+        """
+        target = path_of(folder)
+
+        def write(partial: Path) -> None:
+            for name in TABLES:
+                self._provide(name)
+                with _damage_told():
+                    reader = self._connection.sql(f"from {name}").to_arrow_reader(100_000)
+                    _write_parquet(reader, partial / f"{name}.parquet")
+
+        return replace_folder(target, write, overwrite=overwrite)
+
+    def close(self) -> None:
+        """Close the database; delete the run if it was a temporary one."""
+        self._close()
+
+    def __enter__(self) -> Trace:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        ranks = self.ranks
+        which = f"rank {ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} ranks"
+        events = sum(part["event_count"] for part in self.manifest["parts"])
+        return f"<Trace {self._name}: {which}, {events:,} events>"
+
+    def _repr_html_(self) -> str:
+        from hotline_analysis.text.html import as_text, framed
+
+        rows = "".join(
+            f'<tr><th scope="row">{part["rank"]}</th><td class="text">{as_text(str(part["file"]))}</td>'
+            f"<td>{part['event_count']:,}</td></tr>"
+            for part in self.manifest["parts"][:_SHOWN]
+        )
+        more = len(self.manifest["parts"]) - _SHOWN
+        return framed(
+            f"<p><strong>Trace</strong> {as_text(self._name)}</p><table>"
+            '<thead><tr><th>rank</th><th class="text">file</th><th>events</th></tr></thead>'
+            f"<tbody>{rows}</tbody></table>" + (f"<p>and {more} more ranks</p>" if more > 0 else "")
+        )
+
+
+def check_traces(what: str, *given: object) -> None:
+    """Raise `TypeError`, for the caller of a public function, if something is no `Trace`."""
+    for each in given:
+        if not isinstance(each, Trace):
+            raise TypeError(
+                f"{what} takes a Trace, not {type(each).__name__}: hotline_analysis.load(…) opens a run or trace file"
+            )
+
+
+def takes_traces(function: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
+    """Give a function that checks the arguments of type `Trace`, which come first, or the same if it has none."""
+    kinds = getattr(function, "__annotations__", {})
+    names = [name for name, kind in kinds.items() if kind in ("Trace", Trace) and name != "return"]
+    if not names:
+        return function
+
+    @functools.wraps(function)
+    def checked(*args: Parameters.args, **named: Parameters.kwargs) -> Answer:
+        check_traces(function.__name__, *args[: len(names)], *(named[name] for name in names if name in named))
+        return function(*args, **named)
+
+    return checked
+
+
+@contextmanager
+def _damage_told() -> Iterator[None]:
+    """Damage behind the footer of a file is found when its rows are read."""
+    try:
+        yield
+    except duckdb.Error as error:
+        # What the reader of Parquet itself finds has no class of its own, or names the file.
+        of_file = isinstance(error, duckdb.IOException | duckdb.InvalidInputException) and "data.parquet" in str(error)
+        if type(error) is duckdb.Error or of_file:
+            what = str(error).partition("\n")[0]
+            raise RunFormatError(f"the run is damaged: {what}", hint="Import the traces again.") from error
+        raise
+
+
+@contextmanager
+def _as_hotline_error() -> Iterator[None]:
+    try:
+        with _damage_told():
+            yield
+    except duckdb.ConnectionException as error:
+        raise HotlineError("the trace is closed", hint="Load it again.") from error
+    except (duckdb.InternalException, duckdb.FatalException) as error:
+        what = str(error).partition("\n")[0]  # a stack trace may follow
+        hint = "Load the trace again. This is a defect of DuckDB; please report the statement."
+        raise HotlineError(f"the database has failed: {what}", hint=hint) from error
+    except duckdb.Error as error:
+        raise HotlineError(f"the SQL statement failed: {error}", hint="`hotline schema` lists the tables.") from error
+    except pl.exceptions.PolarsError as error:
+        raise HotlineError(
+            "the result has a column of a type that no frame can hold", hint="Cast it, as in `select x::varchar`."
+        ) from error
+
+
+def _quote(text: str) -> str:
+    """A text as an SQL literal."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _quote_name(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _remove_all(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        remove(folder)
+
+
+def _release(connection: duckdb.DuckDBPyConnection, undo: Callable[[], object]) -> None:
+    connection.close()
+    undo()
+    end(undo)
+
+
+def _write_parquet(reader: Any, path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetWriter(path, reader.schema, compression="zstd") as writer:
+        for batch in reader:
+            writer.write_batch(batch)
+
+
+def _glob_escape(name: str) -> str:
+    return re.sub(r"([*?\[])", r"[\1]", name)
