@@ -1,5 +1,6 @@
 """Write the generated parts of the documentation, or check that they are up to date (`--check`).
 
+The functions of answers that are one query each, and the lists of public names, come from `generate_api.py`.
 `docs/tables.md` comes from the schema, `docs/queries/` from the headers of the queries, `docs/cli.md` from `--help`.
 The pictures show the demo trace. In every other page, a fenced block that follows a line `<!-- output of: COMMAND -->`
 shows what the command prints.
@@ -20,6 +21,7 @@ import typer
 from typer.testing import CliRunner
 
 import hotline_analysis as ha
+from docs import generate_api
 from hotline_analysis import catalog
 from hotline_analysis.answers.named import COMPUTED
 from hotline_analysis.catalog import Query
@@ -68,6 +70,11 @@ def draw_pictures(folder: Path) -> None:
 def stale_pages() -> Iterator[tuple[Path, str]]:
     """Yield each page that differs from what it should be, and its new text."""
     generated = {ROOT / "docs/tables.md": tables_page(), ROOT / "docs/cli.md": cli_page()}
+    generated |= {
+        ROOT / "hotline_analysis/answers/generated.py": formatted(generate_api.answers_module()),
+        ROOT / "hotline_analysis/__init__.pyi": generate_api.stub(),
+        ROOT / "hotline_analysis/charts/__init__.pyi": generate_api.charts_stub(),
+    }
     generated |= {ROOT / "docs/queries" / name: text for name, text in query_pages().items()}
     written = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
     for path, text in generated.items():
@@ -82,6 +89,12 @@ def stale_pages() -> Iterator[tuple[Path, str]]:
         old = path.read_text(encoding="utf-8")
         if (new := with_outputs(old)) != old:
             yield path, new
+
+
+def formatted(source: str) -> str:
+    """Python code as the linter wants it."""
+    command = [str(Path(sys.executable).parent / "ruff"), "format", "--stdin-filename", "generated.py", "-"]
+    return subprocess.run(command, input=source, cwd=ROOT, capture_output=True, encoding="utf-8", check=True).stdout
 
 
 def _difference(path: Path, text: str) -> Iterator[str]:

@@ -18,6 +18,7 @@ Each query is one file, and its leading comment is its contract:
     -- :param step BIGINT = NULL     only this step    without `=` the parameter is required
     -- :param by VARCHAR in (op, step) = 'op'  rows    the words that it can be
     -- :param limit BIGINT >= 0 = 10 so many rows      the least number that it can be; the most follows as `<= 99`
+    -- :param n BIGINT >= 0 or NULL = 10 rows          NULL may be given, although it is not the default
     -- :param phase PHASE = NULL     only this phase   a type with a meaning, whose words stand in `vocabulary`
     -- :reads gpu_busy, step                           the tables, views and steps it needs
     -- :writes step_idle                               annotate only; the query's own name if left out
@@ -51,7 +52,7 @@ from typing import TYPE_CHECKING, Literal, SupportsFloat, SupportsIndex, get_arg
 
 from hotline_analysis.errors import QueryNotFoundError, QueryParameterError
 from hotline_analysis.text.formats import one_of
-from hotline_analysis.vocabulary import WORDS
+from hotline_analysis.vocabulary import FORMER_ARGUMENTS, WORDS
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -83,7 +84,7 @@ _NAME = r"[a-z][a-z0-9_]*"
 _PARAM = re.compile(
     rf"(?P<name>{_NAME}) +(?P<type>{'|'.join((*PARAM_TYPES, *WORDS))})"
     rf"(?: +in +\((?P<words>{_NAME}(?:, *{_NAME})*)\)| *>= *(?P<least>\d+)(?: *<= *(?P<most>\d+))?)?"
-    r"(?: *= *(?P<default>'(?:[^']|'')*'|[^\s']+))? +(?P<description>[^\s=].*)"
+    r"(?P<or_null> +or +NULL)?(?: *= *(?P<default>'(?:[^']|'')*'|[^\s']+))? +(?P<description>[^\s=].*)"
 )
 _COLUMN = re.compile(rf"(?P<name>{_NAME}) +(?P<type>[A-Z][A-Z0-9_]*(?:\(.*?\))?(?:\[\])*) +(?P<description>\S.*)")
 _NAMES = re.compile(rf"{_NAME}(?: *, *{_NAME})*")
@@ -102,7 +103,8 @@ _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 class Param:
     """A `$name` of a query. `default` means nothing when `required` is true.
 
-    A text may have to be one of `words`, and a number from `least` to `most`; NULL is allowed where it is the default.
+    A text may have to be one of `words`, and a number from `least` to `most`. NULL is allowed where it is the default,
+    and where `or_null` says so.
     """
 
     name: str
@@ -113,6 +115,7 @@ class Param:
     words: tuple[str, ...] = ()
     least: int | None = None
     most: int | None = None
+    or_null: bool = False
 
     @property
     def allowed(self) -> str:
@@ -125,7 +128,7 @@ class Param:
 
     def convert(self, given: object) -> Value:
         """Return a value of the declared type, from it or from text. Raises ValueError that says what is allowed."""
-        if given is None and not self.required and self.default is None:
+        if given is None and not self.required and (self.or_null or self.default is None):
             return None
         try:
             value = _convert(given, self.type)
@@ -208,7 +211,8 @@ class Query:
         hint = f"{self.name} takes {', '.join(declared) or 'no parameters'}."
         for name in arguments:
             if name not in declared:
-                raise QueryParameterError(f"Query {self.name} has no parameter {name}.", hint=hint)
+                former = FORMER_ARGUMENTS.get((self.name, name)) or FORMER_ARGUMENTS.get(("", name))
+                raise QueryParameterError(f"Query {self.name} has no parameter {name}.", hint=former or hint)
         values: dict[str, Value] = {}
         for param in self.params:
             if param.name not in arguments:
@@ -438,7 +442,9 @@ def _param(place: str, text: str) -> Param:
     least, most = (None if match[limit] is None else int(match[limit]) for limit in ("least", "most"))
     if (words and type_ != "VARCHAR") or (least is not None and type_ not in ("BIGINT", "DOUBLE")):
         raise ValueError(f"{place}: `in` is for VARCHAR, and `>=` for numbers")
-    param = Param(match["name"], type_, literal is None, None, match["description"], words, least, most)
+    param = Param(
+        match["name"], type_, literal is None, None, match["description"], words, least, most, bool(match["or_null"])
+    )
     if literal in (None, "NULL"):
         return param
     try:

@@ -15,3 +15,10 @@ KERNEL_CLASSES: tuple[KernelClass, ...] = get_args(KernelClass)
 
 WORDS: Mapping[str, tuple[str, ...]] = {"PHASE": PHASES, "KERNEL_CLASS": KERNEL_CLASSES}
 """Types in the headers of queries that stand for text, with the words that it can be."""
+
+FORMER_ARGUMENTS: Mapping[tuple[str, str], str] = {
+    ("slowest_ops", "by"): "Ask slowest_kernels for kernels and slowest_modules for modules and their classes.",
+    ("", "n"): "It is called limit, as in the query.",
+    ("", "class"): "It is called kernel_class.",
+}
+"""Arguments of answers that have another name now, by answer (empty for all) and former name: what to use instead."""

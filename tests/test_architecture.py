@@ -24,7 +24,7 @@ ARROWS: dict[str, set[str]] = {
     "schema": {"catalog"},
     "database": {"catalog"},
     "kineto": {"database", "errors"},
-    "run": {"atomic", "catalog", "database", "errors", "schema", "text"},
+    "run": {"atomic", "catalog", "database", "errors", "schema", "text", "vocabulary"},
     "annotation": {"catalog", "database", "errors", "schema"},
     "importer": {
         *("annotation", "atomic", "catalog", "database", "errors", "kineto", "run", "schema", "text", "vocabulary"),

@@ -85,10 +85,10 @@ def test_it_runs_on_the_demo(marimo: Callable[[Path | None], ModuleType]) -> Non
 def test_a_choice_reaches_the_cells(marimo: Callable[[Path | None], ModuleType]) -> None:
     """The table of the slowest shows what is chosen; modules have no phases."""
     with ha.load(ha.demo_trace()) as trace:
-        modules = ha.slowest_ops(trace, 20, by="module", rank=0, step=2).to_dicts()
+        modules = ha.slowest_modules(trace, 20, rank=0, step=2).to_dicts()
         ops = ha.slowest_ops(trace, 20, rank=0, step=2, phase="backward").to_dicts()
-    assert modules in run(marimo(None), by="module", step=2, phase="backward")
-    assert ops in run(marimo(None), by="op", step=2, phase="backward")
+    assert modules in run(marimo(None), by="slowest_modules", step=2, phase="backward")
+    assert ops in run(marimo(None), by="slowest_ops", step=2, phase="backward")
 
 
 def test_it_runs_on_a_trace_without_steps(marimo: Callable[[Path | None], ModuleType], tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def _(ha, mo, rank, trace):
     step = mo.ui.dropdown({"all": None, **{name: int(name) for name in steps}}, value="all", label="step")
     phases = ha.phases(trace, rank=rank.value)["phase"].unique(maintain_order=True).to_list()
     phase = mo.ui.dropdown({"all": None, **{name: name for name in phases}}, value="all", label="phase")
-    by = mo.ui.dropdown(["op", "kernel", "module"], value="op", label="slowest")
+    by = mo.ui.dropdown(["slowest_ops", "slowest_kernels", "slowest_modules"], value="slowest_ops", label="slowest")
     mo.hstack([step, phase, by], justify="start")
     return by, phase, step
 
@@ -73,9 +73,9 @@ def _(ha, rank, step, trace):
 @app.cell
 def _(by, ha, phase, rank, step, trace):
     # Modules have passes in place of phases.
-    within = None if by.value == "module" else phase.value
-    slowest = ha.slowest_ops(trace, 20, by=by.value, rank=rank.value, step=step.value, phase=within)
-    ha.charts.slowest_ops(slowest)
+    within = {} if by.value == "slowest_modules" else {"phase": phase.value}
+    slowest = getattr(ha, by.value)(trace, 20, rank=rank.value, step=step.value, **within)
+    getattr(ha.charts, by.value)(slowest)
     return (slowest,)
 
 

@@ -3,92 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import polars as pl
 
 from hotline_analysis.answers.finding import Finding
-from hotline_analysis.answers.limits import CPU_LIMITS, GPU_LIMITS, step_limits, typical_step
+from hotline_analysis.answers.limits import step_limits, typical_step
 from hotline_analysis.answers.recorded import lacks_gpu_work, no_run
+from hotline_analysis.answers.verdicts import CPU_LIMITS, GPU_LIMITS, NO_RUN, VERDICTS
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import listed, percent
 
-
-@dataclass(frozen=True)
-class Verdict:
-    """One limit in words: the answer it gives, what it is, and what to do about it in general."""
-
-    answer: str
-    noun: str
-    advice: str
-
-
-VERDICTS: Mapping[str, Verdict] = {
-    "computing": Verdict(
-        "gpu-bound",
-        "computing on the GPU",
-        "Make the kernels cheaper: the slowest ops and modules say where.",
-    ),
-    "communication": Verdict(
-        "communication-bound",
-        "communication between GPUs",
-        "Overlap communication with backward (bucket sizes, gradient_as_bucket_view), send less (accumulation, lower"
-        " precision), or look for a rank that arrives late.",
-    ),
-    "copying": Verdict(
-        "copy-bound",
-        "copies on the GPU",
-        "Keep data on the GPU, use pinned memory with non_blocking=True, and copy on a stream of its own.",
-    ),
-    "queued": Verdict(
-        "gpu-wait-bound",
-        "waiting between kernels on the GPU",
-        "Look at streams and events: work waits for another stream, or many tiny kernels follow each other.",
-    ),
-    "load_data": Verdict(
-        "input-bound",
-        "loading data",
-        "Load and preprocess data beside the training: in workers of a DataLoader, ahead of time, or on the GPU.",
-    ),
-    "launching": Verdict(
-        "launch-bound",
-        "ops and launch calls on the CPU",
-        "Launch less and larger work: fused ops, CUDA graphs, a larger batch.",
-    ),
-    "python": Verdict(
-        "python-bound",
-        "python on the CPU",
-        "Take python out of the step: vectorised loops, logging every n steps, compiled or captured steps.",
-    ),
-    "unrecorded": Verdict(
-        "unknown",
-        "CPU time of which nothing was recorded",
-        "Capture again with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
-    ),
-    "cpu_tensor": Verdict(
-        "cpu-tensor-bound",
-        "arithmetic on CPU tensors",
-        "Move the tensors to the GPU before computing with them.",
-    ),
-    "sync": Verdict(
-        "sync-bound",
-        "calls that synchronise",
-        "Avoid `.item()`, `.cpu()`, `print(tensor)`, nonzero and boolean masks inside the step.",
-    ),
-    "unobserved": Verdict(
-        "unobserved",
-        "time in which the GPU may have done work that is not in the file",
-        "Capture again, a few steps later: the profiler missed work, or another process used the GPU.",
-    ),
-    "unknown": Verdict(
-        "unknown",
-        "waiting whose cause is not in the trace",
-        "Capture a longer window, with warm-up steps in the schedule.",
-    ),
-}
-NO_RUN = "This trace shows no run that could tell."
 _MIXED = "Start with the largest part in the evidence."
 _OPTIMIZER = ("step_ns", "without_ns", "gain_pct", "at_most_times_faster")
 _SAID = 1.0  # shares below this stay out of a sentence

@@ -8,8 +8,8 @@ from typing import Literal
 
 import polars as pl
 
-from hotline_analysis.answers.breakdown import has_gpu_work
-from hotline_analysis.answers.parts import cpu_parts, gpu_parts
+from hotline_analysis.answers.generated import cpu_parts, gpu_parts
+from hotline_analysis.answers.recorded import has_gpu_work
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.run.scope import check_scope, has_module
 from hotline_analysis.run.trace import Trace

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from hotline_analysis.answers.generated import level_of_detail
 from hotline_analysis.run.trace import Trace
 
 _BUSY_PCT = 80.0  # from here on the GPU is what bounds, as in `gpu_or_cpu_bound`
@@ -24,35 +25,6 @@ _NODE = (
     "event_id",
     "gpu_event_id",
 )
-
-
-def level_of_detail(
-    trace: Trace,
-    *,
-    rank: int | None = None,
-    step: int | None = None,
-    tiny_pct: float = 5.0,
-    dominant_pct: float = 75.0,
-    max_children: int = 40,
-    max_depth: int = 12,
-    max_nodes: int = 20_000,
-) -> pl.DataFrame:
-    """Steps as trees: step → phase → module → op → kernel, with what is too small to see grouped.
-
-    One row per node and per thread or stream on which it takes time; all times are integer nanoseconds. See
-    `hotline queries level_of_detail` for the columns and for how the limits, in per cent of the parent, group nodes.
-    Raises `QueryParameterError` for a limit that is negative, or room for fewer than four children.
-    """
-    return trace.query(
-        "level_of_detail",
-        rank=rank,
-        step=step,
-        tiny_pct=tiny_pct,
-        dominant_pct=dominant_pct,
-        max_children=max_children,
-        max_depth=max_depth,
-        max_nodes=max_nodes,
-    )
 
 
 def tree_nodes(detail: pl.DataFrame) -> pl.DataFrame:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 import polars as pl
 
@@ -12,24 +11,6 @@ from hotline_analysis.answers.path import dependency_graph
 from hotline_analysis.answers.replay import Replay
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.trace import Trace
-
-Limit = Literal[
-    "computing",
-    "communication",
-    "copying",
-    "queued",
-    "load_data",
-    "launching",
-    "python",
-    "unrecorded",
-    "cpu_tensor",
-    "sync",
-    "unobserved",
-    "unknown",
-]
-LIMITS: tuple[Limit, ...] = get_args(Limit)
-GPU_LIMITS: tuple[Limit, ...] = ("computing", "communication", "copying", "queued")
-CPU_LIMITS: tuple[Limit, ...] = ("load_data", "launching", "python", "unrecorded", "cpu_tensor", "sync")
 
 _IS_HOST = pl.col("kind").is_in(["host", "handoff", "return"]) & (pl.col("bound_by") != "copy")
 LIMIT = (
@@ -100,14 +81,6 @@ def _typical_step(trace: Trace, rank: int) -> TypicalStep | None:
         usual.height,
         tuple(others),
     )
-
-
-def step_lengths(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
-    """How long each step takes from work to work, and which one stands for the run.
-
-    Times are integer nanoseconds. The header of the query `step_lengths` has the columns and the roles.
-    """
-    return trace.query("step_lengths", rank=rank)
 
 
 def step_limits(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:

@@ -202,7 +202,7 @@ _MEANINGS: Mapping[str, str] = {
     "min_count": "how often a sequence occurs at least",
     "min_length": "parts of the shortest sequence",
     "module": "only this module, by path, and those in it",
-    "n": "so many rows; all for NULL",
+    "limit": "so many rows; all for NULL",
     "op": "only work that ops of this name launch",
     "partly_pct": "the least share for `partly`",
     "phase": "only this phase",

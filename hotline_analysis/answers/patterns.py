@@ -14,7 +14,7 @@ _TIMES = ("gpu_ns", "gap_ns", "cpu_ns", "launch_ns", "saved_gap_ns", "saved_laun
 
 def frequent_kernel_patterns(
     trace: Trace,
-    n: int | None = 10,
+    limit: int | None = 10,
     *,
     min_length: int = 3,
     max_length: int = 256,
@@ -26,7 +26,7 @@ def frequent_kernel_patterns(
     module: str | None = None,
     op: str | None = None,
 ) -> pl.DataFrame:
-    """The `n` sequences of kernels, copies and memsets that repeat (None: all), by what one launch for each would save.
+    """Sequences of kernels, copies and memsets that repeat, by what one launch for each would save: `limit`, or all.
 
     The parts of a sequence follow each other directly on one stream, within what is asked for: a step, a phase, a
     module (by path) with those in it, ops of one name. It has `min_length` to `max_length` parts, told apart by short
@@ -40,10 +40,10 @@ def frequent_kernel_patterns(
     gaps that is due to launching) and `saved_launch_ns` on the CPU (the launches but the first); what a graph launches
     already has nothing to save on the CPU. See `hotline queries kernel_sequence` for what counts as launching.
     Sequences may contain each other, so rows do not add up. Raises `QueryParameterError` for lengths or counts below 2,
-    a `max_length` below `min_length`, or a negative `n`.
+    a `max_length` below `min_length`, or a negative `limit`.
     """
-    if n is not None and n < 0:
-        raise QueryParameterError(f"n must be 0 or more, not {n}")
+    if limit is not None and limit < 0:
+        raise QueryParameterError(f"limit must be 0 or more, not {limit}")
     for name, value in (("min_length", min_length), ("min_count", min_count)):
         if value < 2:
             raise QueryParameterError(f"{name} must be 2 or more, not {value}")
@@ -87,7 +87,7 @@ def frequent_kernel_patterns(
         "length",
         descending=[True, True, False, False],
     )
-    best = best if n is None else best.head(n)
+    best = best if limit is None else best.head(limit)
     names = best.select("pattern", row=pl.int_ranges("at", pl.col("at") + pl.col("length"))).explode("row")
     names = names.with_columns(part=work["short_name"].gather(names["row"]))
     names = names.group_by("pattern", maintain_order=True).agg(pl.col("part").str.join(" → "))

@@ -42,3 +42,11 @@ def lacks_gpu_work(trace: Trace, rank: int) -> bool:
         rank=rank,
     )
     return bool(not found.is_empty() and found.item())
+
+
+def has_gpu_work(trace: Trace, *, rank: int | None = None) -> bool:
+    """Whether the trace holds any kernel, copy or memset that takes time."""
+    found = trace.sql(
+        "select exists (select 1 from launch where busy_ns > 0 and ($rank is null or rank = $rank)) as found", rank=rank
+    )
+    return bool(found["found"][0])

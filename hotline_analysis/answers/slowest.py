@@ -6,10 +6,10 @@ import re
 
 import polars as pl
 
-from hotline_analysis.answers.bottleneck import NO_RUN
-from hotline_analysis.answers.breakdown import has_gpu_work, slowest_ops
 from hotline_analysis.answers.finding import Finding
-from hotline_analysis.answers.recorded import no_run
+from hotline_analysis.answers.generated import slowest_kernels, slowest_ops
+from hotline_analysis.answers.recorded import has_gpu_work, no_run
+from hotline_analysis.answers.verdicts import NO_RUN
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, percent, safe
 
@@ -30,7 +30,7 @@ def slowest_op(trace: Trace, rank: int, limit: int) -> Finding:
     has_gpu = has_gpu_work(trace, rank=rank)
     if no_run(trace, rank):
         return Finding(question, "no-run", NO_RUN, "", {}, pl.DataFrame())
-    frame = slowest_ops(trace, limit, rank=rank, sort="gpu_self" if has_gpu else "cpu_self")
+    frame = slowest_ops(trace, limit, rank=rank)
     row = next((row for row in frame.iter_rows(named=True)), None)
     if not has_gpu:
         if row is None or not row["cpu_self_ns"]:
@@ -55,7 +55,7 @@ def slowest_op(trace: Trace, rank: int, limit: int) -> Finding:
         share = 100 * row["gpu_self_ns"] / whole
         numbers = {"gpu_self_ns": row["gpu_self_ns"], "gpu_self_pct": share, "count": row["count"]}
         return Finding(question, row["name"], said, "", {}, frame, numbers)
-    kernels = slowest_ops(trace, 2, by="kernel", rank=rank)
+    kernels = slowest_kernels(trace, 2, rank=rank)
     if kernels.is_empty() or not kernels["gpu_time_ns"][0]:
         return Finding(question, "unknown", "The trace has no GPU work that takes time.", "", {}, frame)
     kernel = kernels.row(0, named=True)

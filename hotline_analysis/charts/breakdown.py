@@ -1,4 +1,4 @@
-"""Where the time goes: charts of phases, steps, idle causes, ops, modules and coverage.
+"""Where the time goes: charts of steps, phases, modules, and the slowest ops, kernels and modules.
 
 Each takes the frame of the answer of the same name and returns an Altair chart, whose title states the finding.
 """
@@ -11,24 +11,16 @@ import altair as alt
 import polars as pl
 
 from hotline_analysis.charts.page import clean
+from hotline_analysis.charts.parts import (
+    at_most,
+    durations,
+    in_words,
+    nothing,
+    share_tooltip,
+)
 from hotline_analysis.charts.theme import HUES, INK, PHASES, WIDTH, dress, time_axis
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.text.formats import duration, module_name, percent, shared_path, shorten
-
-# Time of a device, from work to the causes of idling: column of `device_use`, word, colour.
-_PARTS = (
-    ("computing_ns", "computing", HUES[2]),
-    ("communication_ns", "communication", HUES[0]),
-    ("copy_ns", "copies", HUES[5]),
-    ("load_data_ns", "waits for data", HUES[1]),
-    ("sync_ns", "waits: CPU in a synchronise", HUES[3]),
-    ("cpu_tensor_ns", "waits: CPU computes on CPU tensors", "#882255"),
-    ("launching_ns", "waits: CPU runs ops", HUES[4]),
-    ("python_ns", "waits: CPU runs python", HUES[6]),
-    ("queued_ns", "waits for other GPU work", HUES[7]),
-    ("unobserved_ns", "waits, nothing shows for what", "#bbbbbb"),
-    ("unknown_ns", "waits, launch not in the file", "#dddddd"),
-)
 
 
 def phases(frame: pl.DataFrame) -> Any:
@@ -48,12 +40,12 @@ def phases(frame: pl.DataFrame) -> Any:
         .sort("what", "order")
     )
     if rows.is_empty():
-        return _nothing()
+        return nothing()
     top = rows.filter(pl.col("what").is_in(["GPU work", "CPU, main thread"])).sort("what", "time_ns").reverse()
     first = top.row(0, named=True)
-    title = f"{_words(first['phase'])} takes {percent(first['share_pct'])} of the time of the {first['what']}"
+    title = f"{in_words(first['phase'])} takes {percent(first['share_pct'])} of the time of the {first['what']}"
     axis = time_axis(int(rows.group_by("what").agg(pl.col("time_ns").sum())["time_ns"].max()))  # type: ignore[arg-type]
-    rows = rows.with_columns(time=pl.col("time_ns") / axis.size, said=_durations("time_ns"))
+    rows = rows.with_columns(time=pl.col("time_ns") / axis.size, said=durations("time_ns"))
     chart = (
         alt.Chart(rows)
         .mark_bar(stroke="white", strokeWidth=0.5)
@@ -67,91 +59,11 @@ def phases(frame: pl.DataFrame) -> Any:
                 legend=alt.Legend(orient="bottom", columns=7),
             ),
             order="order:Q",
-            tooltip=["phase:N", "what:N", alt.Tooltip("said:N", title="time"), _share("share_pct")],
+            tooltip=["phase:N", "what:N", alt.Tooltip("said:N", title="time"), share_tooltip("share_pct")],
         )
         .properties(width=WIDTH, height=90)
     )
     return dress(chart, title)
-
-
-def device_use(frame: pl.DataFrame) -> Any:
-    """What the GPU does and why it idles, for the run and each phase, from the answer `device_use`."""
-    rows = (
-        frame.filter(pl.col("scope").is_in(["run", "phase"]))
-        .with_columns(
-            computing_ns=pl.col("gpu_busy_ns") - pl.col("communication_ns") - pl.col("copy_ns"),
-            where=pl.when(pl.col("scope") == "run").then(pl.lit("whole run")).otherwise(pl.col("phase")),
-        )
-        .group_by("where")
-        .agg(pl.col([name for name, _, _ in _PARTS]).sum())
-        .unpivot(index="where", variable_name="part", value_name="time_ns")
-        .with_columns(
-            order=pl.col("part").replace_strict({name: at for at, (name, _, _) in enumerate(_PARTS)}),
-            part=pl.col("part").replace_strict({name: word for name, word, _ in _PARTS}),
-            share_pct=100.0 * pl.col("time_ns") / pl.col("time_ns").sum().over("where"),
-        )
-        .filter(pl.col("time_ns") > 0)
-        .sort("where", "order")
-    )
-    run = rows.filter(where="whole run")
-    if run.is_empty():
-        return _nothing()
-    busy = float(run.filter(pl.col("order") < 3)["share_pct"].sum())
-    idle = run.filter(pl.col("order") >= 3).sort("time_ns", descending=True)
-    title = f"The GPU is busy {percent(busy)} of the time"
-    if not idle.is_empty():
-        waits = idle["part"][0].replace("CPU in", "CPU is in").replace(": CPU", " because the CPU")
-        title += f"; most of the rest it {waits}"
-    places = ["whole run", *(name for name in PHASES if name in set(rows["where"]))]
-    shown = rows.with_columns(said=_durations("time_ns"))
-    chart = (
-        alt.Chart(shown)
-        .mark_bar(stroke="white", strokeWidth=0.5)
-        .encode(
-            x=alt.X("sum(share_pct):Q", title="share of the device's time, %", scale=alt.Scale(domain=[0, 100])),
-            y=alt.Y("where:N", title=None, sort=places),
-            color=alt.Color(
-                "part:N",
-                title=None,
-                scale=alt.Scale(domain=[word for _, word, _ in _PARTS], range=[hue for _, _, hue in _PARTS]),
-                legend=alt.Legend(orient="bottom", columns=3),
-            ),
-            order="order:Q",
-            tooltip=["where:N", "part:N", alt.Tooltip("said:N", title="time"), _share("share_pct")],
-        )
-        .properties(width=WIDTH, height=alt.Step(24))
-    )
-    return dress(chart, title)
-
-
-def step_limits(frame: pl.DataFrame) -> Any:
-    """What the median step waits for, and how long it takes without each part, from the answer `step_limits`."""
-    rows = frame.filter(pl.col("path_ns") > 0).sort("path_ns", descending=True)
-    if rows.is_empty():
-        return _nothing()
-    whole = int(rows["step_ns"][0])
-    axis = time_axis(whole)
-    shown = rows.with_columns(
-        time=pl.col("path_ns") / axis.size,
-        rest=pl.col("without_ns") / axis.size,
-        said=_durations("path_ns"),
-        left=_durations("without_ns"),
-        what=pl.col("limit").replace("load_data", "loading data").replace("cpu_tensor", "CPU tensors"),
-    )
-    order = shown["what"].to_list()
-    base = alt.Chart(shown).encode(y=alt.Y("what:N", title=None, sort=order))
-    tooltip = [
-        "what:N",
-        alt.Tooltip("said:N", title="time"),
-        _share("path_pct"),
-        alt.Tooltip("left:N", title="the step without it"),
-    ]
-    bars = base.mark_bar(color=HUES[0]).encode(x=alt.X("time:Q", title=axis.title("time")), tooltip=tooltip)
-    ends = base.mark_tick(color=INK, thickness=2, size=18).encode(x="rest:Q", tooltip=tooltip)
-    first = rows.row(0, named=True)
-    title = f"{_words(order[0])} takes {percent(first['path_pct'])} of a step of {duration(whole)}"
-    chart = alt.layer(bars, ends).properties(width=WIDTH, height=alt.Step(24))
-    return dress(chart, title, "Bars add up to the step. Marks: the least that a step would take without this part.")
 
 
 def steps(frame: pl.DataFrame) -> Any:
@@ -159,7 +71,7 @@ def steps(frame: pl.DataFrame) -> Any:
     one = frame if "rank" in frame.columns else frame.with_columns(rank=pl.lit(0))
     rows = one.filter(pl.col("step").is_not_null()).sort("rank", "step")
     if rows.is_empty():
-        return _nothing()
+        return nothing()
     lengths = rows["dur_ns"]
     axis = time_axis(max(lengths))
     middle = float(lengths.median() or 0)  # type: ignore[arg-type]
@@ -171,7 +83,7 @@ def steps(frame: pl.DataFrame) -> Any:
     )
     if slow.height and rows.height > 2:
         title += f"; {slow.height} over 1.2 times the median"
-    shown = _at_most(rows, 500, "dur_ns").select(
+    shown = at_most(rows, 500, "dur_ns").select(
         rank="rank",
         step="step",
         time=pl.col("dur_ns") / axis.size,
@@ -200,72 +112,6 @@ def steps(frame: pl.DataFrame) -> Any:
     return dress(drawn.properties(width=WIDTH, height=140), title, note)
 
 
-def slowest_ops(frame: pl.DataFrame) -> Any:
-    """The slowest ops, kernels, modules or classes of modules with their share, from the answer `slowest_ops`."""
-    names = ("path", "key", "short_name", "name", "type")
-    name = next((column for column in names if column in frame.columns and frame[column].null_count() == 0), None)
-    time = next(
-        (
-            column
-            for column in ("gpu_self_ns", "gpu_time_ns", "cpu_self_ns")
-            if column in frame.columns and (frame[column].sum() or 0) > 0
-        ),
-        None,
-    )
-    if name is None or time is None:
-        return _nothing()
-    side = "CPU" if time.startswith("cpu") else "GPU"
-    share = time.replace("_ns", "_pct")
-    axis = time_axis(max(frame[time]))
-    chosen = frame.sort(time, descending=True).head(20)
-    kinds = chosen["type"] if name == "path" else [None] * chosen.height
-    shared = shared_path(chosen[name].to_list()) if name == "path" else ""
-    labels = [
-        shorten(clean(module_name(text.removeprefix(shared), kind)), 44)
-        for text, kind in zip(chosen[name], kinds, strict=True)
-    ]
-    rows = chosen.with_columns(label=pl.Series(labels, dtype=pl.String)).select(
-        "label",
-        said=_durations(time),
-        time=pl.col(time) / axis.size,
-        share_pct=share,
-        # Two names that are cut short to the same must not become one bar.
-        bar=pl.int_range(pl.len()).cast(pl.String).str.zfill(2) + " " + pl.col("label"),
-    )
-    first = rows.row(0, named=True)
-    longest = shorten(first["label"], 36)
-    title = f"{longest} takes {first['said']} of {side} time of its own, {percent(first['share_pct'])}"
-    base = alt.Chart(rows).encode(
-        y=alt.Y("bar:N", title=None, axis=alt.Axis(labelLimit=320, labelExpr="slice(datum.label, 3)")),
-        x=alt.X("time:Q", title=axis.title(f"{side} time of its own")),
-        tooltip=[alt.Tooltip("label:N", title="name"), alt.Tooltip("said:N", title="time"), _share("share_pct")],
-    )
-    bars = base.mark_bar(color=HUES[0])
-    said = base.mark_text(align="left", dx=3, color=INK).encode(text="said:N")
-    return dress((bars + said).properties(width=WIDTH - 300, height=alt.Step(20)), title)
-
-
-def coverage(frame: pl.DataFrame) -> Any:
-    """What the GPU time counts to, from the answer `coverage`."""
-    rows = frame.group_by("bucket").agg(pl.col("gpu_time_ns").sum()).sort("gpu_time_ns", descending=True)
-    total = int(rows["gpu_time_ns"].sum())
-    if not total:
-        return _nothing()
-    rows = rows.with_columns(share_pct=100.0 * pl.col("gpu_time_ns") / total, said=_durations("gpu_time_ns"))
-    known = float(rows.filter(bucket="module")["share_pct"].sum())
-    chart = (
-        alt.Chart(rows)
-        .mark_bar(color=HUES[2])
-        .encode(
-            x=alt.X("share_pct:Q", title="share of GPU time, %", scale=alt.Scale(domain=[0, 100])),
-            y=alt.Y("bucket:N", title=None, sort="-x"),
-            tooltip=["bucket:N", alt.Tooltip("said:N", title="time"), _share("share_pct")],
-        )
-        .properties(width=WIDTH - 120, height=alt.Step(20))
-    )
-    return dress(chart, f"Modules explain {percent(known)} of the GPU time")
-
-
 def modules(frame: pl.DataFrame, side: Literal["gpu", "cpu"] = "gpu") -> Any:
     """The model as an icicle, one for each pass: what lies under a module is inside it. From the answer `modules`.
 
@@ -284,9 +130,9 @@ def modules(frame: pl.DataFrame, side: Literal["gpu", "cpu"] = "gpu") -> Any:
         .with_columns(start_ns=pl.col(f"{on}_self_ns").cum_sum().over("pass") - pl.col(f"{on}_self_ns"))
     )
     if rows.is_empty():
-        return _nothing()
+        return nothing()
     whole = rows.group_by("pass").agg(pl.col(f"{on}_self_ns").sum())
-    rows = _at_most(rows, 2000, f"{on}_total_ns")
+    rows = at_most(rows, 2000, f"{on}_total_ns")
     axis = time_axis(max(whole[f"{on}_self_ns"]))
     leaf = rows.sort(f"{on}_self_ns", descending=True).row(0, named=True)
     shown = rows.select(
@@ -325,25 +171,61 @@ def modules(frame: pl.DataFrame, side: Literal["gpu", "cpu"] = "gpu") -> Any:
     return dress(chart, title)
 
 
-def _nothing(title: str = "No data") -> Any:
-    return dress(alt.Chart(pl.DataFrame({"text": ["nothing to show"]})).mark_text().encode(text="text:N"), title)
+def slowest_ops(frame: pl.DataFrame) -> Any:
+    """The slowest ops with their share, from the answer `slowest_ops`."""
+    return _slowest(frame)
 
 
-def _words(name: str) -> str:
-    return name.replace("_", " ")
+def slowest_kernels(frame: pl.DataFrame) -> Any:
+    """The slowest kernels, copies and memsets with their share, from the answer `slowest_kernels`."""
+    return _slowest(frame)
 
 
-def _share(column: str) -> alt.Tooltip:
-    return alt.Tooltip(f"{column}:Q", title="share, %", format=".1f")
+def slowest_modules(frame: pl.DataFrame) -> Any:
+    """The slowest modules, or types of modules, with their share, from the answer `slowest_modules`."""
+    return _slowest(frame)
 
 
-def _durations(column: str) -> pl.Expr:
-    return pl.col(column).map_elements(duration, return_dtype=pl.String)
-
-
-def _at_most(rows: pl.DataFrame, limit: int, by: str) -> pl.DataFrame:
-    """The rows, or as many of them as a chart can hold, the largest."""
-    if rows.height <= limit:
-        return rows
-    keep = rows.with_row_index("at").sort(by, descending=True).head(limit)["at"]
-    return rows.with_row_index("at").filter(pl.col("at").is_in(keep.implode())).drop("at")
+def _slowest(frame: pl.DataFrame) -> Any:
+    """Bars of time of their own, of whatever the frame names: ops, kernels, modules or types of modules."""
+    names = ("path", "key", "short_name", "name", "type")
+    name = next((column for column in names if column in frame.columns and frame[column].null_count() == 0), None)
+    time = next(
+        (
+            column
+            for column in ("gpu_self_ns", "gpu_time_ns", "cpu_self_ns")
+            if column in frame.columns and (frame[column].sum() or 0) > 0
+        ),
+        None,
+    )
+    if name is None or time is None:
+        return nothing()
+    side = "CPU" if time.startswith("cpu") else "GPU"
+    share = time.replace("_ns", "_pct")
+    axis = time_axis(max(frame[time]))
+    chosen = frame.sort(time, descending=True).head(20)
+    kinds = chosen["type"] if name == "path" else [None] * chosen.height
+    shared = shared_path(chosen[name].to_list()) if name == "path" else ""
+    labels = [
+        shorten(clean(module_name(text.removeprefix(shared), kind)), 44)
+        for text, kind in zip(chosen[name], kinds, strict=True)
+    ]
+    rows = chosen.with_columns(label=pl.Series(labels, dtype=pl.String)).select(
+        "label",
+        said=durations(time),
+        time=pl.col(time) / axis.size,
+        share_pct=share,
+        # Two names that are cut short to the same must not become one bar.
+        bar=pl.int_range(pl.len()).cast(pl.String).str.zfill(2) + " " + pl.col("label"),
+    )
+    first = rows.row(0, named=True)
+    longest = shorten(first["label"], 36)
+    title = f"{longest} takes {first['said']} of {side} time of its own, {percent(first['share_pct'])}"
+    base = alt.Chart(rows).encode(
+        y=alt.Y("bar:N", title=None, axis=alt.Axis(labelLimit=320, labelExpr="slice(datum.label, 3)")),
+        x=alt.X("time:Q", title=axis.title(f"{side} time of its own")),
+        tooltip=[alt.Tooltip("label:N", title="name"), alt.Tooltip("said:N", title="time"), share_tooltip("share_pct")],
+    )
+    bars = base.mark_bar(color=HUES[0])
+    said = base.mark_text(align="left", dx=3, color=INK).encode(text="said:N")
+    return dress((bars + said).properties(width=WIDTH - 300, height=alt.Step(20)), title)

@@ -1,4 +1,7 @@
-"""What a step waited for, over time: its critical path."""
+"""The critical path of a step.
+
+Each takes the frame of the answer of the same name and returns an Altair chart, whose title states the finding.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,12 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from hotline_analysis.charts.breakdown import _durations, _nothing, _share
 from hotline_analysis.charts.page import clean
+from hotline_analysis.charts.parts import (
+    durations,
+    nothing,
+    share_tooltip,
+)
 from hotline_analysis.charts.theme import HUES, WIDTH, dress, time_axis
 from hotline_analysis.text.formats import duration, percent
 
@@ -36,9 +43,9 @@ def critical_path(frame: pl.DataFrame) -> Any:
     The times of the marks add up to the path. On a path of very many edges, neighbours that are too short to see are
     drawn as one mark for each class, and keep their sum.
     """
-    parts = stretches(frame)
+    parts = _stretches(frame)
     if parts.is_empty():
-        return _nothing()
+        return nothing()
     whole = int(parts["time_ns"].sum())
     lanes = (
         parts.group_by("bound_by", "order")
@@ -60,7 +67,7 @@ def critical_path(frame: pl.DataFrame) -> Any:
         "time_ns",
         longest=pl.col("name").fill_null("–").map_elements(clean, return_dtype=pl.String),
         phase=pl.col("phase").fill_null("none"),
-        said=_durations("time_ns"),
+        said=durations("time_ns"),
         start=pl.col("start_ns") / axis.size,
         stop=(pl.col("start_ns") + pl.col("time_ns")) / axis.size,
         share_pct=100.0 * pl.col("time_ns") / whole,
@@ -80,7 +87,7 @@ def critical_path(frame: pl.DataFrame) -> Any:
             tooltip=[
                 alt.Tooltip("lane:N", title="bound by"),
                 alt.Tooltip("said:N", title="time"),
-                _share("share_pct"),
+                share_tooltip("share_pct"),
                 alt.Tooltip("edge_count:Q", title="parts"),
                 alt.Tooltip("longest:N", title="longest part"),
                 "phase:N",
@@ -93,7 +100,7 @@ def critical_path(frame: pl.DataFrame) -> Any:
     return dress(chart, title, "at each time, what the run waited for; shorten the longest to shorten the run")
 
 
-def stretches(frame: pl.DataFrame) -> pl.DataFrame:
+def _stretches(frame: pl.DataFrame) -> pl.DataFrame:
     """The path as few stretches in order, whose times add up to it: neighbours of one class and phase are one.
 
     Columns: `bound_by`, `order` of the class, `start_ns` from the start of the path, `time_ns`, `edge_count`, and

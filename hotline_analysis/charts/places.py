@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import polars as pl
 
-from hotline_analysis.answers import dependency_graph
 from hotline_analysis.answers.limits import typical_step
 from hotline_analysis.answers.overlap import within
+from hotline_analysis.answers.path import dependency_graph
 from hotline_analysis.answers.replay import Replay
 from hotline_analysis.run.trace import Trace
 

@@ -1,4 +1,7 @@
-"""Which rank is late, and when."""
+"""Charts of several ranks.
+
+Each takes the frame of the answer of the same name and returns an Altair chart, whose title states the finding.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ from typing import Any, Literal
 import altair as alt
 import polars as pl
 
-from hotline_analysis.charts.breakdown import _durations, _nothing
+from hotline_analysis.charts.parts import (
+    durations,
+    nothing,
+)
 from hotline_analysis.charts.theme import WIDTH, dress, time_axis
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.text.formats import duration
@@ -27,7 +33,7 @@ def stragglers(frame: pl.DataFrame, by: Literal["step", "collective"] | None = N
         raise QueryParameterError(f"by must be step or collective, not {by!r}")
     frame = frame.filter(pl.col("match_id").is_not_null())
     if frame.is_empty():
-        return _nothing()
+        return nothing()
     over = by or ("step" if frame["step"].n_unique() > 1 else "collective")
     # Collectives in the order in which the first rank came to them; those outside steps are a column of their own.
     first = frame.group_by("match_id").agg(pl.col("start_ns").min(), pl.col("step").max())
@@ -57,7 +63,7 @@ def stragglers(frame: pl.DataFrame, by: Literal["step", "collective"] | None = N
     )
     axis = time_axis(max(cells["late_ns"]))
     shown = cells.with_columns(
-        late=pl.col("late_ns") / axis.size, late_said=_durations("late_ns"), wait_said=_durations("wait_ns")
+        late=pl.col("late_ns") / axis.size, late_said=durations("late_ns"), wait_said=durations("wait_ns")
     )
     labels = shown.sort("at")["label"].unique(maintain_order=True).to_list()
     chart = (

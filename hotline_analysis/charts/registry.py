@@ -4,42 +4,24 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib import import_module
 from typing import Any
 
-from hotline_analysis.answers import (
-    Finding,
-    collectives,
-    comm_comp_overlap,
-    coverage,
-    critical_path,
-    device_use,
-    diff,
-    idle_breakdown,
-    kernel_breakdown,
-    kernel_duration_distribution,
-    launch_stats,
-    memory_bandwidth,
-    memory_peak,
-    memory_timeline,
-    modules,
-    named,
-    phases,
-    queue_length,
-    slowest_ops,
-    step_limits,
-    steps,
-    temporal_breakdown,
-)
-from hotline_analysis.answers import detail as tree
+from hotline_analysis.answers import detail, generated, named
+from hotline_analysis.answers.finding import Finding
+from hotline_analysis.answers.path import critical_path
 from hotline_analysis.catalog import Param
-from hotline_analysis.charts import breakdown, kernels, path, ranks, resources
-from hotline_analysis.charts.overview import overview
-from hotline_analysis.charts.timeline import timeline
 from hotline_analysis.errors import QueryNotFoundError, QueryParameterError
 from hotline_analysis.run.trace import Trace, check_traces
+
+SUBJECTS = (
+    *("breakdown", "comparison", "device_time", "kernels", "limits", "memory", "multi_scale", "path", "queue", "ranks"),
+    *("trust", "whole_run"),
+)
+"""The files of charts: each public function in them is one."""
 
 
 @dataclass(frozen=True)
@@ -110,32 +92,33 @@ def _summary(chart: Callable[..., Any]) -> str:
 def _path_of_a_step(trace: Trace, *, rank: int | None = None, step: int | None = None) -> Any:
     """The path of one step: of the one of median duration if none is asked for."""
     chosen = min(trace.ranks) if rank is None else rank
-    typical = tree.median_step(trace, chosen) if step is None else step
+    typical = detail.median_step(trace, chosen) if step is None else step
     return critical_path(trace, rank=chosen, step=typical)
 
 
-_KINDS = (
-    _drawn(timeline),
-    _drawn(overview),
-    _answered(breakdown.steps, steps),
-    _answered(breakdown.phases, phases),
-    _answered(breakdown.device_use, device_use),
-    _answered(breakdown.step_limits, step_limits),
-    _answered(breakdown.modules, modules, own=("side",)),
-    _answered(breakdown.slowest_ops, slowest_ops),
-    _answered(breakdown.coverage, coverage),
-    _answered(path.critical_path, _path_of_a_step),
-    _answered(kernels.temporal_breakdown, temporal_breakdown),
-    _answered(kernels.idle_breakdown, idle_breakdown),
-    _answered(kernels.kernel_breakdown, kernel_breakdown),
-    _answered(kernels.kernel_duration_distribution, kernel_duration_distribution),
-    _answered(kernels.comm_comp_overlap, comm_comp_overlap),
-    _answered(kernels.launch_stats, launch_stats),
-    _answered(resources.queue_length, queue_length),
-    _answered(resources.memory_timeline, memory_timeline),
-    _answered(resources.memory_peak, memory_peak),
-    _answered(resources.memory_bandwidth, memory_bandwidth),
-    _answered(ranks.stragglers, collectives, own=("by",)),
-    _answered(kernels.diff, diff),
-)
-CHARTS: Mapping[str, Kind] = {kind.name: kind for kind in sorted(_KINDS, key=lambda kind: kind.name)}
+# Charts that are not of the answer of their own name, and parameters that are the chart's and not the answer's.
+_ANSWERS: Mapping[str, Callable[..., Any]] = {"critical_path": _path_of_a_step, "stragglers": generated.collectives}
+_OWN = {"modules": ("side",), "stragglers": ("by",)}
+
+
+def _kind(chart: Callable[..., Any]) -> Kind:
+    name = chart.__name__
+    if next(iter(inspect.signature(chart).parameters)) == "trace":
+        return _drawn(chart)
+    computed = named.COMPUTED.get(name)
+    answer = _ANSWERS.get(name) or (computed.function if computed else getattr(generated, name))
+    return _answered(chart, answer, own=_OWN.get(name, ()))
+
+
+def _charts() -> Iterator[Callable[..., Any]]:
+    """Every public function of the files of charts that takes a frame or a trace."""
+    for subject in SUBJECTS:
+        module = import_module(f"{__package__}.{subject}")
+        for name, function in vars(module).items():
+            if name.startswith("_") or not inspect.isfunction(function) or function.__module__ != module.__name__:
+                continue
+            if next(iter(inspect.signature(function).parameters), "") in ("frame", "trace"):
+                yield function
+
+
+CHARTS: Mapping[str, Kind] = {kind.name: kind for kind in sorted(map(_kind, _charts()), key=lambda kind: kind.name)}

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from hotline_analysis.answers import bottleneck, breakdown
+from hotline_analysis.answers import bottleneck
+from hotline_analysis.answers import generated as answers
 from hotline_analysis.answers.limits import typical_step
+from hotline_analysis.answers.recorded import has_gpu_work
 from hotline_analysis.answers.rules import find_advice
 from hotline_analysis.answers.slowest import slowest_op
 from hotline_analysis.reports.document import Report
@@ -31,13 +33,13 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
     check_scope(trace, {"rank": rank})
     chosen = trace.ranks[0] if rank is None else rank
     info = trace.sql("from rank_info where rank = $rank", rank=chosen).row(0, named=True)
-    has_gpu = breakdown.has_gpu_work(trace, rank=chosen)
+    has_gpu = has_gpu_work(trace, rank=chosen)
     bound = bottleneck.gpu_or_cpu_bound(trace, rank=chosen)
     is_run = bound.answer != "no-run"
     optimizer = bottleneck.optimizer_bottleneck(trace, rank=chosen)
     slowest = slowest_op(trace, chosen, tables.ROWS)
-    steps = breakdown.steps(trace, rank=chosen)
-    cover = breakdown.coverage(trace, rank=chosen)
+    steps = answers.steps(trace, rank=chosen)
+    cover = answers.coverage(trace, rank=chosen)
     typical = typical_step(trace, chosen)
     use = trace.query("device_use", rank=chosen)
     run = use.filter(scope="run")
@@ -69,7 +71,7 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
         findings=[bound, optimizer, slowest],
         sections=[section for section in sections if section is not None and not section.rows.is_empty()],
         coverage=coverage_line(cover)
-        + doubts_line(breakdown.doubtful_modules(trace, rank=chosen), has_gpu)
+        + doubts_line(answers.doubtful_modules(trace, rank=chosen), has_gpu)
         + compiled_line(trace.query("compiled_regions", rank=chosen), has_gpu),
         recapture=recapture(trace, info, steps, cover),
         warnings=[safe(text) for text in trace.manifest["warnings"]],

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import polars as pl
 
-from hotline_analysis.answers import Finding
+from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.rules import Advice
 from hotline_analysis.text.formats import delta, duration, percent, safe
 
@@ -39,6 +39,10 @@ class Section:
     fields: Sequence[Field]
     rows: pl.DataFrame
     """Times are integer nanoseconds, shares per cent."""
+    query: str = ""
+    """The query whose header says what the figures mean, if it has not the name of the section."""
+    chart: str = ""
+    """The chart that draws the rows on a page; none if empty."""
 
     def __repr__(self) -> str:
         return f"<Section {self.name}: {self.rows.height} rows>"

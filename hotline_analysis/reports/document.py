@@ -26,7 +26,7 @@ class Report(Content):
         return markdown.render(self)
 
     def to_html(self, timeline: Timeline | None = None) -> str:
-        """One page that needs no network; with a timeline (`hotline_analysis.charts.timeline`), it is part of it."""
+        """One page that needs no network; with a timeline (`hotline_analysis.charts.multi_scale`), it is part of it."""
         from hotline_analysis.reports.renderers import html  # draws with altair, which takes long to import
 
         return html.render(self, timeline)

@@ -7,8 +7,9 @@ import functools
 import re
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from inspect import signature
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar
@@ -19,10 +20,11 @@ import polars as pl
 from hotline_analysis import catalog
 from hotline_analysis.atomic import begin, check_name, end, path_of, remove, replace_folder
 from hotline_analysis.database import SETTINGS, make_table
-from hotline_analysis.errors import HotlineError, RunFormatError
+from hotline_analysis.errors import HotlineError, QueryParameterError, RunFormatError
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.stored import Size, most_bytes, read_manifest, table_files
 from hotline_analysis.schema import TABLES
+from hotline_analysis.vocabulary import FORMER_ARGUMENTS
 
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer")
@@ -329,16 +331,26 @@ def check_traces(what: str, *given: object) -> None:
             )
 
 
+def check_argument(function: str, argument: str, known: Collection[str]) -> None:
+    """Raise `QueryParameterError` that names the new one, for an argument that has another name now."""
+    said = FORMER_ARGUMENTS.get((function, argument)) or FORMER_ARGUMENTS.get(("", argument))
+    if argument not in known and said is not None:
+        raise QueryParameterError(f"{function} has no argument {argument} any more", hint=said)
+
+
 def takes_traces(function: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
     """Give a function that checks the arguments of type `Trace`, which come first, or the same if it has none."""
     kinds = getattr(function, "__annotations__", {})
     names = [name for name, kind in kinds.items() if kind in ("Trace", Trace) and name != "return"]
     if not names:
         return function
+    known = frozenset(signature(function).parameters)
 
     @functools.wraps(function)
     def checked(*args: Parameters.args, **named: Parameters.kwargs) -> Answer:
         check_traces(function.__name__, *args[: len(names)], *(named[name] for name in names if name in named))
+        for argument in named:
+            check_argument(function.__name__, argument, known)
         return function(*args, **named)
 
     return checked

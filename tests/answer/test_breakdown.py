@@ -124,11 +124,11 @@ def test_ranks_are_kept_apart(two_ranks: Trace, trace: Trace) -> None:
 
 
 def test_ops_of_all_ranks_are_added_up(two_ranks: Trace) -> None:
-    found = ha.slowest_ops(two_ranks, n=100).filter(name="aten::add_")
+    found = ha.slowest_ops(two_ranks, 100).filter(name="aten::add_")
     assert found.select("count", "gpu_self_ns", "cpu_total_ns").row(0) == (4, 560_000, 320_000)
-    modules = ha.slowest_ops(two_ranks, by="module").select("path", "gpu_self_ns").rows()
+    modules = ha.slowest_modules(two_ranks).select("path", "gpu_self_ns").rows()
     assert modules == [("Net_0.Linear_0", 440_000 + 640_000), ("Net_0", 0)]
-    kernels = ha.slowest_ops(two_ranks, by="kernel").filter(pl.col("name") == "gemm grad")
+    kernels = ha.slowest_kernels(two_ranks).filter(pl.col("name") == "gemm grad")
     assert kernels.select("count", "gpu_time_ns", "min_ns", "max_ns").row(0) == (4, 680_000, 120_000, 220_000)
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 from collections import Counter, defaultdict
 from pathlib import Path
-from typing import get_args
+from typing import Literal
 
 import polars as pl
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis import Trace
-from hotline_analysis.answers.device_time import Cause, OverlapBy
+from hotline_analysis import Trace, catalog
 from hotline_analysis.errors import QueryParameterError
 from tests.trace_builder import TraceBuilder
 
@@ -168,8 +167,12 @@ def test_by_is_checked(trace: Trace, answer: object) -> None:
         answer(trace, by="colour")  # type: ignore[operator]
 
 
+def words(query: str, param: str) -> tuple[str, ...]:
+    return next(each.words for each in catalog.get(query).params if each.name == param)
+
+
 def test_the_cause_of_gaps_is_checked(trace: Trace) -> None:
-    assert set(ha.idle_gaps(trace, n=None)["cause"]) <= set(get_args(Cause))
+    assert set(ha.idle_gaps(trace, limit=None)["cause"]) <= set(words("idle_gaps", "cause"))
     with pytest.raises(QueryParameterError, match="cause of query idle_gaps must be host, synchronise"):
         ha.idle_gaps(trace, cause="foo")  # type: ignore[arg-type]
 
@@ -231,7 +234,7 @@ def test_temporal_breakdown_counts_right(
 
 def test_overlap_counts_right(noise: tuple[Trace, dict[int, list[tuple[str, int, int, int]]]]) -> None:
     trace, work = noise
-    groupings: tuple[OverlapBy, ...] = ("rank", "collective", "event")
+    groupings: tuple[Literal["rank", "collective", "event"], ...] = ("rank", "collective", "event")
     for by in groupings:
         frame = ha.comm_comp_overlap(trace, by=by)
         rows = frame.group_by("device").agg(pl.col("communication_ns", "overlapped_ns").sum())

@@ -11,8 +11,8 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace, charts
-from hotline_analysis.charts.path import stretches
-from hotline_analysis.charts.resources import over_time
+from hotline_analysis.charts.parts import over_time
+from hotline_analysis.charts.path import _stretches
 from hotline_analysis.charts.theme import to_svg
 from hotline_analysis.text.formats import duration
 from tests.answer.test_stragglers import job, ranks
@@ -91,9 +91,11 @@ def test_steps(trace: Trace) -> None:
     assert title(chart) == "2 steps of 100 µs to 150 µs"
 
 
-@pytest.mark.parametrize(("by", "first"), [("op", "aten::add_"), ("kernel", "sgd"), ("module", "Net_0")])
-def test_slowest(trace: Trace, by: Any, first: str) -> None:
-    chart = charts.slowest_ops(ha.slowest_ops(trace, by=by))
+@pytest.mark.parametrize(
+    ("name", "first"), [("slowest_ops", "aten::add_"), ("slowest_kernels", "sgd"), ("slowest_modules", "Net_0")]
+)
+def test_slowest(trace: Trace, name: str, first: str) -> None:
+    chart = getattr(charts, name)(getattr(ha, name)(trace))
     assert data(chart)[0]["label"] == first
     assert title(chart).startswith(f"{first} takes ")
 
@@ -173,7 +175,7 @@ def test_a_trace_and_itself_take_the_same_time(trace: Trace) -> None:
 
 def test_names_are_text_in_a_picture(tmp_path: Path) -> None:
     made = hostile().load(tmp_path)
-    svg = to_svg(charts.slowest_ops(ha.slowest_ops(made, by="kernel")))
+    svg = to_svg(charts.slowest_ops(ha.slowest_kernels(made)))
     root = ElementTree.fromstring(svg)
     assert not [node for node in root.iter() if node.tag.endswith(("script", "img"))]
     assert EVIL[:9] in "".join(root.itertext())
@@ -271,7 +273,7 @@ def test_a_long_path_keeps_its_sums_and_its_long_parts() -> None:
     bounds = [*(short[at % 7] for at in range(20_000)), "gpu_compute", *(short[at % 7] for at in range(20_000))]
     weights = [*(1 + at % 5 for at in range(20_000)), 500_000, *(1 + at % 3 for at in range(20_000))]
     rows = pl.DataFrame({"weight_ns": weights, "bound_by": bounds, "name": "x", "phase": "forward"})
-    parts = stretches(rows)
+    parts = _stretches(rows)
     assert parts.height < 4800
     assert (
         parts.group_by("bound_by")

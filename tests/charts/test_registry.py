@@ -50,7 +50,7 @@ def test_each_says_what_it_shows_and_takes(name: str) -> None:
 def test_parameters_reach_the_answer_and_the_chart(demo: Trace) -> None:
     step = ha.steps(demo)["step"][1]
     asked = draw("slowest_ops", demo, by="kernel", n="3", step=str(step))
-    assert asked.to_dict() == charts.slowest_ops(ha.slowest_ops(demo, 3, by="kernel", step=step)).to_dict()
+    assert asked.to_dict() == charts.slowest_ops(ha.slowest_kernels(demo, 3, step=step)).to_dict()
     wide = draw("modules", demo, side="cpu")
     assert wide.to_dict() == charts.modules(ha.modules(demo), "cpu").to_dict()
 

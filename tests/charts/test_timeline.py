@@ -16,8 +16,8 @@ import hotline_analysis as ha
 from hotline_analysis import Trace
 from hotline_analysis.answers import detail
 from hotline_analysis.charts import timeline
+from hotline_analysis.charts.multi_scale import _paler, level_rows
 from hotline_analysis.charts.theme import PHASES
-from hotline_analysis.charts.timeline import _paler, level_rows
 from hotline_analysis.cli import app
 from tests.browser import CHROMIUM, Browser
 from tests.trace_builder import TraceBuilder
@@ -65,7 +65,7 @@ def demo() -> Trace:
 
 
 def test_the_page_holds_the_tree(trace: Trace) -> None:
-    frame = detail.level_of_detail(trace, rank=0, step=3)
+    frame = ha.level_of_detail(trace, rank=0, step=3)
     nodes = detail.tree_nodes(frame)
     data = timeline(trace).to_dict()
     assert [data["names"][at] for at in data["nodes"]["name"]] == nodes["short_name"].to_list()
@@ -195,7 +195,7 @@ def shown(page: Browser, level: int) -> list[int]:
 
 def children(demo: Trace, node: int) -> list[int]:
     """The children of the node at a position of the page, by the table."""
-    frame = detail.level_of_detail(demo, rank=0, step=detail.median_step(demo, 0), max_nodes=8000)
+    frame = ha.level_of_detail(demo, rank=0, step=detail.median_step(demo, 0), max_nodes=8000)
     nodes = detail.tree_nodes(frame)
     ids = nodes["node_id"].to_list()
     inside = nodes.filter(parent_id=ids[node]).sort("start_ns", "node_id")
@@ -351,7 +351,7 @@ def test_search_marks_the_slices(page: Browser, demo: Trace) -> None:
     marked = page.run("[...document.querySelectorAll('.hl-found')].map((slice) => slice.getAttribute('aria-label'))")
     assert [name.partition(",")[0] for name in marked] == ["EncoderLayer_2", "EncoderLayer_1", "EncoderLayer_0"]
     said = page.run("document.querySelector('[role=status]').textContent")
-    frame = detail.level_of_detail(demo, rank=0, step=detail.median_step(demo, 0), max_nodes=8000)
+    frame = ha.level_of_detail(demo, rank=0, step=detail.median_step(demo, 0), max_nodes=8000)
     found = detail.tree_nodes(frame).filter(pl.col("short_name").str.contains("EncoderLayer")).height
     assert said.startswith(f"{found} found")
     page.run("document.querySelector('.hl-results button').click()")

@@ -92,7 +92,7 @@ def test_time_by_place_adds_up(trace: Trace) -> None:
     ]
     assert ha.slowest_sources(trace, rank=0)["cpu_self_pct"].sum() == pytest.approx(100)
     assert ha.slowest_sources(trace, 1)["cpu_self_pct"].to_list() == [pytest.approx(100 * 320 / 590)]
-    assert ha.slowest_ops(trace, by="module")["source"].to_list() == [f"{NET}:31", *[f"{NET}:7"] * 3]
+    assert ha.slowest_modules(trace)["source"].to_list() == [f"{NET}:31", *[f"{NET}:7"] * 3]
     kinds = trace.query("slowest_modules", by="type", sort="cpu_self").select("type", "source").rows()
     assert kinds[0] == ("Scale", f"{NET}:31")
     with pytest.raises(ha.QueryParameterError, match="sort"):

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Callable, Mapping
 from typing import Any
-
-import polars as pl
 
 from hotline_analysis import catalog, charts
 from hotline_analysis.answers.rules import LEAST_PCT, Advice
+from hotline_analysis.answers.verdicts import HEADLINES
+from hotline_analysis.charts.multi_scale import START, Timeline
 from hotline_analysis.charts.page import asset, page
 from hotline_analysis.charts.theme import to_picture
-from hotline_analysis.charts.timeline import START, Timeline
 from hotline_analysis.reports.content import Content, Field, Section, cell
 from hotline_analysis.text.formats import percent, shared_path, shorten
 from hotline_analysis.text.html import as_text as _text
@@ -21,45 +19,6 @@ from hotline_analysis.text.html import frame_table, framed
 
 _EVIDENCE_ROWS = 50
 _SECOND = "device"  # the section that comes before the timeline: why the GPU is idle
-# How the chart of a section is drawn, and the query that says what its figures mean.
-_CHARTS: Mapping[str, Callable[[pl.DataFrame], Any]] = {
-    "steps": charts.steps,
-    "phases": charts.phases,
-    "module_types": charts.slowest_ops,
-    "modules": charts.slowest_ops,
-    "ops": charts.slowest_ops,
-    "kernels": charts.slowest_ops,
-    "coverage": charts.coverage,
-}
-_QUERIES = {
-    "ranks": "device_use",
-    "module_types": "slowest_modules",
-    "modules": "slowest_modules",
-    "sources": "slowest_sources",
-    "ops": "slowest_ops",
-    "kernels": "kernel_breakdown",
-}
-# The answer in a word for people; `Finding.answer` is one to branch on.
-_WORDS = {
-    "gpu-bound": "The GPU: it computes",
-    "communication-bound": "The GPU: it communicates",
-    "copy-bound": "The GPU: it copies",
-    "input-bound": "The CPU: it loads data",
-    "sync-bound": "The CPU: it stops to wait for the GPU",
-    "launch-bound": "The CPU: it launches work too slowly",
-    "python-bound": "The CPU: it runs python",
-    "gpu-wait-bound": "The GPU: its work waits for other work",
-    "cpu-tensor-bound": "The CPU: it computes on CPU tensors",
-    "mixed": "Neither alone",
-    "unobserved": "The trace does not show all of the GPU's work",
-    "unknown": "The trace does not tell",
-    "no-run": "The trace shows no run",
-    "no-gpu": "The CPU: there is no GPU work",
-    "yes": "Yes",
-    "partly": "Partly",
-    "no": "No",
-    "no-optimizer": "The trace has no optimizer",
-}
 
 
 def render(report: Content, timeline: Timeline | None = None) -> str:
@@ -129,7 +88,7 @@ def _contents(report: Content, timeline: Timeline | None) -> str:
 def _findings(report: Content) -> str:
     cards = "".join(
         f'<article class="card"><h2>{_text(finding.question)}</h2>'
-        f'<p><b class="answer">{_text(shorten(_WORDS.get(finding.answer, finding.answer), 80))}</b></p>'
+        f'<p><b class="answer">{_text(shorten(HEADLINES.get(finding.answer, finding.answer), 80))}</b></p>'
         f"<p>{_text(finding.statement)}</p></article>\n"
         for finding in report.findings
     )
@@ -216,9 +175,9 @@ def _section(section: Section) -> str:
 
 
 def _chart(section: Section) -> str:
-    draw = _CHARTS.get(section.name)
-    if draw is None or section.rows.height < 2:
+    if not section.chart or section.rows.height < 2:
         return ""
+    draw = getattr(charts, section.chart)
     # The texts of the chart are those of the table below it, so the picture needs no more than its title in words.
     return f"<figure>{to_picture(draw(section.rows))}</figure>\n"
 
@@ -287,7 +246,7 @@ def _definitions(report: Content) -> str:
     known = {query.name: query for query in catalog.queries("answers")}
     parts = []
     for section in report.sections:
-        query = known.get(_QUERIES.get(section.name, section.name))
+        query = known.get(section.query or section.name)
         if query is None:
             continue
         columns = "".join(

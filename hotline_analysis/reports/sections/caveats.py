@@ -6,8 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from hotline_analysis.answers.limits import CPU_LIMITS, TypicalStep
+from hotline_analysis.answers.limits import TypicalStep
 from hotline_analysis.answers.recorded import no_run
+from hotline_analysis.answers.verdicts import CPU_LIMITS
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, listed, percent
 

@@ -24,6 +24,7 @@ def coverage_section(cover: pl.DataFrame) -> Section:
             Field("gpu_time_pct", "share", "share"),
         ],
         rows.select("bucket", "event_count", "gpu_time_ns", "gpu_time_pct"),
+        chart="coverage",
     )
 
 

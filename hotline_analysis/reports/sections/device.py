@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from hotline_analysis.answers.device_time import temporal_breakdown
+from hotline_analysis.answers.generated import temporal_breakdown
 from hotline_analysis.charts import theme
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.run.trace import Trace

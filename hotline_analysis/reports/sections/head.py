@@ -6,10 +6,10 @@ from typing import Any
 
 import polars as pl
 
-from hotline_analysis.answers import Finding
-from hotline_analysis.answers.bottleneck import VERDICTS
+from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.limits import TypicalStep
 from hotline_analysis.answers.recorded import lacks_gpu_work
+from hotline_analysis.answers.verdicts import VERDICTS
 from hotline_analysis.reports.sections.given import given
 from hotline_analysis.reports.sections.recapture import INFERRED
 from hotline_analysis.run.trace import Trace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from hotline_analysis.answers import memory, queue
+from hotline_analysis.answers import generated as answers
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, module_name, percent, size
@@ -15,7 +15,7 @@ _BLOCKED_PCT = 1.0  # of the time observed: less is not worth a look
 
 def memory_peak(trace: Trace, rank: int) -> Section | None:
     """What is alive at the peak of the device with the largest one; nothing without memory events."""
-    peak = memory.memory_peak(trace, rank=rank)
+    peak = answers.memory_peak(trace, rank=rank)
     if peak.is_empty():
         return None
     # A GPU is what runs out of memory, if there is one.
@@ -64,7 +64,7 @@ def memory_peak(trace: Trace, rank: int) -> Section | None:
 
 def full_queue(trace: Trace, rank: int) -> Section | None:
     """Streams on which the host waited to launch because the queue was full; nothing if that is under 1 % of time."""
-    rows = queue.queue_length_summary(trace, rank=rank).filter(
+    rows = answers.queue_length_summary(trace, rank=rank).filter(
         100.0 * pl.col("blocked_ns") >= _BLOCKED_PCT * pl.col("observed_ns"), pl.col("blocked_ns") > 0
     )
     if rows.is_empty():

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from hotline_analysis.answers.breakdown import steps
-from hotline_analysis.answers.lateness import straggler_causes, stragglers
+from hotline_analysis.answers.generated import steps, straggler_causes, stragglers
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, percent, safe

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import polars as pl
 
-from hotline_analysis.answers import Finding, breakdown, kernels
+from hotline_analysis.answers import generated as answers
+from hotline_analysis.answers.finding import Finding
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, module_name, shares
@@ -19,7 +20,7 @@ def ranks_section(trace: Trace) -> Section:
     """The ranks beside each other."""
     use = trace.query("device_use").filter(pl.col("scope") == "run")
     times = (
-        breakdown.steps(trace)
+        answers.steps(trace)
         .group_by("rank")
         .agg(pl.len().alias("step_count"), pl.col("dur_ns").mean().round().cast(pl.Int64))
     )
@@ -37,6 +38,7 @@ def ranks_section(trace: Trace) -> Section:
             Field("idle_cause", "idle", "name"),
         ],
         rows.select("rank", "step_count", "dur_ns", "gpu_busy_ns", "gpu_busy_pct", "idle_cause"),
+        query="device_use",
     )
 
 
@@ -63,6 +65,7 @@ def steps_section(steps: pl.DataFrame, use: pl.DataFrame, has_gpu: bool) -> Sect
         note.strip(),
         fields,
         rows.select("step", "dur_ns", "gpu_event_count", "gpu_time_ns", "gpu_busy_ns", "gpu_idle_ns", "gpu_busy_pct"),
+        chart="steps",
     )
 
 
@@ -110,6 +113,7 @@ def phases_section(rows: pl.DataFrame, has_gpu: bool) -> Section:
             "gpu_busy_ns",
             "gpu_idle_ns",
         ),
+        chart="phases",
     )
 
 
@@ -127,23 +131,24 @@ def _module_fields(rows: pl.DataFrame, has_gpu: bool) -> list[Field]:
 
 
 def module_types_section(trace: Trace, rank: int, has_gpu: bool) -> Section | None:
-    """Modules summed up by class; None if no class has two."""
-    sort: breakdown.Sort = "gpu_self" if has_gpu else "cpu_self"
-    rows = breakdown.slowest_ops(trace, ROWS, by="module_type", rank=rank, sort=sort)
+    """Modules summed up by type; None if no type has two."""
+    rows = answers.slowest_modules(trace, ROWS, by="type", rank=rank)
     if (rows["module_count"] == 1).all():
         return None
     return Section(
         "module_types",
-        "Slowest kinds of modules",
+        "Slowest types of modules",
         "Self: these modules without the modules in them, all passes. Total and passes: with them. Share: of all.",
-        [Field("type", "class", "name"), Field("module_count", "modules", "count"), *_module_fields(rows, has_gpu)],
+        [Field("type", "type", "name"), Field("module_count", "modules", "count"), *_module_fields(rows, has_gpu)],
         rows,
+        query="slowest_modules",
+        chart="slowest_modules",
     )
 
 
 def modules_section(trace: Trace, rank: int, has_gpu: bool) -> Section:
     """The modules with most self time."""
-    rows = breakdown.slowest_ops(trace, ROWS, by="module", rank=rank, sort="gpu_self" if has_gpu else "cpu_self")
+    rows = answers.slowest_modules(trace, ROWS, rank=rank)
     names = [module_name(path, kind) for path, kind in rows.select("path", "type").iter_rows()]
     return Section(
         "modules",
@@ -151,12 +156,14 @@ def modules_section(trace: Trace, rank: int, has_gpu: bool) -> Section:
         "Self: the module without the modules in it, all passes. Total and passes: with them. Share: of all modules.",
         [Field("module", "module", "name"), *_module_fields(rows, has_gpu)],
         rows.with_columns(module=pl.Series(names, dtype=pl.String)),
+        query="slowest_modules",
+        chart="slowest_modules",
     )
 
 
 def sources_section(trace: Trace, rank: int, has_gpu: bool, lines: Lines | None) -> Section | None:
     """The places in the code with most self time; None if the trace tells none."""
-    rows = breakdown.slowest_sources(trace, ROWS, rank=rank, sort="gpu_self" if has_gpu else "cpu_self")
+    rows = answers.slowest_sources(trace, ROWS, rank=rank)
     if rows["source"].null_count() == rows.height:
         return None
     device = "gpu" if has_gpu else "cpu"
@@ -179,6 +186,7 @@ def sources_section(trace: Trace, rank: int, has_gpu: bool, lines: Lines | None)
         "The time of a torch module counts to the code of the user that calls it. Share: of all modules.",
         [*fields, Field("line", "line", "name")] if any(code) else fields,
         rows,
+        query="slowest_sources",
     )
 
 
@@ -203,6 +211,8 @@ def ops_section(slowest: Finding, has_gpu: bool) -> Section:
         + (" GPU: the work an op launched itself (self) or with the ops inside (total)." if has_gpu else ""),
         fields,
         slowest.evidence,
+        query="slowest_ops",
+        chart="slowest_ops",
     )
 
 
@@ -220,5 +230,7 @@ def kernels_section(trace: Trace, rank: int) -> Section:
             Field("mean_ns", "mean", "time"),
             Field("max_ns", "max", "time"),
         ],
-        kernels.kernel_breakdown(trace, ROWS, by="short_name", rank=rank),
+        answers.kernel_breakdown(trace, ROWS, by="short_name", rank=rank),
+        query="kernel_breakdown",
+        chart="slowest_kernels",
     )

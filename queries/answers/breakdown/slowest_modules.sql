@@ -1,19 +1,19 @@
--- Modules, or classes of modules, by time, all passes together. By class, a model of many equal layers is a few rows.
+-- Modules, or types of modules, by time, all passes together. By type, a model of many equal layers is a few rows.
 --
 -- `self` is what belongs to the module and to no module in it, so self times add up; `total` includes the modules in
--- it. By class, a module inside another of its class (a Sequential in a Sequential) is not counted twice.
+-- it. By type, a module inside another of its type (a Sequential in a Sequential) is not counted twice.
 --
 -- :param by VARCHAR in (path, type) = 'path'
---                                 path: each module; type: each class
+--                                 path: each module; type: each type
 -- :param rank BIGINT = NULL       only this rank
 -- :param step BIGINT = NULL       only this step
 -- :param sort VARCHAR in (gpu_self, gpu_total, cpu_self, cpu_total) = 'gpu_self'
 --                                 the time to order by
 -- :param limit BIGINT >= 0 = 10   so many rows
 -- :reads module_source, module_time, model_op
--- :column path VARCHAR                 path from the root; NULL by class
--- :column type VARCHAR                 class
--- :column module_count BIGINT          modules of the class that ran; 1 by path
+-- :column path VARCHAR                 path from the root; NULL by type
+-- :column type VARCHAR                 its type, the name of its class in python
+-- :column module_count BIGINT          modules of the type that ran; 1 by path
 -- :column source VARCHAR               file and line of its code, see `module_source`; NULL if unknown or not one
 -- :column cpu_self_ns BIGINT           CPU time of the module alone
 -- :column cpu_total_ns BIGINT          CPU time with the modules in it
@@ -43,7 +43,7 @@ with recursive above as (
     where model_op.type != above.type
 ),
 
--- The way up to the root ends early at a module of the same class.
+-- The way up to the root ends early at a module of the same type.
 outermost as (
     select
         rank,

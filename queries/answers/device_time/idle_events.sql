@@ -7,7 +7,7 @@
 -- :param step BIGINT = NULL          only this step
 -- :param cause VARCHAR in (load_data, sync, cpu_tensor, op, python) = NULL
 --                                    only idle time of this cause
--- :param limit BIGINT >= 0 = 20      so many names of each cause
+-- :param limit BIGINT >= 0 or NULL = 20 so many names of each cause; NULL for all
 -- :reads idle_part, nesting, event, name_info
 -- :column rank BIGINT                process rank
 -- :column cause VARCHAR              load_data, sync, cpu_tensor, op or python
@@ -155,7 +155,7 @@ named as (
         row_number() over (
             partition by spent.rank, spent.cause
             order by sum(spent.own_ns) desc, event.category, coalesce(name_info.short_name, event.name)
-        ) <= $limit
+        ) <= coalesce($limit, 9223372036854775807)
 )
 
 select

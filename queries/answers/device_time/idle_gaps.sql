@@ -15,7 +15,7 @@
 -- :param module VARCHAR = NULL    only gaps that end with work of this module or one in it, by path
 -- :param cause VARCHAR in (host, synchronise, communication, kernel, other, unknown) = NULL
 --                                 only gaps of this cause
--- :param limit BIGINT >= 0 = 20   so many gaps
+-- :param limit BIGINT >= 0 or NULL = 20 so many gaps; NULL for all
 -- :reads idle_gap, event, name_info, launch, nesting, label, model_op, python_call
 -- :column rank BIGINT               process rank
 -- :column device BIGINT             device number; -1 when the events name none
@@ -73,7 +73,7 @@ chosen as (
     left join launch on gap.rank = launch.rank and gap.next_id = launch.event_id
     left join nesting
         on launch.rank = nesting.rank and coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
-    where gap.place <= $limit
+    where gap.place <= coalesce($limit, 9223372036854775807)
 ),
 
 -- Before the launch: the part of a gap in which the host is at work.

@@ -13,7 +13,7 @@
 -- :param phase PHASE = NULL
 --                                   only work launched in this phase
 -- :param module VARCHAR = NULL      only work launched in this module or one in it, by path
--- :param class KERNEL_CLASS = NULL
+-- :param kernel_class KERNEL_CLASS = NULL
 --                                   only this class of work
 -- :param limit BIGINT >= 0 = NULL   so many rows of each rank; NULL for all
 -- :reads gpu_work, event
@@ -53,7 +53,7 @@ with work as (
         and ($step is null or gpu_work.step = $step)
         and ($phase is null or gpu_work.phase = $phase)
         and ($module is null or gpu_work.module_path = $module or starts_with(gpu_work.module_path, $module || '.'))
-        and ($class is null or gpu_work.class = $class)
+        and ($kernel_class is null or gpu_work.class = $kernel_class)
 ),
 
 grouped as (

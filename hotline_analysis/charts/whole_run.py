@@ -7,7 +7,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from hotline_analysis.charts.breakdown import _durations, _nothing
+from hotline_analysis.charts.parts import durations, nothing
 from hotline_analysis.charts.theme import PHASES, WIDTH, Axis, dress, time_axis
 from hotline_analysis.run.trace import Trace, takes_traces
 from hotline_analysis.text.formats import percent
@@ -29,20 +29,20 @@ def overview(trace: Trace, *, rank: int | None = None) -> Any:
     """
     if rank is None and len(trace.ranks) > _RANKS:
         cells = trace.query("overview", bins=max(1, _CELLS // len(trace.ranks)))
-        return together_chart(trace.query("overview", bins=_STRETCHES), cells)
+        return _together_chart(trace.query("overview", bins=_STRETCHES), cells)
     lanes = 2 * (1 if rank is not None else len(trace.ranks))
     bins = max(10, min(600, _MARKS // (2 * lanes)))
     rows = trace.query("overview", rank=rank, bins=bins)
     while rows.height > _MARKS and bins > 1:
         bins //= 2
         rows = trace.query("overview", rank=rank, bins=bins)
-    return overview_chart(rows)
+    return _overview_chart(rows)
 
 
-def overview_chart(frame: pl.DataFrame) -> Any:
+def _overview_chart(frame: pl.DataFrame) -> Any:
     """The pair of charts for the frame of the view `overview`, a lane for each thread and device; see `overview`."""
     if frame.is_empty():
-        return _nothing()
+        return nothing()
     rank = pl.format("rank {} ", "rank") if frame["rank"].n_unique() > 1 else pl.lit("")
     place = (
         pl.when(pl.col("device").is_null())
@@ -60,10 +60,10 @@ def overview_chart(frame: pl.DataFrame) -> Any:
     return dress(pair, _title(frame), "drag over the first lane to choose what is shown below")
 
 
-def together_chart(frame: pl.DataFrame, cells: pl.DataFrame) -> Any:
+def _together_chart(frame: pl.DataFrame, cells: pl.DataFrame) -> Any:
     """The pair of charts for many ranks: the mean of all above, each below. Both frames are of the view `overview`."""
     if frame.is_empty():
-        return _nothing()
+        return nothing()
     ranks = frame["rank"].n_unique()
     on_gpu = pl.col("device").is_not_null()
     side = pl.when(on_gpu).then(pl.lit("GPU")).otherwise(pl.lit("CPU"))
@@ -87,7 +87,7 @@ def together_chart(frame: pl.DataFrame, cells: pl.DataFrame) -> Any:
             start=(pl.col("start_ns") - begin) / axis.size,
             stop=(pl.col("end_ns") - begin) / axis.size,
             busy_pct=100.0 * pl.col("time_ns") / (pl.col("end_ns") - pl.col("start_ns")) / pl.col("places"),
-            said=_durations("time_ns"),
+            said=durations("time_ns"),
         )
     )
     what = "GPU busy, %" if has_gpu else "CPU in steps, %"
@@ -136,7 +136,7 @@ class _Lanes:
                 stop=(pl.col("end_ns") - begin) / self._axis.size,
                 low=pl.col("top") - pl.col("share"),
                 high="top",
-                said=_durations("time_ns"),
+                said=durations("time_ns"),
             )
         )
         self._base = (

@@ -12,7 +12,8 @@ import altair as alt
 import polars as pl
 
 from hotline_analysis.answers import detail as tree
-from hotline_analysis.answers import gpu_or_cpu_bound, optimizer_bottleneck
+from hotline_analysis.answers.bottleneck import gpu_or_cpu_bound, optimizer_bottleneck
+from hotline_analysis.answers.generated import level_of_detail
 from hotline_analysis.answers.slowest import slowest_op
 from hotline_analysis.charts.page import asset, clean, page, to_script
 from hotline_analysis.charts.places import event_nodes, waited_for, way, with_python
@@ -294,10 +295,10 @@ def timeline(
     chosen_rank = trace.ranks[0] if rank is None else rank
     check_scope(trace, {"rank": chosen_rank, "step": step})
     chosen_step = tree.median_step(trace, chosen_rank) if step is None else step
-    frame = tree.level_of_detail(trace, rank=chosen_rank, step=chosen_step, max_nodes=max_nodes)
+    frame = level_of_detail(trace, rank=chosen_rank, step=chosen_step, max_nodes=max_nodes)
     if frame.is_empty() and step is None:
         # Without any CPU event there is no phase, and what ran belongs to no step.
-        frame = tree.level_of_detail(trace, rank=chosen_rank, max_nodes=max_nodes)
+        frame = level_of_detail(trace, rank=chosen_rank, max_nodes=max_nodes)
     elif chosen_step is not None:
         frame = with_python(trace, chosen_rank, chosen_step, frame)
     places = event_nodes(trace, chosen_rank, chosen_step, frame)

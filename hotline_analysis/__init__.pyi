@@ -1,0 +1,198 @@
+# Written by docs/generate.py from its list and the headers of queries/answers. Change that, then run `make docs`.
+
+from . import charts as charts
+from .answers.bottleneck import (
+    gpu_or_cpu_bound as gpu_or_cpu_bound,
+    optimizer_bottleneck as optimizer_bottleneck,
+)
+from .answers.comparison import (
+    diff as diff,
+)
+from .answers.dependencies import (
+    DependencyGraph as DependencyGraph,
+)
+from .answers.detail import (
+    detail_size as detail_size,
+)
+from .answers.finding import (
+    Finding as Finding,
+)
+from .answers.generated import (
+    annotation_kernels as annotation_kernels,
+    caveats as caveats,
+    collectives as collectives,
+    comm_comp_overlap as comm_comp_overlap,
+    compiled_regions as compiled_regions,
+    coverage as coverage,
+    cpu_parts as cpu_parts,
+    cupti_counters as cupti_counters,
+    cupti_flops as cupti_flops,
+    dependency_edges as dependency_edges,
+    device_use as device_use,
+    doubtful_modules as doubtful_modules,
+    event_place as event_place,
+    gpu_parts as gpu_parts,
+    idle_breakdown as idle_breakdown,
+    idle_events as idle_events,
+    idle_gaps as idle_gaps,
+    kernel_breakdown as kernel_breakdown,
+    kernel_duration_distribution as kernel_duration_distribution,
+    kernel_launches as kernel_launches,
+    kernel_sequence as kernel_sequence,
+    launch_stats as launch_stats,
+    level_of_detail as level_of_detail,
+    memory_bandwidth as memory_bandwidth,
+    memory_bandwidth_summary as memory_bandwidth_summary,
+    memory_peak as memory_peak,
+    memory_timeline as memory_timeline,
+    modules as modules,
+    op_delays as op_delays,
+    phases as phases,
+    queue_length as queue_length,
+    queue_length_summary as queue_length_summary,
+    slowest_kernels as slowest_kernels,
+    slowest_modules as slowest_modules,
+    slowest_ops as slowest_ops,
+    slowest_sources as slowest_sources,
+    step_lengths as step_lengths,
+    step_time_breakdown as step_time_breakdown,
+    steps as steps,
+    straggler_causes as straggler_causes,
+    stragglers as stragglers,
+    temporal_breakdown as temporal_breakdown,
+    user_annotations as user_annotations,
+)
+from .answers.limits import (
+    step_limits as step_limits,
+)
+from .answers.path import (
+    critical_path as critical_path,
+    critical_path_breakdown as critical_path_breakdown,
+    dependency_graph as dependency_graph,
+)
+from .answers.patterns import (
+    frequent_kernel_patterns as frequent_kernel_patterns,
+)
+from .answers.rules import (
+    Advice as Advice,
+    advice as advice,
+)
+from .capture import (
+    analyze as analyze,
+    annotate as annotate,
+    model_ops as model_ops,
+    ModelOps as ModelOps,
+)
+from .demo import (
+    demo_trace as demo_trace,
+)
+from .errors import (
+    EmptyTraceError as EmptyTraceError,
+    ExportExistsError as ExportExistsError,
+    HotlineError as HotlineError,
+    HotlineWarning as HotlineWarning,
+    ModelMismatchError as ModelMismatchError,
+    QueryNotFoundError as QueryNotFoundError,
+    QueryParameterError as QueryParameterError,
+    RunFormatError as RunFormatError,
+    TraceFormatError as TraceFormatError,
+)
+from .export import (
+    export_perfetto as export_perfetto,
+)
+from .importer import (
+    import_traces as import_traces,
+    load as load,
+)
+from .reports import (
+    diff_report as diff_report,
+    Report as Report,
+    report as report,
+)
+from .run.trace import (
+    Trace as Trace,
+)
+
+__version__: str
+
+__all__ = [
+    "Advice",
+    "DependencyGraph",
+    "EmptyTraceError",
+    "ExportExistsError",
+    "Finding",
+    "HotlineError",
+    "HotlineWarning",
+    "ModelMismatchError",
+    "ModelOps",
+    "QueryNotFoundError",
+    "QueryParameterError",
+    "Report",
+    "RunFormatError",
+    "Trace",
+    "TraceFormatError",
+    "__version__",
+    "advice",
+    "analyze",
+    "annotate",
+    "annotation_kernels",
+    "caveats",
+    "charts",
+    "collectives",
+    "comm_comp_overlap",
+    "compiled_regions",
+    "coverage",
+    "cpu_parts",
+    "critical_path",
+    "critical_path_breakdown",
+    "cupti_counters",
+    "cupti_flops",
+    "demo_trace",
+    "dependency_edges",
+    "dependency_graph",
+    "detail_size",
+    "device_use",
+    "diff",
+    "diff_report",
+    "doubtful_modules",
+    "event_place",
+    "export_perfetto",
+    "frequent_kernel_patterns",
+    "gpu_or_cpu_bound",
+    "gpu_parts",
+    "idle_breakdown",
+    "idle_events",
+    "idle_gaps",
+    "import_traces",
+    "kernel_breakdown",
+    "kernel_duration_distribution",
+    "kernel_launches",
+    "kernel_sequence",
+    "launch_stats",
+    "level_of_detail",
+    "load",
+    "memory_bandwidth",
+    "memory_bandwidth_summary",
+    "memory_peak",
+    "memory_timeline",
+    "model_ops",
+    "modules",
+    "op_delays",
+    "optimizer_bottleneck",
+    "phases",
+    "queue_length",
+    "queue_length_summary",
+    "report",
+    "slowest_kernels",
+    "slowest_modules",
+    "slowest_ops",
+    "slowest_sources",
+    "step_lengths",
+    "step_limits",
+    "step_time_breakdown",
+    "steps",
+    "straggler_causes",
+    "stragglers",
+    "temporal_breakdown",
+    "user_annotations",
+]

@@ -1,0 +1,147 @@
+"""The verdicts: what can limit a step, and every word that is said of it, in one table.
+
+A verdict that is new is one row here, and a value of `limit` in `limits.LIMIT`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Limit = Literal[
+    "computing",
+    "communication",
+    "copying",
+    "queued",
+    "load_data",
+    "launching",
+    "python",
+    "unrecorded",
+    "cpu_tensor",
+    "sync",
+    "unobserved",
+    "unknown",
+]
+"""What a part of a step's critical path counts to: the column `limit` of `step_limits`."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What is said of a step that one limit holds up."""
+
+    answer: str
+    """The word to branch on: `Finding.answer` of `gpu_or_cpu_bound`."""
+    side: Literal["GPU", "CPU", ""]
+    """Whose time it is; empty where the trace does not tell."""
+    headline: str
+    """The answer in a few words, as a page shows it."""
+    noun: str
+    """The limit in a sentence: `… takes 12 % of the step`."""
+    advice: str
+    """What to do about it in general."""
+
+
+VERDICTS: Mapping[Limit, Verdict] = {
+    "computing": Verdict(
+        "gpu-bound",
+        "GPU",
+        "The GPU: it computes",
+        "computing on the GPU",
+        "Make the kernels cheaper: the slowest ops and modules say where.",
+    ),
+    "communication": Verdict(
+        "communication-bound",
+        "GPU",
+        "The GPU: it communicates",
+        "communication between GPUs",
+        "Overlap communication with backward (bucket sizes, gradient_as_bucket_view), send less (accumulation, lower"
+        " precision), or look for a rank that arrives late.",
+    ),
+    "copying": Verdict(
+        "copy-bound",
+        "GPU",
+        "The GPU: it copies",
+        "copies on the GPU",
+        "Keep data on the GPU, use pinned memory with non_blocking=True, and copy on a stream of its own.",
+    ),
+    "queued": Verdict(
+        "gpu-wait-bound",
+        "GPU",
+        "The GPU: its work waits for other work",
+        "waiting between kernels on the GPU",
+        "Look at streams and events: work waits for another stream, or many tiny kernels follow each other.",
+    ),
+    "load_data": Verdict(
+        "input-bound",
+        "CPU",
+        "The CPU: it loads data",
+        "loading data",
+        "Load and preprocess data beside the training: in workers of a DataLoader, ahead of time, or on the GPU.",
+    ),
+    "launching": Verdict(
+        "launch-bound",
+        "CPU",
+        "The CPU: it launches work too slowly",
+        "ops and launch calls on the CPU",
+        "Launch less and larger work: fused ops, CUDA graphs, a larger batch.",
+    ),
+    "python": Verdict(
+        "python-bound",
+        "CPU",
+        "The CPU: it runs python",
+        "python on the CPU",
+        "Take python out of the step: vectorised loops, logging every n steps, compiled or captured steps.",
+    ),
+    "unrecorded": Verdict(
+        "unknown",
+        "CPU",
+        "The trace does not tell",
+        "CPU time of which nothing was recorded",
+        "Capture again with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+    ),
+    "cpu_tensor": Verdict(
+        "cpu-tensor-bound",
+        "CPU",
+        "The CPU: it computes on CPU tensors",
+        "arithmetic on CPU tensors",
+        "Move the tensors to the GPU before computing with them.",
+    ),
+    "sync": Verdict(
+        "sync-bound",
+        "CPU",
+        "The CPU: it stops to wait for the GPU",
+        "calls that synchronise",
+        "Avoid `.item()`, `.cpu()`, `print(tensor)`, nonzero and boolean masks inside the step.",
+    ),
+    "unobserved": Verdict(
+        "unobserved",
+        "",
+        "The trace does not show all of the GPU's work",
+        "time in which the GPU may have done work that is not in the file",
+        "Capture again, a few steps later: the profiler missed work, or another process used the GPU.",
+    ),
+    "unknown": Verdict(
+        "unknown",
+        "",
+        "The trace does not tell",
+        "waiting whose cause is not in the trace",
+        "Capture a longer window, with warm-up steps in the schedule.",
+    ),
+}
+LIMITS: tuple[Limit, ...] = get_args(Limit)
+GPU_LIMITS = tuple(limit for limit in LIMITS if VERDICTS[limit].side == "GPU")
+CPU_LIMITS = tuple(limit for limit in LIMITS if VERDICTS[limit].side == "CPU")
+
+NO_RUN = "This trace shows no run that could tell."
+HEADLINES: Mapping[str, str] = {
+    **{verdict.answer: verdict.headline for verdict in VERDICTS.values()},
+    "mixed": "Neither alone",
+    "no-run": "The trace shows no run",
+    "no-gpu": "The CPU: there is no GPU work",
+    "yes": "Yes",
+    "partly": "Partly",
+    "no": "No",
+    "no-optimizer": "The trace has no optimizer",
+}
+"""The answer of every finding in a few words."""
