@@ -219,9 +219,21 @@ def test_a_small_file_that_unpacks_to_much_comes_in_pieces(tmp_path: Path, compr
     assert max(chunks) <= 3 * CHUNK_BYTES
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("filling", ["[", "[1,", " ", '"', "{"])
+def test_much_text_that_is_no_event_does_not_fill_the_memory(tmp_path: Path, filling: str) -> None:
+    """To check it as one event would take the database many bytes for each character."""
+    text = wrap(KERNEL, KERNEL).encode()
+    path = write(tmp_path, zstandard.compress(text + filling.encode() * ((80 << 20) // len(filling))))
+    code = "import sys, hotline_analysis as ha; ha.import_traces(sys.argv[1], sys.argv[2]); import re; "
+    code += "print(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1])"
+    out = run_python(code, path, tmp_path / "run.hotline").communicate()[0]
+    assert int(out) < 900_000
+
+
 def test_an_event_that_is_too_long_keeps_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is one event, although its text comes in several pieces that are each too long."""
-    monkeypatch.setattr("hotline_analysis.kineto.split._LIMIT", 1000)
+    monkeypatch.setattr("hotline_analysis.kineto.split._LONGEST_EVENT", 1000)
     monkeypatch.setattr("hotline_analysis.kineto.split._SHORT", 100)
     text = wrap('{"ph":"X","name":"a"}', '{"ph":"X","name":"' + "x" * 10_000 + '"}', '{"ph":"X","name":"b"}')
     splitter = EventSplitter([text[at : at + 700] for at in range(0, len(text), 700)], duckdb.connect())

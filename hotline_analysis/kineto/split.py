@@ -38,7 +38,9 @@ _LONE_SURROGATE = re.compile(
     r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 )
 _DAMAGED = "some events are damaged and were skipped"
-_LIMIT = 64 << 20  # longest event, and longest value beside the events, that is waited for
+_LIMIT = 64 << 20  # longest value beside the events that is waited for
+# Longest event that is waited for. To check a text, the database takes up to 16 bytes for each of its characters.
+_LONGEST_EVENT = 16 << 20
 
 # An unfinished text this long, with whole events inside, is a damaged event that has swallowed those behind it.
 _SUSPICIOUS = 1 << 20
@@ -236,7 +238,7 @@ class EventSplitter:
                 event, is_whole = self._next_event(self._text, 0, more=not self._final)
                 if event is not None and is_whole:
                     found = event if found is None else min(found, event)
-                elif event is not None and len(self._text) - event < _LIMIT:
+                elif event is not None and len(self._text) - event < _LONGEST_EVENT:
                     keep = event
             if found is not None:
                 lost += self._text.count('"ph"', 0, found)
@@ -280,13 +282,13 @@ class EventSplitter:
                 self._more()
             end = -1 if self._final else self._last_separator()
             if end < 0 and not self._final:
-                if len(self._text) > _LIMIT:
+                if len(self._text) > _LONGEST_EVENT:
                     # It keeps one number, however many pieces it comes in.
                     first = int(not self._in_long_event)
                     self._in_long_event = True
                     self._next_id += first
                     self.damage.lose(self._text, first)
-                    self.damage.note("a single event is longer than 64 MiB")
+                    self.damage.note("a single event is longer than 16 MiB")
                     self._text = ""
                 self._more()
                 continue
@@ -388,7 +390,7 @@ class EventSplitter:
                 parsed = _parse(body, at)
             end = parsed.end
             if end is None:
-                longest = _LIMIT if swallowed is None else _SUSPICIOUS
+                longest = _LONGEST_EVENT if swallowed is None else _SUSPICIOUS
                 if parsed.unfinished and rest and len(body) - at < longest:
                     self._text = body[at:] + rest
                     return self._batch(parts)
