@@ -140,6 +140,8 @@ class Trace:
         is_small = size.file_bytes < SMALL_BYTES and size.rows < _SMALL_ROWS
         if size.text_bytes > (_SMALL_TEXT if is_small else most_bytes(size.file_bytes)):
             is_small &= self._text_bytes(name, source, size) < _SMALL_TEXT
+        if name == "name_info":
+            self._check_names(source)
         rank = "regexp_extract(filename, 'rank=(\\d+)[/\\\\]data.parquet$', 1)::bigint"
         quoted = ", ".join(f'"{column}"' for column in columns)
         kind = "table" if is_small else "view"
@@ -158,6 +160,12 @@ class Trace:
                 f"the texts of {name} would unpack to {total:,} bytes, which no table of {size.file_bytes:,} bytes does"
             )
         return total
+
+    def _check_names(self, source: str) -> None:
+        """Raise `RunFormatError` if what a name says is told twice: joins would double all events of that name."""
+        twice = f"select 1 from {source} group by filename, category, name having count(*) > 1 limit 1"  # noqa: S608
+        if self._connection.execute(twice).fetchall():
+            raise self._damaged("two rows of name_info have the same category and name")
 
     # --- questions -----------------------------------------------------------------------------------------------
 

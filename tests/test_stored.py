@@ -339,6 +339,16 @@ def test_rows_that_are_there_twice_are_refused(run: Path, table: str) -> None:
         trace.table(table)
 
 
+def test_names_that_are_there_twice_are_refused(run: Path) -> None:
+    file = file_of(run, "name_info", rank=1)
+    rows = pq.read_table(file)
+    pq.write_table(pa.concat_tables([rows, rows]), file)
+    with Trace(run) as trace:
+        with pytest.raises(RunFormatError, match="two rows of name_info have the same category and name"):
+            ha.kernel_breakdown(trace)
+        assert ha.steps(trace).height == 2
+
+
 def test_a_question_that_takes_too_much_is_an_error(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a run from elsewhere makes of a question does not fill memory and disk."""
     monkeypatch.setattr("hotline_analysis.trace._MEMORY_LIMIT", "60MB")
