@@ -220,15 +220,19 @@ def test_a_small_file_that_unpacks_to_much_comes_in_pieces(tmp_path: Path, compr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("is_inside", [False, True], ids=["behind", "inside"])
 @pytest.mark.parametrize("filling", ["[", "[1,", " ", '"', "{"])
-def test_much_text_that_is_no_event_does_not_fill_the_memory(tmp_path: Path, filling: str) -> None:
-    """To check it as one event would take the database many bytes for each character."""
-    text = wrap(KERNEL, KERNEL).encode()
-    path = write(tmp_path, zstandard.compress(text + filling.encode() * ((80 << 20) // len(filling))))
-    code = "import sys, hotline_analysis as ha; ha.import_traces(sys.argv[1], sys.argv[2]); import re; "
-    code += "print(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1])"
-    out = run_python(code, path, tmp_path / "run.hotline").communicate()[0]
-    assert int(out) < 900_000
+def test_much_text_that_is_no_event_takes_little(tmp_path: Path, filling: str, is_inside: bool) -> None:
+    """To check it as one event would take the database many bytes for each character, and to parse each piece long."""
+    text = wrap(*[KERNEL] * 4)
+    at = text.rindex('"ph"') if is_inside else len(text)
+    much = text[:at] + filling * ((50 << 20) // len(filling)) + text[at:]
+    path = write(tmp_path, zstandard.compress(much.encode()))
+    code = "import sys, hotline_analysis as ha; ha.import_traces(sys.argv[1], sys.argv[2]); import re, time; "
+    code += "print(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1], time.process_time())"
+    peak_kb, seconds = map(float, run_python(code, path, tmp_path / "run.hotline").communicate()[0].split())
+    assert peak_kb < 900_000
+    assert seconds < 15
 
 
 def test_an_event_that_is_too_long_keeps_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
