@@ -29,7 +29,10 @@ _PATIENCE_S = 120.0
 
 
 class Browser:
-    """One page. `run` evaluates JavaScript in it; `complaints` are what the page wrote to the console as an error."""
+    """One page. `run` evaluates JavaScript in it; `complaints` are what the page wrote to the console as an error.
+
+    `frames` are the parts of it that are kept from it, as those of a notebook are; they complain and ask likewise.
+    """
 
     def __init__(self) -> None:
         assert CHROMIUM is not None
@@ -53,25 +56,31 @@ class Browser:
         self._events: list[dict[str, Any]] = []
         self.complaints: list[str] = []
         self.requests: list[str] = []
+        self.frames: list[str] = []
         target = next(each for each in self.call("Target.getTargets")["targetInfos"] if each["type"] == "page")
         self._session = self.call("Target.attachToTarget", targetId=target["targetId"], flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
+        self.call("Target.setAutoAttach", autoAttach=True, waitForDebuggerOnStart=True, flatten=True)
 
-    def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Send one command of the protocol and return its result."""
-        self._number += 1
-        message: dict[str, Any] = {"id": self._number, "method": method, "params": params}
-        if self._session is not None:
-            message["sessionId"] = self._session
-        os.write(self._out, json.dumps(message).encode() + b"\0")
+    def call(self, method: str, frame: str | None = None, **params: Any) -> dict[str, Any]:
+        """Send one command of the protocol, to the page or a frame, and return its result."""
+        number = self._send(method, frame or self._session, params)
         while True:
             answer = self._read()
-            if answer.get("id") == self._number:
+            if answer.get("id") == number:
                 if "error" in answer:
                     raise RuntimeError(f"{method}: {answer['error']}")
                 return dict(answer["result"])
             self._note(answer)
+
+    def _send(self, method: str, session: str | None, params: dict[str, Any]) -> int:
+        self._number += 1
+        message: dict[str, Any] = {"id": self._number, "method": method, "params": params}
+        if session is not None:
+            message["sessionId"] = session
+        os.write(self._out, json.dumps(message).encode() + b"\0")
+        return self._number
 
     def _read(self) -> dict[str, Any]:
         until = time.monotonic() + _PATIENCE_S
@@ -88,6 +97,12 @@ class Browser:
 
     def _note(self, event: dict[str, Any]) -> None:
         kind, params = event.get("method"), event.get("params", {})
+        if kind == "Target.attachedToTarget":
+            frame = params["sessionId"]
+            for command in ("Runtime.enable", "Log.enable", "Network.enable", "Runtime.runIfWaitingForDebugger"):
+                self._send(command, frame, {})
+            if params["targetInfo"]["type"] == "iframe":
+                self.frames.append(frame)
         if kind == "Runtime.exceptionThrown":
             self.complaints.append(json.dumps(params["exceptionDetails"])[:500])
         elif kind == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
@@ -102,6 +117,7 @@ class Browser:
         """Open a file and return the seconds until it is loaded and drawn."""
         self.resize(width, height)
         self._events.clear()
+        self.frames.clear()
         begun = time.monotonic()
         self.call("Page.navigate", url=page.resolve().as_uri())
         while not any(event.get("method") == "Page.loadEventFired" for event in self._events):
@@ -117,9 +133,9 @@ class Browser:
         """Ask for a light or a dark page."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
-    def run(self, script: str) -> Any:
+    def run(self, script: str, frame: str | None = None) -> Any:
         """Evaluate an expression, wait for it if it is a promise, and return its value."""
-        answer = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        answer = self.call("Runtime.evaluate", frame, expression=script, returnByValue=True, awaitPromise=True)
         if "exceptionDetails" in answer:
             raise RuntimeError(json.dumps(answer["exceptionDetails"])[:500])
         return answer["result"].get("value")

@@ -79,6 +79,19 @@ def test_what_is_behind_damage_is_read() -> None:
     assert [event.get("name") for event in found.events.values()] == ["a", None]
 
 
+@pytest.mark.parametrize(("opening", "closing"), [('{"a": ', "}"), ("[", "]")])
+def test_what_nests_deeply_is_no_damage(opening: str, closing: str) -> None:
+    """Python's own parser refuses it, and the importer does not."""
+    for depth in (250, 900, 20_000):
+        deep = opening * depth + '"]}"' + closing * depth
+        events = f'[{{"ph": "X", "args": {{"b": {deep}, "c": {deep}}}, "name": "a"}}, {{"ph": "i", "name": "b"}}]'
+        found = reading.read(events.encode())
+        assert found.is_whole
+        assert [event["name"] for event in found.events.values()] == ["a", "b"]
+        assert reading._whole(events.replace('"]}"', '"]}"?', 1)) is None
+        assert reading._whole(events.replace(closing * depth, closing * (depth - 1))) is None
+
+
 def test_the_first_of_doubled_keys_counts() -> None:
     found = reading.read(b'[{"ph": "X", "ts": 1, "ts": 2}]')
     assert found.events[0]["ts"] == 1

@@ -219,9 +219,25 @@ def test_a_small_file_that_unpacks_to_much_comes_in_pieces(tmp_path: Path, compr
     assert max(chunks) <= 3 * CHUNK_BYTES
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+@pytest.mark.parametrize("is_inside", [False, True], ids=["behind", "inside"])
+@pytest.mark.parametrize("filling", ["[", "[1,", " ", '"', "{"])
+def test_much_text_that_is_no_event_takes_little(tmp_path: Path, filling: str, is_inside: bool) -> None:
+    """To check it as one event would take the database many bytes for each character, and to parse each piece long."""
+    text = wrap(*[KERNEL] * 4)
+    at = text.rindex('"ph"') if is_inside else len(text)
+    much = text[:at] + filling * ((50 << 20) // len(filling)) + text[at:]
+    path = write(tmp_path, zstandard.compress(much.encode()))
+    code = "import sys, hotline_analysis as ha; ha.import_traces(sys.argv[1], sys.argv[2]); import re, time; "
+    code += "print(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1], time.process_time())"
+    peak_kb, seconds = map(float, run_python(code, path, tmp_path / "run.hotline").communicate()[0].split())
+    assert peak_kb < 900_000
+    assert seconds < 15
+
+
 def test_an_event_that_is_too_long_keeps_its_number(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is one event, although its text comes in several pieces that are each too long."""
-    monkeypatch.setattr("hotline_analysis.kineto.split._LIMIT", 1000)
+    monkeypatch.setattr("hotline_analysis.kineto.split._LONGEST_EVENT", 1000)
     monkeypatch.setattr("hotline_analysis.kineto.split._SHORT", 100)
     text = wrap('{"ph":"X","name":"a"}', '{"ph":"X","name":"' + "x" * 10_000 + '"}', '{"ph":"X","name":"b"}')
     splitter = EventSplitter([text[at : at + 700] for at in range(0, len(text), 700)], duckdb.connect())
@@ -523,7 +539,7 @@ def test_numbers_of_many_digits(tmp_path: Path) -> None:
 
 
 def test_one_huge_event(tmp_path: Path) -> None:
-    for filler in ("x" * 20_000_000, "},{" * 500_000):
+    for filler in ("x" * 16_000_000, "},{" * 500_000):
         event = KERNEL.replace('"correlation":3', f'"correlation":3,"blob":"{filler}"')
         with load(write(tmp_path, wrap(KERNEL, event, KERNEL))) as run:
             assert names(run) == ["k"] * 3

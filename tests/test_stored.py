@@ -299,25 +299,66 @@ def test_rows_out_of_nothing_are_refused(run: Path) -> None:
 
 def test_text_out_of_nothing_is_refused(run: Path) -> None:
     """Twenty gigabytes, as one name of a megabyte that stands in every row: the file has less than a kilobyte of it."""
-    file = file_of(run, "step")
+    file = file_of(run, "phase_span")
     rows = 20_000
-    columns: dict[str, Any] = {name: pa.nulls(rows, kind) for name, kind in zip(*kinds("step"), strict=True)}
-    columns["name"] = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * 1_000_000]))
+    columns: dict[str, Any] = {name: pa.nulls(rows, kind) for name, kind in zip(*kinds("phase_span"), strict=True)}
+    columns["phase"] = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array(["x" * 1_000_000]))
     pq.write_table(pa.table(columns), file, compression="zstd", store_schema=False)
     assert file.stat().st_size < 20_000
-    with Trace(run) as trace, pytest.raises(RunFormatError, match="the texts of step would unpack to 20,000,"):
-        ha.steps(trace)
+    with Trace(run) as trace, pytest.raises(RunFormatError, match="the texts of phase_span would unpack to 20,000,"):
+        trace.table("phase_span")
 
 
 def test_much_of_the_same_is_no_table_in_memory(run: Path) -> None:
     """What a small file may hold is read when it is asked for, and not kept."""
     file = file_of(run, "step")
     rows = 400_000
-    pq.write_table(pa.table([pa.nulls(rows, kind) for kind in kinds("step")[1]], TABLES["step"].arrow), file)
+    numbered = [pa.array(range(rows)), *(pa.nulls(rows, kind) for kind in kinds("step")[1][1:])]
+    pq.write_table(pa.table(numbered, TABLES["step"].arrow), file)
     with Trace(run) as trace:
         assert trace.sql("select count(*) from step").item() == rows + 1
         views = trace.sql("select table_type from information_schema.tables where table_name = 'step'")
         assert views.item() == "VIEW"
+
+
+# Rows that a join would multiply: with eight of each, a question needed 10 GB.
+ONCE = {table.name: ["event_id"] for table in STORED if table.columns[0].name == "event_id"}
+ONCE |= {"track": ["track_id"], "model_op": ["module_id"], "step": ["step"]}
+ONCE |= {name: ["device", "start_ns"] for name in ("gpu_busy", "gpu_gap")}
+del ONCE["counter"], ONCE["shared_kernel"]
+
+
+@pytest.mark.parametrize("table", ONCE)
+def test_rows_that_are_there_twice_are_refused(run: Path, table: str) -> None:
+    file = file_of(run, table, rank=1)
+    rows = pq.read_table(file)
+    rows = pa.concat_tables([rows] * 50) if len(rows) else pa.table({name: [1] * 50 for name in ONCE[table]})
+    missing = {field.name: pa.nulls(len(rows), field.type) for field in TABLES[table].arrow}
+    whole = [rows[name] if name in rows.column_names else column for name, column in missing.items()]
+    pq.write_table(pa.table(whole, schema=TABLES[table].arrow), file)
+    with Trace(run) as trace, pytest.raises(RunFormatError, match=f"the same {' and '.join(ONCE[table])}"):
+        trace.table(table)
+
+
+def test_names_that_are_there_twice_are_refused(run: Path) -> None:
+    file = file_of(run, "name_info", rank=1)
+    rows = pq.read_table(file)
+    pq.write_table(pa.concat_tables([rows, rows]), file)
+    with Trace(run) as trace:
+        with pytest.raises(RunFormatError, match="two rows of name_info have the same category and name"):
+            ha.kernel_breakdown(trace)
+        assert ha.steps(trace).height == 2
+
+
+def test_a_question_that_takes_too_much_is_an_error(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a run from elsewhere makes of a question does not fill memory and disk."""
+    monkeypatch.setattr("hotline_analysis.trace._MEMORY_LIMIT", "60MB")
+    monkeypatch.setattr("hotline_analysis.trace._SPILL_SHARE", 1 << 40)
+    with Trace(run) as trace:
+        with pytest.raises(HotlineError, match="takes more memory") as raised:
+            trace.sql("select array_agg(a.range order by hash(a.range)) as x from range(20000000) as a")
+        assert "SQL" not in raised.value.message
+        assert ha.steps(trace).height == 2
 
 
 def kinds(table: str) -> tuple[list[str], list[pa.DataType]]:

@@ -36,6 +36,8 @@ IDLE = {
 }
 WIDTH = 720
 INK = "#1b1f24"
+# Scripts run in an origin of their own; the link to a viewer opens a page, which is not in the sandbox itself.
+_SANDBOX = "allow-scripts allow-popups allow-popups-to-escape-sandbox"
 
 
 class _Offline:
@@ -145,9 +147,12 @@ def to_picture(chart: Any) -> str:
 
 
 def in_frame(page: str, title: str) -> str:
-    """A page as a part of a notebook, whose own page is not ours to style or to run scripts in."""
+    """A page as a part of a notebook, whose own page is not ours to style or to run scripts in.
+
+    The scripts of the page run, and reach nothing of the notebook.
+    """
     return (
-        f'<iframe title="{title}" style="width:100%;height:640px;border:0"'
+        f'<iframe title="{title}" sandbox="{_SANDBOX}" style="width:100%;height:640px;border:0"'
         f' srcdoc="{html.escape(page, quote=True)}"></iframe>'
     )
 

@@ -38,7 +38,10 @@ _LONE_SURROGATE = re.compile(
     r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 )
 _DAMAGED = "some events are damaged and were skipped"
-_LIMIT = 64 << 20  # longest event, and longest value beside the events, that is waited for
+_TOO_LONG = "a single event is longer than 16 MiB"
+_LIMIT = 64 << 20  # longest value beside the events that is waited for
+# Longest event that is waited for. To check a text, the database takes up to 16 bytes for each of its characters.
+_LONGEST_EVENT = 16 << 20
 
 # An unfinished text this long, with whole events inside, is a damaged event that has swallowed those behind it.
 _SUSPICIOUS = 1 << 20
@@ -236,7 +239,7 @@ class EventSplitter:
                 event, is_whole = self._next_event(self._text, 0, more=not self._final)
                 if event is not None and is_whole:
                     found = event if found is None else min(found, event)
-                elif event is not None and len(self._text) - event < _LIMIT:
+                elif event is not None and len(self._text) - event < _LONGEST_EVENT:
                     keep = event
             if found is not None:
                 lost += self._text.count('"ph"', 0, found)
@@ -280,13 +283,13 @@ class EventSplitter:
                 self._more()
             end = -1 if self._final else self._last_separator()
             if end < 0 and not self._final:
-                if len(self._text) > _LIMIT:
+                if len(self._text) > _LONGEST_EVENT:
                     # It keeps one number, however many pieces it comes in.
                     first = int(not self._in_long_event)
                     self._in_long_event = True
                     self._next_id += first
                     self.damage.lose(self._text, first)
-                    self.damage.note("a single event is longer than 64 MiB")
+                    self.damage.note(_TOO_LONG)
                     self._text = ""
                 self._more()
                 continue
@@ -342,7 +345,10 @@ class EventSplitter:
         return self._batch([texts], counts)
 
     def _count_fields(self, texts: pl.Series) -> pl.Series:
-        """The number of fields of each text; NULL for a text that is not valid JSON."""
+        """The number of fields of each text; NULL for a text that is not valid JSON, or too long."""
+        is_long = texts.str.len_bytes() > _LONGEST_EVENT
+        if is_long.any():
+            texts = pl.select(pl.when(is_long).then(pl.lit("")).otherwise(texts)).to_series()
         newest = pl.CompatLevel.newest()  # keeps the engines from copying the texts
         self._checker.register("pieces", pa.table({"text": texts.to_arrow(compat_level=newest)}))
         counts: pl.Series = self._checker.sql('select try(len(json_keys("text"))) as fields from pieces').pl()["fields"]
@@ -387,8 +393,8 @@ class EventSplitter:
             if swallowed is None and parsed.unfinished and len(body) - at > _SUSPICIOUS:
                 parsed = _parse(body, at)
             end = parsed.end
-            if end is None:
-                longest = _LIMIT if swallowed is None else _SUSPICIOUS
+            if end is None or (body[at] != "{" and not _ends_element(body, end)):
+                longest = _LONGEST_EVENT if swallowed is None else _SUSPICIOUS
                 if parsed.unfinished and rest and len(body) - at < longest:
                     self._text = body[at:] + rest
                     return self._batch(parts)
@@ -400,6 +406,10 @@ class EventSplitter:
                     break
                 self.damage.note(_DAMAGED)
                 parts.append(count)
+            elif end - at > _LONGEST_EVENT // 4 and len(body[at:end].encode("utf-8", "replace")) > _LONGEST_EVENT:
+                self.damage.lose(body[at:end], 1)
+                self.damage.note(_TOO_LONG)
+                parts.append(1)
             elif body[at] != "{":
                 self.damage.lose(body[at:end], 1)
                 self.damage.note("the events contain something that is no event")
@@ -464,6 +474,12 @@ class EventSplitter:
 def _skip(text: str, position: int) -> int:
     match = _NOT_SPACE.search(text, position)
     return match.start() if match else len(text)
+
+
+def _ends_element(text: str, position: int) -> bool:
+    """Whether what follows a value can follow an element of an array, else the value is a piece of damage."""
+    follow = _skip(text, position)
+    return follow == len(text) or text[follow] in ",]"
 
 
 def _parse(text: str, start: int, most: int = sys.maxsize) -> _Parsed:

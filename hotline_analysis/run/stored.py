@@ -1,7 +1,8 @@
 """What a run directory holds: its manifest and the files of its tables, looked at before anything is made of them.
 
 A run may come from somebody else. So nothing outside its folder is read, whatever a number, name or link in it says;
-only plain files are opened; and what would unpack to far more than a trace can hold is refused.
+only plain files are opened; what would unpack to far more than a trace can hold is refused; and so are two rows for one
+event, since each join would multiply them.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
+
 from hotline_analysis.atomic import MANIFEST
 from hotline_analysis.errors import RunFormatError
 from hotline_analysis.schema import FORMAT_VERSION, Table
 
 if TYPE_CHECKING:
-    from pyarrow.parquet import FileMetaData
+    from pyarrow.parquet import FileMetaData, ParquetFile
 
 _MOST_MANIFEST_BYTES = 1 << 27
 _MOST_RANK = 1 << 40
@@ -52,6 +55,17 @@ _STORED: Mapping[str, set[tuple[str, str, str]]] = {
     "BOOLEAN": {("BOOLEAN", "NONE", "NONE")},
     "JSON": _TEXT,
 }
+# What rows of tables differ in that do not start with `event_id`. It is checked where joins go by it.
+_KEYS = {
+    "track": ["track_id"],
+    "model_op": ["module_id"],
+    "step": ["step"],
+    "gpu_busy": ["device", "start_ns"],
+    "gpu_gap": ["device", "start_ns"],
+}
+_FEW_ROWS = 50  # joins make no harm of them, and to look takes longer than to open the file
+# Tables that have several rows for an event.
+_SEVERAL = ("counter", "shared_kernel")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +162,8 @@ def _own_file(run: Path, name: str) -> str:
 def table_files(table: Table, runs: Mapping[int, Path]) -> tuple[list[str], Size]:
     """The files of a table, by rank, and their size. `runs` has the run directory of each rank.
 
-    Raises `RunFormatError` for one that is missing, lies outside its run, is no Parquet file of this table, or
-    unpacks to more than a file of its size can hold.
+    Raises `RunFormatError` for one that is missing, lies outside its run, is no Parquet file of this table, unpacks to
+    more than a file of its size can hold, or has two rows where a table has one.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -163,6 +177,7 @@ def table_files(table: Table, runs: Mapping[int, Path]) -> tuple[list[str], Size
             file = _own_file(run, name)
             with pq.ParquetFile(file, memory_map=False) as opened:
                 size = _size(table, opened.metadata, os.stat(file).st_size)
+                _check_key(table, opened)
         except (OSError, pa.ArrowException, ValueError, KeyError) as error:
             what = error.strerror if isinstance(error, OSError) and error.strerror else _first_line(error)
             raise RunFormatError(f"{run} is damaged: {name}: {what}", hint=_HINT) from error
@@ -197,6 +212,19 @@ def _size(table: Table, footer: FileMetaData, file_bytes: int) -> Size:
     if unpacked > most_bytes(file_bytes):
         raise ValueError(f"it would unpack to {unpacked:,} bytes, which no table of {file_bytes:,} bytes does")
     return Size(file_bytes, rows, texts)
+
+
+def _check_key(table: Table, file: ParquetFile) -> None:
+    """Raises `ValueError` if two rows have the same key. Takes a few milliseconds for 100,000 rows."""
+    key = _KEYS.get(table.name, [])
+    if table.columns[0].name == "event_id" and table.name not in _SEVERAL:
+        key = ["event_id"]
+    if not key or file.metadata.num_rows < _FEW_ROWS:
+        return
+    found = pl.DataFrame(file.read(columns=key))
+    unique = found.to_series().n_unique() if len(key) == 1 else found.n_unique()
+    if unique < found.height:
+        raise ValueError(f"two of its rows have the same {' and '.join(key)}")
 
 
 def most_rows(file_bytes: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import re
+import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -37,6 +38,7 @@ _WIDE = re.compile(r"\bU?HUGEINT\b")  # integers of 128 bits
 
 # Of the machine's memory, what the database of one trace may use before it spills to disk: two can be open, for `diff`.
 _MEMORY_LIMIT = "40%"
+_SPILL_SHARE = 4  # of what is free on the disk, one part in so many
 
 # A table whose files are smaller is kept in memory: to open them for every question takes longer than the answer.
 SMALL_BYTES = 1 << 17
@@ -64,7 +66,12 @@ class Trace:
         folders = [folder for folder in (spill, temporary) if folder is not None]
         undo = begin(lambda: _remove_all(folders))
         self._connection = duckdb.connect(
-            config={**SETTINGS, "memory_limit": _MEMORY_LIMIT, "temp_directory": str(spill)}
+            config={
+                **SETTINGS,
+                "memory_limit": _MEMORY_LIMIT,
+                "temp_directory": str(spill),
+                "max_temp_directory_size": f"{shutil.disk_usage(spill).free // _SPILL_SHARE}B",
+            }
         )
         self._close = weakref.finalize(self, _release, self._connection, undo)
         self._known: set[str] = set()
@@ -137,6 +144,8 @@ class Trace:
         is_small = size.file_bytes < SMALL_BYTES and size.rows < _SMALL_ROWS
         if size.text_bytes > (_SMALL_TEXT if is_small else most_bytes(size.file_bytes)):
             is_small &= self._text_bytes(name, source, size) < _SMALL_TEXT
+        if name == "name_info":
+            self._check_names(source)
         rank = "regexp_extract(filename, 'rank=(\\d+)[/\\\\]data.parquet$', 1)::bigint"
         quoted = ", ".join(f'"{column}"' for column in columns)
         kind = "table" if is_small else "view"
@@ -155,6 +164,12 @@ class Trace:
                 f"the texts of {name} would unpack to {total:,} bytes, which no table of {size.file_bytes:,} bytes does"
             )
         return total
+
+    def _check_names(self, source: str) -> None:
+        """Raise `RunFormatError` if what a name says is told twice: joins would double all events of that name."""
+        twice = f"select 1 from {source} group by filename, category, name having count(*) > 1 limit 1"  # noqa: S608
+        if self._connection.execute(twice).fetchall():
+            raise self._damaged("two rows of name_info have the same category and name")
 
     # --- questions -----------------------------------------------------------------------------------------------
 
@@ -381,6 +396,11 @@ def _as_hotline_error() -> Iterator[None]:
         what = str(error).partition("\n")[0]  # a stack trace may follow
         hint = "Load the trace again. This is a defect of DuckDB; please report the statement."
         raise HotlineError(f"the database has failed: {what}", hint=hint) from error
+    except duckdb.OutOfMemoryException as error:
+        raise HotlineError(
+            "the question takes more memory than one may, and more of the disk than a quarter of what is free",
+            hint="Ask about one step or rank. If somebody else made the run, import the traces yourself.",
+        ) from error
     except duckdb.Error as error:
         raise HotlineError(f"the SQL statement failed: {error}", hint="`hotline schema` lists the tables.") from error
     except pl.exceptions.PolarsError as error:

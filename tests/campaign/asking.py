@@ -31,7 +31,7 @@ from tests.campaign.reading import Reading
 
 # Control characters but for the end of a line, and what changes the direction of text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
-_TOO_LONG = "a single event is longer than 64 MiB"  # a limit of the importer, which it tells
+_TOO_LONG = "a single event is longer than 16 MiB"  # a limit of the importer, which it tells
 _FORMULA = tuple("=+-@\t\r")
 _NUMBER = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?", re.IGNORECASE)
 # Ratios that can be more than all: idle time of several devices to that of the steps, and rows that make up for others.

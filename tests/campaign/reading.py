@@ -138,11 +138,45 @@ def _inflate(data: bytes, start: Any) -> tuple[bytes, bool]:
     return b"".join(found), True
 
 
+_DEEP = 300  # levels, below what Python's parser refuses
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+
+
+def _shallow(text: str) -> str:
+    """The text with a zero in place of each value that lies `_DEEP` levels deep; ValueError for one that is invalid.
+
+    Python's parser refuses what nests a thousand levels deep, which is no damage: the levels are parsed in turns.
+    """
+    pieces: list[list[str]] = [[]]  # of the text so far, and of each deep value that is open
+    depth = at = 0
+    for token in _TOKEN.finditer(text):
+        if token[0] in "[{":
+            depth += 1
+            if depth % _DEEP == 0:
+                pieces[-1].append(text[at : token.start()])
+                pieces.append([])
+                at = token.start()
+        elif token[0] in "]}":
+            if depth > 0 and depth % _DEEP == 0:
+                value = "".join(pieces.pop()) + text[at : token.end()]
+                _decoder.decode(value)
+                pieces[-1].append("0")
+                at = token.end()
+            depth -= 1
+    if len(pieces) > 1:
+        raise ValueError("a deep value has no end")
+    return "".join(pieces[0]) + text[at:]
+
+
 def _whole(text: str) -> Reading | None:
     """Read a valid document: an object that has one array of events, or the array. None for any other text."""
     try:
-        document, end = _decoder.raw_decode(text)
-    except (ValueError, RecursionError):
+        try:
+            document, end = _decoder.raw_decode(text)
+        except RecursionError:
+            text = _shallow(text)
+            document, end = _decoder.raw_decode(text)
+    except ValueError:
         return None
     if text[end:].strip(" \t\r\n\ufeff\0"):
         return None

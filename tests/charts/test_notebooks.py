@@ -87,6 +87,14 @@ def test_no_name_ends_the_process_that_draws(tmp_path: Path) -> None:
     assert "mm\\x00\\x01\\x1b\\ufffe\\uffff" in (tmp_path / "slowest_ops.svg").read_text(encoding="utf-8")
 
 
+def test_frames_are_kept_apart_from_the_notebook(trace: Trace) -> None:
+    for text in (charts.timeline(trace)._repr_html_(), *(shown(charts.draw(name, trace)) for name in NAMES)):
+        for frame in re.findall("<iframe[^>]*>", text):
+            allowed = re.findall(r'sandbox="([^"]*)"', frame)[0].split()
+            assert "allow-scripts" in allowed
+            assert "allow-same-origin" not in allowed
+
+
 @needs_browser
 def test_a_browser_asks_no_network(trace: Trace, tmp_path: Path) -> None:
     page = tmp_path / "cells.html"
@@ -95,14 +103,21 @@ def test_a_browser_asks_no_network(trace: Trace, tmp_path: Path) -> None:
     browser = Browser()
     try:
         browser.open(page)
-        drawn = "document.querySelector('iframe[title=Chart]').contentDocument.querySelectorAll('svg').length"
+        charted = "document.querySelectorAll('#chart svg').length"
+        opened = "document.querySelectorAll('.hl-slice').length"
         for _ in range(50):
-            if browser.run(drawn):
+            if sum(browser.run(charted, frame) + browser.run(opened, frame) for frame in browser.frames) > 1:
                 break
             browser.run("new Promise((done) => setTimeout(done, 100))")
-        assert browser.run(drawn) == 1
+        assert sorted(browser.run(charted, frame) for frame in browser.frames) == [0, 1]
+        assert sorted(browser.run(opened, frame) > 0 for frame in browser.frames) == [False, True]
         assert browser.run("document.querySelectorAll('svg').length") == len(NAMES) - 1
         assert [url for url in browser.requests if not url.startswith(("file:", "data:", "about:"))] == []
         assert browser.complaints == []
+        # What is in a frame and the page around it cannot reach each other.
+        reach = "try { parent.document.title; 'reached' } catch (error) { 'refused' }"
+        assert [browser.run(reach, frame) for frame in browser.frames] == ["refused", "refused"]
+        inside = "Array.from(document.querySelectorAll('iframe'), (frame) => frame.contentDocument)"
+        assert browser.run(inside) == [None, None]
     finally:
         browser.close()

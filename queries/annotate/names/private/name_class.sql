@@ -190,13 +190,14 @@ with rule as (
     ) as rules (priority, word, category, pattern, kind, label, evidence)
 ),
 
--- No rule cares which number stands in a name (but in a word, such as `c10d`); steps and lines of files have many.
+-- No rule cares which number stands in a name (but a short one in a word, such as `c10d`); steps, lines of files, and
+-- names that a program makes have many.
 names as (
     select
         category,
         name,
         is_blocking,
-        regexp_replace(name, '([^a-zA-Z0-9])\d\d+', '\100', 'g') as shape
+        regexp_replace(name, '([^a-zA-Z0-9])\d\d+|\d\d\d+', '\100', 'g') as shape
     from name_info
     where category in ('cpu_op', 'user_annotation', 'python_function', 'cuda_runtime', 'cuda_driver')
 ),
