@@ -231,16 +231,22 @@ class Trace:
         query = catalog.get(name)
         bound = query.bind(**parameters)
         check_scope(self, bound, of_memory="memory_change" in query.tables)
+        return self._answer(query, bound)
+
+    def _answer(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
+        """Run a query with a value for each parameter, after its steps."""
         with _as_hotline_error():
             if not query.steps:
                 return self._run(query.sql, catalog.parsed(self._connection, query.sql), bound)
+            # By the words of a step, tables would be opened that it does not read: `step` is a column, too.
+            needed = " ".join(query.tables)
+            self._provide(needed)
             # A connection of its own, so that nobody else sees the steps. They go with it.
             with self._apart() as other:
                 for step in query.steps:
-                    other._provide(step.sql)
                     make_table(other._connection, step.name, step.sql, {name: bound[name] for name in step.takes})
                 used = {name: bound[name] for name in query.uses}
-                return other._run(query.sql, catalog.parsed(other._connection, query.sql), used)
+                return other._run(needed, catalog.parsed(other._connection, query.sql), used)
 
     @contextmanager
     def of_step(self, views: Sequence[str], rank: int, step: int | None) -> Iterator[Trace]:

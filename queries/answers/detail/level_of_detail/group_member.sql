@@ -1,0 +1,25 @@
+-- A row is a node and a group that it is in, at whichever depth.
+--
+-- :reads group_link, grouped_node
+-- :column node_key UBIGINT   the node
+-- :column group_key UBIGINT  the group
+with recursive member as (
+    select
+        grouped_node.key as node_key,
+        group_link.parent_key as group_key
+    from grouped_node
+    inner join group_link on grouped_node.key = group_link.key
+    where group_link.is_in_group
+    union all
+    select
+        member.node_key,
+        group_link.parent_key
+    from member
+    inner join group_link on member.group_key = group_link.key
+    where group_link.is_in_group
+)
+
+select
+    node_key,
+    group_key
+from member

@@ -1,0 +1,127 @@
+-- A row is a slice of a thread, which is an annotation, op, call, or call of a module, and the loop's phase around it.
+--
+-- It is at home in the last phase of its name that the loop began before it. An annotation of the loop's thread that
+-- lasts longer than its phase says nothing about the phase, and one that is the phase says nothing new: these two are
+-- left out.
+--
+-- :takes rank, step, dominant_pct
+-- :reads event, label, loop_phase, module_slice, name_info, nesting, step, viewed_step
+-- :column rank BIGINT         process rank
+-- :column step BIGINT         the step; -1 outside every step
+-- :column phase VARCHAR       the phase; `outside_steps` where none is known
+-- :column home_id BIGINT      the phase of the loop; NULL if the loop began none of this name before
+-- :column track_id BIGINT     the thread
+-- :column start_ns BIGINT     its start
+-- :column end_ns BIGINT       its end
+-- :column kind VARCHAR        annotation, op, call or module
+-- :column name VARCHAR        full name
+-- :column short_name VARCHAR  name for people
+-- :column type VARCHAR        the class of a module, which its calls have in common; the short name of others; NULL for
+--                             a module whose class is not known
+-- :column event_id BIGINT     the event; NULL for a module without one
+-- :column module_id BIGINT    the module; NULL where none is known
+-- :column pass VARCHAR        forward, backward or recompute; NULL where no module is known
+-- :column layer BIGINT        of slices with the same times, that with the lower number is around the other
+with cpu_event as (
+    select
+        event.rank,
+        coalesce(label.step, -1) as step,
+        coalesce(label.phase, 'outside_steps') as phase,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        case event.category when 'user_annotation' then 'annotation' when 'cpu_op' then 'op' else 'call' end as kind,
+        event.name,
+        coalesce(name_info.short_name, event.name) as short_name,
+        event.event_id,
+        label.module_id,
+        label.pass
+    from nesting
+    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
+    inner join label on nesting.rank = label.rank and nesting.event_id = label.event_id
+    left join name_info
+        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
+    left join step as marked on nesting.rank = marked.rank and nesting.event_id = marked.event_id
+    where
+        event.category in ('cpu_op', 'user_annotation', 'cuda_runtime', 'cuda_driver')
+        and marked.event_id is null
+        and ($rank is null or nesting.rank = $rank)
+        and ($step is null or (label.rank, label.step) in (select (rank, step) from viewed_step))
+),
+
+-- One row per event on the CPU and per call of a module.
+slice as (
+    select
+        rank,
+        step,
+        phase,
+        track_id,
+        start_ns,
+        end_ns,
+        kind,
+        name,
+        short_name,
+        event_id,
+        module_id,
+        pass,
+        short_name as type,
+        1000 as layer
+    from cpu_event
+    union all
+    select
+        rank,
+        step,
+        phase,
+        track_id,
+        start_ns,
+        end_ns,
+        'module',
+        name,
+        -- In a container that numbers its modules; a number alone says nothing.
+        case when regexp_full_match(name, '\d+') then '[' || name || ']' || coalesce(' ' || type, '') else name end,
+        event_id,
+        module_id,
+        pass,
+        type,
+        depth
+    from module_slice
+    where ($rank is null or rank = $rank) and (rank, step) in (select (rank, step) from viewed_step)
+)
+
+select
+    slice.rank,
+    slice.step,
+    slice.phase,
+    loop_phase.home_id,
+    slice.track_id,
+    slice.start_ns,
+    slice.end_ns,
+    slice.kind,
+    slice.name,
+    slice.short_name,
+    slice.type,
+    slice.event_id,
+    slice.module_id,
+    slice.pass,
+    slice.layer
+from slice
+asof left join loop_phase
+    on
+        slice.rank = loop_phase.rank
+        and slice.step = loop_phase.step
+        and slice.phase = loop_phase.phase
+        and slice.start_ns >= loop_phase.start_ns
+where
+    not coalesce(
+        slice.kind = 'annotation'
+        and slice.track_id = loop_phase.track_id
+        and (
+            slice.end_ns > loop_phase.end_ns
+            or (
+                slice.event_id = loop_phase.event_id
+                and 100.0 * (slice.end_ns - slice.start_ns)
+                >= $dominant_pct * (loop_phase.end_ns - loop_phase.start_ns)
+            )
+        ),
+        false
+    )

@@ -1,0 +1,24 @@
+-- A row is a phase of the training loop's thread in a viewed step.
+--
+-- :reads phase_span, viewed_step
+-- :column home_id BIGINT   number of the phase, from 1 on in order of rank and time
+-- :column rank BIGINT      process rank
+-- :column step BIGINT      the step in which it starts
+-- :column phase VARCHAR    load_data, forward, …
+-- :column track_id BIGINT  the thread
+-- :column start_ns BIGINT  its start
+-- :column end_ns BIGINT    its end, or that of the step if the phase outlasts it
+-- :column event_id BIGINT  the event that is the phase; NULL without one
+select
+    row_number() over (order by phase_span.rank, phase_span.start_ns) as home_id,
+    phase_span.rank,
+    viewed_step.step,
+    phase_span.phase,
+    phase_span.track_id,
+    phase_span.start_ns,
+    least(phase_span.end_ns, viewed_step.end_ns) as end_ns,
+    phase_span.event_id
+from phase_span
+asof inner join viewed_step
+    on phase_span.rank = viewed_step.rank and phase_span.start_ns >= viewed_step.start_ns
+where phase_span.is_main and phase_span.start_ns < viewed_step.end_ns

@@ -1,0 +1,96 @@
+-- A row is a node of the raw tree, before anything is left out: a step, a phase, a slice, or GPU work of its own.
+--
+-- Names are compared by numbers: two nodes of one kind and name have the same `name_key`.
+--
+-- :reads tree_phase, tree_slice, tree_work
+-- :column key UBIGINT         its key, see `tree_phase`
+-- :column parent_key UBIGINT  the node around it; NULL for a step
+-- :column level BIGINT        number of nodes around it
+-- :column rank BIGINT         process rank
+-- :column step BIGINT         the step; -1 outside every step
+-- :column kind VARCHAR        step, phase, module, annotation, op, call, kernel, copy or memset
+-- :column name_key UBIGINT    its kind and short name
+-- :column type_key UBIGINT    its kind and type, which all steps, and all modules of one class, have in common
+-- :column order_ns BIGINT     its start; of steps and of phases beside the loop -1, which is before all others
+-- :column cpu_ns BIGINT       time on its thread; 0 of GPU work; NULL for steps and phases, which may run on several
+-- :column track_id BIGINT     its thread or stream; NULL for steps and phases
+-- :column is_slice BOOLEAN    it is a slice of a thread
+with named as (
+    select distinct
+        step_key as key,
+        null::ubigint as parent_key,
+        0::bigint as level,
+        rank,
+        step,
+        'step' as kind,
+        case when step = -1 then 'outside steps' else 'step ' || step end as name,
+        'step' as type,
+        -1::bigint as order_ns,
+        null::bigint as cpu_ns,
+        null::bigint as track_id,
+        false as is_slice
+    from tree_phase
+    union all
+    select
+        node_key,
+        step_key,
+        1,
+        rank,
+        step,
+        'phase',
+        phase,
+        phase as type,
+        coalesce(start_ns, -1),
+        null,
+        null,
+        false
+    from tree_phase
+    union all
+    select
+        tree_slice.node_key,
+        tree_slice.parent_key,
+        tree_slice.depth + 2,
+        tree_slice.rank,
+        tree_slice.step,
+        coalesce(work.kind, tree_slice.kind),
+        coalesce(work.short_name, tree_slice.short_name),
+        coalesce(work.short_name, tree_slice.type),
+        tree_slice.start_ns,
+        tree_slice.end_ns - tree_slice.start_ns,
+        tree_slice.track_id,
+        true
+    from tree_slice
+    left join tree_work as work on tree_slice.node_key = work.node_key
+    where tree_slice.node_key is not null
+    union all
+    select
+        node_key,
+        parent_key,
+        level,
+        rank,
+        step,
+        kind,
+        short_name,
+        short_name as type,
+        start_ns,
+        0,
+        track_id,
+        false
+    from tree_work
+    where not is_call
+)
+
+select
+    key,
+    parent_key,
+    level,
+    rank,
+    step,
+    kind,
+    hash(kind, name) as name_key,
+    hash(kind, type) as type_key,
+    order_ns,
+    cpu_ns,
+    track_id,
+    is_slice
+from named

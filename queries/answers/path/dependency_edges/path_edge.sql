@@ -1,0 +1,126 @@
+-- A row is an edge of the graph, with the numbers of its nodes.
+--
+-- Node 0 is the window's start, node 1 its end; the points of threads follow, and then the start and the end of each
+-- work, in order of place. Earlier work has no nodes: what waits for it waits for the window's start, and `previous_id`
+-- is the node of its stand-in: the work of the window at the same place from the end of its stream.
+--
+-- :reads end_edge, gpu_edge, path_window, thread_edge, thread_point, window_work
+-- :column to_id BIGINT           the node that comes later
+-- :column from_id BIGINT         the node that comes first
+-- :column kind VARCHAR           what the edge is
+-- :column binds BOOLEAN          the edge is what the later node waited for
+-- :column start_ns BIGINT        when the first node was observed
+-- :column end_ns BIGINT          when the later one was observed
+-- :column since_ns BIGINT        the same as `start_ns`, but of earlier work its own time
+-- :column weight_ns BIGINT       the least time between both
+-- :column event_id BIGINT        the event that takes the time; NULL where the profiler shows none
+-- :column track_id BIGINT        the thread, or the work's track; NULL for edges to the window's end
+-- :column previous_id BIGINT     the node of the stand-in; NULL where the edge waits for nothing earlier
+-- :column previous_count BIGINT  how many steps earlier
+-- :column previous_ns BIGINT     the least time after that node
+-- :column is_copying BOOLEAN     the edge comes from the start of a copy whose call returns while it runs
+with edge as (
+    select
+        to_id,
+        null::bigint as to_place,
+        null::boolean as to_end,
+        from_id,
+        from_place,
+        from_end,
+        kind,
+        binds,
+        start_ns,
+        end_ns,
+        weight_ns,
+        event_id,
+        track_id
+    from thread_edge
+    union all
+    select
+        null,
+        to_place,
+        to_end,
+        from_id,
+        from_place,
+        from_end,
+        kind,
+        binds,
+        start_ns,
+        end_ns,
+        weight_ns,
+        event_id,
+        track_id
+    from gpu_edge
+    union all
+    select
+        1,
+        null,
+        null,
+        from_id,
+        from_place,
+        from_place is not null,
+        'end',
+        binds,
+        start_ns,
+        end_ns,
+        weight_ns,
+        null,
+        null
+    from end_edge
+),
+
+-- The first node of GPU work.
+first_node as (
+    select count(*) + 2 as node_id
+    from thread_point
+),
+
+-- One row per stream of the window.
+stream as (
+    select
+        device,
+        stream,
+        count(*) as work_count
+    from window_work
+    where not is_earlier
+    group by device, stream
+),
+
+-- One row per earlier work; without a stand-in where its stream has no work in the window.
+earlier as (
+    select
+        earlier.place,
+        own.place as own_place,
+        case when own.place is not null then 1 + (earlier.from_last - 1) // stream.work_count end as previous_count
+    from (select * from window_work where is_earlier) as earlier
+    left join stream on earlier.device = stream.device and earlier.stream = stream.stream
+    left join (select * from window_work where not is_earlier) as own
+        on
+            earlier.device = own.device
+            and earlier.stream = own.stream
+            and own.from_last = 1 + (earlier.from_last - 1) % stream.work_count
+)
+
+select
+    coalesce(edge.to_id, first_node.node_id + 2 * edge.to_place + edge.to_end::integer) as to_id,
+    case
+        when earlier.place is not null then 0
+        else coalesce(edge.from_id, first_node.node_id + 2 * edge.from_place + edge.from_end::integer)
+    end as from_id,
+    edge.kind,
+    edge.binds,
+    case when earlier.place is null then edge.start_ns else path_window.start_ns end as start_ns,
+    edge.end_ns,
+    edge.start_ns as since_ns,
+    edge.weight_ns
+    + case when earlier.place is null then 0 else greatest(edge.start_ns - path_window.start_ns, 0) end as weight_ns,
+    edge.event_id,
+    edge.track_id,
+    first_node.node_id + 2 * earlier.own_place + edge.from_end::integer as previous_id,
+    earlier.previous_count,
+    case when earlier.own_place is not null then edge.weight_ns end as previous_ns,
+    edge.kind = 'return' and not edge.from_end as is_copying
+from edge
+cross join path_window
+cross join first_node
+left join earlier on edge.from_place = earlier.place
