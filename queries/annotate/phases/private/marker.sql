@@ -5,20 +5,25 @@
 -- order of the inner query; it is 0 again where the next thread begins.
 --
 -- :reads cpu_span, nesting, name_class, step, node, module_call, model_op, compiled_region
--- :column family VARCHAR     TODO
--- :column label VARCHAR      TODO
--- :column event_id BIGINT    TODO
--- :column track_id BIGINT    TODO
--- :column start_ns BIGINT    TODO
--- :column end_ns BIGINT      TODO
--- :column tree_depth DOUBLE  TODO
--- :column evidence VARCHAR   TODO
--- :column at_ns BIGINT       TODO
--- :column opens INTEGER      TODO
--- :column in_order DOUBLE    TODO
--- :column change INTEGER     TODO
--- :column depth HUGEINT      TODO
--- :column next_ns BIGINT     TODO
+-- :column family VARCHAR     strong, weak, aside or bucket: how the name tells, see `name_class`
+-- :column label VARCHAR      the phase that it shows; of a bucket, its name
+-- :column event_id BIGINT    the event; of a model placed on the ops, the negative id of its first call in the pass
+-- :column track_id BIGINT    its thread
+-- :column start_ns BIGINT    start; of an annotation, that of the tensor that `record_function` makes for it right
+--                            before, if any
+-- :column end_ns BIGINT      end
+-- :column tree_depth DOUBLE  number of events around it on its thread; has a fraction for calls of a model placed on
+--                            the ops
+-- :column evidence VARCHAR   what shows the label: annotation, profiler, autograd, python, op_name or alignment; NULL
+--                            for a name that only tells a bucket
+-- :column at_ns BIGINT       time of this row: the start of the marker or its end
+-- :column opens INTEGER      1 where the marker starts, 0 where it ends
+-- :column in_order DOUBLE    order of rows of one time and `opens`: `tree_depth` at starts, so that outer ones start
+--                            first; its negative at ends, so that inner ones end first
+-- :column change INTEGER     what the row does to the number of open markers: 1 at a start, -1 at an end
+-- :column depth HUGEINT      markers of its family that are open on its thread right before this row; at an end, the
+--                            marker itself is one
+-- :column next_ns BIGINT     time of the next row of the same family and thread; NULL for the last one
 with handle as (
     select
         nesting.track_id,

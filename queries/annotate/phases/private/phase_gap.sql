@@ -7,33 +7,55 @@
 -- added up since the last phase but backward, and not just one; or if one op updates many.
 --
 -- :reads phase_evidence, main_track, step, node, nesting, cpu_span, event, name_class
--- :column start_ns BIGINT            TODO
--- :column end_ns BIGINT              TODO
--- :column is_step BOOLEAN            TODO
--- :column before_phase VARCHAR       TODO
--- :column before_evidence VARCHAR    TODO
--- :column previous_phase VARCHAR     TODO
--- :column previous_evidence VARCHAR  TODO
--- :column next_phase VARCHAR         TODO
--- :column after_phase VARCHAR        TODO
--- :column zero_ns BIGINT             TODO
--- :column had_model BOOLEAN          TODO
--- :column zeroed_ns BIGINT           TODO
--- :column optimizer_ns BIGINT        TODO
--- :column updated_ns BIGINT          TODO
--- :column first_ns BIGINT            TODO
--- :column known_ns BIGINT            TODO
--- :column layer_ns BIGINT            TODO
--- :column modelled_ns BIGINT         TODO
--- :column output_ns BIGINT           TODO
--- :column read_ns BIGINT             TODO
--- :column fetching_ns BIGINT         TODO
--- :column fetched_ns BIGINT          TODO
--- :column logged_ns BIGINT           TODO
--- :column reading_ns BIGINT          TODO
--- :column rescaled_ns BIGINT         TODO
--- :column made_ns BIGINT             TODO
--- :column is_between_nodes BOOLEAN   TODO
+-- :column start_ns BIGINT            start of the gap
+-- :column end_ns BIGINT              end of the gap
+-- :column is_step BOOLEAN            something marks the step around it; false where the whole trace is one step
+-- :column before_phase PHASE         the last phase shown before it in its step, but for `zero_grad` and `other`; NULL
+--                                    without one
+-- :column before_evidence VARCHAR    what shows `before_phase`, as in `phase_span`; NULL without one
+-- :column previous_phase PHASE       the phase shown right before it, of whatever kind; NULL where the gap begins the
+--                                    step
+-- :column previous_evidence VARCHAR  what shows `previous_phase`; NULL without one
+-- :column next_phase PHASE           the phase shown right after it, of whatever kind; NULL where the gap ends the step
+-- :column after_phase PHASE          the next phase shown after it in its step, but for `zero_grad` and `other`; NULL
+--                                    without one
+-- :column zero_ns BIGINT             of its stretch: start of the last `zero_grad`; NULL if none follows a gap of the
+--                                    stretch
+-- :column had_model BOOLEAN          a forward pass is shown before it in its step, or the first layer of the step's
+--                                    gaps stands before it
+-- :column zeroed_ns BIGINT           of its stretch: start of the first op after the last `zero_grad` that a gap
+--                                    follows; NULL without one
+-- :column optimizer_ns BIGINT        of its stretch: start of the first update that counts as an optimizer's, or of an
+--                                    earlier op that clips; in the gap that holds it, start of the first op there after
+--                                    the last value read back before it, if that is earlier; NULL without one
+-- :column updated_ns BIGINT          of its stretch: end of the last update that counts as an optimizer's; NULL without
+--                                    one
+-- :column first_ns BIGINT            of its stretch: start of the first op that backward comes back to, or of an op
+--                                    around it; NULL without one
+-- :column known_ns BIGINT            of its stretch: end of the last op that backward comes back to; NULL without one
+-- :column layer_ns BIGINT            of its stretch: start of the first layer after `updated_ns`; NULL without one
+-- :column modelled_ns BIGINT         of its stretch: end of the last layer, activation, softmax or sigmoid; NULL
+--                                    without one
+-- :column output_ns BIGINT           of its stretch: end of the last softmax or sigmoid; NULL without one
+-- :column read_ns BIGINT             of its stretch: end of the last op that reads a value back after `known_ns`; NULL
+--                                    without one
+-- :column fetching_ns BIGINT         of the head of its stretch (the signs after `updated_ns` and before `first_ns` and
+--                                    `layer_ns`): start of the first op that puts a batch together or draws at random;
+--                                    NULL without one
+-- :column fetched_ns BIGINT          of the head: end of the last op that puts a batch together; if nothing else brings
+--                                    the step a batch, of the last op that draws one before any tensor is made; NULL
+--                                    without one, or after `load_data`
+-- :column logged_ns BIGINT           of the head: end of the last op before `fetching_ns` that reads a value back,
+--                                    changes the scale of mixed precision, or is one of more than two updates of one
+--                                    name; NULL without one, or after `load_data`
+-- :column reading_ns BIGINT          of the head: start of the last op that reads a value back before `logged_ns`; NULL
+--                                    without one
+-- :column rescaled_ns BIGINT         of the head: end of the last op that changes the scale of mixed precision; NULL
+--                                    without one
+-- :column made_ns BIGINT             of the head: start of the first op that draws or makes a tensor after `fetched_ns`
+--                                    and `logged_ns`; NULL without one
+-- :column is_between_nodes BOOLEAN   the gap lies between two of autograd's nodes on the main thread, with nothing in
+--                                    it; such a gap has only its times and `is_step`, all else is NULL
 with main_piece as materialized (
     select
         phase_evidence.start_ns,
