@@ -69,6 +69,7 @@ bare as (
     where outermost.is_op
 ),
 
+-- Bare ops that compute something.
 arithmetic as (
     select distinct bare.event_id
     from spanned as op
@@ -80,6 +81,7 @@ arithmetic as (
         and not coalesce(name_class.is_metadata or name_class.is_node or name_class.bucket is not null, false)
 ),
 
+-- Times of each kind; they may overlap.
 span as (
     select
         outermost.track_id,
@@ -148,11 +150,6 @@ border as (
     from host
 ),
 
-in_order as (
-    select * from border
-    order by track_id, at_ns
-),
-
 -- All that begins on a thread ends, so the sums are 0 again where the next thread begins. A window without `order by`
 -- keeps the order of the inner query, and needs no memory for it.
 moment as (
@@ -169,10 +166,14 @@ moment as (
         end as kind,
         -- of several borders at one time, the last says what begins
         coalesce(lead(track_id) over () != track_id or lead(at_ns) over () > at_ns, true) as is_last
-    from in_order
+    from (
+        select * from border
+        order by track_id, at_ns
+    )
     window so_far as (rows unbounded preceding) -- noqa: PRS
 ),
 
+-- Moments at which the kind changes.
 known as (
     select
         track_id,
@@ -183,6 +184,7 @@ known as (
     qualify coalesce(lag(track_id) over () != track_id or lag(kind) over () != kind, true)
 ),
 
+-- Moments at which the step or the phase changes.
 placed as (
     select
         track_id,
@@ -193,18 +195,6 @@ placed as (
     where track_id in (select track_id from host)
     window in_track as (partition by track_id order by label_segment.start_ns)
     qualify (step, phase) is distinct from (lag(step) over in_track, lag(phase) over in_track)
-),
-
-cut as (
-    select
-        track_id,
-        at_ns
-    from known
-    union
-    select
-        track_id,
-        at_ns
-    from placed
 )
 
 select
@@ -215,7 +205,17 @@ select
     known.kind,
     placed.step,
     placed.phase
-from cut
+from (
+    select
+        track_id,
+        at_ns
+    from known
+    union
+    select
+        track_id,
+        at_ns
+    from placed
+) as cut
 asof inner join known on cut.track_id = known.track_id and cut.at_ns >= known.at_ns
 asof left join placed on cut.track_id = placed.track_id and cut.at_ns >= placed.at_ns
 window in_track as (partition by cut.track_id order by cut.at_ns)

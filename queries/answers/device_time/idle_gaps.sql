@@ -63,6 +63,7 @@ with recursive gap as (
         and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
 ),
 
+-- The longest of them, with the thread that launched the work at their end.
 chosen as (
     select
         gap.*,
@@ -88,20 +89,19 @@ host as (
     where launched_ns > start_ns and track_id is not null
 ),
 
-thread as (
-    select
-        rank,
-        track_id,
-        min(start_ns) as start_ns,
-        max(launched_ns) as end_ns
-    from host
-    group by rank, track_id
-),
-
+-- Events of these threads at these times.
 around as (
     select nesting.*
     from nesting
-    inner join thread
+    inner join (
+        select
+            rank,
+            track_id,
+            min(start_ns) as start_ns,
+            max(launched_ns) as end_ns
+        from host
+        group by rank, track_id
+    ) as thread
         on
             nesting.rank = thread.rank
             and nesting.track_id = thread.track_id
@@ -157,6 +157,7 @@ edge as (
     from host
 ),
 
+-- Times between two edges.
 slice as (
     select
         rank,
@@ -170,23 +171,22 @@ slice as (
     window in_order as (partition by rank, track_id order by at_ns, opens, in_order)
 ),
 
-in_gap as (
-    select
-        first.begins as place,
-        first.rank,
-        first.track_id,
-        unnest(range(first.number, last.number)) as number
-    from slice as first
-    inner join slice as last on first.begins = last.ends
-),
-
+-- Events with time of their own in a gap.
 meanwhile as (
     select
         in_gap.place,
         in_gap.rank,
         slice.innermost.event_id,
         sum(slice.dur_ns) as own_ns
-    from in_gap
+    from (
+        select
+            first.begins as place,
+            first.rank,
+            first.track_id,
+            unnest(range(first.number, last.number)) as number
+        from slice as first
+        inner join slice as last on first.begins = last.ends
+    ) as in_gap
     inner join slice on in_gap.rank = slice.rank and in_gap.track_id = slice.track_id and in_gap.number = slice.number
     where slice.dur_ns > 0 and slice.innermost.event_id is not null
     group by in_gap.place, in_gap.rank, slice.innermost.event_id
@@ -202,6 +202,7 @@ busiest as (
     group by place
 ),
 
+-- Events around, with the line of the user's python that they are, if they are one.
 frame as (
     select
         around.rank,
@@ -234,16 +235,6 @@ outward as (
     from outward
     inner join frame on outward.rank = frame.rank and outward.outer_id = frame.event_id
     where frame.source is null and frame.parent_id is not null
-),
-
-source as (
-    select
-        outward.rank,
-        outward.inner_id,
-        frame.source
-    from outward
-    inner join frame on outward.rank = frame.rank and outward.outer_id = frame.event_id
-    where frame.source is not null
 )
 
 select
@@ -278,5 +269,13 @@ left join busiest on chosen.place = busiest.place
 left join event as cpu on busiest.rank = cpu.rank and busiest.event_id = cpu.event_id
 left join name_info as cpu_info
     on (cpu.rank, cpu.category, cpu.name) = (cpu_info.rank, cpu_info.category, cpu_info.name)
-left join source on busiest.rank = source.rank and busiest.event_id = source.inner_id
+left join (
+    select
+        outward.rank,
+        outward.inner_id,
+        frame.source
+    from outward
+    inner join frame on outward.rank = frame.rank and outward.outer_id = frame.event_id
+    where frame.source is not null
+) as source on busiest.rank = source.rank and busiest.event_id = source.inner_id
 order by chosen.place

@@ -63,16 +63,7 @@ api_call as (
         and rank in (select rank from profiled)
 ),
 
-ordered_call as (
-    select
-        rank,
-        event_id,
-        row_number() over (partition by rank order by start_ns, event_id) as place,
-        count(*) over (partition by rank) as call_count
-    from api_call
-    where is_launch
-),
-
+-- Ranges with the launch at the same place in the order of time.
 by_place as (
     select
         profiled.rank,
@@ -83,7 +74,15 @@ by_place as (
         count(*) over (partition by profiled.rank, profiled.name) as name_count,
         count(*) over (partition by profiled.rank, profiled.name, op.name) as pair_count
     from profiled
-    inner join ordered_call
+    inner join (
+        select
+            rank,
+            event_id,
+            row_number() over (partition by rank order by start_ns, event_id) as place,
+            count(*) over (partition by rank) as call_count
+        from api_call
+        where is_launch
+    ) as ordered_call
         on
             profiled.rank = ordered_call.rank
             and profiled.place = ordered_call.place
@@ -92,20 +91,19 @@ by_place as (
     left join event as op on nesting.rank = op.rank and nesting.op_id = op.event_id
 ),
 
-most_common as (
-    select
-        rank,
-        name,
-        any_value(name_count) as name_count,
-        max(pair_count) as pair_count
-    from by_place
-    where name_count > 1 and name != '__missing__' and op is not null
-    group by rank, name
-),
-
+-- Ranks in which the ranges of one name nearly always have the same op.
 believed as (
     select rank
-    from most_common
+    from (
+        select
+            rank,
+            name,
+            any_value(name_count) as name_count,
+            max(pair_count) as pair_count
+        from by_place
+        where name_count > 1 and name != '__missing__' and op is not null
+        group by rank, name
+    ) as most_common
     group by rank
     having 10 * sum(pair_count) >= 9 * sum(name_count)
 ),
@@ -124,16 +122,6 @@ begun as (
     window so_far as (partition by rank, name order by start_ns, event_id rows unbounded preceding)
 ),
 
-done as (
-    select
-        rank,
-        name,
-        end_ns,
-        row_number() over (partition by rank, name order by end_ns, event_id) as kernel_count
-    from kernel
-    where end_ns > start_ns
-),
-
 by_time as (
     select
         profiled.rank,
@@ -142,7 +130,15 @@ by_time as (
     from profiled
     asof inner join begun
         on profiled.rank = begun.rank and profiled.name = begun.name and profiled.end_ns > begun.start_ns
-    asof left join done
+    asof left join (
+        select
+            rank,
+            name,
+            end_ns,
+            row_number() over (partition by rank, name order by end_ns, event_id) as kernel_count
+        from kernel
+        where end_ns > start_ns
+    ) as done
         on profiled.rank = done.rank and profiled.name = done.name and profiled.start_ns >= done.end_ns
     where begun.kernel_count - coalesce(done.kernel_count, 0) = 1
 ),
@@ -216,15 +212,6 @@ placed as (
     left join label on matched.rank = label.rank and matched.launch_id = label.event_id
     left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
     left join kernel on matched.rank = kernel.rank and matched.kernel_id = kernel.event_id
-),
-
--- Keys and values side by side: looking each value up by its key would read all of them each time.
-valued as (
-    select
-        placed.* exclude (args),
-        unnest(json_keys(placed.args)) as counter,
-        try_cast(json_extract_string(unnest(json_extract(placed.args, '$.*')), '$') as double) as value
-    from placed
 )
 
 select
@@ -242,5 +229,12 @@ select
     phase,
     module_path,
     evidence
-from valued
+from (
+    select
+        placed.* exclude (args),
+        -- Keys and values side by side: looking each value up by its key would read all of them each time.
+        unnest(json_keys(placed.args)) as counter,
+        try_cast(json_extract_string(unnest(json_extract(placed.args, '$.*')), '$') as double) as value
+    from placed
+)
 where isfinite(value) and counter not in ('correlation', 'External id', 'device', 'context', 'stream')

@@ -1,0 +1,67 @@
+-- One row per sign in a gap of `main_piece`: an event of the main thread that helps to tell the phase of the gap.
+--
+-- An op that autograd comes back to is a sign (`differentiable`), and an event whose name `name_class` calls one.
+--
+-- :reads main_piece, main_track, node, nesting, cpu_span, event, name_class
+-- :column piece_ns BIGINT   start of the gap
+-- :column start_ns BIGINT   start of the event
+-- :column end_ns BIGINT     end of the event
+-- :column kind VARCHAR      differentiable, or as in `name_class`: layer, activation, output, read, update, rescale,
+--                           clip, fetch, draw or create
+-- :column class_id BIGINT   the name, as in `name_class`; NULL for `differentiable`
+-- :column parent_id BIGINT  the event around it; NULL without one, and for all kinds but `differentiable`
+with sign as (
+    select
+        nesting.start_ns,
+        nesting.end_ns,
+        'differentiable' as kind,
+        null as class_id,
+        nesting.parent_id,
+        null as event_id
+    from node
+    inner join nesting on node.forward_id = nesting.event_id
+    where nesting.track_id in (select track_id from main_track)
+    union all
+    select
+        cpu_span.start_ns,
+        cpu_span.end_ns,
+        name_class.sign,
+        cpu_span.class_id,
+        null,
+        cpu_span.event_id
+    from cpu_span
+    inner join name_class on cpu_span.class_id = name_class.class_id
+    where name_class.sign is not null and cpu_span.track_id in (select track_id from main_track)
+),
+
+-- As-of joins, as joins by ranges alone compare each piece with each op.
+sign_in_gap as (
+    select
+        sign.*,
+        main_piece.start_ns as piece_ns
+    from sign
+    asof inner join main_piece on sign.start_ns >= main_piece.start_ns
+    where sign.start_ns < main_piece.end_ns and main_piece.label is null
+),
+
+-- Many ops make a tensor, update it or read it back inside: that is no sign.
+part_of_op as (
+    select sign_in_gap.event_id
+    from sign_in_gap
+    inner join nesting on sign_in_gap.event_id = nesting.event_id
+    inner join nesting as around on nesting.parent_id = around.event_id
+    inner join event on around.op_id = event.event_id
+    where
+        sign_in_gap.kind in ('update', 'read', 'fetch', 'draw', 'create')
+        and contains(event.name, '::')
+)
+
+select
+    piece_ns,
+    start_ns,
+    end_ns,
+    kind,
+    class_id,
+    parent_id
+from sign_in_gap
+where event_id is null or event_id not in (select event_id from part_of_op)

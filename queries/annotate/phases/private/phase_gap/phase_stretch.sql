@@ -1,0 +1,41 @@
+-- One row per stretch of `phase_timeline` with signs: where they begin and end, by kind.
+--
+-- :reads gap_sign, trained_span, optimizer_span
+-- :column step_start_ns BIGINT  start of the step
+-- :column stretch HUGEINT       the stretch, as in `phase_timeline`
+-- :column optimizer_ns BIGINT   start of the first update that counts as an optimizer's, or of an earlier op that clips;
+--                               NULL without one
+-- :column updated_ns BIGINT     end of the last update that counts as an optimizer's; NULL without one
+-- :column first_ns BIGINT       start of the first op that backward comes back to, or of an op around it; NULL without
+--                               one
+-- :column known_ns BIGINT       end of the last op that backward comes back to; NULL without one
+-- :column layer_ns BIGINT       start of the first layer after `updated_ns`; NULL without one
+-- :column modelled_ns BIGINT    end of the last layer, activation, softmax or sigmoid; NULL without one
+-- :column output_ns BIGINT      end of the last softmax or sigmoid; NULL without one
+-- :column read_ns BIGINT        end of the last op that reads a value back after `known_ns`; NULL without one
+select
+    gap_sign.step_start_ns,
+    gap_sign.stretch,
+    least(
+        any_value(optimizer_span.start_ns),
+        min(gap_sign.start_ns) filter (
+            where gap_sign.kind = 'clip' and coalesce(gap_sign.start_ns < optimizer_span.end_ns, true)
+        )
+    ) as optimizer_ns,
+    any_value(optimizer_span.end_ns) as updated_ns,
+    any_value(trained_span.first_ns) as first_ns,
+    any_value(trained_span.known_ns) as known_ns,
+    min(gap_sign.start_ns) filter (
+        where gap_sign.kind = 'layer' and gap_sign.start_ns >= coalesce(optimizer_span.end_ns, 0)
+    ) as layer_ns,
+    max(gap_sign.end_ns) filter (where gap_sign.kind in ('layer', 'activation', 'output')) as modelled_ns,
+    max(gap_sign.end_ns) filter (where gap_sign.kind = 'output') as output_ns,
+    max(gap_sign.end_ns) filter (
+        where gap_sign.kind = 'read' and gap_sign.start_ns >= coalesce(trained_span.known_ns, 0)
+    ) as read_ns
+from gap_sign
+left join trained_span
+    on gap_sign.step_start_ns = trained_span.step_start_ns and gap_sign.stretch = trained_span.stretch
+left join optimizer_span
+    on gap_sign.step_start_ns = optimizer_span.step_start_ns and gap_sign.stretch = optimizer_span.stretch
+group by gap_sign.step_start_ns, gap_sign.stretch

@@ -1,0 +1,77 @@
+-- One row per phase that the main thread shows in a step, and per gap between two of them, with its neighbours.
+--
+-- Pieces of one phase that follow each other are one row, and so is a whole run of backward.
+--
+-- Consecutive gaps between the same two phases form a stretch: `zero_grad` and `other` may stand anywhere, and end
+-- none. Consecutive stretches form a turn, which ends with each phase but `backward`, `zero_grad` and `other`.
+--
+-- :reads phase_piece
+-- :column step_start_ns BIGINT       start of the step
+-- :column start_ns BIGINT            start
+-- :column end_ns BIGINT              end
+-- :column is_step BOOLEAN            something marks the step; false where the whole trace is one step
+-- :column label PHASE                the phase; NULL for a gap
+-- :column previous_phase PHASE       the phase right before it, of whatever kind; NULL at the start of the step
+-- :column previous_evidence VARCHAR  what shows `previous_phase`; NULL without one
+-- :column next_phase PHASE           the phase right after it, of whatever kind; NULL at the end of the step
+-- :column before_phase PHASE         the last phase before it in the step, but for `zero_grad` and `other`; NULL
+--                                    without one
+-- :column before_evidence VARCHAR    what shows `before_phase`; NULL without one
+-- :column after_phase PHASE          the next phase after it in the step, but for `zero_grad` and `other`; NULL without
+--                                    one
+-- :column stretch HUGEINT            number of the stretch in the step, from 0
+-- :column turn HUGEINT               number of the turn in the step, from 0
+-- :column had_forward BOOLEAN        a forward pass is shown before it in the step
+-- :column had_batch BOOLEAN          `load_data` is shown before it in the step
+with phase_change as (
+    select
+        *,
+        coalesce((label, evidence) is distinct from lag((label, evidence)) over in_step, true) as is_new
+    from phase_piece
+    where not is_inner
+    window in_step as (partition by step_start_ns order by start_ns)
+),
+
+numbered_piece as (
+    select
+        *,
+        sum(is_new::integer) over (partition by step_start_ns order by start_ns rows unbounded preceding) as number
+    from phase_change
+),
+
+shown_or_gap as (
+    select
+        step_start_ns,
+        min(start_ns) as start_ns,
+        max(end_ns) as end_ns,
+        any_value(is_step) as is_step,
+        any_value(label) as label,
+        any_value(evidence) as evidence,
+        -- the phases that end a stretch
+        any_value(case when label not in ('zero_grad', 'other') then {'label': label, 'evidence': evidence} end) as mark
+    from numbered_piece
+    group by step_start_ns, number
+)
+
+select
+    step_start_ns,
+    start_ns,
+    end_ns,
+    is_step,
+    label,
+    lag(label) over in_step as previous_phase,
+    lag(evidence) over in_step as previous_evidence,
+    lead(label) over in_step as next_phase,
+    last_value(mark.label ignore nulls) over so_far as before_phase,
+    last_value(mark.evidence ignore nulls) over so_far as before_evidence,
+    first_value(mark.label ignore nulls) over (
+        partition by step_start_ns order by start_ns rows between 1 following and unbounded following
+    ) as after_phase,
+    coalesce(sum((mark is not null)::integer) over so_far, 0) as stretch,
+    coalesce(sum((mark is not null and mark.label != 'backward')::integer) over so_far, 0) as turn,
+    coalesce(sum((mark.label = 'forward')::integer) over so_far, 0) > 0 as had_forward,
+    coalesce(sum((mark.label = 'load_data')::integer) over so_far, 0) > 0 as had_batch
+from shown_or_gap
+window
+    in_step as (partition by step_start_ns order by start_ns),
+    so_far as (partition by step_start_ns order by start_ns rows between unbounded preceding and 1 preceding)
