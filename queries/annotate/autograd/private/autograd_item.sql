@@ -6,13 +6,14 @@
 -- `is_unlikely` are ops that compute what has no gradient: a batch norm's count of batches, and a dropout's mask.
 --
 -- :reads cpu_span, event, name_class, nesting, engine_call, engine_segment
--- :column event_id BIGINT      TODO
--- :column track_id BIGINT      TODO
--- :column start_ns BIGINT      TODO
--- :column is_node BOOLEAN      TODO
--- :column is_unlikely BOOLEAN  TODO
--- :column token VARCHAR        TODO
--- :column container_id BIGINT  TODO
+-- :column event_id BIGINT      the call of the engine, or the op
+-- :column track_id BIGINT      its thread
+-- :column start_ns BIGINT      start
+-- :column is_node BOOLEAN      a node whose forward op is not known; false for an op
+-- :column is_unlikely BOOLEAN  an op that hardly creates a node; false for nodes
+-- :column token VARCHAR        what must be equal for an op to have created a node: the name in lower case, without
+--                              namespace and `_`
+-- :column container_id BIGINT  the innermost call of the engine around it; NULL without one
 with named as (
     select
         cpu_span.event_id,

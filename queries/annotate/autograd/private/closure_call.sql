@@ -10,10 +10,11 @@
 -- true where the optimizer has called it before in this step.
 --
 -- :reads cpu_span, nesting, name_class, node, event
--- :column track_id BIGINT   TODO
--- :column start_ns BIGINT   TODO
--- :column end_ns BIGINT     TODO
--- :column is_again BOOLEAN  TODO
+-- :column track_id BIGINT   the thread
+-- :column start_ns BIGINT   the last border before the call: the start or end of a mark of the optimizer, or the end of
+--                           an update
+-- :column end_ns BIGINT     end of the last forward, loss or backward in the call
+-- :column is_again BOOLEAN  the same run of the optimizer has called it before
 with optimizer as materialized (
     select
         nesting.track_id,

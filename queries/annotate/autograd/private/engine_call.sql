@@ -4,14 +4,15 @@
 -- Very old traces have no such calls, but the bare nodes; those count then.
 --
 -- :reads node, cpu_span, name_class
--- :column event_id BIGINT      TODO
--- :column track_id BIGINT      TODO
--- :column start_ns BIGINT      TODO
--- :column end_ns BIGINT        TODO
--- :column depth INTEGER        TODO
--- :column forward_id BIGINT    TODO
--- :column token VARCHAR        TODO
--- :column container_id BIGINT  TODO
+-- :column event_id BIGINT      the call of the engine; in very old traces, the node
+-- :column track_id BIGINT      its thread
+-- :column start_ns BIGINT      start
+-- :column end_ns BIGINT        end
+-- :column depth INTEGER        number of events around it on its thread
+-- :column forward_id BIGINT    the forward op that created the node; NULL where the trace does not tell
+-- :column token VARCHAR        name of the node in lower case without `Backward0` and `_`, as `addmm`; empty for a node
+--                              that no op creates
+-- :column container_id BIGINT  the innermost call of the engine around it; NULL without one
 with node_token as (
     select
         node.event_id,

@@ -5,8 +5,9 @@
 -- only the one that makes the first gradient: it is the start of the last such op.
 --
 -- :reads forward_item, node, nesting, cpu_span, name_class
--- :column event_id BIGINT  TODO
--- :column pass_ns BIGINT   TODO
+-- :column event_id BIGINT  the op, of `forward_item`
+-- :column pass_ns BIGINT   start of the last op outside of the engine before the gradient is added: equal within a
+--                          backward pass
 with adding as (
     select
         node.event_id,

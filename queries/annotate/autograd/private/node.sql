@@ -6,13 +6,13 @@
 -- forward-to-backward flows tell.
 --
 -- :reads op, cpu_span, nesting, flow, name_class
--- :column event_id BIGINT    TODO
--- :column track_id BIGINT    TODO
--- :column start_ns BIGINT    TODO
--- :column end_ns BIGINT      TODO
--- :column depth INTEGER      TODO
--- :column forward_id BIGINT  TODO
--- :column evidence VARCHAR   TODO
+-- :column event_id BIGINT    the node, or the engine's call of it
+-- :column track_id BIGINT    its thread
+-- :column start_ns BIGINT    start
+-- :column end_ns BIGINT      end
+-- :column depth INTEGER      number of events around it on its thread
+-- :column forward_id BIGINT  the forward op that created it; NULL where the trace does not tell
+-- :column evidence VARCHAR   sequence_number or flow: what tells `forward_id`; NULL where nothing does
 with node as (
     select
         nesting.event_id,

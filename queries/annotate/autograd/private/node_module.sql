@@ -4,9 +4,10 @@
 -- gradient (torch/csrc/autograd/engine.cpp: its sequence number is the highest of all), and it belongs where that does.
 --
 -- :reads node, nesting, frame_segment, model_op, cpu_span, name_class
--- :column event_id BIGINT   TODO
--- :column module_id BIGINT  TODO
--- :column evidence VARCHAR  TODO
+-- :column event_id BIGINT   the node, or the engine's call of it
+-- :column module_id BIGINT  its module, of `model_op`
+-- :column evidence VARCHAR  what tells the forward op: sequence_number, flow or alignment; autograd_order where a
+--                           gradient is added right after the node that has it
 with adding as (
     select node.event_id
     from node

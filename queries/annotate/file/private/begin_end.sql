@@ -3,9 +3,9 @@
 -- The level is the running number of open begins on the thread, in order of time and then of the file.
 --
 -- :reads event
--- :column event_id BIGINT  TODO
--- :column dur_ns BIGINT    TODO
--- :column end_ns BIGINT    TODO
+-- :column event_id BIGINT  the event of the begin
+-- :column dur_ns BIGINT    time from the begin to its end
+-- :column end_ns BIGINT    time of the end
 with edge as (
     select
         event_id,

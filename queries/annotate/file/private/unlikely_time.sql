@@ -6,8 +6,8 @@
 -- up within 64 bits, however a query combines it.
 --
 -- :reads event
--- :column event_id BIGINT  TODO
--- :column dur_ns BIGINT    TODO
+-- :column event_id BIGINT  the event
+-- :column dur_ns BIGINT    the duration that the file says
 with placed as (
     select
         event_id,

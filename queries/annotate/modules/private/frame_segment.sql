@@ -1,11 +1,11 @@
 -- Each thread's time cut where module calls start and end: the innermost module call of each piece.
 --
 -- :reads module_call
--- :column track_id BIGINT     TODO
--- :column start_ns BIGINT     TODO
--- :column end_ns BIGINT       TODO
--- :column call_id BIGINT      TODO
--- :column module_key VARCHAR  TODO
+-- :column track_id BIGINT     the thread
+-- :column start_ns BIGINT     start of the piece
+-- :column end_ns BIGINT       end of the piece
+-- :column call_id BIGINT      the innermost call, of `module_call`
+-- :column module_key VARCHAR  its module, as in `module_call`
 with edge as (
     select
         track_id,

@@ -5,18 +5,18 @@
 -- number of its first `ParametrizationList`, which no other module has.
 --
 -- :reads cpu_span, name_class, nesting
--- :column event_id BIGINT        TODO
--- :column track_id BIGINT        TODO
--- :column module_key VARCHAR     TODO
--- :column start_ns BIGINT        TODO
--- :column end_ns BIGINT          TODO
--- :column depth INTEGER          TODO
--- :column tree_depth DOUBLE      TODO
--- :column evidence VARCHAR       TODO
--- :column confidence_pct DOUBLE  TODO
--- :column pass_number BIGINT     TODO
--- :column parent_call_id BIGINT  TODO
--- :column parent_key VARCHAR     TODO
+-- :column event_id BIGINT        the frame
+-- :column track_id BIGINT        its thread
+-- :column module_key VARCHAR     name of the module: `Conv2d_3`
+-- :column start_ns BIGINT        start
+-- :column end_ns BIGINT          end
+-- :column depth INTEGER          number of module calls around it on its thread
+-- :column tree_depth DOUBLE      number of events around it on its thread
+-- :column evidence VARCHAR       always nn_module
+-- :column confidence_pct DOUBLE  always NULL, as frames leave no doubt; a model placed on the ops has it
+-- :column pass_number BIGINT     always NULL; a model placed on the ops has it
+-- :column parent_call_id BIGINT  the module call around it; NULL for an outermost one
+-- :column parent_key VARCHAR     `module_key` of the module call around it; NULL for an outermost one
 with frame as (
     select
         nesting.event_id,

@@ -4,14 +4,14 @@
 -- without a module hides the module around it: its work belongs to whatever created it, not to the code that runs it.
 --
 -- :reads module_call, model_op, node, node_module
--- :column track_id BIGINT   TODO
--- :column start_ns BIGINT   TODO
--- :column end_ns BIGINT     TODO
--- :column active_id BIGINT  TODO
--- :column module_id BIGINT  TODO
--- :column pass VARCHAR      TODO
--- :column evidence VARCHAR  TODO
--- :column is_node BOOLEAN   TODO
+-- :column track_id BIGINT   the thread
+-- :column start_ns BIGINT   start of the piece
+-- :column end_ns BIGINT     end of the piece
+-- :column active_id BIGINT  the innermost node, or call of `module_call`
+-- :column module_id BIGINT  its module, of `model_op`; NULL for a node whose module is not known
+-- :column pass VARCHAR      forward, backward or recompute; NULL without a module
+-- :column evidence VARCHAR  what tells the module, as in `module_call` and `node_module`; NULL without a module
+-- :column is_node BOOLEAN   `active_id` is a node
 with span as (
     select
         module_call.event_id,

@@ -9,19 +9,26 @@
 -- torch/csrc/autograd/engine.cpp), Lightning's (pytorch_lightning/profilers) and common words in users' annotations.
 --
 -- :reads name_info
--- :column class_id BIGINT       TODO
--- :column category VARCHAR      TODO
--- :column name VARCHAR          TODO
--- :column strong_phase VARCHAR  TODO
--- :column weak_phase VARCHAR    TODO
--- :column aside_phase VARCHAR   TODO
--- :column bucket VARCHAR        TODO
--- :column sign VARCHAR          TODO
--- :column evidence VARCHAR      TODO
--- :column is_node BOOLEAN       TODO
--- :column is_module BOOLEAN     TODO
--- :column is_sync BOOLEAN       TODO
--- :column is_metadata BOOLEAN   TODO
+-- :column class_id BIGINT      number of the category and name, from 1; names that tell nothing have none
+-- :column category VARCHAR     kind of event, as in `event`
+-- :column name VARCHAR         the event's full name
+-- :column strong_phase PHASE   phase of all that the event holds, but for stronger names in it; NULL where the name
+--                              tells none
+-- :column weak_phase PHASE     phase of what the event holds if no strong name is around; NULL where the name tells
+--                              none
+-- :column aside_phase PHASE    phase of the event if nothing in it or around it tells another; NULL where the name
+--                              tells none
+-- :column bucket VARCHAR       gradient_accumulation or communication; NULL for other names
+-- :column sign VARCHAR         layer, output, activation, update, clip, read, rescale, fetch, draw or create: what the
+--                              op does, where no phase is shown; NULL for other names
+-- :column evidence VARCHAR     kind of rule that tells the phase: annotation, profiler, autograd, python or op_name;
+--                              NULL where none does
+-- :column is_node BOOLEAN      an autograd node, or the engine's call of one
+-- :column is_module BOOLEAN    the frame of a module's call
+-- :column is_sync BOOLEAN      a call of the runtime or driver that returns when the GPU is done, as
+--                              `name_info.is_blocking`
+-- :column is_metadata BOOLEAN  an op that computes nothing: it describes or allocates tensors, or looks compiled code
+--                              up
 with rule as (
     select * from (
         values

@@ -1,13 +1,13 @@
 -- Each thread's time cut where markers of one family start and end: the innermost marker of each piece.
 --
 -- :reads marker
--- :column family VARCHAR    TODO
--- :column track_id BIGINT   TODO
--- :column start_ns BIGINT   TODO
--- :column end_ns BIGINT     TODO
--- :column event_id BIGINT   TODO
--- :column label VARCHAR     TODO
--- :column evidence VARCHAR  TODO
+-- :column family VARCHAR    strong, weak, aside or bucket, as in `marker`
+-- :column track_id BIGINT   the thread
+-- :column start_ns BIGINT   start of the piece
+-- :column end_ns BIGINT     end of the piece
+-- :column event_id BIGINT   event of the innermost marker, as in `marker`
+-- :column label VARCHAR     its phase; of a bucket, its name
+-- :column evidence VARCHAR  what shows the label, as in `marker`; NULL for a name that only tells a bucket
 with started as (
     select
         family,

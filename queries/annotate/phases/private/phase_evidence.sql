@@ -6,10 +6,12 @@
 -- optimizer's but for the calls of its closure.
 --
 -- :reads marker_segment, backward_burst, closure_call, step, main_track
--- :column track_id BIGINT                                                   TODO
--- :column start_ns BIGINT                                                   TODO
--- :column end_ns BIGINT                                                     TODO
--- :column found STRUCT("label" VARCHAR, evidence VARCHAR, event_id BIGINT)  TODO
+-- :column track_id BIGINT                                                   the thread
+-- :column start_ns BIGINT                                                   start of the piece
+-- :column end_ns BIGINT                                                     end of the piece
+-- :column found STRUCT("label" VARCHAR, evidence VARCHAR, event_id BIGINT)  the phase that is shown, what shows it (as
+--                                                                           in `marker`) and the event that does; NULL
+--                                                                           where nothing shows one
 with layer as (
     select
         case when family = 'strong' and label = 'optimizer' then label else family end as family,

@@ -7,13 +7,13 @@
 -- them with the rest would cost a third more.
 --
 -- :reads cpu_span, event, name_class, nesting, engine_segment, closure_call, compiled_part
--- :column event_id BIGINT  TODO
--- :column track_id BIGINT  TODO
--- :column start_ns BIGINT  TODO
--- :column end_ns BIGINT    TODO
--- :column depth INTEGER    TODO
--- :column name VARCHAR     TODO
--- :column call_id BIGINT   TODO
+-- :column event_id BIGINT  the op
+-- :column track_id BIGINT  its thread
+-- :column start_ns BIGINT  start
+-- :column end_ns BIGINT    end
+-- :column depth INTEGER    number of events around it on its thread
+-- :column name VARCHAR     name of the op; of compiled code, without its number
+-- :column call_id BIGINT   event of the innermost call of the autograd engine around it; NULL outside of backward
 with aside as (
     select
         nesting.track_id,

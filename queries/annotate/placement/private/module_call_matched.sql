@@ -8,18 +8,22 @@
 --
 -- :reads module_match, model_given, forward_item, compiled_region
 -- :writes module_call
--- :column event_id BIGINT        TODO
--- :column track_id BIGINT        TODO
--- :column module_key VARCHAR     TODO
--- :column start_ns BIGINT        TODO
--- :column end_ns BIGINT          TODO
--- :column depth BIGINT           TODO
--- :column tree_depth DOUBLE      TODO
--- :column evidence VARCHAR       TODO
--- :column confidence_pct DOUBLE  TODO
--- :column pass_number BIGINT     TODO
--- :column parent_call_id BIGINT  TODO
--- :column parent_key VARCHAR     TODO
+-- :column event_id BIGINT        a number below 0, as no event stands for the call
+-- :column track_id BIGINT        thread of its ops
+-- :column module_key VARCHAR     `model_op.module_id` as text
+-- :column start_ns BIGINT        start of its first op; of the outermost module, of the compiled code that the first op
+--                                stands in
+-- :column end_ns BIGINT          end of its last op; of the outermost module, of the compiled code that the last op
+--                                stands in
+-- :column depth BIGINT           number of modules around it
+-- :column tree_depth DOUBLE      number of events around its first op, less 1, and a fraction that grows with `depth`:
+--                                calls lie around the op and in what is around that
+-- :column evidence VARCHAR       always alignment
+-- :column confidence_pct DOUBLE  mean confidence of its ops: 100 is sure, lower where another place is as good
+-- :column pass_number BIGINT     number of the pass of the model, or of what a checkpoint computes again, that it is a
+--                                part of, from 0
+-- :column parent_call_id BIGINT  the call around it; NULL for an outermost one
+-- :column parent_key VARCHAR     `module_key` of the call around it; NULL for an outermost one
 with recursive ancestor as (
     select
         model_given.module_id,

@@ -5,9 +5,9 @@
 -- `conv`). Rules are about PyTorch's modules (torch/nn/modules) and about the common names of what is no module there.
 --
 -- :reads leaf_type, forward_item
--- :column type VARCHAR    TODO
--- :column name VARCHAR    TODO
--- :column weight INTEGER  TODO
+-- :column type VARCHAR    a type of modules or parts, as in `type_part` without its mark
+-- :column name VARCHAR    name of an op of `forward_item`
+-- :column weight INTEGER  8 for the op that such a module is made of, 4 for one that it may be made of
 with rule as (
     select * from (
         values

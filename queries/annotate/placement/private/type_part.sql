@@ -9,10 +9,11 @@
 -- all others of the module and of those in it: the fast path of evaluation (torch/nn/modules/transformer.py).
 --
 -- :reads module_type, forward_item
--- :column type VARCHAR          TODO
--- :column has_children BOOLEAN  TODO
--- :column position BIGINT       TODO
--- :column part VARCHAR          TODO
+-- :column type VARCHAR          class of the module, as in the list of modules
+-- :column has_children BOOLEAN  whether the module has modules inside: the parts of a type depend on it
+-- :column position BIGINT       order of the parts, from 1; 0 for an op that runs instead of all others
+-- :column part VARCHAR          a type for `type_evidence`; with `?` at its end if it may be missing, with `!` if it
+--                               runs instead of all others
 with rule as (
     select * from (
         values

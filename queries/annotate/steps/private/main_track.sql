@@ -2,7 +2,7 @@
 -- comes back to, else the one with most events that is not autograd's.
 --
 -- :reads step, nesting, node
--- :column track_id BIGINT  TODO
+-- :column track_id BIGINT  the thread; no row where the trace has no events of a CPU
 with autograd as (
     select track_id
     from nesting

@@ -7,16 +7,16 @@
 -- the start of the op that created a node.
 --
 -- :reads cpu_span, event, nesting, main_track, name_class, node, launch
--- :column start_ns BIGINT    TODO
--- :column end_ns BIGINT      TODO
--- :column name VARCHAR       TODO
--- :column is_op BOOLEAN      TODO
--- :column is_node BOOLEAN    TODO
--- :column is_update BOOLEAN  TODO
--- :column is_read BOOLEAN    TODO
--- :column is_fetch BOOLEAN   TODO
--- :column is_input BOOLEAN   TODO
--- :column forward_ns BIGINT  TODO
+-- :column start_ns BIGINT    start
+-- :column end_ns BIGINT      end
+-- :column name VARCHAR       name of the op, call or node
+-- :column is_op BOOLEAN      an op or a node; false for a call of the runtime or driver
+-- :column is_node BOOLEAN    an autograd node
+-- :column is_update BOOLEAN  an op that changes a tensor in place by arithmetic; false for nodes
+-- :column is_read BOOLEAN    an op that reads a value back; false for nodes
+-- :column is_fetch BOOLEAN   an op that puts a batch together or draws one; false for nodes
+-- :column is_input BOOLEAN   an op or call that copies from the host to the device; false for nodes
+-- :column forward_ns BIGINT  of a node: start of the op that created it; NULL where that is not known, and for all else
 with op as (
     select
         cpu_span.event_id,

@@ -4,8 +4,8 @@
 -- No rows where that module takes less than half of the time of all outermost modules: it is one among others then.
 --
 -- :reads module_call, model_op, main_track
--- :column start_ns BIGINT  TODO
--- :column end_ns BIGINT    TODO
+-- :column start_ns BIGINT  start of the call; of a placed model, of the first call of its pass
+-- :column end_ns BIGINT    end of the call; of a placed model, of the last call of its pass
 with outermost as (
     select
         module_call.track_id,

@@ -6,8 +6,8 @@
 --
 -- :writes crossing
 -- :reads cpu_span, event
--- :column event_id BIGINT  TODO
--- :column end_ns BIGINT    TODO
+-- :column event_id BIGINT  the mark of the step
+-- :column end_ns BIGINT    start of the first annotation that starts in the step and ends over 1 µs after it
 with annotation as (
     select
         cpu_span.event_id,
