@@ -5,6 +5,7 @@
 -- :column start_ns BIGINT  start of the piece; it ends with the next one of the thread
 -- :column call_id BIGINT   the innermost call of the engine; NULL where none is open
 with edge as (
+    -- Starts and ends of calls, with the call that is the innermost from then on.
     select
         track_id,
         start_ns as at_ns,

@@ -7,6 +7,7 @@
 -- :column call_id BIGINT      the innermost call, of `module_call`
 -- :column module_key VARCHAR  its module, as in `module_call`
 with edge as (
+    -- Starts and ends of calls, with the call that is the innermost from then on.
     select
         track_id,
         start_ns as at_ns,
@@ -26,6 +27,7 @@ with edge as (
     where end_ns > start_ns
 ),
 
+-- Time between two edges of a thread.
 piece as (
     select
         track_id,

@@ -197,7 +197,9 @@ with rule as (
     ) as rules (priority, word, category, pattern, kind, label, evidence)
 ),
 
--- No rule cares which number stands in a name (but in a word, such as `c10d`); steps and lines of files have many.
+-- No rule depends on a number in a name (unless it is in a word, such as `c10d`), and names of steps and lines of files
+-- have many.
+-- Names that a rule may match, each with its shape: the name without the numbers in it.
 names as (
     select
         category,
@@ -215,7 +217,8 @@ shapes as (
     from names
 ),
 
-told as (
+-- The rule of each kind that counts for a shape.
+shape_rule as (
     select
         shapes.category,
         shapes.shape,
@@ -236,17 +239,18 @@ told as (
         ) = 1
 ),
 
-matched as (
+-- Names with the rules of their shape; one row without a rule for a call that blocks.
+name_rule as (
     select
         names.category,
         names.name,
         names.is_blocking,
-        told.kind,
-        told.label,
-        told.evidence
+        shape_rule.kind,
+        shape_rule.label,
+        shape_rule.evidence
     from names
-    left join told on names.category = told.category and names.shape = told.shape
-    where told.kind is not null or names.is_blocking
+    left join shape_rule on names.category = shape_rule.category and names.shape = shape_rule.shape
+    where shape_rule.kind is not null or names.is_blocking
 )
 
 select
@@ -263,6 +267,6 @@ select
     category = 'python_function' and starts_with(name, 'nn.Module: ') as is_module,
     bool_or(is_blocking) as is_sync,
     coalesce(bool_or(kind = 'metadata'), false) as is_metadata
-from matched
+from name_rule
 group by category, name
 order by category, name

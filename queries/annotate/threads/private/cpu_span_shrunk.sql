@@ -1,4 +1,4 @@
--- `cpu_span` again, with the marks of steps of `crossing` ended where an annotation starts that crosses their end.
+-- `cpu_span` again: the marks of steps in `crossing` end where an annotation starts that crosses their end.
 --
 -- Only the tree uses these times.
 --

@@ -1,4 +1,4 @@
--- Spans that python frames may cross: annotations. Most traces with python frames have some that do.
+-- Annotations, which python frames may cross: most traces with python frames have some that are crossed.
 --
 -- :writes crossing
 -- :reads cpu_span

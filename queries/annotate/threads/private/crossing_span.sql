@@ -1,4 +1,4 @@
--- Spans that cross another one on their thread, if they are no python frames.
+-- Spans other than python frames that cross another span of their thread.
 --
 -- :writes crossing
 -- :reads cpu_span, nesting

@@ -1,4 +1,4 @@
--- Events with a duration, narrow, with the class of their name: what the other queries of this folder read most.
+-- Narrow copy of `event` (timed events only), with the class of each name; most annotation queries scan it.
 --
 -- :reads event, name_class
 -- :column event_id BIGINT     the event
