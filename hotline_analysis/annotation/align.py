@@ -2,8 +2,8 @@
 
 The classic dynamic programme (Needleman and Wunsch, 1970), with two things of our own. A pair of rows that matches a
 pair of neighbouring columns scores a little more, so that of two equally long alignments the one with fewer
-interruptions wins. And both the leftmost and the rightmost of the best alignments are told: where they agree, there is
-only one place where the row can be.
+interruptions wins. And both the leftmost and the rightmost of the best alignments are given: where they agree, the row
+can be in one place only.
 
 Rows are computed one after the other, each in a few vector operations over all columns. Choices are kept as bits, so a
 10,000 × 10,000 problem takes about 60 MB and a second. Larger ones are cut into pieces that overlap by half, so that
@@ -36,7 +36,7 @@ class Alignment:
     last: Symbols
     score: int
     nearly: int
-    """Of the columns, the fewest from the first on that score nearly as much."""
+    """Length of the shortest prefix of the columns that scores nearly as much."""
 
     @property
     def found(self) -> int:

@@ -19,19 +19,19 @@ _Flags = npt.NDArray[np.bool_]
 _STACK = 400_000  # forward ops that a pass can reach back to
 _TOKENS = 1000  # torch has about 700 kinds of nodes (generated/Functions.h); rarer ones than these stay without an op
 _MATCH = 4
-_UNLIKELY = 2  # what a match with an op scores that computes nothing with a gradient, by all that is known
+_UNLIKELY = 2  # score of a match with an op whose result most likely has no gradient
 _OF_WEIGHT = "mm$|conv|linear|norm|embed|lstm|gru|rnn"  # tokens of ops that are made of parameters
 _RESHAPES = "^(unsafe)?view$|^reshape|^flatten$|squeeze$|^t$|transpose|permute|^alias$"
-_REACH = 0.8  # if less of the way explains nearly as much, the rest is another pass, such as one without gradients
-_FURTHER = 4  # how many times as far back it looks for what is not found
+_REACH = 0.8  # if fewer of the ops explain nearly as much, the rest is another pass, such as one without gradients
+_FURTHER = 4  # how many times as far back to look for nodes that are not found
 _NEARLY = 0.98  # of the nodes
-_MARGIN = 1.03  # to what explains nearly as much belongs what explains the rest
+_MARGIN = 1.03  # how much further than the ops that explain nearly as much lie those that explain the rest
 
 
 def match_backward(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     """Align the items of `autograd_item`; return pairs of a node's `event_id` and its `forward_id`."""
     items = connection.sql(
-        # Only what nodes and ops both have can match; all else is one symbol on either side, which scores nothing.
+        # Only tokens that nodes and ops both have can match; all others are one symbol per side, which scores nothing.
         "with both_have as (select token, row_number() over (order by count(*) desc, token) as place"
         " from autograd_item group by token having bool_or(is_node) and not bool_and(is_node)"
         " order by count(*) desc, token limit $most)"
@@ -58,8 +58,9 @@ def match_backward(connection: duckdb.DuckDBPyConnection) -> pa.Table:
 
 
 def _weights(tokens: int) -> npt.NDArray[np.int32]:
-    """What symbols score: twice the number of the token, and one more for an op that is unlikely. The first two never
-    match.
+    """The score of each pair of symbols: twice the number of a token, and one more for an unlikely op.
+
+    The first two numbers of tokens never match.
     """
     weights = np.eye(2 * tokens, dtype=np.int32) * _MATCH
     likely = np.arange(0, 2 * tokens, 2)
@@ -130,7 +131,7 @@ class _Stack:
         return latest
 
     def tokens(self, count: int) -> Symbols:
-        """Those of the latest items."""
+        """The tokens of the latest items."""
         return self._token[self.latest(count)]
 
     def has(self, tokens: Symbols) -> bool:
@@ -140,9 +141,10 @@ class _Stack:
 def _align_with_latest(aligner: Aligner, nodes: Symbols, stack: _Stack, fresh: int) -> Alignment:
     """Align the tokens of a pass with the ops before it, the latest first, of which `fresh` came since the last pass.
 
-    Those mostly do. Others, such as the optimizer's, stay on the stack for ever, so that looking at all of it in each
-    pass would take time with the square of their number, and no pass would look like the one before. So it looks
-    further back only for nodes that are not found, while that finds more, or there are ops that only lie further back.
+    Those mostly suffice. Other ops, such as the optimizer's, stay on the stack for ever, so that looking at all of it
+    in each pass would take time with the square of their number, and no pass would look like the one before. So it
+    looks further back only for nodes that are not found, while that finds more, or there are ops that only lie further
+    back.
     """
     reach = int(fresh / _REACH) + 8
     alignment = aligner.align(nodes, stack.tokens(reach))

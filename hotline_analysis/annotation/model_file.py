@@ -146,7 +146,7 @@ def _name_containers(module: dict[str, Any], *, ran: bool) -> None:
 
 
 def _inlined(entries: list[Any]) -> Iterator[Any]:
-    """The modules of one level; those of a list of modules, which runs nothing itself, in its place."""
+    """The modules of one level, with those of a list of modules in place of the list, which runs nothing itself."""
     for entry in entries:
         is_list = isinstance(entry, dict) and entry.get("type") in _LISTS and isinstance(entry.get("ops"), list)
         for child in _inlined(entry["ops"]) if is_list else [entry]:

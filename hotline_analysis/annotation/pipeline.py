@@ -103,8 +103,9 @@ def annotate(
 def derive_tree(connection: duckdb.DuckDBPyConnection) -> None:
     """Make `nesting` from `cpu_span`. Spans that cross others get other borders in `cpu_span`, until all nest.
 
-    Most traces need nothing, those with stacks the borders of annotations, which is known before, and some that round
-    one cut; only damage and clocks that jump need more. What a few cuts do not settle gets its ends anew.
+    Most traces need none of it. Those with stacks need other borders of annotations, which is known before; some that
+    round times need one cut; only damage and clocks that jump need more. Threads that a few cuts do not settle get new
+    ends.
     """
     has_frames = _one(connection, "select exists (select 1 from cpu_span where category = 'python_function')")
     if has_frames:
@@ -132,7 +133,7 @@ def derive_tree(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _fit(connection: duckdb.DuckDBPyConnection, crossing: str, fitted: str = "cpu_span_fitted") -> bool:
-    """Fit the spans that a query names between the python frames that cross them, or as another one says."""
+    """Fit the spans that the query `crossing` names between the frames that cross them, or as `fitted` does."""
     _derive(connection, crossing)
     if is_any := _one(connection, "select exists (select 1 from crossing)"):
         _derive(connection, fitted)

@@ -22,14 +22,14 @@ Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Counts = Numbers | npt.NDArray[np.float64]
 
-_UNLIKE = 0.1  # so much of the ops of two steps may differ
+_UNLIKE = 0.1  # the largest share of the ops of two steps that may differ
 _UNLIKE_BETWEEN = 0.3  # the same, of the ops between a backward pass and the next forward: there stands the optimizer
-_AS_GOOD = 3.0, 0.002  # fewer units make a step if they differ no more than so many times the best, and a little
-_UPDATES_AFTER = 0.25  # so many of the updates between two steps may belong to the later one
+_AS_GOOD = 3.0, 0.002  # prefer the shortest period whose dissimilarity is at most 3× the best, plus 0.002
+_UPDATES_AFTER = 0.25  # the largest share of the updates between two steps that may belong to the later one
 _LONGEST = 64  # units in one step
-_CELLS = 20_000_000  # of the table of units and names of ops
-_REPEATS = 3  # of all ops, where nothing else shows the loop
-_TRIED = 256  # lengths of a repetition
+_CELLS = 20_000_000  # the most in the table of units and names of ops
+_REPEATS = 3  # the least number of repetitions, where nothing else shows the loop
+_TRIED = 256  # lengths of a repetition that are tried
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class _Items:
     end: Numbers
     name: Numbers
     forward: Numbers  # start of the op that created a node, -1 for none
-    is_op: Flags  # and no call of the runtime
+    is_op: Flags  # false for a call of the runtime
     is_node: Flags
     is_update: Flags
     is_read: Flags
@@ -119,8 +119,8 @@ def _with_backward(items: _Items, begin: Numbers, end: Numbers) -> _Units:
 def _passes(items: _Items) -> _Units:
     """Runs of nodes with no op of the main thread between them, each from the first op that created one of its nodes.
 
-    The first pass is left out if that is not known, as its forward may lie before the trace. A pass that comes back
-    to what was there before the last one (several losses, a gradient of a gradient) goes on with it.
+    The first pass is left out if its forward ops are not known, as they may lie before the trace. A pass that comes
+    back to ops before the end of the last one (several losses, a gradient of a gradient) continues it.
     """
     node = np.flatnonzero(items.is_node)
     bounds = np.flatnonzero(np.diff(node, prepend=-2) > 1)
@@ -162,12 +162,12 @@ def _steps_of(items: _Items, units: _Units, first: int, last: int) -> Numbers | 
 
 
 def _units_in_a_step(items: _Items, unit_of: Numbers, between: Flags, count: int) -> int | None:
-    """The least number of units from which to the next what happens is alike; None if it never is.
+    """The shortest period, in units, after which the same ops run again; None if there is none.
 
-    What follows the last unit may be cut off, so it may lack ops; but it must not have any that are new, such as those
-    of an optimizer that ends the only step of a trace. In training, what lies between two units matters only as far as
-    it updates: evaluation, logging and the end of an epoch make no other step. Nor does the length of a sequence: names
-    count by their share of a unit there.
+    The trace may end within the last unit, so that one may lack ops; but it must not have new ones, such as those of an
+    optimizer that ends the only step of a trace. In training, ops between two units only matter if they update:
+    evaluation, logging and the end of an epoch make no other step. Nor does the length of a sequence, as names count by
+    their share of a unit there.
     """
     trains = bool(items.is_node.any())
     counted = items.is_op & (unit_of >= 0)
@@ -202,7 +202,7 @@ def _table(items: _Items, unit_of: Numbers, chosen: Flags, count: int) -> Number
 
 
 def _unlike(table: Counts, size: int) -> npt.NDArray[np.float64]:
-    """Which part of their ops each unit and the `size`-th after it have not in common; of the last, what is new."""
+    """Share of their ops in which each unit differs from the `size`-th after it; of the last, only new ops count."""
     before, after = table[:-size], table[size:]
     differs = np.abs(before - after).sum(axis=1)
     differs[-1] = np.maximum(after[-1] - before[-1], 0).sum()
@@ -248,7 +248,7 @@ class _Gaps:
         return int(np.flatnonzero(2 * followed >= followed.max())[0]) if followed.max() >= 0 else int(np.argmax(pauses))
 
     def last_read(self, gaps: Numbers, after: int) -> int:
-        """How many ops follow the last value read back, of those after the optimizer: a loss, before the next batch."""
+        """How many ops follow the last value (a loss) that is read back between optimizer and next batch."""
         left = []
         for end in self.bounds[gaps + 1].tolist():
             start = max(end - after, 0)
@@ -258,7 +258,7 @@ class _Gaps:
         return int(np.median(left))
 
     def cut(self, gaps: Numbers, after: int, first: int) -> Numbers:
-        """The end of what comes before the pause that so many ops follow: of an op, else of the unit before."""
+        """The end of the op before the pause that so many ops follow; without one, the end of the unit before."""
         before = np.where(gaps > 0, self.units.end[np.maximum(gaps, 1) - 1], first)
         place = self.bounds[gaps + 1] - after - 1
         ends = np.append(self.end, 0)
@@ -277,7 +277,7 @@ class _Gaps:
 
 
 def _repetitions(items: _Items, first: int, last: int) -> Numbers | None:
-    """Steps of a trace that repeats without exception, from one input to the one in its place next time."""
+    """Steps of a trace that repeats without exception: from one copy from the host to the same one next time."""
     inputs = np.flatnonzero(items.is_input)
     code = items.name * 2 + items.is_input
     for length in (inputs[1 : _TRIED + 1] - inputs[:1]).tolist():

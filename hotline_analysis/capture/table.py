@@ -49,7 +49,8 @@ class ModelOps:
 
     @property
     def ops(self) -> pl.DataFrame:
-        """One row per op that python code called, in order: its innermost module, and the how-manieth call of that.
+        """One row per op that python code called, in order: its innermost module, and which call of that module it
+        belongs to (0-based).
 
         Ops that other ops call are left out, unless a module is between them (`depth` counts the ops around it).
         """

@@ -4,26 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from hotline_analysis import Trace
+from hotline_analysis import Trace, catalog
+from hotline_analysis.annotation.model_file import Model
 from hotline_analysis.annotation.pipeline import annotate
 from hotline_analysis.schema import READ_TABLES
+from tests.trace_builder import TraceBuilder
 
 Row = tuple[Any, ...]
 
 
-def every_table(trace: Trace) -> duckdb.DuckDBPyConnection:
+def every_table(trace: Trace, model: Model | None = None) -> duckdb.DuckDBPyConnection:
     """A database with all tables of a trace, also those that only serve the next and are not kept in a run."""
     connection = duckdb.connect()
     for table in READ_TABLES:
         connection.register("given", trace.table(table.name).drop("rank").to_arrow())
         connection.execute(f"create table {table.name} as from given")
         connection.unregister("given")
-    annotate(connection)
+    annotate(connection, model=model)
     return connection
+
+
+def make(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
+    """Make tables again by their queries, one after the other, as they stand before what comes later changes them."""
+    for name in names:
+        connection.execute(f"drop table if exists {name}")
+        connection.execute(f"create table {name} as {catalog.get(name).sql}")
+
+
+def derived(builder: TraceBuilder, folder: Path, sql: str, *made: str, model: Model | None = None) -> list[Row]:
+    """The rows of a statement over all tables of a trace, after some of them are `made` again."""
+    with builder.load(folder) as trace, every_table(trace, model) as connection:
+        make(connection, *made)
+        return connection.sql(sql).fetchall()
 
 
 def rows(trace: Trace, sql: str) -> list[Row]:

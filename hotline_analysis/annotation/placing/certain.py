@@ -1,9 +1,10 @@
 """Which matches could stand nowhere else, even if the list of modules is not complete.
 
 The alignment prefers neighbours, which is right for a complete list, where each part stands beside the next. In a list
-that lacks layers, the same preference draws others to their ops. So a module with parameters is only sure where the
-order alone leaves it no other place: with all that was found moved to the front as far as it goes, and to the back, it
-stays where it is. That takes one look at each row and column, and holds over all passes in a row of ops.
+that lacks layers, the same preference draws other modules to the ops of the missing ones. So a module with parameters
+is only sure where the order alone leaves it no other place: if all matches are moved to the front as far as possible,
+and then to the back, its column stays the same. That takes one look at each row and column, and holds over all passes
+in a row of ops.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from hotline_analysis.annotation.placing.rows import Flags, Rows
 
 @dataclass(frozen=True)
 class Matches:
-    """What was found in a row of ops, in order: column and row of each match, its pass, and if no place is as good."""
+    """Matches in a row of ops, in order: `number` is that of the pass, and `is_sure` says that no place is as good."""
 
     column: Symbols
     row: Symbols
@@ -28,9 +29,10 @@ class Matches:
 
 
 def surely_placed(rows: Rows, names: Symbols, is_first: Flags, matches: Matches, *, repeats: bool) -> Flags:
-    """Which matches have no other place, or only one that a function explains, where no layer is left unexplained.
+    """True where a match is unambiguous.
 
-    If the rows have `repeats`, which were found by their ops, these say little of what stands beside them.
+    No other column fits it, or the alternatives are plain functions and every layer nearby is matched. Where the rows
+    have `repeats`, which were found by their ops, the place of a module without parameters is not enough to be sure.
     """
     where, row = matches.column, matches.row
     width = int(rows.call.max(initial=0)) + 1
@@ -44,7 +46,7 @@ def surely_placed(rows: Rows, names: Symbols, is_first: Flags, matches: Matches,
     is_pinned &= _is_among_own(rows, names, where, call, earliest, latest)
     is_pinned &= matches.is_sure
     is_heavy = rows.of_weight[row]
-    # What a call may have, or has among parts that are written out, is where its other parts are.
+    # An optional part, or a part of a hand-written module, is as sure as the other parts of its call.
     is_part = ~is_heavy & (rows.is_optional | rows.is_written_out())[row]
     is_anchor = is_heavy | (is_part & ~rows.is_optional[row])
     is_part &= np.bincount(call, is_anchor)[call] > 0
@@ -61,7 +63,7 @@ def surely_placed(rows: Rows, names: Symbols, is_first: Flags, matches: Matches,
 def _is_among_own(
     rows: Rows, names: Symbols, where: Symbols, call: Symbols, earliest: Symbols, latest: Symbols
 ) -> Flags:
-    """Which matches could only change places with others of the same call, as far as they look like layers."""
+    """True where all ops like layers between the first and the last place of a match belong to its call."""
     owner = np.full(len(names), -1, np.int64)
     owner[where] = call
     is_layer = rows.looks_so[names]
@@ -77,9 +79,9 @@ def _is_among_own(
 def range_of_columns(
     rows: Rows, names: Symbols, is_first: Flags, where: Symbols, row: Symbols
 ) -> tuple[Symbols, Symbols]:
-    """The first and the last column of each match, of all ways to match the same rows with ops that fit as well.
+    """The first and the last column that each match can have, if the same rows are matched with ops that fit as well.
 
-    What hands on the gradient of a parameter is only compared with what does so, too.
+    An op that uses a parameter for the first time is only compared with other such ops.
     """
     weights = rows.aligner.weights
     kinds, kind = np.unique(
@@ -95,7 +97,7 @@ def range_of_columns(
 
 
 def _has_rival(rows: Rows, names: Symbols, matches: Matches, fixed: Symbols) -> Flags:
-    """Which matches could be other rows', of all ways to explain the same ops by rows that fit as well."""
+    """True where another row could have the op, if the same ops are matched with rows that fit as well."""
     weights, row, name = rows.aligner.weights, matches.row[fixed], names[matches.column[fixed]]
     kinds, kind = np.unique(np.stack((name, weights[rows.symbol[row], name])), axis=1, return_inverse=True)
     begins = len(rows.symbol) * np.arange(int(matches.number.max(initial=0)) + 1)[:, None]
@@ -115,7 +117,7 @@ def range_in_order(kinds: Symbols, fitting: list[Symbols], count: int) -> tuple[
 
 
 def _earliest(kinds: Symbols, fitting: list[Symbols]) -> Symbols:
-    """Each at the first place that fits after the one before."""
+    """The place of each: the first one that fits after the place of the one before."""
     places = [where.tolist() for where in fitting]
     found = np.empty(len(kinds), np.int64)
     at = -1
@@ -126,7 +128,7 @@ def _earliest(kinds: Symbols, fitting: list[Symbols]) -> Symbols:
 
 
 def _has_any(left: Flags, earliest: Symbols, latest: Symbols) -> Flags:
-    """Around which matches anything is left: from the first place of the one before to the last of the one behind."""
+    """True where an op is left between the first place of the match before and the last place of the match after."""
     count = np.concatenate(([0], np.cumsum(left)))
     begin = np.maximum.accumulate(np.maximum(earliest, 0))
     end = np.minimum.accumulate(np.minimum(latest + 1, len(left))[::-1])[::-1]

@@ -38,8 +38,8 @@ from hotline_analysis.annotation.placing.rows import (
 )
 from hotline_analysis.annotation.placing.walk import called_again
 
-_LEAST_REGISTERED = 0.25  # the same, where modules are listed that never run
-_EXPLAINED = 0.75  # and of the ops of a stretch that are made of parameters, so many must then be the model's
+_LEAST_REGISTERED = 0.25  # LEAST_OF_WEIGHT for a list that has modules that never run
+_EXPLAINED = 0.75  # of the ops of a stretch that are made of parameters must then be the model's
 _SLACK = 1.25  # how much longer than its share a copy of the model may be
 _SEARCHED = 4_000_000  # rows × columns up to which the end of a copy is searched for
 
@@ -55,13 +55,13 @@ class Placed:
     missing: pa.Array
     """For each module, the number of its calls for which nothing was found."""
     note: str | None
-    """What the trace and the model do not have in common, if that makes all of it doubtful."""
+    """How the trace and the model differ, if so much that all places are doubtful."""
 
 
 def match_model(connection: duckdb.DuckDBPyConnection, model: Model) -> Placed:
     """Place the model on the ops of `forward_item`.
 
-    Raises `ModelMismatchError` with the first place where they part if no stretch of the trace fits the model.
+    Raises `ModelMismatchError` with the first place where they differ if no stretch of the trace fits the model.
     """
     items = read_items(connection)
     rows = learned_rows(model, items) if model.ops else typed_rows(connection, model, items)
@@ -80,7 +80,7 @@ def match_model(connection: duckdb.DuckDBPyConnection, model: Model) -> Placed:
 
 
 def _stretches(connection: duckdb.DuckDBPyConnection, items: Items) -> Iterator[list[Symbols]]:
-    """The time between two backward passes or starts of steps: the items of each thread in it, as positions."""
+    """Stretches between two backward passes or starts of steps: in each, the items of every thread as positions."""
     borders = connection.sql(
         "select start_ns from step union all select start_ns from engine_call where container_id is null order by 1"
     ).to_arrow_table()
@@ -102,9 +102,9 @@ class _Pass:
     items: Symbols
     rows: Symbols
     calls: Symbols
-    run: Rows  # what was looked for
-    is_unrolled: bool  # by its ops
-    places: Symbols  # and which of it was found
+    run: Rows  # the rows that were looked for
+    is_unrolled: bool  # `run` has rows as often as the ops showed them
+    places: Symbols  # positions in `run` of the rows that were found
     is_sure: Flags
     expected: Symbols
     more: list[tuple[Symbols, Symbols, Symbols]]  # further ops, their rows and calls, which are guesses
@@ -125,7 +125,10 @@ class _Search:
             self._stretch(stretch)
 
     def _stretch(self, windows: list[Symbols]) -> None:
-        """Find the model on any thread (there may be replicas), else on several: one waits while another runs."""
+        """Find the model on each thread alone, as there may be replicas; if on none, in the ops of all threads.
+
+        In that case, one thread waits while another runs.
+        """
         before = self.found.next_pass
         for window in windows:
             self._window(window)
@@ -179,7 +182,7 @@ class _Search:
         return int(sum(explained)), -int(sum(missing))
 
     def _has_all(self, passes: list[_Pass], others: list[_Pass]) -> bool:
-        """Whether no module with parameters that the others have is missing: repeats come on top of what runs once."""
+        """Whether these passes have every module with parameters that the others have: repeats only add calls."""
         here, there = (
             np.unique(np.concatenate([self.rows.module[one.rows[self.rows.of_weight[one.rows]]] for one in some]))
             for some in (passes, others or passes)
@@ -187,9 +190,10 @@ class _Search:
         return bool(np.isin(there, here).all())
 
     def _whole_passes(self, window: Symbols) -> list[_Pass]:
-        """The passes in a row of ops in which modules run as a whole: all that can, unless no such op is left for one.
+        """The passes in a row of ops in which modules run as a whole: one op for a module and all modules in it.
 
-        Those that stand for others count as modules with parameters, as what is in them would.
+        All modules that can are tried; those without such an op are dropped, and the rest is tried again. A whole
+        module counts as one with parameters, as the modules in it would.
         """
         rows = self.rows
         fits = rows.aligner.weights[:, np.unique(self.items.name[window])].max(axis=1, initial=0) > 0
@@ -206,7 +210,7 @@ class _Search:
         return []
 
     def _passes(self, window: Symbols, unrolled: Unrolled | None) -> list[_Pass]:
-        """The passes of the model, or of its rows as often as they run, in a row of ops; nothing runs as a whole."""
+        """The passes of the model (or of its rows as often as they run) in a row of ops, if none runs as a whole."""
         number = np.arange(len(self.rows.symbol)) if unrolled is None else unrolled.rows
         parts = ~self.rows.is_whole[number]
         return self._likely_passes(
@@ -214,7 +218,7 @@ class _Search:
         )
 
     def _likely_passes(self, window: Symbols, number: Symbols, unrolled: Unrolled | None) -> list[_Pass]:
-        """The passes in which these rows run, as often as it looks like."""
+        """The passes of these rows in a row of ops, with the more likely number of copies of the model."""
         run = self.rows if len(number) == len(self.rows.symbol) and unrolled is None else self.rows.take(number)
         names = self.items.name[window]
         passes = self._passes_of(window, run, number, unrolled, few := _copies(run, names))
@@ -230,7 +234,7 @@ class _Search:
     def _passes_of(
         self, window: Symbols, run: Rows, number: Symbols, unrolled: Unrolled | None, copies: int
     ) -> list[_Pass]:
-        """The passes in a row of ops in which the model seems to run so often."""
+        """The passes of the model in a row of ops, if it runs `copies` times there."""
         items = self.items
         share = len(window) / max(1, copies)
         passes = []
@@ -263,7 +267,7 @@ class _Search:
     def _called_again(
         self, number: Symbols, run: Rows, columns: Symbols, first: Symbols
     ) -> list[tuple[Symbols, Symbols, Symbols]]:
-        """Modules without parameters that are listed once in theirs, and seem to run there once more."""
+        """Further calls of modules without parameters that their container lists once, and that seem to run again."""
         hit = np.flatnonzero(first >= 0)
         between = np.arange(first[hit[0]], first[hit[-1]])
         before = np.searchsorted(first[hit], between, side="right") - 1
@@ -271,7 +275,7 @@ class _Search:
         free = (again >= 0) & (first[hit[before]] != between) & ~self.is_first_use[columns[between]]
         free &= ~self.rows.in_sequence[again] | (first[hit[before]] == between - 1)
         between, before, again = between[free], before[free], again[free]
-        # it must be the innermost module around the ops before and after, or in that
+        # the module must lie in the innermost one around the ops before and after
         modules = self.rows.module[number[hit]]
         pairs = np.stack((modules[before], modules[before + 1], self.rows.module[again]), axis=1)
         kinds, kind = np.unique(pairs, axis=0, return_inverse=True)
@@ -281,7 +285,7 @@ class _Search:
         return [(columns[between], again, calls)] if len(between) else []
 
     def _more_slices(self, run: Rows, columns: Symbols, first: Symbols) -> Iterator[tuple[Symbols, Symbols]]:
-        """A module with parameters also gets what follows its op under the same name and is no other module's."""
+        """Ops that follow the op of a module with parameters, have its name and no other module: they are its, too."""
         taken = np.zeros(len(columns) + 1, bool)
         taken[first[first >= 0]] = True
         taken[:-1] |= self.is_first_use[columns]
@@ -298,10 +302,10 @@ class _Search:
 
 
 def _tenable(run: Rows, alignment: Alignment, names: Symbols) -> Symbols:
-    """The first of the best places of each row, but for what says too little.
+    """Leftmost best column per row, dropping matches too weak to trust.
 
-    That is a part of a module that lacks others, where they are ops that any module may run, and an op that a module
-    without parameters only may be made of, if there is another place for it.
+    These are (a) parts of a module whose other parts are missing, if any module may run such ops, and (b) weak ops of
+    modules without parameters that have another place.
     """
     places = alignment.first
     _, call = np.unique(run.module * (int(run.call.max()) + 1) + run.call, return_inverse=True)
@@ -314,7 +318,10 @@ def _tenable(run: Rows, alignment: Alignment, names: Symbols) -> Symbols:
 
 
 def _is_apart(run: Rows, call: Symbols, places: Symbols, names: Symbols) -> Flags:
-    """Which optional parts of what is written out a layer parts from the others: there is none in such a module."""
+    """Optional ops of a hand-written module (e.g. RMSNorm as pow, mean, rsqrt) that lie beyond another layer.
+
+    Such a module contains no layer, so they are not its own.
+    """
     layers = np.append(np.cumsum(run.looks_so[names]), 0)[places]
     least, most = np.full(len(call), len(names)), np.full(len(call), -1)
     needed = ~run.is_optional & (places >= 0)
@@ -325,7 +332,7 @@ def _is_apart(run: Rows, call: Symbols, places: Symbols, names: Symbols) -> Flag
 
 
 def _no_longer(rows: Rows, items: Items, columns: Symbols) -> Symbols:
-    """As many of the columns as it takes to find as much, so that no module is found in the next run of the model."""
+    """The shortest prefix of the columns that explains as much as all, so that no row is found in the next pass."""
     if len(rows.symbol) * len(columns) > _SEARCHED:
         return columns
     names = items.name[columns]
@@ -377,7 +384,7 @@ def _copies(rows: Rows, names: Symbols, *, of_weight: bool = False) -> int:
 
 
 def _missing_calls(modules: int, rows: Rows, found: Found) -> pa.Array:
-    """By module: in how many passes that should have had a call of it, none was found; each of its calls counts."""
+    """By module: how many of its calls were not found, over all passes that should have had them."""
     width = int(rows.call.max()) + 1
     calls, call_of_row = np.unique(rows.module * width + rows.call, return_inverse=True)
     number, row = (np.concatenate(part) for part in (found.passes, found.rows))

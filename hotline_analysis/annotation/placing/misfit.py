@@ -13,12 +13,12 @@ from hotline_analysis.errors import ModelMismatchError
 
 LEAST = 0.5  # of a model's parts must be found in a stretch of forward, or it is not this model that runs there
 LEAST_OF_WEIGHT = 0.75  # the same, of its modules with parameters, which do not vanish as a dropout may
-_MISSING = 10  # of so many of these, one may be found nowhere, and one in any case
+_MISSING = 10  # of so many modules with parameters, one may be found nowhere, and one in any case
 _LEFT_OVER = 0.4  # of the ops that look like modules with parameters may be none of the model's
 _USED_AGAIN = 0.3  # of the first uses of a parameter may be a later call of a module that has run before
-_DOUBTFUL = 0.05  # of its modules with parameters, but for one, may be missing, or the places of the others are guesses
-_DOUBTFUL_LIGHT = 0.1  # the same, of those without
-_DOUBTFUL_LEFT_OVER = 0.1  # and so many ops that look like those may be left; if ops were captured, as many as above
+_DOUBTFUL = 0.05  # if more of its modules with parameters are missing (one may be), all places are doubtful
+_DOUBTFUL_LIGHT = 0.1  # the same for modules without parameters
+_DOUBTFUL_LEFT_OVER = 0.1  # the same for ops left over that look like layers; _DOUBTFUL for a captured table
 ORDER_HINT = (
     "Is it the model that was traced, with its modules in execution order?"
     " `hotline_analysis.model_ops(model, *inputs).save(path)` writes such a file."
@@ -27,7 +27,7 @@ ORDER_HINT = (
 
 @dataclass(frozen=True)
 class FirstUses:
-    """Ops that hand on the gradient of a parameter, and in which backward pass: that of its first use."""
+    """Forward ops that use a parameter for the first time, and the backward pass (`pass_ns`) that adds its gradient."""
 
     event: Symbols
     number: Symbols
@@ -53,8 +53,8 @@ def check_fit(
 def _seen(items: Items, rows: Rows, found: Found, uses: FirstUses) -> Flags:
     """By row: whether it was found, or what it is a part of runs as a whole.
 
-    In a pass that backward comes back to, an op that hands on no gradient is no module with parameters if it only looks
-    a little like it, and others more so.
+    In a pass with backward, a weak match to a module with parameters does not count unless the op receives a parameter
+    gradient.
     """
     row, item, number = (np.concatenate(part) for part in (found.rows, found.items, found.passes))
     weights = rows.aligner.weights
@@ -142,8 +142,8 @@ def _check_left_over(
 ) -> str | None:
     """A larger model contains a smaller one of its kind: see whether too many ops are left that look like modules.
 
-    Of a captured table, which knows ops and not types, those count that hand on the gradient of a parameter. Of others,
-    a list may leave out a kind of layer; but if it is no norm, that is a reason to doubt.
+    For a captured table, which knows ops and not types, the ops that use a parameter for the first time count. Any
+    other list may leave out a kind of layer; unless that is a norm, it is a reason to doubt.
     """
     taken = np.zeros(len(items.event), bool)
     taken[np.concatenate(found.items)] = True
@@ -211,7 +211,7 @@ def contradicted(items: Items, rows: Rows, found: Found, uses: FirstUses) -> Fla
 
 
 def _check_first_uses(model: Model, items: Items, rows: Rows, found: Found, uses: FirstUses) -> None:
-    """A module uses its parameters for the first time once in a backward pass: see that no others are taken for it.
+    """Check that few modules seem to use their parameters for the first time twice in one backward pass.
 
     Else a model of a few layers fits any larger one, as if its layers ran again and again.
     """

@@ -26,7 +26,7 @@ _SCHEMA = pa.schema(
 
 
 def recomputed(connection: duckdb.DuckDBPyConnection, items: Items, rows: Rows, found: Found) -> pa.Table:
-    """What was found, and ops that backward computes again, with the module of their first computation.
+    """All matches as a table, and ops that backward computes again, with the module of their first computation.
 
     Such ops stand near the start of a node and repeat the forward ops one by one, and the op that created the node is
     among them.

@@ -2,8 +2,8 @@
 
 Two things tell a module that runs again from another one of its kind. A recurrent cell is made to be called for each
 step in time. And a parameter's gradient is added up once in a backward pass, however often the parameter was used:
-right after the node of its first use, which is the last one to run. So an op that hands on a gradient to a parameter is
-the first call of a module with parameters, and one of the same name that hands on none is a later call, or frozen.
+right after the node of its first use, which is the last one to run. So an op after whose node a parameter's gradient is
+added is the first call of a module with parameters, and another op of the same name is a later call, or frozen.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class Unrolled:
 def by_cells(rows: Rows, names: Symbols, is_first: Flags, copies: int) -> Unrolled | None:
     """The rows with those of a recurrent loop as often as it runs; None if there is no such loop.
 
-    That is only believed where one of them is a recurrent cell and all ops of modules with parameters are then
-    explained: layers of a larger model repeat, too. A loop may seem to begin and end at several places; first calls of
-    modules tell which are right, and without any, what differs is not sure.
+    A loop is only believed if it has a recurrent cell, and if all ops of modules with parameters are then explained:
+    layers of a larger model repeat, too. A loop may seem to begin and end at several places; first calls of modules
+    tell which are right, and without any, rows in which these loops differ are not sure.
     """
     heavy = np.flatnonzero(rows.of_weight)
     looks_so = np.flatnonzero(rows.looks_so[names]) if rows.is_cell.any() else names[:0]
@@ -75,14 +75,14 @@ def by_cells(rows: Rows, names: Symbols, is_first: Flags, copies: int) -> Unroll
 
 
 class ByGradients:
-    """Unrolls by what is handed on to parameters, and remembers: the steps of a training run are mostly alike."""
+    """Unrolls rows by the first uses of parameters, and remembers: the steps of a training run are mostly alike."""
 
     def __init__(self, rows: Rows) -> None:
-        # The ops of a module that is written out may be anything's; it runs with what stands beside it.
+        # Ops of hand-written modules (mul, add) match anywhere, so they are placed together with their neighbours.
         self._walked = np.flatnonzero(~rows.is_written_out() & ~rows.is_whole)
         self._count = len(rows.symbol)
         self.rows = rows.take(self._walked)
-        # The ops of a module of a type that no op looks like may seem to be those of the module before it, once more.
+        # If no op looks like the type of a module, its ops may seem to be a further call of the module before it.
         is_unknown = (np.count_nonzero(rows.aligner.weights, axis=1) == 0)[rows.symbol] & ~rows.is_optional
         self._beside_unknown = np.append(is_unknown[1:], False)[self._walked]
         self._known = lru_cache(maxsize=256)(self._unroll)
@@ -91,7 +91,7 @@ class ByGradients:
     def unroll(self, names: Symbols, is_first: Flags) -> Unrolled | None:
         """The rows in the order in which they run in a stretch of ops; None if too little of it is this model.
 
-        Without anything of a backward pass, it is what was found last.
+        Without a first use in the stretch, the last result is returned.
         """
         heavy = self.rows.looks_so[names]
         if len(self.rows.symbol) * len(names) > _CELLS or not heavy.any():
@@ -132,7 +132,7 @@ class ByGradients:
         return self._with_written_out(Unrolled(taken[keep], (is_same & ~is_guess)[keep]))
 
     def _with_written_out(self, walk: Unrolled) -> Unrolled:
-        """The walk with the rows that were left out of it: those after and before which it goes on."""
+        """Add the rows that were left out of the walk: between two rows, or beside both where the walk jumps."""
         heavy = np.concatenate(([0], np.cumsum(self.rows.of_weight)))
         borders = np.concatenate(([-1], self._walked, [self._count]))
         rows = self._walked[walk.rows]
@@ -152,7 +152,7 @@ class ByGradients:
 
 
 def _is_known(rows: Rows, names: Symbols, columns: Symbols, found: Symbols) -> Flags:
-    """By row: whether its first call can be no other one, as they come in the order of the list."""
+    """By row: whether its first call has only one possible place, as first calls come in the order of the list."""
     first, last = range_of_columns(rows, names, np.ones(len(names), bool), columns, found)
     answer = np.ones(len(rows.symbol), bool)
     answer[found] = first == last
@@ -160,10 +160,10 @@ def _is_known(rows: Rows, names: Symbols, columns: Symbols, found: Symbols) -> F
 
 
 def _in_place(rows: Rows, taken: Symbols, is_guess: Flags) -> Flags:
-    """Which rows of a walk are no guess, or lie in the innermost module around those before and after."""
+    """True for rows of a walk that are no guess, or that lie in the innermost module around those before and after."""
     answer = ~is_guess
     known = np.flatnonzero(~is_guess)
-    for guess in np.flatnonzero(is_guess[: known[-1]]).tolist():  # what follows is no part of the model
+    for guess in np.flatnonzero(is_guess[: known[-1]]).tolist():  # guesses behind it are no part of the model
         after = int(np.searchsorted(known, guess))
         around = known[max(0, after - 1)], known[after]
         answer[guess] = rows.is_inside(*(int(rows.module[taken[row]]) for row in (*around, guess)))
@@ -171,7 +171,7 @@ def _in_place(rows: Rows, taken: Symbols, is_guess: Flags) -> Flags:
 
 
 def _is_new_way(rows: Rows, names: Symbols, columns: Symbols, taken: Symbols, repeated: Flags) -> Flags:
-    """Which later calls of modules with parameters could be others' by the name, and come about as none before."""
+    """True for later calls of modules with parameters whose op fits several, and whose way no call has come before."""
     heavy = np.flatnonzero(rows.looks_so[names])
     before = np.append(-1, heavy[:-1])
     begins = dict(zip(heavy.tolist(), before.tolist(), strict=True))
@@ -187,7 +187,7 @@ def _is_new_way(rows: Rows, names: Symbols, columns: Symbols, taken: Symbols, re
 
 
 def _begin(rows: Rows, names: Symbols, first_call: Symbols) -> int:
-    """Where the pass begins that goes on to backward: others, without gradients, may come before it."""
+    """The column at which the pass with a backward begins: passes without gradients may come before it."""
     heavy = np.flatnonzero(rows.looks_so[names])
     row = int(np.flatnonzero(first_call >= 0)[np.argmin(first_call[first_call >= 0])])
     frozen = int(np.count_nonzero(rows.of_weight[:row] & (first_call[:row] < 0)))

@@ -1,4 +1,4 @@
-"""What is compared when a model is placed on a trace: the parts of the model, the rows, and the ops, the columns."""
+"""The two sides that are aligned when a model is placed on a trace: rows (parts of the model) and columns (ops)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _FLAGS = ("of_weight", "is_layer", "is_unseen", "is_cell", "in_sequence", "is_op
 
 @dataclass
 class Rows:
-    """What is to be found: the module of each row, which call of it, and the symbol that the weights know."""
+    """The parts of a model to find: the module of each row, which call of it, and the symbol that the weights know."""
 
     module: Symbols
     call: Symbols
@@ -57,7 +57,7 @@ class Rows:
     is_layer: Flags  # by row: the same, or an op that is made of parameters
     is_unseen: Flags  # by row: a module with parameters of torch's own whose op is nowhere in the trace
     looks_so: Flags  # by name of an op: what modules with parameters are made of
-    weighty: Flags  # by name of an op: made of parameters, whoever's
+    weighty: Flags  # by name of an op: made of parameters, in this model or not
     is_cell: Flags  # by row: a recurrent cell, which runs once for each step in time
     in_sequence: Flags  # by row: stands in a `Sequential`, which runs nothing between its modules
     is_optional: Flags  # by row: not every call has it
@@ -68,7 +68,7 @@ class Rows:
     def take(self, chosen: Symbols) -> Rows:
         """Some of the rows, each as the call of its module that it is among them.
 
-        What may run as a whole is then said to do so, and stands for parameters as what is in it would.
+        Rows that may run as a whole are then taken to do so, and count as rows with parameters, as those inside would.
         """
         order = np.argsort(chosen, kind="stable")
         call = np.empty(len(chosen), np.int64)
@@ -83,13 +83,13 @@ class Rows:
         own = np.zeros(len(self.parent), bool)
         own[self.module[whole]] = True
         around = np.zeros(len(self.parent), bool)
-        for module, parent in enumerate(self.parent.tolist()):  # which comes before what is in it
+        for module, parent in enumerate(self.parent.tolist()):  # a parent comes before its children
             around[module] = parent >= 0 and (own[parent] or around[parent])
         answer: Flags = around[self.module] | (own[self.module] & ~self.is_whole)
         return answer
 
     def is_written_out(self) -> Flags:
-        """By row: whether it is a part of a module that is made of several ops that any module may run."""
+        """By row: whether it is a part of a hand-written module: one made of several ops that any module may run."""
         module, call = (
             np.unique(key, return_inverse=True)[1].reshape(-1)
             for key in (self.module, self.module * (int(self.call.max(initial=0)) + 1) + self.call)
@@ -132,7 +132,7 @@ class Found:
         confidence: npt.NDArray[np.float64],
         expected: Symbols,
     ) -> None:
-        """What was found in one pass of the model."""
+        """Add the matches of one pass of the model."""
         self.items.append(items)
         self.rows.append(rows)
         self.calls.append(calls)
@@ -142,7 +142,7 @@ class Found:
         self.next_pass += 1
 
     def add_to_last(self, items: Symbols, rows: Symbols, calls: Symbols) -> None:
-        """More ops of the same pass. Which module they belong to is a guess."""
+        """Add further ops of the same pass, whose modules are guesses."""
         self.items.append(items)
         self.rows.append(rows)
         self.calls.append(calls)
@@ -150,7 +150,7 @@ class Found:
         self.passes.append(np.full(len(items), self.next_pass - 1))
 
     def doubt(self, matches: Flags) -> None:
-        """Some of all matches could be others', too."""
+        """Mark matches that could belong to another module."""
         borders = np.cumsum([len(part) for part in self.items])[:-1]
         parts = zip(self.confidence, np.split(matches, borders), strict=True)
         self.confidence = [np.where(doubtful, UNSURE, confidence) for confidence, doubtful in parts]
@@ -198,7 +198,7 @@ def learned_rows(model: Model, items: Items) -> Rows:
 
 
 def typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: Items) -> Rows:
-    """What each module computes itself, with the evidence of the types."""
+    """The parts that each module computes itself, which match by the evidence of their types."""
     parts = _parts(connection, model)
     kinds = sorted({kind for _, kind in parts})
     types = {kind: kind.rstrip("?!") for kind in kinds}
@@ -217,7 +217,7 @@ def typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: Items
             weights[code, number[name]] = weight - int(is_optional[code] and not is_whole[code])
     module = np.array([module_id for module_id, _ in parts], np.int64)
     symbol = np.array([of_kind[kind] for _, kind in parts], np.int64)
-    # What is written by hand may run no op of its type; that it is not found says nothing about the model then.
+    # A hand-written module may run no op of its type; not finding it is no evidence against the model.
     is_seen = weights.any(axis=1) | model.registered
     heavy = np.array([_OF_WEIGHT.search(kind) is not None for kind in kinds], bool) & ~is_optional & is_seen
     is_cell = np.array([kind.lower().endswith("cell") for kind in kinds], bool)
@@ -250,7 +250,7 @@ def _weighty(items: Items) -> Flags:
 def _parts(connection: duckdb.DuckDBPyConnection, model: Model) -> list[tuple[int, str]]:
     """The modules that compute something themselves, each with its type or `type_part`s, in order of execution.
 
-    What a module with children computes, it does when they are done.
+    A module with children computes its own parts after them.
     """
     numbers, above, types = (model.modules.column(name).to_pylist() for name in ("module_id", "parent_id", "type"))
     runs = [kind not in _NEVER_CALLED for kind in types]

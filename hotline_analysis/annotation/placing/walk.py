@@ -1,4 +1,4 @@
-"""The way of a pass through the model: which row each op is, where modules may run again and go back."""
+"""The walk of a pass through the model: the row of each op, where modules may run again and the walk may go back."""
 
 from __future__ import annotations
 
@@ -7,25 +7,26 @@ import numpy as np
 from hotline_analysis.annotation.align import Symbols
 from hotline_analysis.annotation.placing.rows import MAIN, Flags, Rows
 
-_FITS = 2  # times its weight is what a match counts
-_SKIP = 2  # what it costs to leave out modules, and each one with parameters among them
-_MANY = 10  # and at most
-_BACK = 6  # to go back to an earlier module
-_TURN = 3  # so much less from the end of a container to its start: two turns are as much as to go back and on again
-_INSIDE = 4  # more to leave a module before its last part with parameters, or to enter one after its first
-_UNLIKE = 8  # to go on over ops that led to another module before this one ran for the first time
-_LIGHT = 4  # what an op counts that a module without parameters explains: a function may as well
-_GUESSED = 2  # and what it counts if that module is called again, in between
-_RARELY = 40  # to go back, where every module runs once: more than two layers have to fit for that
-_SURELY = 1000  # what a first call counts more than others
+_FITS = 2  # a match scores so many times its weight
+_SKIP = 2  # cost of leaving out modules, and again of each module with parameters among them
+_MANY = 10  # the most that leaving out modules costs
+_BACK = 6  # cost of going back to an earlier module
+# discount for looping from a container's end to its start; two loops cost as much as one jump back plus one forward
+_TURN = 3
+_INSIDE = 4  # further cost of leaving a module before its last part with parameters, or of entering it after its first
+_UNLIKE = 8  # cost of going on over ops that led to another module before this one ran for the first time
+_LIGHT = 4  # the most that an op scores if a module without parameters explains it: a function may as well
+_GUESSED = 2  # score of an op if such a module is called again in between
+_RARELY = 40  # cost of going back where every module runs once: more than two layers have to fit for that
+_SURELY = 1000  # a first call scores so many times its weight
 _NEVER = -(10**9)
 
 
 def called_again(rows: Rows) -> Symbols:
-    """By row and name of an op: the module without parameters that such an op after the row may call again, or -1.
+    """By row and op name: the row of the module without parameters that such an op after the row may call again, or -1.
 
-    It is listed before the row, or is it, in the innermost module around the row that lists any that fits; and no other
-    one there fits. In a `Sequential`, the op must follow at once, as nothing else runs there.
+    That is the row itself or one before it, in the innermost container around the row that lists any that fits, and no
+    other one there fits. In a `Sequential`, the op must follow at once, as nothing else runs there.
     """
     count = len(rows.symbol)
     inside: dict[int, list[int]] = {}
@@ -69,7 +70,7 @@ def cheapest_walk(
     """
     back = np.full(len(chosen), _RARELY)
     if anchored:
-        # what hands on nothing at all is frozen, or has its parameters from another module, and does not run again
+        # modules that receive no gradient are frozen or share another module's parameters; assume that they run once
         back[~rows.of_weight | (anchored[0] >= 0)] = _BACK
     best = _Best(rows, chosen, back, latest)
     weights = rows.aligner.weights[rows.symbol[chosen]] * _FITS
@@ -96,7 +97,7 @@ def cheapest_walk(
 
 
 def _turns(rows: Rows, chosen: Symbols) -> tuple[Symbols, Symbols, Symbols]:
-    """Where modules end and start: the rows of all ends, where those of each module begin, and by row the modules.
+    """Where modules end and start: the rows of all ends, where those of each module begin, and by row who starts there.
 
     A module ends with its last row with parameters, or after it, and starts with its first one, or before. The number
     of modules stands for none.
@@ -122,10 +123,10 @@ def _turns(rows: Rows, chosen: Symbols) -> tuple[Symbols, Symbols, Symbols]:
 
 
 class _Ways:
-    """What runs between two ops that look like modules with parameters: the way to a module is the same each time.
+    """Ways: the ops between two ops that look like modules with parameters. The way to a module is the same each time.
 
-    Of a loop in a loop, this tells which one goes on: what led to other modules before this one ran for the first time
-    leads to them afterwards, too.
+    In a loop inside a loop, this tells which of the two goes on: a way that led to other modules before this one ran
+    for the first time leads to them afterwards, too.
     """
 
     def __init__(self, names: Symbols, heavy: Flags, first_call: Symbols) -> None:
@@ -141,7 +142,7 @@ class _Ways:
         self.leads = np.isin(np.arange(len(number) + 1), self.known)  # to a first call
 
     def cost(self, column: int, rows: Symbols) -> tuple[Symbols, Symbols]:
-        """By row: what it costs to go on to it at this column, and to go back, if the way is one to others."""
+        """By row: the cost of going on to it at this column, and of going back to it, if the way leads to others."""
         way = int(self.way[column])
         is_other = self.known[rows] != way
         return _UNLIKE * (is_other & (self.seen[way] < self.first_call[rows])), _SKIP * (is_other & self.leads[way])
@@ -177,7 +178,7 @@ class _Best:
         self.unfinished = np.where(self.in_sequence & (last_heavy[self.group] > np.arange(count)), _BACK, 0)
         self.enters[heavy[first]] = 0
         self.leaves[heavy[::-1][last]] = 0
-        # what is not first in a `Sequential` runs after what is
+        # in a `Sequential`, the other rows run after the first
         self.middle = np.where(self.in_sequence, _BACK, 0)
         self.middle[self.order[self.begin]] = 0
         self.enters += self.middle
@@ -265,7 +266,7 @@ class _Best:
         column, row, before, guess = (np.concatenate(part) for part in zip(*self.matches, strict=True))
         path = []
         left = self.passed[-1] - self.passed + (np.arange(len(self.score)) < len(self.score) - 1)
-        score = self.score - np.maximum(np.minimum(left * _SKIP, _MANY) - 1, 0)  # less than to skip them on the way
+        score = self.score - np.maximum(np.minimum(left * _SKIP, _MANY) - 1, 0)  # less than skipping them on the way
         node = int(self.node[int((score * len(score) + self.rank).argmax())])
         while node >= 0:
             path.append(node)

@@ -7,7 +7,8 @@
 -- :column process_name VARCHAR   name given to the process; NULL without one
 -- :column process_label VARCHAR  label given to the process, such as `GPU 0`; NULL without one
 -- :column thread_name VARCHAR    name given to the thread or stream; NULL without one
-with named as (
+with name_event as (
+    -- Metadata events that name a process or thread; the last one counts.
     select
         track_key.pid,
         track_key.tid,
@@ -26,7 +27,7 @@ process as (
         pid,
         arg_max(value, event_id) filter (where field = 'process_name') as process_name,
         arg_max(value, event_id) filter (where field = 'process_labels') as process_label
-    from named
+    from name_event
     group by pid
 ),
 
@@ -35,7 +36,7 @@ thread as (
         pid,
         tid,
         arg_max(value, event_id) filter (where field = 'thread_name') as thread_name
-    from named
+    from name_event
     group by pid, tid
 )
 

@@ -19,6 +19,7 @@
 -- :column unobserved_ns BIGINT  of it, the work was launched already, and nothing in the file explains why it waited
 -- :column unknown_ns BIGINT     of it, what ended the gap has no known launch
 with share as (
+    -- Time of a gap in each step and phase.
     select
         device,
         gap_ns,
@@ -30,6 +31,7 @@ with share as (
     group by device, gap_ns, step, phase
 ),
 
+-- The step and phase of each gap.
 home as (
     select
         device,
@@ -39,6 +41,7 @@ home as (
     group by device, gap_ns
 ),
 
+-- Gaps with their sums by cause.
 total as (
     select
         device,

@@ -13,6 +13,7 @@
 -- :column bucket VARCHAR    where the work counts to: `module`, or a named bucket when no module explains it
 -- :column evidence VARCHAR  nn_module, alignment, sequence_number, flow or autograd_order; NULL without a module
 with point as (
+    -- The thread and time at which the labels of each event are looked up.
     select
         event_id,
         track_id,
@@ -27,8 +28,9 @@ with point as (
     inner join nesting on coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
 ),
 
--- a hook on a parameter's gradient may send a whole bucket of them: that is no work of this one's module
-owned as (
+-- Segments, without a module where a hook on the gradient of one parameter sends a whole bucket of gradients: that is
+-- not work of this parameter's module.
+clean_segment as (
     select
         track_id,
         start_ns,
@@ -43,6 +45,7 @@ owned as (
     from label_segment
 ),
 
+-- Nodes whose module is not known, with the phase of the op that created each.
 origin_phase as (
     select
         node.event_id,
@@ -53,27 +56,29 @@ origin_phase as (
     where nesting.start_ns < phase_span.end_ns and node.event_id not in (select event_id from node_module)
 ),
 
+-- Segments with their bucket.
 segment as (
     select
-        owned.track_id,
-        owned.start_ns,
-        owned.step,
-        case when owned.step is not null then coalesce(owned.phase, 'other') end as phase,
-        owned.module_id,
-        owned.pass,
+        clean_segment.track_id,
+        clean_segment.start_ns,
+        clean_segment.step,
+        case when clean_segment.step is not null then coalesce(clean_segment.phase, 'other') end as phase,
+        clean_segment.module_id,
+        clean_segment.pass,
         case
-            when owned.module_id is not null then 'module'
-            when owned.step is null then 'outside_steps'
-            when owned.bucket is not null then owned.bucket
-            when owned.phase = 'backward' and origin_phase.phase = 'loss' then 'loss'
-            else coalesce(owned.phase, 'other')
+            when clean_segment.module_id is not null then 'module'
+            when clean_segment.step is null then 'outside_steps'
+            when clean_segment.bucket is not null then clean_segment.bucket
+            when clean_segment.phase = 'backward' and origin_phase.phase = 'loss' then 'loss'
+            else coalesce(clean_segment.phase, 'other')
         end as bucket,
-        owned.evidence
-    from owned
-    left join origin_phase on owned.node_id = origin_phase.event_id
+        clean_segment.evidence
+    from clean_segment
+    left join origin_phase on clean_segment.node_id = origin_phase.event_id
 ),
 
-labelled as (
+-- Events with the labels of their segment.
+event_label as (
     select
         point.event_id,
         segment.step,
@@ -87,13 +92,15 @@ labelled as (
         on point.track_id = segment.track_id and point.at_ns >= segment.start_ns
 ),
 
-first_launched as (
+-- Start of the first GPU work whose launch is known.
+first_linked_work as (
     select min(timed.start_ns) as start_ns
     from launch
     inner join timed on launch.event_id = timed.event_id
     where launch.link is not null
 ),
 
+-- The first call of the runtime or driver: its correlation id and start.
 first_call as (
     select
         min(correlation) as correlation,
@@ -102,23 +109,24 @@ first_call as (
     where category in ('cuda_runtime', 'cuda_driver') and correlation > 0
 ),
 
-unlinked as (
+-- GPU work without a known launch.
+unlinked_work as (
     select
         launch.event_id,
         case
             when
                 timed.correlation < first_call.correlation or timed.start_ns < first_call.start_ns
-                or timed.start_ns < first_launched.start_ns then 'pre_window'
+                or timed.start_ns < first_linked_work.start_ns then 'pre_window'
             else 'unlinked'
         end as bucket
     from launch
     inner join timed on launch.event_id = timed.event_id
     cross join first_call
-    cross join first_launched
+    cross join first_linked_work
     where launch.link is null
 )
 
-select * from labelled
+select * from event_label
 union all
 select
     event_id,
@@ -128,4 +136,4 @@ select
     null,
     bucket,
     null
-from unlinked
+from unlinked_work

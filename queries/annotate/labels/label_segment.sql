@@ -1,6 +1,7 @@
 -- Each CPU thread's time, cut where its step, phase, module or bucket changes. Segments never overlap.
 --
--- The borders of all layers cut the time; what a layer says about a piece is what its last span says that started.
+-- The borders of all layers (steps, phases, modules and buckets) cut the time into pieces. The last span of a layer
+-- that started before a piece labels it, if it has not ended.
 --
 -- :reads phase_span, module_segment, marker_segment, step, nesting
 -- :column track_id BIGINT   the thread
@@ -15,6 +16,7 @@ with host_track as (
     from nesting
 ),
 
+-- Steps on each thread of the host.
 step_span as (
     select
         host_track.track_id,
@@ -35,6 +37,7 @@ bucket_span as (
     where family = 'bucket'
 ),
 
+-- Times at which any layer changes.
 border as (
     select
         track_id,
@@ -77,6 +80,7 @@ border as (
     from step_span
 ),
 
+-- Time between two borders of a thread.
 piece as (
     select
         track_id,

@@ -3,7 +3,7 @@
 -- Calls in which a thread waits for the GPU, and how long: the part of the call in which a device was busy.
 --
 -- A `synchronise` returns when the GPU is done. A `copy` from or to pageable memory, or by a call that blocks, returns
--- when that is staged or filled, and with it waits for all that its stream has to do before (CUDA runtime API, "API
+-- when that memory is staged or filled, and so waits for all earlier work of its stream (CUDA runtime API, "API
 -- synchronization behavior"; HIP's `hipMemcpyWithStream` likewise). A launch into a `full_queue`, with 1000 launches
 -- pending on its stream, waits until one of them starts. Of calls inside each other, the outer one counts.
 --
@@ -17,6 +17,7 @@
 -- :column waited_ns BIGINT  of it, some device was busy
 -- :column work_id BIGINT    the copy that it waits for; NULL for other kinds
 with busy as (
+    -- Stretches in which some device is busy, with the busy time before each.
     select
         start_ns,
         end_ns,
@@ -46,7 +47,8 @@ with busy as (
     ) as islands
 ),
 
-launched as (
+-- Calls that launch, by stream, with the start of the first work of each.
+launch_call as (
     select
         launch.runtime_id,
         coalesce(gpu_op.device, -1) as device,
@@ -60,32 +62,39 @@ launched as (
     group by launch.runtime_id, coalesce(gpu_op.device, -1), coalesce(gpu_op.stream, -1)
 ),
 
-called as (
+-- The same, numbered in order of the calls.
+numbered_call as (
     select
         *,
         row_number() over (partition by device, stream order by call_ns, runtime_id) as call_count
-    from launched
+    from launch_call
 ),
 
-started as (
+-- The same, numbered in order of the starts of the work, on streams that can be full.
+started_work as (
     select
         device,
         stream,
         start_ns,
         row_number() over (partition by device, stream order by start_ns, runtime_id) as start_count
-    from launched
+    from launch_call
     qualify count(*) over (partition by device, stream) > 1000
 ),
 
-crowded as (
-    select distinct called.runtime_id
-    from called
-    asof left join started
-        on called.device = started.device and called.stream = started.stream and called.call_ns >= started.start_ns
-    where called.call_count > 1000 and called.call_count - coalesce(started.start_count, 0) > 1000
+-- Launches that find 1000 others pending.
+full_queue_call as (
+    select distinct numbered_call.runtime_id
+    from numbered_call
+    asof left join started_work
+        on
+            numbered_call.device = started_work.device
+            and numbered_call.stream = started_work.stream
+            and numbered_call.call_ns >= started_work.start_ns
+    where numbered_call.call_count > 1000 and numbered_call.call_count - coalesce(started_work.start_count, 0) > 1000
 ),
 
-copied as (
+-- Calls that return when their copy is done, each with the first of its copies.
+blocking_copy as (
     select
         launch.runtime_id,
         min(launch.event_id) as work_id
@@ -100,32 +109,38 @@ copied as (
     group by launch.runtime_id
 ),
 
-waiting as (
+-- All calls that wait.
+waiting_call as (
     select
         timed.event_id,
         case
-            when copied.runtime_id is not null then 'copy'
+            when blocking_copy.runtime_id is not null then 'copy'
             when coalesce(name_class.is_sync, false) then 'synchronise'
             else 'full_queue'
         end as kind,
-        copied.work_id
+        blocking_copy.work_id
     from timed
     left join name_class on timed.class_id = name_class.class_id
-    left join copied on timed.event_id = copied.runtime_id
-    left join crowded on timed.event_id = crowded.runtime_id
+    left join blocking_copy on timed.event_id = blocking_copy.runtime_id
+    left join full_queue_call on timed.event_id = full_queue_call.runtime_id
     where
         timed.category in ('cuda_runtime', 'cuda_driver')
-        and (coalesce(name_class.is_sync, false) or copied.runtime_id is not null or crowded.runtime_id is not null)
+        and (
+            coalesce(name_class.is_sync, false)
+            or blocking_copy.runtime_id is not null
+            or full_queue_call.runtime_id is not null
+        )
 ),
 
-outermost as (
+-- Waiting calls that stand in no other.
+outermost_call as (
     select
-        waiting.*,
+        waiting_call.*,
         nesting.track_id,
         nesting.start_ns,
         nesting.end_ns
-    from waiting
-    inner join nesting on waiting.event_id = nesting.event_id
+    from waiting_call
+    inner join nesting on waiting_call.event_id = nesting.event_id
     where nesting.end_ns > nesting.start_ns
     qualify
         coalesce(
@@ -138,17 +153,17 @@ outermost as (
 )
 
 select
-    outermost.event_id,
-    outermost.track_id,
-    outermost.kind,
-    outermost.start_ns,
-    outermost.end_ns,
+    outermost_call.event_id,
+    outermost_call.track_id,
+    outermost_call.kind,
+    outermost_call.start_ns,
+    outermost_call.end_ns,
     (
-        coalesce(until.before_ns + least(outermost.end_ns, until.end_ns) - until.start_ns, 0)
-        - coalesce(since.before_ns + least(outermost.start_ns, since.end_ns) - since.start_ns, 0)
+        coalesce(until.before_ns + least(outermost_call.end_ns, until.end_ns) - until.start_ns, 0)
+        - coalesce(since.before_ns + least(outermost_call.start_ns, since.end_ns) - since.start_ns, 0)
     )::bigint as waited_ns,
-    outermost.work_id
-from outermost
-asof left join busy as since on outermost.start_ns >= since.start_ns
-asof left join busy as until on outermost.end_ns >= until.start_ns
-order by outermost.event_id
+    outermost_call.work_id
+from outermost_call
+asof left join busy as since on outermost_call.start_ns >= since.start_ns
+asof left join busy as until on outermost_call.end_ns >= until.start_ns
+order by outermost_call.event_id

@@ -2,15 +2,16 @@
 --
 -- GPU work that serves a second module: one kernel for a convolution and the activation after it, say.
 --
--- A module that was not found right after one that was is served by its kernels if their names, or the name of the op,
--- tell its type. How a kernel's time divides cannot be seen, so all its modules get equal parts; what does not divide
--- stays with the module that launched it.
+-- If a module was not found, and the module before it was, kernels of that one serve both where their names, or that
+-- of their op, tell the type of the missing one. How a kernel's time divides cannot be seen, so all its modules get
+-- equal parts; the remainder stays with the module that launched it.
 --
 -- :reads fused_candidate, forward_item, nesting, launch, event
 -- :column event_id BIGINT   the kernel; its `label` names the module that launched it, which keeps the rest of its time
 -- :column module_id BIGINT  the other module
 -- :column gpu_ns BIGINT     its part: the modules of a kernel share its duration equally
 with guest as (
+    -- Kernels, each with a further module that it serves.
     select
         launch.event_id,
         fused_candidate.module_id,

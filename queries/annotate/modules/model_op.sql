@@ -16,6 +16,7 @@
 -- :column missing_call_count BIGINT  of a model placed on the ops: calls for which none was found; NULL where frames
 --                                    tell
 with recursive first_call as (
+    -- The first call of each module.
     select
         module_key,
         parent_key,
@@ -25,7 +26,8 @@ with recursive first_call as (
     qualify row_number() over (partition by module_key order by start_ns, depth, event_id) = 1
 ),
 
-numbered as (
+-- Modules by name, numbered in the order of their first calls.
+module as (
     select
         module_key as name,
         parent_key as parent_name,
@@ -33,6 +35,7 @@ numbered as (
     from first_call
 ),
 
+-- Modules that hang together with a root, each with its path.
 tree as (
     select
         name,
@@ -40,17 +43,17 @@ tree as (
         null::bigint as parent_id,
         0 as depth,
         name as path
-    from numbered
+    from module
     where parent_name is null
     union all
     select
-        numbered.name,
-        numbered.module_id,
+        module.name,
+        module.module_id,
         tree.module_id as parent_id,
         tree.depth + 1,
-        tree.path || '.' || numbered.name
-    from numbered
-    inner join tree on numbered.parent_name = tree.name and numbered.name != tree.name
+        tree.path || '.' || module.name
+    from module
+    inner join tree on module.parent_name = tree.name and module.name != tree.name
     where tree.depth < 200
 )
 

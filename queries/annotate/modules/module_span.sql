@@ -18,6 +18,7 @@
 -- :column confidence_pct DOUBLE  how sure an alignment is: 100 if its ops have no other place; NULL where none was
 --                                needed
 with frame as (
+    -- Calls of modules in forward and recompute.
     select
         model_op.module_id,
         coalesce(module_segment.pass, 'forward') as pass,
@@ -37,7 +38,8 @@ with frame as (
             and module_call.event_id = module_segment.active_id
 ),
 
-root_node as (
+-- Autograd nodes, each with the latest end of those that started before it on its thread.
+node_so_far as (
     select
         node.track_id,
         node.start_ns,
@@ -52,37 +54,40 @@ root_node as (
     left join node_module on node.event_id = node_module.event_id
 ),
 
-changed as (
+-- Nodes that stand in no other, and whether the node before belongs to another module.
+outer_node as (
     select
         *,
         coalesce(
             module_id is distinct from lag(module_id) over (partition by track_id order by start_ns), true
         ) as is_new
-    from root_node
+    from node_so_far
     where covered_to_ns is null or start_ns >= covered_to_ns
 ),
 
-run as (
+-- The same nodes with the number of their run on the thread.
+node_of_run as (
     select
         *,
         sum(is_new::integer) over (partition by track_id order by start_ns rows unbounded preceding) as number
-    from changed
+    from outer_node
 ),
 
+-- Runs of nodes whose module is known.
 backward as (
     select
-        run.module_id,
+        node_of_run.module_id,
         'backward' as pass,
-        run.track_id,
+        node_of_run.track_id,
         any_value(model_op.depth) as depth,
-        min(run.start_ns) as start_ns,
-        max(run.end_ns) as end_ns,
+        min(node_of_run.start_ns) as start_ns,
+        max(node_of_run.end_ns) as end_ns,
         null::bigint as event_id,
-        min(run.evidence) as evidence,
+        min(node_of_run.evidence) as evidence,
         null::double as confidence_pct
-    from run
-    inner join model_op on run.module_id = model_op.module_id
-    group by run.module_id, run.track_id, run.number
+    from node_of_run
+    inner join model_op on node_of_run.module_id = model_op.module_id
+    group by node_of_run.module_id, node_of_run.track_id, node_of_run.number
 ),
 
 span as (

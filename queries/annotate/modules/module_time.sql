@@ -15,6 +15,7 @@
 -- :column gpu_self_ns BIGINT   duration of the GPU work that is its own
 -- :column gpu_total_ns BIGINT  the same with all modules below it
 with recursive part_of as (
+    -- Each module with itself and every module around it.
     select
         module_id,
         module_id as whole_id
@@ -28,7 +29,8 @@ with recursive part_of as (
     where model_op.parent_id is not null
 ),
 
-spent as (
+-- Events with their self time on the CPU, or their duration on the GPU.
+event_time as (
     select
         event_id,
         self_ns as cpu_ns,
@@ -43,21 +45,23 @@ spent as (
     where category in ('kernel', 'gpu_memcpy', 'gpu_memset')
 ),
 
-event_alone as (
+-- Time of the events that are labelled with a module.
+labelled_time as (
     select
         label.step,
         label.module_id,
         label.pass,
-        sum(spent.cpu_ns) as cpu_ns,
-        sum(spent.gpu_ns) as gpu_ns
+        sum(event_time.cpu_ns) as cpu_ns,
+        sum(event_time.gpu_ns) as gpu_ns
     from label
-    inner join spent on label.event_id = spent.event_id
+    inner join event_time on label.event_id = event_time.event_id
     where label.module_id is not null
     group by label.step, label.module_id, label.pass
 ),
 
-part as (
-    select * from event_alone
+-- The same, and what shared kernels take from the module that launched them and give to another.
+time_part as (
+    select * from labelled_time
     union all
     select
         label.step,
@@ -78,26 +82,27 @@ part as (
     inner join label on shared_kernel.event_id = label.event_id
 ),
 
-alone as (
+-- Own time of each module per step and pass.
+own_time as (
     select
         step,
         module_id,
         pass,
         sum(cpu_ns) as cpu_ns,
         sum(gpu_ns) as gpu_ns
-    from part
+    from time_part
     group by step, module_id, pass
 )
 
 select
-    alone.step,
+    own_time.step,
     part_of.whole_id as module_id,
-    alone.pass,
-    sum(case when part_of.module_id = part_of.whole_id then alone.cpu_ns else 0 end)::bigint as cpu_self_ns,
-    sum(alone.cpu_ns)::bigint as cpu_total_ns,
-    sum(case when part_of.module_id = part_of.whole_id then alone.gpu_ns else 0 end)::bigint as gpu_self_ns,
-    sum(alone.gpu_ns)::bigint as gpu_total_ns
+    own_time.pass,
+    sum(case when part_of.module_id = part_of.whole_id then own_time.cpu_ns else 0 end)::bigint as cpu_self_ns,
+    sum(own_time.cpu_ns)::bigint as cpu_total_ns,
+    sum(case when part_of.module_id = part_of.whole_id then own_time.gpu_ns else 0 end)::bigint as gpu_self_ns,
+    sum(own_time.gpu_ns)::bigint as gpu_total_ns
 from part_of
-inner join alone on part_of.module_id = alone.module_id
-group by alone.step, part_of.whole_id, alone.pass
-order by alone.step, module_id, alone.pass
+inner join own_time on part_of.module_id = own_time.module_id
+group by own_time.step, part_of.whole_id, own_time.pass
+order by own_time.step, module_id, own_time.pass

@@ -216,6 +216,7 @@ names as (
     where dur_ns is not null
 ),
 
+-- Mangled names, with the part that is not read yet and the symbol so far.
 mangled (name, rest, symbol, last_part) as (
     select distinct
         name,
@@ -241,7 +242,8 @@ mangled (name, rest, symbol, last_part) as (
     where length(part) = digits::bigint and part != ''
 ),
 
-demangled as (
+-- Mangled names with their whole symbol.
+demangled_name as (
     select
         name,
         arg_max(symbol, length(symbol)) as symbol
@@ -249,19 +251,21 @@ demangled as (
     group by name
 ),
 
+-- Kernels: without return type and anonymous namespaces (`plain`), and the name of the function alone (`symbol`).
 kernel as (
     select
         names.name,
         regexp_replace(
             replace(names.name, '(anonymous namespace)::', ''), '^(void\s+|std::enable_if<.*?>::type\s+)', ''
         ) as plain,
-        coalesce(demangled.symbol, trim(regexp_extract(plain, '^[^<(]*'))) as symbol
+        coalesce(demangled_name.symbol, trim(regexp_extract(plain, '^[^<(]*'))) as symbol
     from names
-    left join demangled on names.name = demangled.name
+    left join demangled_name on names.name = demangled_name.name
     where names.category = 'kernel'
 ),
 
-class_of as (
+-- The class of each kernel that a built-in rule matches.
+class_by_rule as (
     select
         kernel.name,
         arg_min(rule.class, rule.priority) as class
@@ -272,7 +276,8 @@ class_of as (
     group by kernel.name
 ),
 
-unit_of as (
+-- The unit and precision of each kernel that a rule matches.
+unit_by_rule as (
     select
         kernel.name,
         arg_min({'unit': rule.unit, 'precision': rule.precision}, rule.priority) as found
@@ -281,6 +286,7 @@ unit_of as (
     group by kernel.name
 ),
 
+-- The class of each kernel that the user's own rules match.
 class_given as (
     select
         kernel.name,
@@ -290,7 +296,8 @@ class_given as (
     group by kernel.name
 ),
 
-ruled as (
+-- Short names of the kernels that a rule matches.
+short_by_rule as (
     select
         name,
         regexp_replace(plain, '(?s)^.*?' || pattern || '.*$', short) as short
@@ -307,8 +314,9 @@ ruled as (
     ) as best
 ),
 
--- Sizes of tiles do not tell what a kernel does; nor do stages, alignments and the machine in names of GEMM libraries.
-readable as (
+-- Short names of all kernels. Sizes of tiles do not tell what a kernel does; nor do stages, alignments and the machine
+-- in names of GEMM libraries.
+short_kernel as (
     select
         name,
         array_to_string(
@@ -329,13 +337,14 @@ readable as (
     from (
         select
             kernel.name,
-            -- a function called `kernel` is told by the namespace around it
+            -- of a function called `kernel`, the namespace says more
             coalesce(
-                ruled.short, regexp_extract(kernel.symbol, '(?:\w+::)?(?:[Kk]ernel\d?|\w*_kernel_agent)$|[^:]*$')
+                short_by_rule.short,
+                regexp_extract(kernel.symbol, '(?:\w+::)?(?:[Kk]ernel\d?|\w*_kernel_agent)$|[^:]*$')
             ) as base,
             regexp_matches(base, 'gemm|bmm|cudnn|xmma|cutlass|conv|dgrad|wgrad|fprop') as is_library
         from kernel
-        left join ruled on kernel.name = ruled.name
+        left join short_by_rule on kernel.name = short_by_rule.name
     ) as part_of
 )
 
@@ -343,7 +352,7 @@ select
     names.category,
     names.name,
     coalesce(nullif(case
-        when names.category = 'kernel' then trim(readable.short, '_')
+        when names.category = 'kernel' then trim(short_kernel.short, '_')
         when names.category = 'cpu_op'
             then
                 regexp_replace(
@@ -358,7 +367,7 @@ select
     end, ''), names.name) as short_name,
     case
         when names.category in ('gpu_memcpy', 'gpu_memset') then 'memory'
-        when names.category = 'kernel' then coalesce(class_given.class, class_of.class, 'computation')
+        when names.category = 'kernel' then coalesce(class_given.class, class_by_rule.class, 'computation')
     end as class,
     -- `cudaFree` and copies that are not async wait, too
     case names.category
@@ -375,11 +384,11 @@ select
                 )
         else false
     end as is_blocking,
-    unit_of.found.unit,
-    nullif(unit_of.found.precision, '=') as precision
+    unit_by_rule.found.unit,
+    nullif(unit_by_rule.found.precision, '=') as precision
 from names
-left join readable on names.name = readable.name and names.category = 'kernel'
-left join class_of on names.name = class_of.name and names.category = 'kernel'
-left join unit_of on names.name = unit_of.name and names.category = 'kernel'
+left join short_kernel on names.name = short_kernel.name and names.category = 'kernel'
+left join class_by_rule on names.name = class_by_rule.name and names.category = 'kernel'
+left join unit_by_rule on names.name = unit_by_rule.name and names.category = 'kernel'
 left join class_given on names.name = class_given.name and names.category = 'kernel'
 order by names.category, names.name

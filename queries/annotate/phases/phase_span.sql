@@ -1,6 +1,7 @@
 -- Stretches of a CPU thread that belong to one phase. Spans of one thread never overlap.
 --
--- Phases as spans of each thread: what the trace shows, and on the main thread what its neighbours tell of the gaps.
+-- Phases as spans of each thread: phases that the trace shows, and on the main thread phases of the gaps between them,
+-- which follow from the phases around a gap and the ops in it.
 --
 -- A gap inside a step is
 --   load_data  before a forward pass: fetching, copying to the device, and waiting for either; but where an optimizer
@@ -24,7 +25,8 @@
 -- :column phase PHASE       phase of the step
 -- :column event_id BIGINT   the event that shows the phase; NULL where it is inferred from its neighbours
 -- :column evidence VARCHAR  annotation, profiler, autograd, python, op_name or neighbours
-with shown as (
+with shown_piece as (
+    -- Pieces in which the trace shows a phase.
     select
         evidence.track_id,
         evidence.start_ns,
@@ -36,7 +38,8 @@ with shown as (
     where evidence.found is not null
 ),
 
-again as (
+-- Calls of an optimizer's closure after the first one.
+later_call as (
     select
         start_ns,
         end_ns as again_end_ns
@@ -44,22 +47,23 @@ again as (
     where is_again and track_id in (select track_id from main_track)
 ),
 
+-- Gaps of the main thread, and what kind of gap each one is.
 gap as (
     select
         phase_gap.*,
-        coalesce(phase_gap.start_ns < again.again_end_ns, false) as is_again,
+        coalesce(phase_gap.start_ns < later_call.again_end_ns, false) as is_again,
         coalesce(before_phase not in ('forward', 'loss'), true)
         and coalesce(after_phase in ('loss', 'backward'), false) as hides_forward,
         before_phase in ('forward', 'loss') and coalesce(after_phase in ('loss', 'backward'), false) as is_loss,
         -- DDP's own annotation may hold only a part of the forward pass
         layer_ns is not null and coalesce(before_phase != 'forward' or before_evidence = 'profiler', true) as has_model,
         before_phase = 'backward' and updated_ns is not null as is_updated,
-        -- what is made of a gradient is no forward pass
+        -- ops on a gradient (a penalty) are no forward pass
         coalesce(
             before_phase = 'backward' and after_phase = 'backward' and updated_ns is null and layer_ns is null
             and first_ns is not null and had_model, false
         ) as is_of_gradient,
-        -- between two forward passes of a step, with something that is no model's
+        -- between two forward passes of a step
         coalesce(before_phase = 'forward' and after_phase = 'forward' and is_step, false) as is_between_forwards,
         case
             when
@@ -68,12 +72,12 @@ gap as (
             else made_ns
         end as begin_ns
     from phase_gap
-    asof left join again on phase_gap.start_ns >= again.start_ns
+    asof left join later_call on phase_gap.start_ns >= later_call.start_ns
     where not is_between_nodes
 ),
 
--- Where the parts of a gap end; NULL is the end of the gap, and what ended before its start is not there.
-parted as (
+-- Times at which the parts of each gap end. NULL is the end of the gap; a part that ends before the gap is empty.
+gap_border as (
     select
         start_ns,
         end_ns,
@@ -140,7 +144,8 @@ parted as (
     from gap
 ),
 
-filled as (
+-- Parts of gaps, with the phase of each.
+gap_part as (
     select
         greatest(start_ns, part.start_ns) as start_ns,
         least(end_ns, part.end_ns) as end_ns,
@@ -166,7 +171,7 @@ filled as (
                 {'start_ns': fifth_ns, 'end_ns': sixth_ns, 'phase': 'other'},
                 {'start_ns': sixth_ns, 'end_ns': end_ns, 'phase': 'backward'}
             ]) as part
-        from parted
+        from gap_border
     )
     union all
     select
@@ -177,23 +182,25 @@ filled as (
     where is_between_nodes
 ),
 
+-- All pieces of time whose phase is shown or inferred.
 piece as (
-    select * from shown
+    select * from shown_piece
     where end_ns > start_ns
     union all
     select
         main_track.track_id,
-        filled.start_ns,
-        filled.end_ns,
-        filled.phase,
+        gap_part.start_ns,
+        gap_part.end_ns,
+        gap_part.phase,
         'neighbours',
         null
-    from filled
+    from gap_part
     cross join main_track
-    where filled.end_ns > filled.start_ns
+    where gap_part.end_ns > gap_part.start_ns
 ),
 
-broken as (
+-- Pieces, and whether each starts a new span: after another phase, after unknown time, or with a step.
+compared_piece as (
     select
         *,
         coalesce(lag(phase) over in_order != phase, true)
@@ -203,11 +210,12 @@ broken as (
     window in_order as (partition by track_id order by start_ns)
 ),
 
-numbered as (
+-- Pieces with the number of their span on the thread.
+numbered_piece as (
     select
         *,
         sum(is_new::integer) over (partition by track_id order by start_ns rows unbounded preceding) as number
-    from broken
+    from compared_piece
 )
 
 select
@@ -218,6 +226,6 @@ select
     any_value(phase) as phase,
     arg_min(event_id, start_ns) as event_id,
     arg_min(evidence, start_ns) as evidence
-from numbered
+from numbered_piece
 group by track_id, number
 order by track_id, start_ns

@@ -19,6 +19,7 @@
 --                            one
 -- :column overhangs BOOLEAN  the event ends after its parent, and was cut
 with edge as (
+    -- Starts and ends of spans.
     select
         event_id,
         track_id,
@@ -43,7 +44,8 @@ with edge as (
     where end_ns > start_ns
 ),
 
-in_order as (
+-- Edges in order of time.
+edge_in_order as (
     select
         event_id,
         opens,
@@ -53,6 +55,7 @@ in_order as (
     order by track_id, at_ns, opens, longest_first, layer, event_id
 ),
 
+-- Edges, with the number of events, and of ops, that are open on the thread right before.
 open_at as (
     select
         event_id,
@@ -60,11 +63,12 @@ open_at as (
         sum(change) over so_far - change as depth,
         sum(op_change) over so_far - op_change as op_depth,
         lead(opens) over () = 1 as has_child
-    from in_order
+    from edge_in_order
     window so_far as (rows unbounded preceding) -- noqa: PRS
 ),
 
-started as (
+-- Spans, with the number of events and ops around each.
+span_start as (
     select
         cpu_span.event_id,
         cpu_span.track_id,
@@ -80,6 +84,7 @@ started as (
     where open_at.opens = 1
 ),
 
+-- Spans that hold others.
 container as (
     select
         event_id,
@@ -87,11 +92,12 @@ container as (
         start_ns,
         end_ns,
         depth + 1 as inner_depth
-    from started
+    from span_start
     where has_child and end_ns > start_ns
 ),
 
-parented as (
+-- Spans with the innermost span around each.
+nested_span as (
     select
         inside.event_id,
         inside.track_id,
@@ -103,7 +109,7 @@ parented as (
         inside.end_ns,
         case when inside.start_ns < container.end_ns then container.event_id end as parent_id,
         case when inside.start_ns < container.end_ns then container.end_ns end as parent_end_ns
-    from started as inside
+    from span_start as inside
     asof left join container
         on
             inside.track_id = container.track_id
@@ -111,21 +117,23 @@ parented as (
             and inside.start_ns >= container.start_ns
 ),
 
+-- Ops that hold others.
 op_container as (
     select
         event_id,
         track_id,
         start_ns,
         op_depth + 1 as inner_depth
-    from started
+    from span_start
     where has_child and is_op and end_ns > start_ns
 ),
 
-in_op as (
+-- Spans that are no ops, with the innermost op around each.
+op_around as (
     select
         inside.event_id,
         op_container.event_id as op_id
-    from started as inside
+    from span_start as inside
     asof inner join op_container
         on
             inside.track_id = op_container.track_id
@@ -134,30 +142,31 @@ in_op as (
     where not inside.is_op and inside.op_depth > 0
 ),
 
-children as (
+-- Time of the children of each span.
+child_time as (
     select
         parent_id,
         sum(least(end_ns, parent_end_ns) - start_ns)::bigint as covered_ns
-    from parented
+    from nested_span
     where parent_id is not null
     group by parent_id
 )
 
 select
-    parented.event_id,
-    parented.track_id,
-    parented.depth,
-    parented.parent_id,
-    parented.start_ns,
-    coalesce(least(parented.end_ns, parented.parent_end_ns), parented.end_ns) as end_ns,
+    nested_span.event_id,
+    nested_span.track_id,
+    nested_span.depth,
+    nested_span.parent_id,
+    nested_span.start_ns,
+    coalesce(least(nested_span.end_ns, nested_span.parent_end_ns), nested_span.end_ns) as end_ns,
     greatest(
-        coalesce(least(parented.end_ns, parented.parent_end_ns), parented.end_ns) - parented.start_ns
-        - coalesce(children.covered_ns, 0),
+        coalesce(least(nested_span.end_ns, nested_span.parent_end_ns), nested_span.end_ns) - nested_span.start_ns
+        - coalesce(child_time.covered_ns, 0),
         0
     ) as self_ns,
-    case when parented.is_op then parented.event_id else in_op.op_id end as op_id,
-    parented.is_cut or coalesce(parented.end_ns > parented.parent_end_ns, false) as overhangs,
-    parented.op_depth
-from parented
-left join in_op on parented.event_id = in_op.event_id
-left join children on parented.event_id = children.parent_id
+    case when nested_span.is_op then nested_span.event_id else op_around.op_id end as op_id,
+    nested_span.is_cut or coalesce(nested_span.end_ns > nested_span.parent_end_ns, false) as overhangs,
+    nested_span.op_depth
+from nested_span
+left join op_around on nested_span.event_id = op_around.event_id
+left join child_time on nested_span.event_id = child_time.parent_id

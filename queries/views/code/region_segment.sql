@@ -102,7 +102,7 @@ outer_op as (
         and event.name is not null
 ),
 
--- The words of a layer are numbered in order of time: the last one is that with the highest number.
+-- Edges with their labels numbered by time, so that max() over the rows so far is the current one of a layer.
 annotated as (
     select
         edge.rank,

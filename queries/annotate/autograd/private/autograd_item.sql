@@ -1,19 +1,21 @@
--- What the alignment of backward with forward compares: autograd's nodes, and the ops that may have created one.
+-- Input of the alignment of backward with forward: autograd's nodes, and the ops that may have created one.
 --
--- PyTorch names a node after the op that created it (tools/autograd/derivatives.yaml: `addmm` makes `AddmmBackward0`,
--- a python function `Scatter` makes `ScatterBackward`), so the name without decoration, the token, says which ops come
+-- PyTorch names a node after the op that created it (tools/autograd/derivatives.yaml: `addmm` makes `AddmmBackward0`, a
+-- python function `Scatter` makes `ScatterBackward`), so the name without decoration, the token, says which ops come
 -- into question. `container_id` is the engine's call around it: a call inside another one has its forward there.
--- `is_unlikely` are ops that compute what has no gradient: a batch norm's count of batches, and a dropout's mask.
+-- `is_unlikely` marks ops whose result has no gradient: a batch norm's count of batches, and a dropout's mask.
 --
 -- :reads cpu_span, event, name_class, nesting, engine_call, engine_segment
--- :column event_id BIGINT      TODO
--- :column track_id BIGINT      TODO
--- :column start_ns BIGINT      TODO
--- :column is_node BOOLEAN      TODO
--- :column is_unlikely BOOLEAN  TODO
--- :column token VARCHAR        TODO
--- :column container_id BIGINT  TODO
-with named as (
+-- :column event_id BIGINT      the call of the engine, or the op
+-- :column track_id BIGINT      its thread
+-- :column start_ns BIGINT      start
+-- :column is_node BOOLEAN      a node whose forward op is not known; false for an op
+-- :column is_unlikely BOOLEAN  an op that hardly creates a node; false for nodes
+-- :column token VARCHAR        what must be equal for an op to have created a node: the name in lower case, without
+--                              namespace and `_`
+-- :column container_id BIGINT  the innermost call of the engine around it; NULL without one
+with named_op as (
+    -- Ops that are no nodes, each with the name of the next one on its thread.
     select
         cpu_span.event_id,
         cpu_span.track_id,
@@ -30,6 +32,7 @@ with named as (
     where cpu_span.is_op and not coalesce(name_class.is_node, false)
 ),
 
+-- The same, with the token that a node made by the op would have.
 creator as (
     select
         event_id,
@@ -43,11 +46,12 @@ creator as (
             -- `aten::nll_loss_forward` makes `NllLossBackward0`
             else regexp_replace(token, 'forward$', '')
         end as token
-    from named
+    from named_op
 ),
 
--- Of two ops with one token, one in the other (`aten::embedding_bag`, `aten::_embedding_bag`), the inner one creates;
--- so does what stands in the outer one elsewhere (`aten::mean` in `aten::adaptive_avg_pool2d`, if one pixel is left).
+-- Names of ops that leave it to an op inside to create the node: some op of the name holds one with the same token
+-- (`aten::embedding_bag` holds `aten::_embedding_bag`). Elsewhere, such an op may hold another one, which then creates
+-- the node (`aten::mean` in `aten::adaptive_avg_pool2d`, if one pixel is left).
 outer_creator as (
     select distinct outer_op.name
     from creator as inner_op
@@ -57,6 +61,7 @@ outer_creator as (
     where inner_op.name != outer_op.name
 ),
 
+-- Ops that scale the mask of a dropout.
 mask as (
     select creator.event_id
     from creator
@@ -66,6 +71,7 @@ mask as (
     where creator.name = 'aten::div_' and ends_with(event.name, 'dropout')
 ),
 
+-- Ops whose token some node has, with the latest end of the candidates that started by then.
 candidate as (
     select
         event_id,
@@ -83,8 +89,9 @@ candidate as (
     window so_far as (partition by track_id order by start_ns, end_ns desc, event_id)
 ),
 
--- Inside an op that creates a node, PyTorch creates no more (c10/core/impl/LocalDispatchKeySet.h).
-outermost as (
+-- Candidates that stand in no other: inside an op that creates a node, PyTorch creates no more
+-- (c10/core/impl/LocalDispatchKeySet.h).
+outermost_op as (
     select
         event_id,
         track_id,
@@ -98,17 +105,18 @@ outermost as (
         )
 ),
 
-placed as (
+-- The same, with the call of the engine around each.
+placed_op as (
     select
-        outermost.event_id,
-        outermost.track_id,
-        outermost.start_ns,
-        outermost.token,
-        outermost.is_unlikely,
+        outermost_op.event_id,
+        outermost_op.track_id,
+        outermost_op.start_ns,
+        outermost_op.token,
+        outermost_op.is_unlikely,
         engine_segment.call_id as container_id
-    from outermost
+    from outermost_op
     asof left join engine_segment
-        on outermost.track_id = engine_segment.track_id and outermost.start_ns >= engine_segment.start_ns
+        on outermost_op.track_id = engine_segment.track_id and outermost_op.start_ns >= engine_segment.start_ns
 )
 
 select
@@ -130,6 +138,6 @@ select
     is_unlikely,
     token,
     container_id
-from placed
+from placed_op
 where container_id is null or container_id in (select container_id from engine_call)
 order by start_ns, event_id

@@ -1,20 +1,21 @@
 -- Where an optimizer runs the program: calls of the closure that `optimizer.step(closure)` was given.
 --
--- What an annotation or frame of an optimizer holds is the optimizer's own but for these calls. Autograd shows one: the
--- nodes that run there and come back to ops there. So do, without gradients, a module's frame and a loss. A call ends
--- with the last of them. It begins where the optimizer was entered, or after the last update in place before it: an
--- optimizer changes the weights between two calls (LBFGS, SAM), and code that adds up the gradients of several batches
--- does not. An update inside forward is none of the optimizer's: it follows a layer, or an op that autograd comes back
--- to, or counts batches right before a batch norm.
--- So no call holds the start or the end of an optimizer, but where forward or backward themselves do. `is_again` is
--- true where the optimizer has called it before in this step.
+-- All that an annotation or frame of an optimizer holds is the optimizer's own, except these calls. A call shows in
+-- autograd nodes that run there and come back to ops there; without gradients, in the frame of a module, or in a loss.
+-- It ends with the last of these. It begins where the optimizer was entered, or after the last update in place before
+-- it: an optimizer changes the weights between two calls (LBFGS, SAM), and code that adds up the gradients of several
+-- batches does not. An update inside forward is not the optimizer's: it follows a layer, or an op that autograd comes
+-- back to, or counts batches right before a batch norm. So no call holds the start or the end of an optimizer, unless
+-- that lies inside forward or backward. `is_again` is true where the same run of the optimizer has called it before.
 --
 -- :reads cpu_span, nesting, name_class, node, event
--- :column track_id BIGINT   TODO
--- :column start_ns BIGINT   TODO
--- :column end_ns BIGINT     TODO
--- :column is_again BOOLEAN  TODO
+-- :column track_id BIGINT   the thread
+-- :column start_ns BIGINT   the last border before the call: the start or end of a mark of the optimizer, or the end of
+--                           an update
+-- :column end_ns BIGINT     end of the last forward, loss or backward in the call
+-- :column is_again BOOLEAN  the same run of the optimizer has called it before
 with optimizer as materialized (
+    -- Events of an optimizer, and whether each stands in no other.
     select
         nesting.track_id,
         nesting.start_ns,
@@ -32,7 +33,8 @@ with optimizer as materialized (
     where name_class.strong_phase = 'optimizer' and nesting.end_ns > nesting.start_ns
 ),
 
-outermost as materialized (
+-- Such events that stand in no other.
+optimizer_run as materialized (
     select
         track_id,
         start_ns,
@@ -41,8 +43,9 @@ outermost as materialized (
     where is_outermost
 ),
 
--- A node without a number, such as one that adds a gradient up, is of the pass of the one before it.
-returned as (
+-- Nodes with the start and thread of their forward op. A node without one, such as one that adds up a gradient, takes
+-- those of the node before it.
+returning_node as (
     select
         node.event_id,
         node.start_ns,
@@ -51,10 +54,11 @@ returned as (
         coalesce(last_value(nesting.track_id ignore nulls) over so_far, node.track_id) as track_id
     from node
     left join nesting on node.forward_id = nesting.event_id
-    where exists (select 1 from outermost)
+    where exists (select 1 from optimizer_run)
     window so_far as (partition by node.track_id order by node.start_ns, node.depth rows unbounded preceding)
 ),
 
+-- What shows a call (`shows`), may open one (`opens`: a layer, or an op that autograd comes back to), or updates.
 sign as (
     select
         track_id,
@@ -63,7 +67,7 @@ sign as (
         'opens' as kind,
         null as name,
         null as forward_ns
-    from returned
+    from returning_node
     where forward_ns is not null
     union all
     select
@@ -73,7 +77,7 @@ sign as (
         'shows',
         null,
         forward_ns
-    from returned
+    from returning_node
     union all
     select
         cpu_span.track_id,
@@ -92,7 +96,7 @@ sign as (
     left join nesting as around on nesting.parent_id = around.event_id
     left join event on around.op_id = event.event_id
     where
-        exists (select 1 from outermost)
+        exists (select 1 from optimizer_run)
         and not name_class.is_node
         and cpu_span.event_id not in (select forward_id from node where forward_id is not null)
         and (
@@ -103,54 +107,59 @@ sign as (
         )
 ),
 
-standing as (
+-- Signs inside an optimizer's run.
+sign_in_run as (
     select
         sign.track_id,
         sign.start_ns,
         sign.end_ns,
         sign.kind,
         sign.name,
-        outermost.start_ns as optimizer_ns
+        optimizer_run.start_ns as optimizer_ns
     from sign
-    asof inner join outermost on sign.track_id = outermost.track_id and sign.start_ns >= outermost.start_ns
+    asof inner join optimizer_run on sign.track_id = optimizer_run.track_id and sign.start_ns >= optimizer_run.start_ns
     -- gradients of what ran before are the optimizer's own
-    where sign.start_ns < outermost.end_ns and coalesce(sign.forward_ns >= outermost.start_ns, true)
+    where sign.start_ns < optimizer_run.end_ns and coalesce(sign.forward_ns >= optimizer_run.start_ns, true)
 ),
 
-edge as (
+-- Starts and ends of all events of optimizers.
+optimizer_edge as (
     select
         track_id,
         unnest([start_ns, end_ns]) as at_ns
     from optimizer
 ),
 
+-- The same, inside an optimizer's run.
 border as (
     select
-        edge.track_id,
-        edge.at_ns as start_ns,
-        edge.at_ns as until_ns,
+        optimizer_edge.track_id,
+        optimizer_edge.at_ns as start_ns,
+        optimizer_edge.at_ns as until_ns,
         'border' as kind,
-        outermost.start_ns as optimizer_ns
-    from edge
-    asof inner join outermost on edge.track_id = outermost.track_id and edge.at_ns >= outermost.start_ns
+        optimizer_run.start_ns as optimizer_ns
+    from optimizer_edge
+    asof inner join optimizer_run
+        on optimizer_edge.track_id = optimizer_run.track_id and optimizer_edge.at_ns >= optimizer_run.start_ns
 ),
 
-in_order as (
+-- Signs and borders, with the latest end of forward or backward and the latest opening so far.
+sign_so_far as (
     select
         *,
         max(end_ns) filter (where kind = 'shows') over so_far as shown_ns,
         max(start_ns) filter (where kind = 'opens') over so_far as opened_ns,
         coalesce(lead(name) over so_far = 'aten::batch_norm', false) as is_counting
     from (
-        select * from standing
+        select * from sign_in_run
         union all by name
         select * rename (until_ns as end_ns) from border
     )
     window so_far as (partition by track_id, optimizer_ns order by start_ns, kind rows unbounded preceding)
 ),
 
--- A border is where the optimizer goes on, if neither forward nor backward run there.
-parted as (
+-- The same, with the time at which the optimizer goes on, if it does so there: neither forward nor backward may run.
+sign_border as (
     select
         *,
         case
@@ -160,16 +169,17 @@ parted as (
                 or kind = 'update' and not is_counting and coalesce(opened_ns < shown_ns, opened_ns is null)
                 then end_ns
         end as border_ns
-    from in_order
+    from sign_so_far
 ),
 
-begun as (
+-- The same, with the start of the call that each one belongs to: the last time at which the optimizer went on.
+sign_of_call as (
     select
         *,
         max(border_ns) over (
             partition by track_id, optimizer_ns order by start_ns, kind rows unbounded preceding
         ) as begin_ns
-    from parted
+    from sign_border
 )
 
 select
@@ -177,7 +187,7 @@ select
     begin_ns as start_ns,
     max(end_ns) as end_ns,
     lag(begin_ns) over (partition by track_id, optimizer_ns order by begin_ns) is not null as is_again
-from begun
+from sign_of_call
 where kind = 'shows'
 group by track_id, optimizer_ns, begin_ns
 having max(end_ns) > begin_ns

@@ -1,18 +1,20 @@
 -- Calls of the autograd engine, one per node that it runs, and the call around each, if any.
 --
 -- A call inside another one is a graph of its own, such as that of a checkpoint which runs its part of the model again.
--- Very old traces have no such calls, but the bare nodes; those count then.
+-- Very old traces have no such calls, only the bare nodes; there the nodes count.
 --
 -- :reads node, cpu_span, name_class
--- :column event_id BIGINT      TODO
--- :column track_id BIGINT      TODO
--- :column start_ns BIGINT      TODO
--- :column end_ns BIGINT        TODO
--- :column depth INTEGER        TODO
--- :column forward_id BIGINT    TODO
--- :column token VARCHAR        TODO
--- :column container_id BIGINT  TODO
+-- :column event_id BIGINT      the call of the engine; in very old traces, the node
+-- :column track_id BIGINT      its thread
+-- :column start_ns BIGINT      start
+-- :column end_ns BIGINT        end
+-- :column depth INTEGER        number of events around it on its thread
+-- :column forward_id BIGINT    the forward op that created the node; NULL where the trace does not tell
+-- :column token VARCHAR        name of the node in lower case without `Backward0` and `_`, as `addmm`; empty for a node
+--                              that no op creates
+-- :column container_id BIGINT  the innermost call of the engine around it; NULL without one
 with node_token as (
+    -- Nodes and calls of them, with the token in their name.
     select
         node.event_id,
         node.track_id,
@@ -29,13 +31,15 @@ with node_token as (
     where node.end_ns > node.start_ns
 ),
 
+-- Calls of the engine; where there are none, all nodes.
 engine as (
     select *
     from node_token
     where is_call or (select not bool_or(every_node.is_call) from node_token as every_node)
 ),
 
--- A node without a token of its own (`CopySlices`, for an op that writes into a view) takes that of the node in it.
+-- Calls of nodes without a token of their own (`CopySlices`, for an op that writes into a view), with the token of the
+-- node inside.
 inner_node as (
     select
         engine.event_id,
@@ -46,6 +50,7 @@ inner_node as (
     group by engine.event_id
 ),
 
+-- Starts and ends of calls.
 edge as (
     select
         event_id,
@@ -66,7 +71,8 @@ edge as (
     from engine
 ),
 
-counted as (
+-- Edges with the number of calls that are open on the thread right after.
+counted_edge as (
     select
         event_id,
         track_id,
@@ -76,23 +82,25 @@ counted as (
     from edge
 ),
 
-opened as (
+-- Calls, with the number of calls open once each has started.
+call_start as (
     select
         event_id,
         track_id,
         at_ns,
         level,
         level + 1 as inner_level
-    from counted
+    from counted_edge
     where opens = 1
 ),
 
-around as (
+-- Calls with the innermost call around each.
+call_around as (
     select
         inside.event_id,
         container.event_id as container_id
-    from opened as inside
-    asof inner join opened as container
+    from call_start as inside
+    asof inner join call_start as container
         on
             inside.track_id = container.track_id
             and inside.level = container.inner_level
@@ -107,8 +115,8 @@ select
     engine.depth,
     engine.forward_id,
     coalesce(inner_node.token, engine.token) as token,
-    around.container_id
+    call_around.container_id
 from engine
-left join around on engine.event_id = around.event_id
+left join call_around on engine.event_id = call_around.event_id
 left join inner_node on engine.event_id = inner_node.event_id
 order by engine.track_id, engine.start_ns

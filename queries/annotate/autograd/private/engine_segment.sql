@@ -1,10 +1,11 @@
 -- Each thread's time cut where calls of the autograd engine start and end: the innermost call of each piece.
 --
 -- :reads engine_call
--- :column track_id BIGINT  TODO
--- :column start_ns BIGINT  TODO
--- :column call_id BIGINT   TODO
+-- :column track_id BIGINT  the thread
+-- :column start_ns BIGINT  start of the piece; it ends with the next one of the thread
+-- :column call_id BIGINT   the innermost call of the engine; NULL where none is open
 with edge as (
+    -- Starts and ends of calls, with the call that is the innermost from then on.
     select
         track_id,
         start_ns as at_ns,

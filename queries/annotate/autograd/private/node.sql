@@ -6,14 +6,15 @@
 -- forward-to-backward flows tell.
 --
 -- :reads op, cpu_span, nesting, flow, name_class
--- :column event_id BIGINT    TODO
--- :column track_id BIGINT    TODO
--- :column start_ns BIGINT    TODO
--- :column end_ns BIGINT      TODO
--- :column depth INTEGER      TODO
--- :column forward_id BIGINT  TODO
--- :column evidence VARCHAR   TODO
+-- :column event_id BIGINT    the node, or the engine's call of it
+-- :column track_id BIGINT    its thread
+-- :column start_ns BIGINT    start
+-- :column end_ns BIGINT      end
+-- :column depth INTEGER      number of events around it on its thread
+-- :column forward_id BIGINT  the forward op that created it; NULL where the trace does not tell
+-- :column evidence VARCHAR   sequence_number or flow: what tells `forward_id`; NULL where nothing does
 with node as (
+    -- Autograd nodes with their numbers.
     select
         nesting.event_id,
         nesting.track_id,
@@ -28,6 +29,7 @@ with node as (
     left join op on nesting.event_id = op.event_id
 ),
 
+-- Ops of forward that carry a number.
 forward_op as (
     select
         cpu_span.event_id,
@@ -42,6 +44,7 @@ forward_op as (
         and op.event_id not in (select event_id from node)
 ),
 
+-- The thread that each `Fwd thread id` stands for.
 thread_of as (
     select
         node.forward_thread,
@@ -53,7 +56,8 @@ thread_of as (
     qualify row_number() over (partition by node.forward_thread order by count(*) desc, forward_op.track_id) = 1
 ),
 
-numbered as (
+-- Nodes whose number and thread are known.
+numbered_node as (
     select
         node.event_id,
         node.start_ns,
@@ -64,16 +68,17 @@ numbered as (
     where node.sequence_number is not null
 ),
 
+-- Nodes with the forward op that their number tells.
 by_number as (
     select
-        numbered.event_id,
+        numbered_node.event_id,
         forward_op.event_id as forward_id
-    from numbered
+    from numbered_node
     asof inner join forward_op
         on
-            numbered.track_id = forward_op.track_id
-            and numbered.sequence_number = forward_op.sequence_number
-            and numbered.start_ns >= forward_op.start_ns
+            numbered_node.track_id = forward_op.track_id
+            and numbered_node.sequence_number = forward_op.sequence_number
+            and numbered_node.start_ns >= forward_op.start_ns
 ),
 
 -- Ends of arrows and ops that share a place are reduced to one row each before they meet: all pairs of them may be
@@ -105,6 +110,7 @@ arrow_tail as (
     group by flow_id, start_ns
 ),
 
+-- The innermost op that starts where an arrow does.
 innermost_op as (
     select
         track_id,
@@ -115,6 +121,7 @@ innermost_op as (
     group by track_id, start_ns
 ),
 
+-- Places of nodes, with the op that the arrow to there starts from.
 maker as (
     select
         arrow_head.track_id,
@@ -128,6 +135,7 @@ maker as (
     group by arrow_head.track_id, arrow_head.start_ns
 ),
 
+-- Nodes with the forward op that an arrow tells.
 by_flow as (
     select
         without_number.event_id,

@@ -1,17 +1,18 @@
--- Autograd nodes again, with the forward op of those that alignment has placed.
+-- Autograd nodes again, with the forward ops that the alignment has found.
 --
 -- The function itself lies inside the engine's call of it, and has the same forward op.
 --
 -- :writes node
 -- :reads node, autograd_match, cpu_span, name_class
--- :column event_id BIGINT    TODO
--- :column track_id BIGINT    TODO
--- :column start_ns BIGINT    TODO
--- :column end_ns BIGINT      TODO
--- :column depth INTEGER      TODO
--- :column forward_id BIGINT  TODO
--- :column evidence VARCHAR   TODO
-with placed as (
+-- :column event_id BIGINT    the node, or the engine's call of it
+-- :column track_id BIGINT    its thread
+-- :column start_ns BIGINT    start
+-- :column end_ns BIGINT      end
+-- :column depth INTEGER      number of events around it on its thread
+-- :column forward_id BIGINT  the forward op that created it; NULL where nothing tells
+-- :column evidence VARCHAR   sequence_number, flow or alignment: what tells `forward_id`; NULL where nothing does
+with matched_node as (
+    -- Nodes that the alignment has matched.
     select
         node.track_id,
         node.start_ns,
@@ -22,7 +23,8 @@ with placed as (
     inner join node on autograd_match.event_id = node.event_id
 ),
 
-found as (
+-- All nodes, with the op of the matched node that each one is or lies in.
+fitted_node as (
     select
         node.event_id,
         node.track_id,
@@ -32,14 +34,14 @@ found as (
         node.forward_id,
         node.evidence,
         case
-            when node.event_id = placed.event_id then placed.forward_id
-            when node.start_ns < placed.end_ns and not starts_with(name_class.name, 'autograd::engine::')
-                then placed.forward_id
+            when node.event_id = matched_node.event_id then matched_node.forward_id
+            when node.start_ns < matched_node.end_ns and not starts_with(name_class.name, 'autograd::engine::')
+                then matched_node.forward_id
         end as matched_id
     from node
     inner join cpu_span on node.event_id = cpu_span.event_id
     inner join name_class on cpu_span.class_id = name_class.class_id
-    asof left join placed on node.track_id = placed.track_id and node.start_ns >= placed.start_ns
+    asof left join matched_node on node.track_id = matched_node.track_id and node.start_ns >= matched_node.start_ns
 )
 
 select
@@ -50,5 +52,5 @@ select
     depth,
     coalesce(forward_id, matched_id) as forward_id,
     coalesce(evidence, case when matched_id is not null then 'alignment' end) as evidence
-from found
+from fitted_node
 order by track_id, start_ns

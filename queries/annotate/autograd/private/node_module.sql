@@ -1,13 +1,16 @@
 -- The module of each autograd node: the innermost module call around the forward op that created it.
 --
 -- A node that adds a parameter's gradient has no forward op. The engine runs it right after the node that computed the
--- gradient (torch/csrc/autograd/engine.cpp: its sequence number is the highest of all), and it belongs where that does.
+-- gradient (torch/csrc/autograd/engine.cpp: its sequence number is the highest of all), and it belongs to the same
+-- module.
 --
 -- :reads node, nesting, frame_segment, model_op, cpu_span, name_class
--- :column event_id BIGINT   TODO
--- :column module_id BIGINT  TODO
--- :column evidence VARCHAR  TODO
-with adding as (
+-- :column event_id BIGINT   the node, or the engine's call of it
+-- :column module_id BIGINT  its module, of `model_op`
+-- :column evidence VARCHAR  what tells the forward op: sequence_number, flow or alignment; autograd_order where a
+--                           gradient is added right after the node that has it
+with adding_node as (
+    -- Nodes that add a gradient to a parameter's.
     select node.event_id
     from node
     inner join cpu_span on node.event_id = cpu_span.event_id
@@ -15,30 +18,34 @@ with adding as (
     where name_class.bucket = 'gradient_accumulation'
 ),
 
-computing as (
+-- All other nodes.
+computing_node as (
     select *
     from node
-    where event_id not in (select event_id from adding)
+    where event_id not in (select event_id from adding_node)
 ),
 
+-- Nodes with the forward op that tells their module.
 origin as (
     select
         event_id,
         evidence,
         forward_id
-    from computing
+    from computing_node
     where forward_id is not null
     union all
     select
         node.event_id,
-        case when computing.forward_id is not null then 'autograd_order' end,
-        computing.forward_id
+        case when computing_node.forward_id is not null then 'autograd_order' end,
+        computing_node.forward_id
     from node
-    asof inner join computing on node.track_id = computing.track_id and node.start_ns >= computing.start_ns
-    where node.event_id in (select event_id from adding) and computing.forward_id is not null
+    asof inner join computing_node
+        on node.track_id = computing_node.track_id and node.start_ns >= computing_node.start_ns
+    where node.event_id in (select event_id from adding_node) and computing_node.forward_id is not null
 ),
 
-place as (
+-- The same, with the place of the forward op.
+forward_place as (
     select
         origin.event_id,
         origin.evidence,
@@ -48,20 +55,21 @@ place as (
     inner join nesting as forward_op on origin.forward_id = forward_op.event_id
 ),
 
-placed as (
+-- The same, with the module call around that place; NULL where none is open.
+node_key as (
     select
-        place.event_id,
-        place.evidence,
-        case when place.start_ns < frame_segment.end_ns then frame_segment.module_key end as module_key
-    from place
+        forward_place.event_id,
+        forward_place.evidence,
+        case when forward_place.start_ns < frame_segment.end_ns then frame_segment.module_key end as module_key
+    from forward_place
     asof left join frame_segment
-        on place.track_id = frame_segment.track_id and place.start_ns >= frame_segment.start_ns
+        on forward_place.track_id = frame_segment.track_id and forward_place.start_ns >= frame_segment.start_ns
 )
 
 select
-    placed.event_id,
+    node_key.event_id,
     model_op.module_id,
-    placed.evidence
-from placed
-inner join model_op on placed.module_key = model_op.module_key
-order by placed.event_id
+    node_key.evidence
+from node_key
+inner join model_op on node_key.module_key = model_op.module_key
+order by node_key.event_id

@@ -3,10 +3,11 @@
 -- The level is the running number of open begins on the thread, in order of time and then of the file.
 --
 -- :reads event
--- :column event_id BIGINT  TODO
--- :column dur_ns BIGINT    TODO
--- :column end_ns BIGINT    TODO
+-- :column event_id BIGINT  the event of the begin
+-- :column dur_ns BIGINT    time from the begin to its end
+-- :column end_ns BIGINT    time of the end
 with edge as (
+    -- Begins and ends, with the number of open begins after each.
     select
         event_id,
         track_id,
@@ -19,7 +20,8 @@ with edge as (
     where ph in ('B', 'E') and start_ns is not null
 ),
 
-paired as (
+-- Begins and ends, each with the next one of its level.
+edge_pair as (
     select
         event_id,
         ph,
@@ -36,6 +38,6 @@ select
     event_id,
     next_ns - start_ns as dur_ns,
     next_ns as end_ns
-from paired
+from edge_pair
 where ph = 'B' and next_ph = 'E'
 order by event_id

@@ -1,12 +1,13 @@
--- Calls of code that torch.compile made, each with the look for it before: the outermost, which do not overlap.
+-- Outermost calls of code that torch.compile made, each with the look-up right before it. They do not overlap.
 --
 -- :reads cpu_span, name_class, nesting
--- :column event_id BIGINT  TODO
--- :column track_id BIGINT  TODO
--- :column start_ns BIGINT  TODO
--- :column end_ns BIGINT    TODO
--- :column depth INTEGER    TODO
+-- :column event_id BIGINT  the op `Torch-Compiled Region`
+-- :column track_id BIGINT  its thread
+-- :column start_ns BIGINT  start; with a look-up right before it, start of that
+-- :column end_ns BIGINT    end
+-- :column depth INTEGER    number of events around it on its thread; around the look-up, if fewer
 with compiled_op as (
+    -- Calls of compiled code and look-ups, each with the one before it on its thread.
     select
         nesting.event_id,
         nesting.track_id,

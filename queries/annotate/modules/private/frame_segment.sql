@@ -1,12 +1,13 @@
 -- Each thread's time cut where module calls start and end: the innermost module call of each piece.
 --
 -- :reads module_call
--- :column track_id BIGINT     TODO
--- :column start_ns BIGINT     TODO
--- :column end_ns BIGINT       TODO
--- :column call_id BIGINT      TODO
--- :column module_key VARCHAR  TODO
+-- :column track_id BIGINT     the thread
+-- :column start_ns BIGINT     start of the piece
+-- :column end_ns BIGINT       end of the piece
+-- :column call_id BIGINT      the innermost call, of `module_call`
+-- :column module_key VARCHAR  its module, as in `module_call`
 with edge as (
+    -- Starts and ends of calls, with the call that is the innermost from then on.
     select
         track_id,
         start_ns as at_ns,
@@ -26,6 +27,7 @@ with edge as (
     where end_ns > start_ns
 ),
 
+-- Time between two edges of a thread.
 piece as (
     select
         track_id,

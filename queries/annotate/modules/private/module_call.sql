@@ -5,19 +5,20 @@
 -- number of its first `ParametrizationList`, which no other module has.
 --
 -- :reads cpu_span, name_class, nesting
--- :column event_id BIGINT        TODO
--- :column track_id BIGINT        TODO
--- :column module_key VARCHAR     TODO
--- :column start_ns BIGINT        TODO
--- :column end_ns BIGINT          TODO
--- :column depth INTEGER          TODO
--- :column tree_depth DOUBLE      TODO
--- :column evidence VARCHAR       TODO
--- :column confidence_pct DOUBLE  TODO
--- :column pass_number BIGINT     TODO
--- :column parent_call_id BIGINT  TODO
--- :column parent_key VARCHAR     TODO
+-- :column event_id BIGINT        the frame
+-- :column track_id BIGINT        its thread
+-- :column module_key VARCHAR     name of the module: `Conv2d_3`
+-- :column start_ns BIGINT        start
+-- :column end_ns BIGINT          end
+-- :column depth INTEGER          number of module calls around it on its thread
+-- :column tree_depth DOUBLE      number of events around it on its thread
+-- :column evidence VARCHAR       always nn_module
+-- :column confidence_pct DOUBLE  always NULL, as frames leave no doubt; a model placed on the ops has it
+-- :column pass_number BIGINT     always NULL; a model placed on the ops has it
+-- :column parent_call_id BIGINT  the module call around it; NULL for an outermost one
+-- :column parent_key VARCHAR     `module_key` of the module call around it; NULL for an outermost one
 with frame as (
+    -- Frames of module calls, by the name of the module.
     select
         nesting.event_id,
         nesting.track_id,
@@ -30,6 +31,7 @@ with frame as (
     inner join nesting on cpu_span.event_id = nesting.event_id
 ),
 
+-- Starts and ends of frames.
 edge as (
     select
         event_id,
@@ -57,6 +59,7 @@ edge as (
     where end_ns > start_ns
 ),
 
+-- Edges with the number of module calls that are open on the thread right before.
 open_at as (
     select
         *,
@@ -66,7 +69,8 @@ open_at as (
     from edge
 ),
 
-started as (
+-- Calls, with the number of module calls around each.
+call_start as (
     select
         event_id,
         track_id,
@@ -80,7 +84,8 @@ started as (
     where opens = 1
 ),
 
-contained as (
+-- Calls with the innermost module call around each.
+nested_call as (
     select
         inside.event_id,
         inside.track_id,
@@ -91,37 +96,38 @@ contained as (
         inside.tree_depth::double as tree_depth,
         container.event_id as parent_call_id,
         container.module_key as parent_key
-    from started as inside
-    asof left join started as container
+    from call_start as inside
+    asof left join call_start as container
         on
             inside.track_id = container.track_id
             and inside.module_depth = container.inner_depth
             and inside.start_ns >= container.start_ns
 ),
 
-parametrized as (
+-- Calls of parametrized modules, by a name that only one module has.
+parametrized_call as (
     select
         parent_call_id as event_id,
         regexp_replace(parent_key, '_\d+$', '_') || arg_min(regexp_extract(module_key, '\d+$'), start_ns) as module_key
-    from contained
+    from nested_call
     where starts_with(parent_key, 'Parametrized') and starts_with(module_key, 'ParametrizationList_')
     group by parent_call_id, parent_key
 )
 
 select
-    contained.event_id,
-    contained.track_id,
-    coalesce(own.module_key, contained.module_key) as module_key,
-    contained.start_ns,
-    contained.end_ns,
-    contained.depth,
-    contained.tree_depth,
+    nested_call.event_id,
+    nested_call.track_id,
+    coalesce(own.module_key, nested_call.module_key) as module_key,
+    nested_call.start_ns,
+    nested_call.end_ns,
+    nested_call.depth,
+    nested_call.tree_depth,
     'nn_module' as evidence,
     null::double as confidence_pct,
     null::bigint as pass_number,
-    contained.parent_call_id,
-    coalesce(around.module_key, contained.parent_key) as parent_key
-from contained
-left join parametrized as own on contained.event_id = own.event_id
-left join parametrized as around on contained.parent_call_id = around.event_id
-order by contained.event_id
+    nested_call.parent_call_id,
+    coalesce(around.module_key, nested_call.parent_key) as parent_key
+from nested_call
+left join parametrized_call as own on nested_call.event_id = own.event_id
+left join parametrized_call as around on nested_call.parent_call_id = around.event_id
+order by nested_call.event_id

@@ -4,15 +4,16 @@
 -- without a module hides the module around it: its work belongs to whatever created it, not to the code that runs it.
 --
 -- :reads module_call, model_op, node, node_module
--- :column track_id BIGINT   TODO
--- :column start_ns BIGINT   TODO
--- :column end_ns BIGINT     TODO
--- :column active_id BIGINT  TODO
--- :column module_id BIGINT  TODO
--- :column pass VARCHAR      TODO
--- :column evidence VARCHAR  TODO
--- :column is_node BOOLEAN   TODO
+-- :column track_id BIGINT   the thread
+-- :column start_ns BIGINT   start of the piece
+-- :column end_ns BIGINT     end of the piece
+-- :column active_id BIGINT  the innermost node, or call of `module_call`
+-- :column module_id BIGINT  its module, of `model_op`; NULL for a node whose module is not known
+-- :column pass VARCHAR      forward, backward or recompute; NULL without a module
+-- :column evidence VARCHAR  what tells the module, as in `module_call` and `node_module`; NULL without a module
+-- :column is_node BOOLEAN   `active_id` is a node
 with span as (
+    -- Calls of modules, and autograd nodes.
     select
         module_call.event_id,
         module_call.track_id,
@@ -40,6 +41,7 @@ with span as (
     where node.end_ns > node.start_ns
 ),
 
+-- Starts and ends of spans.
 edge as (
     select
         *,
@@ -58,6 +60,7 @@ edge as (
     from span
 ),
 
+-- Edges with the number of spans, and of nodes, that are open on the thread right before.
 open_at as (
     select
         *,
@@ -67,7 +70,8 @@ open_at as (
     window edges as (partition by track_id order by at_ns, opens, in_order rows unbounded preceding)
 ),
 
-started as (
+-- Spans, with the number of spans around each.
+span_start as (
     select
         event_id,
         track_id,
@@ -82,36 +86,39 @@ started as (
     where opens = 1
 ),
 
-around as (
+-- Each span with the innermost span around it.
+span_around as (
     select
         inside.event_id,
         container.event_id as container_id
-    from started as inside
-    asof left join started as container
+    from span_start as inside
+    asof left join span_start as container
         on
             inside.track_id = container.track_id
             and inside.depth = container.inner_depth
             and inside.start_ns >= container.start_ns
 ),
 
-change_of as (
+-- Edges with the span that is the innermost from then on.
+active_change as (
     select
         edge.track_id,
         edge.at_ns,
         edge.opens,
         edge.in_order,
-        case when edge.opens = 1 then edge.event_id else around.container_id end as active_id
+        case when edge.opens = 1 then edge.event_id else span_around.container_id end as active_id
     from edge
-    left join around on edge.event_id = around.event_id
+    left join span_around on edge.event_id = span_around.event_id
 ),
 
+-- Time between two edges of a thread.
 piece as (
     select
         track_id,
         at_ns as start_ns,
         lead(at_ns) over (partition by track_id order by at_ns, opens, in_order) as end_ns,
         active_id
-    from change_of
+    from active_change
 )
 
 select
@@ -119,11 +126,11 @@ select
     piece.start_ns,
     piece.end_ns,
     piece.active_id,
-    started.module_id,
-    case when started.module_id is not null then started.pass end as pass,
-    case when started.module_id is not null then started.evidence end as evidence,
-    started.is_node
+    span_start.module_id,
+    case when span_start.module_id is not null then span_start.pass end as pass,
+    case when span_start.module_id is not null then span_start.evidence end as evidence,
+    span_start.is_node
 from piece
-inner join started on piece.active_id = started.event_id
+inner join span_start on piece.active_id = span_start.event_id
 where piece.end_ns > piece.start_ns
 order by piece.track_id, piece.start_ns

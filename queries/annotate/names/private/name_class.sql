@@ -9,19 +9,26 @@
 -- torch/csrc/autograd/engine.cpp), Lightning's (pytorch_lightning/profilers) and common words in users' annotations.
 --
 -- :reads name_info
--- :column class_id BIGINT       TODO
--- :column category VARCHAR      TODO
--- :column name VARCHAR          TODO
--- :column strong_phase VARCHAR  TODO
--- :column weak_phase VARCHAR    TODO
--- :column aside_phase VARCHAR   TODO
--- :column bucket VARCHAR        TODO
--- :column sign VARCHAR          TODO
--- :column evidence VARCHAR      TODO
--- :column is_node BOOLEAN       TODO
--- :column is_module BOOLEAN     TODO
--- :column is_sync BOOLEAN       TODO
--- :column is_metadata BOOLEAN   TODO
+-- :column class_id BIGINT      number of the category and name, from 1; names that tell nothing have none
+-- :column category VARCHAR     kind of event, as in `event`
+-- :column name VARCHAR         the event's full name
+-- :column strong_phase PHASE   phase of all that the event holds, but for stronger names in it; NULL where the name
+--                              tells none
+-- :column weak_phase PHASE     phase of what the event holds if no strong name is around; NULL where the name tells
+--                              none
+-- :column aside_phase PHASE    phase of the event if nothing in it or around it tells another; NULL where the name
+--                              tells none
+-- :column bucket VARCHAR       gradient_accumulation or communication; NULL for other names
+-- :column sign VARCHAR         layer, output, activation, update, clip, read, rescale, fetch, draw or create: what the
+--                              op does, where no phase is shown; NULL for other names
+-- :column evidence VARCHAR     kind of rule that tells the phase: annotation, profiler, autograd, python or op_name;
+--                              NULL where none does
+-- :column is_node BOOLEAN      an autograd node, or the engine's call of one
+-- :column is_module BOOLEAN    the frame of a module's call
+-- :column is_sync BOOLEAN      a call of the runtime or driver that returns when the GPU is done, as
+--                              `name_info.is_blocking`
+-- :column is_metadata BOOLEAN  an op that computes nothing: it describes or allocates tensors, or looks compiled code
+--                              up
 with rule as (
     select * from (
         values
@@ -190,8 +197,8 @@ with rule as (
     ) as rules (priority, word, category, pattern, kind, label, evidence)
 ),
 
--- No rule cares which number stands in a name (but a short one in a word, such as `c10d`); steps, lines of files, and
--- names that a program makes have many.
+-- Names that a rule may match, each with its shape: the name without its numbers. No rule depends on a number in a name
+-- (but a short one in a word, such as `c10d`); steps, lines of files, and names that a program makes have many.
 names as (
     select
         category,
@@ -209,7 +216,8 @@ shapes as (
     from names
 ),
 
-told as (
+-- The rule of each kind that counts for a shape.
+shape_rule as (
     select
         shapes.category,
         shapes.shape,
@@ -230,17 +238,18 @@ told as (
         ) = 1
 ),
 
-matched as (
+-- Names with the rules of their shape; one row without a rule for a call that blocks.
+name_rule as (
     select
         names.category,
         names.name,
         names.is_blocking,
-        told.kind,
-        told.label,
-        told.evidence
+        shape_rule.kind,
+        shape_rule.label,
+        shape_rule.evidence
     from names
-    left join told on names.category = told.category and names.shape = told.shape
-    where told.kind is not null or names.is_blocking
+    left join shape_rule on names.category = shape_rule.category and names.shape = shape_rule.shape
+    where shape_rule.kind is not null or names.is_blocking
 )
 
 select
@@ -257,6 +266,6 @@ select
     category = 'python_function' and starts_with(name, 'nn.Module: ') as is_module,
     bool_or(is_blocking) as is_sync,
     coalesce(bool_or(kind = 'metadata'), false) as is_metadata
-from matched
+from name_rule
 group by category, name
 order by category, name

@@ -4,17 +4,20 @@
 -- marker on the main thread itself counts more.
 --
 -- :reads node, nesting, marker_segment, main_track, step
--- :column track_id BIGINT  TODO
--- :column start_ns BIGINT  TODO
--- :column end_ns BIGINT    TODO
--- :column event_id BIGINT  TODO
-with elsewhere as (
+-- :column track_id BIGINT  autograd's thread, or the main thread for the same stretch
+-- :column start_ns BIGINT  start of the first node of the stretch
+-- :column end_ns BIGINT    end of what autograd's thread does after the last node, at most the start of its next
+--                          stretch
+-- :column event_id BIGINT  the first node
+with own_thread_node as (
+    -- Autograd nodes on threads other than the main one.
     select node.*
     from node
     where node.track_id not in (select track_id from main_track)
 ),
 
-sign as (
+-- Times at which the main thread shows another phase, or a step starts.
+border as (
     select start_ns
     from marker_segment
     where
@@ -25,34 +28,38 @@ sign as (
     select start_ns from step
 ),
 
-counted as (
+-- Borders, numbered in order of time.
+numbered_border as (
     select
         start_ns,
         row_number() over (order by start_ns) as number
-    from sign
+    from border
 ),
 
-grouped as (
+-- Nodes with the number of the last border before each.
+node_of_burst as (
     select
-        elsewhere.track_id,
-        elsewhere.event_id,
-        elsewhere.start_ns,
-        elsewhere.end_ns,
-        coalesce(counted.number, 0) as number
-    from elsewhere
-    asof left join counted on elsewhere.start_ns >= counted.start_ns
+        own_thread_node.track_id,
+        own_thread_node.event_id,
+        own_thread_node.start_ns,
+        own_thread_node.end_ns,
+        coalesce(numbered_border.number, 0) as number
+    from own_thread_node
+    asof left join numbered_border on own_thread_node.start_ns >= numbered_border.start_ns
 ),
 
+-- Nodes of one thread between two borders.
 burst as (
     select
         track_id,
         min(start_ns) as start_ns,
         arg_min(event_id, (start_ns, event_id)) as event_id
-    from grouped
+    from node_of_burst
     group by track_id, number
 ),
 
-started as (
+-- Bursts, with the start of the next one of the thread.
+burst_start as (
     select
         track_id,
         start_ns,
@@ -61,25 +68,26 @@ started as (
     from burst
 ),
 
--- What autograd's thread does after its last node (hooks, callbacks) still belongs to the backward pass.
-apart as (
+-- Stretches of autograd's own threads. What such a thread does after its last node (hooks, callbacks) still belongs to
+-- the backward pass.
+own_stretch as (
     select
-        started.track_id,
-        started.start_ns,
-        max(least(nesting.end_ns, coalesce(started.next_ns, nesting.end_ns))) as end_ns,
-        any_value(started.event_id) as event_id
+        burst_start.track_id,
+        burst_start.start_ns,
+        max(least(nesting.end_ns, coalesce(burst_start.next_ns, nesting.end_ns))) as end_ns,
+        any_value(burst_start.event_id) as event_id
     from nesting
-    asof inner join started on nesting.track_id = started.track_id and nesting.start_ns >= started.start_ns
+    asof inner join burst_start on nesting.track_id = burst_start.track_id and nesting.start_ns >= burst_start.start_ns
     where nesting.depth = 0
-    group by started.track_id, started.start_ns
+    group by burst_start.track_id, burst_start.start_ns
 )
 
-select * from apart
+select * from own_stretch
 union all
 select
     main_track.track_id,
-    apart.start_ns,
-    apart.end_ns,
-    apart.event_id
-from apart
+    own_stretch.start_ns,
+    own_stretch.end_ns,
+    own_stretch.event_id
+from own_stretch
 cross join main_track

@@ -1,14 +1,15 @@
 -- Each thread's time cut where markers of one family start and end: the innermost marker of each piece.
 --
 -- :reads marker
--- :column family VARCHAR    TODO
--- :column track_id BIGINT   TODO
--- :column start_ns BIGINT   TODO
--- :column end_ns BIGINT     TODO
--- :column event_id BIGINT   TODO
--- :column label VARCHAR     TODO
--- :column evidence VARCHAR  TODO
-with started as (
+-- :column family VARCHAR    strong, weak, aside or bucket, as in `marker`
+-- :column track_id BIGINT   the thread
+-- :column start_ns BIGINT   start of the piece
+-- :column end_ns BIGINT     end of the piece
+-- :column event_id BIGINT   event of the innermost marker, as in `marker`
+-- :column label VARCHAR     its phase; of a bucket, its name
+-- :column evidence VARCHAR  what shows the label, as in `marker`; NULL for a name that only tells a bucket
+with marker_start as (
+    -- Markers, with the number of markers of the family around each.
     select
         family,
         track_id,
@@ -22,15 +23,16 @@ with started as (
     where opens = 1
 ),
 
-around as (
+-- Each marker with the innermost marker of its family around it.
+marker_around as (
     select
         inside.family,
         inside.event_id,
         container.event_id as container_id,
         container.label,
         container.evidence
-    from started as inside
-    asof inner join started as container
+    from marker_start as inside
+    asof inner join marker_start as container
         on
             inside.family = container.family
             and inside.track_id = container.track_id
@@ -38,18 +40,19 @@ around as (
             and inside.start_ns >= container.start_ns
 ),
 
+-- Time between two edges of a family and thread, with the marker that is the innermost then.
 piece as (
     select
         marker.family,
         marker.track_id,
         marker.at_ns as start_ns,
         marker.next_ns as end_ns,
-        case when marker.opens = 1 then marker.event_id else around.container_id end as event_id,
-        case when marker.opens = 1 then marker.label else around.label end as label,
-        case when marker.opens = 1 then marker.evidence else around.evidence end as evidence
+        case when marker.opens = 1 then marker.event_id else marker_around.container_id end as event_id,
+        case when marker.opens = 1 then marker.label else marker_around.label end as label,
+        case when marker.opens = 1 then marker.evidence else marker_around.evidence end as evidence
     from marker
-    left join around
-        on marker.family = around.family and marker.event_id = around.event_id and marker.opens = 0
+    left join marker_around
+        on marker.family = marker_around.family and marker.event_id = marker_around.event_id and marker.opens = 0
 )
 
 select *

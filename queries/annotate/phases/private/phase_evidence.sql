@@ -1,16 +1,19 @@
--- Which phase the trace shows on each thread, where it shows one: strong markers over weak
--- ones over autograd's stretches over asides.
+-- Which phase the trace shows on each thread, where it shows one: strong markers over weak ones over autograd's
+-- stretches over asides.
 --
--- Every layer's borders go into one list; at each border the last word of each layer counts, an empty word meaning
--- none. Steps put borders of their own, so that no stretch reaches across them. What an optimizer's marker holds is the
--- optimizer's but for the calls of its closure.
+-- The borders of all layers go into one list; at each border, the most recent label of each layer counts, and 0 means
+-- that the layer's span has ended. Steps put borders of their own, so that no piece reaches across them. Time inside an
+-- optimizer's marker is the optimizer's, except in calls of its closure.
 --
 -- :reads marker_segment, backward_burst, closure_call, step, main_track
--- :column track_id BIGINT                                                   TODO
--- :column start_ns BIGINT                                                   TODO
--- :column end_ns BIGINT                                                     TODO
--- :column found STRUCT("label" VARCHAR, evidence VARCHAR, event_id BIGINT)  TODO
+-- :column track_id BIGINT                                                   the thread
+-- :column start_ns BIGINT                                                   start of the piece
+-- :column end_ns BIGINT                                                     end of the piece
+-- :column found STRUCT("label" VARCHAR, evidence VARCHAR, event_id BIGINT)  the phase that is shown, what shows it (as
+--                                                                           in `marker`) and the event that does; NULL
+--                                                                           where nothing shows one
 with layer as (
+    -- Spans of each layer: families of markers, calls of closures, and stretches of autograd.
     select
         case when family = 'strong' and label = 'optimizer' then label else family end as family,
         track_id,
@@ -43,21 +46,23 @@ with layer as (
     from backward_burst
 ),
 
-word as materialized (
+-- The same spans with a number each, from 1.
+layer_span as materialized (
     select
         *,
-        row_number() over () as word_id
+        row_number() over () as span_id
     from layer
 ),
 
+-- Where a span of a layer starts, or ends (span 0), and where steps start.
 border as (
     select
         track_id,
         start_ns as at_ns,
         1 as opens,
         family,
-        word_id
-    from word
+        span_id
+    from layer_span
     union all
     select
         track_id,
@@ -65,7 +70,7 @@ border as (
         0,
         family,
         0
-    from word
+    from layer_span
     union all
     select
         main_track.track_id,
@@ -77,33 +82,35 @@ border as (
     cross join main_track
 ),
 
--- The last word of a layer is that with the highest number, which starts with its place in the list.
-numbered as (
+-- Borders with one number for place and span, so that max() over the rows so far is the current span of a layer.
+numbered_border as (
     select
         track_id,
         at_ns,
         family,
         row_number() over (order by track_id, at_ns, opens) as position,
-        (position << 32) + word_id as said
+        (position << 32) + span_id as change_code
     from border
 ),
 
-held as (
+-- Time between two borders, with the current span of each layer.
+piece as (
     select
         track_id,
         at_ns as start_ns,
         lead(at_ns) over in_order as end_ns,
-        max(case when family = 'strong' then said end) over in_order as strong,
-        max(case when family = 'optimizer' then said end) over in_order as optimizer,
-        max(case when family = 'closure' then said end) over in_order as closure,
-        max(case when family = 'weak' then said end) over in_order as weak,
-        max(case when family = 'burst' then said end) over in_order as burst,
-        max(case when family = 'aside' then said end) over in_order as aside
-    from numbered
+        max(case when family = 'strong' then change_code end) over in_order as strong,
+        max(case when family = 'optimizer' then change_code end) over in_order as optimizer,
+        max(case when family = 'closure' then change_code end) over in_order as closure,
+        max(case when family = 'weak' then change_code end) over in_order as weak,
+        max(case when family = 'burst' then change_code end) over in_order as burst,
+        max(case when family = 'aside' then change_code end) over in_order as aside
+    from numbered_border
     window in_order as (partition by track_id order by position rows between unbounded preceding and current row)
 ),
 
-found as (
+-- Pieces with the span that counts; NULL where no layer has one.
+shown_span as (
     select
         track_id,
         start_ns,
@@ -114,18 +121,18 @@ found as (
             nullif(weak & 4294967295, 0),
             nullif(burst & 4294967295, 0),
             nullif(aside & 4294967295, 0)
-        ) as word_id
-    from held
+        ) as span_id
+    from piece
     where end_ns > start_ns
 )
 
 select
-    found.track_id,
-    found.start_ns,
-    found.end_ns,
+    shown_span.track_id,
+    shown_span.start_ns,
+    shown_span.end_ns,
     case
-        when word.word_id is not null
-            then {'label': word.label, 'evidence': word.evidence, 'event_id': word.event_id}
+        when layer_span.span_id is not null
+            then {'label': layer_span.label, 'evidence': layer_span.evidence, 'event_id': layer_span.event_id}
     end as found
-from found
-left join word on found.word_id = word.word_id
+from shown_span
+left join layer_span on shown_span.span_id = layer_span.span_id

@@ -1,20 +1,21 @@
--- Ops of the forward pass that stand in no other op: what the alignment with the model looks at.
+-- Outermost ops of the forward pass: the input of the alignment with the model.
 --
 -- Ops of python functions (their names have no `::`) are looked through, and so is compiled code, unless the model was
--- seen to run it as a whole (`compiled_part`). What the trace says is loading data, clearing gradients, optimizing (but
--- for calls of a closure) or starting autograd is left out. `call_id` is the engine's call around the op: there stands
--- what is computed again (activation checkpointing) among the ops of backward itself. Names are looked up last: sorting
--- them with the rest would cost a third more.
+-- seen to run it as a whole (`compiled_part`). Ops in spans that load data, clear gradients, optimize (but for calls of
+-- a closure) or start autograd are left out. `call_id` is the engine's call around the op: ops that a checkpoint
+-- computes again stand there, among the ops of backward itself. Names are looked up last: sorting them with the rest
+-- would cost a third more.
 --
 -- :reads cpu_span, event, name_class, nesting, engine_segment, closure_call, compiled_part
--- :column event_id BIGINT  TODO
--- :column track_id BIGINT  TODO
--- :column start_ns BIGINT  TODO
--- :column end_ns BIGINT    TODO
--- :column depth INTEGER    TODO
--- :column name VARCHAR     TODO
--- :column call_id BIGINT   TODO
-with aside as (
+-- :column event_id BIGINT  the op
+-- :column track_id BIGINT  its thread
+-- :column start_ns BIGINT  start
+-- :column end_ns BIGINT    end
+-- :column depth INTEGER    number of events around it on its thread
+-- :column name VARCHAR     name of the op; of compiled code, without its number
+-- :column call_id BIGINT   event of the innermost call of the autograd engine around it; NULL outside of backward
+with aside_so_far as (
+    -- Spans that hold no forward, with the latest end of all such spans that started by then.
     select
         nesting.track_id,
         nesting.start_ns,
@@ -31,6 +32,7 @@ with aside as (
     )
 ),
 
+-- Ops that are no autograd nodes.
 op as (
     select
         cpu_span.event_id,
@@ -48,6 +50,7 @@ op as (
     where cpu_span.is_op and not coalesce(name_class.is_node, false)
 ),
 
+-- Ops that hold other ops.
 holder as (
     select distinct around.op_id
     from op
@@ -55,7 +58,8 @@ holder as (
     where around.op_id is not null
 ),
 
-opaque as (
+-- Ops that are not looked through, with the latest end of those that started by then.
+opaque_op as (
     select
         *,
         max(end_ns) over in_order as covers_to_ns
@@ -64,43 +68,49 @@ opaque as (
     window in_order as (partition by track_id order by start_ns, depth rows unbounded preceding)
 ),
 
-outermost as (
+-- Opaque ops that stand in no other.
+outermost_op as (
     select *
-    from opaque
+    from opaque_op
     qualify coalesce(lag(covers_to_ns) over (partition by track_id order by start_ns, depth) <= start_ns, true)
 ),
 
-standing as (
+-- Outermost ops that stand in no span without forward.
+forward_op as (
     select
-        outermost.event_id,
-        outermost.track_id,
-        outermost.start_ns,
-        outermost.end_ns,
-        outermost.depth
-    from outermost
-    asof left join aside on outermost.track_id = aside.track_id and outermost.start_ns >= aside.start_ns
+        outermost_op.event_id,
+        outermost_op.track_id,
+        outermost_op.start_ns,
+        outermost_op.end_ns,
+        outermost_op.depth
+    from outermost_op
+    asof left join aside_so_far
+        on outermost_op.track_id = aside_so_far.track_id and outermost_op.start_ns >= aside_so_far.start_ns
     asof left join closure_call
-        on outermost.track_id = closure_call.track_id and outermost.start_ns >= closure_call.start_ns
+        on outermost_op.track_id = closure_call.track_id and outermost_op.start_ns >= closure_call.start_ns
     where
         coalesce(
-            case when outermost.start_ns < closure_call.end_ns then aside.other_end_ns else aside.end_ns end
-            <= outermost.start_ns,
+            case
+                when outermost_op.start_ns < closure_call.end_ns then aside_so_far.other_end_ns
+                else aside_so_far.end_ns
+            end
+            <= outermost_op.start_ns,
             true
         )
 )
 
 select
-    standing.event_id,
-    standing.track_id,
-    standing.start_ns,
-    standing.end_ns,
-    standing.depth,
+    forward_op.event_id,
+    forward_op.track_id,
+    forward_op.start_ns,
+    forward_op.end_ns,
+    forward_op.depth,
     case
         when starts_with(event.name, 'Torch-Compiled Region') then 'Torch-Compiled Region' else event.name
     end as name,
     engine_segment.call_id
-from standing
-inner join event on standing.event_id = event.event_id
+from forward_op
+inner join event on forward_op.event_id = event.event_id
 asof left join engine_segment
-    on standing.track_id = engine_segment.track_id and standing.start_ns >= engine_segment.start_ns
-order by standing.track_id, standing.start_ns, standing.depth
+    on forward_op.track_id = engine_segment.track_id and forward_op.start_ns >= engine_segment.start_ns
+order by forward_op.track_id, forward_op.start_ns, forward_op.depth

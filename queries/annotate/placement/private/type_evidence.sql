@@ -2,12 +2,13 @@
 -- may be made of, by rule or by likeness of the names.
 --
 -- Types and ops are compared in lower case, without namespace, punctuation and dimension (`Conv2d` and `Conv` are
--- `conv`). Rules are about PyTorch's modules (torch/nn/modules) and about the common names of what is no module there.
+-- `conv`). Rules are about PyTorch's modules (torch/nn/modules), and about common names of layers that PyTorch has no
+-- module for.
 --
 -- :reads leaf_type, forward_item
--- :column type VARCHAR    TODO
--- :column name VARCHAR    TODO
--- :column weight INTEGER  TODO
+-- :column type VARCHAR    a type of modules or parts, as in `type_part` without its mark
+-- :column name VARCHAR    name of an op of `forward_item`
+-- :column weight INTEGER  8 for the op that such a module is made of, 4 for one that it may be made of
 with rule as (
     select * from (
         values
@@ -16,7 +17,7 @@ with rule as (
         ('conv(olution)?(transpose)?$', '(^|_)(cudnn|mkldnn|miopen|slow|thnn)?_?conv(olution)?(_overrideable)?$', 4),
         ('conv[123]d', '^conv$', 8),
         ('convtranspose[123]d', '^conv_transpose$', 8),
-        -- that of GPT-2
+        -- `Conv1D` of GPT-2
         ('^conv$', '^addmm$', 4),
         ('batchnorm$', '^batch_norm$', 8),
         ('batchnorm$', '(cudnn|native|miopen)_batch_norm', 4),
@@ -69,7 +70,7 @@ with rule as (
         ('^(upsample|interpolate)$', '^upsample_', 8),
         ('^(zero|constant|reflection|replication|circular)pad$', '^((constant|reflection|replication)_)?pad(_nd)?$', 8),
         ('^(layer)?scale$', '^mul$', 4),
-        -- parts of what is written out, see `type_part`
+        -- parts of hand-written modules, see `type_part`
         ('^standarddeviation$', '^(std|sqrt|rsqrt)$', 8),
         ('^gelucurve$', '^(tanh|erf|sigmoid)$', 8),
         ('^crossentropy(loss)?$', '^cross_entropy_loss$', 8),
@@ -80,6 +81,7 @@ with rule as (
     ) as rules (type_pattern, op_pattern, weight)
 ),
 
+-- Types, with the plain name that rules look at.
 type_name as (
     select
         type,
@@ -89,6 +91,7 @@ type_name as (
     from leaf_type
 ),
 
+-- Ops without namespace and dimension.
 op_name as (
     select
         name,
@@ -96,35 +99,38 @@ op_name as (
     from (select distinct name from forward_item) as distinct_name
 ),
 
-likeness as (
+-- Ops, with the plain name that is compared with that of a type.
+plain_op_name as (
     select
         *,
         replace(base, '_', '') as plain_op
     from op_name
 ),
 
+-- Pairs that a rule matches.
 by_rule as (
     select
         type_name.type,
-        likeness.name,
+        plain_op_name.name,
         max(rule.weight) as weight
     from type_name
     inner join rule on regexp_matches(type_name.plain, rule.type_pattern)
-    inner join likeness on regexp_matches(likeness.base, rule.op_pattern)
-    group by type_name.type, likeness.name
+    inner join plain_op_name on regexp_matches(plain_op_name.base, rule.op_pattern)
+    group by type_name.type, plain_op_name.name
 ),
 
+-- Pairs whose names are alike.
 by_name as (
     select
         type_name.type,
-        likeness.name,
-        case when type_name.plain = likeness.plain_op then 8 else 4 end as weight
+        plain_op_name.name,
+        case when type_name.plain = plain_op_name.plain_op then 8 else 4 end as weight
     from type_name
-    inner join likeness
+    inner join plain_op_name
         on
-            type_name.plain = likeness.plain_op
-            or (length(likeness.plain_op) >= 4 and ends_with(type_name.plain, likeness.plain_op))
-            or (length(type_name.plain) >= 4 and starts_with(likeness.plain_op, type_name.plain))
+            type_name.plain = plain_op_name.plain_op
+            or (length(plain_op_name.plain_op) >= 4 and ends_with(type_name.plain, plain_op_name.plain_op))
+            or (length(type_name.plain) >= 4 and starts_with(plain_op_name.plain_op, type_name.plain))
     where type_name.plain != ''
 )
 

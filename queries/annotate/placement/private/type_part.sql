@@ -1,18 +1,20 @@
--- What a module computes itself, as types that `type_evidence` knows, in the order in which it does.
+-- Parts of each type of modules: what such a module computes itself, as types that `type_evidence` knows, in the order
+-- in which it does.
 --
 -- Most modules without children run one op, that of their type, and most with children none. The exceptions are torch's
 -- attention, which applies its projections as functions, one to three before and one behind
--- (torch/nn/modules/activation.py), parametrized modules, which run the op of the class they are made from when
--- their parameters are computed (torch/nn/utils/parametrize.py, parametrizations.py), and what has no op of its own or
--- is often written out, in a trace without an op for it. A part with a question mark may be missing; of what is made of
--- ops that any module may run, all others must be there. A part with an exclamation mark is an op that runs instead of
--- all others of the module and of those in it: the fast path of evaluation (torch/nn/modules/transformer.py).
+-- (torch/nn/modules/activation.py); parametrized modules, which run the op of the class they are made from when their
+-- parameters are computed (torch/nn/utils/parametrize.py, parametrizations.py); and modules that have no op of their
+-- own or are often written by hand, in a trace that has no op for them. A part with a question mark may be missing; of
+-- a hand-written module, all other parts must be there. A part with an exclamation mark is an op that runs instead of
+-- all others of the module and of the modules in it: the fast path of evaluation (torch/nn/modules/transformer.py).
 --
 -- :reads module_type, forward_item
--- :column type VARCHAR          TODO
--- :column has_children BOOLEAN  TODO
--- :column position BIGINT       TODO
--- :column part VARCHAR          TODO
+-- :column type VARCHAR          class of the module, as in the list of modules
+-- :column has_children BOOLEAN  whether the module has modules inside: the parts of a type depend on it
+-- :column position BIGINT       order of the parts, from 1; 0 for an op that runs instead of all others
+-- :column part VARCHAR          a type for `type_evidence`; with `?` at its end if it may be missing, with `!` if it
+--                               runs instead of all others
 with rule as (
     select * from (
         values
@@ -47,7 +49,8 @@ with rule as (
     ) as rules (type_pattern, has_children, unless_op, parts)
 ),
 
-special as (
+-- Types with the list of their parts; NULL for a container that computes nothing itself.
+type_parts as (
     select
         module_type.type,
         module_type.has_children,
@@ -60,6 +63,7 @@ special as (
             and not coalesce((select bool_or(contains(name, rule.unless_op)) from forward_item), false)
 ),
 
+-- Types that may run as one op.
 fast_path as (
     select * from (
         values
@@ -68,13 +72,14 @@ fast_path as (
     ) as fast_paths (type_pattern, op)
 ),
 
-listed as (
+-- Parts of types, with their place.
+part_of_type as (
     select
         type,
         has_children,
         unnest(parts) as part,
         generate_subscripts(parts, 1) as position
-    from special
+    from type_parts
     union all
     select
         module_type.type,
@@ -94,5 +99,5 @@ select
         when part in ('', '?', '!') then regexp_replace(type, '^Parametrized([A-Z])', '\1') || part
         else part
     end as part
-from listed
+from part_of_type
 order by type, has_children, position

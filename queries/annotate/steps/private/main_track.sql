@@ -2,14 +2,16 @@
 -- comes back to, else the one with most events that is not autograd's.
 --
 -- :reads step, nesting, node
--- :column track_id BIGINT  TODO
-with autograd as (
+-- :column track_id BIGINT  the thread; no row where the trace has no events of a CPU
+with autograd_track as (
+    -- Threads on which autograd's nodes are the outermost events.
     select track_id
     from nesting
     where depth = 0 and event_id in (select event_id from node)
     group by track_id
 ),
 
+-- Threads with a sign that they run the loop: the rank of the sign, and how often it is there.
 candidate as (
     select
         track_id,
@@ -29,7 +31,7 @@ candidate as (
     union all
     select
         track_id,
-        case when track_id in (select track_id from autograd) then 0 else 1 end as rank,
+        case when track_id in (select track_id from autograd_track) then 0 else 1 end as rank,
         count(*) as weight
     from nesting
     group by track_id

@@ -7,17 +7,18 @@
 -- the start of the op that created a node.
 --
 -- :reads cpu_span, event, nesting, main_track, name_class, node, launch
--- :column start_ns BIGINT    TODO
--- :column end_ns BIGINT      TODO
--- :column name VARCHAR       TODO
--- :column is_op BOOLEAN      TODO
--- :column is_node BOOLEAN    TODO
--- :column is_update BOOLEAN  TODO
--- :column is_read BOOLEAN    TODO
--- :column is_fetch BOOLEAN   TODO
--- :column is_input BOOLEAN   TODO
--- :column forward_ns BIGINT  TODO
+-- :column start_ns BIGINT    start
+-- :column end_ns BIGINT      end
+-- :column name VARCHAR       name of the op, call or node
+-- :column is_op BOOLEAN      an op or a node; false for a call of the runtime or driver
+-- :column is_node BOOLEAN    an autograd node
+-- :column is_update BOOLEAN  an op that changes a tensor in place by arithmetic; false for nodes
+-- :column is_read BOOLEAN    an op that reads a value back; false for nodes
+-- :column is_fetch BOOLEAN   an op that puts a batch together or draws one; false for nodes
+-- :column is_input BOOLEAN   an op or call that copies from the host to the device; false for nodes
+-- :column forward_ns BIGINT  of a node: start of the op that created it; NULL where that is not known, and for all else
 with op as (
+    -- Ops and calls of the runtime on the main thread.
     select
         cpu_span.event_id,
         nesting.track_id,
@@ -40,6 +41,7 @@ with op as (
         and (cpu_span.is_op or cpu_span.category in ('cuda_runtime', 'cuda_driver'))
 ),
 
+-- Ops that hold other ops.
 holder as (
     select distinct around.op_id
     from op
@@ -47,7 +49,8 @@ holder as (
     where op.is_op and around.op_id is not null
 ),
 
-covered as (
+-- Items that are not looked through, with the latest end of those that started by then.
+opaque_item as (
     select
         *,
         max(end_ns) over (partition by track_id order by start_ns, depth rows unbounded preceding) as covers_to_ns
@@ -55,12 +58,14 @@ covered as (
     where not is_node and (contains(name, '::') or not is_op or event_id not in (select op_id from holder))
 ),
 
-outermost as (
+-- Such items that stand in no other.
+outermost_item as (
     select *
-    from covered
+    from opaque_item
     qualify coalesce(lag(covers_to_ns) over (partition by track_id order by start_ns, depth) <= start_ns, true)
 ),
 
+-- Nodes, with the latest end of all nodes that started by then on the thread.
 backward_run as (
     select
         node.track_id,
@@ -69,37 +74,38 @@ backward_run as (
     from node
 ),
 
--- What autograd runs on the main thread is part of its nodes.
-standing as (
-    select outermost.*
-    from outermost
+-- Outermost items that stand in no node: ops that autograd runs on the main thread are part of its nodes.
+loop_item as (
+    select outermost_item.*
+    from outermost_item
     asof left join backward_run
-        on outermost.track_id = backward_run.track_id and outermost.start_ns >= backward_run.start_ns
-    where coalesce(backward_run.end_ns <= outermost.start_ns, true)
+        on outermost_item.track_id = backward_run.track_id and outermost_item.start_ns >= backward_run.start_ns
+    where coalesce(backward_run.end_ns <= outermost_item.start_ns, true)
 ),
 
-input as (
-    select distinct standing.event_id
+-- Items that copy from the host to the device.
+input_item as (
+    select distinct loop_item.event_id
     from launch
     inner join event on launch.event_id = event.event_id
     inner join nesting on launch.runtime_id = nesting.event_id
-    asof inner join standing
-        on nesting.track_id = standing.track_id and nesting.start_ns >= standing.start_ns
-    where event.category = 'gpu_memcpy' and contains(event.name, 'HtoD') and nesting.start_ns < standing.end_ns
+    asof inner join loop_item
+        on nesting.track_id = loop_item.track_id and nesting.start_ns >= loop_item.start_ns
+    where event.category = 'gpu_memcpy' and contains(event.name, 'HtoD') and nesting.start_ns < loop_item.end_ns
 )
 
 select
-    standing.start_ns,
-    standing.end_ns,
-    standing.name,
-    standing.is_op,
+    loop_item.start_ns,
+    loop_item.end_ns,
+    loop_item.name,
+    loop_item.is_op,
     false as is_node,
-    standing.is_update,
-    standing.is_read,
-    standing.is_fetch,
-    standing.event_id in (select event_id from input) as is_input,
+    loop_item.is_update,
+    loop_item.is_read,
+    loop_item.is_fetch,
+    loop_item.event_id in (select event_id from input_item) as is_input,
     null::bigint as forward_ns
-from standing
+from loop_item
 union all
 select
     node.start_ns,

@@ -4,9 +4,10 @@
 -- No rows where that module takes less than half of the time of all outermost modules: it is one among others then.
 --
 -- :reads module_call, model_op, main_track
--- :column start_ns BIGINT  TODO
--- :column end_ns BIGINT    TODO
-with outermost as (
+-- :column start_ns BIGINT  start of the call; of a placed model, of the first call of its pass
+-- :column end_ns BIGINT    end of the call; of a placed model, of the last call of its pass
+with model_call as (
+    -- Calls of outermost modules; of a placed model, its passes.
     select
         module_call.track_id,
         module_call.module_key as part,
@@ -26,9 +27,10 @@ with outermost as (
     group by module_call.track_id, module_call.pass_number
 ),
 
-chosen as (
+-- The outermost module that takes most time, if that is at least half of the time of all of them.
+main_part as (
     select part
-    from outermost
+    from model_call
     group by part
     qualify 2 * sum(end_ns - start_ns) >= sum(sum(end_ns - start_ns)) over ()
     order by sum(end_ns - start_ns) desc, part
@@ -38,6 +40,6 @@ chosen as (
 select
     start_ns,
     end_ns
-from outermost
-where part in (select part from chosen) and track_id in (select track_id from main_track)
+from model_call
+where part in (select part from main_part) and track_id in (select track_id from main_track)
 order by start_ns

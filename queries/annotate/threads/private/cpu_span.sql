@@ -4,15 +4,16 @@
 -- of the runtime. Events that only look like CPU work (the profiler's own overhead, spans of the whole trace) stay out.
 --
 -- :reads timed
--- :column event_id BIGINT   TODO
--- :column track_id BIGINT   TODO
--- :column category VARCHAR  TODO
--- :column start_ns BIGINT   TODO
--- :column end_ns BIGINT     TODO
--- :column class_id BIGINT   TODO
--- :column is_op BOOLEAN     TODO
--- :column layer INTEGER     TODO
--- :column is_cut BOOLEAN    TODO
+-- :column event_id BIGINT   the event
+-- :column track_id BIGINT   its thread
+-- :column category VARCHAR  kind of event; NULL when the event has none
+-- :column start_ns BIGINT   start
+-- :column end_ns BIGINT     end
+-- :column class_id BIGINT   class of its name, of `name_class`; NULL for a name that tells nothing
+-- :column is_op BOOLEAN     a CPU op
+-- :column layer INTEGER     of spans with equal times, the lower one is outside: 0 annotations and frames, 1 ops, 2 all
+--                           others
+-- :column is_cut BOOLEAN    its end was taken back so that all nest; false here
 select
     event_id,
     track_id,

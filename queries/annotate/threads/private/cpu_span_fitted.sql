@@ -5,21 +5,22 @@
 -- when the leaving frames start; a few microseconds change sides. Only the tree uses these times.
 --
 -- Which frames are open at a border? A frame of up to `4^size` ns that is open there starts at most so long before it,
--- in the same `place` (a piece of time of that length) or in the one before. So equal sizes and places find all, and a
--- few more per size, where a join on times alone would compare each border with each frame.
+-- in the same `place` (a piece of time of that length) or in the one before. So a join on equal sizes and places finds
+-- all of them, and a few more per size; a join on times alone would compare each border with each frame.
 --
 -- :writes cpu_span
 -- :reads cpu_span, crossing
--- :column event_id BIGINT   TODO
--- :column track_id BIGINT   TODO
--- :column category VARCHAR  TODO
--- :column start_ns BIGINT   TODO
--- :column end_ns BIGINT     TODO
--- :column class_id BIGINT   TODO
--- :column is_op BOOLEAN     TODO
--- :column layer INTEGER     TODO
--- :column is_cut BOOLEAN    TODO
+-- :column event_id BIGINT   the event
+-- :column track_id BIGINT   its thread
+-- :column category VARCHAR  kind of event; NULL when the event has none
+-- :column start_ns BIGINT   start; of an annotation that frames cross, the last end of those that enter it
+-- :column end_ns BIGINT     end; of an annotation that frames cross, the first start of those that leave it
+-- :column class_id BIGINT   class of its name, of `name_class`; NULL for a name that tells nothing
+-- :column is_op BOOLEAN     a CPU op
+-- :column layer INTEGER     of spans with equal times, the lower one is outside, as in `cpu_span` before
+-- :column is_cut BOOLEAN    its end was taken back so that all nest; as before
 with frame as (
+    -- Python frames, with their size and place.
     select
         track_id,
         start_ns,
@@ -30,6 +31,7 @@ with frame as (
     where category = 'python_function' and end_ns > start_ns
 ),
 
+-- Sizes that frames of a thread have.
 frame_size as (
     select distinct
         track_id,
@@ -37,6 +39,7 @@ frame_size as (
     from frame
 ),
 
+-- Starts and ends of the spans to fit.
 edge as (
     select
         *,
@@ -51,6 +54,7 @@ edge as (
     from crossing
 ),
 
+-- Edges with each size and place in which a frame may be that is open there.
 probe as (
     select
         edge.*,
@@ -61,6 +65,7 @@ probe as (
     inner join frame_size on edge.track_id = frame_size.track_id
 ),
 
+-- Spans with the last end of the frames that enter them, and the first start of those that leave them.
 border as (
     select
         probe.event_id,
@@ -78,7 +83,8 @@ border as (
     group by probe.event_id
 ),
 
-fitted as (
+-- Spans that still have a duration then.
+fitted_span as (
     select * from border
     where start_ns < end_ns
 )
@@ -87,11 +93,11 @@ select
     cpu_span.event_id,
     cpu_span.track_id,
     cpu_span.category,
-    coalesce(fitted.start_ns, cpu_span.start_ns) as start_ns,
-    coalesce(fitted.end_ns, cpu_span.end_ns) as end_ns,
+    coalesce(fitted_span.start_ns, cpu_span.start_ns) as start_ns,
+    coalesce(fitted_span.end_ns, cpu_span.end_ns) as end_ns,
     cpu_span.class_id,
     cpu_span.is_op,
     cpu_span.layer,
     cpu_span.is_cut
 from cpu_span
-left join fitted on cpu_span.event_id = fitted.event_id
+left join fitted_span on cpu_span.event_id = fitted_span.event_id

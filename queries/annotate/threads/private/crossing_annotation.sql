@@ -1,11 +1,11 @@
--- Spans that python frames may cross: annotations. Most traces with python frames have some that do.
+-- Annotations, which python frames may cross: most traces with python frames have some that are crossed.
 --
 -- :writes crossing
 -- :reads cpu_span
--- :column event_id BIGINT  TODO
--- :column track_id BIGINT  TODO
--- :column start_ns BIGINT  TODO
--- :column end_ns BIGINT    TODO
+-- :column event_id BIGINT  the annotation
+-- :column track_id BIGINT  its thread
+-- :column start_ns BIGINT  start
+-- :column end_ns BIGINT    end
 select
     event_id,
     track_id,

@@ -1,11 +1,11 @@
--- Spans that cross another one on their thread, if they are no python frames.
+-- Spans other than python frames that cross another span of their thread.
 --
 -- :writes crossing
 -- :reads cpu_span, nesting
--- :column event_id BIGINT  TODO
--- :column track_id BIGINT  TODO
--- :column start_ns BIGINT  TODO
--- :column end_ns BIGINT    TODO
+-- :column event_id BIGINT  the span
+-- :column track_id BIGINT  its thread
+-- :column start_ns BIGINT  start
+-- :column end_ns BIGINT    end
 select
     event_id,
     track_id,

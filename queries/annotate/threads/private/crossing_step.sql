@@ -1,14 +1,16 @@
--- Marks of steps that other annotations cross, with the time in which none does.
+-- Marks of steps that another annotation crosses, each with the end at which none does.
 --
--- Where `prof.step()` is called inside of what the program names, as Lightning's profiler does in the closure of the
--- optimizer, an annotation starts in one step and ends in another. The annotation says what ran; so it is the mark that
--- ends in the tree where the annotation starts. Borders that are rounded to microseconds cross nothing.
+-- `prof.step()` may be called inside an annotation of the program, as in Lightning, whose profiler calls it in the
+-- closure of the optimizer. The annotation then starts in one step and ends in the next. It says what ran, so it is the
+-- mark that is cut: in the tree, it ends where the annotation starts. Borders that are rounded to microseconds cross
+-- nothing.
 --
 -- :writes crossing
 -- :reads cpu_span, event
--- :column event_id BIGINT  TODO
--- :column end_ns BIGINT    TODO
+-- :column event_id BIGINT  the mark of the step
+-- :column end_ns BIGINT    start of the first annotation that starts in the step and ends over 1 µs after it
 with annotation as (
+    -- Annotations, and whether each is a mark of a step.
     select
         cpu_span.event_id,
         cpu_span.track_id,

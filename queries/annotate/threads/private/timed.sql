@@ -1,16 +1,16 @@
--- Events with a duration, narrow, with the class of their name: what the other queries of this folder read most.
+-- Narrow copy of `event` (timed events only), with the class of each name; most annotation queries scan it.
 --
 -- :reads event, name_class
--- :column event_id BIGINT     TODO
--- :column track_id BIGINT     TODO
--- :column ph VARCHAR          TODO
--- :column category VARCHAR    TODO
--- :column start_ns BIGINT     TODO
--- :column dur_ns BIGINT       TODO
--- :column end_ns BIGINT       TODO
--- :column correlation BIGINT  TODO
--- :column external_id BIGINT  TODO
--- :column class_id BIGINT     TODO
+-- :column event_id BIGINT     the event
+-- :column track_id BIGINT     its thread or stream; NULL when the event names none
+-- :column ph VARCHAR          letter of the trace format: X complete, B begin
+-- :column category VARCHAR    kind of event; NULL when the event has none
+-- :column start_ns BIGINT     start
+-- :column dur_ns BIGINT       duration, never NULL
+-- :column end_ns BIGINT       end
+-- :column correlation BIGINT  correlation id that ties a GPU event to its launch; NULL without one
+-- :column external_id BIGINT  External id that ties a launch to its op; NULL without one
+-- :column class_id BIGINT     class of its name, of `name_class`; NULL for a name that tells nothing
 select
     event.event_id,
     event.track_id,
