@@ -21,43 +21,21 @@ with busy as (
         start_ns,
         end_ns,
         sum(end_ns - start_ns) over (order by start_ns) - (end_ns - start_ns) as before_ns
-    from (
-        select
-            min(start_ns) as start_ns,
-            max(end_ns) as end_ns
-        from (
-            select
-                start_ns,
-                end_ns,
-                sum(is_new::integer) over (order by start_ns, end_ns rows unbounded preceding) as island
-            from (
-                select
-                    start_ns,
-                    end_ns,
-                    coalesce(
-                        start_ns
-                        > max(end_ns) over (order by start_ns, end_ns rows between unbounded preceding and 1 preceding),
-                        true
-                    ) as is_new
-                from gpu_busy
-            ) as marked
-        ) as numbered
-        group by island
-    ) as islands
+    from merged('gpu_busy', null)
 ),
 
 launched as (
     select
         launch.runtime_id,
-        coalesce(gpu_op.device, -1) as device,
-        coalesce(gpu_op.stream, -1) as stream,
+        device_of(gpu_op.device) as device,
+        stream_of(gpu_op.stream) as stream,
         any_value(launch.launch_start_ns) as call_ns,
         min(timed.start_ns) as start_ns
     from launch
     inner join gpu_op on launch.event_id = gpu_op.event_id
     inner join timed on launch.event_id = timed.event_id
     where launch.runtime_id is not null
-    group by launch.runtime_id, coalesce(gpu_op.device, -1), coalesce(gpu_op.stream, -1)
+    group by launch.runtime_id, device_of(gpu_op.device), stream_of(gpu_op.stream)
 ),
 
 called as (
@@ -74,7 +52,7 @@ started as (
         start_ns,
         row_number() over (partition by device, stream order by start_ns, runtime_id) as start_count
     from launched
-    qualify count(*) over (partition by device, stream) > 1000
+    qualify count(*) over (partition by device, stream) > most_pending()
 ),
 
 crowded as (
@@ -82,7 +60,7 @@ crowded as (
     from called
     asof left join started
         on called.device = started.device and called.stream = started.stream and called.call_ns >= started.start_ns
-    where called.call_count > 1000 and called.call_count - coalesce(started.start_count, 0) > 1000
+    where called.call_count > most_pending() and called.call_count - coalesce(started.start_count, 0) > most_pending()
 ),
 
 copied as (
@@ -127,14 +105,7 @@ outermost as (
     from waiting
     inner join nesting on waiting.event_id = nesting.event_id
     where nesting.end_ns > nesting.start_ns
-    qualify
-        coalesce(
-            nesting.start_ns >= max(nesting.end_ns) over (
-                partition by nesting.track_id order by nesting.start_ns, nesting.depth
-                rows between unbounded preceding and 1 preceding
-            ),
-            true
-        )
+    qualify is_outermost(nesting.start_ns, nesting.end_ns, nesting.track_id, nesting.depth)
 )
 
 select

@@ -43,13 +43,10 @@ root_node as (
         node.start_ns,
         node.end_ns,
         node_module.module_id,
-        node_module.evidence,
-        max(node.end_ns) over (
-            partition by node.track_id order by node.start_ns, node.end_ns desc
-            rows between unbounded preceding and 1 preceding
-        ) as covered_to_ns
+        node_module.evidence
     from node
     left join node_module on node.event_id = node_module.event_id
+    qualify is_outermost(node.start_ns, node.end_ns, node.track_id, -node.end_ns)
 ),
 
 changed as (
@@ -59,7 +56,6 @@ changed as (
             module_id is distinct from lag(module_id) over (partition by track_id order by start_ns), true
         ) as is_new
     from root_node
-    where covered_to_ns is null or start_ns >= covered_to_ns
 ),
 
 run as (

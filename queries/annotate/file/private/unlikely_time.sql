@@ -35,8 +35,8 @@ near as (
     from placed
     inner join middle on placed.is_gpu = middle.is_gpu
     where
-        placed.start_ns between middle.at_ns - 864000000000000 and middle.at_ns + 864000000000000
-        and placed.dur_ns <= 864000000000000
+        placed.start_ns between middle.at_ns - longest_recording_ns() and middle.at_ns + longest_recording_ns()
+        and placed.dur_ns <= longest_recording_ns()
 ),
 
 allowed as (
