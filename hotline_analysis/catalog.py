@@ -36,12 +36,16 @@ but what they find and what to do about it:
 A directive may go on in lines that are indented further. The file name is the query's name, unique among all. A header
 that breaks these rules is a mistake in this package, and raises ValueError.
 
-What many queries have in common is a macro. `macros/<subject>.sql` begins with a comment on the subject, and holds one or
-more of them, each after a comment that says what it gives:
+What many queries have in common is a macro. `macros/<subject>.sql` begins with a comment on the subject, and holds one
+or more of them, each after a comment that says what it gives:
 
     -- Whether a value is the one that is asked for.
     create or replace macro is_asked(asked, value) as
     asked is null or value = asked;
+
+`rules/<table>.csv` holds rules that are data: what names of events and of modules say. The annotation has a table of
+each, with the columns of the file; an empty field is NULL, and `position` is the number of the rule, as in most of them
+the first one that matches counts. `why` says more about a rule, or about it and those that follow; no table has it.
 """
 
 from __future__ import annotations
@@ -64,6 +68,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
     import duckdb
+    import pyarrow as pa
 
 Kind = Literal["annotate", "views", "answers", "advice", "charts", "export"]
 ParamType = Literal["BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN"]
@@ -296,6 +301,25 @@ def get(name: str, *, root: Traversable | None = None) -> Query:
 def macros(*, root: Traversable | None = None) -> Mapping[str, Macro]:
     """The macros that queries share, by name, each after those that it uses. `root` replaces the shipped folder."""
     return _shipped_macros() if root is None else _read_macros(root)
+
+
+@functools.cache
+def rules() -> Mapping[str, pa.Table]:
+    """The rules that are data, a table for each file of `queries/rules`."""
+    import io
+
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    types = {"weight": pa.int32(), "has_children": pa.bool_()}
+    convert = pc.ConvertOptions(column_types=types, strings_can_be_null=True, null_values=[""])
+    tables = {}
+    for file in resources.files("hotline_analysis.queries").joinpath("rules").iterdir():
+        if file.name.endswith(".csv"):
+            table = pc.read_csv(io.BytesIO(file.read_bytes()), convert_options=convert).drop_columns("why")
+            position = pa.array(range(1, table.num_rows + 1), pa.int64())
+            tables[file.name.removesuffix(".csv")] = table.append_column("position", position)
+    return tables
 
 
 def parsed(connection: duckdb.DuckDBPyConnection, statement: str) -> duckdb.Statement:

@@ -47,7 +47,7 @@ def make_table(
 def install_macros(
     connection: duckdb.DuckDBPyConnection, statements: Iterable[str] | None = None, known: Collection[str] = ()
 ) -> list[str]:
-    """Make the macros that some statements name, or all, but for those that are `known`; return the names of the new ones.
+    """Make the macros that some statements name, or all, but for those that are `known`; return their names.
 
     Each takes a quarter of a millisecond, as long as a small answer needs for a join.
     """

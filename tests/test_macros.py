@@ -289,4 +289,5 @@ def test_names_inside_of_macros_are_no_names_of_queries() -> None:
         for each in (*query.steps, query)
         for name in re.findall(r"(?:with (?:recursive )?|^)(\w+) as (?:materialized )?\(", each.sql, re.MULTILINE)
     }
-    assert inside and not inside & outside
+    assert inside
+    assert not inside & outside

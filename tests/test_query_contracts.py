@@ -530,7 +530,7 @@ def test_the_annotation_runs_in_an_order_that_works() -> None:
     """Each derive query is run after those that write what it reads. The file's tables are there from the start."""
     assert len(_ORDER) == len(set(_ORDER)) > 10
     # The last two come from the alignment, and are empty where no model was placed.
-    known = {table.name for table in READ_TABLES} | {"forward_item", "fused_candidate"}
+    known = {table.name for table in READ_TABLES} | {"forward_item", "fused_candidate"} | catalog.rules().keys()
     for name in _ORDER:
         query = catalog.get(name)
         assert set(query.reads) <= known, name
