@@ -36,6 +36,17 @@ but what they find and what to do about it:
 
 A directive may go on in lines that are indented further. The file name is the query's name, unique among all. A header
 that breaks these rules is a mistake in this package, and raises ValueError.
+
+What many queries have in common is a macro. `macros/<subject>.sql` begins with a comment on the subject, and holds one
+or more of them, each after a comment that says what it gives:
+
+    -- Whether a value is the one that is asked for.
+    create or replace macro is_asked(asked, value) as
+    asked is null or value = asked;
+
+`rules/<table>.csv` holds rules that are data: what names of events and of modules say. The annotation has a table of
+each, with the columns of the file; an empty field is NULL, and `position` is the number of the rule, as in most of them
+the first one that matches counts. `why` says more about a rule, or about it and those that follow; no table has it.
 """
 
 from __future__ import annotations
@@ -58,6 +69,7 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
     import duckdb
+    import pyarrow as pa
 
 Kind = Literal["annotate", "views", "answers", "advice", "charts", "export"]
 ParamType = Literal["BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN"]
@@ -87,6 +99,12 @@ _PARAM = re.compile(
     r"(?P<or_null> +or +NULL)?(?: *= *(?P<default>'(?:[^']|'')*'|[^\s']+))? +(?P<description>[^\s=].*)"
 )
 _COLUMN = re.compile(rf"(?P<name>{_NAME}) +(?P<type>[A-Z][A-Z0-9_]*(?:\(.*?\))?(?:\[\])*) +(?P<description>\S.*)")
+_MACRO = re.compile(
+    rf"(?P<comment>(?:--[^\n]*\n)+)(?P<sql>create or replace macro (?P<name>{_NAME})"
+    rf"\((?P<params>(?:{_NAME}(?:, {_NAME})*)?)\) as(?P<table> table)?\s.*;)\n",
+    re.DOTALL,
+)
+_COMMENT = re.compile(r"--[^\n]*")
 _NAMES = re.compile(rf"{_NAME}(?: *, *{_NAME})*")
 # Text and comments are matched first, so that a `$` inside them is no placeholder.
 _PLACEHOLDER = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|\$(?P<name>[A-Za-z_]\w*)")
@@ -229,6 +247,21 @@ class Query:
         return values
 
 
+@dataclass(frozen=True, slots=True)
+class Macro:
+    """A function or a table function that the queries share; `sql` is the statement that makes it."""
+
+    name: str
+    params: tuple[str, ...]
+    subject: str
+    """The name of its file in `queries/macros`."""
+    description: str
+    sql: str
+    is_table: bool
+    uses: tuple[str, ...]
+    """The macros that it is made of, directly or not, in the order in which they must be made before."""
+
+
 RULE_PARAMS = (
     Param("rank", "BIGINT", True, None, "the process rank"),
     Param("step", "BIGINT", True, None, "the step"),
@@ -269,6 +302,30 @@ def get(name: str, *, root: Traversable | None = None) -> Query:
     return found[name]
 
 
+def macros(*, root: Traversable | None = None) -> Mapping[str, Macro]:
+    """The macros that queries share, by name, each after those that it uses. `root` replaces the shipped folder."""
+    return _shipped_macros() if root is None else _read_macros(root)
+
+
+@functools.cache
+def rules() -> Mapping[str, pa.Table]:
+    """The rules that are data, a table for each file of `queries/rules`."""
+    import io
+
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    types = {"weight": pa.int32(), "has_children": pa.bool_()}
+    convert = pc.ConvertOptions(column_types=types, strings_can_be_null=True, null_values=[""])
+    tables = {}
+    for file in resources.files("hotline_analysis.queries").joinpath("rules").iterdir():
+        if file.name.endswith(".csv"):
+            table = pc.read_csv(io.BytesIO(file.read_bytes()), convert_options=convert).drop_columns("why")
+            position = pa.array(range(1, table.num_rows + 1), pa.int64())
+            tables[file.name.removesuffix(".csv")] = table.append_column("position", position)
+    return tables
+
+
 def parsed(connection: duckdb.DuckDBPyConnection, statement: str) -> duckdb.Statement:
     """Parse a statement made of shipped SQL. On a small trace that takes as long as to run it, so it is done once.
 
@@ -298,6 +355,52 @@ def _read(root: Traversable) -> dict[str, Query]:
                     found[each.name] = each
     steps = {step.name for query in found.values() for step in query.steps}
     return {name: query for name, query in sorted(found.items()) if name not in steps}
+
+
+@functools.cache
+def _shipped_macros() -> Mapping[str, Macro]:
+    return _read_macros(resources.files("hotline_analysis.queries"))
+
+
+def _read_macros(root: Traversable) -> Mapping[str, Macro]:
+    found: dict[str, Macro] = {}
+    for file in sorted(root.joinpath("macros").iterdir(), key=lambda file: file.name):
+        subject, dot, ending = file.name.partition(".")
+        for macro in _macros_of(subject, file.read_text(encoding="utf-8")) if dot + ending == ".sql" else ():
+            if macro.name in found:
+                raise ValueError(f"macros/{file.name}: there is another macro {macro.name}")
+            found[macro.name] = macro
+    uses = {
+        name: sorted((found.keys() & set(re.findall(r"\w+", _COMMENT.sub("", macro.sql)))) - {name})
+        for name, macro in found.items()
+    }
+    ordered: dict[str, Macro] = {}
+    for name in TopologicalSorter(uses).static_order():
+        of_these = [used for direct in uses[name] for used in (*ordered[direct].uses, direct)]
+        ordered[name] = replace(found[name], uses=tuple(dict.fromkeys(of_these)))
+    return ordered
+
+
+def _macros_of(subject: str, text: str) -> Iterator[Macro]:
+    where = f"macros/{subject}.sql"
+    intro, *rest = re.split(r"(?<=\n)\n+(?=--[^\n]*\n(?:--[^\n]*\n)*create )", text)
+    if not rest or not all(line.startswith("--") for line in intro.splitlines()):
+        raise ValueError(f"{where}: a comment on the subject goes first, and one on each macro before it")
+    for part in rest:
+        match = _MACRO.fullmatch(part)
+        if match is None or ";" in _COMMENT.sub("", match["sql"])[:-1]:
+            raise ValueError(
+                f"{where}: expected one `create or replace macro NAME(PARAM, PARAM) as …;` in {part[:80]!r}"
+            )
+        yield Macro(
+            name=match["name"],
+            params=tuple(re.findall(_NAME, match["params"])),
+            subject=subject,
+            description="\n".join(text for _, text in _comment_lines(match["comment"])),
+            sql=match["sql"],
+            is_table=match["table"] is not None,
+            uses=(),
+        )
 
 
 def _of_folder(folder: Traversable, path: str, kind: Kind) -> Iterator[Query]:

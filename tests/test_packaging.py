@@ -30,7 +30,7 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: set[str]) -> None:
     # The same patterns as package-data in pyproject.toml.
     patterns = ("**/*.py", "py.typed", "data/*", "kineto/sql/*.sql", "charts/assets/*")
     code = [file for pattern in patterns for file in (ROOT / "hotline_analysis").glob(pattern)]
-    sql = [file for pattern in ("*.py", "**/*.sql") for file in (ROOT / "queries").glob(pattern)]
+    sql = [file for pattern in ("*.py", "**/*.sql", "rules/*.csv") for file in (ROOT / "queries").glob(pattern)]
     expected = {file.relative_to(ROOT).as_posix() for file in code}
     expected |= {f"hotline_analysis/queries/{file.relative_to(ROOT / 'queries').as_posix()}" for file in sql}
     assert {name for name in wheel if ".dist-info/" not in name} == expected
@@ -45,4 +45,5 @@ def test_wheel_holds(wheel: set[str], name: str) -> None:
 
 
 def test_wheel_holds_queries(wheel: set[str]) -> None:
-    assert any(name.startswith("hotline_analysis/queries/answers/") for name in wheel)
+    for folder in ("answers", "macros", "rules"):
+        assert any(name.startswith(f"hotline_analysis/queries/{folder}/") for name in wheel)

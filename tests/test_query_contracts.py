@@ -20,6 +20,7 @@ from hotline_analysis.annotation.model_file import parse_model
 from hotline_analysis.annotation.pipeline import _ORDER
 from hotline_analysis.annotation.placing.match import match_model
 from hotline_analysis.catalog import Query
+from hotline_analysis.database import install_macros
 from hotline_analysis.errors import HotlineError, QueryParameterError
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.schema import READ_TABLES, TABLES
@@ -165,6 +166,7 @@ def _create_from(connection: duckdb.DuckDBPyConnection, name: str, frame: pl.Dat
 def with_tables(source: duckdb.DuckDBPyConnection | None, names: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
     """A database with these tables alone: copies from `source`, or else empty ones as the schema has them."""
     connection = duckdb.connect()
+    install_macros(connection)
     for name in names:
         if source is None:
             connection.execute(TABLES[name].ddl)
@@ -264,6 +266,7 @@ def test_the_order_does_not_depend_on_the_order_of_the_rows(
     assert first.height > 0 or query.name in OF_ODD_TRACES, "the test's own trace should have an answer"
     for seed in range(3):
         with duckdb.connect() as shuffled:
+            install_macros(shuffled)
             for name in query.reads:
                 _create_from(shuffled, name, trace.table(name).sample(fraction=1, shuffle=True, seed=seed))
             again = result(shuffled, query).pl()
@@ -527,7 +530,7 @@ def test_the_annotation_runs_in_an_order_that_works() -> None:
     """Each derive query is run after those that write what it reads. The file's tables are there from the start."""
     assert len(_ORDER) == len(set(_ORDER)) > 10
     # The last two come from the alignment, and are empty where no model was placed.
-    known = {table.name for table in READ_TABLES} | {"forward_item", "fused_candidate"}
+    known = {table.name for table in READ_TABLES} | {"forward_item", "fused_candidate"} | catalog.rules().keys()
     for name in _ORDER:
         query = catalog.get(name)
         assert set(query.reads) <= known, name

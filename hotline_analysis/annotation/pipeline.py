@@ -81,6 +81,8 @@ def annotate(
     if the trace has no `nn.Module` frames. `ModelMismatchError` says that it does not fit; a model that stands in
     the trace itself is then left out, and `on_note` is told.
     """
+    for name, rules in catalog.rules().items():
+        _keep(connection, name, rules)
     _keep(connection, "forward_item", _NOTHING)
     _keep(connection, "fused_candidate", _NOTHING)
     _keep(connection, "compiled_part", _parts([]))

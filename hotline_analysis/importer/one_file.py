@@ -15,7 +15,7 @@ import pyarrow as pa
 from hotline_analysis import catalog
 from hotline_analysis.annotation.model_file import METADATA_KEY, Model, parse_model, read_model
 from hotline_analysis.annotation.pipeline import annotate
-from hotline_analysis.database import SETTINGS
+from hotline_analysis.database import SETTINGS, install_macros
 from hotline_analysis.errors import HotlineError, ModelMismatchError
 from hotline_analysis.importer.options import Options, Progress
 from hotline_analysis.importer.tables import open_raw, save, save_table, settle_times, write_raw
@@ -79,6 +79,7 @@ def _annotate_file(
 ) -> dict[str, Any]:
     """Add the derived tables to those that were read; return the row of `rank_info`."""
     file = reader.path
+    install_macros(connection, (each.sql for query in catalog.queries("annotate") for each in (*query.steps, query)))
     if note := settle_times(connection, folder):
         reader.damage.note(note)
     open_raw(connection, folder)

@@ -20,7 +20,7 @@ import polars as pl
 
 from hotline_analysis import catalog
 from hotline_analysis.atomic import begin, check_name, end, path_of, remove, replace_folder
-from hotline_analysis.database import SETTINGS, make_table
+from hotline_analysis.database import SETTINGS, install_macros, make_table
 from hotline_analysis.errors import HotlineError, QueryParameterError, RunFormatError
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.stored import Size, most_bytes, read_manifest, table_files
@@ -109,12 +109,13 @@ class Trace:
         return RunFormatError(f"{which} is damaged: {error}", hint="Import the traces again.")
 
     def _provide(self, statement: str) -> None:
-        """Make the tables that a statement names known to the database.
+        """Make the macros and tables that a statement names known to the database.
 
-        To open all of them takes longer than most answers. A statement that names none, such as `show tables`, is
+        To open all tables takes longer than most answers. A statement that names none, such as `show tables`, is
         perhaps about all.
         """
         words = set(_WORD.findall(statement.lower()))
+        self._known.update(install_macros(self._connection, [statement], self._known))
         for name in [name for name in TABLES if name in words] or list(TABLES):
             if name in self._known:
                 continue
@@ -125,6 +126,7 @@ class Trace:
                     # Its words would not do: a comment may name a view that is made of this one.
                     self._provide(" ".join(query.tables))
                     for each in (*query.steps, query):
+                        self._known.update(install_macros(self._connection, [each.sql], self._known))
                         made = f"create or replace view {each.name} as {each.sql}"
                         self._connection.execute(catalog.parsed(self._connection, made))
                 else:

@@ -20,8 +20,8 @@ with inside as (
     inner join label on event.rank = label.rank and event.event_id = label.event_id
     where
         event.category in ('cpu_op', 'user_annotation', 'cuda_runtime', 'cuda_driver')
-        and ($rank is null or event.rank = $rank)
-        and ($step is null or label.step = $step)
+        and is_asked($rank, event.rank)
+        and is_asked($step, label.step)
 )
 
 select

@@ -36,12 +36,12 @@ own_span as (
         least(phase_span.end_ns, step.end_ns) as end_ns
     from phase_span
     asof inner join step on phase_span.rank = step.rank and phase_span.start_ns >= step.start_ns
-    where phase_span.is_main and phase_span.start_ns < step.end_ns and ($rank is null or phase_span.rank = $rank)
+    where phase_span.is_main and phase_span.start_ns < step.end_ns and is_asked($rank, phase_span.rank)
     union all
     -- Of work that overlaps, the time counts to what started first: what is left of the others is at their end.
     select
         launch.rank,
-        coalesce(gpu_op.device, -1),
+        device_of(gpu_op.device),
         coalesce(label.phase, 'outside_steps'),
         event.end_ns - launch.busy_ns,
         event.end_ns
@@ -49,7 +49,7 @@ own_span as (
     inner join event on launch.rank = event.rank and launch.event_id = event.event_id
     inner join label on launch.rank = label.rank and launch.event_id = label.event_id
     left join gpu_op on launch.rank = gpu_op.rank and launch.event_id = gpu_op.event_id
-    where launch.busy_ns > 0 and ($rank is null or launch.rank = $rank)
+    where launch.busy_ns > 0 and is_asked($rank, launch.rank)
 ),
 
 span as (

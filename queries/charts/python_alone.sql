@@ -41,7 +41,7 @@ with entry as (
     inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
     inner join label on nesting.rank = label.rank and nesting.event_id = label.event_id
     left join python_call on nesting.rank = python_call.rank and nesting.event_id = python_call.event_id
-    where ($rank is null or nesting.rank = $rank) and ($step is null or label.step = $step)
+    where is_asked($rank, nesting.rank) and is_asked($step, label.step)
 ),
 
 other as (

@@ -18,7 +18,7 @@ with stream as (
         min(gpu_op.stream) as stream
     from gpu_op
     inner join event on gpu_op.rank = event.rank and gpu_op.event_id = event.event_id
-    where event.track_id is not null and ($rank is null or event.rank = $rank)
+    where event.track_id is not null and is_asked($rank, event.rank)
     group by event.rank, event.track_id
 ),
 
@@ -49,7 +49,7 @@ named as (
     from track
     left join stream on track.rank = stream.rank and track.track_id = stream.track_id
     left join device_count on track.rank = device_count.rank
-    where $rank is null or track.rank = $rank
+    where is_asked($rank, track.rank)
 ),
 
 alike as (

@@ -31,7 +31,7 @@ with span as (
         null::varchar as pass,
         evidence
     from step
-    where $rank is null or rank = $rank
+    where is_asked($rank, rank)
     union all
     select
         rank,
@@ -46,7 +46,7 @@ with span as (
         null,
         evidence
     from phase_span
-    where $rank is null or rank = $rank
+    where is_asked($rank, rank)
     union all
     select
         module_span.rank,
@@ -62,7 +62,7 @@ with span as (
         module_span.evidence
     from module_span
     inner join model_op on module_span.rank = model_op.rank and module_span.module_id = model_op.module_id
-    where $rank is null or module_span.rank = $rank
+    where is_asked($rank, module_span.rank)
 )
 
 select

@@ -15,8 +15,8 @@
 select
     launch.rank,
     launch.event_id,
-    coalesce(gpu_op.device, -1) as device,
-    coalesce(gpu_op.stream, -1) as stream,
+    device_of(gpu_op.device) as device,
+    stream_of(gpu_op.stream) as stream,
     event.start_ns,
     event.end_ns,
     label.step,
@@ -27,5 +27,5 @@ from launch
 inner join event on launch.rank = event.rank and launch.event_id = event.event_id
 inner join gpu_op on launch.rank = gpu_op.rank and launch.event_id = gpu_op.event_id
 left join label on launch.rank = label.rank and launch.event_id = label.event_id
-where $rank is null or launch.rank = $rank
+where is_asked($rank, launch.rank)
 order by launch.rank, device, stream, event.start_ns, launch.event_id

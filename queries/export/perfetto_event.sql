@@ -16,9 +16,8 @@ with named as (
     from event
     where
         coalesce(category, '') != 'hotline'
-        and ($rank is null or rank = $rank)
-        and ($first_id is null or event_id >= $first_id)
-        and ($last_id is null or event_id <= $last_id)
+        and is_asked($rank, rank)
+        and is_in_range($first_id, $last_id, event_id)
 ),
 
 described as (
@@ -43,9 +42,8 @@ described as (
         ) as body
     from op
     where
-        ($rank is null or op.rank = $rank)
-        and ($first_id is null or op.event_id >= $first_id)
-        and ($last_id is null or op.event_id <= $last_id)
+        is_asked($rank, op.rank)
+        and is_in_range($first_id, $last_id, op.event_id)
     union all
     select
         python_call.rank,
@@ -59,9 +57,8 @@ described as (
         ) as body
     from python_call
     where
-        ($rank is null or python_call.rank = $rank)
-        and ($first_id is null or python_call.event_id >= $first_id)
-        and ($last_id is null or python_call.event_id <= $last_id)
+        is_asked($rank, python_call.rank)
+        and is_in_range($first_id, $last_id, python_call.event_id)
     union all
     select
         runtime_call.rank,
@@ -81,9 +78,8 @@ described as (
     from runtime_call
     inner join named on runtime_call.rank = named.rank and runtime_call.event_id = named.event_id
     where
-        ($rank is null or runtime_call.rank = $rank)
-        and ($first_id is null or runtime_call.event_id >= $first_id)
-        and ($last_id is null or runtime_call.event_id <= $last_id)
+        is_asked($rank, runtime_call.rank)
+        and is_in_range($first_id, $last_id, runtime_call.event_id)
     union all
     select
         gpu_op.rank,
@@ -108,9 +104,8 @@ described as (
         ) as body
     from gpu_op
     where
-        ($rank is null or gpu_op.rank = $rank)
-        and ($first_id is null or gpu_op.event_id >= $first_id)
-        and ($last_id is null or gpu_op.event_id <= $last_id)
+        is_asked($rank, gpu_op.rank)
+        and is_in_range($first_id, $last_id, gpu_op.event_id)
     union all
     select
         memory_event.rank,
@@ -128,9 +123,8 @@ described as (
         ) as body
     from memory_event
     where
-        ($rank is null or memory_event.rank = $rank)
-        and ($first_id is null or memory_event.event_id >= $first_id)
-        and ($last_id is null or memory_event.event_id <= $last_id)
+        is_asked($rank, memory_event.rank)
+        and is_in_range($first_id, $last_id, memory_event.event_id)
     union all
     select
         sync.rank,
@@ -147,9 +141,8 @@ described as (
         ) as body
     from sync
     where
-        ($rank is null or sync.rank = $rank)
-        and ($first_id is null or sync.event_id >= $first_id)
-        and ($last_id is null or sync.event_id <= $last_id)
+        is_asked($rank, sync.rank)
+        and is_in_range($first_id, $last_id, sync.event_id)
     union all
     select
         counter.rank,
@@ -161,9 +154,8 @@ described as (
     from counter
     where
         counter.value is not null
-        and ($rank is null or counter.rank = $rank)
-        and ($first_id is null or counter.event_id >= $first_id)
-        and ($last_id is null or counter.event_id <= $last_id)
+        and is_asked($rank, counter.rank)
+        and is_in_range($first_id, $last_id, counter.event_id)
     group by counter.rank, counter.event_id
 ),
 
@@ -189,9 +181,8 @@ communicating as (
         ) as body
     from collective
     where
-        ($rank is null or collective.rank = $rank)
-        and ($first_id is null or collective.event_id >= $first_id)
-        and ($last_id is null or collective.event_id <= $last_id)
+        is_asked($rank, collective.rank)
+        and is_in_range($first_id, $last_id, collective.event_id)
 ),
 
 remainder as (
@@ -204,9 +195,8 @@ remainder as (
         case when json_valid(fields) then json_extract(fields, '$.dur') end as taken_us
     from event_args
     where
-        ($rank is null or rank = $rank)
-        and ($first_id is null or event_id >= $first_id)
-        and ($last_id is null or event_id <= $last_id)
+        is_asked($rank, rank)
+        and is_in_range($first_id, $last_id, event_id)
 ),
 
 bound as (
@@ -217,9 +207,8 @@ bound as (
         binding
     from flow
     where
-        ($rank is null or rank = $rank)
-        and ($first_id is null or event_id >= $first_id)
-        and ($last_id is null or event_id <= $last_id)
+        is_asked($rank, rank)
+        and is_in_range($first_id, $last_id, event_id)
 ),
 
 identified as (

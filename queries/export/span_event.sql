@@ -19,7 +19,7 @@ with root as (
         start_ns,
         coalesce(end_ns, start_ns) as end_ns
     from event
-    where event_id = $span and ph != 'M' and ($rank is null or rank = $rank)
+    where event_id = $span and ph != 'M' and is_asked($rank, rank)
 ),
 
 root_depth as (

@@ -198,6 +198,8 @@ def warm_up(names: Sequence[str]) -> None:
 
     # A connection has no threads as long as it only parses.
     with duckdb.connect(config={"threads": 1}) as connection:
+        for macro in catalog.macros().values():
+            catalog.parsed(connection, macro.sql)
         for query in catalog.queries():
             if query.kind == "views":
                 catalog.parsed(connection, f"create view {query.name} as {query.sql}")

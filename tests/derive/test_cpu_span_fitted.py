@@ -4,6 +4,7 @@ from pathlib import Path
 import duckdb
 
 from hotline_analysis import catalog
+from hotline_analysis.database import install_macros
 from tests.derive.tables import named
 from tests.trace_builder import TraceBuilder
 
@@ -70,6 +71,7 @@ def test_frames_of_any_length_are_found_at_a_border() -> None:
     rows = [("python_function", *frame) for frame in frames] + [("user_annotation", *note) for note in notes]
     moved = 0
     with duckdb.connect() as connection:
+        install_macros(connection)
         connection.execute(
             "create table cpu_span (event_id bigint, category varchar, track_id bigint, start_ns bigint, end_ns bigint,"
             " class_id bigint default 0, is_op boolean default false, layer integer default 0,"

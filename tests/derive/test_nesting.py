@@ -9,6 +9,7 @@ import pytest
 
 from hotline_analysis import Trace
 from hotline_analysis.annotation.pipeline import derive_tree
+from hotline_analysis.database import install_macros
 from tests.derive.tables import named
 from tests.trace_builder import TraceBuilder
 
@@ -175,6 +176,7 @@ def derived(spans: list[Span]) -> list[tuple[int, ...]]:
     """Rows of `nesting`: event, thread, parent, start, end, self time. They nest, or this fails."""
     columns = ("event_id", "track_id", "category", "start_ns", "end_ns", "class_id", "is_op", "layer")
     with duckdb.connect() as connection:
+        install_macros(connection)
         connection.register("given", pl.DataFrame(spans, columns, orient="row"))
         connection.execute("create table cpu_span as select *, false as is_cut from given")
         connection.execute("create table event (event_id bigint, name varchar)")

@@ -26,14 +26,7 @@ with compiled as (
             or regexp_matches(event.name, 'torch/_dynamo/convert_frame\.py\(\d+\): (_compile|compile_inner)$')
         )
     -- of marks inside each other, the outermost
-    qualify
-        coalesce(
-            nesting.start_ns >= max(nesting.end_ns) over (
-                partition by nesting.track_id order by nesting.start_ns, nesting.depth
-                rows between unbounded preceding and 1 preceding
-            ),
-            true
-        )
+    qualify is_outermost(nesting.start_ns, nesting.end_ns, nesting.track_id, nesting.depth)
 )
 
 select

@@ -22,44 +22,22 @@ with busy as (
         start_ns,
         end_ns,
         sum(end_ns - start_ns) over (order by start_ns) - (end_ns - start_ns) as before_ns
-    from (
-        select
-            min(start_ns) as start_ns,
-            max(end_ns) as end_ns
-        from (
-            select
-                start_ns,
-                end_ns,
-                sum(is_new::integer) over (order by start_ns, end_ns rows unbounded preceding) as island
-            from (
-                select
-                    start_ns,
-                    end_ns,
-                    coalesce(
-                        start_ns
-                        > max(end_ns) over (order by start_ns, end_ns rows between unbounded preceding and 1 preceding),
-                        true
-                    ) as is_new
-                from gpu_busy
-            ) as marked
-        ) as numbered
-        group by island
-    ) as islands
+    from merged('gpu_busy', null)
 ),
 
 -- Calls that launch, by stream, with the start of the first work of each.
 launch_call as (
     select
         launch.runtime_id,
-        coalesce(gpu_op.device, -1) as device,
-        coalesce(gpu_op.stream, -1) as stream,
+        device_of(gpu_op.device) as device,
+        stream_of(gpu_op.stream) as stream,
         any_value(launch.launch_start_ns) as call_ns,
         min(timed.start_ns) as start_ns
     from launch
     inner join gpu_op on launch.event_id = gpu_op.event_id
     inner join timed on launch.event_id = timed.event_id
     where launch.runtime_id is not null
-    group by launch.runtime_id, coalesce(gpu_op.device, -1), coalesce(gpu_op.stream, -1)
+    group by launch.runtime_id, device_of(gpu_op.device), stream_of(gpu_op.stream)
 ),
 
 -- The same, numbered in order of the calls.
@@ -78,10 +56,10 @@ started_work as (
         start_ns,
         row_number() over (partition by device, stream order by start_ns, runtime_id) as start_count
     from launch_call
-    qualify count(*) over (partition by device, stream) > 1000
+    qualify count(*) over (partition by device, stream) > most_pending()
 ),
 
--- Launches that find 1000 others pending.
+-- Launches that find as many others pending as a queue holds.
 full_queue_call as (
     select distinct numbered_call.runtime_id
     from numbered_call
@@ -90,7 +68,9 @@ full_queue_call as (
             numbered_call.device = started_work.device
             and numbered_call.stream = started_work.stream
             and numbered_call.call_ns >= started_work.start_ns
-    where numbered_call.call_count > 1000 and numbered_call.call_count - coalesce(started_work.start_count, 0) > 1000
+    where
+        numbered_call.call_count > most_pending()
+        and numbered_call.call_count - coalesce(started_work.start_count, 0) > most_pending()
 ),
 
 -- Calls that return when their copy is done, each with the first of its copies.
@@ -142,14 +122,7 @@ outermost_call as (
     from waiting_call
     inner join nesting on waiting_call.event_id = nesting.event_id
     where nesting.end_ns > nesting.start_ns
-    qualify
-        coalesce(
-            nesting.start_ns >= max(nesting.end_ns) over (
-                partition by nesting.track_id order by nesting.start_ns, nesting.depth
-                rows between unbounded preceding and 1 preceding
-            ),
-            true
-        )
+    qualify is_outermost(nesting.start_ns, nesting.end_ns, nesting.track_id, nesting.depth)
 )
 
 select

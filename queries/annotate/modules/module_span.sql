@@ -38,31 +38,27 @@ with frame as (
             and module_call.event_id = module_segment.active_id
 ),
 
--- Autograd nodes, each with the latest end of those that started before it on its thread.
-node_so_far as (
+-- Autograd nodes that stand in no other.
+root_node as (
     select
         node.track_id,
         node.start_ns,
         node.end_ns,
         node_module.module_id,
-        node_module.evidence,
-        max(node.end_ns) over (
-            partition by node.track_id order by node.start_ns, node.end_ns desc
-            rows between unbounded preceding and 1 preceding
-        ) as covered_to_ns
+        node_module.evidence
     from node
     left join node_module on node.event_id = node_module.event_id
+    qualify is_outermost(node.start_ns, node.end_ns, node.track_id, -node.end_ns)
 ),
 
--- Nodes that stand in no other, and whether the node before belongs to another module.
+-- The same nodes, and whether the node before belongs to another module.
 outer_node as (
     select
         *,
         coalesce(
             module_id is distinct from lag(module_id) over (partition by track_id order by start_ns), true
         ) as is_new
-    from node_so_far
-    where covered_to_ns is null or start_ns >= covered_to_ns
+    from root_node
 ),
 
 -- The same nodes with the number of their run on the thread.

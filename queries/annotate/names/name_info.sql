@@ -3,8 +3,8 @@
 -- Every name of an event that takes time: a short form for people, and of GPU work what it does and on which unit.
 --
 -- Classes are computation, communication and memory. Copies and memsets are memory because of their category, whatever
--- they are called. The rules are data, and the first one that matches counts; for classes, the user's own
--- (`kernel_class`) come first. They look at `symbol`: the function's name with its namespaces, without return type,
+-- they are called. The rules are data (`rules/kernel_*.csv`), and the first one that matches counts; for classes, the
+-- user's own (`kernel_class`) come first. They look at `symbol`: the function's name with its namespaces, without return type,
 -- template arguments and parameters, so that a word in an argument's type decides nothing.
 --
 -- A kernel of a matrix product, a convolution or attention tells by its name whether it runs on matrix units (tensor
@@ -15,7 +15,7 @@
 --
 -- Mangled names are taken apart as the Itanium C++ ABI says: `_ZN`, then each part after its length.
 --
--- :reads event, kernel_class
+-- :reads event, kernel_class, kernel_classes, kernel_short_names, kernel_units
 -- :column category VARCHAR     kind of event; NULL when it has none
 -- :column name VARCHAR         the event's name
 -- :column short_name VARCHAR   without return type, namespaces, template arguments, tile sizes and paths of files
@@ -24,191 +24,7 @@
 -- :column unit VARCHAR         of a kernel of matrix products: matrix (tensor cores) or vector; NULL for all else
 -- :column precision VARCHAR    of these, fp64, fp32, tf32, bf16, fp16, fp8, fp4 or int8; NULL where the name does not
 --                              tell
-with recursive class_rule as (
-    select * from (
-        values
-        -- priority, a word that the symbol must contain (in lower case; quicker than a pattern), pattern, class
-        -- What torch.compile generates is named after the ops fused in it, which may be collectives.
-        (1, 'triton_', '^triton_(poi|per|red|tem|for|mm|bmm|flex)_', 'computation'),
-        -- NCCL before 2.17: ncclAllReduceRingLLKernel_sum_f32; until 2.18: ncclKernel_AllReduce_RING_LL_Sum_float;
-        -- since: ncclDevKernel_AllReduce_Sum_f32_RING_LL, ncclDevKernel_Generic (nccl/src/device/generate.py); with
-        -- symmetric memory: ncclSymkDevKernel. RCCL has the same names, and rcclGenericKernel.
-        (10, 'ccl', '(^|::)(nccl|rccl)', 'communication'),
-        -- MSCCL: mscclKernel_Sum_float_LL; MSCCL++ has a namespace (microsoft/msccl, microsoft/mscclpp).
-        (11, 'msccl', '(^|::|_)msccl', 'communication'),
-        -- NVSHMEM and rocSHMEM (nvshmemi_…, barrier_on_stream_kernel_threadgroup)
-        (12, 'shmem', '(nv|roc)shmem', 'communication'),
-        (13, 'barrier_on_stream', '^barrier_on_stream_kernel', 'communication'),
-        -- all-to-all for mixtures of experts: DeepEP (deep_ep::internode::dispatch), Perplexity's kernels
-        (14, 'deep_ep', '(^|::)deep_ep::', 'communication'),
-        (15, 'pplx', '(^|::)pplx(::|_)', 'communication'),
-        -- HCCL of Ascend and Gaudi (hcom_allReduce_), oneCCL of Intel
-        (16, 'hc', '(?i)(^|::|_)(hccl|hcom_)', 'communication'),
-        (17, 'ccl', '(?i)(^|::|_)(oneccl|ccl)(_|::)', 'communication'),
-        -- custom all-reduce of vLLM and aiter (csrc/custom_all_reduce.cuh), TransformerEngine's userbuffers
-        (18, 'cross_device', 'cross_device_(reduce|store)', 'communication'),
-        (19, 'quickreduce', '(^|::)quickreduce::', 'communication'),
-        (20, 'userbuffers_', '(^|::)userbuffers_', 'communication'),
-        -- torch's symmetric memory (CUDASymmetricMemoryOps.cu), TensorRT-LLM and FlashInfer
-        (21, 'multimem_', '(^|::)multimem_', 'communication'),
-        (22, 'shot', '(?i)(one|two)_?shot_?(all|reduce|lamport)', 'communication'),
-        (23, 'allreduce_fusion', 'allreduce_fusion', 'communication'),
-        -- whatever else is named after a collective; blockAllReduce and the like work inside one kernel
-        (30, 'reduce', '(^|::|_)(all_?reduce|reduce_?scatter)', 'communication'),
-        (31, 'reduce', '(^|::)(AllReduce|ReduceScatter|reduceScatter|allReduce)', 'communication'),
-        (32, 'gather', '(^|::|_)all_?gather|(^|::)[Aa]llGather', 'communication'),
-        (33, 'all', '(^|::|_)(all_?to_?all|all2all)|(^|::)[Aa]llToAll', 'communication'),
-        -- copies and memsets that ROCm runs as kernels (the blit kernels of ROCclr)
-        (40, 'rocclr', '^__amd_rocclr_(copy|fill)', 'memory'),
-        (41, 'memory_copy', '^MEMORY_COPY_', 'memory')
-    ) as rules (priority, word, pattern, class)
-),
-
-kernel_rule as (
-    select * from (
-        values
-        -- priority, a word that the name must contain, pattern, short name
-        -- Kernels that apply what a template argument says. First the function around a lambda:
-        (
-            1, 'elementwise_kernel',
-            'elementwise_kernel\w*<.*?(\w+?)(?:_cuda|_kernel|_impl|CUDA|Kernel|Impl)*(?:<[^<>]*>)?\([^(){}]*\)'
-            || '(?: const)?::\{lambda',
-            'elementwise \1'
-        ),
-        (2, 'elementwise_kernel', 'elementwise_kernel\w*<.*?binary_internal::(\w+)Functor', 'elementwise \1'),
-        (3, 'elementwise_kernel', 'elementwise_kernel\w*<.*?CUDAFunctor\w*_(\w+)', 'elementwise \1'),
-        (
-            4, 'elementwise_kernel',
-            'elementwise_kernel\w*<.*?(?:AUnary|BUnary|Binary)Functor<.*?(\w+)Functor', 'elementwise \1'
-        ),
-        (5, 'elementwise_kernel', 'elementwise_kernel\w*<.*?(\w+)Functor', 'elementwise \1'),
-        (
-            6, '_scatter_gather_', '_scatter_gather_elementwise_kernel<.*?<(true|false).*?::(?:Tensor)?(\w+)>\(',
-            'scatter_gather \2'
-        ),
-        (
-            7, 'reduce_kernel',
-            'reduce_kernel<.*?func_wrapper_t<[^,]*, (?:\w+::)*(\w+?)(?:_cuda|_kernel|_impl|_functor)*[<(]',
-            'reduce \1'
-        ),
-        (8, 'reduce_kernel', 'reduce_kernel<.*?ReduceOp<.*?(\w+?)Ops\b', 'reduce \1'),
-        (
-            9, 'multi_tensor_apply',
-            'multi_tensor_apply_kernel<.*?(\w+?)Functor<[^<>]*(?:<[^<>]*>)?[^<>]*>, (?:std|at::native)::(\w+)<',
-            'multi_tensor_apply \1 \2'
-        ),
-        (
-            10, 'multi_tensor_apply', 'multi_tensor_apply_kernel<.*?(\w+?)(?:Math)?Functor',
-            'multi_tensor_apply \1'
-        ),
-        (11, 'distribution_', 'distribution_\w+_kernel<.*?::(\w+?)(?:_kernel)?<', 'random \1'),
-        -- CUTLASS: what it computes for which gradient, or the first argument of the wrapper
-        (
-            20, 'cutlass', 'cutlass.*ImplicitGemmConvolution.*Conv2d(Fprop|Dgrad|Wgrad)',
-            'ImplicitGemmConvolution \1'
-        ),
-        (
-            21, 'cutlass', '^cutlass\w*::(?:device_)?[Kk]ernel2?<[^<>]*?(\w*(?:gemm|fprop|dgrad|wgrad)\w*)[>:]',
-            '\1'
-        ),
-        (22, 'cutlass', '^cutlass\w*::(?:device_)?[Kk]ernel2?<(?:\w+::)*(\w+)', '\1'),
-        -- Thrust and rocPRIM name the algorithm in an argument.
-        (23, 'thrust::', 'thrust::.*_kernel_agent<.*?::(\w+?)Agent<', 'thrust \1'),
-        (24, 'rocprim::', 'rocprim::.*trampoline_kernel<.*?wrapped_(\w+)_config', 'rocprim \1'),
-        -- Tensile (rocBLAS, hipBLASLt): where the summed index l stands tells which side is transposed.
-        (30, 'Cijk_', '^Cijk_Ailk_Bljk_([A-Z0-9]+)_', 'gemm_\1_nn'),
-        (31, 'Cijk_', '^Cijk_Ailk_Bjlk_([A-Z0-9]+)_', 'gemm_\1_nt'),
-        (32, 'Cijk_', '^Cijk_Alik_Bljk_([A-Z0-9]+)_', 'gemm_\1_tn'),
-        (33, 'Cijk_', '^Cijk_Alik_Bjlk_([A-Z0-9]+)_', 'gemm_\1_tt'),
-        -- MIOpen's implicit GEMM convolutions: igemm_fwd_gtcx3_nhwc_bf16_bx0_…
-        (34, 'igemm_', '^igemm_(fwd|bwd|wrw)_[a-z0-9]+_(n[a-z]+)_([a-z0-9]+)_', 'conv_igemm_\1_\2_\3'),
-        -- cuBLAS on Hopper and later: nvjet_tst_128x64_64x6_2x1_v_bz_TNT
-        (35, 'nvjet_', '^nvjet_(?:sm\d+_)?([a-z]+)_.*_([TN]{2,3})$', 'gemm_nvjet_\1_\2'),
-        (36, 'nvjet_', '^nvjet_(?:sm\d+_)?([a-z]+)_', 'gemm_nvjet_\1'),
-        -- NCCL: what and how, without the wrapper's name
-        (40, 'nccl', '^nccl(?:Symk)?(?:Dev)?Kernel_(\w+)', 'nccl_\1'),
-        -- torch.compile: the number tells kernels of one graph apart, not kinds of kernels.
-        (41, 'triton_', '^(triton_\w+?)_\d+(?:d\w*)?$', '\1')
-    ) as rules (priority, word, pattern, short)
-),
-
-unit_rule as (
-    select * from (
-        values
-        -- priority, pattern, unit, precision; the first that matches counts
-        -- around the products: layouts, sums of partial results, copies
-        (
-            1,
-            'nchwToNhwc|nhwcToNchw|batched_transpose|SubTensorOp|split[Kk]_?reduce|reduceWgrad|computeOffsets|'
-            || 'convertTensor|tensorTransform|im2col|col2im|Im2d2Col|transpose_CNHW|scalePackedTensor|CatArray|'
-            || 'compute_mha|seqlen|SetTensor|epilogue::impl|PostGSU|prepare_|elementwise|direct_copy|vectorized|'
-            || 'reduce_kernel|Zero_out|_zero\b',
-            null, null
-        ),
-        (2, 'triton_(poi|red|per|unk)_', null, null),
-        -- Tensile
-        (10, '^Cijk_\w+_F8', 'matrix', 'fp8'),
-        (11, '^(Custom_)?Cijk_[A-Za-z]+_[A-Za-z]+_(BB|B_B|BS).*_MI\d+x\d+', 'matrix', 'bf16'),
-        (12, '^(Custom_)?Cijk_[A-Za-z]+_[A-Za-z]+_(HH|H_H|HS|H_).*_MI\d+x\d+', 'matrix', 'fp16'),
-        (13, '^(Custom_)?Cijk_[A-Za-z]+_[A-Za-z]+_(S_X|SX|S_B_X).*_MI\d+x\d+', 'matrix', 'tf32'),
-        (14, '^(Custom_)?Cijk_[A-Za-z]+_[A-Za-z]+_(S_|SB|SS|S).*_MI\d+x\d+', 'matrix', 'fp32'),
-        (15, '^(Custom_)?Cijk_[A-Za-z]+_[A-Za-z]+_D.*_MI\d+x\d+', 'matrix', 'fp64'),
-        (16, '^Cijk_[A-Za-z]+_[A-Za-z]+_SB', 'vector', 'fp32'),
-        (17, '^Cijk_', 'vector', '='),
-        -- MIOpen and Composable Kernel
-        (20, 'igemm_(fwd|bwd|wrw|upd)_gtcx\d*_\w*?bf16', 'matrix', 'bf16'),
-        (21, 'igemm_(fwd|bwd|wrw)_gtcx\d*_\w*?fp16', 'matrix', 'fp16'),
-        (22, 'igemm_(fwd|bwd|wrw)_gtcx\d*_\w*?fp32', 'matrix', 'fp32'),
-        (23, 'xdl|wmma_cshuffle|MfmaInstr', 'matrix', '='),
-        (24, 'miopenSp3AsmConv|miopenGcnAsm|MIOpenConvUni|gridwise_convolution|naive_conv', 'vector', '='),
-        (25, '\battn_(fwd|bwd)|bwd_kernel_d[kqv]|fmha_(fwd|bwd)_(hd|d)\d|aiter.*fmha', 'matrix', '='),
-        -- nvjet of cuBLAS
-        (30, 'nvjet_(sm\d+_)?[qo]', 'matrix', 'fp8'),
-        (31, 'nvjet_(sm\d+_)?h', 'matrix', 'fp16'),
-        (32, 'nvjet_(sm\d+_)?t', 'matrix', 'bf16'),
-        (33, 'nvjet_(sm\d+_)?s', 'matrix', 'tf32'),
-        (34, 'nvjet_(sm\d+_)?d', 'matrix', 'fp64'),
-        -- cuBLAS, cuDNN, CUTLASS
-        (40, '_[eE]2m1', 'matrix', 'fp4'),
-        (41, '[eE]4m3|[eE]5m2|fp8', 'matrix', 'fp8'),
-        (42, 'simt_', 'vector', 'fp32'),
-        (43, 'tensorop_d\d+|d884gemm|xmma_gemm_f64f64', 'matrix', 'fp64'),
-        (44, 'i8816|i16832|i8i8|imma|s8s8', 'matrix', 'int8'),
-        (45, 'xmma_\w*?_bf16bf16', 'matrix', 'bf16'),
-        (46, 'xmma_\w*?_f16f16', 'matrix', 'fp16'),
-        (47, 'xmma_\w*?_tf32', 'matrix', 'tf32'),
-        (48, 'xmma_\w*?_f32f32', 'vector', 'fp32'),
-        (
-            49,
-            'bf16_s(884|1688|16816|161616)|s(884|1688|16816)\w*_bf16|_bf16_\w*(tensorop|wmma)|(tensorop|wmma)_bf16',
-            'matrix', 'bf16'
-        ),
-        (
-            50,
-            '(fp16|f16|half)_s(884|1688|16816|161616)|s(884|1688|16816)\w*_(fp16|f16)|(tensorop|wmma)_(f16|fp16)',
-            'matrix', 'fp16'
-        ),
-        (51, 'h(884|1688|16816|161616)|hmma', 'matrix', 'fp16'),
-        (52, 'tf32|s1688|s16168', 'matrix', 'tf32'),
-        (53, 'flash_(fwd|bwd)|fmha|sdpa_sm\d+|flash::|FlashAttn|device_kernel<flash', 'matrix', '='),
-        (54, 'wgmma|gmma|GmmaTiled|MainloopSm(90|100)|cutlass3x_|sm(90|100)_.*tensorop', 'matrix', '='),
-        (55, 'sgemm|scudnn|gemmSN|gemv|dot_kernel', 'vector', 'fp32'),
-        (
-            56,
-            '(dgrad|wgrad)_engine<float|wgrad_alg\d_engine<float|implicit_convolve_sgemm|precomputed_convolve_sgemm|'
-            || 'explicit_convolve_sgemm',
-            'vector', 'fp32'
-        ),
-        (
-            57, 'fft2d|winograd|wgrad_alg|dgrad_alg|conv2d_c1_k1|conv_depthwise|implicit_convolve|explicit_convolve',
-            'vector', '='
-        ),
-        (58, 'tensorop', 'matrix', '='),
-        (59, 'triton_(tem|mm)|_matmul|matmul_|gemm_kernel|_gemm', 'matrix', '=')
-    ) as rules (priority, pattern, unit, precision)
-),
-
-names as (
+with recursive names as (
     select distinct
         category,
         name
@@ -268,9 +84,9 @@ kernel as (
 class_by_rule as (
     select
         kernel.name,
-        arg_min(rule.class, rule.priority) as class
+        arg_min(rule.class, rule.position) as class
     from kernel
-    inner join class_rule as rule
+    inner join kernel_classes as rule
         -- not AND, which the database evaluates in an order of its own: a pattern costs a hundred times the word
         on case when contains(lower(kernel.symbol), rule.word) then regexp_matches(kernel.symbol, rule.pattern) end
     group by kernel.name
@@ -280,9 +96,9 @@ class_by_rule as (
 unit_by_rule as (
     select
         kernel.name,
-        arg_min({'unit': rule.unit, 'precision': rule.precision}, rule.priority) as found
+        arg_min({'unit': rule.unit, 'precision': rule.precision}, rule.position) as found
     from kernel
-    inner join unit_rule as rule on regexp_matches(kernel.name, rule.pattern)
+    inner join kernel_units as rule on regexp_matches(kernel.name, rule.pattern)
     group by kernel.name
 ),
 
@@ -305,10 +121,10 @@ short_by_rule as (
         select
             kernel.name,
             kernel.plain,
-            arg_min(rule.pattern, rule.priority) as pattern,
-            arg_min(rule.short, rule.priority) as short
+            arg_min(rule.pattern, rule.position) as pattern,
+            arg_min(rule.short, rule.position) as short
         from kernel
-        inner join kernel_rule as rule
+        inner join kernel_short_names as rule
             on case when contains(kernel.plain, rule.word) then regexp_matches(kernel.plain, rule.pattern) end
         group by kernel.name, kernel.plain
     ) as best

@@ -23,49 +23,28 @@
 -- :column annotation_id BIGINT      event of the annotation; NULL without one
 -- :column annotation VARCHAR        its name; NULL without one
 -- :column evidence VARCHAR          launch or gpu_span; NULL without an annotation
-with edge as (
-    select
-        rank,
-        track_id,
-        on_gpu,
-        start_ns as at_ns,
-        1 as opens,
-        depth as in_order,
-        event_id
-    from annotation_span
-    where end_ns > start_ns and ($rank is null or rank = $rank)
-    union all
-    select
-        rank,
-        track_id,
-        on_gpu,
-        end_ns,
-        0,
-        -depth,
-        parent_id
-    from annotation_span
-    where end_ns > start_ns and ($rank is null or rank = $rank)
+with annotated as ( -- noqa: ST03
+    select * from annotation_span
+    where is_asked($rank, rank)
 ),
 
-innermost as (
+piece as (
     select
-        rank,
-        track_id,
-        on_gpu,
-        at_ns,
+        unnest(lane),
+        start_ns as at_ns,
         event_id
-    from edge
-    qualify
-        lead(at_ns) over (partition by rank, track_id, on_gpu order by at_ns, opens, in_order) is distinct from at_ns
+    from innermost(
+        'annotated', {'rank': rank, 'track_id': track_id, 'on_gpu': on_gpu}, depth, parent_id
+    )
 ),
 
 call_span as (
-    select * from innermost
+    select * from piece
     where not on_gpu
 ),
 
 gpu_span as (
-    select * from innermost
+    select * from piece
     where on_gpu
 ),
 
@@ -86,10 +65,10 @@ work as (
     left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
     left join event as call on launch.rank = call.rank and coalesce(launch.runtime_id, launch.op_id) = call.event_id
     where
-        ($rank is null or launch.rank = $rank)
-        and ($step is null or label.step = $step)
-        and ($phase is null or label.phase = $phase)
-        and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
+        is_asked($rank, launch.rank)
+        and is_asked($step, label.step)
+        and is_asked($phase, label.phase)
+        and in_module(model_op.path, $module)
 ),
 
 by_launch as (
@@ -138,6 +117,6 @@ left join event as annotation
         by_time.rank = annotation.rank
         and coalesce(by_time.launch_annotation_id, by_time.gpu_annotation_id) = annotation.event_id
 where
-    ($device is null or gpu_op.device = $device)
+    is_asked($device, gpu_op.device)
     and ($annotation is null or contains(annotation.name, $annotation))
 order by by_time.rank, by_time.start_ns, by_time.event_id

@@ -33,15 +33,8 @@ with region as (
     where
         event.category = 'cpu_op'
         and starts_with(event.name, 'Torch-Compiled Region')
-        and ($rank is null or event.rank = $rank)
-    qualify
-        coalesce(
-            nesting.start_ns >= max(nesting.end_ns) over (
-                partition by event.rank, nesting.track_id order by nesting.start_ns, nesting.depth
-                rows between unbounded preceding and 1 preceding
-            ),
-            true
-        )
+        and is_asked($rank, event.rank)
+    qualify is_outermost(nesting.start_ns, nesting.end_ns, (event.rank, nesting.track_id), nesting.depth)
 ),
 
 placed as (

@@ -35,7 +35,7 @@ with work as (
         event.dur_ns
     from launch
     inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-    where launch.runtime_id is not null and launch.op_id is not null and ($rank is null or launch.rank = $rank)
+    where launch.runtime_id is not null and launch.op_id is not null and is_asked($rank, launch.rank)
 ),
 
 call as (
@@ -66,10 +66,10 @@ delay as (
     left join label on call.rank = label.rank and call.op_id = label.event_id
     left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
     where
-        ($step is null or label.step = $step)
-        and ($phase is null or label.phase = $phase)
-        and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
-        and ($op is null or op.name = $op)
+        is_asked($step, label.step)
+        and is_asked($phase, label.phase)
+        and in_module(model_op.path, $module)
+        and is_asked($op, op.name)
 )
 
 select

@@ -27,7 +27,7 @@
 -- :column gpu_self_ns BIGINT         of it, launched outside inner annotations; NULL on the GPU side
 with span as (
     select * from annotation_span
-    where $rank is null or rank = $rank
+    where is_asked($rank, rank)
 ),
 
 launched as (
@@ -92,13 +92,11 @@ timed as (
         at_start.*,
         greatest(0, at_start.end_ns - at_start.start_ns - coalesce(children.covered_ns, 0)) as self_ns,
         greatest(0, at_start.gpu_ns - coalesce(children.gpu_ns, 0)) as gpu_self_ns,
-        coalesce(
-            at_start.start_ns >= max(at_start.end_ns) over (
-                partition by at_start.rank, at_start.track_id, at_start.on_gpu, at_start.name
-                order by at_start.start_ns, at_start.end_ns desc, at_start.event_id
-                rows between unbounded preceding and 1 preceding
-            ),
-            true
+        is_outermost(
+            at_start.start_ns,
+            at_start.end_ns,
+            (at_start.rank, at_start.track_id, at_start.on_gpu, at_start.name),
+            (-at_start.end_ns, at_start.event_id)
         ) as is_outermost,
         coalesce(label.step, place_of.place.step) as step,
         coalesce(label.phase, place_of.place.phase) as phase,
@@ -128,9 +126,9 @@ select
 from timed
 left join model_op on timed.rank = model_op.rank and timed.module_id = model_op.module_id
 where
-    ($step is null or timed.step = $step)
-    and ($phase is null or timed.phase = $phase)
-    and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
+    is_asked($step, timed.step)
+    and is_asked($phase, timed.phase)
+    and in_module(model_op.path, $module)
     and ($annotation is null or contains(timed.name, $annotation))
 group by timed.rank, timed.on_gpu, timed.name
 order by timed.rank, side, total_ns desc, timed.name

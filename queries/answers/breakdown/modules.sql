@@ -29,7 +29,7 @@ with whole as (
         sum(gpu_self_ns)::bigint as gpu_self_ns,
         sum(gpu_total_ns)::bigint as gpu_total_ns
     from module_time
-    where ($rank is null or rank = $rank) and ($step is null or step = $step)
+    where is_asked($rank, rank) and is_asked($step, step)
     group by rank, module_id, pass
 ),
 
@@ -53,7 +53,7 @@ gpu_time as (
     inner join label on event.rank = label.rank and event.event_id = label.event_id
     where
         event.category in ('kernel', 'gpu_memcpy', 'gpu_memset')
-        and ($step is null or label.step = $step)
+        and is_asked($step, label.step)
     group by event.rank
 )
 

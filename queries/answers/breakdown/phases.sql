@@ -36,7 +36,7 @@ cpu as (
         phase,
         sum(dur_ns)::bigint as cpu_ns
     from cpu_piece
-    where in_step and ($step is null or step = $step)
+    where in_step and is_asked($step, step)
     group by rank, phase
 ),
 
@@ -49,7 +49,7 @@ waiting as (
     inner join label on gpu_wait.rank = label.rank and gpu_wait.event_id = label.event_id
     -- the main thread, and autograd's own, which the main thread waits for
     semi join phase_span on gpu_wait.rank = phase_span.rank and gpu_wait.track_id = phase_span.track_id
-    where label.phase is not null and ($step is null or label.step = $step)
+    where label.phase is not null and is_asked($step, label.step)
     group by gpu_wait.rank, label.phase
 ),
 
@@ -63,7 +63,7 @@ gpu as (
     from launch
     inner join label on launch.rank = label.rank and launch.event_id = label.event_id
     inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-    where label.phase is not null and ($step is null or label.step = $step)
+    where label.phase is not null and is_asked($step, label.step)
     group by label.rank, label.phase
 ),
 
@@ -73,7 +73,7 @@ idle as (
         phase,
         sum(end_ns - start_ns)::bigint as gpu_idle_ns
     from idle_part
-    where phase is not null and ($step is null or step = $step)
+    where phase is not null and is_asked($step, step)
     group by rank, phase
 ),
 
@@ -107,7 +107,7 @@ left join cpu on named.rank = cpu.rank and named.phase = cpu.phase
 left join waiting on named.rank = waiting.rank and named.phase = waiting.phase
 left join gpu on named.rank = gpu.rank and named.phase = gpu.phase
 left join idle on named.rank = idle.rank and named.phase = idle.phase
-where $rank is null or named.rank = $rank
+where is_asked($rank, named.rank)
 order by
     named.rank,
     list_position(

@@ -30,10 +30,10 @@ select
     max(dur_ns) as max_ns
 from gpu_work
 where
-    ($rank is null or rank = $rank)
-    and ($step is null or step = $step)
-    and ($phase is null or phase = $phase)
-    and ($module is null or module_path = $module or starts_with(module_path, $module || '.'))
+    is_asked($rank, rank)
+    and is_asked($step, step)
+    and is_asked($phase, phase)
+    and in_module(module_path, $module)
 group by name, category
 order by gpu_time_ns desc, name, category
 limit $limit

@@ -68,7 +68,7 @@ timed as (
     left join module_source
         on module_time.rank = module_source.rank and module_time.module_id = module_source.module_id
     left join outermost on module_time.rank = outermost.rank and module_time.module_id = outermost.module_id
-    where ($rank is null or module_time.rank = $rank) and ($step is null or module_time.step = $step)
+    where is_asked($rank, module_time.rank) and is_asked($step, module_time.step)
 ),
 
 whole as (

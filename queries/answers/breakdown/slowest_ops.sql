@@ -29,7 +29,7 @@ with op as (
     from event
     where
         category = 'cpu_op'
-        and ($rank is null or rank = $rank)
+        and is_asked($rank, rank)
         and $step is null
         and $phase is null
         and $module is null
@@ -43,11 +43,11 @@ with op as (
     left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
     where
         event.category = 'cpu_op'
-        and ($rank is null or event.rank = $rank)
+        and is_asked($rank, event.rank)
         and ($step is not null or $phase is not null or $module is not null)
-        and ($step is null or label.step = $step)
-        and ($phase is null or label.phase = $phase)
-        and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
+        and is_asked($step, label.step)
+        and is_asked($phase, label.phase)
+        and in_module(model_op.path, $module)
 ),
 
 cpu_self as (
@@ -113,13 +113,8 @@ call_of_shown as (
         nesting.track_id,
         nesting.start_ns,
         nesting.end_ns,
-        coalesce(
-            nesting.start_ns >= max(nesting.end_ns) over (
-                partition by op.rank, nesting.track_id, op.name
-                order by nesting.start_ns, nesting.end_ns desc, op.event_id
-                rows between unbounded preceding and 1 preceding
-            ),
-            true
+        is_outermost(
+            nesting.start_ns, nesting.end_ns, (op.rank, nesting.track_id, op.name), (-nesting.end_ns, op.event_id)
         ) as is_outermost
     from op
     inner join shown on op.name = shown.name

@@ -24,7 +24,7 @@ with place as (
         min({'source': module_source.source, 'function': module_source.function}) as place
     from model_op
     left join module_source on model_op.rank = module_source.rank and model_op.module_id = module_source.module_id
-    where $rank is null or model_op.rank = $rank
+    where is_asked($rank, model_op.rank)
     group by model_op.path
 ),
 
@@ -35,7 +35,7 @@ whole as (
         sum(module_time.gpu_self_ns)::bigint as gpu_self_ns
     from module_time
     inner join model_op on module_time.rank = model_op.rank and module_time.module_id = model_op.module_id
-    where ($rank is null or module_time.rank = $rank) and ($step is null or module_time.step = $step)
+    where is_asked($rank, module_time.rank) and is_asked($step, module_time.step)
     group by model_op.path
 ),
 

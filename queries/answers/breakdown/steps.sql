@@ -52,5 +52,5 @@ select
 from step
 left join work on step.rank = work.rank and step.step = work.step
 left join idle on step.rank = idle.rank and step.step = idle.step
-where $rank is null or step.rank = $rank
+where is_asked($rank, step.rank)
 order by step.rank, step.start_ns

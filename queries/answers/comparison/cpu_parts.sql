@@ -24,7 +24,7 @@ with main as (
         rank,
         track_id
     from phase_span
-    where is_main and ($rank is null or rank = $rank)
+    where is_main and is_asked($rank, rank)
 ),
 
 -- The pieces of a layer are numbered in order of time: the last one that started is that with the highest number.
@@ -175,7 +175,7 @@ piece as (
             and numbered.track_id = region_piece.track_id
     where
         label_piece.step is not null
-        and ($step is null or label_piece.step = $step)
+        and is_asked($step, label_piece.step)
         and (numbered.time_ns > 0 or numbered.count > 0)
 )
 
@@ -193,8 +193,8 @@ from piece
 left join event on piece.rank = event.rank and piece.op_id = event.event_id
 left join model_op on piece.rank = model_op.rank and piece.module_id = model_op.module_id
 where
-    ($phase is null or piece.phase = $phase)
-    and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
+    is_asked($phase, piece.phase)
+    and in_module(model_op.path, $module)
 group by
     piece.rank, piece.step, case when piece.op_id is null then 'outside ops' else 'op' end, piece.phase, model_op.path,
     piece.region, event.name

@@ -35,7 +35,7 @@ with work as (
         class as part,
         short_name as kernel
     from gpu_event
-    where ($rank is null or rank = $rank) and ($device is null or device = $device)
+    where is_asked($rank, rank) and is_asked($device, device)
 ),
 
 -- What came before in the work of one class, and in all computation and communication (class 0): its own time begins
@@ -114,7 +114,7 @@ idle as (
         'idle: ' || case when cause in ('op', 'launch') then 'launching' else cause end as part,
         sum(end_ns - start_ns)::bigint as time_ns
     from idle_part
-    where ($rank is null or rank = $rank) and ($device is null or device = $device)
+    where is_asked($rank, rank) and is_asked($device, device)
     group by rank, device, gap_ns, next_id, step, phase, part
 ),
 
@@ -149,7 +149,7 @@ call as (
         launch.rank,
         coalesce(launch.runtime_id, launch.op_id) as call_id
     from launch
-    where $rank is null or launch.rank = $rank
+    where is_asked($rank, launch.rank)
 ),
 
 placed as (
@@ -184,10 +184,10 @@ launched as materialized (
         on launch.rank = placed.rank and coalesce(launch.runtime_id, launch.op_id) = placed.call_id
     left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
     where
-        ($rank is null or launch.rank = $rank)
-        and ($step is null or label.step = $step)
-        and ($phase is null or label.phase = $phase)
-        and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
+        is_asked($rank, launch.rank)
+        and is_asked($step, label.step)
+        and is_asked($phase, label.phase)
+        and in_module(model_op.path, $module)
 ),
 
 labelled as (
@@ -224,8 +224,8 @@ labelled as (
     where
         next_id is null
         and time_ns != 0
-        and ($step is null or step = $step)
-        and ($phase is null or phase = $phase)
+        and is_asked($step, step)
+        and is_asked($phase, phase)
         and $module is null
 )
 

@@ -37,8 +37,8 @@ select
     evidence
 from counter_value
 where
-    ($rank is null or rank = $rank)
-    and ($step is null or step = $step)
-    and ($phase is null or phase = $phase)
-    and ($module is null or module_path = $module or starts_with(module_path, $module || '.'))
+    is_asked($rank, rank)
+    and is_asked($step, step)
+    and is_asked($phase, phase)
+    and in_module(module_path, $module)
 order by rank, event_id, counter

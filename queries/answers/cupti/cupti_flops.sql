@@ -32,10 +32,10 @@ with weighted as (
             as operations
     from counter_value
     where
-        ($rank is null or rank = $rank)
-        and ($step is null or step = $step)
-        and ($phase is null or phase = $phase)
-        and ($module is null or module_path = $module or starts_with(module_path, $module || '.'))
+        is_asked($rank, rank)
+        and is_asked($step, step)
+        and is_asked($phase, phase)
+        and in_module(module_path, $module)
 ),
 
 ranged as (

@@ -41,15 +41,15 @@ with work as (
         case when $by in ('module', 'event') then module_path end as module_path,
         case when $by in ('collective', 'event') then short_name end as name,
         case when $by = 'event' then event_id end as listed_id,
-        ($step is null or step = $step)
-        and ($phase is null or phase = $phase)
-        and ($module is null or module_path = $module or starts_with(module_path, $module || '.')) as is_chosen
+        is_asked($step, step)
+        and is_asked($phase, phase)
+        and in_module(module_path, $module) as is_chosen
     from gpu_work
     where
         class in ('computation', 'communication')
         and dur_ns > 0
-        and ($rank is null or rank = $rank)
-        and ($device is null or device = $device)
+        and is_asked($rank, rank)
+        and is_asked($device, device)
 ),
 
 reached as (
@@ -82,7 +82,7 @@ running as (
         sum(case when communication then end_ns - start_ns else 0 end) over in_order
         - case when communication then end_ns - start_ns else 0 end as communication_before_ns
     from gpu_state
-    where $rank is null or rank = $rank
+    where is_asked($rank, rank)
     window in_order as (partition by rank, device order by start_ns rows unbounded preceding)
 ),
 

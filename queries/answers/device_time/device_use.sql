@@ -149,7 +149,7 @@ select
     end as idle_cause
 from judged
 where
-    ($rank is null or rank = $rank)
+    is_asked($rank, rank)
     and (
         (level = 7 and rank_count > 1)
         or level = 3

@@ -42,12 +42,12 @@ with gap as (
     left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
     where
         idle_gap.scope = case when $stream is null then $by else 'stream' end
-        and ($rank is null or idle_gap.rank = $rank)
-        and ($device is null or idle_gap.device = $device)
-        and ($stream is null or idle_gap.stream = $stream)
-        and ($step is null or idle_gap.step = $step)
-        and ($phase is null or idle_gap.phase = $phase)
-        and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
+        and is_asked($rank, idle_gap.rank)
+        and is_asked($device, idle_gap.device)
+        and is_asked($stream, idle_gap.stream)
+        and is_asked($step, idle_gap.step)
+        and is_asked($phase, idle_gap.phase)
+        and in_module(model_op.path, $module)
 )
 
 select

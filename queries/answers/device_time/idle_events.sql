@@ -29,9 +29,9 @@ with part as (
     from idle_part
     where
         cause in ('load_data', 'sync', 'cpu_tensor', 'op', 'python')
-        and ($rank is null or rank = $rank)
-        and ($step is null or step = $step)
-        and ($cause is null or cause = $cause)
+        and is_asked($rank, rank)
+        and is_asked($step, step)
+        and is_asked($cause, cause)
 ),
 
 thread as (

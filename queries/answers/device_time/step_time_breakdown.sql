@@ -26,7 +26,7 @@ with activity as (
         end_ns,
         case when computation then 'kernel' when memory then 'copy' else 'communication' end as kind
     from gpu_state
-    where (computation or communication or memory) and ($rank is null or rank = $rank)
+    where (computation or communication or memory) and is_asked($rank, rank)
     union all
     select
         rank,
@@ -34,7 +34,7 @@ with activity as (
         end_ns,
         'runtime'
     from event
-    where category in ('cuda_runtime', 'cuda_driver') and dur_ns > 0 and ($rank is null or rank = $rank)
+    where category in ('cuda_runtime', 'cuda_driver') and dur_ns > 0 and is_asked($rank, rank)
     union all
     -- an op inside another adds nothing
     select
@@ -48,7 +48,7 @@ with activity as (
         op.op_id = op.event_id
         and around.op_id is null
         and op.end_ns > op.start_ns
-        and ($rank is null or op.rank = $rank)
+        and is_asked($rank, op.rank)
     union all
     select
         rank,
@@ -56,7 +56,7 @@ with activity as (
         end_ns,
         'load_data'
     from phase_span
-    where phase = 'load_data' and is_main and end_ns > start_ns and ($rank is null or rank = $rank)
+    where phase = 'load_data' and is_main and end_ns > start_ns and is_asked($rank, rank)
     union all
     select
         rank,
@@ -64,7 +64,7 @@ with activity as (
         end_ns,
         'step'
     from step
-    where end_ns > start_ns and ($rank is null or rank = $rank)
+    where end_ns > start_ns and is_asked($rank, rank)
 ),
 
 border as (
@@ -129,6 +129,6 @@ select
     coalesce(sum(piece.dur_ns) filter (where piece.kind = 'other'), 0)::bigint as other_ns
 from piece
 asof inner join step on piece.rank = step.rank and piece.at_ns >= step.start_ns
-where piece.at_ns < step.end_ns and ($step is null or step.step = $step)
+where piece.at_ns < step.end_ns and is_asked($step, step.step)
 group by step.rank, step.step
 order by step.rank, step.step

@@ -35,7 +35,7 @@
 -- :column exposed_communication_pct DOUBLE       time with communication and no computation, likewise
 with state as (
     select * from gpu_state
-    where ($rank is null or rank = $rank) and ($device is null or device = $device)
+    where is_asked($rank, rank) and is_asked($device, device)
 ),
 
 active as (
@@ -76,7 +76,7 @@ observed as (
         step.end_ns
     from active
     inner join step on active.rank = step.rank
-    where ($by = 'step' or $step is not null) and ($step is null or step.step = $step) and step.end_ns > step.start_ns
+    where ($by = 'step' or $step is not null) and is_asked($step, step.step) and step.end_ns > step.start_ns
 ),
 
 -- Steps never overlap, so a state needs to be cut only where a window begins or ends.

@@ -47,13 +47,13 @@ with work as (
     from gpu_work
     left join event as op on gpu_work.rank = op.rank and gpu_work.op_id = op.event_id and $by = 'op'
     where
-        ($rank is null or gpu_work.rank = $rank)
-        and ($device is null or gpu_work.device = $device)
-        and ($stream is null or gpu_work.stream = $stream)
-        and ($step is null or gpu_work.step = $step)
-        and ($phase is null or gpu_work.phase = $phase)
-        and ($module is null or gpu_work.module_path = $module or starts_with(gpu_work.module_path, $module || '.'))
-        and ($kernel_class is null or gpu_work.class = $kernel_class)
+        is_asked($rank, gpu_work.rank)
+        and is_asked($device, gpu_work.device)
+        and is_asked($stream, gpu_work.stream)
+        and is_asked($step, gpu_work.step)
+        and is_asked($phase, gpu_work.phase)
+        and in_module(gpu_work.module_path, $module)
+        and is_asked($class, gpu_work.class)
 ),
 
 grouped as (

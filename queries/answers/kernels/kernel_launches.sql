@@ -64,11 +64,11 @@ from gpu_work
 left join event as call on gpu_work.rank = call.rank and gpu_work.runtime_id = call.event_id
 left join gpu_gap on gpu_work.rank = gpu_gap.rank and gpu_work.event_id = gpu_gap.next_id
 where
-    ($rank is null or gpu_work.rank = $rank)
-    and ($device is null or gpu_work.device = $device)
-    and ($stream is null or gpu_work.stream = $stream)
-    and ($step is null or gpu_work.step = $step)
-    and ($phase is null or gpu_work.phase = $phase)
-    and ($module is null or gpu_work.module_path = $module or starts_with(gpu_work.module_path, $module || '.'))
+    is_asked($rank, gpu_work.rank)
+    and is_asked($device, gpu_work.device)
+    and is_asked($stream, gpu_work.stream)
+    and is_asked($step, gpu_work.step)
+    and is_asked($phase, gpu_work.phase)
+    and in_module(gpu_work.module_path, $module)
 order by gpu_work.rank, gpu_work.start_ns, gpu_work.event_id
 limit $limit

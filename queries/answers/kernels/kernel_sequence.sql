@@ -35,8 +35,8 @@ with work as (
         event.name,
         event.start_ns,
         event.end_ns,
-        coalesce(gpu_op.device, -1) as device,
-        coalesce(gpu_op.stream, -1) as stream,
+        device_of(gpu_op.device) as device,
+        stream_of(gpu_op.stream) as stream,
         launch.runtime_id,
         coalesce(launch.runtime_id, launch.op_id) as caller_id,
         launch.launch_start_ns,
@@ -44,7 +44,7 @@ with work as (
     from event
     inner join gpu_op on event.rank = gpu_op.rank and event.event_id = gpu_op.event_id
     inner join launch on event.rank = launch.rank and event.event_id = launch.event_id
-    where $rank is null or event.rank = $rank
+    where is_asked($rank, event.rank)
 ),
 
 placed as (
@@ -126,7 +126,7 @@ select
         when
             spaced.start_ns - greatest(
                 spaced.before_ns, spaced.launch_start_ns + least(spaced.launch_dur_ns, 10 * usual.launch_dur_ns)
-            ) <= 50000
+            ) <= launch_effect_ns()
             then greatest(spaced.start_ns - greatest(spaced.before_ns, spaced.launch_start_ns), 0)
         else 0
     end as launch_gap_ns,
@@ -143,9 +143,9 @@ left join usual on spaced.rank = usual.rank
 left join label on spaced.rank = label.rank and spaced.event_id = label.event_id
 left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
 where
-    ($device is null or spaced.device = $device)
-    and ($step is null or label.step = $step)
-    and ($phase is null or label.phase = $phase)
-    and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
+    is_asked($device, spaced.device)
+    and is_asked($step, label.step)
+    and is_asked($phase, label.phase)
+    and in_module(model_op.path, $module)
     and ($op is null or (spaced.rank, spaced.event_id) in (select (rank, event_id) from inside_op))
 order by spaced.rank, spaced.device, spaced.stream, spaced.place

@@ -51,7 +51,7 @@ with call as (
     from launch
     inner join event on launch.rank = event.rank and launch.event_id = event.event_id
     left join gpu_gap on launch.rank = gpu_gap.rank and launch.event_id = gpu_gap.next_id
-    where launch.runtime_id is not null and ($rank is null or launch.rank = $rank)
+    where launch.runtime_id is not null and is_asked($rank, launch.rank)
     group by launch.rank, launch.runtime_id
 ),
 
@@ -74,9 +74,9 @@ marked as (
     left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
     left join event as op on call.rank = op.rank and call.op_id = op.event_id and $by = 'op'
     where
-        ($step is null or label.step = $step)
-        and ($phase is null or label.phase = $phase)
-        and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
+        is_asked($step, label.step)
+        and is_asked($phase, label.phase)
+        and in_module(model_op.path, $module)
 ),
 
 wall as (
@@ -85,7 +85,7 @@ wall as (
         case when $by = 'step' then step end as step,
         sum(end_ns - start_ns) as dur_ns
     from step
-    where $step is null or step = $step
+    where is_asked($step, step)
     group by all
 )
 

@@ -26,11 +26,11 @@ with copy as (
     select * from gpu_copy
     where
         dur_ns is not null
-        and ($rank is null or rank = $rank)
-        and ($device is null or device = $device)
-        and ($step is null or step = $step)
-        and ($phase is null or phase = $phase)
-        and ($module is null or module_path = $module or starts_with(module_path, $module || '.'))
+        and is_asked($rank, rank)
+        and is_asked($device, device)
+        and is_asked($step, step)
+        and is_asked($phase, phase)
+        and in_module(module_path, $module)
 ),
 
 edge as (

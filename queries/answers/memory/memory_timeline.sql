@@ -41,10 +41,10 @@ asof left join label_segment
         and memory_change.start_ns >= label_segment.start_ns
 left join model_op on memory_change.rank = model_op.rank and label_segment.module_id = model_op.module_id
 where
-    ($rank is null or memory_change.rank = $rank)
-    and ($device is null or memory_change.device = $device)
-    and ($step is null or memory_change.step = $step)
-    and ($phase is null or label_segment.phase = $phase)
-    and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
+    is_asked($rank, memory_change.rank)
+    and is_asked($device, memory_change.device)
+    and is_asked($step, memory_change.step)
+    and is_asked($phase, label_segment.phase)
+    and in_module(model_op.path, $module)
 order by
     memory_change.rank, memory_change.device_type, memory_change.device, memory_change.start_ns, memory_change.event_id

@@ -52,7 +52,7 @@ worked as (
         count(*) filter (where event.category = 'cpu_op') as op_count
     from label
     inner join event on label.rank = event.rank and label.event_id = event.event_id
-    where label.step is not null and ($rank is null or label.rank = $rank)
+    where label.step is not null and is_asked($rank, label.rank)
     group by label.rank, label.step
 ),
 
@@ -65,7 +65,7 @@ bounded as (
     left join early on step.rank = early.rank
     asof left join launched as before on step.rank = before.rank and step.start_ns > before.at_ns
     asof left join launched as until on step.rank = until.rank and step.end_ns > until.at_ns
-    where $rank is null or step.rank = $rank
+    where is_asked($rank, step.rank)
 ),
 
 described as (

@@ -26,9 +26,9 @@ with change as (
     from queue_change
     where
         change != 0
-        and ($rank is null or rank = $rank)
-        and ($device is null or device = $device)
-        and ($stream is null or stream = $stream)
+        and is_asked($rank, rank)
+        and is_asked($device, device)
+        and is_asked($stream, stream)
 )
 
 select
@@ -41,5 +41,5 @@ select
     launch_id,
     started_id
 from change
-where ($step is null or step = $step) and ($phase is null or phase = $phase)
+where is_asked($step, step) and is_asked($phase, phase)
 order by rank, device, stream, start_ns

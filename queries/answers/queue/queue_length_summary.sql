@@ -38,8 +38,8 @@ with usual as (
     from (
         select distinct
             launch.rank,
-            coalesce(gpu_op.device, -1) as device,
-            coalesce(gpu_op.stream, -1) as stream,
+            device_of(gpu_op.device) as device,
+            stream_of(gpu_op.stream) as stream,
             launch.runtime_id,
             launch.launch_dur_ns
         from launch
@@ -55,11 +55,11 @@ chosen as (
         end_ns - start_ns as dur_ns
     from queue_change
     where
-        ($rank is null or rank = $rank)
-        and ($device is null or device = $device)
-        and ($stream is null or stream = $stream)
-        and ($step is null or step = $step)
-        and ($phase is null or phase = $phase)
+        is_asked($rank, rank)
+        and is_asked($device, device)
+        and is_asked($stream, stream)
+        and is_asked($step, step)
+        and is_asked($phase, phase)
 ),
 
 by_length as (

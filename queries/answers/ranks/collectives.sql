@@ -118,8 +118,8 @@ from done
 left join label on done.rank = label.rank and done.event_id = label.event_id
 left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
 where
-    ($rank is null or done.rank = $rank)
-    and ($step is null or done.step = $step)
-    and ($phase is null or label.phase = $phase)
-    and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
+    is_asked($rank, done.rank)
+    and is_asked($step, done.step)
+    and is_asked($phase, label.phase)
+    and in_module(model_op.path, $module)
 order by done.step, done.match_id, done.rank, done.start_ns, done.event_id

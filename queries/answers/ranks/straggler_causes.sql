@@ -39,7 +39,7 @@ late as (
         first_start_ns,
         last_start_ns
     from matched
-    where last_start_ns > first_start_ns + 1000 and ($step is null or step = $step)
+    where last_start_ns > first_start_ns + rounding_ns() and is_asked($step, step)
 ),
 
 since as (
@@ -167,8 +167,8 @@ select
 from spent
 left join model_op on spent.rank = model_op.rank and spent.module_id = model_op.module_id
 where
-    ($rank is null or spent.late_rank = $rank)
-    and ($phase is null or spent.phase = $phase)
-    and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
+    is_asked($rank, spent.late_rank)
+    and is_asked($phase, spent.phase)
+    and in_module(model_op.path, $module)
 group by spent.late_rank, spent.activity, spent.phase, model_op.path, spent.region
 order by excess_ns desc, rank, activity, phase, module_path, region

@@ -41,9 +41,9 @@ select
     any_value(error_ns) as clock_error_ns
 from waited
 where
-    ($rank is null or rank = $rank)
-    and ($step is null or step = $step)
-    and ($phase is null or phase = $phase)
-    and ($module is null or module_path = $module or starts_with(module_path, $module || '.'))
+    is_asked($rank, rank)
+    and is_asked($step, step)
+    and is_asked($phase, phase)
+    and in_module(module_path, $module)
 group by rank
 order by caused_wait_ns desc, late_ns desc, rank

@@ -27,7 +27,7 @@ with observed as (
         rank,
         max(end_ns) - min(start_ns) as window_ns
     from step
-    where $rank is null or rank = $rank
+    where is_asked($rank, rank)
     group by rank
 ),
 
@@ -44,7 +44,7 @@ call as (
     inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
     where
         event.category in ('cuda_runtime', 'cuda_driver')
-        and ($rank is null or event.rank = $rank)
+        and is_asked($rank, event.rank)
         and regexp_matches(event.name, 'Launch(Cooperative)?Kernel|Stream(Begin|End)Capture')
 ),
 
@@ -107,15 +107,8 @@ compiled as (
     where
         event.category in ('cpu_op', 'user_annotation')
         and ends_with(event.name, '(dynamo_timed)')
-        and ($rank is null or event.rank = $rank)
-    qualify
-        coalesce(
-            nesting.start_ns >= max(nesting.end_ns) over (
-                partition by nesting.rank, nesting.track_id order by nesting.start_ns, nesting.depth
-                rows between unbounded preceding and 1 preceding
-            ),
-            true
-        )
+        and is_asked($rank, event.rank)
+    qualify is_outermost(nesting.start_ns, nesting.end_ns, (nesting.rank, nesting.track_id), nesting.depth)
 ),
 
 first_call as (
@@ -128,7 +121,7 @@ first_call as (
     where
         event.category = 'kernel'
         and launch.launch_start_ns is not null
-        and ($rank is null or launch.rank = $rank)
+        and is_asked($rank, launch.rank)
     qualify row_number() over (partition by launch.rank, event.name order by launch.launch_start_ns, event.event_id) = 1
 ),
 
@@ -140,7 +133,7 @@ first_of_function as (
     from event
     inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
     anti join launch on event.rank = launch.rank and event.event_id = launch.runtime_id
-    where event.category in ('cuda_runtime', 'cuda_driver') and ($rank is null or event.rank = $rank)
+    where event.category in ('cuda_runtime', 'cuda_driver') and is_asked($rank, event.rank)
     qualify row_number() over (partition by event.rank, event.name order by nesting.start_ns, event.event_id) = 1
 ),
 
@@ -156,7 +149,7 @@ loading as (
     ) as first
     anti join gpu_wait
         on first.rank = gpu_wait.rank and first.runtime_id = gpu_wait.event_id and gpu_wait.waited_ns > 0
-    where first.launch_dur_ns > 1000000
+    where first.launch_dur_ns > first_call_ns()
 ),
 
 found as (

@@ -40,6 +40,6 @@ inner join label on event.rank = label.rank and event.event_id = label.event_id
 left join doubt on label.rank = doubt.rank and label.bucket = doubt.bucket
 where
     event.category in ('kernel', 'gpu_memcpy', 'gpu_memset')
-    and ($rank is null or event.rank = $rank)
+    and is_asked($rank, event.rank)
 group by event.rank, label.bucket
 order by event.rank, gpu_time_ns desc, label.bucket

@@ -39,5 +39,5 @@ select
 from module_doubt
 inner join model_op on module_doubt.rank = model_op.rank and module_doubt.module_id = model_op.module_id
 left join called on module_doubt.rank = called.rank and module_doubt.module_id = called.module_id
-where $rank is null or module_doubt.rank = $rank
+where is_asked($rank, module_doubt.rank)
 order by module_doubt.rank, module_doubt.module_id

@@ -23,7 +23,7 @@ select
     event.name,
     name_info.short_name,
     name_info.class,
-    coalesce(gpu_op.device, -1) as device,
+    device_of(gpu_op.device) as device,
     gpu_op.stream,
     event.start_ns,
     event.dur_ns,

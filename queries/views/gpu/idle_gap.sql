@@ -79,10 +79,13 @@ launched as (
         greatest(gap.since_ns, least(gap.start_ns, coalesce(launch.launch_start_ns, gap.start_ns))) as launched_ns,
         case
             when launch.launch_start_ns + launch.launch_dur_ns <= gap.since_ns then 0
-            -- as in idle_part: a launch takes effect within 50 us after the call
+            -- as in idle_part: a launch takes effect soon after the call
             else
                 -launched_ns
-                + least(gap.start_ns, coalesce(launch.launch_start_ns + launch.launch_dur_ns + 50000, gap.start_ns))
+                + least(
+                    gap.start_ns,
+                    coalesce(launch.launch_start_ns + launch.launch_dur_ns + launch_effect_ns(), gap.start_ns)
+                )
         end as launching_ns
     from stream_gap as gap
     inner join launch on gap.rank = launch.rank and gap.event_id = launch.event_id
@@ -189,7 +192,7 @@ select
         when split.sync_ns >= greatest(split.host_ns + split.launch_ns, split.queue_ns) then 'synchronise'
         when split.host_ns + split.launch_ns >= split.queue_ns then 'host'
         when ending.end_ns > split.start_ns and ending.class = 'communication' then 'communication'
-        when ending.end_ns > split.start_ns or split.end_ns - split.start_ns < 30000 then 'kernel'
+        when ending.end_ns > split.start_ns or split.end_ns - split.start_ns < kernel_spacing_ns() then 'kernel'
         else 'other'
     end as cause,
     split.host_ns::bigint as host_ns,

@@ -20,8 +20,8 @@
 with entry as (
     select
         launch.rank,
-        coalesce(gpu_op.device, -1) as device,
-        coalesce(gpu_op.stream, -1) as stream,
+        device_of(gpu_op.device) as device,
+        stream_of(gpu_op.stream) as stream,
         launch.runtime_id,
         any_value(launch.launch_start_ns) as launched_ns,
         any_value(launch.launch_dur_ns) as call_ns,
@@ -31,7 +31,7 @@ with entry as (
     inner join gpu_op on launch.rank = gpu_op.rank and launch.event_id = gpu_op.event_id
     inner join event on launch.rank = event.rank and launch.event_id = event.event_id
     where launch.runtime_id is not null
-    group by launch.rank, coalesce(gpu_op.device, -1), coalesce(gpu_op.stream, -1), launch.runtime_id
+    group by launch.rank, device_of(gpu_op.device), stream_of(gpu_op.stream), launch.runtime_id
 ),
 
 edge as (

@@ -177,5 +177,4 @@ select
     last_start_ns > first_start_ns
     and row_number() over (partition by match_id order by common_start_ns, rank) = 1 as is_first
 from met
--- A millisecond for clocks that drift.
-where not synchronises or last_start_ns <= first_end_ns + 1000000 + 3 * worst_error_ns
+where not synchronises or last_start_ns <= first_end_ns + clock_drift_ns() + 3 * worst_error_ns

@@ -20,13 +20,7 @@ with optimizer as materialized (
         nesting.track_id,
         nesting.start_ns,
         nesting.end_ns,
-        coalesce(
-            max(nesting.end_ns) over (
-                partition by nesting.track_id order by nesting.start_ns, nesting.end_ns desc
-                rows between unbounded preceding and 1 preceding
-            ) <= nesting.start_ns,
-            true
-        ) as is_outermost
+        is_outermost(nesting.start_ns, nesting.end_ns, nesting.track_id, -nesting.end_ns) as is_outermost
     from cpu_span
     inner join name_class on cpu_span.class_id = name_class.class_id
     inner join nesting on cpu_span.event_id = nesting.event_id

@@ -48,63 +48,6 @@ inner_node as (
     asof inner join engine on node_token.track_id = engine.track_id and node_token.start_ns >= engine.start_ns
     where engine.token = '' and engine.bucket is null and node_token.token != '' and node_token.start_ns < engine.end_ns
     group by engine.event_id
-),
-
--- Starts and ends of calls.
-edge as (
-    select
-        event_id,
-        track_id,
-        start_ns as at_ns,
-        1 as opens,
-        depth as in_order,
-        1 as change
-    from engine
-    union all
-    select
-        event_id,
-        track_id,
-        end_ns,
-        0,
-        -depth,
-        -1
-    from engine
-),
-
--- Edges with the number of calls that are open on the thread right after.
-counted_edge as (
-    select
-        event_id,
-        track_id,
-        at_ns,
-        opens,
-        sum(change) over (partition by track_id order by at_ns, opens, in_order rows unbounded preceding) as level
-    from edge
-),
-
--- Calls, with the number of calls open once each has started.
-call_start as (
-    select
-        event_id,
-        track_id,
-        at_ns,
-        level,
-        level + 1 as inner_level
-    from counted_edge
-    where opens = 1
-),
-
--- Calls with the innermost call around each.
-call_around as (
-    select
-        inside.event_id,
-        container.event_id as container_id
-    from call_start as inside
-    asof inner join call_start as container
-        on
-            inside.track_id = container.track_id
-            and inside.level = container.inner_level
-            and inside.at_ns >= container.at_ns
 )
 
 select
@@ -115,8 +58,7 @@ select
     engine.depth,
     engine.forward_id,
     coalesce(inner_node.token, engine.token) as token,
-    call_around.container_id
-from engine
-left join call_around on engine.event_id = call_around.event_id
+    engine.around_id as container_id
+from nested('engine', track_id, depth) as engine
 left join inner_node on engine.event_id = inner_node.event_id
 order by engine.track_id, engine.start_ns

@@ -38,8 +38,8 @@ near_event as (
     from timed_event
     inner join middle on timed_event.is_gpu = middle.is_gpu
     where
-        timed_event.start_ns between middle.at_ns - 864000000000000 and middle.at_ns + 864000000000000
-        and timed_event.dur_ns <= 864000000000000
+        timed_event.start_ns between middle.at_ns - longest_recording_ns() and middle.at_ns + longest_recording_ns()
+        and timed_event.dur_ns <= longest_recording_ns()
 ),
 
 -- The longest duration that is believed; NULL if there is no limit.

@@ -33,12 +33,5 @@ select
     case when follows_lookup then least(depth, lookup_depth) else depth end as depth
 from compiled_op
 where not is_lookup
-qualify
-    coalesce(
-        compiled_op.start_ns >= max(end_ns) over (
-            partition by track_id order by compiled_op.start_ns, compiled_op.depth
-            rows between unbounded preceding and 1 preceding
-        ),
-        true
-    )
+qualify is_outermost(compiled_op.start_ns, compiled_op.end_ns, compiled_op.track_id, compiled_op.depth)
 order by track_id, start_ns

@@ -31,60 +31,7 @@ with frame as (
     inner join nesting on cpu_span.event_id = nesting.event_id
 ),
 
--- Starts and ends of frames.
-edge as (
-    select
-        event_id,
-        track_id,
-        module_key,
-        start_ns as at_ns,
-        1 as opens,
-        depth,
-        depth as tree_depth,
-        (end_ns > start_ns)::integer as change,
-        end_ns
-    from frame
-    union all
-    select
-        event_id,
-        track_id,
-        null,
-        end_ns,
-        0,
-        -depth,
-        null,
-        -1,
-        null
-    from frame
-    where end_ns > start_ns
-),
-
--- Edges with the number of module calls that are open on the thread right before.
-open_at as (
-    select
-        *,
-        (
-            sum(change) over (partition by track_id order by at_ns, opens, depth rows unbounded preceding) - change
-        )::integer as module_depth
-    from edge
-),
-
--- Calls, with the number of module calls around each.
-call_start as (
-    select
-        event_id,
-        track_id,
-        module_key,
-        at_ns as start_ns,
-        end_ns,
-        tree_depth,
-        module_depth,
-        module_depth + 1 as inner_depth
-    from open_at
-    where opens = 1
-),
-
--- Calls with the innermost module call around each.
+-- Calls of modules, each with the call around it.
 nested_call as (
     select
         inside.event_id,
@@ -92,16 +39,12 @@ nested_call as (
         inside.module_key,
         inside.start_ns,
         inside.end_ns,
-        inside.module_depth as depth,
-        inside.tree_depth::double as tree_depth,
-        container.event_id as parent_call_id,
+        inside.level as depth,
+        inside.depth::double as tree_depth,
+        inside.around_id as parent_call_id,
         container.module_key as parent_key
-    from call_start as inside
-    asof left join call_start as container
-        on
-            inside.track_id = container.track_id
-            and inside.module_depth = container.inner_depth
-            and inside.start_ns >= container.start_ns
+    from nested('frame', track_id, depth) as inside
+    left join frame as container on inside.around_id = container.event_id
 ),
 
 -- Calls of parametrized modules, by a name that only one module has.

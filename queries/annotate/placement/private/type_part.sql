@@ -9,54 +9,22 @@
 -- a hand-written module, all other parts must be there. A part with an exclamation mark is an op that runs instead of
 -- all others of the module and of the modules in it: the fast path of evaluation (torch/nn/modules/transformer.py).
 --
--- :reads module_type, forward_item
+-- :reads module_type, forward_item, parts_of_types
 -- :column type VARCHAR          class of the module, as in the list of modules
 -- :column has_children BOOLEAN  whether the module has modules inside: the parts of a type depend on it
 -- :column position BIGINT       order of the parts, from 1; 0 for an op that runs instead of all others
 -- :column part VARCHAR          a type for `type_evidence`; with `?` at its end if it may be missing, with `!` if it
 --                               runs instead of all others
-with rule as (
-    select * from (
-        values
-        ('^MultiheadAttention$', false, null, ['Linear', 'Linear?', 'Linear?', 'ScaledDotProductAttention', 'Linear']),
-        (
-            'RMSNorm$', false, 'rms_norm',
-            ['Pow?', 'Mean', 'StandardDeviation', 'Div?', 'Mul?', 'Mul?']
-        ),
-        ('^PixelNorm$', false, null, ['Pow?', 'Mean', 'StandardDeviation', 'Mul?']),
-        (
-            -- with a bias or without, of the mean square (T5) or of the deviation from the mean
-            'LayerNorm(2d)?$', false, 'layer_norm',
-            [
-                'Pow?', 'Mean', 'Sub?', 'Pow?', 'Mean?', 'Var?', 'Sub?', 'StandardDeviation', 'Sub?', 'Mul?', 'Div?',
-                'Mul?', 'Add?'
-            ]
-        ),
-        ('^FrozenBatchNorm', false, 'batch_norm', ['Add?', 'Rsqrt', 'Mul?', 'Mul?', 'Sub?', 'Mul', 'Add']),
-        (
-            '^LocalResponseNorm$', false, 'local_response_norm',
-            ['Mul?', 'View?', 'Pad?', 'AvgPool', 'Squeeze?', 'View?', 'Mul?', 'Add?', 'Pow', 'Div']
-        ),
-        (
-            'GELU(Activation)?$', false, 'gelu',
-            ['Mul?', 'Pow?', 'Mul?', 'Add?', 'Mul?', 'Div?', 'GeluCurve', 'Add?', 'Mul?']
-        ),
-        ('^(SiLU|Swish)$', false, 'silu', ['Sigmoid', 'Mul?']),
-        ('^Mish$', false, 'mish', ['Softplus', 'Tanh', 'Mul?']),
-        ('^(DropPath|StochasticDepth)$', false, null, ['NewEmpty?', 'Empty?', 'Bernoulli', 'Div?', 'Mul?']),
-        ('^Parametrized[A-Z]', true, null, ['']),
-        ('^_(WeightNorm|SpectralNorm|Orthogonal)$', false, null, ['?'])
-    ) as rules (type_pattern, has_children, unless_op, parts)
-),
-
--- Types with the list of their parts; NULL for a container that computes nothing itself.
-type_parts as (
+with special as (
     select
         module_type.type,
         module_type.has_children,
-        coalesce(rule.parts, case when not module_type.has_children then [''] end) as parts
+        case
+            when rule.type_pattern is not null then string_split(coalesce(rule.parts, ''), ' ')
+            when not module_type.has_children then ['']
+        end as parts
     from module_type
-    left join rule
+    left join parts_of_types as rule
         on
             regexp_matches(module_type.type, rule.type_pattern)
             and module_type.has_children = rule.has_children

@@ -32,5 +32,5 @@ select
     min(annotation.start_ns) as end_ns
 from annotation
 asof inner join step on annotation.track_id = step.track_id and annotation.start_ns > step.start_ns
-where not annotation.is_step and annotation.start_ns < step.end_ns and annotation.end_ns > step.end_ns + 1000
+where not annotation.is_step and annotation.start_ns < step.end_ns and annotation.end_ns > step.end_ns + rounding_ns()
 group by step.event_id

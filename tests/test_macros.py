@@ -1,0 +1,293 @@
+"""The macros that queries share: small tables, and the rows that they give, worked out by hand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from hotline_analysis import Trace, catalog
+from hotline_analysis.database import install_macros
+from tests.trace_builder import TraceBuilder
+
+QUERIES = Path(__file__).parents[1] / "queries"
+
+
+@pytest.fixture
+def database() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        install_macros(connection)
+        yield connection
+
+
+def spans(database: duckdb.DuckDBPyConnection, *rows: tuple[int, int, int, int, int]) -> None:
+    """A table `span` of (event_id, track_id, start_ns, end_ns, depth)."""
+    database.execute(
+        "create table span (event_id bigint, track_id bigint, start_ns bigint, end_ns bigint, depth bigint)"
+    )
+    if rows:
+        database.executemany("insert into span values (?, ?, ?, ?, ?)", rows)
+
+
+def rows(database: duckdb.DuckDBPyConnection, sql: str) -> list[tuple[Any, ...]]:
+    return database.sql(sql).fetchall()
+
+
+# Two in one that start with it or touch, one in those, one without duration where two meet, one behind, another thread.
+NEST = (
+    (1, 7, 0, 10, 0),
+    (2, 7, 0, 5, 1),
+    (3, 7, 2, 4, 2),
+    (4, 7, 5, 5, 1),
+    (5, 7, 5, 9, 1),
+    (6, 7, 10, 12, 0),
+    (7, 8, 0, 3, 0),
+)
+
+
+# --- the catalog -----------------------------------------------------------------------------------------------------
+
+
+def test_a_macro_has_a_name_and_a_meaning() -> None:
+    macros = catalog.macros()
+    assert {"is_asked", "in_module", "device_of", "nested", "innermost", "is_outermost", "merged"} <= set(macros)
+    assert all(len(macro.description) > 20 for macro in macros.values())
+    assert macros["is_asked"].params == ("asked", "value")
+    assert (macros["is_asked"].subject, macros["is_asked"].is_table, macros["nested"].is_table) == (
+        "scope",
+        False,
+        True,
+    )
+
+
+def test_every_macro_is_used() -> None:
+    shipped = [query.sql for query in catalog.queries()] + [
+        step.sql for query in catalog.queries() for step in query.steps
+    ]
+    used = set(re.findall(r"\w+(?=\()", "\n".join([*shipped, *(macro.sql for macro in catalog.macros().values())])))
+    assert set(catalog.macros()) <= used
+
+
+def test_no_query_has_a_column_of_a_macros_name() -> None:
+    """Names of tables that a query reads and of macros differ, so a reader knows which is which."""
+    assert not {query.name for query in catalog.queries()} & set(catalog.macros())
+
+
+def write(root: Path, text: str, subject: str = "some") -> Path:
+    (root / "macros").mkdir(exist_ok=True)
+    (root / "macros" / f"{subject}.sql").write_text(text)
+    return root
+
+
+ONE = "-- Some.\n\n-- One.\ncreate or replace macro one() as\n1;\n"
+
+
+def test_macros_come_after_those_that_they_use(tmp_path: Path) -> None:
+    two = "\n-- Two, more than one(.\ncreate or replace macro two(x) as\nx + three();\n"
+    three = "\n-- Three.\n-- Really.\ncreate or replace macro three() as\none() + 1;\n"
+    macros = catalog.macros(root=write(tmp_path, ONE + two + three))
+    assert [*macros] == ["one", "three", "two"]
+    assert macros["two"].uses == ("one", "three")
+    assert (macros["three"].description, macros["two"].params) == ("Three.\nReally.", ("x",))
+    with duckdb.connect() as connection:
+        for macro in macros.values():
+            connection.execute(macro.sql)
+        assert rows(connection, "select two(5)") == [(7,)]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("create or replace macro one() as\n1;\n", "a comment on the subject goes first"),
+        ("-- Some.\n", "a comment on the subject goes first"),
+        ("-- Some.\n\n-- One.\ncreate macro one() as\n1;\n", "expected one `create or replace macro"),
+        (f"{ONE}create or replace macro two() as\n2;\n", "expected one `create or replace macro"),
+        (f"{ONE}\n-- One.\ncreate or replace macro one() as\n1;\n", "there is another macro one"),
+    ],
+)
+def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(complaint)):
+        catalog.macros(root=write(tmp_path, text))
+
+
+def test_only_what_a_statement_names_is_installed() -> None:
+    with duckdb.connect() as connection:
+        assert install_macros(connection, ["select 1"]) == []
+        assert install_macros(connection, ["select is_asked($rank, rank)", "from x where In_Module(y, 'z')"]) == [
+            "in_module",
+            "is_asked",
+        ]
+        assert install_macros(connection, ["select is_asked(1, 1)"], {"is_asked"}) == []
+        assert rows(connection, "select is_asked(1, 1)") == [(True,)]
+
+
+def test_users_have_the_macros(tmp_path: Path) -> None:
+    trace = TraceBuilder(rank=0).on(1).op("a", 0, 90).op("b", 10, 20).load(tmp_path)
+    assert trace.sql("select is_asked(null, 1) as yes, in_module('a.b', 'a') as inside").row(0) == (True, True)
+    found = trace.sql(
+        "with op as (from nesting) from innermost('op', (rank, track_id), depth, parent_id) order by start_ns"
+    )
+    assert found["event_id"].len() == 4
+    assert isinstance(trace, Trace)
+
+
+# --- what is asked for -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("asked", "value", "expected"),
+    [("null", "3", True), ("null", "null", True), ("3", "3", True), ("3", "4", False), ("3", "null", None)],
+)
+def test_is_asked(database: duckdb.DuckDBPyConnection, asked: str, value: str, expected: bool | None) -> None:
+    assert rows(database, f"select is_asked({asked}, {value})") == [(expected,)]
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "expected"),
+    [("null", "null", [1, 2, 3]), ("2", "null", [2, 3]), ("null", "2", [1, 2]), ("2", "2", [2]), ("3", "2", [])],
+)
+def test_is_in_range(database: duckdb.DuckDBPyConnection, first: str, last: str, expected: list[int]) -> None:
+    found = rows(database, f"select n from unnest([1, 2, 3]) as t(n) where is_in_range({first}, {last}, n) order by n")
+    assert [number for (number,) in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "module", "expected"),
+    [
+        ("Net_0.Linear_0", "Net_0", True),
+        ("Net_0", "Net_0", True),
+        ("Net_01", "Net_0", False),
+        ("Net_0", "Net_0.Linear_0", False),
+        ("Net_0.Linear_0", None, True),
+        (None, None, True),
+        (None, "Net_0", None),
+    ],
+)
+def test_in_module(
+    database: duckdb.DuckDBPyConnection, path: str | None, module: str | None, expected: bool | None
+) -> None:
+    assert database.execute("select in_module($path, $module)", {"path": path, "module": module}).fetchall() == [
+        (expected,)
+    ]
+
+
+def test_devices_and_streams_without_a_number(database: duckdb.DuckDBPyConnection) -> None:
+    assert rows(database, "select device_of(null), device_of(0), stream_of(null), stream_of(7)") == [(-1, 0, -1, 7)]
+
+
+def test_limits_are_whole_numbers(database: duckdb.DuckDBPyConnection) -> None:
+    limits = [macro.name for macro in catalog.macros().values() if macro.subject == "limits"]
+    (found,) = rows(database, f"select {', '.join(f'{name}()' for name in limits)}")
+    assert all(isinstance(value, int) and value > 0 for value in found)
+
+
+# --- spans -----------------------------------------------------------------------------------------------------------
+
+
+def test_is_outermost(database: duckdb.DuckDBPyConnection) -> None:
+    spans(database, *NEST)
+    found = rows(
+        database, "select event_id from span qualify is_outermost(start_ns, end_ns, track_id, depth) order by event_id"
+    )
+    assert found == [(1,), (6,), (7,)]
+
+
+def test_spans_that_start_together_or_have_no_duration_are_outermost(database: duckdb.DuckDBPyConnection) -> None:
+    """Of two that are the same, the first in the order given; what starts where another one ends, the longest first."""
+    spans(database, (1, 7, 0, 5, 0), (2, 7, 0, 5, 0), (3, 7, 5, 5, 0), (4, 7, 5, 6, 0))
+    found = rows(
+        database,
+        "select event_id from span qualify is_outermost(start_ns, end_ns, track_id, (-end_ns, event_id))"
+        " order by event_id",
+    )
+    assert found == [(1,), (4,)]
+
+
+def test_nested(database: duckdb.DuckDBPyConnection) -> None:
+    spans(database, *NEST)
+    found = rows(database, "select event_id, level, around_id from nested('span', track_id, depth) order by event_id")
+    assert found == [
+        (1, 0, None),
+        (2, 1, 1),
+        (3, 2, 2),
+        (4, 1, 1),
+        (5, 1, 1),
+        (6, 0, None),
+        (7, 0, None),
+    ]
+
+
+def test_nested_keeps_the_columns_and_takes_several_lanes(database: duckdb.DuckDBPyConnection) -> None:
+    spans(database, (1, 7, 0, 9, 0), (2, 7, 0, 9, 1), (3, 8, 0, 9, 0))
+    found = database.sql("with own as (from span) from nested('own', (track_id, 1), depth) order by event_id")
+    assert found.columns == ["event_id", "track_id", "start_ns", "end_ns", "depth", "level", "around_id"]
+    assert [row[-1] for row in found.fetchall()] == [None, 1, None]
+
+
+def test_a_span_without_duration_is_around_nothing(database: duckdb.DuckDBPyConnection) -> None:
+    spans(database, (1, 7, 0, 9, 0), (2, 7, 3, 3, 1), (3, 7, 3, 5, 1), (4, 7, 3, 4, 2))
+    found = rows(database, "select event_id, level, around_id from nested('span', track_id, depth) order by event_id")
+    assert found == [(1, 0, None), (2, 1, 1), (3, 1, 1), (4, 2, 3)]
+
+
+def test_innermost(database: duckdb.DuckDBPyConnection) -> None:
+    spans(database, *NEST)
+    found = rows(
+        database,
+        "with inside as (from nested('span', track_id, depth))"
+        " from innermost('inside', track_id, depth, around_id) order by lane, start_ns",
+    )
+    assert found == [
+        (7, 0, 2, 2),
+        (7, 2, 4, 3),
+        (7, 4, 5, 2),
+        (7, 5, 9, 5),
+        (7, 9, 10, 1),
+        (7, 10, 12, 6),
+        (7, 12, None, None),
+        (8, 0, 3, 7),
+        (8, 3, None, None),
+    ]
+
+
+def test_merged(database: duckdb.DuckDBPyConnection) -> None:
+    """Spans that overlap, touch or are the same are one; a gap and another lane keep them apart."""
+    spans(
+        database, (1, 7, 0, 4, 0), (2, 7, 2, 3, 0), (3, 7, 4, 6, 0), (4, 7, 4, 6, 0), (5, 7, 7, 8, 0), (6, 8, 6, 7, 0)
+    )
+    assert rows(database, "from merged('span', track_id) order by lane, start_ns") == [(7, 0, 6), (7, 7, 8), (8, 6, 7)]
+    assert rows(database, "select start_ns, end_ns from merged('span', null) order by start_ns") == [(0, 8)]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "from nested('span', track_id, depth)",
+        "from innermost('span', track_id, depth, null::bigint)",
+        "from merged('span', track_id)",
+    ],
+)
+def test_no_spans_give_no_rows(database: duckdb.DuckDBPyConnection, statement: str) -> None:
+    spans(database)
+    assert rows(database, statement) == []
+
+
+def test_names_inside_of_macros_are_no_names_of_queries() -> None:
+    """A CTE of the query is seen by the macro, unless one of the macro's own has its name."""
+    inside = {
+        name
+        for macro in catalog.macros().values()
+        for name in re.findall(r"(?:with |^)(\w+) as \(", macro.sql, re.MULTILINE)
+    }
+    outside = {
+        name
+        for query in catalog.queries()
+        for each in (*query.steps, query)
+        for name in re.findall(r"(?:with (?:recursive )?|^)(\w+) as (?:materialized )?\(", each.sql, re.MULTILINE)
+    }
+    assert inside
+    assert not inside & outside
