@@ -1212,14 +1212,13 @@ def slowest_modules(
     step: int | None = None,
     sort: Literal["gpu_self", "gpu_total", "cpu_self", "cpu_total"] = "gpu_self",
 ) -> pl.DataFrame:
-    """Modules, or classes of modules, by time, all passes together. By class, a model of many equal layers is a few
-    rows.
+    """Modules, or types of modules, by time, all passes together. By type, a model of many equal layers is a few rows.
 
     `self` is what belongs to the module and to no module in it, so self times add up; `total` includes the modules
-    in it. By class, a module inside another of its class (a Sequential in a Sequential) is not counted twice.
+    in it. By type, a module inside another of its type (a Sequential in a Sequential) is not counted twice.
 
     * `limit`: so many rows
-    * `by`: path: each module; type: each class
+    * `by`: path: each module; type: each type
     * `rank`: only this rank
     * `step`: only this step
     * `sort`: the time to order by

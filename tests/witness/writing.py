@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -85,6 +86,8 @@ def middle(count: int) -> Sequence[int]:
 def write_trace(name: str, source: Path, model: Path | None, output: Path, only: str) -> str:
     """Write the frames of one trace; returns a line for people."""
     folder = output / name
+    if not only:  # frames of another state would be taken for those of this one
+        shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True, exist_ok=True)
     begun = time.perf_counter()
     count = 0

@@ -53,7 +53,7 @@ with work as (
         and is_asked($step, gpu_work.step)
         and is_asked($phase, gpu_work.phase)
         and in_module(gpu_work.module_path, $module)
-        and is_asked($class, gpu_work.class)
+        and is_asked($kernel_class, gpu_work.class)
 ),
 
 grouped as (
