@@ -45,15 +45,15 @@ closure_again as (
     where is_again and track_id in (select track_id from main_track)
 ),
 
--- Gaps with the words of the table below.
+-- Gaps with what the conditions of the table below are made of.
 gap as (
     select
         phase_gap.* replace (coalesce(phase_gap.logged_ns, 0) as logged_ns),
         coalesce(phase_gap.start_ns < closure_again.closure_end_ns, false) as is_again,
         if(is_again, 'forward', 'load_data') as batch_phase,
         coalesce(before_phase not in ('forward', 'loss'), true)
-        and coalesce(after_phase in ('loss', 'backward'), false) as hides_forward,
-        before_phase in ('forward', 'loss') and coalesce(after_phase in ('loss', 'backward'), false) as is_loss,
+        and coalesce(after_phase in ('loss', 'backward'), false) as lacks_forward,
+        before_phase in ('forward', 'loss') and coalesce(after_phase in ('loss', 'backward'), false) as may_be_loss,
         -- DDP's own annotation may hold only a part of the forward pass
         layer_ns is not null and coalesce(before_phase != 'forward' or before_evidence = 'profiler', true) as has_model,
         coalesce(known_ns > modelled_ns, false) as has_loss,
@@ -70,9 +70,12 @@ gap as (
         -- an optimizer that nothing names may multiply matrices
         has_model and is_step and coalesce(before_phase != 'backward', true)
         and coalesce(after_phase != 'optimizer', true) as is_evaluation,
+        -- the output of a placed model may still be made a probability
+        previous_phase = 'forward' and previous_evidence = 'alignment' and next_phase = 'loss' as follows_placed_model,
         coalesce(before_phase in ('load_data', 'optimizer'), true) as follows_update,
-        least(first_ns, layer_ns) as forward_ns,
-        if(before_phase = 'loss', layer_ns, 0) as again_ns,
+        coalesce(before_phase = 'forward', true) as may_follow_forward,
+        least(first_ns, layer_ns) as model_ns,
+        if(before_phase = 'loss', layer_ns, 0) as second_model_ns,
         case
             when
                 coalesce(fetched_ns <= zeroed_ns, before_phase = 'load_data')
@@ -103,82 +106,82 @@ gap_parts as (
             else []
         end as first_parts,
         case
-            -- between what is no forward pass and a loss or backward
+            -- no forward pass was shown before a loss or backward
             when is_of_gradient then
                 [
                     {'phase': 'loss', 'end_ns': known_ns},
                     {'phase': 'other', 'end_ns': measured_ns},
                     {'phase': 'backward', 'end_ns': null}
                 ]
-            when hides_forward and forward_ns is null and is_between_backward then
+            when lacks_forward and model_ns is null and is_between_backward then
                 [
                     {'phase': 'other', 'end_ns': logged_ns},
                     {'phase': 'backward', 'end_ns': null}
                 ]
-            when hides_forward and has_model and has_loss and after_phase = 'backward' then
+            when lacks_forward and has_model and has_loss and after_phase = 'backward' then
                 [
                     {'phase': 'other', 'end_ns': logged_ns},
-                    {'phase': batch_phase, 'end_ns': least(forward_ns, begin_ns)},
+                    {'phase': batch_phase, 'end_ns': least(model_ns, begin_ns)},
                     {'phase': 'forward', 'end_ns': modelled_ns},
                     {'phase': 'loss', 'end_ns': known_ns},
                     {'phase': 'other', 'end_ns': measured_ns},
                     {'phase': 'backward', 'end_ns': null}
                 ]
-            when hides_forward and has_model and has_loss then
+            when lacks_forward and has_model and has_loss then
                 [
                     {'phase': 'other', 'end_ns': logged_ns},
-                    {'phase': batch_phase, 'end_ns': least(forward_ns, begin_ns)},
+                    {'phase': batch_phase, 'end_ns': least(model_ns, begin_ns)},
                     {'phase': 'forward', 'end_ns': modelled_ns},
                     {'phase': 'loss', 'end_ns': null}
                 ]
-            when hides_forward and forward_ns is not null then
+            when lacks_forward and model_ns is not null then
                 [
                     {'phase': 'other', 'end_ns': logged_ns},
-                    {'phase': batch_phase, 'end_ns': least(forward_ns, begin_ns)},
+                    {'phase': batch_phase, 'end_ns': least(model_ns, begin_ns)},
                     {'phase': 'forward', 'end_ns': null}
                 ]
-            when hides_forward then
+            when lacks_forward then
                 [
                     {'phase': 'other', 'end_ns': logged_ns},
                     {'phase': 'forward', 'end_ns': null}
                 ]
-            -- between a forward pass or a loss and a loss or backward
-            when is_loss and has_model and has_loss and after_phase = 'backward' then
+            -- a forward pass was shown before a loss or backward
+            when may_be_loss and has_model and has_loss and after_phase = 'backward' then
                 [
-                    {'phase': if(is_step, 'loss', 'other'), 'end_ns': again_ns},
+                    {'phase': if(is_step, 'loss', 'other'), 'end_ns': second_model_ns},
                     {'phase': 'forward', 'end_ns': modelled_ns},
                     {'phase': 'loss', 'end_ns': known_ns},
                     {'phase': 'other', 'end_ns': measured_ns},
                     {'phase': 'backward', 'end_ns': null}
                 ]
-            when is_loss and has_model and has_loss then
+            when may_be_loss and has_model and has_loss then
                 [
-                    {'phase': if(is_step, 'loss', 'other'), 'end_ns': again_ns},
+                    {'phase': if(is_step, 'loss', 'other'), 'end_ns': second_model_ns},
                     {'phase': 'forward', 'end_ns': modelled_ns},
                     {'phase': 'loss', 'end_ns': null}
                 ]
-            when is_loss and has_model then
+            when may_be_loss and has_model then
                 [
-                    {'phase': if(is_step and known_ns is not null, 'loss', 'other'), 'end_ns': again_ns},
+                    {'phase': if(is_step and known_ns is not null, 'loss', 'other'), 'end_ns': second_model_ns},
                     {'phase': 'forward', 'end_ns': null}
                 ]
-            when is_loss and previous_phase = 'forward' and previous_evidence = 'alignment' and next_phase = 'loss' then
+            when may_be_loss and follows_placed_model then
                 [
                     {'phase': 'forward', 'end_ns': coalesce(output_ns, 0)},
                     {'phase': 'loss', 'end_ns': null}
                 ]
-            when is_loss and after_phase = 'backward' and known_ns is not null then
+            when may_be_loss and after_phase = 'backward' and known_ns is not null then
                 [
                     {'phase': 'loss', 'end_ns': known_ns},
                     {'phase': 'other', 'end_ns': measured_ns},
                     {'phase': 'backward', 'end_ns': null}
                 ]
-            when is_loss and after_phase = 'backward' and previous_phase != 'forward' then
+            when may_be_loss and after_phase = 'backward' and previous_phase != 'forward' then
                 [
                     {'phase': 'other', 'end_ns': measured_ns},
                     {'phase': 'backward', 'end_ns': null}
                 ]
-            when is_loss then
+            when may_be_loss then
                 [{'phase': 'loss', 'end_ns': null}]
             -- before a forward pass
             when is_between_forwards then
@@ -187,7 +190,7 @@ gap_parts as (
                     {'phase': batch_phase, 'end_ns': coalesce(begin_ns, fetched_ns, nullif(logged_ns, 0))},
                     {'phase': 'forward', 'end_ns': null}
                 ]
-            when after_phase = 'forward' and not is_step and not is_again and coalesce(before_phase, 'forward') = 'forward' then
+            when after_phase = 'forward' and not is_step and not is_again and may_follow_forward then
                 [
                     {'phase': 'other', 'end_ns': logged_ns},
                     {'phase': 'other', 'end_ns': begin_ns},
@@ -199,7 +202,7 @@ gap_parts as (
                     {'phase': batch_phase, 'end_ns': begin_ns},
                     {'phase': 'forward', 'end_ns': null}
                 ]
-            -- before the next batch, an optimizer or the end of the step
+            -- before anything else
             when is_evaluation then
                 [
                     {'phase': if(follows_update, 'load_data', 'other'), 'end_ns': least(layer_ns, begin_ns)},
