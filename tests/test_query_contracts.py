@@ -20,7 +20,7 @@ from hotline_analysis.annotation.model_file import parse_model
 from hotline_analysis.annotation.pipeline import _ORDER
 from hotline_analysis.annotation.placing.match import match_model
 from hotline_analysis.catalog import Query
-from hotline_analysis.database import install_macros
+from hotline_analysis.database import install_macros, make_table
 from hotline_analysis.errors import HotlineError, QueryParameterError
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.schema import READ_TABLES, TABLES
@@ -180,9 +180,20 @@ def arguments(query: Query, **given: object) -> dict[str, object]:
     return {**query.bind(**{**needed, **given})}
 
 
-def result(connection: duckdb.DuckDBPyConnection, query: Query) -> duckdb.DuckDBPyRelation:
-    values = arguments(query)
-    return connection.sql(query.sql, params=values) if values else connection.sql(query.sql)
+def result(connection: duckdb.DuckDBPyConnection, query: Query, **given: object) -> duckdb.DuckDBPyRelation:
+    """What a query finds, after its steps were made."""
+    values = arguments(query, **given)
+    for step in query.steps:
+        make_table(connection, step.name, step.sql, {name: values[name] for name in step.takes})
+    used = {name: values[name] for name in query.uses}
+    return connection.sql(query.sql, params=used) if used else connection.sql(query.sql)
+
+
+def unchecked(trace: Trace, query: Query, **given: object) -> pl.DataFrame:
+    """What a query finds in a trace that need not have what is asked for."""
+    trace._provide(" ".join(query.tables))
+    with trace._connection.cursor() as connection:
+        return result(connection, query, **given).pl()
 
 
 def words(sql: str) -> set[str]:
@@ -193,14 +204,14 @@ def words(sql: str) -> set[str]:
 @pytest.mark.parametrize("query", REPORTED, ids=name_of)
 def test_the_columns_are_those_of_the_header(query: Query) -> None:
     declared = [(column.name, column.type) for column in query.columns]
-    with with_tables(None, query.reads) as empty:
+    with with_tables(None, query.tables) as empty:
         found = result(empty, query)
         assert list(zip(found.columns, map(str, found.types), strict=True)) == declared
 
 
 @pytest.mark.parametrize("query", SORTED, ids=name_of)
 def test_a_run_without_events_is_no_error(query: Query) -> None:
-    with with_tables(None, query.reads) as empty:
+    with with_tables(None, query.tables) as empty:
         assert result(empty, query).fetchall() == []
 
 
@@ -234,14 +245,14 @@ def test_only_the_annotation_reads_what_is_not_kept(query: Query) -> None:
 
 @pytest.mark.parametrize("query", DERIVE, ids=name_of)
 def test_derive_queries_read_what_the_header_says(query: Query, database: duckdb.DuckDBPyConnection) -> None:
-    with with_tables(database, query.reads) as reduced:
+    with with_tables(database, query.tables) as reduced:
         assert len(result(reduced, query).columns) > 0
     assert set(query.reads) <= words(query.sql)
 
 
 @pytest.mark.parametrize("query", REPORTED, ids=name_of)
 def test_answers_read_what_the_header_says(query: Query) -> None:
-    with with_tables(None, query.reads) as reduced:
+    with with_tables(None, query.tables) as reduced:
         result(reduced, query).fetchall()
     assert set(query.reads) <= words(query.sql)
     assert len(set(query.reads)) == len(query.reads)
@@ -251,8 +262,8 @@ def test_answers_read_what_the_header_says(query: Query) -> None:
 def test_no_table_of_the_header_can_be_left_out(query: Query, database: duckdb.DuckDBPyConnection) -> None:
     """Without any one of them DuckDB cannot bind the statement, so each is read and not only mentioned."""
     source = database if query in DERIVE else None
-    for missing in query.reads:
-        rest = tuple(name for name in query.reads if name != missing)
+    for missing in query.tables:
+        rest = tuple(name for name in query.tables if name != missing)
         with with_tables(source, rest) as reduced, pytest.raises(duckdb.Error, match=f"{missing} does not exist"):
             result(reduced, query)
 
@@ -267,7 +278,7 @@ def test_the_order_does_not_depend_on_the_order_of_the_rows(
     for seed in range(3):
         with duckdb.connect() as shuffled:
             install_macros(shuffled)
-            for name in query.reads:
+            for name in query.tables:
                 _create_from(shuffled, name, trace.table(name).sample(fraction=1, shuffle=True, seed=seed))
             again = result(shuffled, query).pl()
         assert again.equals(first)
@@ -284,7 +295,7 @@ def test_the_last_order_by_is_total(query: Query, trace: Trace, two_ranks: Trace
 
 @pytest.mark.parametrize("query", taking("rank"), ids=name_of)
 def test_a_rank_that_is_not_there_has_no_rows(query: Query, trace: Trace) -> None:
-    assert trace._run(query.sql, query.sql, query.bind(**arguments(query, rank=99))).is_empty()
+    assert unchecked(trace, query, rank=99).is_empty()
     with pytest.raises(QueryParameterError, match="no rank 99"):
         trace.query(query.name, **arguments(query, rank=99))
     with_rank = trace.query(query.name, **arguments(query, rank=0))
@@ -447,7 +458,7 @@ def test_a_module_is_those_in_it(query: Query, trace: Trace) -> None:
 
     whole = trace.query(query.name, **arguments(query))
     beside = "Net_0.Linear"  # the beginning of a name is no name
-    assert trace._run(query.sql, query.sql, query.bind(**arguments(query, module=beside))).is_empty()
+    assert unchecked(trace, query, module=beside).is_empty()
     with pytest.raises(QueryParameterError, match=r"no module 'Net_0\.Linear' Hint: .* Net_0\.Linear_0"):
         ask(beside)
     root, children = ask("Net_0"), [ask("Net_0.Linear_0"), ask("Net_0.ReLU_0")]
@@ -533,7 +544,7 @@ def test_the_annotation_runs_in_an_order_that_works() -> None:
     known = {table.name for table in READ_TABLES} | {"forward_item", "fused_candidate"} | catalog.rules().keys()
     for name in _ORDER:
         query = catalog.get(name)
-        assert set(query.reads) <= known, name
+        assert set(query.tables) <= known, name
         known.add(str(query.writes))
     assert {table.name for table in TABLES.values() if table.kind == "derived"} <= known
 

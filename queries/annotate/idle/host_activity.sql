@@ -28,7 +28,7 @@ with host as (
     select track_id from phase_span
 ),
 
-spanned as (
+host_event as (
     select
         nesting.event_id,
         nesting.track_id,
@@ -45,59 +45,59 @@ spanned as (
     where nesting.end_ns > nesting.start_ns
 ),
 
-outermost as (
-    select * from spanned
+outermost_call as (
+    select * from host_event
     where op_depth = 0 and category in ('cpu_op', 'cuda_runtime', 'cuda_driver')
 ),
 
 -- Outermost ops without a call of the runtime, and without work that is linked to them by another number.
-bare as (
-    select outermost.*
-    from outermost
+bare_op as (
+    select outermost_call.*
+    from outermost_call
     anti join (
         select around.event_id
-        from spanned as call
-        asof inner join outermost as around on call.track_id = around.track_id and call.start_ns >= around.start_ns
+        from host_event as call
+        asof inner join outermost_call as around on call.track_id = around.track_id and call.start_ns >= around.start_ns
         where call.category in ('cuda_runtime', 'cuda_driver') and call.start_ns < around.end_ns
         union all
         select around.event_id
         from launch
-        inner join spanned as op on launch.op_id = op.event_id
-        asof inner join outermost as around on op.track_id = around.track_id and op.start_ns >= around.start_ns
+        inner join host_event as op on launch.op_id = op.event_id
+        asof inner join outermost_call as around on op.track_id = around.track_id and op.start_ns >= around.start_ns
         where launch.runtime_id is null
-    ) as busy on outermost.event_id = busy.event_id
-    where outermost.is_op
+    ) as busy on outermost_call.event_id = busy.event_id
+    where outermost_call.is_op
 ),
 
 -- Bare ops that compute something.
-arithmetic as (
-    select distinct bare.event_id
-    from spanned as op
+arithmetic_op as (
+    select distinct bare_op.event_id
+    from host_event as op
     left join name_class on op.class_id = name_class.class_id
-    asof inner join bare on op.track_id = bare.track_id and op.start_ns >= bare.start_ns
+    asof inner join bare_op on op.track_id = bare_op.track_id and op.start_ns >= bare_op.start_ns
     where
         op.is_op
-        and op.start_ns < bare.end_ns
+        and op.start_ns < bare_op.end_ns
         and not coalesce(name_class.is_metadata or name_class.is_node or name_class.bucket is not null, false)
 ),
 
 -- Times of each kind; they may overlap.
 span as (
     select
-        outermost.track_id,
-        case when arithmetic.event_id is null then 'op' else 'cpu_tensor' end as kind,
-        outermost.start_ns,
-        outermost.end_ns
-    from outermost
-    left join arithmetic on outermost.event_id = arithmetic.event_id
+        outermost_call.track_id,
+        case when arithmetic_op.event_id is null then 'op' else 'cpu_tensor' end as kind,
+        outermost_call.start_ns,
+        outermost_call.end_ns
+    from outermost_call
+    left join arithmetic_op on outermost_call.event_id = arithmetic_op.event_id
     union all
     select
-        spanned.track_id,
+        host_event.track_id,
         'sync',
-        spanned.start_ns,
-        spanned.end_ns
-    from spanned
-    inner join name_class on spanned.class_id = name_class.class_id
+        host_event.start_ns,
+        host_event.end_ns
+    from host_event
+    inner join name_class on host_event.class_id = name_class.class_id
     where name_class.is_sync
     union all
     select
@@ -105,7 +105,7 @@ span as (
         'python',
         start_ns,
         end_ns
-    from spanned
+    from host_event
     where depth = 0
     union all
     select
@@ -150,42 +150,41 @@ border as (
     from host
 ),
 
+-- Moments at which the kind changes.
+--
 -- All that begins on a thread ends, so the sums are 0 again where the next thread begins. A window without `order by`
 -- keeps the order of the inner query, and needs no memory for it.
-moment as (
-    select
-        track_id,
-        at_ns,
-        case
-            when sum(load_data) over so_far > 0 then 'load_data'
-            when sum(sync) over so_far > 0 then 'sync'
-            when sum(cpu_tensor) over so_far > 0 then 'cpu_tensor'
-            when sum(op) over so_far > 0 then 'op'
-            when sum(python) over so_far > 0 then 'python'
-            else 'nothing'
-        end as kind,
-        -- of several borders at one time, the last says what begins
-        coalesce(lead(track_id) over () != track_id or lead(at_ns) over () > at_ns, true) as is_last
-    from (
-        select * from border
-        order by track_id, at_ns
-    )
-    window so_far as (rows unbounded preceding) -- noqa: PRS
-),
-
--- Moments at which the kind changes.
-known as (
+kind_change as (
     select
         track_id,
         at_ns,
         kind
-    from moment
+    from (
+        select
+            track_id,
+            at_ns,
+            case
+                when sum(load_data) over so_far > 0 then 'load_data'
+                when sum(sync) over so_far > 0 then 'sync'
+                when sum(cpu_tensor) over so_far > 0 then 'cpu_tensor'
+                when sum(op) over so_far > 0 then 'op'
+                when sum(python) over so_far > 0 then 'python'
+                else 'nothing'
+            end as kind,
+            -- of several borders at one time, the last says what begins
+            coalesce(lead(track_id) over () != track_id or lead(at_ns) over () > at_ns, true) as is_last
+        from (
+            select * from border
+            order by track_id, at_ns
+        )
+        window so_far as (rows unbounded preceding) -- noqa: PRS
+    )
     where is_last
     qualify coalesce(lag(track_id) over () != track_id or lag(kind) over () != kind, true)
 ),
 
 -- Moments at which the step or the phase changes.
-placed as (
+label_change as (
     select
         track_id,
         start_ns as at_ns,
@@ -195,28 +194,30 @@ placed as (
     where track_id in (select track_id from host)
     window in_track as (partition by track_id order by label_segment.start_ns)
     qualify (step, phase) is distinct from (lag(step) over in_track, lag(phase) over in_track)
-)
+),
 
-select
-    cut.track_id,
-    row_number() over in_track as number,
-    cut.at_ns as start_ns,
-    lead(cut.at_ns) over in_track as end_ns,
-    known.kind,
-    placed.step,
-    placed.phase
-from (
+moment as (
     select
         track_id,
         at_ns
-    from known
+    from kind_change
     union
     select
         track_id,
         at_ns
-    from placed
-) as cut
-asof inner join known on cut.track_id = known.track_id and cut.at_ns >= known.at_ns
-asof left join placed on cut.track_id = placed.track_id and cut.at_ns >= placed.at_ns
-window in_track as (partition by cut.track_id order by cut.at_ns)
-order by cut.track_id, number
+    from label_change
+)
+
+select
+    moment.track_id,
+    row_number() over in_track as number,
+    moment.at_ns as start_ns,
+    lead(moment.at_ns) over in_track as end_ns,
+    kind_change.kind,
+    label_change.step,
+    label_change.phase
+from moment
+asof inner join kind_change on moment.track_id = kind_change.track_id and moment.at_ns >= kind_change.at_ns
+asof left join label_change on moment.track_id = label_change.track_id and moment.at_ns >= label_change.at_ns
+window in_track as (partition by moment.track_id order by moment.at_ns)
+order by moment.track_id, number

@@ -1,7 +1,6 @@
 -- Stretches of a CPU thread that belong to one phase. Spans of one thread never overlap.
 --
--- Phases as spans of each thread: phases that the trace shows, and on the main thread phases of the gaps between them,
--- which follow from the phases around a gap and the ops in it.
+-- Phases as spans of each thread: what the trace shows, and on the main thread what its neighbours tell of the gaps.
 --
 -- A gap inside a step is
 --   load_data  before a forward pass: fetching, copying to the device, and waiting for either; but where an optimizer
@@ -25,8 +24,7 @@
 -- :column phase PHASE       phase of the step
 -- :column event_id BIGINT   the event that shows the phase; NULL where it is inferred from its neighbours
 -- :column evidence VARCHAR  annotation, profiler, autograd, python, op_name or neighbours
-with shown_piece as (
-    -- Pieces in which the trace shows a phase.
+with shown as (
     select
         evidence.track_id,
         evidence.start_ns,
@@ -38,141 +36,213 @@ with shown_piece as (
     where evidence.found is not null
 ),
 
--- Calls of an optimizer's closure after the first one.
-later_call as (
+-- Calls of an optimizer's closure after the first in its step.
+closure_again as (
     select
         start_ns,
-        end_ns as again_end_ns
+        end_ns as closure_end_ns
     from closure_call
     where is_again and track_id in (select track_id from main_track)
 ),
 
--- Gaps of the main thread, and what kind of gap each one is.
+-- Gaps with what the conditions of the table below are made of.
 gap as (
     select
-        phase_gap.*,
-        coalesce(phase_gap.start_ns < later_call.again_end_ns, false) as is_again,
+        phase_gap.* replace (coalesce(phase_gap.logged_ns, 0) as logged_ns),
+        coalesce(phase_gap.start_ns < closure_again.closure_end_ns, false) as is_again,
+        if(is_again, 'forward', 'load_data') as batch_phase,
         coalesce(before_phase not in ('forward', 'loss'), true)
-        and coalesce(after_phase in ('loss', 'backward'), false) as hides_forward,
-        before_phase in ('forward', 'loss') and coalesce(after_phase in ('loss', 'backward'), false) as is_loss,
+        and coalesce(after_phase in ('loss', 'backward'), false) as lacks_forward,
+        before_phase in ('forward', 'loss') and coalesce(after_phase in ('loss', 'backward'), false) as may_be_loss,
         -- DDP's own annotation may hold only a part of the forward pass
         layer_ns is not null and coalesce(before_phase != 'forward' or before_evidence = 'profiler', true) as has_model,
+        coalesce(known_ns > modelled_ns, false) as has_loss,
         before_phase = 'backward' and updated_ns is not null as is_updated,
-        -- ops on a gradient (a penalty) are no forward pass
+        -- what is made of a gradient is no forward pass
         coalesce(
             before_phase = 'backward' and after_phase = 'backward' and updated_ns is null and layer_ns is null
             and first_ns is not null and had_model, false
         ) as is_of_gradient,
-        -- between two forward passes of a step
+        -- between two nodes on the main thread
+        previous_phase = 'backward' and next_phase = 'backward' and not is_updated as is_between_backward,
+        -- between two forward passes of a step, with something that is no model's
         coalesce(before_phase = 'forward' and after_phase = 'forward' and is_step, false) as is_between_forwards,
+        -- an optimizer that nothing names may multiply matrices
+        has_model and is_step and coalesce(before_phase != 'backward', true)
+        and coalesce(after_phase != 'optimizer', true) as is_evaluation,
+        -- the output of a placed model may still be made a probability
+        previous_phase = 'forward' and previous_evidence = 'alignment' and next_phase = 'loss' as follows_placed_model,
+        coalesce(before_phase in ('load_data', 'optimizer'), true) as follows_update,
+        coalesce(before_phase = 'forward', true) as may_follow_forward,
+        least(first_ns, layer_ns) as model_ns,
+        if(before_phase = 'loss', layer_ns, 0) as second_model_ns,
         case
             when
                 coalesce(fetched_ns <= zeroed_ns, before_phase = 'load_data')
                 then least(made_ns, zeroed_ns)
             else made_ns
-        end as begin_ns
+        end as begin_ns,
+        coalesce(greatest(read_ns, zero_ns), 0) as measured_ns
     from phase_gap
-    asof left join later_call on phase_gap.start_ns >= later_call.start_ns
+    asof left join closure_again on phase_gap.start_ns >= closure_again.start_ns
     where not is_between_nodes
 ),
 
--- Times at which the parts of each gap end. NULL is the end of the gap; a part that ends before the gap is empty.
-gap_border as (
+-- Gaps with their parts in order, as the table in docs/annotation.md has them, row by row. A part starts where those
+-- before it have ended. It has no time if that is later than its own end. NULL is the end of the gap.
+gap_parts as (
     select
         start_ns,
         end_ns,
         case
-            when is_updated or before_phase = 'backward' and after_phase = 'optimizer' then optimizer_ns
-            when is_between_forwards then least(reading_ns, fetching_ns)
-            else 0
-        end as before_optimizer_ns,
+            when before_phase = 'backward' and after_phase = 'optimizer' then
+                [{'phase': 'other', 'end_ns': optimizer_ns}, {'phase': 'optimizer', 'end_ns': null}]
+            when is_updated then
+                [{'phase': 'other', 'end_ns': optimizer_ns}, {'phase': 'optimizer', 'end_ns': updated_ns}]
+            when before_phase = 'optimizer' then
+                [{'phase': 'optimizer', 'end_ns': coalesce(rescaled_ns, 0)}]
+            when is_between_forwards then
+                [{'phase': 'forward', 'end_ns': least(reading_ns, fetching_ns)}]
+            else []
+        end as first_parts,
         case
-            when before_phase = 'backward' and after_phase = 'optimizer' then null
-            when is_updated then updated_ns
-            when before_phase = 'optimizer' then coalesce(rescaled_ns, 0)
-            else 0
-        end as optimizer_ns,
-        case when hides_forward and not is_of_gradient or after_phase = 'forward' then logged_ns end as logged_ns,
-        case when is_between_forwards then 'forward' else 'other' end as first_phase,
-        case
-            when hides_forward and least(first_ns, layer_ns) is not null
-                then least(first_ns, layer_ns, case when not is_of_gradient then begin_ns end)
-            -- between two nodes on the main thread
-            when hides_forward and previous_phase = 'backward' and next_phase = 'backward' and not is_updated then null
-            when hides_forward then 0
-            when is_loss and before_phase = 'loss' and has_model then layer_ns
-            when is_loss then 0
-            -- an optimizer that nothing names may multiply matrices
-            when
-                has_model and is_step and coalesce(before_phase != 'backward', true)
-                and coalesce(after_phase not in ('forward', 'optimizer'), true) then least(layer_ns, begin_ns)
-            when is_between_forwards then coalesce(begin_ns, fetched_ns, logged_ns)
-            when after_phase = 'forward' then begin_ns
-        end as before_forward_ns,
-        case
-            when after_phase = 'forward' then null
-            when has_model and coalesce(known_ns > modelled_ns or not hides_forward and not is_loss, false)
-                then modelled_ns
-            when has_model then null
-            when is_loss and previous_phase = 'forward' and previous_evidence = 'alignment' and next_phase = 'loss'
-                then coalesce(output_ns, 0)
-            when is_loss or is_of_gradient then 0
-        end as forward_ns,
-        case
-            when coalesce(after_phase != 'backward', true) then null
-            when has_model and coalesce(known_ns <= modelled_ns, true) then null
-            when hides_forward and not has_model and not is_of_gradient then null
-            when known_ns is not null then known_ns
-            when is_loss and previous_phase != 'forward' then 0
-        end as loss_ns,
-        case
-            when hides_forward and before_forward_ns is null then 'backward'
-            when is_of_gradient then 'loss'
-            when is_again and (hides_forward or after_phase = 'forward') then 'forward'
-            when hides_forward then 'load_data'
-            when is_loss and is_step and known_ns is not null then 'loss'
-            when is_loss then 'other'
-            when after_phase = 'forward' and coalesce(before_phase, 'forward') = 'forward' and not is_step then 'other'
-            when after_phase = 'forward' then 'load_data'
-            when
-                before_forward_ns is not null
-                and coalesce(before_phase in ('load_data', 'optimizer'), true) then 'load_data'
-            else 'other'
-        end as before_forward_phase,
-        case when hides_forward or is_loss then 'loss' else 'other' end as after_forward_phase,
-        greatest(read_ns, zero_ns) as read_ns
+            -- no forward pass was shown before a loss or backward
+            when is_of_gradient then
+                [
+                    {'phase': 'loss', 'end_ns': known_ns},
+                    {'phase': 'other', 'end_ns': measured_ns},
+                    {'phase': 'backward', 'end_ns': null}
+                ]
+            when lacks_forward and model_ns is null and is_between_backward then
+                [
+                    {'phase': 'other', 'end_ns': logged_ns},
+                    {'phase': 'backward', 'end_ns': null}
+                ]
+            when lacks_forward and has_model and has_loss and after_phase = 'backward' then
+                [
+                    {'phase': 'other', 'end_ns': logged_ns},
+                    {'phase': batch_phase, 'end_ns': least(model_ns, begin_ns)},
+                    {'phase': 'forward', 'end_ns': modelled_ns},
+                    {'phase': 'loss', 'end_ns': known_ns},
+                    {'phase': 'other', 'end_ns': measured_ns},
+                    {'phase': 'backward', 'end_ns': null}
+                ]
+            when lacks_forward and has_model and has_loss then
+                [
+                    {'phase': 'other', 'end_ns': logged_ns},
+                    {'phase': batch_phase, 'end_ns': least(model_ns, begin_ns)},
+                    {'phase': 'forward', 'end_ns': modelled_ns},
+                    {'phase': 'loss', 'end_ns': null}
+                ]
+            when lacks_forward and model_ns is not null then
+                [
+                    {'phase': 'other', 'end_ns': logged_ns},
+                    {'phase': batch_phase, 'end_ns': least(model_ns, begin_ns)},
+                    {'phase': 'forward', 'end_ns': null}
+                ]
+            when lacks_forward then
+                [
+                    {'phase': 'other', 'end_ns': logged_ns},
+                    {'phase': 'forward', 'end_ns': null}
+                ]
+            -- a forward pass was shown before a loss or backward
+            when may_be_loss and has_model and has_loss and after_phase = 'backward' then
+                [
+                    {'phase': if(is_step, 'loss', 'other'), 'end_ns': second_model_ns},
+                    {'phase': 'forward', 'end_ns': modelled_ns},
+                    {'phase': 'loss', 'end_ns': known_ns},
+                    {'phase': 'other', 'end_ns': measured_ns},
+                    {'phase': 'backward', 'end_ns': null}
+                ]
+            when may_be_loss and has_model and has_loss then
+                [
+                    {'phase': if(is_step, 'loss', 'other'), 'end_ns': second_model_ns},
+                    {'phase': 'forward', 'end_ns': modelled_ns},
+                    {'phase': 'loss', 'end_ns': null}
+                ]
+            when may_be_loss and has_model then
+                [
+                    {'phase': if(is_step and known_ns is not null, 'loss', 'other'), 'end_ns': second_model_ns},
+                    {'phase': 'forward', 'end_ns': null}
+                ]
+            when may_be_loss and follows_placed_model then
+                [
+                    {'phase': 'forward', 'end_ns': coalesce(output_ns, 0)},
+                    {'phase': 'loss', 'end_ns': null}
+                ]
+            when may_be_loss and after_phase = 'backward' and known_ns is not null then
+                [
+                    {'phase': 'loss', 'end_ns': known_ns},
+                    {'phase': 'other', 'end_ns': measured_ns},
+                    {'phase': 'backward', 'end_ns': null}
+                ]
+            when may_be_loss and after_phase = 'backward' and previous_phase != 'forward' then
+                [
+                    {'phase': 'other', 'end_ns': measured_ns},
+                    {'phase': 'backward', 'end_ns': null}
+                ]
+            when may_be_loss then
+                [{'phase': 'loss', 'end_ns': null}]
+            -- before a forward pass
+            when is_between_forwards then
+                [
+                    {'phase': 'other', 'end_ns': logged_ns},
+                    {'phase': batch_phase, 'end_ns': coalesce(begin_ns, fetched_ns, nullif(logged_ns, 0))},
+                    {'phase': 'forward', 'end_ns': null}
+                ]
+            when after_phase = 'forward' and not is_step and not is_again and may_follow_forward then
+                [
+                    {'phase': 'other', 'end_ns': logged_ns},
+                    {'phase': 'other', 'end_ns': begin_ns},
+                    {'phase': 'forward', 'end_ns': null}
+                ]
+            when after_phase = 'forward' then
+                [
+                    {'phase': 'other', 'end_ns': logged_ns},
+                    {'phase': batch_phase, 'end_ns': begin_ns},
+                    {'phase': 'forward', 'end_ns': null}
+                ]
+            -- before anything else
+            when is_evaluation then
+                [
+                    {'phase': if(follows_update, 'load_data', 'other'), 'end_ns': least(layer_ns, begin_ns)},
+                    {'phase': 'forward', 'end_ns': modelled_ns},
+                    {'phase': 'other', 'end_ns': null}
+                ]
+            else [{'phase': 'other', 'end_ns': null}]
+        end as parts
     from gap
 ),
 
--- Parts of gaps, with the phase of each.
 gap_part as (
     select
-        greatest(start_ns, part.start_ns) as start_ns,
-        least(end_ns, part.end_ns) as end_ns,
-        part.phase
-    from (
-        select
-            start_ns,
-            end_ns,
-            coalesce(before_optimizer_ns, end_ns) as first_ns,
-            greatest(first_ns, coalesce(optimizer_ns, end_ns)) as second_ns,
-            greatest(second_ns, logged_ns) as logged_until_ns,
-            greatest(logged_until_ns, coalesce(before_forward_ns, end_ns)) as third_ns,
-            greatest(third_ns, coalesce(forward_ns, end_ns)) as fourth_ns,
-            greatest(fourth_ns, coalesce(loss_ns, end_ns)) as fifth_ns,
-            greatest(fifth_ns, read_ns) as sixth_ns,
-            unnest([
-                {'start_ns': start_ns, 'end_ns': first_ns, 'phase': first_phase},
-                {'start_ns': first_ns, 'end_ns': second_ns, 'phase': 'optimizer'},
-                {'start_ns': second_ns, 'end_ns': logged_until_ns, 'phase': 'other'},
-                {'start_ns': logged_until_ns, 'end_ns': third_ns, 'phase': before_forward_phase},
-                {'start_ns': third_ns, 'end_ns': fourth_ns, 'phase': 'forward'},
-                {'start_ns': fourth_ns, 'end_ns': fifth_ns, 'phase': after_forward_phase},
-                {'start_ns': fifth_ns, 'end_ns': sixth_ns, 'phase': 'other'},
-                {'start_ns': sixth_ns, 'end_ns': end_ns, 'phase': 'backward'}
-            ]) as part
-        from gap_border
-    )
+        start_ns,
+        end_ns,
+        unnest(first_parts || parts) as part,
+        generate_subscripts(first_parts || parts, 1) as number
+    from gap_parts
+),
+
+-- Parts with the end of all up to them.
+ended_part as (
+    select
+        start_ns,
+        end_ns,
+        part.phase,
+        number,
+        max(coalesce(part.end_ns, end_ns)) over (
+            partition by start_ns order by number rows unbounded preceding
+        ) as part_end_ns
+    from gap_part
+),
+
+filled as (
+    select
+        greatest(start_ns, lag(part_end_ns) over in_gap) as start_ns,
+        least(end_ns, part_end_ns) as end_ns,
+        phase
+    from ended_part
+    window in_gap as (partition by start_ns order by number)
     union all
     select
         start_ns,
@@ -182,25 +252,23 @@ gap_part as (
     where is_between_nodes
 ),
 
--- All pieces of time whose phase is shown or inferred.
 piece as (
-    select * from shown_piece
+    select * from shown
     where end_ns > start_ns
     union all
     select
         main_track.track_id,
-        gap_part.start_ns,
-        gap_part.end_ns,
-        gap_part.phase,
+        filled.start_ns,
+        filled.end_ns,
+        filled.phase,
         'neighbours',
         null
-    from gap_part
+    from filled
     cross join main_track
-    where gap_part.end_ns > gap_part.start_ns
+    where filled.end_ns > filled.start_ns
 ),
 
--- Pieces, and whether each starts a new span: after another phase, after unknown time, or with a step.
-compared_piece as (
+broken as (
     select
         *,
         coalesce(lag(phase) over in_order != phase, true)
@@ -210,12 +278,11 @@ compared_piece as (
     window in_order as (partition by track_id order by start_ns)
 ),
 
--- Pieces with the number of their span on the thread.
-numbered_piece as (
+numbered as (
     select
         *,
         sum(is_new::integer) over (partition by track_id order by start_ns rows unbounded preceding) as number
-    from compared_piece
+    from broken
 )
 
 select
@@ -226,6 +293,6 @@ select
     any_value(phase) as phase,
     arg_min(event_id, start_ns) as event_id,
     arg_min(evidence, start_ns) as evidence
-from numbered_piece
+from numbered
 group by track_id, number
 order by track_id, start_ns

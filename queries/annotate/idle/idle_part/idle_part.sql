@@ -39,13 +39,17 @@ with after_launch as (
     where launched_gap.end_ns > launched_gap.launched_ns and not launched_gap.is_unlinked
 ),
 
+gpu as (
+    select distinct device from gpu_busy
+),
+
 -- Gaps in whose last 50 us another device ended work. One device may wait for another, as for a copy between them.
 elsewhere as (
     select
         after_launch.device,
         after_launch.start_ns
     from after_launch
-    inner join (select distinct device from gpu_busy) as other on after_launch.device != other.device
+    inner join gpu as other on after_launch.device != other.device
     asof inner join gpu_busy
         on other.device = gpu_busy.device and after_launch.end_ns >= gpu_busy.start_ns
     where after_launch.end_ns - after_launch.due_ns > 50000 and gpu_busy.end_ns >= after_launch.end_ns - 50000

@@ -10,9 +10,9 @@
 -- :column track_id BIGINT      thread that launched that event; the main thread when unknown; NULL when there is none
 -- :column is_unlinked BOOLEAN  the launch of that event is not in the trace
 -- :column returned_ns BIGINT   when the launching call returned; NULL when unknown
--- :column launched_ns BIGINT   when the launching call started, but not outside the gap; the end of the gap when unknown
--- :column due_ns BIGINT        when the launch should have taken effect: `launched_ns` if the call had returned before the
---                              gap began; else 50 us after it returned, but not after the gap
+-- :column launched_ns BIGINT   when the launching call started, moved into the gap; the end of the gap when unknown
+-- :column due_ns BIGINT        when the launch should have taken effect: `launched_ns` if the call had returned before
+--                              the gap began; else 50 us after it returned, but not after the gap
 with observed as (
     select
         gpu_busy.device,

@@ -1,12 +1,12 @@
 -- One row per step that annotations mark, where they mark any.
 --
--- PyTorch's `ProfilerStep#n`, else the user's own step annotations. A user's annotation counts as a step if its name says
--- so (`step 12`, `train_step`, `iteration=3`, `step[DECODE bs=32]`) and no other such annotation is around it. Names of
--- the optimizer's step and of data loading do not count. Where nothing is called so, passes of an inference server count
--- (vLLM's and SGLang's `execute_context_1(888)_generation_0(0)`).
+-- PyTorch's `ProfilerStep#n`, else the user's own step annotations. A user's annotation counts as a step if its name
+-- says so (`step 12`, `train_step`, `iteration=3`, `step[DECODE bs=32]`) and no other such annotation is around it.
+-- Names of the optimizer's step and of data loading do not count. Where nothing is called so, passes of an inference
+-- server count (vLLM's and SGLang's `execute_context_1(888)_generation_0(0)`).
 --
 -- :reads event
--- :column step BIGINT       number of the step: as annotated, or counted from 0 if not every step has a number of its own
+-- :column step BIGINT       number of the step: as annotated, or counted from 0 unless each has a number of its own
 -- :column name VARCHAR      the annotation
 -- :column event_id BIGINT   the annotating event
 -- :column track_id BIGINT   its thread: the one with most marks

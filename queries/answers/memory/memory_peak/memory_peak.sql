@@ -110,7 +110,7 @@ root_module as (
     where module.parent_id is null and module.param_bytes > 0
 ),
 
--- Its parameters, if they can only be on this device and fit into what is older.
+-- Parameters of the model, if they can only be on this device and fit into its older memory.
 parameter as (
     select
         older_memory.rank,
@@ -120,10 +120,13 @@ parameter as (
         root_module.bytes
     from older_memory
     inner join root_module on older_memory.rank = root_module.rank
-    where older_memory.device_type != 'cpu' and older_memory.rank in (select rank from gpu group by rank having count(*) = 1)
+    where
+        older_memory.device_type != 'cpu'
+        and older_memory.rank in (select rank from gpu group by rank having count(*) = 1)
     qualify sum(root_module.bytes) over (partition by older_memory.rank) <= older_memory.bytes
 ),
 
+-- Older memory that is no parameters.
 unexplained as (
     select
         older_memory.rank,
@@ -132,7 +135,9 @@ unexplained as (
         older_memory.bytes - coalesce(sum(parameter.bytes), 0)::bigint as bytes
     from older_memory
     left join parameter
-        on (older_memory.rank, older_memory.device_type, older_memory.device) = (parameter.rank, parameter.device_type, parameter.device)
+        on
+            (older_memory.rank, older_memory.device_type, older_memory.device)
+            = (parameter.rank, parameter.device_type, parameter.device)
     group by older_memory.rank, older_memory.device_type, older_memory.device, older_memory.bytes
 ),
 

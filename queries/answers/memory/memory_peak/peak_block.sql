@@ -57,5 +57,8 @@ from block
 inner join peak_moment
     on (block.rank, block.device_type, block.device) = (peak_moment.rank, peak_moment.device_type, peak_moment.device)
 where
-    (block.allocated_ns is null or (block.allocated_ns, block.allocated_id) <= (peak_moment.peak_ns, peak_moment.peak_id))
+    (
+        block.allocated_ns is null
+        or (block.allocated_ns, block.allocated_id) <= (peak_moment.peak_ns, peak_moment.peak_id)
+    )
     and (block.gone_ns is null or (block.gone_ns, block.gone_id) > (peak_moment.peak_ns, peak_moment.peak_id))

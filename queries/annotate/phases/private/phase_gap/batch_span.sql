@@ -7,8 +7,8 @@
 -- :column step_start_ns BIGINT  start of the step
 -- :column stretch HUGEINT       the stretch, as in `phase_timeline`
 -- :column fetching_ns BIGINT    start of the first op that puts a batch together or draws at random; NULL without one
--- :column fetched_ns BIGINT     end of the last op that puts a batch together; if nothing else brings the step a batch, of
---                               the last op that draws one before any tensor is made; NULL without one, or after
+-- :column fetched_ns BIGINT     end of the last op that puts a batch together; if nothing else brings the step a batch,
+--                               of the last op that draws one before any tensor is made; NULL without one, or after
 --                               `load_data`
 -- :column logged_ns BIGINT      end of the last op before `fetching_ns` that reads a value back, changes the scale of
 --                               mixed precision, or is one of more than two updates of one name; NULL without one, or

@@ -11,7 +11,7 @@
 -- :column is_step BOOLEAN       something marks the step; false where the whole trace is one step
 -- :column label PHASE           the phase; NULL for a gap
 -- :column evidence VARCHAR      what shows the phase, as in `phase_span`; NULL for a gap
--- :column is_between BOOLEAN    a gap between two nodes, with nothing in it; may be NULL for a gap at the edge of a step
+-- :column is_between BOOLEAN    a gap between two nodes, with nothing in it; NULL or false for other pieces
 -- :column is_inner BOOLEAN      the pieces before and after it are of the same run of backward
 with run_part as (
     select

@@ -3,8 +3,8 @@
 -- :reads gap_sign, trained_span, optimizer_span
 -- :column step_start_ns BIGINT  start of the step
 -- :column stretch HUGEINT       the stretch, as in `phase_timeline`
--- :column optimizer_ns BIGINT   start of the first update that counts as an optimizer's, or of an earlier op that clips;
---                               NULL without one
+-- :column optimizer_ns BIGINT   start of the first update that counts as an optimizer's, or of an earlier op that
+--                               clips; NULL without one
 -- :column updated_ns BIGINT     end of the last update that counts as an optimizer's; NULL without one
 -- :column first_ns BIGINT       start of the first op that backward comes back to, or of an op around it; NULL without
 --                               one
