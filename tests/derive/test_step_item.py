@@ -22,7 +22,9 @@ def test_the_loop_is_a_row_of_outermost_ops_and_nodes(tmp_path: Path) -> None:
     trace = TraceBuilder().on(1).op("aten::linear", 10, 15, seq=1).op("aten::addmm", 11, 14)
     trace.op("MyFunction", 20, 30).op("aten::mul", 22, 25).op("aten::stack", 32, 35)
     trace.op("aten::copy_", 40, 50).launches("Memcpy HtoD (Pageable -> Device)", 55, 60, category="gpu_memcpy")
-    trace.op("MmBackward0", 62, 70, seq=1).op("aten::mm", 63, 68).op("aten::add_", 72, 75).op("aten::item", 80, 85)
+    trace.op("MmBackward0", 62, 70, seq=1, forward_thread=1).op("aten::mm", 63, 68).op("aten::add_", 72, 75).op(
+        "aten::item", 80, 85
+    )
     trace.runtime("cudaDeviceSynchronize", 90, 95)
     found = derived(
         trace,
