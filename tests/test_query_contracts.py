@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -20,6 +20,7 @@ from hotline_analysis.annotate.backward import match_backward
 from hotline_analysis.annotate.match import match_model
 from hotline_analysis.annotate.model import parse_model
 from hotline_analysis.catalog import Query
+from hotline_analysis.database import make_table
 from hotline_analysis.errors import HotlineError, QueryParameterError
 from hotline_analysis.humane import one_of
 from hotline_analysis.schema import READ_TABLES, TABLES
@@ -32,6 +33,7 @@ VIEWS = catalog.queries("views")
 DERIVE = catalog.queries("annotate")
 SORTED = catalog.queries("answers", "charts", "export")
 REPORTED = [*SORTED, *VIEWS]
+STEPS = [(query, step) for query in catalog.queries() for step in query.steps]
 
 
 # These compare ranks: one rank alone has no answer, and clocks are those of the whole run.
@@ -164,7 +166,8 @@ def _create_from(connection: duckdb.DuckDBPyConnection, name: str, frame: pl.Dat
 
 def with_tables(source: duckdb.DuckDBPyConnection | None, names: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
     """A database with these tables alone: copies from `source`, or else empty ones as the schema has them."""
-    connection = duckdb.connect()
+    # A variable of this file is no table.
+    connection = duckdb.connect(config={"python_enable_replacements": False})
     for name in names:
         if source is None:
             connection.execute(TABLES[name].ddl)
@@ -179,8 +182,29 @@ def arguments(query: Query, **given: object) -> dict[str, object]:
 
 
 def result(connection: duckdb.DuckDBPyConnection, query: Query) -> duckdb.DuckDBPyRelation:
+    """What a query returns, after its steps."""
     values = arguments(query)
-    return connection.sql(query.sql, params=values) if values else connection.sql(query.sql)
+    for step in query.steps:
+        make_table(connection, step.name, step.sql, {name: values[name] for name in step.takes})
+    used = {name: values[name] for name in query.uses}
+    return connection.sql(query.sql, params=used) if used else connection.sql(query.sql)
+
+
+def step_result(connection: duckdb.DuckDBPyConnection, query: Query, step: Query) -> duckdb.DuckDBPyRelation:
+    """What one step returns, of the tables that are there."""
+    values = arguments(query)
+    used = {name: values[name] for name in step.takes}
+    return connection.sql(step.sql, params=used) if used else connection.sql(step.sql)
+
+
+def with_empty(query: Query, names: Collection[str]) -> duckdb.DuckDBPyConnection:
+    """A database with these tables and steps of a query, all empty."""
+    steps = {step.name: step for step in query.steps}
+    connection = with_tables(None, tuple(name for name in names if name not in steps))
+    for name in set(names) & set(steps):
+        columns = ", ".join(f'"{column.name}" {column.type}' for column in steps[name].columns)
+        connection.execute(f"create table {name} ({columns})")
+    return connection
 
 
 def words(sql: str) -> set[str]:
@@ -191,15 +215,62 @@ def words(sql: str) -> set[str]:
 @pytest.mark.parametrize("query", REPORTED, ids=name_of)
 def test_the_columns_are_those_of_the_header(query: Query) -> None:
     declared = [(column.name, column.type) for column in query.columns]
-    with with_tables(None, query.reads) as empty:
+    with with_tables(None, query.tables) as empty:
         found = result(empty, query)
         assert list(zip(found.columns, map(str, found.types), strict=True)) == declared
 
 
 @pytest.mark.parametrize("query", SORTED, ids=name_of)
 def test_a_run_without_events_is_no_error(query: Query) -> None:
-    with with_tables(None, query.reads) as empty:
+    with with_tables(None, query.tables) as empty:
         assert result(empty, query).fetchall() == []
+
+
+@pytest.mark.parametrize(("query", "step"), STEPS, ids=lambda each: each.name)
+def test_the_columns_of_a_step_are_those_of_its_header(query: Query, step: Query) -> None:
+    with with_empty(query, step.reads) as empty:
+        found = step_result(empty, query, step)
+        declared = [(column.name, column.type) for column in step.columns]
+        assert list(zip(found.columns, map(str, found.types), strict=True)) == declared
+
+
+@pytest.mark.parametrize(("query", "step"), STEPS, ids=lambda each: each.name)
+def test_a_step_reads_what_its_header_says(query: Query, step: Query) -> None:
+    """Each of these, and nothing else: without any one of them DuckDB cannot bind the statement."""
+    assert list(step.reads) == sorted(set(step.reads))
+    for missing in step.reads:
+        rest = [name for name in step.reads if name != missing]
+        with with_empty(query, rest) as reduced, pytest.raises(duckdb.Error, match=f"{missing} does not exist"):
+            step_result(reduced, query, step)
+
+
+# What is still to be cut into steps. Each has fewer lines and CTEs when it has been, and this is empty.
+TOO_LONG = {
+    "caveats",
+    "collective_match",
+    "counter_value",
+    "gpu_parts",
+    "host_activity",
+    "idle_gaps",
+    "idle_part",
+    "launch",
+    "marker",
+    "memory_peak",
+    "name_info",
+    "node",
+    "phase_gap",
+    "span_event",
+    "step",
+}
+MOST_LINES, MOST_CTES = 300, 10
+EVERY_FILE = [each for query in catalog.queries() for each in (*query.steps, query)]
+
+
+@pytest.mark.parametrize("query", EVERY_FILE, ids=name_of)
+def test_no_query_is_longer_than_can_be_read(query: Query) -> None:
+    heads = re.findall(r"^(?:with |with recursive )?(\w+) as (?:not )?(?:materialized )?\(", query.sql, re.MULTILINE)
+    is_short = len(query.sql.splitlines()) <= MOST_LINES and len(heads) <= MOST_CTES
+    assert is_short != (query.name in TOO_LONG), f"{len(query.sql.splitlines())} lines, {len(heads)} CTEs"
 
 
 @pytest.mark.parametrize("query", DERIVE, ids=name_of)
@@ -232,14 +303,14 @@ def test_only_the_annotation_reads_what_is_not_kept(query: Query) -> None:
 
 @pytest.mark.parametrize("query", DERIVE, ids=name_of)
 def test_derive_queries_read_what_the_header_says(query: Query, database: duckdb.DuckDBPyConnection) -> None:
-    with with_tables(database, query.reads) as reduced:
+    with with_tables(database, query.tables) as reduced:
         assert len(result(reduced, query).columns) > 0
     assert set(query.reads) <= words(query.sql)
 
 
 @pytest.mark.parametrize("query", REPORTED, ids=name_of)
 def test_answers_read_what_the_header_says(query: Query) -> None:
-    with with_tables(None, query.reads) as reduced:
+    with with_tables(None, query.tables) as reduced:
         result(reduced, query).fetchall()
     assert set(query.reads) <= words(query.sql)
     assert len(set(query.reads)) == len(query.reads)
@@ -249,8 +320,8 @@ def test_answers_read_what_the_header_says(query: Query) -> None:
 def test_no_table_of_the_header_can_be_left_out(query: Query, database: duckdb.DuckDBPyConnection) -> None:
     """Without any one of them DuckDB cannot bind the statement, so each is read and not only mentioned."""
     source = database if query in DERIVE else None
-    for missing in query.reads:
-        rest = tuple(name for name in query.reads if name != missing)
+    for missing in query.tables:
+        rest = tuple(name for name in query.tables if name != missing)
         with with_tables(source, rest) as reduced, pytest.raises(duckdb.Error, match=f"{missing} does not exist"):
             result(reduced, query)
 
@@ -264,7 +335,7 @@ def test_the_order_does_not_depend_on_the_order_of_the_rows(
     assert first.height > 0 or query.name in OF_ODD_TRACES, "the test's own trace should have an answer"
     for seed in range(3):
         with duckdb.connect() as shuffled:
-            for name in query.reads:
+            for name in query.tables:
                 _create_from(shuffled, name, trace.table(name).sample(fraction=1, shuffle=True, seed=seed))
             again = result(shuffled, query).pl()
         assert again.equals(first)
@@ -281,14 +352,14 @@ def test_the_last_order_by_is_total(query: Query, trace: Trace, two_ranks: Trace
 
 @pytest.mark.parametrize("query", taking("rank"), ids=name_of)
 def test_a_rank_that_is_not_there_has_no_rows(query: Query, trace: Trace) -> None:
-    assert trace._run(query.sql, query.sql, query.bind(**arguments(query, rank=99))).is_empty()
+    assert trace._answer(query, query.bind(**arguments(query, rank=99))).is_empty()
     with pytest.raises(QueryParameterError, match="no rank 99"):
         trace.query(query.name, **arguments(query, rank=99))
     with_rank = trace.query(query.name, **arguments(query, rank=0))
     assert with_rank.equals(trace.query(query.name, **arguments(query)))
 
 
-NAMED = [query for query in REPORTED if "join name_info" in query.sql]
+NAMED = [each for query in REPORTED for each in (*query.steps, query) if "join name_info" in each.sql]
 
 
 @pytest.mark.parametrize("query", NAMED, ids=name_of)
@@ -444,7 +515,7 @@ def test_a_module_is_those_in_it(query: Query, trace: Trace) -> None:
 
     whole = trace.query(query.name, **arguments(query))
     beside = "Net_0.Linear"  # the beginning of a name is no name
-    assert trace._run(query.sql, query.sql, query.bind(**arguments(query, module=beside))).is_empty()
+    assert trace._answer(query, query.bind(**arguments(query, module=beside))).is_empty()
     with pytest.raises(QueryParameterError, match=r"no module 'Net_0\.Linear' Hint: .* Net_0\.Linear_0"):
         ask(beside)
     root, children = ask("Net_0"), [ask("Net_0.Linear_0"), ask("Net_0.ReLU_0")]
