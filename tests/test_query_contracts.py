@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import get_args, get_type_hints
 
@@ -33,6 +33,7 @@ VIEWS = catalog.queries("views")
 DERIVE = catalog.queries("annotate")
 SORTED = catalog.queries("answers", "charts", "export")
 REPORTED = [*SORTED, *VIEWS]
+STEPS = [(query, step) for query in catalog.queries() for step in query.steps]
 
 
 # These compare ranks: one rank alone has no answer, and clocks are those of the whole run.
@@ -165,7 +166,8 @@ def _create_from(connection: duckdb.DuckDBPyConnection, name: str, frame: pl.Dat
 
 def with_tables(source: duckdb.DuckDBPyConnection | None, names: tuple[str, ...]) -> duckdb.DuckDBPyConnection:
     """A database with these tables alone: copies from `source`, or else empty ones as the schema has them."""
-    connection = duckdb.connect()
+    # A variable of this file is no table.
+    connection = duckdb.connect(config={"python_enable_replacements": False})
     install_macros(connection)
     for name in names:
         if source is None:
@@ -196,6 +198,23 @@ def unchecked(trace: Trace, query: Query, **given: object) -> pl.DataFrame:
         return result(connection, query, **given).pl()
 
 
+def step_result(connection: duckdb.DuckDBPyConnection, query: Query, step: Query) -> duckdb.DuckDBPyRelation:
+    """What one step returns, of the tables that are there."""
+    values = arguments(query)
+    used = {name: values[name] for name in step.takes}
+    return connection.sql(step.sql, params=used) if used else connection.sql(step.sql)
+
+
+def with_empty(query: Query, names: Collection[str]) -> duckdb.DuckDBPyConnection:
+    """A database with these tables and steps of a query, all empty."""
+    steps = {step.name: step for step in query.steps}
+    connection = with_tables(None, tuple(name for name in names if name not in steps))
+    for name in set(names) & set(steps):
+        columns = ", ".join(f'"{column.name}" {column.type}' for column in steps[name].columns)
+        connection.execute(f"create table {name} ({columns})")
+    return connection
+
+
 def words(sql: str) -> set[str]:
     """The words of a statement outside comments and texts."""
     return set(re.findall(r"\w+", re.sub(r"--[^\n]*|'(?:[^']|'')*'", " ", sql)))
@@ -213,6 +232,53 @@ def test_the_columns_are_those_of_the_header(query: Query) -> None:
 def test_a_run_without_events_is_no_error(query: Query) -> None:
     with with_tables(None, query.tables) as empty:
         assert result(empty, query).fetchall() == []
+
+
+@pytest.mark.parametrize(("query", "step"), STEPS, ids=lambda each: each.name)
+def test_the_columns_of_a_step_are_those_of_its_header(query: Query, step: Query) -> None:
+    with with_empty(query, step.reads) as empty:
+        found = step_result(empty, query, step)
+        declared = [(column.name, column.type) for column in step.columns]
+        assert list(zip(found.columns, map(str, found.types), strict=True)) == declared
+
+
+@pytest.mark.parametrize(("query", "step"), STEPS, ids=lambda each: each.name)
+def test_a_step_reads_what_its_header_says(query: Query, step: Query) -> None:
+    """Each of these, and nothing else: without any one of them DuckDB cannot bind the statement."""
+    assert list(step.reads) == sorted(set(step.reads))
+    for missing in step.reads:
+        rest = [name for name in step.reads if name != missing]
+        with with_empty(query, rest) as reduced, pytest.raises(duckdb.Error, match=f"{missing} does not exist"):
+            step_result(reduced, query, step)
+
+
+# What is still to be cut into steps. Each has fewer lines and CTEs when it has been, and this is empty.
+TOO_LONG = {
+    "caveats",
+    "collective_match",
+    "counter_value",
+    "gpu_parts",
+    "host_activity",
+    "idle_gaps",
+    "idle_part",
+    "launch",
+    "marker",
+    "memory_peak",
+    "name_info",
+    "node",
+    "phase_gap",
+    "span_event",
+    "step",
+}
+MOST_LINES, MOST_CTES = 300, 10
+EVERY_FILE = [each for query in catalog.queries() for each in (*query.steps, query)]
+
+
+@pytest.mark.parametrize("query", EVERY_FILE, ids=name_of)
+def test_no_query_is_longer_than_can_be_read(query: Query) -> None:
+    heads = re.findall(r"^(?:with |with recursive )?(\w+) as (?:not )?(?:materialized )?\(", query.sql, re.MULTILINE)
+    is_short = len(query.sql.splitlines()) <= MOST_LINES and len(heads) <= MOST_CTES
+    assert is_short != (query.name in TOO_LONG), f"{len(query.sql.splitlines())} lines, {len(heads)} CTEs"
 
 
 @pytest.mark.parametrize("query", DERIVE, ids=name_of)
@@ -302,7 +368,7 @@ def test_a_rank_that_is_not_there_has_no_rows(query: Query, trace: Trace) -> Non
     assert with_rank.equals(trace.query(query.name, **arguments(query)))
 
 
-NAMED = [query for query in REPORTED if "join name_info" in query.sql]
+NAMED = [each for query in REPORTED for each in (*query.steps, query) if "join name_info" in each.sql]
 
 
 @pytest.mark.parametrize("query", NAMED, ids=name_of)

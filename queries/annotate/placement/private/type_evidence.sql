@@ -41,8 +41,8 @@ by_rule as (
         max(rule.weight) as weight
     from type_name
     inner join ops_of_types as rule on regexp_matches(type_name.plain, rule.type_pattern)
-    inner join likeness on regexp_matches(likeness.base, rule.op_pattern)
-    group by type_name.type, likeness.name
+    inner join plain_op_name on regexp_matches(plain_op_name.base, rule.op_pattern)
+    group by type_name.type, plain_op_name.name
 ),
 
 -- Pairs whose names are alike.

@@ -15,7 +15,8 @@
 -- :column position BIGINT       order of the parts, from 1; 0 for an op that runs instead of all others
 -- :column part VARCHAR          a type for `type_evidence`; with `?` at its end if it may be missing, with `!` if it
 --                               runs instead of all others
-with special as (
+-- Types with the parts that a rule gives them.
+with type_parts as (
     select
         module_type.type,
         module_type.has_children,
