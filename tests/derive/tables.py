@@ -8,8 +8,9 @@ from typing import Any
 
 import duckdb
 
-from hotline_analysis import Trace
+from hotline_analysis import Trace, catalog
 from hotline_analysis.annotate import annotate
+from hotline_analysis.database import make_table
 from hotline_analysis.schema import READ_TABLES
 
 Row = tuple[Any, ...]
@@ -24,6 +25,21 @@ def every_table(trace: Trace) -> duckdb.DuckDBPyConnection:
         connection.unregister("given")
     annotate(connection)
     return connection
+
+
+def step_rows(trace: Trace, name: str, sql: str, **given: object) -> list[Row]:
+    """The rows of a statement on the steps of a query, which otherwise exist only while it runs."""
+    query = catalog.get(name)
+    values = query.bind(**given)
+    if query.kind == "annotate":
+        connection = every_table(trace)
+    else:
+        trace._provide(" ".join(query.tables))
+        connection = trace._connection.cursor()
+    with connection:
+        for step in query.steps:
+            make_table(connection, step.name, step.sql, {param: values[param] for param in step.takes})
+        return connection.execute(sql).fetchall()
 
 
 def rows(trace: Trace, sql: str) -> list[Row]:
