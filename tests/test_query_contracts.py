@@ -195,7 +195,8 @@ def unchecked(trace: Trace, query: Query, **given: object) -> pl.DataFrame:
     """What a query finds in a trace that need not have what is asked for."""
     trace._provide(" ".join(query.tables))
     with trace._connection.cursor() as connection:
-        return result(connection, query, **given).pl()
+        frame: pl.DataFrame = result(connection, query, **given).pl()
+    return frame
 
 
 def step_result(connection: duckdb.DuckDBPyConnection, query: Query, step: Query) -> duckdb.DuckDBPyRelation:

@@ -12,7 +12,7 @@ import duckdb
 from hotline_analysis import Trace, catalog
 from hotline_analysis.annotation.model_file import Model
 from hotline_analysis.annotation.pipeline import annotate
-from hotline_analysis.database import install_macros
+from hotline_analysis.database import install_macros, make_table
 from hotline_analysis.schema import READ_TABLES
 from tests.trace_builder import TraceBuilder
 
@@ -43,6 +43,21 @@ def derived(builder: TraceBuilder, folder: Path, sql: str, *made: str, model: Mo
     with builder.load(folder) as trace, every_table(trace, model) as connection:
         make(connection, *made)
         return connection.sql(sql).fetchall()
+
+
+def step_rows(trace: Trace, name: str, sql: str, **given: object) -> list[Row]:
+    """The rows of a statement on the steps of a query, which otherwise exist only while it runs."""
+    query = catalog.get(name)
+    values = query.bind(**given)
+    if query.kind == "annotate":
+        connection = every_table(trace)
+    else:
+        trace._provide(" ".join(query.tables))
+        connection = trace._connection.cursor()
+    with connection:
+        for step in query.steps:
+            make_table(connection, step.name, step.sql, {param: values[param] for param in step.takes})
+        return connection.execute(sql).fetchall()
 
 
 def rows(trace: Trace, sql: str) -> list[Row]:

@@ -94,123 +94,110 @@ gap_parts as (
     select
         start_ns,
         end_ns,
+        -- noqa: disable=LT02
         case
-            when before_phase = 'backward' and after_phase = 'optimizer' then
-                [{'phase': 'other', 'end_ns': optimizer_ns}, {'phase': 'optimizer', 'end_ns': null}]
-            when is_updated then
-                [{'phase': 'other', 'end_ns': optimizer_ns}, {'phase': 'optimizer', 'end_ns': updated_ns}]
-            when before_phase = 'optimizer' then
-                [{'phase': 'optimizer', 'end_ns': coalesce(rescaled_ns, 0)}]
-            when is_between_forwards then
-                [{'phase': 'forward', 'end_ns': least(reading_ns, fetching_ns)}]
+            when before_phase = 'backward' and after_phase = 'optimizer' then [
+                {'phase': 'other', 'end_ns': optimizer_ns},
+                {'phase': 'optimizer', 'end_ns': null}
+            ]
+            when is_updated then [
+                {'phase': 'other', 'end_ns': optimizer_ns},
+                {'phase': 'optimizer', 'end_ns': updated_ns}
+            ]
+            when before_phase = 'optimizer' then [{'phase': 'optimizer', 'end_ns': coalesce(rescaled_ns, 0)}]
+            when is_between_forwards then [{'phase': 'forward', 'end_ns': least(reading_ns, fetching_ns)}]
             else []
         end as first_parts,
         case
             -- no forward pass was shown before a loss or backward
-            when is_of_gradient then
-                [
-                    {'phase': 'loss', 'end_ns': known_ns},
-                    {'phase': 'other', 'end_ns': measured_ns},
-                    {'phase': 'backward', 'end_ns': null}
-                ]
-            when lacks_forward and model_ns is null and is_between_backward then
-                [
-                    {'phase': 'other', 'end_ns': logged_ns},
-                    {'phase': 'backward', 'end_ns': null}
-                ]
-            when lacks_forward and has_model and has_loss and after_phase = 'backward' then
-                [
-                    {'phase': 'other', 'end_ns': logged_ns},
-                    {'phase': batch_phase, 'end_ns': least(model_ns, begin_ns)},
-                    {'phase': 'forward', 'end_ns': modelled_ns},
-                    {'phase': 'loss', 'end_ns': known_ns},
-                    {'phase': 'other', 'end_ns': measured_ns},
-                    {'phase': 'backward', 'end_ns': null}
-                ]
-            when lacks_forward and has_model and has_loss then
-                [
-                    {'phase': 'other', 'end_ns': logged_ns},
-                    {'phase': batch_phase, 'end_ns': least(model_ns, begin_ns)},
-                    {'phase': 'forward', 'end_ns': modelled_ns},
-                    {'phase': 'loss', 'end_ns': null}
-                ]
-            when lacks_forward and model_ns is not null then
-                [
-                    {'phase': 'other', 'end_ns': logged_ns},
-                    {'phase': batch_phase, 'end_ns': least(model_ns, begin_ns)},
-                    {'phase': 'forward', 'end_ns': null}
-                ]
-            when lacks_forward then
-                [
-                    {'phase': 'other', 'end_ns': logged_ns},
-                    {'phase': 'forward', 'end_ns': null}
-                ]
+            when is_of_gradient then [
+                {'phase': 'loss', 'end_ns': known_ns},
+                {'phase': 'other', 'end_ns': measured_ns},
+                {'phase': 'backward', 'end_ns': null}
+            ]
+            when lacks_forward and model_ns is null and is_between_backward then [
+                {'phase': 'other', 'end_ns': logged_ns},
+                {'phase': 'backward', 'end_ns': null}
+            ]
+            when lacks_forward and has_model and has_loss and after_phase = 'backward' then [
+                {'phase': 'other', 'end_ns': logged_ns},
+                {'phase': batch_phase, 'end_ns': least(model_ns, begin_ns)},
+                {'phase': 'forward', 'end_ns': modelled_ns},
+                {'phase': 'loss', 'end_ns': known_ns},
+                {'phase': 'other', 'end_ns': measured_ns},
+                {'phase': 'backward', 'end_ns': null}
+            ]
+            when lacks_forward and has_model and has_loss then [
+                {'phase': 'other', 'end_ns': logged_ns},
+                {'phase': batch_phase, 'end_ns': least(model_ns, begin_ns)},
+                {'phase': 'forward', 'end_ns': modelled_ns},
+                {'phase': 'loss', 'end_ns': null}
+            ]
+            when lacks_forward and model_ns is not null then [
+                {'phase': 'other', 'end_ns': logged_ns},
+                {'phase': batch_phase, 'end_ns': least(model_ns, begin_ns)},
+                {'phase': 'forward', 'end_ns': null}
+            ]
+            when lacks_forward then [
+                {'phase': 'other', 'end_ns': logged_ns},
+                {'phase': 'forward', 'end_ns': null}
+            ]
             -- a forward pass was shown before a loss or backward
-            when may_be_loss and has_model and has_loss and after_phase = 'backward' then
-                [
-                    {'phase': if(is_step, 'loss', 'other'), 'end_ns': second_model_ns},
-                    {'phase': 'forward', 'end_ns': modelled_ns},
-                    {'phase': 'loss', 'end_ns': known_ns},
-                    {'phase': 'other', 'end_ns': measured_ns},
-                    {'phase': 'backward', 'end_ns': null}
-                ]
-            when may_be_loss and has_model and has_loss then
-                [
-                    {'phase': if(is_step, 'loss', 'other'), 'end_ns': second_model_ns},
-                    {'phase': 'forward', 'end_ns': modelled_ns},
-                    {'phase': 'loss', 'end_ns': null}
-                ]
-            when may_be_loss and has_model then
-                [
-                    {'phase': if(is_step and known_ns is not null, 'loss', 'other'), 'end_ns': second_model_ns},
-                    {'phase': 'forward', 'end_ns': null}
-                ]
-            when may_be_loss and follows_placed_model then
-                [
-                    {'phase': 'forward', 'end_ns': coalesce(output_ns, 0)},
-                    {'phase': 'loss', 'end_ns': null}
-                ]
-            when may_be_loss and after_phase = 'backward' and known_ns is not null then
-                [
-                    {'phase': 'loss', 'end_ns': known_ns},
-                    {'phase': 'other', 'end_ns': measured_ns},
-                    {'phase': 'backward', 'end_ns': null}
-                ]
-            when may_be_loss and after_phase = 'backward' and previous_phase != 'forward' then
-                [
-                    {'phase': 'other', 'end_ns': measured_ns},
-                    {'phase': 'backward', 'end_ns': null}
-                ]
-            when may_be_loss then
-                [{'phase': 'loss', 'end_ns': null}]
+            when may_be_loss and has_model and has_loss and after_phase = 'backward' then [
+                {'phase': if(is_step, 'loss', 'other'), 'end_ns': second_model_ns},
+                {'phase': 'forward', 'end_ns': modelled_ns},
+                {'phase': 'loss', 'end_ns': known_ns},
+                {'phase': 'other', 'end_ns': measured_ns},
+                {'phase': 'backward', 'end_ns': null}
+            ]
+            when may_be_loss and has_model and has_loss then [
+                {'phase': if(is_step, 'loss', 'other'), 'end_ns': second_model_ns},
+                {'phase': 'forward', 'end_ns': modelled_ns},
+                {'phase': 'loss', 'end_ns': null}
+            ]
+            when may_be_loss and has_model then [
+                {'phase': if(is_step and known_ns is not null, 'loss', 'other'), 'end_ns': second_model_ns},
+                {'phase': 'forward', 'end_ns': null}
+            ]
+            when may_be_loss and follows_placed_model then [
+                {'phase': 'forward', 'end_ns': coalesce(output_ns, 0)},
+                {'phase': 'loss', 'end_ns': null}
+            ]
+            when may_be_loss and after_phase = 'backward' and known_ns is not null then [
+                {'phase': 'loss', 'end_ns': known_ns},
+                {'phase': 'other', 'end_ns': measured_ns},
+                {'phase': 'backward', 'end_ns': null}
+            ]
+            when may_be_loss and after_phase = 'backward' and previous_phase != 'forward' then [
+                {'phase': 'other', 'end_ns': measured_ns},
+                {'phase': 'backward', 'end_ns': null}
+            ]
+            when may_be_loss then [{'phase': 'loss', 'end_ns': null}]
             -- before a forward pass
-            when is_between_forwards then
-                [
-                    {'phase': 'other', 'end_ns': logged_ns},
-                    {'phase': batch_phase, 'end_ns': coalesce(begin_ns, fetched_ns, nullif(logged_ns, 0))},
-                    {'phase': 'forward', 'end_ns': null}
-                ]
-            when after_phase = 'forward' and not is_step and not is_again and may_follow_forward then
-                [
-                    {'phase': 'other', 'end_ns': logged_ns},
-                    {'phase': 'other', 'end_ns': begin_ns},
-                    {'phase': 'forward', 'end_ns': null}
-                ]
-            when after_phase = 'forward' then
-                [
-                    {'phase': 'other', 'end_ns': logged_ns},
-                    {'phase': batch_phase, 'end_ns': begin_ns},
-                    {'phase': 'forward', 'end_ns': null}
-                ]
+            when is_between_forwards then [
+                {'phase': 'other', 'end_ns': logged_ns},
+                {'phase': batch_phase, 'end_ns': coalesce(begin_ns, fetched_ns, nullif(logged_ns, 0))},
+                {'phase': 'forward', 'end_ns': null}
+            ]
+            when after_phase = 'forward' and not is_step and not is_again and may_follow_forward then [
+                {'phase': 'other', 'end_ns': logged_ns},
+                {'phase': 'other', 'end_ns': begin_ns},
+                {'phase': 'forward', 'end_ns': null}
+            ]
+            when after_phase = 'forward' then [
+                {'phase': 'other', 'end_ns': logged_ns},
+                {'phase': batch_phase, 'end_ns': begin_ns},
+                {'phase': 'forward', 'end_ns': null}
+            ]
             -- before anything else
-            when is_evaluation then
-                [
-                    {'phase': if(follows_update, 'load_data', 'other'), 'end_ns': least(layer_ns, begin_ns)},
-                    {'phase': 'forward', 'end_ns': modelled_ns},
-                    {'phase': 'other', 'end_ns': null}
-                ]
+            when is_evaluation then [
+                {'phase': if(follows_update, 'load_data', 'other'), 'end_ns': least(layer_ns, begin_ns)},
+                {'phase': 'forward', 'end_ns': modelled_ns},
+                {'phase': 'other', 'end_ns': null}
+            ]
             else [{'phase': 'other', 'end_ns': null}]
         end as parts
+        -- noqa: enable=LT02
     from gap
 ),
 

@@ -1,6 +1,7 @@
 -- One row per sign in a gap of `main_piece`: an event of the main thread that helps to tell the phase of the gap.
 --
--- An op that autograd comes back to is a sign (`differentiable`), and an event whose name `name_class` calls one.
+-- An op that autograd comes back to is a sign (`differentiable`), once for each node that comes back to it. So is an
+-- event whose name `name_class` calls one.
 --
 -- :reads main_piece, main_track, node, nesting, cpu_span, event, name_class
 -- :column piece_ns BIGINT   start of the gap
