@@ -202,12 +202,39 @@ def query_pages() -> dict[str, str]:
                 links = [f"[`{query.name}`]({name}#{query.name})" for query in queries]
                 index.append(f"* [{_title(name)}]({name}): {', '.join(links)}")
         index.append("")
-    texts = {"README.md": "\n".join(index).rstrip() + "\n"}
+    index += ["## Macros", "", _MACROS_INTRO, "", f"* [Macros](macros.md): {', '.join(_macro_links())}", ""]
+    texts = {"README.md": "\n".join(index).rstrip() + "\n", "macros.md": _macros_page()}
     for name, queries in pages.items():
         lines = [NOTE.format(source="the headers of queries/**/*.sql"), "", f"# {_title(name)}"]
         lines += [line for query in queries for line in _query_section(query)]
         texts[name] = "\n".join(lines) + "\n"
     return texts
+
+
+_MACROS_INTRO = """\
+What many queries have in common. `trace.sql` and `hotline sql` know them, too; elsewhere, run the files of
+[`queries/macros/`](../../queries/macros) first."""
+
+
+def _macro_links() -> list[str]:
+    return [f"[`{name}`](macros.md#{name})" for name in sorted(catalog.macros())]
+
+
+def _macros_page() -> str:
+    lines = [NOTE.format(source="queries/macros/*.sql"), "", "# Macros", "", _MACROS_INTRO]
+    for name, macro in sorted(catalog.macros().items()):
+        file = f"macros/{macro.subject}.sql"
+        kind = "A table function" if macro.is_table else "A function"
+        lines += [
+            "",
+            f"## {name}",
+            "",
+            f"`{name}({', '.join(macro.params)})`",
+            "",
+            macro.description.replace("\n", " "),
+        ]
+        lines += ["", f"{kind} of [`{file}`](../../queries/{file})."]
+    return "\n".join(lines) + "\n"
 
 
 def _page_of(query: Query) -> str:

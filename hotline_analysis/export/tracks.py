@@ -154,18 +154,10 @@ def _gpu_slices(trace: Trace, rank: int, part: Part | None) -> pl.DataFrame:
 
 # Every module with each module around it, itself included, and how deep that lies.
 _ANCESTORS = """
-with recursive above as (
-    select module_id, module_id as ancestor_id, parent_id from model_op where rank = $rank
-    union all
-    select above.module_id, model_op.module_id, model_op.parent_id
-    from above
-    inner join model_op on above.parent_id = model_op.module_id
-    where model_op.rank = $rank
-)
-select above.module_id, above.ancestor_id, model_op.depth as level, model_op.name, model_op.path, model_op.type
-from above
-inner join model_op on above.ancestor_id = model_op.module_id
-where model_op.rank = $rank
+select above.module_id, above.ancestor_id, above.depth as level, model_op.name, model_op.path, model_op.type
+from module_ancestor as above
+inner join model_op on above.rank = model_op.rank and above.ancestor_id = model_op.module_id
+where above.rank = $rank
 order by all
 """
 

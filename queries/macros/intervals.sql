@@ -16,7 +16,9 @@ coalesce(
 
 -- Spans that nest, with all of their columns, and two more: `level`, the number of spans around each, and `around_id`,
 -- the innermost of those; NULL without one. What ends when another one starts is not around it. A span without duration
--- is around nothing.
+-- is around nothing. It carries all columns through a window, so a caller with many rows should have few: `engine_call`
+-- takes 15 ms with it, and took 12 (216,000 events). `nesting` is made by hand, for memory; `module_segment`,
+-- `region_segment` and `annotation_span` count more than levels in the same window.
 create or replace macro nested(spans, lane, depth) as table
     with edge_of_span as (
         select

@@ -4,8 +4,8 @@
 --
 -- Classes are computation, communication and memory. Copies and memsets are memory because of their category, whatever
 -- they are called. The rules are data (`rules/kernel_*.csv`), and the first one that matches counts; for classes, the
--- user's own (`kernel_class`) come first. They look at `symbol`: the function's name with its namespaces, without return type,
--- template arguments and parameters, so that a word in an argument's type decides nothing.
+-- user's own (`kernel_class`) come first. They look at `symbol`: the function's name with its namespaces, without
+-- return type, template arguments and parameters, so that a word in an argument's type decides nothing.
 --
 -- A kernel of a matrix product, a convolution or attention tells by its name whether it runs on matrix units (tensor
 -- cores) or on the vector units, and in which precision: the libraries put the types of the operands and the

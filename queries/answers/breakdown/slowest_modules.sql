@@ -10,7 +10,7 @@
 -- :param sort VARCHAR in (gpu_self, gpu_total, cpu_self, cpu_total) = 'gpu_self'
 --                                 the time to order by
 -- :param limit BIGINT >= 0 = 10   so many rows
--- :reads module_source, module_time, model_op
+-- :reads module_source, module_time, model_op, module_ancestor
 -- :column path VARCHAR                 path from the root; NULL by type
 -- :column type VARCHAR                 its type, the name of its class in python
 -- :column module_count BIGINT          modules of the type that ran; 1 by path
@@ -24,32 +24,18 @@
 -- :column gpu_backward_ns BIGINT       of the total, in backward
 -- :column cpu_self_pct DOUBLE          share of all modules' CPU self time
 -- :column gpu_self_pct DOUBLE          share of all modules' GPU self time; NULL without GPU work
-with recursive above as (
+with outermost as (
+    -- Modules that are in no other module of their type.
     select
-        rank,
-        module_id,
-        type,
-        parent_id
-    from model_op
+        own.rank,
+        own.module_id
+    from model_op as own
+    inner join module_ancestor on own.rank = module_ancestor.rank and own.module_id = module_ancestor.module_id
+    inner join model_op as around
+        on module_ancestor.rank = around.rank and module_ancestor.ancestor_id = around.module_id
     where $by = 'type'
-    union all
-    select
-        above.rank,
-        above.module_id,
-        above.type,
-        model_op.parent_id
-    from above
-    inner join model_op on above.rank = model_op.rank and above.parent_id = model_op.module_id
-    where model_op.type != above.type
-),
-
--- The way up to the root ends early at a module of the same type.
-outermost as (
-    select
-        rank,
-        module_id
-    from above
-    where parent_id is null
+    group by own.rank, own.module_id
+    having bool_and(coalesce(around.module_id = own.module_id or around.type != own.type, false))
 ),
 
 timed as (

@@ -3,7 +3,7 @@
 -- A call with a frame is one slice. Modules without frames are known by the ops in them: calls in a row of one phase
 -- that have the same module around them are one slice of that.
 --
--- :reads model_op, module_span, phase_span, step
+-- :reads model_op, module_ancestor, module_span, phase_span, step
 -- :column rank BIGINT       process rank
 -- :column step BIGINT       number of the training step
 -- :column phase VARCHAR     the phase in which it begins; other where no phase is known
@@ -16,26 +16,7 @@
 -- :column event_id BIGINT   the `nn.Module` frame; NULL without one
 -- :column name VARCHAR      last part of the module's path
 -- :column type VARCHAR      class of the module
-with recursive ancestor as (
-    select
-        rank,
-        module_id,
-        module_id as ancestor_id,
-        parent_id as next_id,
-        depth
-    from model_op
-    union all
-    select
-        ancestor.rank,
-        ancestor.module_id,
-        model_op.module_id as ancestor_id,
-        model_op.parent_id,
-        model_op.depth
-    from ancestor
-    inner join model_op on ancestor.rank = model_op.rank and ancestor.next_id = model_op.module_id
-),
-
-placed as (
+with placed as (
     select
         module_span.*,
         step.step,
@@ -65,18 +46,19 @@ frameless as (
 at_level as (
     select
         frameless.* exclude (module_id, depth),
-        ancestor.ancestor_id as module_id,
-        ancestor.depth,
+        module_ancestor.ancestor_id as module_id,
+        module_ancestor.depth,
         coalesce(
             frameless.position = lag(frameless.position) over same_level + 1
             and frameless.pass is not distinct from lag(frameless.pass) over same_level
-            and ancestor.ancestor_id = lag(ancestor.ancestor_id) over same_level,
+            and module_ancestor.ancestor_id = lag(module_ancestor.ancestor_id) over same_level,
             false
         ) as is_next
     from frameless
-    inner join ancestor on frameless.rank = ancestor.rank and frameless.module_id = ancestor.module_id
+    inner join module_ancestor
+        on frameless.rank = module_ancestor.rank and frameless.module_id = module_ancestor.module_id
     window same_level as (
-        partition by frameless.rank, frameless.track_id, frameless.step, frameless.home_ns, ancestor.depth
+        partition by frameless.rank, frameless.track_id, frameless.step, frameless.home_ns, module_ancestor.depth
         order by frameless.position
     )
 ),

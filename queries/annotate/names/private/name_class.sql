@@ -1,12 +1,12 @@
 -- Names that tell what happens inside an event: a phase, a bucket, a module call or an autograd node.
 --
--- Rules are data (`rules/phase_names.csv`): for phases, for buckets and for signs, the first rule that matches a name counts. A `strong` name
--- decides for all it contains, the innermost one first. A `weak` name decides only where no strong one is around it: a
--- loss computed inside the model's forward is loss, and a module called inside `## loss ##` is loss too. An `aside`
--- name tells only where nothing in its event or around it does: most say that it is no part of a phase. `metadata`
--- names an op that computes nothing: it describes or allocates tensors. The names are
--- PyTorch's own (torch/profiler, torch/optim/optimizer.py, torch/utils/data/dataloader.py,
--- torch/csrc/autograd/engine.cpp), Lightning's (pytorch_lightning/profilers) and common words in users' annotations.
+-- Rules are data (`rules/phase_names.csv`): for phases, for buckets and for signs, the first rule that matches a name
+-- counts. A `strong` name decides for all it contains, the innermost one first. A `weak` name decides only where no
+-- strong one is around it: a loss computed inside the model's forward is loss, and a module called inside `## loss ##`
+-- is loss too. An `aside` name tells only where nothing in its event or around it does: most say that it is no part of
+-- a phase. `metadata` names an op that computes nothing: it describes or allocates tensors. The names are PyTorch's own
+-- (torch/profiler, torch/optim/optimizer.py, torch/utils/data/dataloader.py, torch/csrc/autograd/engine.cpp),
+-- Lightning's (pytorch_lightning/profilers) and common words in users' annotations.
 --
 -- :reads name_info, phase_names
 -- :column class_id BIGINT      number of the category and name, from 1; names that tell nothing have none

@@ -2,7 +2,8 @@
 -- may be made of, by rule or by likeness of the names.
 --
 -- Types and ops are compared in lower case, without namespace, punctuation and dimension (`Conv2d` and `Conv` are
--- `conv`). The rules, `rules/ops_of_types.csv`, are about PyTorch's modules (torch/nn/modules) and about the common names of what is no module there.
+-- `conv`). The rules, `rules/ops_of_types.csv`, are about PyTorch's modules (torch/nn/modules) and about the common
+-- names of what is no module there.
 --
 -- :reads leaf_type, forward_item, ops_of_types
 -- :column type VARCHAR    a type of modules or parts, as in `type_part` without its mark
