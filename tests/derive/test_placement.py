@@ -3,9 +3,9 @@
 from pathlib import Path
 
 import duckdb
-from hotline_analysis.annotation.model_file import parse_model
 
 from hotline_analysis import catalog
+from hotline_analysis.annotation.model_file import parse_model
 from tests.derive.tables import Row, derived
 from tests.trace_builder import TraceBuilder
 

@@ -15,8 +15,8 @@
 -- :column position BIGINT       order of the parts, from 1; 0 for an op that runs instead of all others
 -- :column part VARCHAR          a type for `type_evidence`; with `?` at its end if it may be missing, with `!` if it
 --                               runs instead of all others
--- Types with the parts that a rule gives them.
 with type_parts as (
+    -- Types with the parts that a rule gives them.
     select
         module_type.type,
         module_type.has_children,
