@@ -169,9 +169,8 @@ class _Best:
         self.node = np.full(count, -1, np.int64)  # the match that each walk ends with
         self.column = np.full(count, -1, np.int64)  # and its column
         self.in_sequence = rows.in_sequence[chosen]
-        self.matches: list[
-            tuple[ColumnIndices, ChosenIndices, Integers, Flags]
-        ] = []  # column, row, match before, if it is a guess
+        # column, row, match before, if it is a guess
+        self.matches: list[tuple[ColumnIndices, ChosenIndices, Integers, Flags]] = []
         self.made = 0
         self.rank = np.arange(count) if latest else np.arange(count)[::-1].copy()  # which one counts among equal ones
         self.passed = np.cumsum(is_heavy)  # rows with parameters up to each
