@@ -14,7 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hotline_analysis.annotation.align import Symbols
+from hotline_analysis.annotation.placing.indices import (
+    CallNumbers,
+    ColumnIndices,
+    Integers,
+    NameCodes,
+    PassNumbers,
+    RowIndices,
+)
 from hotline_analysis.annotation.placing.rows import Flags, Rows
 
 
@@ -22,13 +29,13 @@ from hotline_analysis.annotation.placing.rows import Flags, Rows
 class Matches:
     """Matches in a row of ops, in order: `number` is that of the pass, and `is_sure` says that no place is as good."""
 
-    column: Symbols
-    row: Symbols
-    number: Symbols
+    column: ColumnIndices
+    row: RowIndices
+    number: PassNumbers
     is_sure: Flags
 
 
-def surely_placed(rows: Rows, names: Symbols, is_first: Flags, matches: Matches, *, repeats: bool) -> Flags:
+def surely_placed(rows: Rows, names: NameCodes, is_first: Flags, matches: Matches, *, repeats: bool) -> Flags:
     """True where a match is unambiguous.
 
     No other column fits it, or the alternatives are plain functions and every layer nearby is matched. Where the rows
@@ -45,14 +52,14 @@ def surely_placed(rows: Rows, names: Symbols, is_first: Flags, matches: Matches,
     is_pinned[fixed] = ~_has_rival(rows, names, matches, fixed)
     is_pinned &= _is_among_own(rows, names, where, call, earliest, latest)
     is_pinned &= matches.is_sure
-    is_heavy = rows.of_weight[row]
+    is_heavy = rows.is_heavy[row]
     # An optional part, or a part of a hand-written module, is as sure as the other parts of its call.
     is_part = ~is_heavy & (rows.is_optional | rows.is_written_out())[row]
     is_anchor = is_heavy | (is_part & ~rows.is_optional[row])
     is_part &= np.bincount(call, is_anchor)[call] > 0
     has_pin = np.bincount(call, is_pinned & is_anchor)[call] > 0
     is_settled = np.where(is_heavy, is_pinned, is_part & has_pin)
-    left = rows.looks_so[names]
+    left = rows.looks_heavy[names]
     left[where[is_settled]] = False
     complete = ~_has_any(left, np.where(is_heavy, earliest, -1), np.where(is_heavy, latest, len(names)))
     is_light_sure = complete if repeats else complete | is_pinned
@@ -61,24 +68,29 @@ def surely_placed(rows: Rows, names: Symbols, is_first: Flags, matches: Matches,
 
 
 def _is_among_own(
-    rows: Rows, names: Symbols, where: Symbols, call: Symbols, earliest: Symbols, latest: Symbols
+    rows: Rows,
+    names: NameCodes,
+    where: ColumnIndices,
+    call: CallNumbers,
+    earliest: ColumnIndices,
+    latest: ColumnIndices,
 ) -> Flags:
     """True where all ops like layers between the first and the last place of a match belong to its call."""
     owner = np.full(len(names), -1, np.int64)
     owner[where] = call
-    is_layer = rows.looks_so[names]
+    looks_heavy = rows.looks_heavy[names]
     answer: Flags = earliest == latest
-    layers = np.concatenate(([0], np.cumsum(is_layer)))
-    few = layers[latest + 1] - layers[earliest] <= np.bincount(call)[call]  # no more than the call has matches
-    for match in np.flatnonzero(~answer & is_layer[where] & few).tolist():
-        between = earliest[match] + np.flatnonzero(is_layer[earliest[match] : latest[match] + 1])
+    heavy = np.concatenate(([0], np.cumsum(looks_heavy)))
+    few = heavy[latest + 1] - heavy[earliest] <= np.bincount(call)[call]  # no more than the call has matches
+    for match in np.flatnonzero(~answer & looks_heavy[where] & few).tolist():
+        between = earliest[match] + np.flatnonzero(looks_heavy[earliest[match] : latest[match] + 1])
         answer[match] = bool((owner[between] == call[match]).all())
     return answer
 
 
 def range_of_columns(
-    rows: Rows, names: Symbols, is_first: Flags, where: Symbols, row: Symbols
-) -> tuple[Symbols, Symbols]:
+    rows: Rows, names: NameCodes, is_first: Flags, where: ColumnIndices, row: RowIndices
+) -> tuple[ColumnIndices, ColumnIndices]:
     """The first and the last column that each match can have, if the same rows are matched with ops that fit as well.
 
     An op that uses a parameter for the first time is only compared with other such ops.
@@ -96,7 +108,7 @@ def range_of_columns(
     return range_in_order(kind.reshape(-1), fitting, len(names))
 
 
-def _has_rival(rows: Rows, names: Symbols, matches: Matches, fixed: Symbols) -> Flags:
+def _has_rival(rows: Rows, names: NameCodes, matches: Matches, fixed: Integers) -> Flags:
     """True where another row could have the op, if the same ops are matched with rows that fit as well."""
     weights, row, name = rows.aligner.weights, matches.row[fixed], names[matches.column[fixed]]
     kinds, kind = np.unique(np.stack((name, weights[rows.symbol[row], name])), axis=1, return_inverse=True)
@@ -109,14 +121,14 @@ def _has_rival(rows: Rows, names: Symbols, matches: Matches, fixed: Symbols) -> 
     return answer
 
 
-def range_in_order(kinds: Symbols, fitting: list[Symbols], count: int) -> tuple[Symbols, Symbols]:
+def range_in_order(kinds: Integers, fitting: list[Integers], count: int) -> tuple[Integers, Integers]:
     """Where a sequence of kinds can stand in order: the first and the last place of each, given the places that fit."""
     first = _earliest(kinds, fitting)
     last = count - 1 - _earliest(kinds[::-1], [count - 1 - places[::-1] for places in fitting])[::-1]
     return first, last
 
 
-def _earliest(kinds: Symbols, fitting: list[Symbols]) -> Symbols:
+def _earliest(kinds: Integers, fitting: list[Integers]) -> Integers:
     """The place of each: the first one that fits after the place of the one before."""
     places = [where.tolist() for where in fitting]
     found = np.empty(len(kinds), np.int64)
@@ -127,7 +139,7 @@ def _earliest(kinds: Symbols, fitting: list[Symbols]) -> Symbols:
     return found
 
 
-def _has_any(left: Flags, earliest: Symbols, latest: Symbols) -> Flags:
+def _has_any(left: Flags, earliest: ColumnIndices, latest: ColumnIndices) -> Flags:
     """True where an op is left between the first place of the match before and the last place of the match after."""
     count = np.concatenate(([0], np.cumsum(left)))
     begin = np.maximum.accumulate(np.maximum(earliest, 0))

@@ -18,10 +18,18 @@ import numpy as np
 import pyarrow as pa
 
 from hotline_analysis import catalog
-from hotline_analysis.annotation.align import Alignment, Symbols
+from hotline_analysis.annotation.align import Alignment
 from hotline_analysis.annotation.model_file import Model
 from hotline_analysis.annotation.placing.certain import Matches, surely_placed
-from hotline_analysis.annotation.placing.misfit import LEAST, LEAST_OF_WEIGHT, FirstUses, check_fit, contradicted
+from hotline_analysis.annotation.placing.indices import (
+    CallNumbers,
+    ChosenIndices,
+    ColumnIndices,
+    ItemIndices,
+    NameCodes,
+    RowIndices,
+)
+from hotline_analysis.annotation.placing.misfit import LEAST, LEAST_HEAVY, FirstUses, check_fit, contradicted
 from hotline_analysis.annotation.placing.recompute import recomputed
 from hotline_analysis.annotation.placing.repeats import ByGradients, Unrolled, by_cells
 from hotline_analysis.annotation.placing.rows import (
@@ -79,7 +87,7 @@ def match_model(connection: duckdb.DuckDBPyConnection, model: Model) -> Placed:
     return Placed(recomputed(connection, items, rows, found), _fused(model, items, rows, found), missing, note)
 
 
-def _stretches(connection: duckdb.DuckDBPyConnection, items: Items) -> Iterator[list[Symbols]]:
+def _stretches(connection: duckdb.DuckDBPyConnection, items: Items) -> Iterator[list[ItemIndices]]:
     """Stretches between two backward passes or starts of steps: in each, the items of every thread as positions."""
     borders = connection.sql(
         "select start_ns from step union all select start_ns from engine_call where container_id is null order by 1"
@@ -99,15 +107,15 @@ def _stretches(connection: duckdb.DuckDBPyConnection, items: Items) -> Iterator[
 class _Pass:
     """The model in a row of ops: the positions of those that were matched, and with what."""
 
-    items: Symbols
-    rows: Symbols
-    calls: Symbols
+    items: ItemIndices
+    rows: RowIndices
+    calls: CallNumbers
     run: Rows  # the rows that were looked for
     is_unrolled: bool  # `run` has rows as often as the ops showed them
-    places: Symbols  # positions in `run` of the rows that were found
+    places: ChosenIndices  # positions in `run` of the rows that were found
     is_sure: Flags
-    expected: Symbols
-    more: list[tuple[Symbols, Symbols, Symbols]]  # further ops, their rows and calls, which are guesses
+    expected: RowIndices
+    more: list[tuple[ItemIndices, RowIndices, CallNumbers]]  # further ops, their rows and calls, which are guesses
 
 
 class _Search:
@@ -119,12 +127,12 @@ class _Search:
         self._repeats = ByGradients(rows)
         self._again = called_again(rows)
 
-    def everywhere(self, stretches: list[list[Symbols]]) -> None:
+    def everywhere(self, stretches: list[list[ItemIndices]]) -> None:
         """Look in all stretches; first in those with a backward pass, which tells most."""
         for stretch in sorted(stretches, key=lambda stretch: not self.is_first_use[np.concatenate(stretch)].any()):
             self._stretch(stretch)
 
-    def _stretch(self, windows: list[Symbols]) -> None:
+    def _stretch(self, windows: list[ItemIndices]) -> None:
         """Find the model on each thread alone, as there may be replicas; if on none, in the ops of all threads.
 
         In that case, one thread waits while another runs.
@@ -135,7 +143,7 @@ class _Search:
         if self.found.next_pass == before and len(windows) > 1:
             self._window(np.sort(np.concatenate(windows)))
 
-    def _window(self, window: Symbols) -> None:
+    def _window(self, window: ItemIndices) -> None:
         """Find the model in a row of ops, as often as it runs there."""
         passes = self._whole_passes(window)
         if passes:
@@ -149,20 +157,20 @@ class _Search:
             return
         rows, names = self.rows, self.items.name[window]
         passes = self._passes(window, by_cells(rows, names, self.is_first_use[window], _copies(rows, names)))
-        if self._worth(passes) < (np.count_nonzero(rows.looks_so[names]), 0):
+        if self._worth(passes) < (np.count_nonzero(rows.looks_heavy[names]), 0):
             unrolled = self._repeats.unroll(names, self.is_first_use[window])
             again = self._passes(window, unrolled) if unrolled is not None else []
             if again and ((self._worth(again) > self._worth(passes) and self._has_all(again, passes)) or not passes):
                 passes = again
         self._add(window, passes)
 
-    def _add(self, window: Symbols, passes: list[_Pass]) -> None:
+    def _add(self, window: ItemIndices, passes: list[_Pass]) -> None:
         for one, is_sure in zip(passes, self._are_sure(window, passes), strict=True):
             self.found.add(one.items, one.rows, one.calls, np.where(is_sure, SURE, UNSURE), one.expected)
             for items, more, calls in one.more:
                 self.found.add_to_last(items, more, calls)
 
-    def _are_sure(self, window: Symbols, passes: list[_Pass]) -> list[Flags]:
+    def _are_sure(self, window: ItemIndices, passes: list[_Pass]) -> list[Flags]:
         """By pass: which matches are sure. A list that was captured is complete; another may lack modules."""
         if self.rows.is_learned or not passes:
             return [one.is_sure for one in passes]
@@ -177,19 +185,19 @@ class _Search:
 
     def _worth(self, passes: list[_Pass]) -> tuple[int, int]:
         """How many ops that look like modules with parameters are explained; then, how few such modules are missing."""
-        explained = [np.count_nonzero(self.rows.looks_so[self.items.name[one.items]]) for one in passes]
-        missing = [np.count_nonzero(self.rows.of_weight[np.setdiff1d(one.expected, one.rows)]) for one in passes]
+        explained = [np.count_nonzero(self.rows.looks_heavy[self.items.name[one.items]]) for one in passes]
+        missing = [np.count_nonzero(self.rows.is_heavy[np.setdiff1d(one.expected, one.rows)]) for one in passes]
         return int(sum(explained)), -int(sum(missing))
 
     def _has_all(self, passes: list[_Pass], others: list[_Pass]) -> bool:
         """Whether these passes have every module with parameters that the others have: repeats only add calls."""
         here, there = (
-            np.unique(np.concatenate([self.rows.module[one.rows[self.rows.of_weight[one.rows]]] for one in some]))
+            np.unique(np.concatenate([self.rows.module[one.rows[self.rows.is_heavy[one.rows]]] for one in some]))
             for some in (passes, others or passes)
         )
         return bool(np.isin(there, here).all())
 
-    def _whole_passes(self, window: Symbols) -> list[_Pass]:
+    def _whole_passes(self, window: ItemIndices) -> list[_Pass]:
         """The passes in a row of ops in which modules run as a whole: one op for a module and all modules in it.
 
         All modules that can are tried; those without such an op are dropped, and the rest is tried again. A whole
@@ -209,7 +217,7 @@ class _Search:
             whole &= ~lacking
         return []
 
-    def _passes(self, window: Symbols, unrolled: Unrolled | None) -> list[_Pass]:
+    def _passes(self, window: ItemIndices, unrolled: Unrolled | None) -> list[_Pass]:
         """The passes of the model (or of its rows as often as they run) in a row of ops, if none runs as a whole."""
         number = np.arange(len(self.rows.symbol)) if unrolled is None else unrolled.rows
         parts = ~self.rows.is_whole[number]
@@ -217,22 +225,22 @@ class _Search:
             window, number[parts], unrolled and Unrolled(unrolled.rows[parts], unrolled.is_sure[parts])
         )
 
-    def _likely_passes(self, window: Symbols, number: Symbols, unrolled: Unrolled | None) -> list[_Pass]:
+    def _likely_passes(self, window: ItemIndices, number: RowIndices, unrolled: Unrolled | None) -> list[_Pass]:
         """The passes of these rows in a row of ops, with the more likely number of copies of the model."""
         run = self.rows if len(number) == len(self.rows.symbol) and unrolled is None else self.rows.take(number)
         names = self.items.name[window]
         passes = self._passes_of(window, run, number, unrolled, few := _copies(run, names))
         # Evaluation runs no dropout and counts no batches, so what is rarest does not tell how often a model runs then.
-        if (many := _copies(run, names, of_weight=True)) > few:
+        if (many := _copies(run, names, by_parameters=True)) > few:
             more = self._passes_of(window, run, number, unrolled, many)
             passes = max(passes, more, key=self._placed)
         return passes
 
     def _placed(self, passes: list[_Pass]) -> int:
-        return int(sum(np.count_nonzero(self.rows.of_weight[one.rows]) for one in passes))
+        return int(sum(np.count_nonzero(self.rows.is_heavy[one.rows]) for one in passes))
 
     def _passes_of(
-        self, window: Symbols, run: Rows, number: Symbols, unrolled: Unrolled | None, copies: int
+        self, window: ItemIndices, run: Rows, number: RowIndices, unrolled: Unrolled | None, copies: int
     ) -> list[_Pass]:
         """The passes of the model in a row of ops, if it runs `copies` times there."""
         items = self.items
@@ -265,8 +273,8 @@ class _Search:
         return passes
 
     def _called_again(
-        self, number: Symbols, run: Rows, columns: Symbols, first: Symbols
-    ) -> list[tuple[Symbols, Symbols, Symbols]]:
+        self, number: RowIndices, run: Rows, columns: ItemIndices, first: ColumnIndices
+    ) -> list[tuple[ItemIndices, RowIndices, CallNumbers]]:
         """Further calls of modules without parameters that their container lists once, and that seem to run again."""
         hit = np.flatnonzero(first >= 0)
         between = np.arange(first[hit[0]], first[hit[-1]])
@@ -284,7 +292,9 @@ class _Search:
         calls = int(run.call.max()) + 1 + np.arange(len(between))
         return [(columns[between], again, calls)] if len(between) else []
 
-    def _more_slices(self, run: Rows, columns: Symbols, first: Symbols) -> Iterator[tuple[Symbols, Symbols]]:
+    def _more_slices(
+        self, run: Rows, columns: ItemIndices, first: ColumnIndices
+    ) -> Iterator[tuple[ItemIndices, ChosenIndices]]:
         """Ops that follow the op of a module with parameters, have its name and no other module: they are its, too."""
         taken = np.zeros(len(columns) + 1, bool)
         taken[first[first >= 0]] = True
@@ -293,15 +303,15 @@ class _Search:
         ends = first.copy()
         while True:
             after = ends + 1
-            again = np.flatnonzero((first >= 0) & run.of_weight & ~taken[after] & (names[after] == names[ends]))
-            if not len(again) or not run.looks_so.any():
+            again = np.flatnonzero((first >= 0) & run.is_heavy & ~taken[after] & (names[after] == names[ends]))
+            if not len(again) or not run.looks_heavy.any():
                 return
             yield columns[after[again]], again
             taken[after[again]] = True
             ends[again] = after[again]
 
 
-def _tenable(run: Rows, alignment: Alignment, names: Symbols) -> Symbols:
+def _tenable(run: Rows, alignment: Alignment, names: NameCodes) -> ColumnIndices:
     """Leftmost best column per row, dropping matches too weak to trust.
 
     These are (a) parts of a module whose other parts are missing, if any module may run such ops, and (b) weak ops of
@@ -309,29 +319,29 @@ def _tenable(run: Rows, alignment: Alignment, names: Symbols) -> Symbols:
     """
     places = alignment.first
     _, call = np.unique(run.module * (int(run.call.max()) + 1) + run.call, return_inverse=True)
-    of_weight = np.bincount(call, run.of_weight) > 0
+    is_heavy = np.bincount(call, run.is_heavy) > 0
     lacks = np.bincount(call, ~run.is_optional & (places < 0)) > 0
     weak = run.aligner.weights[run.symbol, names[places]] < MAIN - 1
-    out = (lacks & ~of_weight)[call] | (weak & ~run.of_weight & (places != alignment.last))
+    out = (lacks & ~is_heavy)[call] | (weak & ~run.is_heavy & (places != alignment.last))
     out |= _is_apart(run, call, places, names)
     return np.where(out, -1, places)
 
 
-def _is_apart(run: Rows, call: Symbols, places: Symbols, names: Symbols) -> Flags:
+def _is_apart(run: Rows, call: CallNumbers, places: ColumnIndices, names: NameCodes) -> Flags:
     """Optional ops of a hand-written module (e.g. RMSNorm as pow, mean, rsqrt) that lie beyond another layer.
 
     Such a module contains no layer, so they are not its own.
     """
-    layers = np.append(np.cumsum(run.looks_so[names]), 0)[places]
+    heavy = np.append(np.cumsum(run.looks_heavy[names]), 0)[places]
     least, most = np.full(len(call), len(names)), np.full(len(call), -1)
     needed = ~run.is_optional & (places >= 0)
-    np.minimum.at(least, call[needed], layers[needed])
-    np.maximum.at(most, call[needed], layers[needed])
-    is_other = (layers < least[call]) | (layers > most[call])
+    np.minimum.at(least, call[needed], heavy[needed])
+    np.maximum.at(most, call[needed], heavy[needed])
+    is_other = (heavy < least[call]) | (heavy > most[call])
     return is_other & run.is_optional & run.is_written_out()
 
 
-def _no_longer(rows: Rows, items: Items, columns: Symbols) -> Symbols:
+def _no_longer(rows: Rows, items: Items, columns: ItemIndices) -> ItemIndices:
     """The shortest prefix of the columns that explains as much as all, so that no row is found in the next pass."""
     if len(rows.symbol) * len(columns) > _SEARCHED:
         return columns
@@ -350,29 +360,29 @@ def _no_longer(rows: Rows, items: Items, columns: Symbols) -> Symbols:
     return columns[:high]
 
 
-def _fits(items: Items, rows: Rows, columns: Symbols, places: Symbols, hit: Symbols) -> bool:
-    heavy = int(np.count_nonzero(rows.of_weight))
-    heavy_hit = int(np.count_nonzero(rows.of_weight[hit]))
+def _fits(items: Items, rows: Rows, columns: ItemIndices, places: ColumnIndices, hit: RowIndices) -> bool:
+    heavy = int(np.count_nonzero(rows.is_heavy))
+    heavy_hit = int(np.count_nonzero(rows.is_heavy[hit]))
     needed, found = (int(np.count_nonzero(~optional)) for optional in (rows.is_optional, rows.is_optional[hit]))
-    if found >= LEAST * needed and heavy_hit >= LEAST_OF_WEIGHT * heavy:
+    if found >= LEAST * needed and heavy_hit >= LEAST_HEAVY * heavy:
         return True
     if not rows.is_registered:
         return False
-    weighty = rows.weighty[items.name[columns]]
-    explained = int(np.count_nonzero(weighty[places])) >= _EXPLAINED * int(np.count_nonzero(weighty))
+    uses_parameters = rows.uses_parameters[items.name[columns]]
+    explained = int(np.count_nonzero(uses_parameters[places])) >= _EXPLAINED * int(np.count_nonzero(uses_parameters))
     return explained and heavy_hit > 0 and heavy_hit >= _LEAST_REGISTERED * heavy
 
 
-def _copies(rows: Rows, names: Symbols, *, of_weight: bool = False) -> int:
+def _copies(rows: Rows, names: NameCodes, *, by_parameters: bool = False) -> int:
     """How often the model runs in a stretch: as often as the ops of its rarest kind of module allow.
 
-    `of_weight`: the rarest of those that run an op made of parameters.
+    `by_parameters`: the rarest of those that run an op made of parameters.
     """
     weights = rows.aligner.weights
     least = np.inf
     counts = np.bincount(names, minlength=weights.shape[1])
-    if of_weight:
-        counts = counts * rows.weighty
+    if by_parameters:
+        counts = counts * rows.uses_parameters
     for symbol in np.unique(rows.symbol):
         fitting = counts[weights[symbol] >= MAIN].sum() if symbol < len(weights) else 0
         if fitting:

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hotline_analysis.annotation.align import Alignment, Symbols
+from hotline_analysis.annotation.align import Alignment
 from hotline_analysis.annotation.model_file import Model
+from hotline_analysis.annotation.placing.indices import EventIds, ItemIndices, PassNumbers, RowIndices
 from hotline_analysis.annotation.placing.rows import MAIN, Flags, Found, Items, Rows
 from hotline_analysis.errors import ModelMismatchError
 
 LEAST = 0.5  # of a model's parts must be found in a stretch of forward, or it is not this model that runs there
-LEAST_OF_WEIGHT = 0.75  # the same, of its modules with parameters, which do not vanish as a dropout may
+LEAST_HEAVY = 0.75  # the same, of its modules with parameters, which do not vanish as a dropout may
 _MISSING = 10  # of so many modules with parameters, one may be found nowhere, and one in any case
 _LEFT_OVER = 0.4  # of the ops that look like modules with parameters may be none of the model's
 _USED_AGAIN = 0.3  # of the first uses of a parameter may be a later call of a module that has run before
@@ -29,12 +30,12 @@ ORDER_HINT = (
 class FirstUses:
     """Forward ops that use a parameter for the first time, and the backward pass (`pass_ns`) that adds its gradient."""
 
-    event: Symbols
-    number: Symbols
+    event: EventIds
+    number: PassNumbers
 
 
 def check_fit(
-    model: Model, items: Items, rows: Rows, windows: list[Symbols], found: Found, uses: FirstUses
+    model: Model, items: Items, rows: Rows, windows: list[ItemIndices], found: Found, uses: FirstUses
 ) -> str | None:
     """Raise `ModelMismatchError` if too little of the model was found, or too much else.
 
@@ -59,7 +60,7 @@ def _seen(items: Items, rows: Rows, found: Found, uses: FirstUses) -> Flags:
     row, item, number = (np.concatenate(part) for part in (found.rows, found.items, found.passes))
     weights = rows.aligner.weights
     most = weights.max(axis=1, initial=0)[rows.symbol]
-    is_weak = rows.of_weight[row] & (weights[rows.symbol[row], items.name[item]] < most[row])
+    is_weak = rows.is_heavy[row] & (weights[rows.symbol[row], items.name[item]] < most[row])
     is_use = np.isin(items.event[item], uses.event)
     is_trained = np.bincount(number, is_use)[number] > 0
     seen = np.zeros(len(rows.symbol), bool)
@@ -75,19 +76,19 @@ def _enough(rows: Rows, seen: Flags, *, has_backward: bool) -> bool:
     """
     if rows.is_registered:
         return True
-    layers = int(np.count_nonzero(rows.is_layer))
-    missing = layers - int(np.count_nonzero(rows.is_layer & seen))
-    rates = ((~rows.is_optional, LEAST), (rows.of_weight, LEAST_OF_WEIGHT))
+    with_parameters = int(np.count_nonzero(rows.has_parameters))
+    missing = with_parameters - int(np.count_nonzero(rows.has_parameters & seen))
+    rates = ((~rows.is_optional, LEAST), (rows.is_heavy, LEAST_HEAVY))
     found = all(np.count_nonzero(kind & seen) >= least * np.count_nonzero(kind) for kind, least in rates)
-    return found and (not has_backward or missing <= max(1, layers // _MISSING))
+    return found and (not has_backward or missing <= max(1, with_parameters // _MISSING))
 
 
 def _partly(model: Model, rows: Rows, seen: Flags) -> str | None:
     """What is missing of a model, if that is more than a few of its modules."""
-    layers = rows.is_layer | rows.is_unseen
+    with_parameters = rows.has_parameters | rows.is_unseen
     has_op = rows.aligner.weights.max(axis=1, initial=0)[rows.symbol] >= MAIN
-    light = ~rows.is_optional & ~layers & has_op & (not rows.is_learned)
-    kinds = ((layers, "modules with parameters", _DOUBTFUL), (light, "other modules", _DOUBTFUL_LIGHT))
+    light = ~rows.is_optional & ~with_parameters & has_op & (not rows.is_learned)
+    kinds = ((with_parameters, "modules with parameters", _DOUBTFUL), (light, "other modules", _DOUBTFUL_LIGHT))
     for kind, what, limit in kinds:
         missing = np.flatnonzero(kind & ~seen)
         if len(missing) > max(1.0, limit * np.count_nonzero(kind)):
@@ -101,9 +102,9 @@ def _partly(model: Model, rows: Rows, seen: Flags) -> str | None:
 
 
 def _too_little(
-    model: Model, items: Items, rows: Rows, windows: list[Symbols], seen: Flags | None = None
+    model: Model, items: Items, rows: Rows, windows: list[ItemIndices], seen: Flags | None = None
 ) -> ModelMismatchError:
-    best: tuple[int, Alignment, Symbols] | None = None
+    best: tuple[int, Alignment, ItemIndices] | None = None
     for window in windows:
         alignment = rows.aligner.align(rows.symbol, items.name[window])
         count = int(np.count_nonzero(alignment.first >= 0))
@@ -138,7 +139,7 @@ def _too_little(
 
 
 def _check_left_over(
-    model: Model, items: Items, rows: Rows, windows: list[Symbols], found: Found, uses: FirstUses
+    model: Model, items: Items, rows: Rows, windows: list[ItemIndices], found: Found, uses: FirstUses
 ) -> str | None:
     """A larger model contains a smaller one of its kind: see whether too many ops are left that look like modules.
 
@@ -151,21 +152,21 @@ def _check_left_over(
     is_use = np.isin(items.event[matched], uses.event)
     name = items.name[matched]
     is_norm = np.array(["norm" in name for name in items.names], bool)
-    looks_so = is_use if rows.is_learned else rows.looks_so[name]
-    alike = matched[looks_so]
+    looks_heavy = is_use if rows.is_learned else rows.looks_heavy[name]
+    alike = matched[looks_heavy]
     if np.count_nonzero(~taken[alike]) > _LEFT_OVER * len(alike):
         raise ModelMismatchError(
             f"{model.source} does not fit the trace: {_left(items, alike, taken)}",
             hint="Is it the model that was traced, with all its modules, or a smaller one?",
         )
-    alike = matched[looks_so | (is_use & (rows.weighty & ~is_norm)[name])]
+    alike = matched[looks_heavy | (is_use & (rows.uses_parameters & ~is_norm)[name])]
     limit = _DOUBTFUL if rows.is_learned else _DOUBTFUL_LEFT_OVER
     if np.count_nonzero(~taken[alike]) > max(found.next_pass, limit * len(alike)):
         return f"has more layers than {model.source}: {_left(items, alike, taken)}"
     return None
 
 
-def _left(items: Items, alike: Symbols, taken: Flags) -> str:
+def _left(items: Items, alike: ItemIndices, taken: Flags) -> str:
     free = alike[~taken[alike]]
     first = free[np.argmin(items.start[free])]
     return (
@@ -178,16 +179,16 @@ def _left(items: Items, alike: Symbols, taken: Flags) -> str:
 class _Used:
     """First uses of parameters that were taken for modules, in order of time, as positions in the items and rows."""
 
-    item: Symbols
-    row: Symbols
-    number: Symbols  # of the backward pass
+    item: ItemIndices
+    row: RowIndices
+    number: PassNumbers  # of the backward pass
     is_again: Flags  # the module has used its parameters for the first time before in this pass
 
 
 def _used(items: Items, rows: Rows, found: Found, uses: FirstUses) -> _Used:
     position, row = (np.concatenate(part) for part in (found.items, found.rows))
     row_at = np.full(len(items.event), -1, np.int64)
-    row_at[position] = np.where(rows.of_weight[row], row, -1)
+    row_at[position] = np.where(rows.is_heavy[row], row, -1)
     by_event = np.argsort(items.event)
     used = by_event[np.searchsorted(items.event, uses.event, sorter=by_event)]
     used, number = used[row_at[used] >= 0], uses.number[row_at[used] >= 0]

@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from hotline_analysis.annotation.align import Symbols
+from hotline_analysis.annotation.placing.indices import ItemIndices, NameCodes
 from hotline_analysis.annotation.placing.rows import Found, Items, Rows
 
 _BEFORE = 8  # ops of the node that may come before what it computes again, such as copying a gradient
@@ -76,7 +76,9 @@ def recomputed(connection: duckdb.DuckDBPyConnection, items: Items, rows: Rows, 
     return pa.concat_tables(pa.table(part, schema=_SCHEMA) for part in parts)
 
 
-def _inside_nodes(connection: duckdb.DuckDBPyConnection, items: Items) -> Iterator[tuple[Symbols, Symbols, int, bool]]:
+def _inside_nodes(
+    connection: duckdb.DuckDBPyConnection, items: Items
+) -> Iterator[tuple[ItemIndices, ItemIndices, int, bool]]:
     """For each node that may compute again: its ops, the forward ops of the thread that created it, and which it was.
 
     The op of a checkpoint itself is looked through and no item; it is then said that its ops follow the item named.
@@ -114,7 +116,7 @@ def _inside_nodes(connection: duckdb.DuckDBPyConnection, items: Items) -> Iterat
             yield order[low:high], forward, int(origin[number]), bool(follows[number])
 
 
-def _repeat(name: Symbols, forward: Symbols, inside: Symbols, origin: int, follows: bool) -> tuple[int, int]:
+def _repeat(name: NameCodes, forward: ItemIndices, inside: ItemIndices, origin: int, follows: bool) -> tuple[int, int]:
     """Start and length of the longest stretch of forward around `origin`, or after it, that `inside` begins with."""
     best = 0, 0
     again = name[inside]

@@ -11,8 +11,21 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hotline_analysis import catalog
-from hotline_analysis.annotation.align import Aligner, Symbols
+from hotline_analysis.annotation.align import Aligner
 from hotline_analysis.annotation.model_file import Model
+from hotline_analysis.annotation.placing.indices import (
+    CallNumbers,
+    EventIds,
+    Integers,
+    ItemIndices,
+    ModuleId,
+    ModuleIds,
+    NameCodes,
+    PassNumbers,
+    RowIndices,
+    Symbols,
+    Times,
+)
 
 Flags = npt.NDArray[np.bool_]
 
@@ -25,39 +38,39 @@ _TORCH = re.compile(
     r"(Conv(Transpose)?[123]d|Linear|Bilinear|(Sync)?BatchNorm([123]d)?|LayerNorm|GroupNorm|InstanceNorm[123]d"
     r"|Embedding(Bag)?|LSTM|GRU|RNN|LSTMCell|GRUCell|RNNCell)"
 )
-_OF_WEIGHT = re.compile("conv|linear|dense|norm|embed|lstm|gru|rnn", re.IGNORECASE)
+_USES_PARAMETERS = re.compile("conv|linear|dense|norm|embed|lstm|gru|rnn", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
 class Items:
     """The ops of `forward_item`, as columns."""
 
-    event: Symbols
-    track: Symbols
-    start: Symbols
-    end: Symbols
-    call: Symbols  # the engine's call around the op, -1 for none
-    name: Symbols  # number of the name
+    event: EventIds
+    track: Integers
+    start: Times
+    end: Times
+    call: EventIds  # the engine's call around the op, -1 for none
+    name: NameCodes  # number of the name
     names: list[str]
 
 
-_FLAGS = ("of_weight", "is_layer", "is_unseen", "is_cell", "in_sequence", "is_optional", "is_whole")
+_FLAGS = ("is_heavy", "has_parameters", "is_unseen", "is_cell", "in_sequence", "is_optional", "is_whole")
 
 
 @dataclass
 class Rows:
     """The parts of a model to find: the module of each row, which call of it, and the symbol that the weights know."""
 
-    module: Symbols
-    call: Symbols
-    parent: Symbols  # by module: the one around it, -1 for none
+    module: ModuleIds
+    call: CallNumbers
+    parent: ModuleIds  # by module: the one around it, -1 for none
     aligner: Aligner
     symbol: Symbols
-    of_weight: Flags  # by row: a module with parameters
-    is_layer: Flags  # by row: the same, or an op that is made of parameters
+    is_heavy: Flags  # by row: a module with parameters
+    has_parameters: Flags  # by row: the same, or an op that is made of parameters
     is_unseen: Flags  # by row: a module with parameters of torch's own whose op is nowhere in the trace
-    looks_so: Flags  # by name of an op: what modules with parameters are made of
-    weighty: Flags  # by name of an op: made of parameters, in this model or not
+    looks_heavy: Flags  # by name of an op: what modules with parameters are made of
+    uses_parameters: Flags  # by name of an op: made of parameters, in this model or not
     is_cell: Flags  # by row: a recurrent cell, which runs once for each step in time
     in_sequence: Flags  # by row: stands in a `Sequential`, which runs nothing between its modules
     is_optional: Flags  # by row: not every call has it
@@ -65,7 +78,7 @@ class Rows:
     is_learned: bool
     is_registered: bool
 
-    def take(self, chosen: Symbols) -> Rows:
+    def take(self, chosen: RowIndices) -> Rows:
         """Some of the rows, each as the call of its module that it is among them.
 
         Rows that may run as a whole are then taken to do so, and count as rows with parameters, as those inside would.
@@ -74,7 +87,7 @@ class Rows:
         call = np.empty(len(chosen), np.int64)
         call[order] = np.arange(len(chosen)) - np.searchsorted(chosen[order], chosen[order])
         picked = {name: getattr(self, name)[chosen] for name in ("module", "symbol", *_FLAGS)}
-        picked["of_weight"] |= picked["is_whole"]
+        picked["is_heavy"] |= picked["is_whole"]
         picked["is_optional"] &= ~picked["is_whole"]
         return replace(self, call=call, **picked)
 
@@ -94,21 +107,21 @@ class Rows:
             np.unique(key, return_inverse=True)[1].reshape(-1)
             for key in (self.module, self.module * (int(self.call.max(initial=0)) + 1) + self.call)
         )
-        answer: Flags = (np.bincount(call) > 1)[call] & (np.bincount(module, self.of_weight) == 0)[module]
+        answer: Flags = (np.bincount(call) > 1)[call] & (np.bincount(module, self.is_heavy) == 0)[module]
         return answer & (not self.is_learned)
 
-    def is_inside(self, before: int, after: int, module: int) -> bool:
+    def is_inside(self, before: ModuleId, after: ModuleId, module: ModuleId) -> bool:
         """Whether a module lies in the innermost one that holds two others."""
         around = set(self.upwards(after))
-        shared = next((one for one in self.upwards(int(self.parent[before])) if one in around), -1)
+        shared = next((one for one in self.upwards(ModuleId(int(self.parent[before]))) if one in around), -1)
         return shared < 0 or shared in self.upwards(module)
 
-    def upwards(self, module: int) -> list[int]:
+    def upwards(self, module: ModuleId) -> list[ModuleId]:
         """A module and those around it, the innermost first."""
         chain = []
         while module >= 0:
             chain.append(module)
-            module = int(self.parent[module])
+            module = ModuleId(int(self.parent[module]))
         return chain
 
 
@@ -116,21 +129,21 @@ class Rows:
 class Found:
     """Matches as positions in the items and in the rows, and the number of the pass."""
 
-    items: list[Symbols] = field(default_factory=list)
-    rows: list[Symbols] = field(default_factory=list)
-    calls: list[Symbols] = field(default_factory=list)
-    passes: list[Symbols] = field(default_factory=list)
+    items: list[ItemIndices] = field(default_factory=list)
+    rows: list[RowIndices] = field(default_factory=list)
+    calls: list[CallNumbers] = field(default_factory=list)
+    passes: list[PassNumbers] = field(default_factory=list)
     confidence: list[npt.NDArray[np.float64]] = field(default_factory=list)
-    expected: list[Symbols] = field(default_factory=list)  # by pass: the rows that should have been found
+    expected: list[RowIndices] = field(default_factory=list)  # by pass: the rows that should have been found
     next_pass: int = 0
 
     def add(
         self,
-        items: Symbols,
-        rows: Symbols,
-        calls: Symbols,
+        items: ItemIndices,
+        rows: RowIndices,
+        calls: CallNumbers,
         confidence: npt.NDArray[np.float64],
-        expected: Symbols,
+        expected: RowIndices,
     ) -> None:
         """Add the matches of one pass of the model."""
         self.items.append(items)
@@ -141,7 +154,7 @@ class Found:
         self.expected.append(expected)
         self.next_pass += 1
 
-    def add_to_last(self, items: Symbols, rows: Symbols, calls: Symbols) -> None:
+    def add_to_last(self, items: ItemIndices, rows: RowIndices, calls: CallNumbers) -> None:
         """Add further ops of the same pass, whose modules are guesses."""
         self.items.append(items)
         self.rows.append(rows)
@@ -183,11 +196,11 @@ def learned_rows(model: Model, items: Items) -> Rows:
         parent=_parents(model),
         aligner=Aligner(weights),
         symbol=symbol,
-        of_weight=~none,
-        is_layer=np.array([_OF_WEIGHT.search(name) is not None for name, _, _ in model.ops], bool),
+        is_heavy=~none,
+        has_parameters=np.array([_USES_PARAMETERS.search(name) is not None for name, _, _ in model.ops], bool),
         is_unseen=none,
-        looks_so=np.zeros(unknown, bool),
-        weighty=_weighty(items),
+        looks_heavy=np.zeros(unknown, bool),
+        uses_parameters=_uses_parameters(items),
         is_cell=none,
         in_sequence=none,
         is_optional=none,
@@ -219,7 +232,7 @@ def typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: Items
     symbol = np.array([of_kind[kind] for _, kind in parts], np.int64)
     # A hand-written module may run no op of its type; not finding it is no evidence against the model.
     is_seen = weights.any(axis=1) | model.registered
-    heavy = np.array([_OF_WEIGHT.search(kind) is not None for kind in kinds], bool) & ~is_optional & is_seen
+    heavy = np.array([_USES_PARAMETERS.search(kind) is not None for kind in kinds], bool) & ~is_optional & is_seen
     is_cell = np.array([kind.lower().endswith("cell") for kind in kinds], bool)
     return Rows(
         module=module,
@@ -227,13 +240,13 @@ def typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: Items
         parent=_parents(model),
         aligner=Aligner(weights),
         symbol=symbol,
-        of_weight=heavy[symbol],
-        is_layer=heavy[symbol],
+        is_heavy=heavy[symbol],
+        has_parameters=heavy[symbol],
         is_unseen=(~weights.any(axis=1) & np.array([_TORCH.fullmatch(kind) is not None for kind in kinds], bool))[
             symbol
         ],
-        looks_so=(weights[heavy | is_whole] >= MAIN).any(axis=0),
-        weighty=_weighty(items),
+        looks_heavy=(weights[heavy | is_whole] >= MAIN).any(axis=0),
+        uses_parameters=_uses_parameters(items),
         is_cell=is_cell[symbol],
         in_sequence=_in_sequence(model)[module],
         is_optional=is_optional[symbol],
@@ -243,8 +256,8 @@ def typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: Items
     )
 
 
-def _weighty(items: Items) -> Flags:
-    return np.array([_OF_WEIGHT.search(name) is not None for name in items.names], bool)
+def _uses_parameters(items: Items) -> Flags:
+    return np.array([_USES_PARAMETERS.search(name) is not None for name in items.names], bool)
 
 
 def _parts(connection: duckdb.DuckDBPyConnection, model: Model) -> list[tuple[int, str]]:
@@ -276,8 +289,8 @@ def _parts(connection: duckdb.DuckDBPyConnection, model: Model) -> list[tuple[in
     return found
 
 
-def _parents(model: Model) -> Symbols:
-    parents: Symbols = model.modules.column("parent_id").fill_null(-1).to_numpy().astype(np.int64)
+def _parents(model: Model) -> ModuleIds:
+    parents: ModuleIds = model.modules.column("parent_id").fill_null(-1).to_numpy().astype(np.int64)
     return parents
 
 

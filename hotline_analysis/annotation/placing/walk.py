@@ -4,7 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from hotline_analysis.annotation.align import Symbols
+from hotline_analysis.annotation.placing.indices import (
+    FIRST_COLUMN,
+    ChosenIndices,
+    ColumnIndex,
+    ColumnIndices,
+    Integers,
+    ModuleId,
+    NameCodes,
+    RowIndices,
+    WalkKeys,
+    WalkScores,
+)
 from hotline_analysis.annotation.placing.rows import MAIN, Flags, Rows
 
 _FITS = 2  # a match scores so many times its weight
@@ -22,7 +33,7 @@ _SURELY = 1000  # a first call scores so many times its weight
 _NEVER = -(10**9)
 
 
-def called_again(rows: Rows) -> Symbols:
+def called_again(rows: Rows) -> RowIndices:
     """By row and op name: the row of the module without parameters that such an op after the row may call again, or -1.
 
     That is the row itself or one before it, in the innermost container around the row that lists any that fits, and no
@@ -32,7 +43,7 @@ def called_again(rows: Rows) -> Symbols:
     inside: dict[int, list[int]] = {}
     written_out = rows.is_written_out()
     for row in range(count) if not rows.is_learned else ():
-        if not rows.of_weight[row] and not written_out[row]:
+        if not rows.is_heavy[row] and not written_out[row]:
             inside.setdefault(int(rows.parent[rows.module[row]]), []).append(row)
     again = np.full((count, rows.aligner.weights.shape[1]), -1, np.int64)
     fits = rows.aligner.weights >= MAIN
@@ -54,13 +65,13 @@ def called_again(rows: Rows) -> Symbols:
 
 def cheapest_walk(
     rows: Rows,
-    chosen: Symbols,
-    names: Symbols,
-    anchored: tuple[Symbols, Flags] | None = None,
+    chosen: RowIndices,
+    names: NameCodes,
+    anchored: tuple[ColumnIndices, Flags] | None = None,
     *,
-    begin: int = 0,
+    begin: ColumnIndex = FIRST_COLUMN,
     latest: bool = False,
-) -> tuple[Symbols, Symbols, Flags]:
+) -> tuple[ColumnIndices, ChosenIndices, Flags]:
     """The cheapest walk over `chosen` rows that explains the ops: matched columns, the row of each, if it is a guess.
 
     The classic search for the best sequence of states (Viterbi, 1967): a state is the row that was matched last. Going
@@ -71,24 +82,24 @@ def cheapest_walk(
     back = np.full(len(chosen), _RARELY)
     if anchored:
         # modules that receive no gradient are frozen or share another module's parameters; assume that they run once
-        back[~rows.of_weight | (anchored[0] >= 0)] = _BACK
+        back[~rows.is_heavy | (anchored[0] >= 0)] = _BACK
     best = _Best(rows, chosen, back, latest)
     weights = rows.aligner.weights[rows.symbol[chosen]] * _FITS
     again = called_again(rows) if anchored else np.full((0, weights.shape[1]), -1)
     fitting = {int(name): weights[:, name].astype(np.int64) for name in np.unique(names)}
-    number, of_weight = np.arange(len(chosen)), rows.of_weight[chosen]
-    is_light = ~np.isin(rows.module, rows.module[rows.of_weight])[chosen]
-    ways = _Ways(names, rows.looks_so[names], anchored[0][chosen]) if anchored else None
-    for column in range(begin, len(names)):
+    number, is_heavy = np.arange(len(chosen)), rows.is_heavy[chosen]
+    is_light = ~np.isin(rows.module, rows.module[rows.is_heavy])[chosen]
+    ways = _Ways(names, rows.looks_heavy[names], anchored[0][chosen]) if anchored else None
+    for column in map(ColumnIndex, range(begin, len(names))):
         name = int(names[column])
         weight = fitting[name]
         if anchored:
             weight = np.where(is_light, np.minimum(weight, _LIGHT), weight)
             first_call, is_first = anchored
             if is_first[column]:
-                weight = np.where(of_weight, (first_call == column) * _SURELY, 1) * weight
+                weight = np.where(is_heavy, (first_call == column) * _SURELY, 1) * weight
             else:
-                weight = weight * (~of_weight | (rows.looks_so[name] & (first_call < column)))
+                weight = weight * (~is_heavy | (rows.looks_heavy[name] & (first_call < column)))
         fits = number[weight > 0]
         if len(fits):
             onward, back_again = ways.cost(column, fits) if ways else (fits * 0, fits * 0)
@@ -96,20 +107,20 @@ def cheapest_walk(
     return best.walk()
 
 
-def _turns(rows: Rows, chosen: Symbols) -> tuple[Symbols, Symbols, Symbols]:
+def _turns(rows: Rows, chosen: RowIndices) -> tuple[ChosenIndices, Integers, Integers]:
     """Where modules end and start: the rows of all ends, where those of each module begin, and by row who starts there.
 
     A module ends with its last row with parameters, or after it, and starts with its first one, or before. The number
     of modules stands for none.
     """
-    inside: dict[int, list[int]] = {}
+    inside: dict[ModuleId, list[int]] = {}
     for row, module in enumerate(rows.module[chosen].tolist()):
         for around in rows.upwards(module):
             inside.setdefault(around, []).append(row)
     ends: list[list[int]] = []
     starts: list[list[int]] = [[] for _ in chosen]
     for those in inside.values():
-        heavy = [row for row in those if rows.of_weight[chosen[row]]]
+        heavy = [row for row in those if rows.is_heavy[chosen[row]]]
         if len(heavy) > 1:  # a single one that runs again tells little
             for row in those:
                 if row <= heavy[0]:
@@ -129,9 +140,9 @@ class _Ways:
     for the first time leads to them afterwards, too.
     """
 
-    def __init__(self, names: Symbols, heavy: Flags, first_call: Symbols) -> None:
+    def __init__(self, names: NameCodes, looks_heavy: Flags, first_call: ColumnIndices) -> None:
         number: dict[bytes, int] = {}
-        columns = np.flatnonzero(heavy)
+        columns = np.flatnonzero(looks_heavy)
         self.way = np.full(len(names), -1, np.int64)
         for column, before in zip(columns.tolist(), [-1, *columns[:-1].tolist()], strict=True):
             self.way[column] = number.setdefault(names[before + 1 : column].tobytes(), len(number))
@@ -141,7 +152,7 @@ class _Ways:
         self.known = np.where(first_call >= 0, self.way[first_call], -1)
         self.leads = np.isin(np.arange(len(number) + 1), self.known)  # to a first call
 
-    def cost(self, column: int, rows: Symbols) -> tuple[Symbols, Symbols]:
+    def cost(self, column: ColumnIndex, rows: ChosenIndices) -> tuple[WalkScores, WalkScores]:
         """By row: the cost of going on to it at this column, and of going back to it, if the way leads to others."""
         way = int(self.way[column])
         is_other = self.known[rows] != way
@@ -151,26 +162,27 @@ class _Ways:
 class _Best:
     """The best walks so far by the row they end with, and all matches that are part of one."""
 
-    def __init__(self, rows: Rows, chosen: Symbols, back: Symbols, latest: bool) -> None:
-        parent, of_weight = rows.parent[rows.module[chosen]], rows.of_weight[chosen]
+    def __init__(self, rows: Rows, chosen: RowIndices, back: WalkScores, latest: bool) -> None:
+        parent, is_heavy = rows.parent[rows.module[chosen]], rows.is_heavy[chosen]
         count = len(parent)
         self.back, self.latest = back, latest
         self.score = np.full(count, _NEVER, np.int64)
         self.node = np.full(count, -1, np.int64)  # the match that each walk ends with
         self.column = np.full(count, -1, np.int64)  # and its column
         self.in_sequence = rows.in_sequence[chosen]
-        self.matches: list[tuple[Symbols, Symbols, Symbols, Flags]] = []  # column, row, match before, if it is a guess
+        # column, row, match before, if it is a guess
+        self.matches: list[tuple[ColumnIndices, ChosenIndices, Integers, Flags]] = []
         self.made = 0
         self.rank = np.arange(count) if latest else np.arange(count)[::-1].copy()  # which one counts among equal ones
-        self.passed = np.cumsum(of_weight)  # rows with parameters up to each
+        self.passed = np.cumsum(is_heavy)  # rows with parameters up to each
         self.order = np.argsort(parent, kind="stable")
         _, self.begin, of_sorted = np.unique(parent[self.order], return_index=True, return_inverse=True)
         self.group = np.empty(count, np.int64)
         self.group[self.order] = of_sorted
         # modules without parameters may stand anywhere in theirs
-        self.enters = np.where(of_weight, _INSIDE, 0)
+        self.enters = np.where(is_heavy, _INSIDE, 0)
         self.leaves = self.enters.copy()
-        heavy = self.order[of_weight[self.order]]
+        heavy = self.order[is_heavy[self.order]]
         _, first = np.unique(self.group[heavy], return_index=True)
         _, last = np.unique(self.group[heavy][::-1], return_index=True)
         last_heavy = np.full(len(self.begin), -1, np.int64)
@@ -185,51 +197,56 @@ class _Best:
         self.turning = np.where(back == _BACK, back - _TURN, back)
         self.ends, self.end_of, self.turns = _turns(rows, chosen)
         beside = np.append(False, parent[1:] == parent[:-1])  # a module before it may run more behind its last part
-        self.apart = np.where(beside & ~of_weight, self.middle, 0) * 2
-        self.lacking = np.where(np.append(False, of_weight[:-1]), self.middle, 0)
+        self.apart = np.where(beside & ~is_heavy, self.middle, 0) * 2
+        self.lacking = np.where(np.append(False, is_heavy[:-1]), self.middle, 0)
 
     def match(
-        self, column: int, rows: Symbols, weight: Symbols, again: Symbols, onward: Symbols, back_again: Symbols
+        self,
+        column: ColumnIndex,
+        rows: ChosenIndices,
+        weight: WalkScores,
+        again: ChosenIndices,
+        onward: WalkScores,
+        back_again: WalkScores,
     ) -> None:
         """Let the walks end with one of `rows` at this column, where that is better, or stay where they are.
 
         `onward` is what it costs to come to each from a row before it, and `back_again` from others.
         """
-        count = len(self.score)
-        key = self.score * count + self.rank
-        skipping = key - self.unfinished * count
+        never = _NEVER * len(self.score)
+        key = self._pack(self.score)
+        skipping = self._pack(self.score - self.unfinished)
         leading = np.maximum.accumulate(skipping)
-        passing = np.maximum.accumulate(skipping + self.passed * count * _SKIP)
+        passing = np.maximum.accumulate(self._pack(self.score - self.unfinished + self.passed * _SKIP))
         returning = self.score - self.back
-        sibling = returning * count + self.rank
+        sibling = self._pack(returning)
         siblings = np.maximum.reduceat(sibling[self.order], self.begin)[self.group]
-        ended = (self.score - self.turning) * count + self.rank
-        turned = np.append(np.maximum.reduceat(ended[self.ends], self.end_of), _NEVER * count)
-        turning = turned[self.turns[rows]].max(axis=1)
+        ended = self._pack(self.score - self.turning)
+        turned = np.append(np.maximum.reduceat(ended[self.ends], self.end_of), never)
         left = returning - self.leaves
-        leaving = int((left * count + self.rank).argmax())
-        going_on = np.where(rows > 0, key[rows - 1], _NEVER * count)
+        leaving = int(self._pack(left).argmax())
         before = np.maximum(rows - 2, 0)
-        leaving_out = np.where(rows > 1, leading[before], _NEVER * count)
-        leaving_few = np.where(rows > 1, passing[before], _NEVER * count)
+        going_on, row_before = self._unpack(np.where(rows > 0, key[rows - 1], never))
+        leaving_few, row_before_few = self._unpack(np.where(rows > 1, passing[before], never))
+        leaving_out, row_before_many = self._unpack(np.where(rows > 1, leading[before], never))
+        turning, row_of_end = self._unpack(turned[self.turns[rows]].max(axis=1))
+        beside, row_beside = self._unpack(siblings[rows])
         scores = (
             np.where(rows > 0, -_SKIP, 0) - self.lacking[rows],
-            self._score(going_on) - onward - self.apart[rows] * (self.column[rows - 1] != column - 1),
-            self._score(leaving_few) - self.passed[rows - 1] * _SKIP - _SKIP - onward - self.lacking[rows],
-            self._score(leaving_out) - _MANY - onward - self.lacking[rows],
-            self._score(turning) - back_again,
-            self._score(siblings[rows])
-            - self.middle[rows]
-            - np.where(self._row(siblings[rows]) < rows, onward, back_again),
+            going_on - onward - self.apart[rows] * (self.column[rows - 1] != column - 1),
+            leaving_few - self.passed[rows - 1] * _SKIP - _SKIP - onward - self.lacking[rows],
+            leaving_out - _MANY - onward - self.lacking[rows],
+            turning - back_again,
+            beside - self.middle[rows] - np.where(row_beside < rows, onward, back_again),
             left[leaving] - self.enters[rows] - np.where(leaving < rows, onward, back_again),
         )
         nodes = (
             np.full(len(rows), -1),
-            self._node(going_on),
-            self._node(leaving_few),
-            self._node(leaving_out),
-            self._node(turning),
-            self._node(siblings[rows]),
+            self.node[row_before],
+            self.node[row_before_few],
+            self.node[row_before_many],
+            self.node[row_of_end],
+            self.node[row_beside],
             np.full(len(rows), self.node[leaving]),
         )
         stacked = np.stack(scores[::-1] if self.latest else scores)
@@ -242,24 +259,34 @@ class _Best:
         better = score >= self.score[rows] if self.latest else score > self.score[rows]
         self._keep(column, rows[better], rows[better], score[better], chain[better], False)
 
-    def _keep(self, column: int, ends: Symbols, rows: Symbols, score: Symbols, before: Symbols, guess: bool) -> None:
+    def _keep(
+        self,
+        column: ColumnIndex,
+        ends: ChosenIndices,
+        rows: ChosenIndices,
+        score: WalkScores,
+        before: Integers,
+        guess: bool,
+    ) -> None:
         self.matches.append((np.full(len(ends), column), rows, before, np.full(len(ends), guess)))
         self.score[ends] = score
         self.column[ends] = column
         self.node[ends] = self.made + np.arange(len(ends))
         self.made += len(ends)
 
-    def _score(self, key: Symbols) -> Symbols:
-        return key // len(self.score)
+    def _pack(self, score: WalkScores) -> WalkKeys:
+        """The score of each row and its rank as one number, so that a maximum tells the row and not its score only.
 
-    def _row(self, key: Symbols) -> Symbols:
-        rank = key % len(self.score)
-        return rank if self.latest else len(self.score) - 1 - rank
+        The score counts first. Among equal ones the rank does, which is less than the number of rows.
+        """
+        return score * len(self.score) + self.rank
 
-    def _node(self, key: Symbols) -> Symbols:
-        return self.node[self._row(key)]
+    def _unpack(self, key: WalkKeys) -> tuple[WalkScores, ChosenIndices]:
+        """The scores that were packed, which may be maxima of several, and the row of each."""
+        score, rank = np.divmod(key, len(self.score))
+        return score, rank if self.latest else len(self.score) - 1 - rank
 
-    def walk(self) -> tuple[Symbols, Symbols, Flags]:
+    def walk(self) -> tuple[ColumnIndices, ChosenIndices, Flags]:
         """Columns and rows of the best walk, and which of them are guesses."""
         if not self.made:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, bool)
@@ -267,7 +294,7 @@ class _Best:
         path = []
         left = self.passed[-1] - self.passed + (np.arange(len(self.score)) < len(self.score) - 1)
         score = self.score - np.maximum(np.minimum(left * _SKIP, _MANY) - 1, 0)  # less than skipping them on the way
-        node = int(self.node[int((score * len(score) + self.rank).argmax())])
+        node = int(self.node[int(self._pack(score).argmax())])
         while node >= 0:
             path.append(node)
             node = int(before[node])
