@@ -63,7 +63,7 @@ from typing import TYPE_CHECKING, Literal, SupportsFloat, SupportsIndex, get_arg
 
 from hotline_analysis.errors import QueryNotFoundError, QueryParameterError
 from hotline_analysis.text.formats import one_of
-from hotline_analysis.vocabulary import FORMER_ARGUMENTS, WORDS
+from hotline_analysis.vocabulary import WORDS, former_argument
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -229,8 +229,8 @@ class Query:
         hint = f"{self.name} takes {', '.join(declared) or 'no parameters'}."
         for name in arguments:
             if name not in declared:
-                former = FORMER_ARGUMENTS.get((self.name, name)) or FORMER_ARGUMENTS.get(("", name))
-                raise QueryParameterError(f"Query {self.name} has no parameter {name}.", hint=former or hint)
+                instead = former_argument(self.name, name, declared)
+                raise QueryParameterError(f"Query {self.name} has no parameter {name}.", hint=instead or hint)
         values: dict[str, Value] = {}
         for param in self.params:
             if param.name not in arguments:

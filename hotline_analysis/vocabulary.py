@@ -5,7 +5,7 @@ The headers of queries name such a list as a type, `:param phase PHASE`; the glo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal, get_args
 
 Phase = Literal["load_data", "forward", "loss", "zero_grad", "backward", "optimizer", "other"]
@@ -16,9 +16,15 @@ KERNEL_CLASSES: tuple[KernelClass, ...] = get_args(KernelClass)
 WORDS: Mapping[str, tuple[str, ...]] = {"PHASE": PHASES, "KERNEL_CLASS": KERNEL_CLASSES}
 """Types in the headers of queries that stand for text, with the words that it can be."""
 
-FORMER_ARGUMENTS: Mapping[tuple[str, str], str] = {
-    ("slowest_ops", "by"): "Ask slowest_kernels for kernels and slowest_modules for modules and their classes.",
-    ("", "n"): "It is called limit, as in the query.",
-    ("", "class"): "It is called kernel_class.",
+_CALLED_NOW: Mapping[str, str] = {"n": "limit", "class": "kernel_class"}
+_ASKED_NOW: Mapping[tuple[str, str], str] = {
+    ("slowest_ops", "by"): "Ask slowest_kernels for kernels, and slowest_modules for modules and their types.",
 }
-"""Arguments of answers that have another name now, by answer (empty for all) and former name: what to use instead."""
+
+
+def former_argument(answer: str, argument: str, known: Collection[str]) -> str | None:
+    """What to use instead of an argument that an answer had in earlier versions; None if it never had it."""
+    now = _CALLED_NOW.get(argument)
+    if now in known:
+        return f"It is called {now} now."
+    return _ASKED_NOW.get((answer, argument))

@@ -43,22 +43,32 @@ ARROWS: dict[str, set[str]] = {
 # Heavy or optional, each with the only part that may import it.
 RESERVED = {"torch": "capture", "altair": "charts", "vl_convert": "charts", "typer": "cli"}
 
-FILES = sorted(PACKAGE.rglob("*.py"))
+FILES = sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")])
 
 
 def part(file: Path) -> str:
-    first = file.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    first = file.relative_to(PACKAGE).parts[0].partition(".")[0]
     return FACADE if first == "__init__" else first
 
 
-def imports(source: str) -> Iterator[str]:
-    """Yield the dotted name of each import, wherever it stands; `from a import b` gives `a.b`."""
+def imports(source: str, package: str = "") -> Iterator[str]:
+    """Yield the dotted name of each import, wherever it stands; `from a import b` gives `a.b`.
+
+    Only stubs may import relatively, which are named by their `package`.
+    """
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, "relative import"
-            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            assert node.level == 0 or package, "relative import"
+            origin = ".".join(filter(None, [package if node.level else "", node.module]))
+            yield from (f"{origin}.{alias.name}" for alias in node.names)
+
+
+def imports_of(file: Path) -> Iterator[str]:
+    """What a file imports."""
+    package = ".".join(file.parent.relative_to(PACKAGE.parent).parts) if file.suffix == ".pyi" else ""
+    return imports(file.read_text(encoding="utf-8"), package)
 
 
 def target(name: str) -> str | None:
@@ -85,7 +95,7 @@ def backward(own: str, name: str) -> str | None:
 def test_imports_go_one_way(file: Path) -> None:
     own = part(file)
     assert own in ARROWS, f"{own} has no place among the layers; give it one in this test and in CONTRIBUTING.md"
-    wrong = [problem for name in imports(file.read_text(encoding="utf-8")) if (problem := backward(own, name))]
+    wrong = [problem for name in imports_of(file) if (problem := backward(own, name))]
     assert wrong == []
 
 
@@ -93,7 +103,7 @@ def test_no_arrow_is_permitted_that_does_not_exist() -> None:
     found = {
         (part(file), to)
         for file in FILES
-        for name in imports(file.read_text(encoding="utf-8"))
+        for name in imports_of(file)
         if (to := target(name)) not in (None, part(file))
     }
     assert found == {(own, to) for own, parts in ARROWS.items() for to in parts}

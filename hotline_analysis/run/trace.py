@@ -25,7 +25,7 @@ from hotline_analysis.errors import HotlineError, QueryParameterError, RunFormat
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.stored import Size, most_bytes, read_manifest, table_files
 from hotline_analysis.schema import TABLES
-from hotline_analysis.vocabulary import FORMER_ARGUMENTS
+from hotline_analysis.vocabulary import former_argument
 
 Parameters = ParamSpec("Parameters")
 Answer = TypeVar("Answer")
@@ -356,9 +356,9 @@ def check_traces(what: str, *given: object) -> None:
 
 def check_argument(function: str, argument: str, known: Collection[str]) -> None:
     """Raise `QueryParameterError` that names the new one, for an argument that has another name now."""
-    said = FORMER_ARGUMENTS.get((function, argument)) or FORMER_ARGUMENTS.get(("", argument))
-    if argument not in known and said is not None:
-        raise QueryParameterError(f"{function} has no argument {argument} any more", hint=said)
+    instead = None if argument in known else former_argument(function, argument, known)
+    if instead is not None:
+        raise QueryParameterError(f"{function} has no argument {argument} any more", hint=instead)
 
 
 def takes_traces(function: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:

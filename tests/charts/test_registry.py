@@ -49,8 +49,8 @@ def test_each_says_what_it_shows_and_takes(name: str) -> None:
 
 def test_parameters_reach_the_answer_and_the_chart(demo: Trace) -> None:
     step = ha.steps(demo)["step"][1]
-    asked = draw("slowest_ops", demo, by="kernel", n="3", step=str(step))
-    assert asked.to_dict() == charts.slowest_ops(ha.slowest_kernels(demo, 3, step=step)).to_dict()
+    asked = draw("slowest_kernels", demo, limit="3", step=str(step))
+    assert asked.to_dict() == charts.slowest_kernels(ha.slowest_kernels(demo, 3, step=step)).to_dict()
     wide = draw("modules", demo, side="cpu")
     assert wide.to_dict() == charts.modules(ha.modules(demo), "cpu").to_dict()
 
@@ -78,7 +78,7 @@ def test_text_becomes_what_the_chart_takes() -> None:
         ("phases", {"step": 10**6}, "no step 1000000"),
         ("stragglers", {"by": "colour"}, "by must be step or collective, not 'colour'"),
         ("modules", {"side": "gpus"}, "side must be gpu or cpu, not 'gpus'"),
-        ("slowest_ops", {"by": "colour"}, "by must be op, kernel, module or module_type, not 'colour'"),
+        ("slowest_modules", {"by": "colour"}, "by must be path or type, not 'colour'"),
     ],
 )
 def test_wrong_parameters_are_refused(demo: Trace, name: str, parameters: Any, complaint: str) -> None:
@@ -121,7 +121,7 @@ def test_other_endings_and_places_are_refused(demo: Trace, tmp_path: Path) -> No
 @pytest.mark.skipif(CHROMIUM is None and "CI" not in os.environ, reason="chromium is not installed; CI requires it")
 def test_a_page_works_without_a_network_and_shows_names_as_text(demo: Trace, tmp_path: Path) -> None:
     made = hostile().load(tmp_path)
-    charts_of = {"slowest": draw("slowest_ops", made, by="kernel"), "overview": draw("overview", demo)}
+    charts_of = {"slowest": draw("slowest_kernels", made), "overview": draw("overview", demo)}
     browser = Browser()
     try:
         for name, chart in charts_of.items():

@@ -39,7 +39,7 @@ total as (
 )
 
 select
-    nesting.event_id,
+    begun.event_id,
     'host' as effect,
     piece.track_id,
     piece.start_ns,
@@ -52,6 +52,16 @@ select
     ) as name
 from piece
 cross join total
-asof inner join nesting on piece.track_id = nesting.track_id and piece.start_ns >= nesting.start_ns
-where nesting.rank = $rank and total.has_launches and total.gpu_ns < total.cpu_ns
-order by nesting.event_id
+asof inner join (
+    -- The innermost of the events that begin at each moment of a thread.
+    select
+        track_id,
+        start_ns,
+        arg_max(event_id, (depth, event_id)) as event_id
+    from nesting
+    where rank = $rank
+    group by track_id, start_ns
+) as begun
+    on piece.track_id = begun.track_id and piece.start_ns >= begun.start_ns
+where total.has_launches and total.gpu_ns < total.cpu_ns
+order by begun.event_id, piece.start_ns

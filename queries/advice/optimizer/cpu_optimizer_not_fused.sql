@@ -55,17 +55,25 @@ piece as (
     select * from op
     union all
     select
-        nesting.event_id,
+        begun.event_id,
         host_activity.track_id,
         host_activity.start_ns,
         host_activity.end_ns,
         'python' as name
     from host_activity
-    asof inner join nesting
-        on host_activity.track_id = nesting.track_id and host_activity.start_ns >= nesting.start_ns
+    asof inner join (
+        -- The innermost of the events that begin at each moment of a thread.
+        select
+            track_id,
+            start_ns,
+            arg_max(event_id, (depth, event_id)) as event_id
+        from nesting
+        where rank = $rank
+        group by track_id, start_ns
+    ) as begun
+        on host_activity.track_id = begun.track_id and host_activity.start_ns >= begun.start_ns
     where
         host_activity.rank = $rank
-        and nesting.rank = $rank
         and host_activity.step = $step
         and host_activity.phase = 'optimizer'
         and host_activity.kind = 'python'

@@ -28,7 +28,7 @@ select
 from written
 union all
 select
-    nesting.event_id,
+    begun.event_id,
     'host' as effect,
     host_activity.track_id,
     host_activity.start_ns,
@@ -36,11 +36,19 @@ select
     host_activity.end_ns - host_activity.start_ns as saved_ns,
     'zero_grad' as name
 from host_activity
-asof inner join nesting
-    on host_activity.track_id = nesting.track_id and host_activity.start_ns >= nesting.start_ns
+asof inner join (
+    -- The innermost of the events that begin at each moment of a thread.
+    select
+        track_id,
+        start_ns,
+        arg_max(event_id, (depth, event_id)) as event_id
+    from nesting
+    where rank = $rank
+    group by track_id, start_ns
+) as begun
+    on host_activity.track_id = begun.track_id and host_activity.start_ns >= begun.start_ns
 where
     host_activity.rank = $rank
-    and nesting.rank = $rank
     and host_activity.step = $step
     and host_activity.phase = 'zero_grad'
     and host_activity.kind in ('op', 'python')

@@ -32,7 +32,7 @@ with piece as (
 
 -- Each piece is known by the event that began last before it.
 select
-    nesting.event_id,
+    begun.event_id,
     'host' as effect,
     piece.track_id,
     piece.start_ns,
@@ -40,6 +40,15 @@ select
     piece.end_ns - piece.start_ns as saved_ns,
     'python' as name
 from piece
-asof inner join nesting on piece.track_id = nesting.track_id and piece.start_ns >= nesting.start_ns
-where nesting.rank = $rank
-order by nesting.event_id, piece.start_ns
+asof inner join (
+    -- The innermost of the events that begin at each moment of a thread.
+    select
+        track_id,
+        start_ns,
+        arg_max(event_id, (depth, event_id)) as event_id
+    from nesting
+    where rank = $rank
+    group by track_id, start_ns
+) as begun
+    on piece.track_id = begun.track_id and piece.start_ns >= begun.start_ns
+order by begun.event_id, piece.start_ns

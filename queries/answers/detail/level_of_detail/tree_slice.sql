@@ -35,7 +35,8 @@ with slice as (
                 homed_slice.end_ns desc,
                 homed_slice.layer,
                 homed_slice.event_id,
-                homed_slice.module_id
+                homed_slice.module_id,
+                homed_slice.pass
         ) as slice_id
     from homed_slice
     left join (select * from tree_phase where is_beside) as beside
