@@ -23,6 +23,7 @@ from typer.testing import CliRunner
 import hotline_analysis as ha
 from docs import generate_api
 from hotline_analysis import catalog
+from hotline_analysis.annotation.pipeline import PIPELINE
 from hotline_analysis.answers.named import COMPUTED
 from hotline_analysis.catalog import Query
 from hotline_analysis.cli import app
@@ -33,6 +34,7 @@ COLUMNS = 110
 EXAMPLE = re.compile(
     r"^<!-- output of: (?P<command>.+?) -->\n(?P<fence>```\w*)\n(?P<output>.*?)^```$", re.DOTALL | re.MULTILINE
 )
+PIPELINE_LIST = re.compile(r"(?P<begin><!-- the pipeline -->\n).*?(?P<end><!-- end of the pipeline -->)", re.DOTALL)
 MARKER = re.compile(r"^<!-- output of: ", re.MULTILINE)
 NOTE = "<!-- Written by docs/generate.py from {source}. Change that, then run `make docs`. -->"
 
@@ -361,8 +363,20 @@ def _help(command: list[str]) -> list[str]:
 # --- examples in pages -----------------------------------------------------------------------------------------------
 
 
+def pipeline_list() -> str:
+    """The queries of the annotation, in the order in which they run."""
+    pages = {query.name: _page_of(query) for query in catalog.queries("annotate")}
+    lines = []
+    for number, stage in enumerate(PIPELINE, start=1):
+        links = ", ".join(f"[`{name}`](queries/{pages[name]}#{name})" for name in stage.queries)
+        what = stage.condition or catalog.get(stage.queries[0]).summary
+        lines.append(f"{number}. {links}: {what[:1].lower()}{what[1:].rstrip('.')}.")
+    return "\n".join(lines) + "\n"
+
+
 def with_outputs(page: str) -> str:
-    """Return the page with each example's output as the command prints it now."""
+    """Return the page with each example's output as the command prints it now, and the order of the tables."""
+    page = PIPELINE_LIST.sub(lambda match: f"{match['begin']}{pipeline_list()}{match['end']}", page)
     if len(MARKER.findall(page)) != len(EXAMPLE.findall(page)):
         raise SystemExit("a line `<!-- output of: … -->` must be followed by a fenced block")
     return EXAMPLE.sub(

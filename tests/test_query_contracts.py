@@ -17,7 +17,7 @@ import hotline_analysis
 from hotline_analysis import Trace, catalog, load
 from hotline_analysis.annotation.backward import match_backward
 from hotline_analysis.annotation.model_file import parse_model
-from hotline_analysis.annotation.pipeline import _ORDER
+from hotline_analysis.annotation.pipeline import PIPELINE
 from hotline_analysis.annotation.placing.match import match_model
 from hotline_analysis.catalog import Query
 from hotline_analysis.database import install_macros, make_table
@@ -605,16 +605,29 @@ def test_the_annotation_knows_the_phases_of_the_schema(database: duckdb.DuckDBPy
     assert all(one_of(PHASES) in doc for doc in docs if "load_data, forward" in doc)
 
 
+# What Python gives to a stage: the model and the matches of an alignment, and the spans that cross others.
+GIVEN = {"autograd_match", "compiled_part", "crossing", "fused_candidate", "leaf_type", "model_given", "module_match"}
+GIVEN |= {"module_type", "forward_item"}
+
+
 def test_the_annotation_runs_in_an_order_that_works() -> None:
-    """Each derive query is run after those that write what it reads. The file's tables are there from the start."""
-    assert len(_ORDER) == len(set(_ORDER)) > 10
-    # The last two come from the alignment, and are empty where no model was placed.
-    known = {table.name for table in READ_TABLES} | {"forward_item", "fused_candidate"} | catalog.rules().keys()
-    for name in _ORDER:
-        query = catalog.get(name)
-        assert set(query.tables) <= known, name
-        known.add(str(query.writes))
+    """Each query is run after those that write what it reads. The file's tables are there from the start."""
+    known = {table.name for table in READ_TABLES} | catalog.rules().keys() | GIVEN
+    for stage in PIPELINE:
+        for name in stage.queries:
+            query = catalog.get(name)
+            assert set(query.tables) <= known, name
+            known.add(str(query.writes))
     assert {table.name for table in TABLES.values() if table.kind == "derived"} <= known
+
+
+def test_every_query_of_the_annotation_is_in_the_pipeline() -> None:
+    """Once, if it always runs. The importer runs those of the file itself."""
+    listed = [name for stage in PIPELINE for name in stage.queries]
+    assert {query.name for query in DERIVE if query.folder.split("/")[1] != "file"} == set(listed)
+    always = [name for stage in PIPELINE if stage.when is None for name in stage.queries]
+    assert len(always) == len(set(always))
+    assert all(stage.condition for stage in PIPELINE if stage.when is not None)
 
 
 @pytest.mark.parametrize("query", VIEWS, ids=name_of)

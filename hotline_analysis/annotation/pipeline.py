@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 
 import duckdb
@@ -15,46 +16,6 @@ from hotline_analysis.database import make_table
 from hotline_analysis.errors import ModelMismatchError
 from hotline_analysis.schema import derived_tables
 
-# Each entry reads only what stands above it or comes from the file. `Query.writes` names the table it makes.
-_ORDER = (
-    "name_info",
-    "name_class",
-    "timed",
-    "cpu_span",
-    "nesting",
-    "compiled_region",
-    "launch",
-    "step",
-    "gpu_busy",
-    "module_call",
-    "model_op",
-    "node",
-    "closure_call",
-    "frame_segment",
-    "node_module",
-    "module_segment",
-    "module_span",
-    "marker",
-    "marker_segment",
-    "main_track",
-    "backward_burst",
-    "phase_evidence",
-    "phase_gap",
-    "phase_span",
-    "label_segment",
-    "label",
-    "shared_kernel",
-    "module_time",
-    "gpu_wait",
-    "host_activity",
-    "idle_part",
-    "gpu_gap",
-)
-
-# Only where the trace does not say which forward op made a node, or which module an op belongs to.
-_IN_DOUBT = ("engine_call", "engine_segment", "autograd_item", "node_fitted")
-_WITH_MODEL = ("forward_item", "type_part", "type_evidence", "module_call_matched", "model_op_given")
-
 # What `shared_kernel` reads where no model was placed.
 _NOTHING = pa.table(
     {
@@ -65,6 +26,27 @@ _NOTHING = pa.table(
 
 _DOUBLINGS = 4
 _MOST_CUTS = 10  # twenty spans at random need five
+
+
+@dataclass(frozen=True)
+class Work:
+    """What the stages work on: the database of one rank, the model that was given or stored, and who hears of notes."""
+
+    connection: duckdb.DuckDBPyConnection
+    model: Model | None
+    on_note: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One stage of the annotation: the queries that it runs, and how."""
+
+    queries: tuple[str, ...]
+    build: Callable[[Work], None]
+    when: Callable[[Work], bool] | None = None
+    """Whether the trace needs it; always, if None."""
+    condition: str = ""
+    """The same in words."""
 
 
 def annotate(
@@ -86,19 +68,12 @@ def annotate(
     _keep(connection, "forward_item", _NOTHING)
     _keep(connection, "fused_candidate", _NOTHING)
     _keep(connection, "compiled_part", _parts([]))
-    for number, name in enumerate(_ORDER):
-        if name == "nesting":
-            derive_tree(connection)
-        else:
-            _derive(connection, name)
-        if name == "node" and _one(connection, "select count(*) > 2 * count(forward_id) from node"):
-            _fit_backward(connection)
-        if name == "closure_call":
-            _place(connection, model, on_note)
-        if name == "main_track" and _one(connection, "select bool_and(evidence = 'whole_trace') from step"):
-            _find_steps(connection)
+    work = Work(connection, model, on_note)
+    for number, stage in enumerate(PIPELINE):
+        if stage.when is None or stage.when(work):
+            stage.build(work)
         if on_progress:
-            on_progress((number + 1) / len(_ORDER))
+            on_progress((number + 1) / len(PIPELINE))
     return [table.name for table in derived_tables()]
 
 
@@ -140,6 +115,10 @@ def _fit(connection: duckdb.DuckDBPyConnection, crossing: str, fitted: str = "cp
     if is_any := _one(connection, "select exists (select 1 from crossing)"):
         _derive(connection, fitted)
     return is_any
+
+
+def _lacks_forward_ops(work: Work) -> bool:
+    return _one(work.connection, "select count(*) > 2 * count(forward_id) from node")
 
 
 def _fit_backward(connection: duckdb.DuckDBPyConnection) -> None:
@@ -186,6 +165,10 @@ def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: 
 
 def _parts(modules: list[int]) -> pa.Table:
     return pa.table({"module_id": pa.array(modules, pa.int64())})
+
+
+def _lacks_steps(work: Work) -> bool:
+    return _one(work.connection, "select bool_and(evidence = 'whole_trace') from step")
 
 
 def _find_steps(connection: duckdb.DuckDBPyConnection) -> None:
@@ -238,3 +221,74 @@ def _with_memory(connection: duckdb.DuckDBPyConnection, make: Callable[[], None]
 
 def _one(connection: duckdb.DuckDBPyConnection, question: str) -> bool:
     return bool(connection.execute(question).fetchall()[0][0])
+
+
+def _table(name: str) -> Stage:
+    """A stage that is one query."""
+    return Stage((name,), lambda work: _derive(work.connection, name))
+
+
+# Each stage reads only what stands above it or comes from the file. `Query.writes` names the table that a query makes.
+PIPELINE = (
+    _table("name_info"),
+    _table("name_class"),
+    _table("timed"),
+    _table("cpu_span"),
+    Stage(
+        (
+            *("crossing_annotation", "cpu_span_fitted", "nesting", "crossing_span", "crossing_step"),
+            *("cpu_span_shrunk", "cpu_span_cut", "cpu_span_matched"),
+        ),
+        lambda work: derive_tree(work.connection),
+        condition="all but `nesting` only where spans of a thread cross each other",
+    ),
+    _table("compiled_region"),
+    _table("launch"),
+    _table("step"),
+    _table("gpu_busy"),
+    _table("module_call"),
+    _table("model_op"),
+    _table("node"),
+    Stage(
+        ("engine_call", "engine_segment", "autograd_item", "node_fitted"),
+        lambda work: _fit_backward(work.connection),
+        when=_lacks_forward_ops,
+        condition="where most autograd nodes have no forward op: the trace has no sequence numbers",
+    ),
+    _table("closure_call"),
+    Stage(
+        (
+            *("engine_call", "engine_segment", "forward_item", "first_use", "type_part", "type_evidence"),
+            *("module_call_matched", "model_op_given"),
+        ),
+        lambda work: _place(work.connection, work.model, work.on_note),
+        when=lambda work: work.model is not None,
+        condition="where a model is given, or stored by a capture, and the trace has no `nn.Module` frames",
+    ),
+    _table("frame_segment"),
+    _table("node_module"),
+    _table("module_segment"),
+    _table("module_span"),
+    _table("marker"),
+    _table("marker_segment"),
+    _table("main_track"),
+    Stage(
+        ("step_unit", "step_item"),
+        lambda work: _find_steps(work.connection),
+        when=_lacks_steps,
+        condition="where nothing marks the steps",
+    ),
+    _table("backward_burst"),
+    _table("phase_evidence"),
+    _table("phase_gap"),
+    _table("phase_span"),
+    _table("label_segment"),
+    _table("label"),
+    _table("shared_kernel"),
+    _table("module_time"),
+    _table("gpu_wait"),
+    _table("host_activity"),
+    _table("idle_part"),
+    _table("gpu_gap"),
+)
+"""The stages in their order."""

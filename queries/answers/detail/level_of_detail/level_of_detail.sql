@@ -5,7 +5,7 @@
 -- runs on another thread than the training loop belongs to the phase that it is labelled with. GPU work belongs to the
 -- node that launched it and to all around that, whenever it runs. Python frames are left out: their time is a gap.
 --
--- Noise is reduced in four steps. A node that can be opened is replaced by its children where it adds nothing: an only
+-- Noise is reduced in four ways. A node that can be opened is replaced by its children where it adds nothing: an only
 -- child, or one that takes more than `dominant_pct` of its parent beside others that cannot be opened; modules only
 -- where there are modules in them. Neighbours of one thread with the same name, or each under `tiny_pct` of their
 -- parent, make a group, unless that would be all that the parent shows; neighbours of one name count as one then.
@@ -14,11 +14,12 @@
 -- out, and so are the smallest where a step has more than `max_nodes`; the time of what is left out stays in the nodes
 -- around it.
 --
--- So that noise in the times does not change the tree, as little as can be depends on them: only what is tiny and what
--- is dominant. A share is that of the shortest times which a place, known by the names around it, has in five evenly
--- chosen steps. From half to twice `tiny_pct` a node goes with its family, by the median share of that: what has its
--- name in parents of that name, modules of one class having one name. Whether a child adds nothing is decided once for
--- each pair of names, too. Bundles are made by order and not by time.
+-- Times vary from run to run, and the tree should not. So it depends on them only where it asks what is tiny and what
+-- is dominant, and then on usual times: the share of a node is that of the shortest times which its place, known by the
+-- names around it, has in five evenly chosen steps. Shares between half and twice `tiny_pct` are borderline: there the
+-- median share of all nodes with the same name in parents of the same name decides, so that like nodes are treated
+-- alike; all modules of a class have one name here. Whether a child adds nothing is decided once for each pair of
+-- names, too. Bundles are made by order and not by time.
 --
 -- :param rank BIGINT = NULL              only this rank
 -- :param step BIGINT = NULL              only this step
@@ -34,9 +35,9 @@
 -- :column parent_id BIGINT            the node around it; NULL for a step
 -- :column depth BIGINT                number of nodes around it
 -- :column kind VARCHAR                step, phase, module, annotation, op, call, kernel, copy, memset, or group
--- :column name VARCHAR                 full name; NULL for groups
--- :column short_name VARCHAR           name for people; of groups the first with most of the usual time,
---                                     where a fifth less is as much
+-- :column name VARCHAR                full name; NULL for groups
+-- :column short_name VARCHAR          name for people; a group has the first of those that take most of its usual time,
+--                                     or up to a fifth less
 -- :column phase VARCHAR               load_data, forward, …; NULL for steps; the bucket where no phase is known
 -- :column module_id BIGINT            the module; NULL where none is known, and for groups
 -- :column pass VARCHAR                forward, backward or recompute; NULL where no module is known, and for groups
@@ -94,6 +95,7 @@ with recursive every_node as (
     from group_node
 ),
 
+-- One row per node or group; the steps and phases, and then what takes most, are the most important.
 ranked as (
     select
         every_node.*,
@@ -106,6 +108,7 @@ ranked as (
     left join group_link on every_node.key = group_link.key
 ),
 
+-- From the top, so that a node stays only if its parent does.
 shown as (
     select
         key,
@@ -161,7 +164,6 @@ select
     node_side.busy_ns,
     node_side.idle_ns
 from numbered
-left join numbered as parent
-    on numbered.parent_key = parent.key
+left join numbered as parent on numbered.parent_key = parent.key
 left join node_side on numbered.key = node_side.key
 order by numbered.rank, numbered.node_id, node_side.device, node_side.track_id

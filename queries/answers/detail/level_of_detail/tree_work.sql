@@ -21,7 +21,8 @@
 -- :column is_call BOOLEAN     it is one node with the call that launched it
 -- :column level BIGINT        number of nodes around it, if it is a node of its own
 -- :column node_key UBIGINT    the key of its node, see `tree_phase`
--- :column parent_key UBIGINT  the key of what launched it, or else of a phase beside the loop, if it is a node of its own
+-- :column parent_key UBIGINT  the key of what launched it, or else of a phase beside the loop, if it is a node of its
+--                             own
 with launched as (
     select
         viewed_work.*,

@@ -37,7 +37,7 @@ guessed as (
         )
 ),
 
--- One row per launch, and how many are pending on its stream then; and per start of what was launched, which is one less.
+-- One row per launch, and how many are pending on its stream then; and per start of what was launched: one less.
 pending_launch as (
     select
         first_id,
@@ -77,6 +77,7 @@ held_up as (
         and rank_work.call_end_ns <= $end_ns
 ),
 
+-- One row per point of time at which work ends, whatever the device.
 ending_anywhere as (
     select
         end_ns,
@@ -86,6 +87,7 @@ ending_anywhere as (
     group by end_ns
 ),
 
+-- One row per call and work that it waits for, for whichever reason.
 waited as (
     select
         blocking.event_id,

@@ -86,7 +86,8 @@ with labelled as (
     left join name_info
         on ($rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
     left join label on label.rank = $rank and path_edge.event_id = label.event_id
-    left join (select event_id from rank_work where call_ns is not null) as linked on path_edge.event_id = linked.event_id
+    left join (select event_id from rank_work where call_ns is not null) as linked
+        on path_edge.event_id = linked.event_id
     asof left join (select * from label_segment where rank = $rank) as label_segment
         on path_edge.track_id = label_segment.track_id and path_edge.since_ns >= label_segment.start_ns
     asof left join (select * from host_activity where rank = $rank) as host_activity

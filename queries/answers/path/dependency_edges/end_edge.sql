@@ -3,7 +3,8 @@
 -- :takes end_ns, until
 -- :reads path_thread, path_window, thread_point, window_work
 -- :column from_id BIGINT       the main thread's point; NULL where the edge comes from GPU work
--- :column from_place BIGINT    number of this work, as in `window_work`: the edge comes from its end; NULL for the thread
+-- :column from_place BIGINT    number of this work, as in `window_work`, from whose end the edge comes; NULL for the
+--                              thread
 -- :column binds BOOLEAN        the edge is what the window's end waited for
 -- :column start_ns BIGINT      when the first was observed
 -- :column end_ns BIGINT        the end of the window
@@ -60,7 +61,7 @@ select
     and (
         alone.has_no_thread or (last_of_stream.end_ns = path_window.end_ns and path_window.end_ns > $end_ns)
     ),
-    last_of_stream.end_ns,
+    last_of_stream.end_ns as work_end_ns,
     path_window.end_ns,
     case
         when last_of_stream.is_last and alone.has_no_thread then path_window.end_ns - last_of_stream.end_ns

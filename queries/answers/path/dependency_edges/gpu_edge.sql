@@ -133,7 +133,7 @@ select
     case when begun.start_ns > path_window.start_ns or begun.is_earlier then false end,
     'shared',
     true,
-    begun.start_ns,
+    begun.start_ns as begun_ns,
     work_start.start_ns,
     work_start.start_ns - begun.start_ns,
     begun.event_id,

@@ -13,8 +13,8 @@
 -- :column call_ns BIGINT        start of the call, or else the op; NULL without both, and if it starts after the work
 -- :column call_end_ns BIGINT    its end; NULL without both
 -- :column call_dur_ns BIGINT    duration of the call; 0 without one
--- :column launched_ns BIGINT    since when the work waits in its queue, as far as is known; work that was launched before
---                               the trace begins is older than the window
+-- :column launched_ns BIGINT    since when the work waits in its queue, as far as is known; before the window for work
+--                               that was launched before the trace begins
 -- :column is_awaited BOOLEAN    a copy whose call waits for it
 select
     event.event_id,

@@ -2,7 +2,7 @@
 --
 -- :takes rank, end_ns, frames
 -- :reads backward_handover, host_activity, nesting, path_thread, path_window, python_call
--- :column node_id BIGINT   its number, from 2 on; 0 for the window's start, which the threads have in common
+-- :column node_id BIGINT   its number, above 1; 0 for the window's start, which the threads have in common
 -- :column track_id BIGINT  the thread
 -- :column at_ns BIGINT     the time
 -- :column event_id BIGINT  the innermost event from there on; NULL where the profiler shows none

@@ -101,3 +101,4 @@ select
 from for_all_streams
 asof left join last_of_all
     on for_all_streams.device = last_of_all.device and for_all_streams.before_ns > last_of_all.launched_ns
+where (select has_many_streams from crowd)

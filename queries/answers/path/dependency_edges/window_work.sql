@@ -17,7 +17,7 @@
 -- :column launched_ns BIGINT    since when the work waits in its queue
 -- :column is_awaited BOOLEAN    a copy whose call waits for it
 -- :column is_earlier BOOLEAN    with `launched`: it was launched before the window
--- :column from_last BIGINT      1 for the last work of its stream that was launched in the window, 2 for that before it,
+-- :column from_last BIGINT      1 for the last work of its stream that was launched in the window, 2 for that before,
 --                               and so on; earlier work likewise
 with counted as (
     select

@@ -25,8 +25,8 @@ with last_wait as (
     group by to_place
 ),
 
--- The launch takes effect at `called_ns`, the streams that it waits for are free at `freed_ns`; from `ready_ns` on, these
--- explain no wait.
+-- The launch takes effect at `called_ns`, the streams that it waits for are free at `freed_ns`; from `ready_ns` on,
+-- these explain no wait.
 ready as (
     select
         window_work.place,
