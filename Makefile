@@ -28,7 +28,7 @@ sql: $(STAMP)
 
 # That the generated docs are up to date.
 fresh: $(STAMP)
-	$(BIN)/python docs/generate.py --check
+	$(BIN)/python -m docs.generate --check
 
 bench: $(STAMP)
 	$(BIN)/python tests/benchmarks/bench_import.py
@@ -43,7 +43,7 @@ accuracy: $(STAMP)
 	$(BIN)/python tests/accuracy/labelled.py
 
 docs: $(STAMP)
-	$(BIN)/python docs/generate.py
+	$(BIN)/python -m docs.generate
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

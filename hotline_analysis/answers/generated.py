@@ -826,7 +826,7 @@ def level_of_detail(
     work belongs to the node that launched it and to all around that, whenever it runs. Python frames are left out:
     their time is a gap.
 
-    Noise is reduced in four steps. A node that can be opened is replaced by its children where it adds nothing: an
+    Noise is reduced in four ways. A node that can be opened is replaced by its children where it adds nothing: an
     only child, or one that takes more than `dominant_pct` of its parent beside others that cannot be opened;
     modules only where there are modules in them. Neighbours of one thread with the same name, or each under
     `tiny_pct` of their parent, make a group, unless that would be all that the parent shows; neighbours of one name
@@ -835,11 +835,12 @@ def level_of_detail(
     Nodes below `max_depth` are left out, and so are the smallest where a step has more than `max_nodes`; the time
     of what is left out stays in the nodes around it.
 
-    So that noise in the times does not change the tree, as little as can be depends on them: only what is tiny and
-    what is dominant. A share is that of the shortest times which a place, known by the names around it, has in five
-    evenly chosen steps. From half to twice `tiny_pct` a node goes with its family, by the median share of that:
-    what has its name in parents of that name, modules of one class having one name. Whether a child adds nothing is
-    decided once for each pair of names, too. Bundles are made by order and not by time.
+    Times vary from run to run, and the tree should not. So it depends on them only where it asks what is tiny and
+    what is dominant, and then on usual times: the share of a node is that of the shortest times which its place,
+    known by the names around it, has in five evenly chosen steps. Shares between half and twice `tiny_pct` are
+    borderline: there the median share of all nodes with the same name in parents of the same name decides, so that
+    like nodes are treated alike; all modules of a class have one name here. Whether a child adds nothing is decided
+    once for each pair of names, too. Bundles are made by order and not by time.
 
     * `rank`: only this rank
     * `step`: only this step
