@@ -5,7 +5,7 @@
 -- Names of the optimizer's step and of data loading do not count. Where nothing is called so, passes of an inference
 -- server count (vLLM's and SGLang's `execute_context_1(888)_generation_0(0)`).
 --
--- :reads event
+-- :reads ended_annotation
 -- :column step BIGINT       number of the step: as annotated, or counted from 0 unless each has a number of its own
 -- :column name VARCHAR      the annotation
 -- :column event_id BIGINT   the annotating event
@@ -13,23 +13,12 @@
 -- :column start_ns BIGINT   start of the step
 -- :column end_ns BIGINT     its end, before the next one starts
 -- :column evidence VARCHAR  profiler_step or annotation
-with annotation as (
-    select
-        event_id,
-        track_id,
-        name,
-        start_ns,
-        end_ns
-    from event
-    where category = 'user_annotation' and end_ns is not null
-),
-
-profiler_mark as (
+with profiler_mark as (
     select
         *,
         try_cast(regexp_extract(name, '^ProfilerStep#\s*(\d+)', 1) as bigint) as number,
         'profiler_step' as evidence
-    from annotation
+    from ended_annotation
     where starts_with(name, 'ProfilerStep#')
 ),
 
@@ -45,7 +34,7 @@ user_mark as (
         )
         and not regexp_matches(name, '(?i)(optimi[sz]er|zero_?grad|forward|backward|loss|load|data|wait|fetch)')
             as is_step
-    from annotation
+    from ended_annotation
     where not exists (select 1 from profiler_mark)
 ),
 

@@ -7,7 +7,7 @@
 -- where one starts: if there is no optimizer, or several for each batch (a GAN). What follows the last optimizer is no
 -- step.
 --
--- :reads marked_step, event, timed, cpu_span, nesting
+-- :reads ended_annotation, marked_step, timed, cpu_span, nesting
 -- :column step BIGINT       number of the step, as annotated, or counted from 0
 -- :column name VARCHAR      the annotation; NULL when none
 -- :column event_id BIGINT   the annotating event; NULL when none
@@ -47,10 +47,9 @@ loop_mark as (
         start_ns,
         end_ns,
         starts_with(name, 'Optimizer.step#') as is_optimizer
-    from event
+    from ended_annotation
     where
-        category = 'user_annotation' and end_ns is not null
-        and (starts_with(name, 'Optimizer.step#') or starts_with(name, 'enumerate(DataLoader)#'))
+        (starts_with(name, 'Optimizer.step#') or starts_with(name, 'enumerate(DataLoader)#'))
         and not exists (select 1 from marked_step)
     -- an optimizer may call another one
     qualify
