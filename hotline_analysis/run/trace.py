@@ -243,6 +243,8 @@ class Trace:
             # By the words of a step, tables would be opened that it does not read: `step` is a column, too.
             needed = " ".join(query.tables)
             self._provide(needed)
+            statements = [*(step.sql for step in query.steps), query.sql]
+            self._known.update(install_macros(self._connection, statements, self._known))
             # A connection of its own, so that nobody else sees the steps. They go with it.
             with self._apart() as other:
                 for step in query.steps:
