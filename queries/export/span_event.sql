@@ -11,23 +11,18 @@
 -- :column rank BIGINT          process rank
 -- :column event_id BIGINT      an event of the part
 -- :column role VARCHAR         inside, launched, arrow or name
-with root as (
+with root_depth as (
+    -- The event that was asked for, in each rank that has it.
     select
-        rank,
-        event_id,
-        track_id,
-        start_ns,
-        coalesce(end_ns, start_ns) as end_ns
-    from event
-    where event_id = $span and ph != 'M' and is_asked($rank, rank)
-),
-
-root_depth as (
-    select
-        root.*,
+        event.rank,
+        event.event_id,
+        event.track_id,
+        event.start_ns,
+        coalesce(event.end_ns, event.start_ns) as end_ns,
         nesting.depth
-    from root
-    left join nesting on root.rank = nesting.rank and root.event_id = nesting.event_id
+    from event
+    left join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    where event.event_id = $span and event.ph != 'M' and is_asked($rank, event.rank)
 ),
 
 root_step as (
@@ -90,13 +85,13 @@ inside as (
     select
         rank,
         event_id
-    from root
+    from root_depth
     union
     select
         launch.rank,
         launch.runtime_id
     from launch
-    inner join root on launch.rank = root.rank and launch.event_id = root.event_id
+    inner join root_depth on launch.rank = root_depth.rank and launch.event_id = root_depth.event_id
     where launch.runtime_id is not null
 ),
 

@@ -143,22 +143,20 @@ piece as (
     where time_ns != 0 and next_id is not null
 ),
 
--- Where each piece of work was launched, looked up once per call.
-call as (
-    select distinct
-        launch.rank,
-        coalesce(launch.runtime_id, launch.op_id) as call_id
-    from launch
-    where is_asked($rank, launch.rank)
-),
-
+-- Calls that launch work, with the region that each is in.
 placed as (
     select
         call.rank,
         call.call_id,
         coalesce(contains(event.name, 'GraphLaunch'), false) as by_graph,
         case when event.start_ns < region_segment.end_ns then region_segment.region end as region
-    from call
+    from (
+        select distinct
+            rank,
+            coalesce(runtime_id, op_id) as call_id
+        from launch
+        where is_asked($rank, rank)
+    ) as call
     inner join event on call.rank = event.rank and call.call_id = event.event_id
     asof left join region_segment
         on

@@ -48,25 +48,18 @@ call as (
         and regexp_matches(event.name, 'Launch(Cooperative)?Kernel|Stream(Begin|End)Capture')
 ),
 
-border as (
-    select
-        *,
-        contains(name, 'BeginCapture') as begins
-    from call
-    where not is_launch
-),
-
+-- Calls that launch, and whether one that began to capture a graph came last before on their thread.
 launching as (
     select
         call.rank,
         call.event_id,
         call.end_ns - call.start_ns as dur_ns,
-        coalesce(border.begins, false) as is_captured,
+        coalesce(contains(border.name, 'BeginCapture'), false) as is_captured,
         launched.runtime_id is not null as has_work
     from call
     left join (select distinct rank, runtime_id from launch) as launched
         on call.rank = launched.rank and call.event_id = launched.runtime_id
-    asof left join border
+    asof left join (select * from call where not is_launch) as border
         on call.rank = border.rank and call.track_id = border.track_id and call.start_ns >= border.start_ns
     where call.is_launch
 ),

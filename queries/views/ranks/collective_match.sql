@@ -64,14 +64,6 @@ call as (
         and collective_call.step is not null
 ),
 
-numbered as (
-    select
-        *,
-        row_number() over (partition by rank, kind, step order by start_ns, event_id) as number,
-        count(*) over (partition by rank, kind, step) as own_count
-    from call
-),
-
 paired as (
     select
         *,
@@ -79,7 +71,13 @@ paired as (
         max(own_count) over of_kind as most,
         dense_rank() over (order by kind, step, number) - 1 as match_id,
         count(*) over (partition by kind, step, number) as rank_count
-    from numbered
+    from (
+        select
+            *,
+            row_number() over (partition by rank, kind, step order by start_ns, event_id) as number,
+            count(*) over (partition by rank, kind, step) as own_count
+        from call
+    ) as numbered
     window of_kind as (partition by kind, step)
 ),
 

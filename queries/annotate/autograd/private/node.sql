@@ -133,15 +133,6 @@ maker as (
     inner join innermost_op
         on arrow_tail.track_id = innermost_op.track_id and arrow_tail.start_ns = innermost_op.start_ns
     group by arrow_head.track_id, arrow_head.start_ns
-),
-
--- Nodes with the forward op that an arrow tells.
-by_flow as (
-    select
-        without_number.event_id,
-        maker.forward_id
-    from without_number
-    inner join maker on without_number.track_id = maker.track_id and without_number.start_ns = maker.start_ns
 )
 
 select
@@ -150,12 +141,12 @@ select
     node.start_ns,
     node.end_ns,
     node.depth,
-    coalesce(by_number.forward_id, by_flow.forward_id) as forward_id,
+    coalesce(by_number.forward_id, maker.forward_id) as forward_id,
     case
         when by_number.forward_id is not null then 'sequence_number'
-        when by_flow.forward_id is not null then 'flow'
+        when maker.forward_id is not null then 'flow'
     end as evidence
 from node
 left join by_number on node.event_id = by_number.event_id
-left join by_flow on node.event_id = by_flow.event_id
+left join maker on node.track_id = maker.track_id and node.start_ns = maker.start_ns
 order by node.track_id, node.start_ns
