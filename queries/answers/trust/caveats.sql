@@ -51,17 +51,20 @@ call as (
 -- Calls that launch, and whether one that began to capture a graph came last before on their thread.
 launching as (
     select
-        call.rank,
-        call.event_id,
-        call.end_ns - call.start_ns as dur_ns,
+        launch_call.rank,
+        launch_call.event_id,
+        launch_call.end_ns - launch_call.start_ns as dur_ns,
         coalesce(contains(border.name, 'BeginCapture'), false) as is_captured,
         launched.runtime_id is not null as has_work
-    from call
+    from call as launch_call
     left join (select distinct rank, runtime_id from launch) as launched
-        on call.rank = launched.rank and call.event_id = launched.runtime_id
+        on launch_call.rank = launched.rank and launch_call.event_id = launched.runtime_id
     asof left join (select * from call where not is_launch) as border
-        on call.rank = border.rank and call.track_id = border.track_id and call.start_ns >= border.start_ns
-    where call.is_launch
+        on
+            launch_call.rank = border.rank
+            and launch_call.track_id = border.track_id
+            and launch_call.start_ns >= border.start_ns
+    where launch_call.is_launch
 ),
 
 captured as (
