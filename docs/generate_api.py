@@ -19,7 +19,7 @@ from hotline_analysis.vocabulary import WORDS
 CHARTS = Path(__file__).parents[1] / "hotline_analysis" / "charts"
 _NO_CHARTS = ("page", "parts", "places", "registry", "saving", "theme")
 WIDTH = 120
-NOTE = "# Written by docs/generate.py from {source}. Change that, then run `make docs`."
+NOTE = "# Written by `make docs` from {source}: change that, and run it again."
 _HINTS = {"BIGINT": "int", "DOUBLE": "float", "BOOLEAN": "bool", "VARCHAR": "str"}
 _ALIASES = {WORDS["PHASE"]: "Phase", WORDS["KERNEL_CLASS"]: "KernelClass"}
 _COUNT = "limit"  # the one argument that may be given without its name

@@ -1,4 +1,4 @@
-# Written by docs/generate.py from its list and the headers of queries/answers. Change that, then run `make docs`.
+# Written by `make docs` from its list and the headers of queries/answers: change that, and run it again.
 
 from . import charts as charts
 from .answers.bottleneck import (

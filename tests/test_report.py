@@ -223,7 +223,7 @@ def test_numbered_modules_are_shown_with_their_type(tmp_path: Path) -> None:
     ]
     detail = ha.level_of_detail(trace).filter(kind="module").select("name", "short_name").unique()
     assert set(detail.rows()) == {("0", "[0] Linear"), ("1", "[1] ReLU"), ("2", "[2] Sequential")}
-    assert "[2][0] Linear takes" in str(ha.charts.draw("slowest_ops", trace, by="module").to_dict()["title"])
+    assert "[2][0] Linear takes" in str(ha.charts.draw("slowest_modules", trace).to_dict()["title"])
 
 
 def test_work_without_time_is_no_gpu_work(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The answers that are one query each: a function for each, with the query's parameters."""
 
-# Written by docs/generate.py from the headers of queries/answers. Change that, then run `make docs`.
+# Written by `make docs` from the headers of queries/answers: change that, and run it again.
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-# Written by docs/generate.py from the functions in hotline_analysis/charts. Change that, then run `make docs`.
+# Written by `make docs` from the functions in hotline_analysis/charts: change that, and run it again.
 
 from .breakdown import (
     modules as modules,

@@ -25,6 +25,8 @@ ANSWERS = [
     if isfunction(getattr(ha, name))
     and next(iter(signature(getattr(ha, name)).parameters), "") == "trace"
     and name not in ("export_perfetto", "report", "dependency_graph", "detail_size")
+    # About one event or window, which has to be named.
+    and name not in ("dependency_edges", "event_place")
 ]
 ALL_ROWS = ("idle_gaps", "kernel_launches")
 OF_A_STEP = ("critical_path", "critical_path_breakdown", "level_of_detail")
@@ -36,7 +38,7 @@ def calls(trace: Trace, other: Trace) -> dict[str, Callable[[], Any]]:
     step = steps[len(steps) // 2] if len(steps) else None
     asked = {name: partial(getattr(ha, name), trace) for name in ANSWERS}
     asked |= {f"{name} step": partial(getattr(ha, name), trace, step=step) for name in OF_A_STEP}
-    asked |= {f"{name} n=None": partial(getattr(ha, name), trace, n=None) for name in ALL_ROWS}
+    asked |= {f"{name} limit=None": partial(getattr(ha, name), trace, limit=None) for name in ALL_ROWS}
     asked["diff"] = partial(ha.diff, trace, other)
     return {name: call for name, call in asked.items() if name not in OF_A_STEP}
 

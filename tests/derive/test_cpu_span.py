@@ -5,6 +5,7 @@ from pathlib import Path
 import duckdb
 
 from hotline_analysis import catalog
+from hotline_analysis.database import install_macros
 from tests.derive.tables import derived
 from tests.trace_builder import TraceBuilder
 
@@ -72,6 +73,7 @@ def test_times_far_from_all_others_are_damaged() -> None:
     day = 86_400_000_000_000
     times = [("cpu_op", 0, 1), ("cpu_op", 5, 1), ("cpu_op", 9, 1), ("cpu_op", 11 * day, 2), ("cpu_op", 8, 11 * day)]
     with duckdb.connect() as connection:
+        install_macros(connection)
         connection.execute("create table event (event_id bigint, category varchar, start_ns bigint, dur_ns bigint)")
         for number, time in enumerate([*times, ("kernel", 40 * day, 1), ("kernel", 40 * day, None)]):
             connection.execute("insert into event values (?, ?, ?, ?)", [number, *time])

@@ -88,7 +88,7 @@ gap as (
     where not is_between_nodes
 ),
 
--- Gaps with their parts in order, as the table in docs/annotation.md has them, row by row. A part starts where those
+-- Gaps with their parts in order, as the table "The parts of a gap" of the docs has them. A part starts where those
 -- before it have ended. It has no time if that is later than its own end. NULL is the end of the gap.
 gap_parts as (
     select

@@ -37,7 +37,7 @@ frameless as (
     select
         *,
         row_number() over (
-            partition by rank, track_id order by start_ns, end_ns desc, depth, module_id
+            partition by rank, track_id order by start_ns, end_ns desc, depth, module_id, pass, call
         ) as position
     from placed
     where event_id is null

@@ -31,7 +31,8 @@
 --                              up
 with names as (
     -- Names that a rule may match, each with its shape: the name without its numbers. No rule depends on a number in a
-    -- name (but a short one in a word, such as `c10d`); steps, lines of files, and names that a program makes have many.
+    -- name (but a short one in a word, such as `c10d`); steps, lines of files, and names that a program makes have
+    -- many.
     select
         category,
         name,
