@@ -204,7 +204,7 @@ def step_result(connection: duckdb.DuckDBPyConnection, query: Query, step: Query
 
 
 def with_empty(query: Query, names: Collection[str]) -> duckdb.DuckDBPyConnection:
-    """A database with these tables and steps of a query, all empty. The annotation is about one rank, which no table has."""
+    """A database with these tables and steps of a query, all empty; those of the annotation have no rank."""
     made = {str(each.writes): each for each in catalog.queries("annotate")} | {step.name: step for step in query.steps}
     of_annotation = query.kind == "annotate"
     known = {name for name in names if name in made and (of_annotation or name not in TABLES)}
