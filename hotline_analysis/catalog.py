@@ -320,7 +320,8 @@ def rules() -> Mapping[str, pa.Table]:
     tables = {}
     for file in resources.files("hotline_analysis.queries").joinpath("rules").iterdir():
         if file.name.endswith(".csv"):
-            table = pc.read_csv(io.BytesIO(file.read_bytes()), convert_options=convert).drop_columns("why")
+            table = pc.read_csv(io.BytesIO(file.read_bytes()), convert_options=convert)
+            table = table.select([column for column in table.column_names if column != "why"])
             position = pa.array(range(1, table.num_rows + 1), pa.int64())
             tables[file.name.removesuffix(".csv")] = table.append_column("position", position)
     return tables

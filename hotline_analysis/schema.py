@@ -282,6 +282,42 @@ READ_TABLES: tuple[Table, ...] = (
         class VARCHAR computation, communication or memory
         """,
     ),
+    _table(
+        "gpu_given",
+        "What the user says of GPUs, given at import, with the columns of `rules/gpus.csv`. Empty without.",
+        """
+        position BIGINT the first one that matches counts, from 0
+        name_pattern VARCHAR regular expression (RE2) to find in a device's name; NULL where all devices are this GPU
+        vendor VARCHAR NVIDIA, AMD or another; this and all that follows but the model may be NULL
+        model VARCHAR name of the model
+        architecture VARCHAR name of its architecture
+        compute_capability DOUBLE NVIDIA's number of what it can do, such as 9.0
+        memory_gib DOUBLE memory in GiB
+        sm_count BIGINT multiprocessors or compute units of the whole GPU
+        boost_mhz DOUBLE clock at which the peaks hold
+        fp64_vector_tflop_per_s DOUBLE peak of the vector units in FP64, in 10^12 operations a second
+        fp64_matrix_tflop_per_s DOUBLE peak of the matrix units in FP64
+        fp32_vector_tflop_per_s DOUBLE peak of the vector units in FP32
+        fp16_vector_tflop_per_s DOUBLE peak of the vector units in FP16
+        fp32_matrix_tflop_per_s DOUBLE peak of the matrix units in FP32
+        tf32_matrix_tflop_per_s DOUBLE peak of the matrix units in TF32
+        fp16_matrix_tflop_per_s DOUBLE peak of the matrix units in FP16, adding up in FP32
+        bf16_matrix_tflop_per_s DOUBLE peak of the matrix units in BF16
+        fp8_matrix_tflop_per_s DOUBLE peak of the matrix units in FP8
+        fp4_matrix_tflop_per_s DOUBLE peak of the matrix units in FP4
+        int8_matrix_top_per_s DOUBLE peak of the matrix units in INT8
+        memory_gb_per_s DOUBLE bandwidth of the memory in 10^9 bytes a second
+        l2_mib DOUBLE L2 cache in MiB
+        link VARCHAR name of the link between GPUs
+        link_bidirectional_gb_per_s DOUBLE its bandwidth, both directions together
+        pcie_gen DOUBLE generation of PCIe
+        pcie_one_way_gb_per_s DOUBLE bandwidth of PCIe in one direction
+        power_w DOUBLE power limit in watts
+        matrix_flop_per_clock_per_sm DOUBLE FP16 operations of the matrix units of one multiprocessor in a clock
+        source VARCHAR where the figures are from
+        note VARCHAR what else to know
+        """,
+    ),
 )
 
 
@@ -317,4 +353,4 @@ def derived_tables() -> list[Table]:
 
 
 # One higher whenever a table or column is added, removed or means something else.
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5

@@ -179,6 +179,20 @@ def test_devices_and_streams_without_a_number(database: duckdb.DuckDBPyConnectio
     assert rows(database, "select device_of(null), device_of(0), stream_of(null), stream_of(7)") == [(-1, 0, -1, 7)]
 
 
+def test_the_mean_is_weighted_by_time(database: duckdb.DuckDBPyConnection) -> None:
+    """(1 x 30 + 4 x 10) / 40; what is not known does not count, and of no time each counts the same."""
+    mean = "select weighted_mean(measure, dur_ns) from (values {}) as work (measure, dur_ns)"
+    assert rows(database, mean.format("(1, 30), (4, 10), (null, 100)")) == [(1.75,)]
+    assert rows(database, mean.format("(1, 0), (4, 0), (null, 5)")) == [(2.5,)]
+    assert rows(database, mean.format("(null::int, 5)")) == [(None,)]
+
+
+def test_calls_that_take_the_grid_in_threads(database: duckdb.DuckDBPyConnection) -> None:
+    calls = ("hipExtModuleLaunchKernel", "hipLaunchKernel", "hipModuleLaunchKernel", "cudaLaunchKernel")
+    asked = ", ".join(f"grid_is_in_threads('{call}')" for call in calls)
+    assert rows(database, f"select {asked}") == [(True, False, False, False)]
+
+
 def test_limits_are_whole_numbers(database: duckdb.DuckDBPyConnection) -> None:
     limits = [macro.name for macro in catalog.macros().values() if macro.subject == "limits"]
     (found,) = rows(database, f"select {', '.join(f'{name}()' for name in limits)}")

@@ -290,5 +290,8 @@ PIPELINE = (
     _table("host_activity"),
     _table("idle_part"),
     _table("gpu_gap"),
+    _table("gpu_match"),
+    _table("gpu_model"),
+    _table("device_peak"),
 )
 """The stages in their order."""

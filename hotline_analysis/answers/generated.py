@@ -722,6 +722,52 @@ def kernel_launches(
     )
 
 
+def kernel_metrics(
+    trace: Trace,
+    limit: int | None = 20,
+    *,
+    by: Literal["kernel", "launch"] = "kernel",
+    rank: int | None = None,
+    device: int | None = None,
+    step: int | None = None,
+    phase: Phase | None = None,
+    module: str | None = None,
+    kernel_class: KernelClass | None = None,
+) -> pl.DataFrame:
+    """How kernels use the GPU: grid, registers, waves, occupancy and unit, by kernel or by launch.
+
+    Waves, tail, occupancy and SM efficiency of a row are means over its launches, weighted by their durations.
+    Grid, block, registers, shared memory, limit, unit and precision are those of its longest launch; `shape_count`
+    says whether all have the same. `kernel_shape` says what the figures mean and what they follow from. They
+    describe how a kernel is put on the GPU, not how fast it is: much work per thread can make up for low occupancy.
+
+    * `limit`: so many rows of each rank; NULL for all
+    * `by`: what a row is
+    * `rank`: only this rank
+    * `device`: only this device
+    * `step`: only work launched in this step
+    * `phase`: only work launched in this phase
+    * `module`: only work launched in this module or one in it, by path
+    * `kernel_class`: only this class of kernels
+
+    Columns: `rank`, `short_name`, `name`, `class`, `event_id`, `count`, `gpu_time_ns`, `gpu_time_pct`,
+    `shape_count`, `grid`, `block`, `registers`, `shared_memory_bytes`, `waves`, `tail_pct`, `occupancy_pct`,
+    `occupancy_limit`, `sm_efficiency_pct`, `unit`, `precision`. `hotline queries kernel_metrics` says what each
+    means.
+    """
+    return trace.query(
+        "kernel_metrics",
+        by=by,
+        rank=rank,
+        device=device,
+        step=step,
+        phase=phase,
+        module=module,
+        kernel_class=kernel_class,
+        limit=limit,
+    )
+
+
 def kernel_sequence(
     trace: Trace,
     *,

@@ -53,6 +53,9 @@ from .saving import (
 from .trust import (
     coverage as coverage,
 )
+from .utilisation import (
+    kernel_metrics as kernel_metrics,
+)
 from .whole_run import (
     overview as overview,
 )
@@ -69,6 +72,7 @@ __all__ = [
     "idle_breakdown",
     "kernel_breakdown",
     "kernel_duration_distribution",
+    "kernel_metrics",
     "launch_stats",
     "memory_bandwidth",
     "memory_peak",

@@ -14,6 +14,8 @@ from hotline_analysis.cli.app import app
 from hotline_analysis.cli.common import (
     AsCsv,
     AsJson,
+    GpuFile,
+    GpuName,
     ModelFile,
     Output,
     Overwrite,
@@ -50,6 +52,8 @@ def query(
         typer.Option("--param", "-p", metavar="KEY=VALUE", help="A parameter of the answer. Repeatable."),
     ] = None,
     model: ModelFile = None,
+    gpu: GpuName = None,
+    gpus: GpuFile = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     output: Output = None,
@@ -78,10 +82,11 @@ def query(
             )
         with ExitStack() as opened:
             sources = [traces] if answer.traces == 1 else [[source] for source in traces]
-            frame = answer.ask(*(opened.enter_context(open_traces(source, model)) for source in sources), **given)
+            opening = (open_traces(source, model, gpu, gpus) for source in sources)
+            frame = answer.ask(*map(opened.enter_context, opening), **given)
     else:
         catalog.get(name).bind(**given)
-        with open_traces(traces, model) as trace:
+        with open_traces(traces, model, gpu, gpus) as trace:
             frame = trace.query(name, **given)
     write_frame(frame, form, output)
 
@@ -181,6 +186,8 @@ def sql(
     statement: Annotated[str, typer.Argument(metavar="SQL", help="One SQL statement, in DuckDB's dialect.")],
     traces: Traces,
     model: ModelFile = None,
+    gpu: GpuName = None,
+    gpus: GpuFile = None,
     as_json: AsJson = False,
     as_csv: AsCsv = False,
     output: Output = None,
@@ -195,7 +202,7 @@ def sql(
       hotline sql "select phase, sum(dur_ns) from annotated_event group by all" run.hotline
     """
     form = settle_frame(output, overwrite, as_json, as_csv)
-    with open_traces(traces, model) as trace:
+    with open_traces(traces, model, gpu, gpus) as trace:
         write_frame(trace.sql(statement), form, output)
 
 

@@ -34,6 +34,23 @@ ModelFile = Annotated[
     ),
 ]
 
+GpuName = Annotated[
+    str | None,
+    typer.Option(
+        "--gpu",
+        metavar="NAME",
+        help="The GPU of the traces, for files that do not name it: the name of a model, such as 'A100 SXM4 80GB'.",
+    ),
+]
+GpuFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--gpus",
+        metavar="CSV",
+        help="Figures of your own GPUs: a file with the columns name_pattern, model and peaks (docs/utilisation.md).",
+    ),
+]
+
 
 def _checked(output: Path | None) -> Path | None:
     if output == Path("-"):
@@ -69,12 +86,14 @@ def source(traces: list[str]) -> str | list[str]:
 
 
 @contextmanager
-def open_traces(traces: list[str], model: Path | None = None) -> Iterator[ha.Trace]:
+def open_traces(
+    traces: list[str], model: Path | None = None, gpu: str | None = None, gpus: Path | None = None
+) -> Iterator[ha.Trace]:
     """Open a run, or import traces to a temporary one, with a progress bar."""
     from hotline_analysis.cli import console
 
     with console.progress() as on_progress:
-        trace = ha.load(source(traces), model=model, on_progress=on_progress)
+        trace = ha.load(source(traces), model=model, gpu=gpu, gpus=gpus, on_progress=on_progress)
     with trace:
         yield trace
 

@@ -13,6 +13,8 @@ from hotline_analysis.atomic import check_file, form_of
 from hotline_analysis.cli.app import app
 from hotline_analysis.cli.common import (
     Drawing,
+    GpuFile,
+    GpuName,
     ModelFile,
     Overwrite,
     SourceLines,
@@ -31,6 +33,8 @@ def timeline(
     step: Annotated[int | None, typer.Option(help="This step; the one of median duration without it.")] = None,
     rank: Annotated[int | None, typer.Option(help="This rank; the lowest without it.")] = None,
     model: ModelFile = None,
+    gpu: GpuName = None,
+    gpus: GpuFile = None,
     source_lines: SourceLines = True,
     overwrite: Overwrite = False,
 ) -> None:
@@ -47,7 +51,7 @@ def timeline(
 
     form_of(output, saving.FORMS)
     check_file(output, overwrite=overwrite)
-    with open_traces(traces, model) as trace:
+    with open_traces(traces, model, gpu, gpus) as trace:
         ha.charts.timeline(trace, step=step, rank=rank, source_lines=source_lines).save(output)
     typer.echo(said_of(output))
 
@@ -72,6 +76,8 @@ def chart(
         typer.Option("--param", "-p", metavar="KEY=VALUE", help="A parameter of the chart. Repeatable."),
     ] = None,
     model: ModelFile = None,
+    gpu: GpuName = None,
+    gpus: GpuFile = None,
     list_: Annotated[bool, typer.Option("--list", help="List the charts and their parameters.")] = False,
     overwrite: Overwrite = False,
 ) -> None:
@@ -103,5 +109,6 @@ def chart(
     check_file(output, overwrite=overwrite)
     with ExitStack() as opened:
         sources = [traces] if kind.traces == 1 else [[source] for source in traces]
-        save(draw(name, *(opened.enter_context(open_traces(source, model)) for source in sources), **given), output)
+        opening = (open_traces(source, model, gpu, gpus) for source in sources)
+        save(draw(name, *map(opened.enter_context, opening), **given), output)
     typer.echo(said_of(output))

@@ -12,6 +12,8 @@ import hotline_analysis as ha
 from hotline_analysis.atomic import form_of
 from hotline_analysis.cli.app import app
 from hotline_analysis.cli.common import (
+    GpuFile,
+    GpuName,
     ModelFile,
     Overwrite,
     Traces,
@@ -30,6 +32,8 @@ def import_(
     ],
     output: Annotated[Path, output_option("The run directory to write.", "RUN")],
     model: ModelFile = None,
+    gpu: GpuName = None,
+    gpus: GpuFile = None,
     kernel_classes: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="CSV file with the columns pattern and class: your own kernels' classes."),
@@ -59,6 +63,8 @@ def import_(
             model=model,
             overwrite=overwrite,
             kernel_classes=kernel_classes,
+            gpu=gpu,
+            gpus=gpus,
             keep_secrets=keep_secrets,
             on_progress=on_progress,
         )
@@ -89,6 +95,8 @@ def export(
         typer.Option(metavar="EVENT_ID", help="perfetto: only this event, what is in it, and the work it launched."),
     ] = None,
     model: ModelFile = None,
+    gpu: GpuName = None,
+    gpus: GpuFile = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Write tables or a trace for other tools.
@@ -107,7 +115,7 @@ def export(
         raise typer.BadParameter("--rank and --span go with --format perfetto")
     if format == "perfetto":
         form_of(output, {".json": "plain", ".gz": "compressed"}, default="plain")
-    with open_traces(traces, model) as trace:
+    with open_traces(traces, model, gpu, gpus) as trace:
         if format == "perfetto":
             file = ha.export_perfetto(trace, output, rank=rank, span=span, overwrite=overwrite)
             typer.echo(f"{said_of(file)}; open it in ui.perfetto.dev")

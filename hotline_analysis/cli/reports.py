@@ -11,6 +11,8 @@ import hotline_analysis as ha
 from hotline_analysis.cli.app import app
 from hotline_analysis.cli.common import (
     AsJson,
+    GpuFile,
+    GpuName,
     ModelFile,
     Output,
     Overwrite,
@@ -64,6 +66,8 @@ def report(
     output: Output = None,
     rank: Annotated[int | None, typer.Option(help="Only this rank.")] = None,
     model: ModelFile = None,
+    gpu: GpuName = None,
+    gpus: GpuFile = None,
     source_lines: SourceLines = True,
     overwrite: Overwrite = False,
 ) -> None:
@@ -74,7 +78,7 @@ def report(
       hotline report run.hotline -o report.html
     """
     form = settle(output, overwrite, format, _FORMS, "text")
-    _print_report(traces, rank, form, output, model, source_lines)
+    _print_report(traces, rank, form, output, model, source_lines, gpu, gpus)
 
 
 @app.command("diff")
@@ -145,8 +149,10 @@ def _print_report(
     output: Path | None = None,
     model: Path | None = None,
     source_lines: bool = True,
+    gpu: str | None = None,
+    gpus: Path | None = None,
 ) -> None:
-    with open_traces(traces, model) as trace:
+    with open_traces(traces, model, gpu, gpus) as trace:
         result = ha.report(trace, rank=rank, source_lines=source_lines)
         timeline = ha.charts.timeline(trace, rank=rank, source_lines=source_lines) if format == "html" else None
     _write_report(result, format, output, timeline)

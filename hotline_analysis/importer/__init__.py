@@ -14,13 +14,14 @@ from hotline_analysis.annotation.model_file import read_model
 from hotline_analysis.atomic import MANIFEST, begin, end, path_of, remove, replace_folder
 from hotline_analysis.errors import HotlineError, HotlineWarning
 from hotline_analysis.importer.files import Source, find_runs, find_traces
+from hotline_analysis.importer.gpus import Gpus, read_gpus
 from hotline_analysis.importer.options import KernelClasses, Options, Progress, read_kernel_classes
 from hotline_analysis.importer.processes import import_all
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
 from hotline_analysis.text.formats import lost_events, some_of
 
-__all__ = ["KernelClasses", "Progress", "Source", "find_traces", "import_traces", "load"]
+__all__ = ["Gpus", "KernelClasses", "Progress", "Source", "find_traces", "import_traces", "load"]
 
 
 def load(
@@ -28,6 +29,8 @@ def load(
     *,
     model: Source | None = None,
     kernel_classes: KernelClasses | None = None,
+    gpu: str | None = None,
+    gpus: Gpus | None = None,
     keep_secrets: bool = False,
     on_progress: Progress | None = None,
 ) -> Trace:
@@ -36,15 +39,15 @@ def load(
     `source` is a run directory, a trace file (`.json`, `.json.gz`, `.json.zst`), a folder of them, a glob, or a list of
     files. Several runs, as a list or glob, are opened as one if each holds other ranks, as those do that the processes
     of one training have written. The temporary run is deleted when the trace is closed or forgotten; `import_traces`
-    makes one that stays, and says what `model`, `kernel_classes` and `keep_secrets` are; a run has those it was
-    imported with. Raises `TraceFormatError`, `EmptyTraceError`, `RunFormatError` or `ModelMismatchError`, and warns
-    (`HotlineWarning`) about what was lost.
+    makes one that stays, and says what `model`, `kernel_classes`, `gpu`, `gpus` and `keep_secrets` are; a run has those
+    it was imported with. Raises `TraceFormatError`, `EmptyTraceError`, `RunFormatError` or `ModelMismatchError`, and
+    warns (`HotlineWarning`) about what was lost.
     """
     if runs := find_runs(source):
-        if kernel_classes is not None or model is not None or keep_secrets:
+        if keep_secrets or not (kernel_classes is model is gpu is gpus is None):
             raise HotlineError(
-                f"{runs[0]} is imported already, and has its modules, classes and metadata",
-                hint="Import the trace files again with the model, the classes or the secrets.",
+                f"{runs[0]} is imported already, and has its modules, classes, GPUs and metadata",
+                hint="Import the trace files again with the model, the classes, the GPUs or the secrets.",
             )
         return Trace(*runs)
     folder = Path(tempfile.mkdtemp(prefix="hotline-"))
@@ -56,6 +59,8 @@ def load(
             run,
             model=model,
             kernel_classes=kernel_classes,
+            gpu=gpu,
+            gpus=gpus,
             keep_secrets=keep_secrets,
             on_progress=on_progress,
         )
@@ -74,6 +79,8 @@ def import_traces(
     model: Source | None = None,
     overwrite: bool = False,
     kernel_classes: KernelClasses | None = None,
+    gpu: str | None = None,
+    gpus: Gpus | None = None,
     keep_secrets: bool = False,
     on_progress: Progress | None = None,
 ) -> Path:
@@ -88,15 +95,19 @@ def import_traces(
     kernels apart (`name_info`): regular expressions (RE2) to find in a kernel's full name, the first that matches
     counts, before the built-in rules.
 
+    `gpu` names the GPU that the traces were recorded on, for files that name none or another: the name of its model, or
+    the name that a trace would have (`"H100 SXM5 80GB"`, `"NVIDIA H100 80GB HBM3"`). `gpus` adds GPUs to those whose
+    peaks are known (`gpu_model`, `device_peak`): a CSV file, or a dict for each.
+
     What looks like a key, password or token of a service is replaced by `***` before anything is written; with
     `keep_secrets`, it stays in the metadata of the trace and in the arguments of events (`rank_info`, `device`,
     `event_args`), and in what is exported of them. Raises `TraceFormatError` or `EmptyTraceError` if nothing can be
-    read, `ExportExistsError` if the output exists and `overwrite` is false, and `HotlineError` for a wrong class or
-    pattern.
+    read, `ExportExistsError` if the output exists and `overwrite` is false, and `HotlineError` for a wrong class,
+    pattern or GPU.
     """
     files, is_search = find_traces(source)
     classes = read_kernel_classes(kernel_classes)
-    options = Options(None if model is None else path_of(model), classes, keep_secrets)
+    options = Options(None if model is None else path_of(model), classes, read_gpus(gpus, gpu), keep_secrets)
     if options.model is not None:
         read_model(options.model)  # a mistake in it is better told before the traces are read
     target = path_of(output)

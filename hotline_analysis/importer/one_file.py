@@ -44,7 +44,9 @@ def import_file(
     tracks = write_raw(reader, folder, keep_secrets=options.keep_secrets)
     if not options.keep_secrets:
         masking.mask(reader.metadata)
+    save_table(_devices(reader.metadata), "device", folder)
     save_table(options.classes, "kernel_class", folder)
+    save_table(options.gpus, "gpu_given", folder)
     for memory in _MEMORY_LIMITS:
         spill = str(folder / "spill")
         connection = duckdb.connect(
@@ -85,7 +87,6 @@ def _annotate_file(
     open_raw(connection, folder)
     connection.register("track_key", tracks)
     save(connection, "track", catalog.get("track").sql, folder)
-    save_table(_devices(reader.metadata), "device", folder)
     derived = annotate(
         connection,
         lambda share: on_progress(f"annotating {file.name}", _READING + (1 - _READING) * share),

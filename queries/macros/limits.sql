@@ -34,3 +34,13 @@ create or replace macro clock_drift_ns() as
 -- events of. Our choice: a time that is damaged is off by far more.
 create or replace macro longest_recording_ns() as
 864000000000000;
+
+-- Per cent of its model's memory from which on a device has all of it: 90. The driver keeps some, and on boards with
+-- GDDR6 error correction takes a sixteenth; the largest slice that is less than the whole has half.
+create or replace macro whole_memory_pct() as
+90;
+
+-- Bytes of shared memory that a block can have without asking for more: 48 KiB. CUDA C++ Programming Guide, "Compute
+-- Capabilities".
+create or replace macro default_shared_bytes() as
+49152;

@@ -200,6 +200,26 @@ UNITS = {
     "Cijk_Ailk_Bljk_HHS_BH_MT128x64x32_MI32x32x8": ("matrix", "fp16"),
     "Cijk_Ailk_Bljk_SB_MT64x64x8_SN_1LDSB0": ("vector", "fp32"),
     "igemm_wrw_gtcx3_nhwc_bf16_bx0_ex1_bt128x64x32_wt32x32x8": ("matrix", "bf16"),
+    "Cijk_Ailk_Bljk_I8II_BH_MT64x64x16_MI16x16x1_SN": ("matrix", "int8"),
+    "void ck_tile::kentry<256, 2, ck_tile::FmhaFwdKernel<ck_tile::BlockFmhaPipeline> >(Args)": ("matrix", None),
+    "ampere_gcgemm_64x64_nt": ("vector", "fp32"),
+    "ampere_dgemm_128x64_tn": ("vector", "fp64"),
+    "volta_d884gemm_64x64_nt": ("matrix", "fp64"),
+    "volta_hgemm_128x64_nn": ("vector", "fp16"),
+    "volta_h884gemm_128x64_nn": ("matrix", "fp16"),
+    "void gemmk1_kernel<float, 256, 5, false, cublasGemvTensorStridedBatched<float const> >(int)": ("vector", None),
+    # CUTLASS, mangled by the compiler
+    "_ZN13cutlass_cudnn6KernelINS_4conv6kernel23ImplicitGemmConvolutionINS_10tfloat32_tENS_6layout40ColumnMajorTensorOp"
+    "MultiplicandCongruousILi32ELi32EEEEEEEvNT_6ParamsE": ("matrix", "tf32"),
+    "_ZN7cutlass6KernelINS_4gemm6kernel4GemmINS_10bfloat16_tENS_6layout38RowMajorTensorOpMultiplicandCrosswiseILi16ELi64"
+    "EEEEEEEvNT_6ParamsE": ("matrix", "bf16"),
+    "void cutlass::Kernel<cutlass::reduction::kernel::ReduceSplitK<cutlass::MatrixShape<4, 128> > >(Params)": (
+        None,
+        None,
+    ),
+    "void cudnn::cnn::reduce_wgrad_nchw_helper<float, float>(void*, void const*, float, int, int)": (None, None),
+    "void flashinfer::BatchPrefillWithPagedKVCacheKernel<flashinfer::KernelTraits>(Params)": ("matrix", None),
+    "void flashinfer::BatchDecodeWithPagedKVCacheKernel<2u, 16u>(Params)": ("vector", None),
     "void cublasLt::splitKreduce_kernel<32, 16, int, float, float>(int)": (None, None),
     "void cudnn::ops::nchwToNhwcKernel<float, float, float, false, true>(int)": (None, None),
     "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, Array>(int)": (None, None),

@@ -10,7 +10,7 @@ from hotline_analysis.answers.limits import TypicalStep
 from hotline_analysis.answers.recorded import no_run
 from hotline_analysis.answers.verdicts import CPU_LIMITS
 from hotline_analysis.run.trace import Trace
-from hotline_analysis.text.formats import duration, listed, percent
+from hotline_analysis.text.formats import duration, listed, percent, safe
 
 _SPEAK_PCT = 5.0  # what is less does not change what the rest of the report says
 _CPU_PCT = 20.0  # from this share of the step on, what slows the CPU down matters
@@ -45,7 +45,7 @@ def caveat_sentences(
             "Python stacks were recorded, which can make the CPU's work two to three times as long. Check the CPU's"
             " part with a trace without them (with_stack=False)."
         )
-    return said + _steps(trace, rank, typical)
+    return said + _unknown_gpu(trace, rank) + _steps(trace, rank, typical)
 
 
 def _unobserved(trace: Trace, rank: int, use: pl.DataFrame) -> list[str]:
@@ -67,6 +67,21 @@ def _unobserved(trace: Trace, rank: int, use: pl.DataFrame) -> list[str]:
     if share - run["gpu_busy_pct"] >= _SPEAK_PCT:
         text += f" From its first recorded work to the last, it is busy for {percent(share)}."
     return [text]
+
+
+def _unknown_gpu(trace: Trace, rank: int) -> list[str]:
+    """A GPU of which nothing is known, and how to say what it is."""
+    found = trace.sql(
+        "select distinct gpu_model.name from gpu_model inner join gpu_op on gpu_model.rank = gpu_op.rank"
+        " and gpu_model.device_id = device_of(gpu_op.device) where gpu_model.rank = $rank and gpu_model.model is null"
+        " order by gpu_model.name",
+        rank=rank,
+    )["name"]
+    if found.is_empty():
+        return []
+    names = [safe(name) for name in found if name is not None]
+    which = f"It is not known what the GPU {listed(names)} can do" if names else "The file does not name its GPU"
+    return [f"{which}, so nothing is compared with its peaks. Import the trace with --gpu NAME or --gpus FILE."]
 
 
 def _has_frames(trace: Trace, rank: int) -> bool:

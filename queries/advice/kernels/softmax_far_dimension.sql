@@ -4,7 +4,7 @@
 -- the memory; no time at all, where shapes are not recorded or the GPU is not known. Source: PyTorch,
 -- aten/src/ATen/native/cuda/SoftMax.cu, which chooses `cunn_SpatialSoftMax` where elements follow the dimension.
 --
--- :reads gpu_work, gpu_peak, op
+-- :reads gpu_work, gpu_model, op
 -- :what softmaxes over a dimension that is not the last
 -- :do Transpose the input first, so that the softmax (or cross entropy) is over its last dimension.
 select
@@ -15,12 +15,13 @@ select
     gpu_work.end_ns,
     floor(greatest(0, gpu_work.dur_ns - coalesce(
         2 * list_product(try_cast(op.input_dims -> 0 as bigint[]))
-        * if(regexp_matches(op.input_types, '^\["(c10::)?(BFloat16|Half)'), 2, 4) / gpu_peak.memory_gb_per_s,
+        * if(regexp_matches(op.input_types, '^\["(c10::)?(BFloat16|Half)'), 2, 4)
+        * 1e9 / gpu_model.memory_bytes_per_s,
         0
     )))::bigint as saved_ns,
     gpu_work.short_name as name
 from gpu_work
 left join op on gpu_work.rank = op.rank and gpu_work.op_id = op.event_id
-left join gpu_peak on gpu_work.rank = gpu_peak.rank and gpu_work.device = gpu_peak.device
+left join gpu_model on gpu_work.rank = gpu_model.rank and gpu_work.device = gpu_model.device_id
 where gpu_work.rank = $rank and gpu_work.step = $step and contains(gpu_work.name, 'cunn_SpatialSoftMax')
 order by gpu_work.event_id

@@ -6,7 +6,7 @@
 -- transposed. Bound: the time of the same product at the peak of the GPU or the bandwidth of its memory, whichever is
 -- longer. Source: NVIDIA, "Matrix multiplication background user's guide", 2.2, tensor core requirements.
 --
--- :reads gpu_work, gpu_peak, op
+-- :reads gpu_work, gpu_model, device_peak, op
 -- :what matrix products whose rows are no multiple of 16 bytes
 -- :do Pad the dimensions of the operands to a multiple of 8 in half precision, of 4 in TF32: sequence length,
 --     vocabulary or width of the layer.
@@ -55,15 +55,17 @@ least as (
     select
         sized.*,
         1e9 * greatest(
-            2.0 * batch * m * n * k / (
-                1e12 * if(
-                    sized.precision = 'tf32', gpu_peak.tf32_matrix_tflop_per_s, gpu_peak.half_matrix_tflop_per_s
-                )
-            ),
-            1.0 * batch * (m * k + k * n + m * n) * item_bytes / (1e9 * gpu_peak.memory_gb_per_s)
+            2.0 * batch * m * n * k / device_peak.flop_per_s,
+            1.0 * batch * (m * k + k * n + m * n) * item_bytes / gpu_model.memory_bytes_per_s
         ) as least_ns
     from sized
-    inner join gpu_peak on sized.rank = gpu_peak.rank and sized.device = gpu_peak.device
+    inner join gpu_model on sized.rank = gpu_model.rank and sized.device = gpu_model.device_id
+    inner join device_peak
+        on
+            sized.rank = device_peak.rank
+            and sized.device = device_peak.device_id
+            and sized.unit = device_peak.unit
+            and sized.precision = device_peak.precision
 )
 
 select

@@ -4,15 +4,15 @@
 -- could use the rest. Bound: the work spreads over all multiprocessors. Source: NVIDIA Nsight Compute, rule "Launch
 -- configuration: small grid".
 --
--- :reads gpu_work, gpu_op, gpu_peak
+-- :reads gpu_work, kernel_shape, gpu_model
 -- :what kernels with fewer blocks than the GPU has multiprocessors
 -- :do Give each kernel more work: a larger batch, several small layers as one (batched or grouped products), or
 --     independent ones on several streams.
 with kernel as (
     select
         gpu_work.*,
-        list_product(try_cast(gpu_op.grid as bigint[])) as block_count,
-        gpu_peak.sm_count,
+        kernel_shape.blocks as block_count,
+        gpu_model.sm_count,
         max(gpu_work.end_ns) over (
             partition by gpu_work.device order by gpu_work.start_ns, gpu_work.event_id
             rows between unbounded preceding and 1 preceding
@@ -20,8 +20,8 @@ with kernel as (
         lead(gpu_work.start_ns) over (partition by gpu_work.device order by gpu_work.start_ns, gpu_work.event_id)
             as next_ns
     from gpu_work
-    inner join gpu_op on gpu_work.rank = gpu_op.rank and gpu_work.event_id = gpu_op.event_id
-    left join gpu_peak on gpu_work.rank = gpu_peak.rank and gpu_work.device = gpu_peak.device
+    left join kernel_shape on gpu_work.rank = kernel_shape.rank and gpu_work.event_id = kernel_shape.event_id
+    left join gpu_model on gpu_work.rank = gpu_model.rank and gpu_work.device = gpu_model.device_id
     where gpu_work.rank = $rank and gpu_work.step = $step
 )
 

@@ -5,7 +5,7 @@
 -- Bound: the ratio of the two peaks. Source: PyTorch, "Numerical accuracy: TensorFloat-32 on Nvidia Ampere (and later)
 -- devices"; `FP32MatMulPattern` in torch/profiler/_pattern_matcher.py.
 --
--- :reads gpu_work, gpu_peak
+-- :reads gpu_work, gpu_model, device_peak
 -- :what matrix products in FP32 on CUDA cores
 -- :do Let them run in TF32 on tensor cores: torch.set_float32_matmul_precision("high"), and for convolutions
 --     torch.backends.cudnn.allow_tf32 = True.
@@ -16,6 +16,16 @@ with product as (
         sum(gpu_work.dur_ns) over () as all_ns
     from gpu_work
     where gpu_work.rank = $rank and gpu_work.step = $step and gpu_work.unit is not null
+),
+
+peak as (
+    select
+        rank,
+        device_id,
+        max(flop_per_s) filter (where unit = 'vector' and precision = 'fp32') as fp32,
+        max(flop_per_s) filter (where unit = 'matrix' and precision = 'tf32') as tf32
+    from device_peak
+    group by rank, device_id
 )
 
 select
@@ -24,16 +34,16 @@ select
     product.track_id,
     product.start_ns,
     product.end_ns,
-    floor(product.dur_ns * (1 - gpu_peak.fp32_vector_tflop_per_s / gpu_peak.tf32_matrix_tflop_per_s))::bigint
-        as saved_ns,
+    floor(product.dur_ns * (1 - peak.fp32 / peak.tf32))::bigint as saved_ns,
     product.short_name as name
 from product
-inner join gpu_peak on product.rank = gpu_peak.rank and product.device = gpu_peak.device
+inner join gpu_model on product.rank = gpu_model.rank and product.device = gpu_model.device_id
+inner join peak on product.rank = peak.rank and product.device = peak.device_id
 where
     product.unit = 'vector'
     and product.precision = 'fp32'
     and not regexp_matches(product.name, 'gemv|dot_kernel')
-    and not starts_with(gpu_peak.model, 'Instinct')
-    and gpu_peak.tf32_matrix_tflop_per_s > gpu_peak.fp32_vector_tflop_per_s
+    and gpu_model.vendor is distinct from 'AMD'
+    and peak.tf32 > peak.fp32
     and 2 * coalesce(product.half_ns, 0) < product.all_ns
 order by product.event_id

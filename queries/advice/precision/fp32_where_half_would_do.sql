@@ -5,7 +5,7 @@
 -- purpose. Bound: the ratio of the two peaks. Source: PyTorch performance tuning guide, "Use mixed precision and AMP";
 -- Micikevicius et al., "Mixed precision training", ICLR 2018.
 --
--- :reads gpu_work, gpu_peak
+-- :reads gpu_work, gpu_model, device_peak
 -- :what matrix products in FP32
 -- :do Let them run in half precision: torch.autocast("cuda", dtype=torch.bfloat16), or torch.float16 and a GradScaler
 --     on GPUs without bfloat16.
@@ -20,9 +20,14 @@ with product as (
 
 peak as (
     select
-        *,
-        greatest(fp32_vector_tflop_per_s, coalesce(fp32_matrix_tflop_per_s, 0)) as fp32_tflop_per_s
-    from gpu_peak
+        rank,
+        device_id,
+        max(flop_per_s) filter (where precision = 'fp32') as fp32,
+        max(flop_per_s) filter (where unit = 'vector' and precision = 'fp32') as fp32_vector,
+        max(flop_per_s) filter (where precision = 'tf32') as tf32,
+        max(flop_per_s) filter (where unit = 'matrix' and precision in ('bf16', 'fp16')) as half
+    from device_peak
+    group by rank, device_id
 )
 
 select
@@ -33,20 +38,20 @@ select
     product.end_ns,
     floor(
         product.dur_ns * (
-            1 - case product.unit when 'vector' then peak.fp32_vector_tflop_per_s else peak.fp32_tflop_per_s end
-            / peak.half_matrix_tflop_per_s
+            1 - case product.unit when 'vector' then peak.fp32_vector else peak.fp32 end / peak.half
         )
     )::bigint as saved_ns,
     product.short_name as name
 from product
-inner join peak on product.rank = peak.rank and product.device = peak.device
+inner join gpu_model on product.rank = gpu_model.rank and product.device = gpu_model.device_id
+inner join peak on product.rank = peak.rank and product.device = peak.device_id
 where
     product.precision = 'fp32'
     and not regexp_matches(product.name, 'gemv|dot_kernel')
     and (
-        starts_with(peak.model, 'Instinct')
-        or coalesce(peak.tf32_matrix_tflop_per_s, 0) <= peak.fp32_vector_tflop_per_s
+        gpu_model.vendor = 'AMD'
+        or coalesce(peak.tf32, 0) <= peak.fp32_vector
     )
-    and peak.half_matrix_tflop_per_s > peak.fp32_tflop_per_s
+    and peak.half > peak.fp32
     and 2 * coalesce(product.half_ns, 0) < product.all_ns
 order by product.event_id

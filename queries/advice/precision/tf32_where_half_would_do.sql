@@ -4,7 +4,7 @@
 -- purpose. Bound: the ratio of the two peaks. Source: PyTorch performance tuning guide, "Use mixed precision and AMP";
 -- Micikevicius et al., "Mixed precision training", ICLR 2018.
 --
--- :reads gpu_work, gpu_peak
+-- :reads gpu_work, device_peak
 -- :what matrix products and convolutions in TF32
 -- :do Let them run in half precision: torch.autocast("cuda", dtype=torch.bfloat16).
 with product as (
@@ -14,6 +14,17 @@ with product as (
         sum(gpu_work.dur_ns) over () as all_ns
     from gpu_work
     where gpu_work.rank = $rank and gpu_work.step = $step and gpu_work.unit is not null
+),
+
+peak as (
+    select
+        rank,
+        device_id,
+        max(flop_per_s) filter (where precision = 'tf32') as tf32,
+        max(flop_per_s) filter (where precision in ('bf16', 'fp16')) as half
+    from device_peak
+    where unit = 'matrix'
+    group by rank, device_id
 )
 
 select
@@ -22,13 +33,12 @@ select
     product.track_id,
     product.start_ns,
     product.end_ns,
-    floor(product.dur_ns * (1 - gpu_peak.tf32_matrix_tflop_per_s / gpu_peak.half_matrix_tflop_per_s))::bigint
-        as saved_ns,
+    floor(product.dur_ns * (1 - peak.tf32 / peak.half))::bigint as saved_ns,
     product.short_name as name
 from product
-inner join gpu_peak on product.rank = gpu_peak.rank and product.device = gpu_peak.device
+inner join peak on product.rank = peak.rank and product.device = peak.device_id
 where
     product.precision = 'tf32'
-    and gpu_peak.half_matrix_tflop_per_s > gpu_peak.tf32_matrix_tflop_per_s
+    and peak.half > peak.tf32
     and 2 * coalesce(product.half_ns, 0) < product.all_ns
 order by product.event_id

@@ -1,0 +1,121 @@
+"""What the user says of GPUs: the one that a trace was recorded on, and figures of those that are not known."""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+import duckdb
+import pyarrow as pa
+
+from hotline_analysis import catalog
+from hotline_analysis.atomic import path_of
+from hotline_analysis.errors import HotlineError
+from hotline_analysis.schema import TABLES
+from hotline_analysis.text.formats import one_of
+
+Gpus = Sequence[Mapping[str, object]] | str | os.PathLike[str]
+"""Figures of GPUs: a CSV file with the columns of `rules/gpus.csv`, of which `name_pattern` and `model` are needed, or
+a dict for each GPU with these keys."""
+
+_NEEDED = ("name_pattern", "model")
+_MORE = "without a name"  # where a line has more fields than the header
+_FORM = "The columns name_pattern and model are needed; docs/utilisation.md lists the others."
+
+
+def read_gpus(given: Gpus | None, gpu: str | None = None) -> pa.Table:
+    """Check what the user says of GPUs and return it as the table `gpu_given`.
+
+    `gpu` names the GPU of every device, by its model or as a trace would call it: its row comes first, and has no
+    pattern.
+    """
+    rows = [] if given is None else [_checked(row, where) for where, row in _given(given)]
+    if gpu is not None:
+        rows.insert(0, {**_named(gpu, rows), "name_pattern": None})
+    schema = TABLES["gpu_given"].arrow
+    return pa.Table.from_pylist([{**row, "position": number} for number, row in enumerate(rows)], schema)
+
+
+def _given(given: Gpus) -> list[tuple[str, Mapping[str, object]]]:
+    """The rows as they are given, each with the words for its place."""
+    if not isinstance(given, (str, os.PathLike)):
+        return [(f"GPU {number}", row) for number, row in enumerate(given, start=1)]
+    try:
+        # Spreadsheets write a mark of the encoding before the header.
+        with open(path_of(given), newline="", encoding="utf-8-sig") as stream:
+            reader = csv.DictReader(stream, restkey=_MORE, strict=True)
+            rows: list[tuple[str, Mapping[str, object]]] = [(f"{given}, line {reader.line_num}", row) for row in reader]
+            header = list(reader.fieldnames or ())
+    except OSError as error:
+        raise HotlineError(f"cannot read {given}: {error.strerror or error}") from error
+    except (ValueError, csv.Error) as error:
+        raise HotlineError(f"{given} is no CSV file: {error}", hint=_FORM) from error
+    if missing := [name for name in _NEEDED if name not in header]:
+        raise HotlineError(f"{given} has no column {' or '.join(missing)}, so it is no table of GPUs", hint=_FORM)
+    return rows
+
+
+def _checked(row: Mapping[str, object], where: str) -> dict[str, object]:
+    """A row with the types of the table. A field that is empty is NULL."""
+    types = {column.name: column.type for column in TABLES["gpu_given"].columns if column.name != "position"}
+    checked: dict[str, object] = {}
+    for name, value in row.items():
+        if name not in types:
+            close = get_close_matches(name, types, n=1)
+            hint = f"Is it {close[0]}?" if close else _FORM
+            raise HotlineError(f"{where} has a column {name}, which is no figure of a GPU", hint=hint)
+        if value is None or value == "":
+            checked[name] = None
+        else:
+            checked[name] = str(value) if types[name] == "VARCHAR" else _number(value, types[name], f"{where}: {name}")
+    for name in _NEEDED:
+        if checked.get(name) is None:
+            raise HotlineError(f"{where} has no {name}", hint=_FORM)
+    try:
+        duckdb.execute("select regexp_matches('', ?)", [checked["name_pattern"]]).fetchall()
+    except duckdb.Error as error:
+        raise HotlineError(f"{where}: {checked['name_pattern']!r} is no regular expression: {error}") from error
+    return checked
+
+
+def _number(value: object, type_: str, where: str) -> int | float:
+    """A figure, which is a number over 0. Raises HotlineError."""
+    try:
+        number = float(str(value))
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:  # nor is NaN
+        raise HotlineError(f"{where} is {value!r}, and no number over 0", hint="Leave out what is not known.")
+    if type_ == "DOUBLE":
+        return number
+    if number != int(number):
+        raise HotlineError(f"{where} is {value!r}, and no whole number")
+    return int(number)
+
+
+def _named(gpu: str, rows: Sequence[Mapping[str, object]]) -> Mapping[str, object]:
+    """The row of the GPU that the user names. Raises HotlineError with those that may be meant."""
+    columns = {column.name for column in TABLES["gpu_given"].columns}
+    shipped = [{name: row[name] for name in columns if name in row} for row in catalog.rules()["gpus"].to_pylist()]
+    known = [*rows, *shipped]
+    for row in known:
+        if str(row["model"]).casefold() == gpu.casefold():
+            return row
+    matches = duckdb.execute(
+        "select list_transform($patterns, lambda pattern: coalesce(regexp_matches($name, '(?i)' || pattern), false))",
+        {"patterns": [row["name_pattern"] for row in known], "name": gpu},
+    ).fetchall()[0][0]
+    for row, matched in zip(known, matches, strict=True):
+        if matched:
+            return row
+    models = [str(row["model"]) for row in known]
+    folded = {model.casefold(): model for model in models}
+    close = [model for model in models if gpu.casefold() in model.casefold()] if gpu.strip() else []
+    close = close or [folded[name] for name in get_close_matches(gpu.casefold(), folded, n=4, cutoff=0.5)]
+    hint = "Give its figures with gpus (--gpus FILE): docs/utilisation.md says how."
+    if close:
+        hint = f"Did you mean {one_of(list(dict.fromkeys(close)))}? Else give its figures with gpus (--gpus FILE)."
+    raise HotlineError(f"there is no GPU {gpu!r} in the table of GPUs", hint=hint)
