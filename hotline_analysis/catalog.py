@@ -315,7 +315,7 @@ def rules() -> Mapping[str, pa.Table]:
     import pyarrow as pa
     import pyarrow.csv as pc
 
-    types = {"weight": pa.int32(), "has_children": pa.bool_()}
+    types = {"weight": pa.int32(), "has_children": pa.bool_(), "roles": pa.string(), "is_float": pa.bool_()}
     convert = pc.ConvertOptions(column_types=types, strings_can_be_null=True, null_values=[""])
     tables = {}
     for file in resources.files("hotline_analysis.queries").joinpath("rules").iterdir():

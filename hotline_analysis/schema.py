@@ -318,6 +318,16 @@ READ_TABLES: tuple[Table, ...] = (
         note VARCHAR what else to know
         """,
     ),
+    _table(
+        "op_signature",
+        "The user's own rules for the work of ops, given at import. Empty without any.",
+        """
+        position BIGINT the first one that matches counts, from 0
+        name VARCHAR name of the op; a `*` at the end stands for all that begin so
+        family VARCHAR which formula counts its work: gemm, convolution, attention, pointwise, …
+        roles VARCHAR which argument is what, such as `a=0 b=1`; positions count from 0
+        """,
+    ),
 )
 
 

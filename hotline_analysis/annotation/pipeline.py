@@ -14,7 +14,7 @@ from hotline_analysis import catalog
 from hotline_analysis.annotation.model_file import REGION, Model
 from hotline_analysis.database import make_table
 from hotline_analysis.errors import ModelMismatchError
-from hotline_analysis.schema import derived_tables
+from hotline_analysis.schema import TABLES, derived_tables
 
 # What `shared_kernel` reads where no model was placed.
 _NOTHING = pa.table(
@@ -24,6 +24,10 @@ _NOTHING = pa.table(
     }
 )
 
+_WORK = (
+    *("op_shape", "op_call", "work_gemm", "work_convolution", "work_attention", "work_elementwise", "work_reduction"),
+    *("work_gather", "work_rnn", "work_list", "work_pointers", "op_work", "op_claim"),
+)
 _DOUBLINGS = 4
 _MOST_CUTS = 10  # twenty spans at random need five
 
@@ -180,6 +184,16 @@ def _find_steps(connection: duckdb.DuckDBPyConnection) -> None:
         _keep(connection, "step", steps)
 
 
+def _count_work(connection: duckdb.DuckDBPyConnection) -> None:
+    """Count what ops compute and move, by the shapes of their arguments; without any there is nothing to count."""
+    if _one(connection, "select exists (select 1 from op where input_dims is not null)"):
+        for name in _WORK:
+            _derive(connection, name)
+    else:
+        for name in ("op_work", "op_claim"):
+            _keep(connection, name, TABLES[name].arrow.empty_table())
+
+
 def _keep(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
     connection.register("given", table)
     connection.execute(f"create or replace temp table {name} as from given")
@@ -293,5 +307,10 @@ PIPELINE = (
     _table("gpu_match"),
     _table("gpu_model"),
     _table("device_peak"),
+    Stage(
+        _WORK,
+        lambda work: _count_work(work.connection),
+        condition="where shapes were recorded; else the two tables that are kept have no rows",
+    ),
 )
 """The stages in their order."""

@@ -58,7 +58,7 @@ class _TableWriter:
 
 def write_raw(reader: TraceReader, folder: Path, *, keep_secrets: bool = False) -> pa.Table:
     """Write the tables that come from the file; return the tracks as a table (track_id, pid, tid)."""
-    special = {"rank_info", "device", "track", "kernel_class", "gpu_given"}
+    special = {"rank_info", "device", "track", "kernel_class", "gpu_given", "op_signature"}
     writers = {table.name: _TableWriter(table.name, folder) for table in READ_TABLES if table.name not in special}
     tracks: dict[tuple[str | None, str | None], int] = {}
     try:

@@ -1,0 +1,57 @@
+-- Each argument of each different call.
+--
+-- Of lists of more than 30 tensors, the profiler leaves the shapes out (TENSOR_LIST_DISPLAY_LENGTH_LIMIT in
+-- torch/csrc/profiler/util.h): they look like empty ones.
+--
+-- :reads shaped_call, dtypes
+-- :column shape_id BIGINT      the call
+-- :column position BIGINT      of the argument, from 1
+-- :column dtype VARCHAR        type of the tensor; NULL for what is none
+-- :column item_bytes DOUBLE    bytes of an element
+-- :column is_float BOOLEAN     the type is of floating point
+-- :column sizes BIGINT[]       its sizes
+-- :column read_count DOUBLE    its elements, without those that are the same in memory
+-- :column list_count DOUBLE    elements of all tensors of a list; NULL without any
+with argument as (
+    select
+        shape_id,
+        generate_subscripts(types, 1) as position,
+        types[position] as type_name,
+        dims[position] as dims,
+        try_cast(strides[position] as bigint[]) as strides
+    from (
+        select
+            shape_id,
+            json_extract_string(input_types, '$[*]') as types,
+            json_extract(input_dims, '$[*]') as dims,
+            json_extract(input_strides, '$[*]') as strides
+        from shaped_call
+    ) as parsed
+),
+
+sized as (
+    select
+        argument.*,
+        dtypes.word as dtype,
+        dtypes.bytes::double as item_bytes,
+        dtypes.is_float,
+        case when dtypes.name is not null then try_cast(argument.dims as bigint[]) end as sizes
+    from argument
+    left join dtypes on argument.type_name = dtypes.name
+)
+
+select
+    shape_id,
+    position,
+    dtype,
+    item_bytes,
+    is_float,
+    sizes,
+    element_count(list_transform(
+        range(1, len(sizes) + 1),
+        lambda place: if(strides[place] = 0, least(sizes[place], 1), sizes[place])
+    )) as read_count,
+    case when type_name = 'TensorList' then list_sum(list_transform(
+        try_cast(dims as bigint[][]), lambda each: element_count(each)
+    )) end as list_count
+from sized

@@ -1,0 +1,80 @@
+-- Different calls of ops for which there is a rule.
+--
+-- A name in a rule that ends in `*` stands for all that begin so. An op that ends in `_` has the rule of the op that
+-- does not work in place, unless it has one of its own. Negative sizes are damage.
+--
+-- :reads event, op, op_signature, op_signatures
+-- :column shape_id BIGINT              number of the row
+-- :column name VARCHAR                 name of the op
+-- :column family VARCHAR               which formula counts its work
+-- :column roles MAP(VARCHAR, BIGINT)   the rule's roles, with the position or number of each
+-- :column input_dims JSON              the shapes, as recorded
+-- :column input_types JSON             the types, as recorded
+-- :column input_strides JSON           the strides, as recorded
+-- :column concrete_inputs JSON         the values, as recorded
+with call as (
+    select distinct
+        event.name,
+        op.input_dims,
+        op.input_types,
+        op.input_strides,
+        op.concrete_inputs
+    from op
+    inner join event on op.event_id = event.event_id
+    where event.category = 'cpu_op' and event.dur_ns is not null and op.input_dims is not null
+),
+
+signature as (
+    select
+        name,
+        family,
+        roles,
+        0 as source,
+        position
+    from op_signature
+    union all
+    select
+        name,
+        family,
+        roles,
+        1,
+        position
+    from op_signatures
+),
+
+-- Names of ops, with that of the op which does not work in place.
+op_name as (
+    select
+        name,
+        rtrim(name, '_') as base
+    from call
+    group by name
+),
+
+known_name as (
+    select
+        op_name.name,
+        arg_min(signature, (signature.source, signature.name != op_name.name, signature.position)) as rule
+    from op_name
+    inner join signature
+        on
+            signature.name in (op_name.name, op_name.base)
+            or (signature.name like '%*' and starts_with(op_name.name, rtrim(signature.name, '*')))
+    group by op_name.name
+)
+
+select
+    row_number() over () as shape_id,
+    call.name,
+    known_name.rule.family,
+    map_from_entries(list_transform(
+        regexp_extract_all(known_name.rule.roles, '\w+=\d+'),
+        lambda role: {'key': split_part(role, '=', 1), 'value': try_cast(split_part(role, '=', 2) as bigint)}
+    )) as roles,
+    call.input_dims,
+    call.input_types,
+    call.input_strides,
+    call.concrete_inputs
+from call
+inner join known_name on call.name = known_name.name
+where not contains(call.input_dims::varchar, '-')

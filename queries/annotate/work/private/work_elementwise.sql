@@ -1,0 +1,95 @@
+-- Work of ops that compute each element of the result alone, and of copies and fills.
+--
+-- FLOP are steps per element of the result (a convention; `steps` in the rules, 1 if not said, 0 for copies). Each
+-- tensor is read once, elements with stride 0 once for all that share them, and the result is written once; what is
+-- computed in place is read and written. A number is no tensor. The type of the result is the largest one among the
+-- operands, and of integers and floats the float; of comparisons it is a byte.
+--
+-- :reads op_shape
+-- :column shape_id BIGINT      the call
+-- :column dtype VARCHAR        type of the result
+-- :column batch BIGINT         NULL
+-- :column m BIGINT             elements of the result
+-- :column n BIGINT             NULL
+-- :column k BIGINT             NULL
+-- :column matrix_flop BIGINT   0
+-- :column model_flop BIGINT    0
+-- :column dense_flop BIGINT    0
+-- :column vector_flop BIGINT   steps times elements
+-- :column bytes BIGINT         operands read and results written once
+-- :column evidence VARCHAR     shapes
+with argument as (
+    select
+        shape_id,
+        family,
+        coalesce(roles['operands'], argument_count) as operand_count,
+        generate_subscripts(dtypes, 1) as position,
+        sizes[position] as sizes,
+        dtypes[position] as dtype,
+        floats[position] as is_float,
+        item_bytes[position] as item_bytes,
+        counts[position] as count,
+        read_counts[position] as read_count
+    from op_shape
+    where family in ('pointwise', 'copy', 'fill', 'dropout')
+),
+
+operand as (
+    select
+        *,
+        -- Python numbers stand as 0-dimensional doubles and integers.
+        position = 1 or family = 'copy' or len(sizes) > 0 or dtype not in ('fp64', 'int64') as is_tensor
+    from argument
+    -- What follows the operands is a tensor for the result.
+    where sizes is not null and position <= operand_count
+),
+
+-- Calls with the result's shape by the rules of broadcasting, and its type.
+result as (
+    select
+        shape_id,
+        element_count(list_transform(
+            range(1, max(len(sizes)) + 1), lambda axis: list_max(list_transform(list(sizes), lambda each: each[-axis]))
+        )) as result_count,
+        arg_max(dtype, (len(sizes) > 0, is_float, item_bytes, -position)) as dtype,
+        arg_max(item_bytes, (len(sizes) > 0, is_float, item_bytes, -position)) as result_bytes,
+        sum(read_count * item_bytes) filter (where is_tensor) as read_bytes,
+        sum(read_count * item_bytes) filter (where is_tensor and position > 1) as source_bytes,
+        max(count * item_bytes) filter (where position = 1) as first_bytes
+    from operand
+    group by shape_id
+),
+
+pointwise as (
+    select
+        op_shape.shape_id,
+        result.dtype,
+        result.result_count,
+        result.result_count * coalesce(op_shape.roles['steps'], 1) as flop,
+        case op_shape.family
+            when 'copy' then result.source_bytes + result.first_bytes
+            when 'fill' then result.first_bytes
+            else result.read_bytes + if(
+                op_shape.in_place,
+                result.first_bytes,
+                result.result_count * coalesce(op_shape.roles['result_bytes'], result.result_bytes)
+            ) + if(op_shape.family = 'dropout', result.result_count, 0)
+        end as bytes
+    from op_shape
+    inner join result on op_shape.shape_id = result.shape_id
+)
+
+select
+    shape_id,
+    dtype,
+    null::bigint as batch,
+    whole(result_count) as m,
+    null::bigint as n,
+    null::bigint as k,
+    0::bigint as matrix_flop,
+    0::bigint as model_flop,
+    0::bigint as dense_flop,
+    whole(flop) as vector_flop,
+    whole(bytes) as bytes,
+    'shapes' as evidence
+from pointwise

@@ -1,0 +1,92 @@
+-- Work of ops that move chosen rows, and of pooling and resizing.
+--
+-- Of a table only the rows that are asked for are read, never all of it: for each index, itself and its row, which is
+-- written, too. The gradient of an embedding writes the whole table of gradients. `gather` and `scatter` move an
+-- element for each index. Pooling reads its input and writes its result, with an index of 8 bytes beside each where it
+-- keeps where the largest was.
+--
+-- :reads op_shape
+-- :column shape_id BIGINT      the call
+-- :column dtype VARCHAR        type of the table or input
+-- :column batch BIGINT         NULL
+-- :column m BIGINT             indices, or elements of the input
+-- :column n BIGINT             elements of a row, or of the result
+-- :column k BIGINT             NULL
+-- :column matrix_flop BIGINT   0
+-- :column model_flop BIGINT    0
+-- :column dense_flop BIGINT    0
+-- :column vector_flop BIGINT   additions and comparisons
+-- :column bytes BIGINT         what is read and written once
+-- :column evidence VARCHAR     shapes
+with operand as (
+    select
+        *,
+        sizes[roles['x'] + 1] as x,
+        dtypes[roles['x'] + 1] as dtype,
+        item_bytes[roles['x'] + 1] as x_bytes,
+        counts[roles['x'] + 1] as x_count,
+        counts[roles['index'] + 1] as index_count,
+        read_counts[roles['index'] + 1] * item_bytes[roles['index'] + 1] as index_bytes,
+        -- Counted from the end, if negative.
+        try_cast(concrete[roles['dim'] + 1] as bigint) as axis,
+        numbers_of(concrete[roles['kernel'] + 1]) as kernel,
+        numbers_of(concrete[roles['stride'] + 1]) as stride,
+        numbers_of(concrete[roles['pad'] + 1]) as pad,
+        numbers_of(concrete[roles['dilation'] + 1]) as dilation,
+        counts[roles['dy'] + 1] as dy_count
+    from op_shape
+    where family in ('embedding', 'embedding_backward', 'index_select', 'gather', 'pooling', 'pooling_backward')
+),
+
+-- Pooling: the spatial axes are the last ones, as many as the kernel has.
+pooled as (
+    select
+        *,
+        element_count(list_slice(x, 1, len(x) - len(kernel))) * list_product(list_transform(
+            range(1, len(kernel) + 1),
+            lambda place: pooled_size(
+                x[len(x) - len(kernel) + place],
+                kernel[place],
+                of_axis(if(len(stride) = 0, kernel, stride), place, 1),
+                of_axis(pad, place, 0),
+                of_axis(dilation, place, 1)
+            )
+        )) as pooled_count,
+        x_count / nullif(x[if(axis < 0, axis, axis + 1)], 0) as row_count
+    from operand
+)
+
+select
+    shape_id,
+    dtype,
+    null::bigint as batch,
+    whole(coalesce(index_count, x_count)) as m,
+    whole(case family
+        when 'embedding' then x[2]
+        when 'embedding_backward' then x[-1]
+        when 'index_select' then row_count
+        when 'pooling' then pooled_count
+    end) as n,
+    null::bigint as k,
+    0::bigint as matrix_flop,
+    0::bigint as model_flop,
+    0::bigint as dense_flop,
+    whole(case family
+        when 'embedding_backward' then x_count
+        when 'pooling' then pooled_count * list_product(kernel)
+        when 'pooling_backward' then dy_count
+        else 0
+    end) as vector_flop,
+    whole(case family
+        when 'embedding' then index_bytes + 2 * index_count * x[2] * x_bytes
+        when 'embedding_backward'
+            then index_bytes + (x_count + x[-1] * try_cast(concrete[roles['rows'] + 1] as double)) * x_bytes
+        when 'index_select' then index_bytes + 2 * index_count * row_count * x_bytes
+        when 'gather' then index_bytes + 2 * index_count * x_bytes
+        when 'pooling' then x_count * x_bytes + pooled_count * (x_bytes + coalesce(roles['index_bytes'], 0))
+        when 'pooling_backward'
+            then x_count * x_bytes + dy_count * (x_bytes + coalesce(roles['index_bytes'], 0))
+    end) as bytes,
+    'shapes' as evidence
+from pooled
+where x is not null

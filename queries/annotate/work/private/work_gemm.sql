@@ -1,0 +1,94 @@
+-- Work of matrix products: of two matrices, of batches of them, of groups of rows, and of matrix and vector.
+--
+-- 2MNK each. A bias, or a third matrix unless its factor is 0, adds one per element of the result. Packed FP4 has two
+-- values in an element, so K counts double. Grouped products say at run time which rows belong to which matrix: each
+-- row is multiplied once, and the bytes are at most those of all matrices. Schemas: torch 2.13, native_functions.yaml.
+--
+-- :reads op_shape
+-- :column shape_id BIGINT      the call
+-- :column dtype VARCHAR        type of the first operand
+-- :column batch BIGINT         products
+-- :column m BIGINT             rows of the first operand
+-- :column n BIGINT             columns of the second operand
+-- :column k BIGINT             what is summed over
+-- :column matrix_flop BIGINT   2 for each multiply-add of the product
+-- :column model_flop BIGINT    the same
+-- :column dense_flop BIGINT    the same
+-- :column vector_flop BIGINT   of the bias
+-- :column bytes BIGINT         operands read and result written once
+-- :column evidence VARCHAR     shapes; bound, if the bytes may be fewer
+with operand as (
+    select
+        *,
+        sizes[roles['a'] + 1] as a,
+        sizes[roles['b'] + 1] as b,
+        coalesce(read_counts[roles['c'] + 1], 0) as c_count,
+        dtypes[roles['a'] + 1] as dtype,
+        if(dtypes[roles['a'] + 1] = 'fp4', 2, 1) as packed,
+        coalesce(try_cast(concrete[roles['beta'] + 1] as double), 1) as beta
+    from op_shape
+    where family in ('gemm', 'grouped_gemm', 'linear')
+),
+
+product as (
+    select
+        *,
+        if(len(a) = 3 and (family = 'gemm' or len(b) = 3), a[1], 1) as batch,
+        case
+            when family = 'linear' then counts[roles['a'] + 1] / nullif(a[-1], 0)
+            when len(a) = 1 then 1
+            else a[-2]
+        end as m,
+        a[-1] as k,
+        case
+            when family = 'linear' then b[1]
+            when len(b) = 1 then 1
+            else b[-1]
+        end as n,
+        case
+            when family = 'linear' then b[-1]
+            when len(b) = 1 then b[1]
+            else b[-2]
+        end as summed,
+        c_count > 0 and beta != 0 as is_added
+    from operand
+    where len(a) between 1 and 3 or (family = 'linear' and len(a) > 0)
+),
+
+counted as (
+    select
+        *,
+        2.0 * batch * m * n * k * packed as flop,
+        if(coalesce(roles['is_sum'], 0) = 1, 1, batch) * m::double * n as result_count,
+        -- The type of the result is an argument of some, as a number of c10::ScalarType.
+        coalesce(
+            roles['result_bytes'],
+            case concrete[roles['out_dtype'] + 1] when '5' then 2 when '6' then 4 when '7' then 8 when '15' then 2 end,
+            item_bytes[roles['a'] + 1]
+        ) as result_bytes
+    from product
+    -- With another number of rows, the arguments are others than the rule says.
+    where k = summed
+)
+
+select
+    shape_id,
+    dtype,
+    whole(batch) as batch,
+    whole(m) as m,
+    whole(n) as n,
+    whole(k * packed) as k,
+    whole(flop) as matrix_flop,
+    whole(flop) as model_flop,
+    whole(flop) as dense_flop,
+    whole(if(is_added, result_count, 0)) as vector_flop,
+    whole(
+        read_counts[roles['a'] + 1] * item_bytes[roles['a'] + 1]
+        + read_counts[roles['b'] + 1] * item_bytes[roles['b'] + 1]
+        + result_count * result_bytes
+        + if(is_added, c_count * item_bytes[roles['c'] + 1], 0)
+        + coalesce(read_counts[roles['scale_a'] + 1] * item_bytes[roles['scale_a'] + 1], 0)
+        + coalesce(read_counts[roles['scale_b'] + 1] * item_bytes[roles['scale_b'] + 1], 0)
+    ) as bytes,
+    if(family = 'grouped_gemm', 'bound', 'shapes') as evidence
+from counted
