@@ -27,6 +27,7 @@ _COUNT = "limit"  # the one argument that may be given without its name
 # Public names by module; a new answer that is a query needs no entry.
 PUBLIC: Mapping[str, Sequence[str]] = {
     "answers.bottleneck": ("gpu_or_cpu_bound", "optimizer_bottleneck"),
+    "answers.efficiency": ("gpu_efficiency", "tensor_core_use"),
     "answers.comparison": ("diff",),
     "answers.dependencies": ("DependencyGraph",),
     "answers.detail": ("detail_size",),

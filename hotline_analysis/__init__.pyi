@@ -14,6 +14,10 @@ from .answers.dependencies import (
 from .answers.detail import (
     detail_size as detail_size,
 )
+from .answers.efficiency import (
+    gpu_efficiency as gpu_efficiency,
+    tensor_core_use as tensor_core_use,
+)
 from .answers.finding import (
     Finding as Finding,
 )
@@ -48,9 +52,11 @@ from .answers.generated import (
     memory_timeline as memory_timeline,
     modules as modules,
     op_delays as op_delays,
+    peak_loss as peak_loss,
     phases as phases,
     queue_length as queue_length,
     queue_length_summary as queue_length_summary,
+    roofline as roofline,
     slowest_kernels as slowest_kernels,
     slowest_modules as slowest_modules,
     slowest_ops as slowest_ops,
@@ -61,7 +67,10 @@ from .answers.generated import (
     straggler_causes as straggler_causes,
     stragglers as stragglers,
     temporal_breakdown as temporal_breakdown,
+    tensor_cores as tensor_cores,
+    throughput as throughput,
     user_annotations as user_annotations,
+    utilisation as utilisation,
 )
 from .answers.limits import (
     step_limits as step_limits,
@@ -159,6 +168,7 @@ __all__ = [
     "event_place",
     "export_perfetto",
     "frequent_kernel_patterns",
+    "gpu_efficiency",
     "gpu_or_cpu_bound",
     "gpu_parts",
     "idle_breakdown",
@@ -181,10 +191,12 @@ __all__ = [
     "modules",
     "op_delays",
     "optimizer_bottleneck",
+    "peak_loss",
     "phases",
     "queue_length",
     "queue_length_summary",
     "report",
+    "roofline",
     "slowest_kernels",
     "slowest_modules",
     "slowest_ops",
@@ -196,5 +208,9 @@ __all__ = [
     "straggler_causes",
     "stragglers",
     "temporal_breakdown",
+    "tensor_core_use",
+    "tensor_cores",
+    "throughput",
     "user_annotations",
+    "utilisation",
 ]

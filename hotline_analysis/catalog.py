@@ -83,9 +83,11 @@ COMPUTED = (
     "detail_size",
     "diff",
     "frequent_kernel_patterns",
+    "gpu_efficiency",
     "gpu_or_cpu_bound",
     "optimizer_bottleneck",
     "step_limits",
+    "tensor_core_use",
 )
 """Answers that are no SQL file but a function over queries, which `hotline_analysis.answers.named` has."""
 PARAM_TYPES: tuple[ParamType, ...] = get_args(ParamType)

@@ -1119,6 +1119,46 @@ def op_delays(
     )
 
 
+def peak_loss(
+    trace: Trace,
+    *,
+    by: Literal["run", "step", "phase"] = "run",
+    rank: int | None = None,
+    device: int | None = None,
+    step: int | None = None,
+    phase: Phase | None = None,
+) -> pl.DataFrame:
+    """Where the peak of the GPU goes: the observed time, from useful arithmetic at peak speed to idle time, without a
+    rest.
+
+    Each moment of a device is in exactly one part, so the parts add up to the observed time to the nanosecond.
+    Where several events run, computation counts before communication, and that before copies. The time of a matrix
+    product is cut into the time that its FLOP take at the peak of the unit and precision that it runs in, which is
+    useful (or repeated: work of checkpointing, and the product that attention's backward makes once more), and the
+    rest, which is inefficiency. The time of other work is cut likewise by the time that its bytes and arithmetic
+    take at best. Causal attention is useful for the pairs that it keeps. A step or phase has the work that it
+    launched, and the idle time while it kept the GPU waiting; work launched before the trace is in no step.
+    Definitions: Chowdhery et al., "PaLM", 2022, appendix B, for useful FLOP.
+
+    * `by`: what the parts of a row add up to
+    * `rank`: only this rank
+    * `device`: only this device
+    * `step`: only work of this step
+    * `phase`: only work of this phase
+
+    Columns: `rank`, `device`, `step`, `phase`, `part`, `ns`, `pct`. `hotline queries peak_loss` says what each
+    means.
+    """
+    return trace.query(
+        "peak_loss",
+        by=by,
+        rank=rank,
+        device=device,
+        step=step,
+        phase=phase,
+    )
+
+
 def phases(
     trace: Trace,
     *,
@@ -1217,6 +1257,52 @@ def queue_length_summary(
         step=step,
         phase=phase,
         max_queue_length=max_queue_length,
+    )
+
+
+def roofline(
+    trace: Trace,
+    limit: int | None = 20,
+    *,
+    by: Literal["op", "shape", "module", "module_type", "kernel", "phase", "step"] = "op",
+    rank: int | None = None,
+    step: int | None = None,
+    phase: Phase | None = None,
+    module: str | None = None,
+    family: str | None = None,
+) -> pl.DataFrame:
+    """What each op, shape, module, kernel or phase could gain at the GPU's limits: its FLOP and bytes against its
+    time.
+
+    At best, work takes the longest of three times: its matrix products at peak, its other arithmetic at peak, its
+    bytes at the bandwidth of memory (the roofline). `lost_ns` is what it takes longer, which is the column to sort
+    by. Rates are sums of work over sums of time. Bytes are the least traffic, so work whose operands are still in
+    the cache can be faster than memory allows, and convolutions by Winograd or FFT do fewer FLOP than are counted:
+    `over_reason` says so where efficiency is above 100 %. Work that no formula knows counts in `gpu_time_ns`, and
+    to nothing else. Communication is left out.
+
+    * `limit`: so many rows; NULL for all
+    * `by`: what a row is; a shape is an op with its arguments
+    * `rank`: only this rank
+    * `step`: only work launched in this step
+    * `phase`: only work launched in this phase
+    * `module`: only work launched in this module or one in it, by path
+    * `family`: only work of this family: gemm, convolution, attention, pointwise, …
+
+    Columns: `name`, `shape`, `family`, `dtype`, `unit`, `precision`, `work_count`, `matrix_flop`, `vector_flop`,
+    `bytes`, `flop_per_byte`, `gpu_time_ns`, `gpu_time_pct`, `tflop_per_s`, `gb_per_s`, `peak_tflop_per_s`,
+    `peak_gb_per_s`, `bound`, `roofline_ns`, `efficiency_pct`, `lost_ns`, `lost_pct`, `over_reason`, `largest_id`.
+    `hotline queries roofline` says what each means.
+    """
+    return trace.query(
+        "roofline",
+        by=by,
+        rank=rank,
+        step=step,
+        phase=phase,
+        module=module,
+        family=family,
+        limit=limit,
     )
 
 
@@ -1527,6 +1613,83 @@ def temporal_breakdown(
     )
 
 
+def tensor_cores(
+    trace: Trace,
+    limit: int | None = 20,
+    *,
+    by: Literal["op", "module", "module_type", "reason"] = "op",
+    rank: int | None = None,
+    step: int | None = None,
+    phase: Phase | None = None,
+    module: str | None = None,
+) -> pl.DataFrame:
+    """Matrix products on tensor cores and beside them: how much time, which could run there and do not, why, and what
+    it costs.
+
+    The kernel's name tells whether products run on matrix units (tensor cores), so times need no shapes. A product
+    on vector units is eligible if its operands are of half precision, or FP32 where the GPU multiplies it in TF32.
+    With shapes, the saving is the time over that of the same product at the peak of the matrix units or the
+    bandwidth of memory; products with a vector are bound by memory, so they save little. Reasons, the first that
+    holds: no_matrix_unit (the GPU has none for this type), fp64, fp32_without_tf32, vector (matrix times vector),
+    depthwise (a convolution of single channels), unaligned (a dimension that is no multiple of 8 elements of half
+    precision, or 4 of TF32: NVIDIA, "Matrix multiplication background user's guide", 2.2), kernel_choice (none of
+    these).
+
+    * `limit`: so many rows; NULL for all
+    * `by`: what a row is
+    * `rank`: only this rank
+    * `step`: only work launched in this step
+    * `phase`: only work launched in this phase
+    * `module`: only work launched in this module or one in it, by path
+
+    Columns: `name`, `gpu_time_ns`, `matrix_ns`, `vector_ns`, `matrix_pct`, `precision`, `eligible_ns`, `reason`,
+    `saving_ns`, `largest_id`. `hotline queries tensor_cores` says what each means.
+    """
+    return trace.query(
+        "tensor_cores",
+        by=by,
+        rank=rank,
+        step=step,
+        phase=phase,
+        module=module,
+        limit=limit,
+    )
+
+
+def throughput(
+    trace: Trace,
+    *,
+    by: Literal["run", "step"] = "run",
+    rank: int | None = None,
+    step: int | None = None,
+    samples: int | None = None,
+) -> pl.DataFrame:
+    """Samples and tokens per second, by step and in the run.
+
+    The samples of a step are the first dimension of the input of the first op with a parameter in the forward pass:
+    of a convolution, a linear layer's product or an embedding, whose indices are tokens. A step with several
+    forward passes that begin with the same op has the samples of all. A model that folds other dimensions into the
+    first, such as the frames of a video, has more there than samples: say how many there are with `samples`. A
+    linear layer sees all tokens of a batch as rows, so what comes first tells only rows there. Where several ranks
+    train, each has samples of its own, if they are data parallel. Steps that are recorded are slower than others.
+
+    * `by`: what a row is; the run has the median of its steps
+    * `rank`: only this rank
+    * `step`: only this step
+    * `samples`: samples of a step on one rank, if known
+
+    Columns: `rank`, `step`, `step_ns`, `samples`, `tokens`, `sample_source`, `world_size`, `samples_per_s`,
+    `tokens_per_s`, `job_samples_per_s`. `hotline queries throughput` says what each means.
+    """
+    return trace.query(
+        "throughput",
+        by=by,
+        rank=rank,
+        step=step,
+        samples=samples,
+    )
+
+
 def user_annotations(
     trace: Trace,
     *,
@@ -1562,4 +1725,45 @@ def user_annotations(
         phase=phase,
         module=module,
         annotation=annotation,
+    )
+
+
+def utilisation(
+    trace: Trace,
+    *,
+    by: Literal["run", "step", "phase"] = "run",
+    rank: int | None = None,
+    device: int | None = None,
+    step: int | None = None,
+    phase: Phase | None = None,
+) -> pl.DataFrame:
+    """How much of the GPU is used: FLOP against its peak (MFU, HFU), matrix units, memory traffic, occupancy and busy
+    time.
+
+    MFU is the time that the model's matrix products take at the peak of the unit and precision that they run in, as
+    a share of the observed time: without work that is repeated, and with causal attention counted in full, as
+    others count it. With one precision that is PaLM's definition (Chowdhery et al., "PaLM", 2022, appendix B). HFU
+    has the products that the hardware does: repeated ones too, and of causal attention only the half that is
+    computed. Both are NULL if no shapes were recorded or the GPU's peaks are not known, and too low where
+    `modelled_pct` is far below 100. A step or phase has the work that it launched, and the idle time while it kept
+    the GPU waiting.
+
+    * `by`: what a row is
+    * `rank`: only this rank
+    * `device`: only this device
+    * `step`: only work of this step
+    * `phase`: only work of this phase
+
+    Columns: `rank`, `device`, `step`, `phase`, `model`, `wall_ns`, `gpu_busy_pct`, `matrix_time_pct`, `model_flop`,
+    `hardware_flop`, `mfu_pct`, `hfu_pct`, `tflop_per_s`, `fp32_utilisation_pct`, `tf32_utilisation_pct`,
+    `fp16_utilisation_pct`, `bf16_utilisation_pct`, `fp8_utilisation_pct`, `min_gb_per_s`, `occupancy_pct`,
+    `sm_efficiency_pct`, `modelled_pct`. `hotline queries utilisation` says what each means.
+    """
+    return trace.query(
+        "utilisation",
+        by=by,
+        rank=rank,
+        device=device,
+        step=step,
+        phase=phase,
     )

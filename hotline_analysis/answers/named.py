@@ -14,6 +14,7 @@ from hotline_analysis import catalog
 from hotline_analysis.answers.bottleneck import gpu_or_cpu_bound, optimizer_bottleneck
 from hotline_analysis.answers.comparison import diff
 from hotline_analysis.answers.detail import detail_size
+from hotline_analysis.answers.efficiency import gpu_efficiency, tensor_core_use
 from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.limits import step_limits
 from hotline_analysis.answers.path import critical_path, critical_path_breakdown
@@ -173,6 +174,24 @@ _COLUMNS: Mapping[str, str] = {
         first_rank BIGINT rank of its first occurrence
         first_event_id BIGINT event of its first occurrence
         """,
+    "gpu_efficiency": """
+        question VARCHAR what was asked
+        answer VARCHAR well-used, unknown, or the part of `peak_loss` that loses most
+        statement VARCHAR the answer in words
+        advice VARCHAR what to do about it; empty when nothing needs doing
+        thresholds STRUCT the limit that decided
+        numbers STRUCT the numbers of the statement, exact: those of the answer `utilisation`
+        evidence STRUCT[] the rows that the numbers come from: those of the answer `peak_loss`
+        """,
+    "tensor_core_use": """
+        question VARCHAR what was asked
+        answer VARCHAR eligible, used or none
+        statement VARCHAR the answer in words
+        advice VARCHAR what to do about it; empty when nothing needs doing
+        thresholds STRUCT the limit that decided
+        numbers STRUCT the numbers of the statement, exact
+        evidence STRUCT[] the rows that the numbers come from: those of the answer `tensor_cores`
+        """,
     "gpu_or_cpu_bound": """
         question VARCHAR what was asked
         answer VARCHAR gpu-bound, input-bound, launch-bound, …; see the description
@@ -197,6 +216,8 @@ _MEANINGS: Mapping[str, str] = {
     "device": "only this device",
     "frames": "python frames cut a thread's time, too",
     "end_ns": "end of a window, instead of a step",
+    "eligible_pct": "the least share of the GPU's busy time that is worth a look",
+    "mfu_pct": "the least model FLOP utilisation that is called good",
     "largest_pct": "the least share of the path that names an answer",
     "max_length": "parts of the longest sequence",
     "min_count": "how often a sequence occurs at least",
@@ -234,8 +255,10 @@ _FUNCTIONS = (
     detail_size,
     diff,
     frequent_kernel_patterns,
+    gpu_efficiency,
     gpu_or_cpu_bound,
     optimizer_bottleneck,
     step_limits,
+    tensor_core_use,
 )
 COMPUTED: Mapping[str, Computed] = {function.__name__: _computed(function) for function in _FUNCTIONS}

@@ -17,6 +17,11 @@ from .device_time import (
     idle_breakdown as idle_breakdown,
     temporal_breakdown as temporal_breakdown,
 )
+from .efficiency import (
+    kernel_metrics as kernel_metrics,
+    peak_loss as peak_loss,
+    roofline as roofline,
+)
 from .kernels import (
     kernel_breakdown as kernel_breakdown,
     kernel_duration_distribution as kernel_duration_distribution,
@@ -53,9 +58,6 @@ from .saving import (
 from .trust import (
     coverage as coverage,
 )
-from .utilisation import (
-    kernel_metrics as kernel_metrics,
-)
 from .whole_run import (
     overview as overview,
 )
@@ -79,8 +81,10 @@ __all__ = [
     "memory_timeline",
     "modules",
     "overview",
+    "peak_loss",
     "phases",
     "queue_length",
+    "roofline",
     "save",
     "slowest_kernels",
     "slowest_modules",

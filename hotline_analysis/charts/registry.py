@@ -18,8 +18,8 @@ from hotline_analysis.errors import QueryNotFoundError, QueryParameterError
 from hotline_analysis.run.trace import Trace, check_traces
 
 SUBJECTS = (
-    *("breakdown", "comparison", "device_time", "kernels", "limits", "memory", "multi_scale", "path", "queue", "ranks"),
-    *("trust", "utilisation", "whole_run"),
+    *("breakdown", "comparison", "device_time", "efficiency", "kernels", "limits", "memory", "multi_scale", "path"),
+    *("queue", "ranks", "trust", "whole_run"),
 )
 """The files of charts: each public function in them is one."""
 

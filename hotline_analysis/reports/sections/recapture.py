@@ -45,7 +45,10 @@ def recapture(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, cover: pl
             " or record with_stack=True, for time per nn.Module."
         )
     if not info["record_shapes"] and found["has_ops"]:
-        advice.append("No shapes: record record_shapes=True to tell calls of one op apart.")
+        advice.append(
+            "No shapes: record record_shapes=True to tell calls of one op apart, and to know how much of the GPU's peak"
+            " is used."
+        )
     early = cover.filter(pl.col("bucket") == "pre_window")
     if not early.is_empty() and early["gpu_time_pct"][0] >= _PRE_WINDOW_PCT:
         advice.append(

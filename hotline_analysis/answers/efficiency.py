@@ -1,0 +1,162 @@
+"""How much of what a GPU can do is used, and what a trace lacks to tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from hotline_analysis.answers.finding import Finding
+from hotline_analysis.answers.generated import peak_loss, tensor_cores, utilisation
+from hotline_analysis.answers.recorded import has_gpu_work
+from hotline_analysis.run.scope import check_scope
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.formats import duration, listed, percent, safe
+
+_WELL_KNOWN_PCT = 90.0  # of computation: below, shares of the peak are too low by what is not known
+
+# What each loss is called in a sentence, and what to do about it. Work that is not known is no loss.
+LOSSES: Mapping[str, tuple[str, str]] = {
+    "recompute": (
+        "arithmetic that is done a second time",
+        "Recompute less: checkpoint fewer modules, or those with much memory and little arithmetic.",
+    ),
+    "matrix_inefficiency": (
+        "matrix products below the GPU's peak",
+        "Ask `roofline` by shape: larger batches and dimensions that are multiples of 8 come closer to the peak;"
+        " what runs on vector units (`tensor_cores`), in TF32 or half precision.",
+    ),
+    "other_compute_ideal": (
+        "other kernels, at the speed of memory",
+        "Fuse chains of elementwise kernels (torch.compile), so that each tensor is read and written once.",
+    ),
+    "other_compute_inefficiency": (
+        "other kernels, slower than memory allows",
+        "Ask `roofline` by kernel: small kernels gain by fusing (torch.compile) or a larger batch, slow ones by another"
+        " layout or a fused implementation.",
+    ),
+    "copies": ("copies", "Copy less: keep tensors on the device, and in the type and layout in which they are used."),
+    "exposed_communication": (
+        "communication without computation",
+        "Overlap it: larger buckets, no_sync while gradients add up, or a faster link.",
+    ),
+    "idle": ("idle time", "Find what the GPU waits for: `gpu_or_cpu_bound` tells."),
+}
+
+
+def missing_for_flop(trace: Trace, *, rank: int | None = None) -> str:
+    """What a trace lacks to tell how much of the GPU is used, and how to get it: a sentence. Empty if nothing."""
+    if not has_gpu_work(trace, rank=rank):
+        return "The trace has no GPU work; record it with ProfilerActivity.CUDA."
+    found = trace.sql(
+        "select"
+        " exists (select 1 from op where input_dims is not null and ($rank is null or rank = $rank)) as has_shapes,"
+        " exists (select 1 from op_claim where $rank is null or rank = $rank) as has_work,"
+        " exists (select 1 from event where category = 'cpu_op' and ($rank is null or rank = $rank)) as has_ops",
+        rank=rank,
+    ).row(0, named=True)
+    if not found["has_ops"]:
+        return "The trace has no CPU ops, so FLOP and bytes are not known; record them with ProfilerActivity.CPU."
+    if not found["has_shapes"]:
+        return "The trace has no shapes, so FLOP and bytes are not known; record them with record_shapes=True."
+    if not found["has_work"]:
+        return (
+            "No GPU work in the trace belongs to an op whose FLOP are known: graphs, generated code or ops without a"
+            " rule launch it. Give rules for your ops with --op-signatures, or record steps without CUDA graphs."
+        )
+    unknown = trace.sql(
+        "select distinct gpu_model.name from gpu_model inner join gpu_op on gpu_model.rank = gpu_op.rank"
+        " and gpu_model.device_id = device_of(gpu_op.device) where gpu_model.model is null"
+        " and ($rank is null or gpu_model.rank = $rank) order by gpu_model.name",
+        rank=rank,
+    )["name"]
+    if unknown.is_empty():
+        return ""
+    names = [safe(name) for name in unknown if name is not None]
+    which = f"What the GPU {listed(names)} can do is not known" if names else "The file does not name its GPU"
+    return f"{which}, so rates have no peak to compare with; name it with --gpu NAME, or give figures with --gpus FILE."
+
+
+def gpu_efficiency(trace: Trace, *, rank: int | None = None, mfu_pct: float = 20.0) -> Finding:
+    """How much of the GPU is used, and where does the rest of its peak go?
+
+    `answer` is `well-used` if MFU is at least `mfu_pct`, else the largest part of `peak_loss` that a user can do
+    something about, or `unknown` if FLOP or peaks are not known: then the statement says what is missing. `evidence` is
+    the frame of `peak_loss`; numbers are those of `utilisation`. `rank` is the lowest of the run by default. The
+    threshold is ours: PaLM was trained at 46 % MFU, GPT-3 at 21 % (Chowdhery et al., 2022, table 3).
+    """
+    check_scope(trace, {"rank": rank})
+    chosen = min(trace.ranks) if rank is None else rank
+    question = "How much of the GPU is used?"
+    thresholds = {"mfu_pct": mfu_pct}
+    loss = peak_loss(trace, rank=chosen)
+    use = utilisation(trace, rank=chosen)
+    missing = missing_for_flop(trace, rank=chosen)
+    if use.is_empty():
+        return Finding(question, "unknown", missing, "", thresholds, loss)
+    # The device that works most, if there are several.
+    row = use.sort("wall_ns", descending=True).row(0, named=True)
+    numbers = {name: row[name] for name in use.columns if name.endswith(("_pct", "_ns", "_flop", "_per_s"))}
+    busy = f"The GPU is busy {percent(row['gpu_busy_pct'])} of the time"
+    if missing:
+        units = (
+            f", {percent(row['matrix_time_pct'])} of it in kernels on matrix units" if row["matrix_time_pct"] else ""
+        )
+        return Finding(question, "unknown", f"{busy}{units}. {missing}", "", thresholds, loss, numbers)
+    parts = loss.filter(pl.col("device") == row["device"])
+    shares = dict(parts.select("part", "pct").rows())
+    of_loss = {part: share for part, share in shares.items() if part in LOSSES}
+    largest = max(of_loss, key=lambda part: of_loss[part], default="idle")
+    words, advice = LOSSES[largest]
+    products = row["hardware_flop"] and row["matrix_time_pct"]
+    statement = f"{busy}; useful arithmetic at its peak would take {percent(shares.get('useful', 0.0))} of it"
+    statement += f" (MFU {percent(row['mfu_pct'] or 0.0)}"
+    statement += f", matrix units at work {percent(row['matrix_time_pct'])} of the busy time)" if products else ")"
+    statement += f". The largest loss: {words}, {percent(of_loss.get(largest, 0.0))}."
+    if row["modelled_pct"] is not None and row["modelled_pct"] < _WELL_KNOWN_PCT:
+        statement += (
+            f" The work of {percent(100 - row['modelled_pct'])} of the computation is not known: MFU is higher."
+        )
+    if row["mfu_pct"] is not None and row["mfu_pct"] >= mfu_pct:
+        return Finding(question, "well-used", statement, "", thresholds, loss, numbers)
+    return Finding(question, largest, statement, advice, thresholds, loss, numbers)
+
+
+def tensor_core_use(trace: Trace, *, rank: int | None = None, eligible_pct: float = 5.0) -> Finding:
+    """Which matrix products could run on matrix units (tensor cores) and do not, and what would it save?
+
+    `answer` is `eligible` if such products take at least `eligible_pct` of the GPU's busy time, `used` if not, and
+    `none` without products. `evidence` is the frame of `tensor_cores`. `rank` is the lowest of the run by default.
+    """
+    check_scope(trace, {"rank": rank})
+    chosen = min(trace.ranks) if rank is None else rank
+    question = "Do matrix products run on tensor cores?"
+    thresholds = {"eligible_pct": eligible_pct}
+    rows = tensor_cores(trace, rank=chosen, limit=None)
+    use = utilisation(trace, rank=chosen)
+    if rows.is_empty() or use.is_empty():
+        return Finding(question, "none", "The trace has no kernels of matrix products.", "", thresholds, rows)
+    busy = float((use["gpu_busy_pct"] * use["wall_ns"]).sum() / 100)
+    total, on_matrix, eligible = (int(rows[name].sum()) for name in ("gpu_time_ns", "matrix_ns", "eligible_ns"))
+    share = 100.0 * eligible / busy if busy else 0.0
+    saving = int(rows["saving_ns"].sum()) if rows["saving_ns"].null_count() < rows.height else None
+    numbers = {
+        "products_ns": total,
+        "matrix_ns": on_matrix,
+        "eligible_ns": eligible,
+        "eligible_pct": share,
+        "saving_ns": saving,
+    }
+    statement = f"Matrix products take {duration(total)}, {percent(100 * on_matrix / total)} of it on matrix units."
+    if share < eligible_pct:
+        return Finding(question, "used", statement, "", thresholds, rows, numbers)
+    reason = rows.filter(pl.col("eligible_ns") > 0).sort("eligible_ns", descending=True)["reason"][0]
+    statement += f" {duration(eligible)} ({percent(share)} of the busy time) could run there and does not"
+    statement += f", which costs up to {duration(saving)}." if saving else "."
+    advice = {
+        "fp32_without_tf32": "Allow TF32 (torch.set_float32_matmul_precision('high')), or use half precision (AMP).",
+        "unaligned": "Make dimensions multiples of 8: pad the sequence, the vocabulary or the width of layers.",
+        "vector": "Products with a single row or column are bound by memory: batch them.",
+        "depthwise": "Depthwise convolutions are bound by memory: channels_last, or a fused implementation.",
+    }
+    return Finding(question, "eligible", statement, advice.get(reason, ""), thresholds, rows, numbers)

@@ -1,0 +1,66 @@
+"""The report's sections on how much of the GPU is used: where its peak goes, and the ops that lose most of it."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from hotline_analysis.answers import generated as answers
+from hotline_analysis.answers.efficiency import gpu_efficiency, missing_for_flop, tensor_core_use
+from hotline_analysis.charts.efficiency import PARTS
+from hotline_analysis.reports.content import Field, Section
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.formats import percent, shares
+
+_ROWS = 10
+
+
+def peak_section(trace: Trace, rank: int) -> Section | None:
+    """Where the peak of the GPU goes, in parts that add up to 100 %; nothing where FLOP or peaks are not known."""
+    if missing_for_flop(trace, rank=rank):
+        return None
+    found = gpu_efficiency(trace, rank=rank)
+    rows = found.evidence
+    first = rows.filter(pl.col("device") == rows["device"][0])
+    cores = tensor_core_use(trace, rank=rank)
+    said = [found.statement, found.advice, *([cores.statement, cores.advice] if cores.answer == "eligible" else [])]
+    model = answers.utilisation(trace, rank=rank)["model"][0]
+    return Section(
+        "peak_loss",
+        "How much of the GPU is used",
+        " ".join(text for text in [*said, f"Peaks are those of the {model}, dense, at boost clock."] if text),
+        [
+            Field("word", "part of the observed time", "name"),
+            Field("ns", "time", "time"),
+            Field("pct", "share", "share"),
+        ],
+        first.with_columns(
+            word=pl.col("part").replace_strict({part: word for part, (word, _) in PARTS.items()}),
+            pct=pl.Series(shares(first["ns"].to_list()), dtype=pl.Float64),
+        ),
+        chart="peak_loss",
+    )
+
+
+def roofline_section(trace: Trace, rank: int) -> Section | None:
+    """The shapes of ops that lose most time against the GPU's limits; nothing where these are not known."""
+    rows = answers.roofline(trace, by="shape", rank=rank, limit=_ROWS).filter(pl.col("lost_ns") > 0)
+    if rows.is_empty():
+        return None
+    lost = percent(float(rows["lost_pct"].sum()))
+    return Section(
+        "roofline",
+        "Ops that could be faster",
+        "Against the least time that the GPU needs for their arithmetic at peak, or for their bytes at the bandwidth of"
+        f" memory. These lose {lost} of all that is lost so.",
+        [
+            Field("name", "op", "name"),
+            Field("shape", "shapes", "name"),
+            Field("work_count", "calls", "count"),
+            Field("gpu_time_ns", "GPU time", "time"),
+            Field("bound", "limit", "name"),
+            Field("efficiency_pct", "of the limit", "share"),
+            Field("lost_ns", "lost", "time"),
+        ],
+        rows,
+        chart="roofline",
+    )

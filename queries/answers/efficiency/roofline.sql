@@ -1,0 +1,154 @@
+-- What each op, shape, module, kernel or phase could gain at the GPU's limits: its FLOP and bytes against its time.
+--
+-- At best, work takes the longest of three times: its matrix products at peak, its other arithmetic at peak, its bytes
+-- at the bandwidth of memory (the roofline). `lost_ns` is what it takes longer, which is the column to sort by. Rates
+-- are sums of work over sums of time. Bytes are the least traffic, so work whose operands are still in the cache can be
+-- faster than memory allows, and convolutions by Winograd or FFT do fewer FLOP than are counted: `over_reason` says so
+-- where efficiency is above 100 %. Work that no formula knows counts in `gpu_time_ns`, and to nothing else.
+-- Communication is left out.
+--
+-- :param by VARCHAR in (op, shape, module, module_type, kernel, phase, step) = 'op'
+--                                 what a row is; a shape is an op with its arguments
+-- :param rank BIGINT = NULL       only this rank
+-- :param step BIGINT = NULL       only work launched in this step
+-- :param phase PHASE = NULL       only work launched in this phase
+-- :param module VARCHAR = NULL    only work launched in this module or one in it, by path
+-- :param family VARCHAR = NULL    only work of this family: gemm, convolution, attention, pointwise, …
+-- :param limit BIGINT >= 0 or NULL = 20  so many rows; NULL for all
+-- :reads kernel_roofline, op_work, op, model_op
+-- :column name VARCHAR            the op, module, kernel, phase or step; NULL for work outside of all
+-- :column shape VARCHAR           sizes of the op's arguments; NULL unless by shape
+-- :column family VARCHAR          which formula counted most of its time
+-- :column dtype VARCHAR           type of the operands of most of its time
+-- :column unit VARCHAR            where its products run, most of the time: matrix (tensor cores) or vector
+-- :column precision VARCHAR       in which precision, likewise
+-- :column work_count BIGINT       ops whose work is known
+-- :column matrix_flop BIGINT      FLOP of matrix products
+-- :column vector_flop BIGINT      other FLOP
+-- :column bytes BIGINT            least bytes
+-- :column flop_per_byte DOUBLE    FLOP for each of these bytes
+-- :column gpu_time_ns BIGINT      time on the GPU, that of unknown work included
+-- :column gpu_time_pct DOUBLE     share of the selection's
+-- :column tflop_per_s DOUBLE      matrix FLOP over the time of the known work, in 10^12 per second
+-- :column gb_per_s DOUBLE         bytes over that time, in 10^9 per second
+-- :column peak_tflop_per_s DOUBLE the GPU's peak in the unit and precision of most of its arithmetic; NULL if not known
+-- :column peak_gb_per_s DOUBLE    the bandwidth of its memory, likewise
+-- :column bound VARCHAR           what limits most of its roofline time: matrix, vector or memory
+-- :column roofline_ns BIGINT      least time of the known work; NULL if the GPU's limits are not known
+-- :column efficiency_pct DOUBLE   this as a share of the time that it took
+-- :column lost_ns BIGINT          how much longer it took
+-- :column lost_pct DOUBLE         share of what the whole selection lost
+-- :column over_reason VARCHAR     why efficiency is over 100 %: cache, fewer_flop, or unknown; NULL where it is not
+-- :column largest_id BIGINT       the GPU event with the most lost time
+with work as (
+    select
+        kernel_roofline.*,
+        model_op.type as module_type,
+        op.input_dims,
+        coalesce(kernel_roofline.time_ns, kernel_roofline.dur_ns) as took_ns,
+        case when kernel_roofline.roofline_ns is not null then kernel_roofline.time_ns end as known_ns
+    from kernel_roofline
+    left join model_op on kernel_roofline.rank = model_op.rank and kernel_roofline.module_id = model_op.module_id
+    left join op
+        on $by = 'shape' and kernel_roofline.rank = op.rank and kernel_roofline.work_id = op.event_id
+    where
+        kernel_roofline.class != 'communication'
+        and is_asked($rank, kernel_roofline.rank)
+        and is_asked($step, kernel_roofline.step)
+        and is_asked($phase, kernel_roofline.phase)
+        and in_module(kernel_roofline.module_path, $module)
+        and is_asked($family, kernel_roofline.family)
+),
+
+named as (
+    select
+        *,
+        case $by
+            when 'module' then module_path
+            when 'module_type' then module_type
+            when 'kernel' then short_name
+            when 'phase' then phase
+            when 'step' then step::varchar
+            else op
+        end as name,
+        -- Without the arguments that are no tensors, at its end.
+        if($by = 'shape', regexp_replace(input_dims::varchar, '^\[|(,\[\])*\]$', '', 'g'), null) as shape
+    from work
+),
+
+-- One row for each limit of a name, and of each family, type, unit and precision, with the time that it has.
+summed as (
+    select
+        name,
+        shape,
+        arg_max(family, took_ns) filter (where work_id is not null) as family,
+        arg_max(dtype, took_ns) filter (where work_id is not null) as dtype,
+        arg_max(unit, took_ns) filter (where unit is not null) as unit,
+        arg_max("precision", took_ns) filter (where unit is not null) as "precision",
+        count(distinct {'rank': rank, 'work_id': work_id}) filter (where work_id is not null) as work_count,
+        sum(matrix_flop)::bigint as matrix_flop,
+        sum(vector_flop)::bigint as vector_flop,
+        sum(bytes)::bigint as bytes,
+        sum(took_ns)::bigint as gpu_time_ns,
+        sum(time_ns) filter (where matrix_flop is not null) as flop_ns,
+        sum(time_ns) filter (where bytes is not null) as bytes_ns,
+        1e-12 * coalesce(
+            arg_max(matrix_flop_per_s, took_ns) filter (where matrix_flop > 0),
+            arg_max(vector_flop_per_s, took_ns) filter (where vector_flop > 0)
+        ) as peak_tflop_per_s,
+        1e-9 * max(bytes_per_s) as peak_gb_per_s,
+        sum(known_ns) as known_ns,
+        round(sum(roofline_ns))::bigint as roofline_ns,
+        sum(roofline_ns) filter (where bound = 'matrix') as by_matrix_ns,
+        sum(roofline_ns) filter (where bound = 'memory') as by_memory_ns,
+        sum(roofline_ns) filter (where bound = 'vector') as by_vector_ns,
+        arg_max(event_id, known_ns - roofline_ns) as largest_id
+    from named
+    group by name, shape
+),
+
+bounded as (
+    select
+        *,
+        case greatest(by_matrix_ns, by_memory_ns, by_vector_ns)
+            when by_matrix_ns then 'matrix'
+            when by_memory_ns then 'memory'
+            when by_vector_ns then 'vector'
+        end as bound,
+        known_ns - roofline_ns as lost_ns
+    from summed
+)
+
+select
+    name,
+    shape,
+    family,
+    dtype,
+    unit,
+    "precision",
+    work_count,
+    matrix_flop,
+    vector_flop,
+    bytes,
+    (matrix_flop + coalesce(vector_flop, 0)) / nullif(bytes, 0)::double as flop_per_byte,
+    gpu_time_ns,
+    100.0 * gpu_time_ns / nullif(sum(gpu_time_ns) over (), 0) as gpu_time_pct,
+    1e-3 * matrix_flop / nullif(flop_ns, 0) as tflop_per_s,
+    bytes / nullif(bytes_ns, 0)::double as gb_per_s,
+    peak_tflop_per_s,
+    peak_gb_per_s,
+    bound,
+    roofline_ns,
+    100.0 * roofline_ns / nullif(known_ns, 0) as efficiency_pct,
+    lost_ns::bigint as lost_ns,
+    100.0 * lost_ns / nullif(sum(greatest(lost_ns, 0)) over (), 0) as lost_pct,
+    case
+        when efficiency_pct <= 100 or efficiency_pct is null then null
+        when bound = 'memory' then 'cache'
+        when bound = 'matrix' and family like '%convolution%' then 'fewer_flop'
+        else 'unknown'
+    end as over_reason,
+    largest_id
+from bounded
+order by lost_ns desc nulls last, gpu_time_ns desc, name, shape
+limit $limit

@@ -1,0 +1,141 @@
+-- Samples and tokens per second, by step and in the run.
+--
+-- The samples of a step are the first dimension of the input of the first op with a parameter in the forward pass: of a
+-- convolution, a linear layer's product or an embedding, whose indices are tokens. A step with several forward passes
+-- that begin with the same op has the samples of all. A model that folds other dimensions into the first, such as the
+-- frames of a video, has more there than samples: say how many there are with `samples`. A linear layer sees all tokens
+-- of a batch as rows, so what comes first tells only rows there. Where several ranks train, each has samples of its
+-- own, if they are data parallel. Steps that are recorded are slower than others.
+--
+-- :param by VARCHAR in (run, step) = 'run'
+--                                  what a row is; the run has the median of its steps
+-- :param rank BIGINT = NULL        only this rank
+-- :param step BIGINT = NULL        only this step
+-- :param samples BIGINT >= 1 or NULL = NULL  samples of a step on one rank, if known
+-- :reads step, phase_span, label, event, op, op_work, rank_info
+-- :column rank BIGINT              process rank
+-- :column step BIGINT              the step; NULL for the run
+-- :column step_ns BIGINT           its duration
+-- :column samples BIGINT           samples of a step on this rank; NULL where no op tells
+-- :column tokens BIGINT            tokens of a step on this rank; NULL where no embedding comes first
+-- :column sample_source VARCHAR    the op and the sizes of its input; `given` where the user says it
+-- :column world_size BIGINT        ranks of the job; NULL where the file does not say
+-- :column samples_per_s DOUBLE     samples of this rank per second
+-- :column tokens_per_s DOUBLE      tokens of this rank per second
+-- :column job_samples_per_s DOUBLE samples of all ranks per second, if each has as many; NULL without a world size
+with weighted_op as (
+    select
+        op_work.rank,
+        op_work.event_id,
+        op_work.shape_id,
+        op_work.family,
+        event.name,
+        event.track_id,
+        event.start_ns,
+        label.step,
+        try_cast(op.input_dims -> case
+            when op_work.family = 'embedding' or event.name in ('aten::addmm', 'aten::_addmm_activation') then 1
+            else 0
+        end as bigint[]) as sizes
+    from op_work
+    inner join event on op_work.rank = event.rank and op_work.event_id = event.event_id
+    inner join label on op_work.rank = label.rank and op_work.event_id = label.event_id
+    inner join op on op_work.rank = op.rank and op_work.event_id = op.event_id
+    where
+        op_work.is_outermost
+        and label.phase = 'forward'
+        and label.step is not null
+        and op_work.family in ('gemm', 'linear', 'convolution', 'transposed_convolution', 'embedding')
+        and is_asked($rank, op_work.rank)
+        and is_asked($step, label.step)
+),
+
+-- The first such op of each forward phase, and of the step.
+first_op as (
+    select
+        weighted_op.rank,
+        weighted_op.step,
+        phase_span.start_ns as phase_ns,
+        arg_min(weighted_op, (weighted_op.start_ns, weighted_op.event_id)) as op
+    from weighted_op
+    asof inner join phase_span
+        on
+            weighted_op.rank = phase_span.rank
+            and weighted_op.track_id = phase_span.track_id
+            and weighted_op.start_ns >= phase_span.start_ns
+    group by weighted_op.rank, weighted_op.step, phase_span.start_ns
+),
+
+step_op as (
+    select
+        rank,
+        step,
+        arg_min(op, phase_ns) as op
+    from first_op
+    group by rank, step
+),
+
+pass_count as (
+    select
+        step_op.rank,
+        step_op.step,
+        count(*) as pass_count
+    from step_op
+    inner join first_op on step_op.rank = first_op.rank and step_op.step = first_op.step
+    where first_op.op.shape_id = step_op.op.shape_id
+    group by step_op.rank, step_op.step
+),
+
+sampled as (
+    select
+        step.rank,
+        step.step,
+        step.end_ns - step.start_ns as step_ns,
+        coalesce($samples, pass_count.pass_count * step_op.op.sizes[1]) as samples,
+        case
+            when step_op.op.family = 'embedding' then pass_count.pass_count * list_product(step_op.op.sizes)::bigint
+        end as tokens,
+        case when pass_count.pass_count > 1 then ', ' || pass_count.pass_count || ' passes' end as passes,
+        case
+            when $samples is not null then 'given'
+            else 'input of ' || step_op.op.name || ' ' || step_op.op.sizes::varchar || coalesce(passes, '')
+        end as sample_source,
+        rank_info.world_size
+    from step
+    inner join rank_info on step.rank = rank_info.rank
+    left join step_op on step.rank = step_op.rank and step.step = step_op.step
+    left join pass_count on step.rank = pass_count.rank and step.step = pass_count.step
+    where is_asked($rank, step.rank) and is_asked($step, step.step) and step.end_ns > step.start_ns
+),
+
+shown as (
+    select * exclude (passes) from sampled
+    where $by = 'step'
+    union all
+    -- Of the run: the median step, and what most of its steps tell.
+    select
+        rank,
+        null,
+        round(median(step_ns))::bigint,
+        mode(samples),
+        mode(tokens),
+        mode(sample_source),
+        any_value(world_size)
+    from sampled
+    where $by = 'run'
+    group by rank
+)
+
+select
+    rank,
+    step,
+    step_ns,
+    samples,
+    tokens,
+    sample_source,
+    world_size,
+    1e9 * samples / step_ns as samples_per_s,
+    1e9 * tokens / step_ns as tokens_per_s,
+    1e9 * samples * world_size / step_ns as job_samples_per_s
+from shown
+order by rank, step

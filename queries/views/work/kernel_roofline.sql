@@ -1,0 +1,169 @@
+-- Each GPU event: what it computes and moves by the shapes of its op, and how fast its GPU could be with that at best.
+--
+-- The roofline is the longest of three times: matrix products at the peak of the unit and precision that the kernel
+-- uses, other arithmetic at the peak of the vector units, and the least bytes at the bandwidth of memory (Williams et
+-- al., "Roofline", CACM 52(4), 2009). The kernel's name tells unit and precision, else the type of the operands does.
+-- Products on vector units are held against these: half precision there adds up in FP32. Copies between devices or to
+-- the host do not go at the speed of memory, so they have no such time. All is NULL where shapes, a formula or the
+-- GPU's peaks are missing.
+--
+-- :reads gpu_work, label, op_claim, op_work, event, owned_time, device_peak, gpu_model
+-- :column rank BIGINT              process rank
+-- :column event_id BIGINT          the GPU event
+-- :column device BIGINT            device number; -1 when the event names none
+-- :column class VARCHAR            computation, communication or memory
+-- :column short_name VARCHAR       its name, without namespaces, template arguments and tile sizes
+-- :column step BIGINT              step that launched it; NULL outside every step or when unlinked
+-- :column phase VARCHAR            phase that launched it, likewise
+-- :column module_id BIGINT         module that launched it; NULL where none is known
+-- :column module_path VARCHAR      its path
+-- :column is_recompute BOOLEAN     it repeats work of the forward pass, as checkpointing does
+-- :column is_before BOOLEAN        it was launched before the trace began
+-- :column dur_ns BIGINT            its duration
+-- :column owned_ns BIGINT          the part of it that counts to this event where several run (`owned_time`)
+-- :column work_id BIGINT           the op whose work it does; NULL, like all that follows, where that is unknown
+-- :column op VARCHAR               name of that op, or of the innermost op around the launch where no work is known
+-- :column shape_id BIGINT          the op's arguments, as in `op_work`
+-- :column family VARCHAR           which formula counted the work
+-- :column dtype VARCHAR            type of the operands
+-- :column has_products BOOLEAN     the op computes matrix products, in this event or another one of it
+-- :column time_ns BIGINT           its duration without time in which an earlier event of the same op ran
+-- :column matrix_flop BIGINT       its share of the op's work, as in `op_claim`; likewise what follows
+-- :column model_flop BIGINT        what the model needs of it; 0 if it is recomputed
+-- :column dense_flop BIGINT        the same, with causal attention in full; 0 if it is recomputed
+-- :column vector_flop BIGINT       other arithmetic
+-- :column bytes BIGINT             least bytes
+-- :column unit VARCHAR             matrix (tensor cores) or vector: where products run; NULL without products
+-- :column precision VARCHAR        in which precision
+-- :column matrix_flop_per_s DOUBLE peak of the GPU for these products; NULL if not known
+-- :column vector_flop_per_s DOUBLE peak of its vector units
+-- :column bytes_per_s DOUBLE       bandwidth of its memory
+-- :column matrix_ns DOUBLE         least time for the products
+-- :column vector_ns DOUBLE         least time for other arithmetic
+-- :column memory_ns DOUBLE         least time for the bytes
+-- :column roofline_ns DOUBLE       the longest of the three
+-- :column bound VARCHAR            which it is: matrix, vector or memory
+with peak as (
+    select
+        rank,
+        device_id,
+        map_from_entries(list({'key': unit || ' ' || "precision", 'value': flop_per_s})) as flop_per_s
+    from device_peak
+    group by rank, device_id
+),
+
+-- GPU events with the work that they do.
+work as (
+    select
+        gpu_work.rank,
+        gpu_work.event_id,
+        gpu_work.device,
+        gpu_work.class,
+        gpu_work.short_name,
+        gpu_work.step,
+        gpu_work.phase,
+        label.module_id,
+        gpu_work.module_path,
+        coalesce(label.pass = 'recompute', false) as is_recompute,
+        coalesce(label.bucket = 'pre_window', false) as is_before,
+        gpu_work.dur_ns,
+        op_claim.work_id,
+        coalesce(op_event.name, gpu_work.op) as op,
+        op_work.shape_id,
+        op_work.family,
+        op_work.dtype,
+        op_claim.time_ns,
+        op_claim.matrix_flop,
+        if(is_recompute, 0, op_claim.model_flop) as model_flop,
+        if(is_recompute, 0, op_claim.dense_flop) as dense_flop,
+        op_claim.vector_flop,
+        op_claim.bytes,
+        gpu_work.category = 'gpu_memcpy' and regexp_matches(gpu_work.name, 'HtoD|DtoH|PtoP|HtoH|Host') as is_link_copy,
+        coalesce(op_work.matrix_flop > 0, false) as has_products,
+        -- A kernel that computes products and does not say where is taken for one of its type's usual unit.
+        coalesce(
+            gpu_work.unit, case
+                when op_claim.matrix_flop > 0 then if(op_work.dtype in ('fp32', 'fp64'), 'vector', 'matrix')
+            end
+        ) as unit,
+        case when unit is not null then coalesce(gpu_work.precision, op_work.dtype) end as "precision"
+    from gpu_work
+    inner join label on gpu_work.rank = label.rank and gpu_work.event_id = label.event_id
+    left join op_claim on gpu_work.rank = op_claim.rank and gpu_work.event_id = op_claim.event_id
+    left join op_work on op_claim.rank = op_work.rank and op_claim.work_id = op_work.event_id
+    left join event as op_event on op_claim.rank = op_event.rank and op_claim.work_id = op_event.event_id
+),
+
+held_against as (
+    select
+        work.*,
+        case
+            -- On NVIDIA's GPUs, what multiplies FP32 on tensor cores does it in TF32.
+            when work.unit = 'matrix' and work.precision = 'fp32'
+                then coalesce(peak.flop_per_s['matrix fp32'], peak.flop_per_s['matrix tf32'])
+            when work.unit = 'matrix' then peak.flop_per_s['matrix ' || work.precision]
+            when work.unit = 'vector' then peak.flop_per_s[if(work.precision = 'fp64', 'vector fp64', 'vector fp32')]
+        end as matrix_flop_per_s,
+        peak.flop_per_s[if(work.dtype = 'fp64', 'vector fp64', 'vector fp32')] as vector_flop_per_s,
+        case when not work.is_link_copy then gpu_model.memory_bytes_per_s end as bytes_per_s
+    from work
+    left join peak on work.rank = peak.rank and work.device = peak.device_id
+    left join gpu_model on work.rank = gpu_model.rank and work.device = gpu_model.device_id
+),
+
+timed as (
+    select
+        *,
+        if(matrix_flop = 0, 0, 1e9 * matrix_flop / matrix_flop_per_s) as matrix_ns,
+        1e9 * vector_flop / vector_flop_per_s as vector_ns,
+        1e9 * bytes / bytes_per_s as memory_ns,
+        -- Without the peak for its products, or the bytes, the longest time would be too short.
+        case
+            when matrix_flop > 0 and matrix_ns is null then null
+            when memory_ns is not null or matrix_flop > 0 then greatest(matrix_ns, vector_ns, memory_ns)
+        end as roofline_ns
+    from held_against
+)
+
+select
+    timed.rank,
+    timed.event_id,
+    timed.device,
+    timed.class,
+    timed.short_name,
+    timed.step,
+    timed.phase,
+    timed.module_id,
+    timed.module_path,
+    timed.is_recompute,
+    timed.is_before,
+    timed.dur_ns,
+    owned_time.owned_ns,
+    timed.work_id,
+    timed.op,
+    timed.shape_id,
+    timed.family,
+    timed.dtype,
+    timed.has_products,
+    timed.time_ns,
+    timed.matrix_flop,
+    timed.model_flop,
+    timed.dense_flop,
+    timed.vector_flop,
+    timed.bytes,
+    timed.unit,
+    timed.precision,
+    timed.matrix_flop_per_s,
+    timed.vector_flop_per_s,
+    timed.bytes_per_s,
+    timed.matrix_ns,
+    timed.vector_ns,
+    timed.memory_ns,
+    timed.roofline_ns,
+    case timed.roofline_ns
+        when timed.matrix_ns then 'matrix'
+        when timed.memory_ns then 'memory'
+        when timed.vector_ns then 'vector'
+    end as bound
+from timed
+inner join owned_time on timed.rank = owned_time.rank and timed.event_id = owned_time.event_id
