@@ -114,9 +114,8 @@ def gpu_efficiency(trace: Trace, *, rank: int | None = None, mfu_pct: float = 20
     statement += f", matrix units at work {percent(row['matrix_time_pct'])} of the busy time)" if products else ")"
     statement += f". The largest loss: {words}, {percent(of_loss.get(largest, 0.0))}."
     if row["modelled_pct"] is not None and row["modelled_pct"] < _WELL_KNOWN_PCT:
-        statement += (
-            f" The work of {percent(100 - row['modelled_pct'])} of the computation is not known: MFU is higher."
-        )
+        unknown = percent(100 - row["modelled_pct"])
+        statement += f" For {unknown} of the computation FLOP and bytes are not known: the true MFU may be higher."
     if row["mfu_pct"] is not None and row["mfu_pct"] >= mfu_pct:
         return Finding(question, "well-used", statement, "", thresholds, loss, numbers)
     return Finding(question, largest, statement, advice, thresholds, loss, numbers)

@@ -36,7 +36,7 @@ def read_op_signatures(given: OpSignatures | None) -> pa.Table:
     for name, family, roles in rows:
         if not name:
             raise HotlineError(
-                "a rule for the work of an op has no name", hint="Names are those of the trace: aten::mm."
+                "a rule for the work of an op has no name", hint="Names are as in the trace: aten::mm."
             )
         if family not in families:
             raise HotlineError(f"{family!r} is no family of ops ({name})", hint=f"Use {one_of(families)}.")

@@ -47,7 +47,10 @@ product as (
         model_op.type as module_type,
         kernel_roofline.dur_ns,
         kernel_roofline.unit,
-        kernel_roofline.precision,
+        -- Beside matrix units, operands decide: what adds up in FP32 may multiply half precision.
+        coalesce(
+            case when kernel_roofline.unit = 'vector' then kernel_roofline.dtype end, kernel_roofline.precision
+        ) as "precision",
         kernel_roofline.matrix_flop,
         kernel_roofline.memory_ns,
         op_work.family,
@@ -57,7 +60,7 @@ product as (
         coalesce(peak.flop_per_s, map([], [])) as peaks,
         gpu_model.model is not null as is_known_gpu,
         -- The type that matrix units would take: FP32 goes as TF32.
-        if(kernel_roofline.precision = 'fp32', 'tf32', kernel_roofline.precision) as matrix_precision
+        if("precision" = 'fp32', 'tf32', "precision") as matrix_precision
     from kernel_roofline
     left join op_work on kernel_roofline.rank = op_work.rank and kernel_roofline.work_id = op_work.event_id
     left join model_op on kernel_roofline.rank = model_op.rank and kernel_roofline.module_id = model_op.module_id
