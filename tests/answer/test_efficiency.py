@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -19,7 +20,7 @@ BF16, FP32, TF32, BANDWIDTH = 989.4e12, 66.9e12, 494.7e12, 3352e9
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)"
 
 
-def shaped(dtype: str, *dims: list[int], concrete: list[str] | None = None) -> dict[str, object]:
+def shaped(dtype: str, *dims: list[int], concrete: list[str] | None = None) -> dict[str, Any]:
     """The arguments of an op with tensors of one type."""
     values = {} if concrete is None else {"Concrete Inputs": concrete}
     return {"Input Dims": list(dims), "Input type": [dtype if each else "Scalar" for each in dims], **values}
@@ -197,7 +198,7 @@ def test_recomputed_work_is_not_useful(tmp_path: Path) -> None:
 
 
 def test_causal_attention_counts_in_full_for_mfu(tmp_path: Path) -> None:
-    args = {
+    args: dict[str, Any] = {
         "Input Dims": [[2, 8, 128, 64]] * 3 + [[]] * 4,
         "Input type": ["c10::BFloat16"] * 3 + ["Scalar"] * 4,
         "Concrete Inputs": ["", "", "", "0.", "True", "False", "0.125"],
@@ -215,7 +216,10 @@ def test_throughput(tmp_path: Path) -> None:
         begin = 1000 * number
         trace.step(number, begin, begin + 500 + 100 * number)
         trace.annotation("## forward ##", begin + 10, begin + 200)
-        indices = {"Input Dims": [[100, 64], [8, 32], [], [], []], "Input type": ["float", "long int", "", "", ""]}
+        indices: dict[str, Any] = {
+            "Input Dims": [[100, 64], [8, 32], [], [], []],
+            "Input type": ["float", "long int", "", "", ""],
+        }
         trace.op("aten::embedding", begin + 20, begin + 30, **indices)
         trace.op("aten::mm", begin + 40, begin + 50, **FP32_PRODUCT)
         trace.annotation("## backward ##", begin + 200, begin + 300)
@@ -254,7 +258,7 @@ def test_the_largest_loss_is_named(trace: Trace) -> None:
 def test_what_is_missing_is_said(tmp_path: Path, change: str, said: str) -> None:
     name = {"device": None, "unknown": "ARTEMIS"}.get(change, H100["name"])
     trace = TraceBuilder(deviceProperties=[{**H100, "name": name}] if name else []).step(0, 0, 100)
-    args = {} if change == "shapes" else BF16_PRODUCT
+    args: dict[str, Any] = {} if change == "shapes" else BF16_PRODUCT
     if change == "ops":
         trace.runtime("cudaLaunchKernel", 10, 12, correlation=1).kernel("a", 20, 30, correlation=1)
     else:
@@ -304,11 +308,11 @@ def test_the_parts_add_up_to_the_observed_time(work: list[tuple[str, int, int, i
     )
     for number, (kind, start, length, stream, device) in enumerate(work):
         at = 10 + 100 * number
-        where = {"stream": stream, "device": device}
+        where: dict[str, Any] = {"stream": stream, "device": device}
         if kind == "unlinked":
             trace.kernel("x", start, start + length, **where)
             continue
-        args = {"mm": BF16_PRODUCT, "add": SUM}.get(kind, {})
+        args: dict[str, Any] = {"mm": BF16_PRODUCT, "add": SUM}.get(kind, {})
         trace.op({"mm": "aten::mm", "add": "aten::add", "nccl": "c10d::allreduce_"}.get(kind, "x"), at, at + 50, **args)
         name = {"mm": "nvjet_tst_128x256_64x4_2x1_v_bz_TNT", "nccl": NCCL}.get(kind, "some_kernel")
         category = "gpu_memcpy" if kind == "copy" else "kernel"
@@ -322,6 +326,6 @@ def test_the_parts_add_up_to_the_observed_time(work: list[tuple[str, int, int, i
         assert (of_device["ns"] > 0).all()
     assert ha.peak_loss(loaded, by="step")["ns"].sum() == loss["ns"].sum()
     assert ha.peak_loss(loaded, by="phase")["ns"].sum() == loss["ns"].sum()
-    assert loss.filter(pl.col("part") == "exposed_communication")["ns"].sum() == window["communication_ns"].sum() - (
-        window["computation_communication_ns"].sum() + window["all_three_ns"].sum()
-    )
+    exposed = pl.col("communication_ns") - pl.col("computation_communication_ns") - pl.col("all_three_ns")
+    told = loss.filter(pl.col("part") == "exposed_communication")["ns"].sum()
+    assert told == window.select(exposed.sum()).item()
