@@ -97,7 +97,8 @@ def gpu_efficiency(trace: Trace, *, rank: int | None = None, mfu_pct: float = 20
     # The device that works most, if there are several.
     row = use.sort("wall_ns", descending=True).row(0, named=True)
     numbers = {name: row[name] for name in use.columns if name.endswith(("_pct", "_ns", "_flop", "_per_s"))}
-    busy = f"The GPU is busy {percent(row['gpu_busy_pct'])} of the time"
+    model = f" ({row['model']})" if row["model"] else ""
+    busy = f"The GPU{model} is busy {percent(row['gpu_busy_pct'])} of the time"
     if missing:
         units = (
             f", {percent(row['matrix_time_pct'])} of it in kernels on matrix units" if row["matrix_time_pct"] else ""
@@ -132,10 +133,9 @@ def tensor_core_use(trace: Trace, *, rank: int | None = None, eligible_pct: floa
     question = "Do matrix products run on tensor cores?"
     thresholds = {"eligible_pct": eligible_pct}
     rows = tensor_cores(trace, rank=chosen, limit=None)
-    use = utilisation(trace, rank=chosen)
-    if rows.is_empty() or use.is_empty():
+    if rows.is_empty():
         return Finding(question, "none", "The trace has no kernels of matrix products.", "", thresholds, rows)
-    busy = float((use["gpu_busy_pct"] * use["wall_ns"]).sum() / 100)
+    busy = int(trace.sql("select sum(end_ns - start_ns)::bigint from gpu_busy where rank = $rank", rank=chosen).item())
     total, on_matrix, eligible = (int(rows[name].sum()) for name in ("gpu_time_ns", "matrix_ns", "eligible_ns"))
     share = 100.0 * eligible / busy if busy else 0.0
     saving = int(rows["saving_ns"].sum()) if rows["saving_ns"].null_count() < rows.height else None

@@ -35,9 +35,7 @@ def read_op_signatures(given: OpSignatures | None) -> pa.Table:
     families = sorted(set(catalog.rules()["op_signatures"]["family"].to_pylist()))
     for name, family, roles in rows:
         if not name:
-            raise HotlineError(
-                "a rule for the work of an op has no name", hint="Names are as in the trace: aten::mm."
-            )
+            raise HotlineError("a rule for the work of an op has no name", hint="Names are as in the trace: aten::mm.")
         if family not in families:
             raise HotlineError(f"{family!r} is no family of ops ({name})", hint=f"Use {one_of(families)}.")
         if not _ROLES.fullmatch(roles.strip()):

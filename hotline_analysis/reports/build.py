@@ -13,7 +13,7 @@ from hotline_analysis.reports.sections import resources, tables
 from hotline_analysis.reports.sections.caveats import caveat_sentences
 from hotline_analysis.reports.sections.coverage import compiled_line, coverage_line, coverage_section, doubts_line
 from hotline_analysis.reports.sections.device import device_section
-from hotline_analysis.reports.sections.efficiency import peak_section, roofline_section
+from hotline_analysis.reports.sections.efficiency import efficiency_sections
 from hotline_analysis.reports.sections.head import facts, headline
 from hotline_analysis.reports.sections.recapture import recapture
 from hotline_analysis.reports.sections.stragglers import straggler_section
@@ -45,11 +45,12 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
     use = trace.query("device_use", rank=chosen)
     run = use.filter(scope="run")
     caveats = caveat_sentences(trace, chosen, info, typical, bound.evidence, run)
+    efficiency = [*(efficiency_sections(trace, chosen) if has_gpu and is_run else []), None, None]
     sections = [
         tables.ranks_section(trace) if len(trace.ranks) > 1 else None,
         straggler_section(trace),
         device_section(trace, chosen) if has_gpu else None,
-        peak_section(trace, chosen) if has_gpu and is_run else None,
+        efficiency[0],
         tables.phases_section(optimizer.evidence, has_gpu),
         tables.steps_section(steps, use, has_gpu),
         tables.module_types_section(trace, chosen, has_gpu),
@@ -57,7 +58,7 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
         tables.sources_section(trace, chosen, has_gpu, Lines() if source_lines else None),
         tables.ops_section(slowest, has_gpu),
         tables.kernels_section(trace, chosen) if has_gpu else None,
-        roofline_section(trace, chosen) if has_gpu and is_run else None,
+        efficiency[1],
         resources.full_queue(trace, chosen) if has_gpu else None,
         resources.memory_peak(trace, chosen) if info["profile_memory"] else None,
         coverage_section(cover) if has_gpu else None,

@@ -239,7 +239,7 @@ def test_the_largest_loss_is_named(trace: Trace) -> None:
     found = ha.gpu_efficiency(trace)
     assert found.answer == "idle"
     assert found.statement.startswith(
-        "The GPU is busy 35.0 % of the time; useful arithmetic at its peak would take 2.1 %"
+        "The GPU (H100 SXM5 80GB) is busy 35.0 % of the time; useful arithmetic at its peak would take 2.1 %"
     )
     assert "For 17.9 % of the computation FLOP and bytes are not known" in found.statement
 
@@ -277,7 +277,7 @@ def test_report_and_charts(trace: Trace) -> None:
     sections = {section.name: section for section in ha.report(trace).sections}
     assert sections["peak_loss"].rows["pct"].sum() == pytest.approx(100)
     assert sections["roofline"].rows["name"][0] == "aten::mm"
-    assert "H100 SXM5 80GB" in sections["peak_loss"].note
+    assert "The GPU (H100 SXM5 80GB) is busy 35.0 %" in sections["peak_loss"].note
     title = ha.charts.peak_loss(ha.peak_loss(trace)).to_dict()["title"]["text"]
     assert title == "2.1 % of the time is useful arithmetic at peak; the largest other part: idle, 65.0 %"
     drawn = ha.charts.roofline(ha.roofline(trace)).to_dict()

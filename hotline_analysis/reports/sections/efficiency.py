@@ -14,20 +14,24 @@ from hotline_analysis.text.formats import percent, shares
 _ROWS = 10
 
 
-def peak_section(trace: Trace, rank: int) -> Section | None:
-    """Where the peak of the GPU goes, in parts that add up to 100 %; nothing where FLOP or peaks are not known."""
+def efficiency_sections(trace: Trace, rank: int) -> list[Section]:
+    """Where the peak of the GPU goes, and the ops that lose most of it; nothing where FLOP or peaks are not known."""
     if missing_for_flop(trace, rank=rank):
-        return None
+        return []
+    return [_peak_section(trace, rank), *_roofline_section(trace, rank)]
+
+
+def _peak_section(trace: Trace, rank: int) -> Section:
+    """Where the peak of the GPU goes, in parts that add up to 100 %."""
     found = gpu_efficiency(trace, rank=rank)
     rows = found.evidence
     first = rows.filter(pl.col("device") == rows["device"][0])
     cores = tensor_core_use(trace, rank=rank)
     said = [found.statement, found.advice, *([cores.statement, cores.advice] if cores.answer == "eligible" else [])]
-    model = answers.utilisation(trace, rank=rank)["model"][0]
     return Section(
         "peak_loss",
         "How much of the GPU is used",
-        " ".join(text for text in [*said, f"Peaks are those of the {model}, dense, at boost clock."] if text),
+        " ".join(text for text in [*said, "Peaks are dense, at boost clock."] if text),
         [
             Field("word", "part of the observed time", "name"),
             Field("ns", "time", "time"),
@@ -41,13 +45,13 @@ def peak_section(trace: Trace, rank: int) -> Section | None:
     )
 
 
-def roofline_section(trace: Trace, rank: int) -> Section | None:
-    """The shapes of ops that lose most time against the GPU's limits; nothing where these are not known."""
+def _roofline_section(trace: Trace, rank: int) -> list[Section]:
+    """The shapes of ops that lose most time against the GPU's limits, if any loses some."""
     rows = answers.roofline(trace, by="shape", rank=rank, limit=_ROWS).filter(pl.col("lost_ns") > 0)
     if rows.is_empty():
-        return None
+        return []
     lost = percent(float(rows["lost_pct"].sum()))
-    return Section(
+    section = Section(
         "roofline",
         "Ops that could be faster",
         "Against the least time that the GPU needs for their arithmetic at peak, or for their bytes at the bandwidth of"
@@ -64,3 +68,4 @@ def roofline_section(trace: Trace, rank: int) -> Section | None:
         rows,
         chart="roofline",
     )
+    return [section]
