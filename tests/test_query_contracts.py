@@ -212,6 +212,9 @@ def with_empty(query: Query, names: Collection[str]) -> duckdb.DuckDBPyConnectio
     for name in known:
         columns = ", ".join(f'"{column.name}" {column.type}' for column in made[name].columns)
         connection.execute(f"create table {name} ({columns})")
+    for name in names:
+        if name in catalog.rules():
+            _create_from(connection, name, pl.DataFrame(catalog.rules()[name]).clear())
     if of_annotation:
         for table in READ_TABLES:
             if table.name in names and table.name not in known:

@@ -49,10 +49,9 @@ select
     op_call.shape_id,
     op_shape.family,
     work.* exclude (shape_id),
-    is_outermost(
-        nesting.start_ns, nesting.end_ns, nesting.track_id, (-nesting.end_ns, op_call.event_id)
-    ) as is_outermost
+    is_outermost(nesting.start_ns, nesting.end_ns, nesting.track_id, nesting.depth) as is_outermost
 from op_call
 inner join op_shape on op_call.shape_id = op_shape.shape_id
 inner join work on op_call.shape_id = work.shape_id
 inner join nesting on op_call.event_id = nesting.event_id
+where coalesce(work.matrix_flop, work.vector_flop, work.bytes) is not null

@@ -2,7 +2,8 @@
 --
 -- For each head, pairs of queries and keys take two products, of a query with a key and of their weight with a value:
 -- 2·B·H·pairs·(Dqk + Dv). Causal attention leaves out the keys behind each query: of s queries and keys there are
--- s(s+1)/2 pairs. `dense_flop` counts all pairs, as PaLM and torch.utils.flop_counter do. The backward makes the first
+-- s(s+1)/2 pairs. Of unlike numbers, the first query belongs to the first key, or the last one to the last key
+-- (`bottom_right`). `dense_flop` counts all pairs, as PaLM and torch.utils.flop_counter do. The backward does the first
 -- product once more, as the weights were not kept: five products in all (`matrix_flop`), of which the model needs four.
 -- Softmax is 5 FLOP per pair. Where the lengths of sequences are data, the longest stand for all: a bound. Source: Dao
 -- et al., "FlashAttention", NeurIPS 2022, algorithms 2 and 4; schemas: torch 2.13, native_functions.yaml.
@@ -19,7 +20,7 @@
 -- :column dense_flop BIGINT    of these, as if nothing were causal
 -- :column vector_flop BIGINT   of the softmax
 -- :column bytes BIGINT         operands read and results written once
--- :column evidence VARCHAR     shapes; bound, where lengths are data
+-- :column evidence VARCHAR     shapes; bound, where lengths are data, or where it is not known whether it is causal
 with operand as (
     select
         *,
@@ -31,6 +32,12 @@ with operand as (
         item_bytes[roles['q'] + 1] as q_bytes,
         coalesce(read_counts[roles['bias'] + 1] * item_bytes[roles['bias'] + 1], 0) as bias_bytes,
         coalesce(lower(concrete[roles['causal'] + 1]) in ('true', '1', '2'), false) as is_causal,
+        -- 2 is CausalFromBottomRight, of the op which has a number for it.
+        coalesce(roles['bottom_right'] = 1 or concrete[roles['causal'] + 1] = '2', false) as is_bottom_right,
+        len(sizes[roles['q'] + 1]) = 3 or coalesce(counts[roles['lengths'] + 1] > 0, false) as has_lengths,
+        roles['causal'] is not null and concrete is null as is_unsure,
+        read_counts[roles['q'] + 1] + read_counts[roles['k'] + 1] + read_counts[roles['v'] + 1] as read_count,
+        counts[roles['q'] + 1] + counts[roles['k'] + 1] + counts[roles['v'] + 1] as gradient_count,
         try_cast(concrete[roles['max_q'] + 1] as bigint) as longest_q,
         try_cast(concrete[roles['max_k'] + 1] as bigint) as longest_k
     from op_shape
@@ -41,13 +48,12 @@ with operand as (
 sized as (
     select
         *,
-        if(len(q) = 4, q[1], 1) as sequences,
-        q[roles['heads'] + len(q) - 3] as heads,
-        k[roles['heads'] + len(k) - 3] as kv_heads,
-        q[roles['tokens'] + len(q) - 3] as queries,
-        k[roles['tokens'] + len(k) - 3] as keys,
-        q[-1] as width,
-        v[-1] as value_width
+        if(len(q) = 4, q[1], 1)::double as sequences,
+        q[roles['heads'] + len(q) - 3]::double as heads,
+        q[roles['tokens'] + len(q) - 3]::double as queries,
+        k[roles['tokens'] + len(k) - 3]::double as keys,
+        q[-1]::double as width,
+        v[-1]::double as value_width
     from operand
     where len(q) in (3, 4) and len(k) = len(q) and len(v) = len(q)
 ),
@@ -55,17 +61,13 @@ sized as (
 paired as (
     select
         *,
-        least(queries, keys)::double as least_length,
+        least(queries, keys) as least_length,
+        queries * if(has_lengths, least(longest_k, keys), keys) as all_pairs,
         case
-            when len(q) = 3 then queries::double * least(longest_k, keys)
-            else queries::double * keys
-        end as all_pairs,
-        case
-            when len(q) = 3 or not is_causal then all_pairs
-            when coalesce(roles['bottom_right'], 0) = 1 and keys > queries
-                then queries::double * (keys - queries) + least_length * (least_length + 1) / 2
-            when coalesce(roles['bottom_right'], 0) = 1 then least_length * (least_length + 1) / 2
-            else least_length * (least_length + 1) / 2 + greatest(0, queries - keys)::double * keys
+            when has_lengths or not is_causal then all_pairs
+            when is_bottom_right
+                then least_length * (least_length + 1) / 2 + greatest(0, keys - queries) * queries
+            else least_length * (least_length + 1) / 2 + greatest(0, queries - keys) * keys
         end as pairs,
         -- Widths that each pair multiplies: by the model, and by the kernels.
         if(is_backward, 2 * width + 2 * value_width, width + value_width) as model_width,
@@ -76,19 +78,20 @@ paired as (
 select
     shape_id,
     dtype,
-    whole(sequences * heads::double) as batch,
-    whole(coalesce(if(len(q) = 3, longest_q, null), queries)) as m,
-    whole(coalesce(if(len(q) = 3, longest_k, null), keys)) as n,
+    whole(sequences * heads) as batch,
+    whole(coalesce(if(has_lengths, longest_q, null), queries)) as m,
+    whole(coalesce(if(has_lengths, longest_k, null), keys)) as n,
     whole(width) as k,
-    whole(2.0 * sequences * heads * pairs * done_width) as matrix_flop,
-    whole(2.0 * sequences * heads * pairs * model_width) as model_flop,
-    whole(2.0 * sequences * heads * all_pairs * model_width) as dense_flop,
-    whole(if(is_backward, 4.0, 5.0) * sequences * heads * pairs) as vector_flop,
+    whole(2 * sequences * heads * pairs * done_width) as matrix_flop,
+    whole(2 * sequences * heads * pairs * model_width) as model_flop,
+    whole(2 * sequences * heads * all_pairs * model_width) as dense_flop,
+    whole(if(is_backward, 4, 5) * sequences * heads * pairs) as vector_flop,
     whole(
-        q_bytes * sequences * if(is_backward, 2.0, 1.0) * (
-            queries::double * heads * width + keys::double * kv_heads * width + keys::double * kv_heads * value_width
-            + queries::double * heads * value_width
+        q_bytes * (
+            read_count
+            + if(is_backward, 2, 1) * sequences * heads * queries * value_width
+            + if(is_backward, gradient_count, 0)
         ) + bias_bytes
     ) as bytes,
-    if(len(q) = 3, 'bound', 'shapes') as evidence
+    if(has_lengths or is_unsure, 'bound', 'shapes') as evidence
 from paired

@@ -56,12 +56,13 @@ output as (
                 of_axis(output_padding, axis, 0)
             ),
             pooled_size(
-                x[axis + 2], w[axis + 2], of_axis(stride, axis, 1), of_axis(pad, axis, 0), of_axis(dilation, axis, 1)
+                x[axis + 2], w[axis + 2], of_axis(stride, axis, 1), of_axis(pad, axis, 0), of_axis(dilation, axis, 1),
+                false
             )
         )) as spatial,
         case
             when is_backward then dy
-            when concrete is not null then [x[1], if(is_transposed, w[2] * group_count, w[1])] || spatial
+            when len(stride) > 0 then [x[1], if(is_transposed, w[2]::double * group_count, w[1])] || spatial
         end as y
     from operand
     where len(x) >= 3 and len(w) = len(x)
@@ -73,7 +74,7 @@ counted as (
         counts[roles['x'] + 1] as x_count,
         counts[roles['w'] + 1] as w_count,
         element_count(y) as y_count,
-        2.0 * element_count(if(is_transposed, x, y)) * element_count(w[2:]) as forward_flop,
+        2 * element_count(if(is_transposed, x, y)) * element_count(w[2:]) as forward_flop,
         if(mask[1], 1, 0) + if(mask[2], 1, 0) as gradient_count
     from output
 )
@@ -99,4 +100,4 @@ select
     )) as bytes,
     'shapes' as evidence
 from counted
-where not is_backward or mask is not null
+where not is_backward or len(mask) = 3

@@ -2,8 +2,9 @@
 --
 -- FLOP are steps per element of the result (a convention; `steps` in the rules, 1 if not said, 0 for copies). Each
 -- tensor is read once, elements with stride 0 once for all that share them, and the result is written once; what is
--- computed in place is read and written. A number is no tensor. The type of the result is the largest one among the
--- operands, and of integers and floats the float; of comparisons it is a byte.
+-- computed in place is read and written. A number is no tensor. The type of the result is that of PyTorch's promotion:
+-- a float if any operand is one, else an integer, and of these kinds the largest tensor; of comparisons it is a byte.
+-- Some ops sum their result up (`reduction`), or halve it (`parts`).
 --
 -- :reads op_shape
 -- :column shape_id BIGINT      the call
@@ -23,6 +24,7 @@ with argument as (
         shape_id,
         family,
         coalesce(roles['operands'], argument_count) as operand_count,
+        concrete[roles['reduction'] + 1] in ('1', '2') as is_reduced,
         generate_subscripts(dtypes, 1) as position,
         sizes[position] as sizes,
         dtypes[position] as dtype,
@@ -51,8 +53,13 @@ result as (
         element_count(list_transform(
             range(1, max(len(sizes)) + 1), lambda axis: list_max(list_transform(list(sizes), lambda each: each[-axis]))
         )) as result_count,
-        arg_max(dtype, (len(sizes) > 0, is_float, item_bytes, -position)) as dtype,
-        arg_max(item_bytes, (len(sizes) > 0, is_float, item_bytes, -position)) as result_bytes,
+        any_value(is_reduced) as is_reduced,
+        bool_and(dtype is not null) as is_known,
+        arg_max(
+            -- A number among integers makes PyTorch's default type.
+            if(not is_tensor and dtype = 'fp64', {'name': 'fp32', 'bytes': 4}, {'name': dtype, 'bytes': item_bytes}),
+            (is_float, dtype != 'bool', is_tensor, len(sizes) > 0, item_bytes, -position)
+        ) as result_type,
         sum(read_count * item_bytes) filter (where is_tensor) as read_bytes,
         sum(read_count * item_bytes) filter (where is_tensor and position > 1) as source_bytes,
         max(count * item_bytes) filter (where position = 1) as first_bytes
@@ -63,16 +70,17 @@ result as (
 pointwise as (
     select
         op_shape.shape_id,
-        result.dtype,
+        result.result_type.name as dtype,
         result.result_count,
         result.result_count * coalesce(op_shape.roles['steps'], 1) as flop,
-        case op_shape.family
+        case if(result.is_known, op_shape.family, null)
             when 'copy' then result.source_bytes + result.first_bytes
             when 'fill' then result.first_bytes
-            else result.read_bytes + if(
+            when op_shape.family then result.read_bytes + if(
                 op_shape.in_place,
                 result.first_bytes,
-                result.result_count * coalesce(op_shape.roles['result_bytes'], result.result_bytes)
+                if(result.is_reduced, 1, result.result_count / coalesce(op_shape.roles['parts'], 1))
+                * coalesce(op_shape.roles['result_bytes'], result.result_type.bytes)
             ) + if(op_shape.family = 'dropout', result.result_count, 0)
         end as bytes
     from op_shape

@@ -1,9 +1,11 @@
--- Work of ops that move chosen rows, and of pooling and resizing.
+-- Work of ops that move chosen rows or elements, and of pooling.
 --
--- Of a table only the rows that are asked for are read, never all of it: for each index, itself and its row, which is
--- written, too. The gradient of an embedding writes the whole table of gradients. `gather` and `scatter` move an
--- element for each index. Pooling reads its input and writes its result, with an index of 8 bytes beside each where it
--- keeps where the largest was.
+-- Of a table only the rows that are asked for are read, and each once: as many as there are indices, and no more than
+-- it has. A row is written for each index. The gradient of an embedding writes the whole table of gradients. `gather`
+-- and `scatter` move an element for each index (`moves`: how often it is read or written); what is not scattered in
+-- place is copied first (`copies`). A loss by classes reads one element for each index, and its gradient writes all.
+-- Pooling reads its input and writes its result, with an index of 8 bytes beside each where it keeps where the largest
+-- was.
 --
 -- :reads op_shape
 -- :column shape_id BIGINT      the call
@@ -28,31 +30,44 @@ with operand as (
         counts[roles['index'] + 1] as index_count,
         read_counts[roles['index'] + 1] * item_bytes[roles['index'] + 1] as index_bytes,
         -- Counted from the end, if negative.
-        try_cast(concrete[roles['dim'] + 1] as bigint) as axis,
-        numbers_of(concrete[roles['kernel'] + 1]) as kernel,
+        try_cast(concrete[roles['dim'] + 1] as tinyint)::bigint as axis,
+        list_transform(
+            range(1, coalesce(roles['axes'], 0) + 1),
+            lambda place: of_axis(numbers_of(concrete[roles['kernel'] + 1]), place, null)
+        ) as kernel,
         numbers_of(concrete[roles['stride'] + 1]) as stride,
         numbers_of(concrete[roles['pad'] + 1]) as pad,
         numbers_of(concrete[roles['dilation'] + 1]) as dilation,
+        is_true(concrete[roles['ceil'] + 1]) as is_ceiled,
         counts[roles['dy'] + 1] as dy_count
     from op_shape
-    where family in ('embedding', 'embedding_backward', 'index_select', 'gather', 'pooling', 'pooling_backward')
+    where family in (
+        'embedding', 'embedding_backward', 'index_select', 'gather', 'loss', 'loss_backward', 'pooling',
+        'pooling_backward'
+    )
 ),
 
 -- Pooling: the spatial axes are the last ones, as many as the kernel has.
 pooled as (
     select
         *,
-        element_count(list_slice(x, 1, len(x) - len(kernel))) * list_product(list_transform(
-            range(1, len(kernel) + 1),
-            lambda place: pooled_size(
-                x[len(x) - len(kernel) + place],
-                kernel[place],
-                of_axis(if(len(stride) = 0, kernel, stride), place, 1),
-                of_axis(pad, place, 0),
-                of_axis(dilation, place, 1)
-            )
-        )) as pooled_count,
-        x_count / nullif(x[if(axis < 0, axis, axis + 1)], 0) as row_count
+        case
+            when len(x) > len(kernel)
+                then element_count(list_slice(x, 1, len(x) - len(kernel)) || list_transform(
+                    range(1, len(kernel) + 1),
+                    lambda place: pooled_size(
+                        x[len(x) - len(kernel) + place],
+                        kernel[place],
+                        of_axis(if(len(stride) = 0, kernel, stride), place, 1),
+                        of_axis(pad, place, 0),
+                        of_axis(dilation, place, 1),
+                        is_ceiled
+                    )
+                ))
+        end as pooled_count,
+        x_count / nullif(x[if(axis < 0, axis, axis + 1)], 0) as row_count,
+        -- Rows, or elements, of which each index may name any.
+        case family when 'embedding' then x[1] when 'index_select' then x[if(axis < 0, axis, axis + 1)] end as rows
     from operand
 )
 
@@ -73,16 +88,24 @@ select
     0::bigint as dense_flop,
     whole(case family
         when 'embedding_backward' then x_count
+        when 'gather' then if(name like '%\_add%' escape '\', index_count, 0)
+        when 'loss' then index_count
+        when 'loss_backward' then index_count
         when 'pooling' then pooled_count * list_product(kernel)
         when 'pooling_backward' then dy_count
         else 0
     end) as vector_flop,
     whole(case family
-        when 'embedding' then index_bytes + 2 * index_count * x[2] * x_bytes
+        when 'embedding' then index_bytes + (least(index_count, rows) + index_count) * x[2] * x_bytes
         when 'embedding_backward'
             then index_bytes + (x_count + x[-1] * try_cast(concrete[roles['rows'] + 1] as double)) * x_bytes
-        when 'index_select' then index_bytes + 2 * index_count * row_count * x_bytes
-        when 'gather' then index_bytes + 2 * index_count * x_bytes
+        when 'index_select' then index_bytes + (least(index_count, rows) + index_count) * row_count * x_bytes
+        when 'gather'
+            then
+                index_bytes + index_count * coalesce(roles['moves'], 2) * x_bytes
+                + if(roles['copies'] = 1 and not in_place, 2 * x_count * x_bytes, 0)
+        when 'loss' then index_bytes + index_count * x_bytes
+        when 'loss_backward' then index_bytes + x_count * x_bytes
         when 'pooling' then x_count * x_bytes + pooled_count * (x_bytes + coalesce(roles['index_bytes'], 0))
         when 'pooling_backward'
             then x_count * x_bytes + dy_count * (x_bytes + coalesce(roles['index_bytes'], 0))

@@ -52,19 +52,26 @@ product as (
         end as summed,
         c_count > 0 and beta != 0 as is_added
     from operand
-    where len(a) between 1 and 3 or (family = 'linear' and len(a) > 0)
+    where
+        (family = 'linear' and len(a) > 0 and len(b) = 2)
+        or (family = 'grouped_gemm' and len(a) in (2, 3) and len(b) in (2, 3))
+        -- Two vectors, a matrix and a vector, two matrices, or as many in two batches.
+        or (family = 'gemm' and len(a) in (1, 2) and len(b) between 1 and len(a))
+        or (family = 'gemm' and len(a) = 3 and len(b) = 3 and a[1] = b[1])
 ),
 
 counted as (
     select
         *,
-        2.0 * batch * m * n * k * packed as flop,
-        if(coalesce(roles['is_sum'], 0) = 1, 1, batch) * m::double * n as result_count,
-        -- The type of the result is an argument of some, as a number of c10::ScalarType.
+        2 * batch::double * m * n * k * packed as flop,
+        -- Groups along what is summed over have a result each.
+        m::double * n * case
+            when coalesce(roles['is_sum'], 0) = 1 then 1
+            when family = 'grouped_gemm' and len(a) = 2 and len(b) = 2 then counts[roles['offsets'] + 1]
+            else batch
+        end as result_count,
         coalesce(
-            roles['result_bytes'],
-            case concrete[roles['out_dtype'] + 1] when '5' then 2 when '6' then 4 when '7' then 8 when '15' then 2 end,
-            item_bytes[roles['a'] + 1]
+            roles['result_bytes'], bytes_of_type(concrete[roles['out_dtype'] + 1]), item_bytes[roles['a'] + 1]
         ) as result_bytes
     from product
     -- With another number of rows, the arguments are others than the rule says.
@@ -77,7 +84,7 @@ select
     whole(batch) as batch,
     whole(m) as m,
     whole(n) as n,
-    whole(k * packed) as k,
+    whole(k::double * packed) as k,
     whole(flop) as matrix_flop,
     whole(flop) as model_flop,
     whole(flop) as dense_flop,
@@ -90,5 +97,5 @@ select
         + coalesce(read_counts[roles['scale_a'] + 1] * item_bytes[roles['scale_a'] + 1], 0)
         + coalesce(read_counts[roles['scale_b'] + 1] * item_bytes[roles['scale_b'] + 1], 0)
     ) as bytes,
-    if(family = 'grouped_gemm', 'bound', 'shapes') as evidence
+    if(family = 'grouped_gemm' and len(a) < len(b), 'bound', 'shapes') as evidence
 from counted

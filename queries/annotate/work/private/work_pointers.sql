@@ -38,8 +38,8 @@ select
     matrix_flop as model_flop,
     matrix_flop as dense_flop,
     null::bigint as vector_flop,
-    whole(sum(read_count * item_bytes)) as bytes,
+    whole(if(bool_and(dtype is not null), sum(read_count * item_bytes), null)) as bytes,
     'pointers' as evidence
 from tensor
-where dtype is not null
+where read_count is not null
 group by shape_id

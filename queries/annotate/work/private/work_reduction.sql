@@ -2,9 +2,10 @@
 --
 -- The rules give FLOP per element (`steps`) and how often as many bytes as the input's are moved (`passes`): layer norm
 -- 5 and 2, softmax 5 and 2, and their gradients. Least traffic: an input that is read twice because it does not fit
--- into a cache counts once. Weights, biases and statistics of channels are read or written once (`small` tensors: all
--- but the largest). Reductions write what is left of the shape, and an index beside each value where `index_bytes` says
--- so. FLOP per element: fvcore, flop_count (batch norm 2 in evaluation, layer norm 5); a convention.
+-- into a cache counts once. Weights, biases and statistics of channels are read or written once (all tensors but the
+-- input, `x`, and the gradient, `dy`). Reductions write what is left of the shape, and an index beside each value where
+-- `index_bytes` says so; sums of integers are of 8 bytes (`integer_bytes`). Where the axes are not recorded, what is
+-- written is not known. FLOP per element: fvcore, flop_count (batch norm 2 in evaluation, layer norm 5); a convention.
 --
 -- :reads op_shape
 -- :column shape_id BIGINT      the call
@@ -27,10 +28,26 @@ with input as (
         item_bytes[coalesce(roles['x'], 0) + 1] as x_bytes,
         counts[coalesce(roles['x'], 0) + 1] as x_count,
         read_counts[coalesce(roles['x'], 0) + 1] as x_read_count,
-        -- With an axis, they have three arguments or more.
-        case when argument_count >= 3 then numbers_of(concrete[roles['dim'] + 1]) else []::bigint[] end as axes
+        -- With an axis, most have three arguments or more.
+        argument_count >= coalesce(roles['with_axis'], 3) as has_axis,
+        numbers_of(concrete[roles['dim'] + 1]) as axes,
+        -- Outside of training, the statistics of a normalisation are given.
+        case
+            when roles['training'] is null or is_true(concrete[roles['training'] + 1]) then coalesce(roles['steps'], 1)
+            when not is_true(concrete[roles['training'] + 1]) then 2
+        end as steps,
+        coalesce(
+            roles['result_bytes'],
+            bytes_of_type(concrete[roles['out_dtype'] + 1]),
+            if(is_true(concrete[roles['to_float'] + 1]), 4, null),
+            if(not floats[coalesce(roles['x'], 0) + 1], roles['integer_bytes'], null),
+            item_bytes[coalesce(roles['x'], 0) + 1]
+        ) as result_bytes
     from op_shape
-    where family in ('normalisation', 'softmax', 'reduction')
+    where
+        family in ('normalisation', 'softmax', 'reduction')
+        -- The largest of two tensors is no reduction.
+        and (roles['index_bytes'] is null or sizes[2] is null)
 ),
 
 -- Bytes of the small tensors of a normalisation: weights, biases, statistics.
@@ -41,13 +58,14 @@ small_operand as (
     from (
         select
             shape_id,
-            x_count,
+            roles,
+            generate_subscripts(counts, 1) - 1 as position,
             unnest(counts) as count,
             unnest(item_bytes) as bytes
         from input
         where family = 'normalisation'
     ) as tensor
-    where count < x_count
+    where position not in (coalesce(roles['x'], 0), coalesce(roles['dy'], 0))
     group by shape_id
 ),
 
@@ -57,8 +75,8 @@ reduced as (
         coalesce(small_operand.bytes, 0) as small_bytes,
         case
             when roles['keeps'] = 1 then x_count
-            when coalesce(len(axes), 0) = 0 then 1
-            else element_count(list_transform(range(1, len(x) + 1), lambda place: if(
+            when not has_axis or len(axes) = 0 then 1
+            when axes is not null then element_count(list_transform(range(1, len(x) + 1), lambda place: if(
                 list_contains(axes, place - 1) or list_contains(axes, place - 1 - len(x)), 1, x[place]
             )))
         end as result_count
@@ -76,13 +94,13 @@ select
     0::bigint as matrix_flop,
     0::bigint as model_flop,
     0::bigint as dense_flop,
-    whole(x_count * coalesce(roles['steps'], 1)) as vector_flop,
+    whole(x_count * steps) as vector_flop,
     whole(case family
         when 'reduction'
             then
                 x_read_count * x_bytes
-                + result_count * (coalesce(roles['result_bytes'], x_bytes) + coalesce(roles['index_bytes'], 0))
-        else x_count * x_bytes * coalesce(roles['passes'], 2) + small_bytes
+                + result_count * (result_bytes + if(has_axis, coalesce(roles['index_bytes'], 0), 0))
+        else x_count * ((coalesce(roles['passes'], 2) - 1) * x_bytes + result_bytes) + small_bytes
     end) as bytes,
     'shapes' as evidence
 from reduced

@@ -56,10 +56,10 @@ select
     whole(steps) as m,
     whole(gates * hidden) as n,
     whole(x[-1]) as k,
-    whole(2.0 * passes * steps * weights) as matrix_flop,
+    whole(2 * passes * steps * weights) as matrix_flop,
     matrix_flop as model_flop,
     matrix_flop as dense_flop,
-    whole(10.0 * passes * steps * hidden * layers * directions) as vector_flop,
+    whole(10 * passes * steps * hidden * layers * directions) as vector_flop,
     whole(passes * x_bytes * (x_count + weights + steps * width * directions)) as bytes,
     'shapes' as evidence
 from counted

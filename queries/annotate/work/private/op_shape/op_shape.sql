@@ -36,6 +36,8 @@ with arguments as (
         list(list_count order by position) as list_counts
     from shaped_argument
     group by shape_id
+    -- A tensor without sizes is damage.
+    having bool_and(element_count(sizes) is not null or (dtype is null and sizes is null))
 )
 
 select
@@ -43,7 +45,7 @@ select
     shaped_call.name,
     shaped_call.family,
     shaped_call.roles,
-    shaped_call.name like '%\_' escape '\' as in_place,
+    regexp_matches(shaped_call.name, '[^_]_$') as in_place,
     arguments.* exclude (shape_id),
     json_extract_string(shaped_call.concrete_inputs, '$[*]') as concrete,
     shaped_call.input_dims,

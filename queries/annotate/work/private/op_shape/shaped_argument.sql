@@ -6,7 +6,7 @@
 -- :reads shaped_call, dtypes
 -- :column shape_id BIGINT      the call
 -- :column position BIGINT      of the argument, from 1
--- :column dtype VARCHAR        type of the tensor; NULL for what is none
+-- :column dtype VARCHAR        type of the tensor; NULL for what is none, and for types without a rule
 -- :column item_bytes DOUBLE    bytes of an element
 -- :column is_float BOOLEAN     the type is of floating point
 -- :column sizes BIGINT[]       its sizes
@@ -35,7 +35,10 @@ sized as (
         dtypes.word as dtype,
         dtypes.bytes::double as item_bytes,
         dtypes.is_float,
-        case when dtypes.name is not null then try_cast(argument.dims as bigint[]) end as sizes
+        case
+            when dtypes.name is not null or (type_name not like '%List%' and json_array_length(dims) > 0)
+                then try_cast(argument.dims as bigint[])
+        end as sizes
     from argument
     left join dtypes on argument.type_name = dtypes.name
 )

@@ -64,7 +64,9 @@ known_name as (
 )
 
 select
-    row_number() over () as shape_id,
+    row_number() over (
+        order by call.name, call.input_dims, call.input_types, call.input_strides, call.concrete_inputs
+    ) as shape_id,
     call.name,
     known_name.rule.family,
     map_from_entries(list_transform(
