@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import get_args, get_type_hints
+from typing import Any, get_args, get_type_hints
 
 import duckdb
 import numpy as np
@@ -61,6 +61,12 @@ def name_of(query: Query) -> str:
     return query.name
 
 
+SHAPES: dict[str, Any] = {
+    "Input Dims": [[8], [4, 16], [16, 8], [], []],
+    "Input type": ["float", "float", "float", "Scalar", "Scalar"],
+}
+
+
 def training(rank: int = 0, late: int = 0) -> TraceBuilder:
     """Two steps of everything that a query looks at: modules, loss, autograd, optimizer, copies, a collective."""
     trace = TraceBuilder(rank=rank)
@@ -76,7 +82,7 @@ def training(rank: int = 0, late: int = 0) -> TraceBuilder:
         trace.op("aten::copy_", *ids(60, 70)).launches("copy", *ids(75, 80), category="gpu_memcpy", nbytes=64)
         trace.module("Net", 0, *ids(100, 200)).frame("net.py(7): forward", *ids(105, 195))
         trace.module("Linear", 0, *ids(110, 150))
-        trace.op("aten::addmm", *ids(120, 140), seq=seq).launches("gemm", *ids(130, 170))
+        trace.op("aten::addmm", *ids(120, 140), seq=seq, **SHAPES).launches("gemm", *ids(130, 170))
         trace.module("ReLU", 0, *ids(160, 190))
         trace.op("aten::relu", *ids(165, 180), seq=seq + 1).launches("relu", *ids(175, 185), stream=8)
         trace.op("aten::mse_loss", *ids(210, 230), seq=seq + 2).launches("loss", *ids(240, 250))
@@ -371,8 +377,9 @@ def test_names_are_joined_by_one_key(query: Query) -> None:
     assert len(joined) == len(re.findall(r"^ *\w+ join name_info", query.sql, re.MULTILINE)) > 0
 
 
-# Windows in wall time, and what lies between two steps is in none; tests/answer/test_device_time.py adds them up.
-WINDOWS = ("temporal_breakdown", "memory_peak")
+# Windows in wall time, and what lies between two steps is in none; tests/answer/test_device_time.py adds them up. The
+# throughput of a run is that of its median step.
+WINDOWS = ("temporal_breakdown", "memory_peak", "throughput", "utilisation")
 STATISTIC = re.compile(r"(^|_)(min|mean|max|std|median|p\d\d)(_|$)")
 
 
@@ -393,7 +400,8 @@ def sums(frame: pl.DataFrame) -> dict[str, int]:
     return {name: int(frame[name].sum()) for name in names if not STATISTIC.search(name)}
 
 
-# Of the time that modules and phases share, or that more than one row of a phase counts; or the rows are marks in time.
+# Of the time that modules and phases share, that more than one row of a phase counts, or that lies between two steps; or
+# the rows are marks in time.
 NOT_ADDITIVE = {
     "comm_comp_overlap": ("hideable_ns",),
     "queue_length": ("end_ns",),
@@ -401,6 +409,7 @@ NOT_ADDITIVE = {
     "memory_peak": ("largest_bytes", "peak_bytes", "peak_start_ns"),
     "memory_timeline": ("allocated_bytes", "reserved_bytes"),
     "memory_bandwidth_summary": ("copy_count",),
+    "utilisation": ("wall_ns",),
 }
 
 

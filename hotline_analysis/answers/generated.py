@@ -1269,7 +1269,38 @@ def roofline(
     step: int | None = None,
     phase: Phase | None = None,
     module: str | None = None,
-    family: str | None = None,
+    family: Literal[
+        "attention",
+        "attention_backward",
+        "concatenation",
+        "convolution",
+        "convolution_backward",
+        "copy",
+        "dropout",
+        "embedding",
+        "embedding_backward",
+        "fill",
+        "foreach",
+        "fused_optimizer",
+        "gather",
+        "gemm",
+        "grouped_gemm",
+        "index_select",
+        "linear",
+        "loss",
+        "loss_backward",
+        "normalisation",
+        "pointers",
+        "pointwise",
+        "pooling",
+        "pooling_backward",
+        "reduction",
+        "rnn",
+        "rnn_backward",
+        "softmax",
+        "transposed_convolution",
+    ]
+    | None = None,
 ) -> pl.DataFrame:
     """What each op, shape, module, kernel or phase could gain at the GPU's limits: its FLOP and bytes against its
     time.
@@ -1287,7 +1318,7 @@ def roofline(
     * `step`: only work launched in this step
     * `phase`: only work launched in this phase
     * `module`: only work launched in this module or one in it, by path
-    * `family`: only work of this family: gemm, convolution, attention, pointwise, …
+    * `family`: only work that this formula counts
 
     Columns: `name`, `shape`, `family`, `dtype`, `unit`, `precision`, `work_count`, `matrix_flop`, `vector_flop`,
     `bytes`, `flop_per_byte`, `gpu_time_ns`, `gpu_time_pct`, `tflop_per_s`, `gb_per_s`, `peak_tflop_per_s`,

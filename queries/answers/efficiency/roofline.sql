@@ -13,9 +13,13 @@
 -- :param step BIGINT = NULL       only work launched in this step
 -- :param phase PHASE = NULL       only work launched in this phase
 -- :param module VARCHAR = NULL    only work launched in this module or one in it, by path
--- :param family VARCHAR = NULL    only work of this family: gemm, convolution, attention, pointwise, …
+-- :param family VARCHAR in (attention, attention_backward, concatenation, convolution, convolution_backward, copy,
+--     dropout, embedding, embedding_backward, fill, foreach, fused_optimizer, gather, gemm, grouped_gemm, index_select,
+--     linear, loss, loss_backward, normalisation, pointers, pointwise, pooling, pooling_backward, reduction, rnn,
+--     rnn_backward, softmax, transposed_convolution) = NULL
+--                                 only work that this formula counts
 -- :param limit BIGINT >= 0 or NULL = 20  so many rows; NULL for all
--- :reads kernel_roofline, op_work, op, model_op
+-- :reads kernel_roofline, op, model_op
 -- :column name VARCHAR            the op, module, kernel, phase or step; NULL for work outside of all
 -- :column shape VARCHAR           sizes of the op's arguments; NULL unless by shape
 -- :column family VARCHAR          which formula counted most of its time
@@ -81,10 +85,10 @@ summed as (
     select
         name,
         shape,
-        arg_max(family, took_ns) filter (where work_id is not null) as family,
-        arg_max(dtype, took_ns) filter (where work_id is not null) as dtype,
-        arg_max(unit, took_ns) filter (where unit is not null) as unit,
-        arg_max("precision", took_ns) filter (where unit is not null) as "precision",
+        arg_max(family, (took_ns, event_id)) filter (where work_id is not null) as family,
+        arg_max(dtype, (took_ns, event_id)) filter (where work_id is not null) as dtype,
+        arg_max(unit, (took_ns, event_id)) filter (where unit is not null) as unit,
+        arg_max("precision", (took_ns, event_id)) filter (where unit is not null) as "precision",
         count(distinct {'rank': rank, 'work_id': work_id}) filter (where work_id is not null) as work_count,
         sum(matrix_flop)::bigint as matrix_flop,
         sum(vector_flop)::bigint as vector_flop,
@@ -93,8 +97,8 @@ summed as (
         sum(time_ns) filter (where matrix_flop is not null) as flop_ns,
         sum(time_ns) filter (where bytes is not null) as bytes_ns,
         1e-12 * coalesce(
-            arg_max(matrix_flop_per_s, took_ns) filter (where matrix_flop > 0),
-            arg_max(vector_flop_per_s, took_ns) filter (where vector_flop > 0)
+            arg_max(matrix_flop_per_s, (took_ns, event_id)) filter (where matrix_flop > 0),
+            arg_max(vector_flop_per_s, (took_ns, event_id)) filter (where vector_flop > 0)
         ) as peak_tflop_per_s,
         1e-9 * max(bytes_per_s) as peak_gb_per_s,
         sum(known_ns) as known_ns,
@@ -102,7 +106,7 @@ summed as (
         sum(roofline_ns) filter (where bound = 'matrix') as by_matrix_ns,
         sum(roofline_ns) filter (where bound = 'memory') as by_memory_ns,
         sum(roofline_ns) filter (where bound = 'vector') as by_vector_ns,
-        arg_max(event_id, known_ns - roofline_ns) as largest_id
+        arg_max(event_id, (known_ns - roofline_ns, event_id)) as largest_id
     from named
     group by name, shape
 ),

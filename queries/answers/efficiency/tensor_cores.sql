@@ -110,11 +110,11 @@ select
     coalesce(sum(dur_ns) filter (where unit = 'matrix'), 0)::bigint as matrix_ns,
     coalesce(sum(dur_ns) filter (where unit = 'vector'), 0)::bigint as vector_ns,
     100.0 * matrix_ns / nullif(sum(dur_ns), 0) as matrix_pct,
-    arg_max("precision", dur_ns) as "precision",
+    arg_max("precision", (dur_ns, event_id)) as "precision",
     coalesce(sum(dur_ns) filter (where is_eligible), 0)::bigint as eligible_ns,
-    arg_max(reason, dur_ns) filter (where reason is not null) as reason,
+    arg_max(reason, (dur_ns, event_id)) filter (where reason is not null) as reason,
     round(sum(over_ns) filter (where is_eligible))::bigint as saving_ns,
-    arg_max(event_id, (unit = 'vector', dur_ns)) as largest_id
+    arg_max(event_id, (unit = 'vector', dur_ns, event_id)) as largest_id
 from named
 group by name
 order by eligible_ns desc, gpu_time_ns desc, name

@@ -96,16 +96,33 @@ idle as (
         and is_asked($step, step)
         and is_asked($phase, phase)
     group by all
+),
+
+-- Every step or phase that has work, or kept the GPU waiting.
+scope as (
+    select
+        rank,
+        device,
+        of_step,
+        of_phase
+    from busy
+    union
+    select
+        rank,
+        device,
+        of_step,
+        of_phase
+    from idle
 )
 
 select
-    busy.rank,
-    busy.device,
-    busy.of_step as step,
-    busy.of_phase as phase,
+    scope.rank,
+    scope.device,
+    scope.of_step as step,
+    scope.of_phase as phase,
     gpu_model.model,
-    (busy.busy_ns + coalesce(idle.idle_ns, 0))::bigint as wall_ns,
-    100.0 * busy.busy_ns / nullif(wall_ns, 0) as gpu_busy_pct,
+    (coalesce(busy.busy_ns, 0) + coalesce(idle.idle_ns, 0))::bigint as wall_ns,
+    100.0 * coalesce(busy.busy_ns, 0) / nullif(wall_ns, 0) as gpu_busy_pct,
     100.0 * coalesce(busy.matrix_unit_ns, 0) / nullif(busy.busy_ns, 0) as matrix_time_pct,
     busy.model_flop,
     busy.hardware_flop,
@@ -121,12 +138,18 @@ select
     busy.occupancy_pct,
     busy.sm_efficiency_pct,
     100.0 * busy.modelled_ns / nullif(busy.computation_ns, 0) as modelled_pct
-from busy
+from scope
+left join busy
+    on
+        scope.rank = busy.rank
+        and scope.device = busy.device
+        and scope.of_step is not distinct from busy.of_step
+        and scope.of_phase is not distinct from busy.of_phase
 left join idle
     on
-        busy.rank = idle.rank
-        and busy.device = idle.device
-        and busy.of_step is not distinct from idle.of_step
-        and busy.of_phase is not distinct from idle.of_phase
-left join gpu_model on busy.rank = gpu_model.rank and busy.device = gpu_model.device_id
-order by busy.rank, busy.device, step nulls last, phase nulls last
+        scope.rank = idle.rank
+        and scope.device = idle.device
+        and scope.of_step is not distinct from idle.of_step
+        and scope.of_phase is not distinct from idle.of_phase
+left join gpu_model on scope.rank = gpu_model.rank and scope.device = gpu_model.device_id
+order by scope.rank, scope.device, step nulls last, phase nulls last

@@ -13,9 +13,9 @@
 -- :column m BIGINT             elements of the result
 -- :column n BIGINT             NULL
 -- :column k BIGINT             NULL
--- :column matrix_flop BIGINT   0
--- :column model_flop BIGINT    0
--- :column dense_flop BIGINT    0
+-- :column matrix_flop BIGINT   none: 0
+-- :column model_flop BIGINT    none: 0
+-- :column dense_flop BIGINT    none: 0
 -- :column vector_flop BIGINT   steps times elements
 -- :column bytes BIGINT         operands read and results written once
 -- :column evidence VARCHAR     shapes

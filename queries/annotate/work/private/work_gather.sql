@@ -14,9 +14,9 @@
 -- :column m BIGINT             indices, or elements of the input
 -- :column n BIGINT             elements of a row, or of the result
 -- :column k BIGINT             NULL
--- :column matrix_flop BIGINT   0
--- :column model_flop BIGINT    0
--- :column dense_flop BIGINT    0
+-- :column matrix_flop BIGINT   none: 0
+-- :column model_flop BIGINT    none: 0
+-- :column dense_flop BIGINT    none: 0
 -- :column vector_flop BIGINT   additions and comparisons
 -- :column bytes BIGINT         what is read and written once
 -- :column evidence VARCHAR     shapes

@@ -14,9 +14,9 @@
 -- :column m BIGINT             elements of the first list
 -- :column n BIGINT             NULL
 -- :column k BIGINT             NULL
--- :column matrix_flop BIGINT   0
--- :column model_flop BIGINT    0
--- :column dense_flop BIGINT    0
+-- :column matrix_flop BIGINT   none: 0
+-- :column model_flop BIGINT    none: 0
+-- :column dense_flop BIGINT    none: 0
 -- :column vector_flop BIGINT   steps times elements
 -- :column bytes BIGINT         what is read and written once; NULL where the kernel does not tell the type
 -- :column evidence VARCHAR     shapes

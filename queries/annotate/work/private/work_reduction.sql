@@ -14,9 +14,9 @@
 -- :column m BIGINT             elements of the input
 -- :column n BIGINT             elements of the result of a reduction; NULL for others
 -- :column k BIGINT             NULL
--- :column matrix_flop BIGINT   0
--- :column model_flop BIGINT    0
--- :column dense_flop BIGINT    0
+-- :column matrix_flop BIGINT   none: 0
+-- :column model_flop BIGINT    none: 0
+-- :column dense_flop BIGINT    none: 0
 -- :column vector_flop BIGINT   steps times elements
 -- :column bytes BIGINT         operands read and results written once
 -- :column evidence VARCHAR     shapes
