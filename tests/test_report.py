@@ -412,7 +412,7 @@ def test_the_time_of_the_gpu_by_what_it_does(tmp_path: Path) -> None:
         ("communicates and does not compute", 20_000, None, None, 20.0),
         ("idle: a launch takes effect", 2_000 + 6_000, "forward", None, 8.0),
         # 57 to 60, and 80 to 82
-        ("idle: CPU in ops and launch calls", 5_000, "forward", "mm: 1 × 3.00 µs", 5.0),
+        ("idle: CPU in ops and runtime calls", 5_000, "forward", "mm: 1 × 3.00 µs", 5.0),
         ("only copies", 5_000, None, None, 5.0),
     ]
 

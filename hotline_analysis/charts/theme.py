@@ -22,18 +22,6 @@ PHASES = {
     "optimizer": "#009e73",
     "other": "#999999",
 }
-# Why the GPU is idle, by the cause in `idle_part`.
-IDLE = {
-    "load_data": "CPU loads data",
-    "python": "CPU runs python",
-    "op": "CPU in ops and launch calls",
-    "cpu_tensor": "CPU computes on CPU tensors",
-    "sync": "CPU in a synchronise",
-    "launch": "a launch takes effect",
-    "queued": "between launched kernels",
-    "unobserved": "launched work waits",
-    "unknown": "launch not in the file",
-}
 WIDTH = 720
 INK = "#1b1f24"
 # Scripts run in an origin of their own; the link to a viewer opens a page, which is not in the sandbox itself.

@@ -11,7 +11,7 @@ from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.reports.document import Report
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import delta, duration, module_name, percent, safe, signed
-from hotline_analysis.vocabulary import Phase
+from hotline_analysis.vocabulary import USE_CAUSES, Phase, idle_title
 
 _ROWS = 10
 _NO_STEP_PCT = 2.0  # from here on, work that no step launched is worth a word
@@ -27,16 +27,7 @@ _TITLES: dict[Level, tuple[str, str]] = {
     "op": ("Ops", "The time of work by the op that launched it, without idle time; idle time by its cause."),
     "kernel": ("Kernels", "By op and short name. A kernel that only one device has is added or removed."),
 }
-_IDLE = {
-    "idle: load_data": "idle: CPU loads data",
-    "idle: sync": "idle: CPU in a synchronise",
-    "idle: cpu_tensor": "idle: CPU computes on CPU tensors",
-    "idle: launching": "idle: CPU in ops and launch calls",
-    "idle: python": "idle: CPU runs python",
-    "idle: queued": "idle: between launched kernels",
-    "idle: unobserved": "unobserved: launched work waits",
-    "idle: unknown": "idle: launch not in the file",
-}
+_IDLE = {f"idle: {cause}": idle_title(cause) for cause in USE_CAUSES}
 _IN_WORDS = {"added": "only in B", "removed": "only in A", "noise": "within noise", "same": ""}
 
 

@@ -120,7 +120,7 @@ def test_the_page_knows_when_the_gpu_is_idle(trace: Trace) -> None:
     idle = next(page["idle"][track["gpu"]] for track in page["tracks"] if track["device"] == "gpu")
     assert sum(length for _, length, _ in idle) == 400_000
     assert idle[0][0] == 0
-    assert [part[2] for part in idle[-2:]] == ["a launch takes effect", "launched work waits"]
+    assert [part[2] for part in idle[-2:]] == ["a launch takes effect", "launched work waits, unexplained"]
 
 
 def test_the_chart_is_valid_vega_lite(trace: Trace) -> None:
@@ -432,7 +432,7 @@ def test_the_first_level_has_an_axis_and_hatches_idle_time(browser: Browser, tra
     )
     assert ["220 µs", pytest.approx(100 * 400 / 900, abs=0.01)] in places
     said = browser.run(f"[...{level}.querySelectorAll('.hl-idle')].map((part) => part.title)")
-    assert said[-1] == "idle 200 µs: launched work waits"
+    assert said[-1] == "idle 200 µs: launched work waits, unexplained"
     assert browser.run("document.querySelectorAll('.hl-axis').length") == 1
     shown = browser.run(f"[...{level}.querySelectorAll('.hl-slice')].map((slice) => slice.textContent)")
     assert "forward · 300 µs" in shown
