@@ -21,7 +21,7 @@ from hotline_analysis.charts.saving import write
 from hotline_analysis.charts.theme import PHASES, WIDTH, dress, in_frame, time_axis
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.trace import Trace, takes_traces
-from hotline_analysis.text.formats import duration
+from hotline_analysis.text.formats import TIME_UNITS, duration
 from hotline_analysis.text.source_lines import Lines
 from hotline_analysis.vocabulary import idle_words
 
@@ -133,6 +133,7 @@ class Timeline:
                 for device, name, gpu in tracks.select("device", "name", "gpu").iter_rows()
             ],
             "idle": self._idle(begin),
+            "units": TIME_UNITS,
             "nodes": {
                 "parent": parents["at"].fill_null(-1).to_list(),
                 "kind": code("kind", kinds),

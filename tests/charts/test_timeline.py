@@ -19,6 +19,7 @@ from hotline_analysis.charts import timeline
 from hotline_analysis.charts.multi_scale import _paler, level_rows
 from hotline_analysis.charts.theme import PHASES
 from hotline_analysis.cli import app
+from hotline_analysis.text.formats import duration
 from tests.browser import CHROMIUM, Browser
 from tests.trace_builder import TraceBuilder
 
@@ -393,6 +394,16 @@ def test_labels_stay_readable_when_the_window_changes(page: Browser) -> None:
     page.resize(1280)
     page.run("new Promise((done) => setTimeout(done, 300))")
     assert page.run(named) == wide
+
+
+@needs_browser
+def test_the_page_says_times_as_reports_do(page: Browser) -> None:
+    """Also where digits are rounded to the next unit, and where they lie in the middle."""
+    borders = [digits * 10**power for digits in (1, 995, 9995, 9949, 12345, 1005) for power in range(13)]
+    times = sorted({0, *borders, *(time - 1 for time in borders), *(time + 1 for time in borders)})
+    drawn = "JSON.parse(document.querySelector('[data-hotline-timeline]').nextElementSibling.textContent)"
+    said = page.run(f"{times}.map(hotlineTimeline(document.createElement('div'), {drawn}).duration)")
+    assert dict(zip(times, said, strict=True)) == {time: duration(time) for time in times}
 
 
 @needs_browser
