@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from itertools import takewhile
@@ -46,7 +45,7 @@ def duration(ns: int | float | None) -> str:
 
 def _rounded(amount: int | float, size: int, digits: int) -> int:
     """An amount in a unit and so many digits behind the point, as a whole number of the last digit."""
-    return math.floor(amount * 10**digits / size + 0.5)
+    return int(amount * 10**digits / size + 0.5)
 
 
 def delta(ns: int | float | None) -> str:
