@@ -262,3 +262,16 @@ def test_stream_gaps_count_right(noise: tuple[Trace, dict[int, list[tuple[str, i
                 expected[device, stream] = idle
     assert found == expected
     assert rows["cause"].unique().to_list() == ["unknown"]
+
+
+def test_idle_events_are_what_the_cpu_does_until_the_launch(tmp_path: Path) -> None:
+    """The device waits until 52: 10 us for the step outside of ops, and 40 for the op until it launches at 50."""
+    trace = TraceBuilder(rank=0).step(0, 0, 100).op("aten::relu", 10, 60).launches("relu", 52, 100, at=50)
+    columns = ("cause", "category", "short_name", "count", "idle_ns", "idle_pct", "max_ns", "event_id")
+    with trace.load(tmp_path) as opened:
+        assert us(ha.idle_events(opened), *columns) == [
+            ("op", "cpu_op", "relu", 1, 40, 100.0, 40, trace.ids("aten::relu")[0]),
+            ("python", "user_annotation", "ProfilerStep#0", 1, 10, 100.0, 10, trace.ids("ProfilerStep#0")[0]),
+        ]
+        assert ha.idle_events(opened, cause="python")["short_name"].to_list() == ["ProfilerStep#0"]
+        assert ha.idle_events(opened, cause="sync").is_empty()
