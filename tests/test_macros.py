@@ -306,7 +306,9 @@ def test_the_last_begun_is_the_innermost_that_starts_at_a_moment(database: duckd
 def test_the_largest_number_at_a_place_is_that_of_the_last_place(database: duckdb.DuckDBPyConnection) -> None:
     """Also where an earlier number is larger than any that 64 bits leave room for beside a place."""
     largest = 2**63 - 1
-    database.execute(f"create table placed as from (values (1, {largest}), (2, 0), (3, null), ({largest}, 5)) t(place, n)")
+    database.execute(
+        f"create table placed as from (values (1, {largest}), (2, 0), (3, null), ({largest}, 5)) t(place, n)"
+    )
     sql = "select number_at(max(at_place(place, n)) over (order by place)) from placed order by place"
     assert rows(database, sql) == [(largest,), (0,), (0,), (5,)]
 

@@ -35,7 +35,7 @@
 -- :column slowest_mean_ns DOUBLE    its mean
 -- :column fastest_rank BIGINT       rank with the shortest mean
 -- :column fastest_mean_ns DOUBLE    its mean
-with asked_work as (
+with asked_work as ( -- noqa: ST03
     select * from gpu_work
     where
         is_asked($rank, rank)
