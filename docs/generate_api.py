@@ -21,7 +21,7 @@ _NO_CHARTS = ("page", "parts", "places", "registry", "saving", "theme")
 WIDTH = 120
 NOTE = "# Written by `make docs` from {source}: change that, and run it again."
 _HINTS = {"BIGINT": "int", "DOUBLE": "float", "BOOLEAN": "bool", "VARCHAR": "str"}
-_ALIASES = {WORDS["PHASE"]: "Phase", WORDS["KERNEL_CLASS"]: "KernelClass"}
+_ALIASES = {words: "".join(part.title() for part in name.split("_")) for name, words in WORDS.items()}
 _COUNT = "limit"  # the one argument that may be given without its name
 
 # Public names by module; a new answer that is a query needs no entry.

@@ -63,7 +63,7 @@ from typing import TYPE_CHECKING, Literal, SupportsFloat, SupportsIndex, get_arg
 
 from hotline_analysis.errors import QueryNotFoundError, QueryParameterError
 from hotline_analysis.text.formats import one_of
-from hotline_analysis.vocabulary import WORDS, former_argument
+from hotline_analysis.vocabulary import WORDS, former_argument, former_word
 
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
@@ -244,7 +244,8 @@ class Query:
                 values[param.name] = param.convert(arguments[param.name])
             except ValueError as error:
                 raise QueryParameterError(
-                    f"Parameter {param.name} of query {self.name} must be {error}, not {arguments[param.name]!r}."
+                    f"Parameter {param.name} of query {self.name} must be {error}, not {arguments[param.name]!r}.",
+                    hint=former_word(self.name, param.name, arguments[param.name]),
                 ) from None
         return values
 

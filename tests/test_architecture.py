@@ -30,7 +30,7 @@ ARROWS: dict[str, set[str]] = {
         *("annotation", "atomic", "catalog", "database", "errors", "kineto", "run", "schema", "text", "vocabulary"),
     },
     "answers": {"catalog", "errors", "run", "text", "vocabulary"},
-    "charts": {"answers", "atomic", "catalog", "errors", "run", "text"},
+    "charts": {"answers", "atomic", "catalog", "errors", "run", "text", "vocabulary"},
     # A report is drawn with charts; charts know nothing of reports.
     "reports": {"answers", "catalog", "charts", "run", "text", "vocabulary"},
     "export": {"answers", "atomic", "errors", "run", "text"},

@@ -473,3 +473,39 @@ def test_numbers_that_json_does_not_have_are_null(tmp_path: Path) -> None:
     }
     assert found["nan"]["note"] == "nan"
     assert file["odd"] == [None, "inf"]
+
+
+def test_spans_of_the_annotation_are_numbered_on_their_thread(tmp_path: Path) -> None:
+    """`annotation_track`: a module in another, the phases, which fill the step, and the step."""
+    trace = TraceBuilder(rank=0).step(3, 0, 100).module("Net", 0, 0, 90).module("Linear", 0, 10, 40)
+    trace.op("aten::linear", 15, 35)
+    spans = trace.load(tmp_path).query("annotation_track")
+    columns = ("place", "depth", pl.col("start_ns") // 1000, pl.col("end_ns") // 1000, "name", "path", "type", "pass")
+    assert spans.filter(kind="module").select(columns).rows() == [
+        (0, 0, 0, 90, "Net_0", "Net_0", "Net", "forward"),
+        (1, 1, 10, 40, "Linear_0", "Net_0.Linear_0", "Linear", "forward"),
+    ]
+    assert spans.filter(kind="step").select(columns).rows() == [(0, 0, 0, 100, "step 3", None, None, None)]
+    phases = spans.filter(kind="phase")
+    assert phases["place"].to_list() == list(range(phases.height))
+    assert (phases["end_ns"] - phases["start_ns"]).sum() == 100_000
+
+
+def test_gpu_work_comes_in_the_order_of_its_streams(tmp_path: Path) -> None:
+    """`gpu_annotation`: work without a launch has no step."""
+    trace = TraceBuilder(rank=0).step(3, 0, 100).op("aten::mm", 0, 20).launches("late", 60, 70, stream=9)
+    trace.launches("early", 30, 40, stream=9).kernel("stray", 50, 55, stream=7)
+    work = trace.load(tmp_path).query("gpu_annotation")
+    [late], [early], [stray] = (trace.ids(name) for name in ("late", "early", "stray"))
+    assert work.select("event_id", "device", "stream", pl.col("start_ns") // 1000, "step").rows() == [
+        (stray, 0, 7, 50, None),
+        (early, 0, 9, 30, 3),
+        (late, 0, 9, 60, 3),
+    ]
+
+
+def test_an_event_is_written_with_all_that_the_file_says_of_it(tmp_path: Path) -> None:
+    """`perfetto_event`: the same fields and args, in whatever order."""
+    trace = TraceBuilder(rank=0).op("aten::mm", "10.125", 20, seq=4).launches("gemm", 30, 40, at=12)
+    texts = trace.load(tmp_path).query("perfetto_event", first_id=0, last_id=2)["json"].to_list()
+    assert [json.loads(text) for text in texts] == json.loads(trace.text())["traceEvents"][:3]

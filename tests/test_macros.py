@@ -305,3 +305,54 @@ def test_names_inside_of_macros_are_no_names_of_queries() -> None:
     }
     assert inside
     assert not inside & outside
+
+
+# --- work and moments ------------------------------------------------------------------------------------------------
+
+
+def test_the_last_begun_is_the_innermost_that_starts_at_a_moment(database: duckdb.DuckDBPyConnection) -> None:
+    """At 0 three start on a thread, of which 3 is innermost; those of another rank do not count."""
+    spans(database, (1, 7, 0, 10, 0), (2, 7, 0, 5, 1), (3, 7, 0, 4, 2), (4, 7, 6, 8, 1), (5, 8, 0, 3, 0))
+    database.execute("create table ranked as select 0 as rank, * from span union all select 1, 9, 7, 1, 2, 0")
+    assert rows(database, "from last_begun('ranked', 0) order by all") == [(7, 0, 3), (7, 6, 4), (8, 0, 5)]
+
+
+def test_the_largest_number_at_a_place_is_that_of_the_last_place(database: duckdb.DuckDBPyConnection) -> None:
+    """Also where an earlier number is larger than any that 64 bits leave room for beside a place."""
+    largest = 2**63 - 1
+    database.execute(
+        f"create table placed as from (values (1, {largest}), (2, 0), (3, null), ({largest}, 5)) t(place, n)"
+    )
+    sql = "select number_at(max(at_place(place, n)) over (order by place)) from placed order by place"
+    assert rows(database, sql) == [(largest,), (0,), (0,), (5,)]
+
+
+def test_keyed_work_has_what_it_is_grouped_by(database: duckdb.DuckDBPyConnection) -> None:
+    names = "'memory' as class, 'Memcpy' as name, 'copy' as short_name, 'Net' as module_path, 'loss' as phase"
+    database.execute(
+        f"create table work as select 0 as rank, 10 as dur_ns, 8 as busy_ns, {names}, 'gpu_memcpy' as category,"
+        " unnest([4, null]) as op_id"
+    )
+    database.execute("create table op as select 0 as rank, 4 as event_id, 'aten::copy_' as name")
+    for word, key in {"class": "memory", "name": "Memcpy", "module": "Net", "category": "gpu_memcpy"}.items():
+        found = f"from keyed_work('work', 'op', '{word}')"
+        assert rows(database, found) == [(0, 10, 8, "memory", key)] * 2
+    of_ops = "select key from keyed_work('work', 'op', 'op') order by key nulls last"
+    assert rows(database, of_ops) == [("aten::copy_",), (None,)]
+
+
+def test_copies_that_run_at_the_same_time_add_up(database: duckdb.DuckDBPyConnection) -> None:
+    """From 4 to 6 two run, and from 8 on one whose rate is not known; the last one takes no time."""
+    database.execute(
+        "create table copies as select 0 as rank, 0 as device, 'Memset' as kind, * from (values"
+        " (1, 0, 6, 10), (2, 4, 7, 5), (3, 8, 9, null), (4, 9, 9, 1)) t(event_id, start_ns, end_ns, bytes_per_s)"
+    )
+    columns = "start_ns, end_ns, copy_count, bytes_per_s, event_id"
+    assert rows(database, f"select {columns} from copy_stretches('copies') order by start_ns") == [
+        (0, 4, 1, 10, 1),
+        (4, 6, 2, 15, 2),
+        (6, 7, 1, 5, None),
+        (7, 8, 0, 0, None),
+        (8, 9, 1, None, 3),
+        (9, None, 0, 0, None),
+    ]

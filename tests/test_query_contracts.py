@@ -229,8 +229,9 @@ def with_empty(query: Query, names: Collection[str]) -> duckdb.DuckDBPyConnectio
 
 
 def words(sql: str) -> set[str]:
-    """The words of a statement outside comments and texts; macros are given a table's name as text."""
-    given = {name for macro, name in re.findall(r"(\w+)\(\s*'(\w+)'", sql) if macro in catalog.macros()}
+    """The words of a statement outside comments and texts; macros are given the names of tables as texts."""
+    calls = re.findall(r"(\w+)\(\s*((?:'\w+'[,\s]*)+)", sql)
+    given = {name for macro, names in calls if macro in catalog.macros() for name in re.findall(r"\w+", names)}
     return given | set(re.findall(r"\w+", re.sub(r"--[^\n]*|'(?:[^']|'')*'", " ", sql)))
 
 
@@ -400,8 +401,8 @@ def sums(frame: pl.DataFrame) -> dict[str, int]:
     return {name: int(frame[name].sum()) for name in names if not STATISTIC.search(name)}
 
 
-# Of the time that modules and phases share, that more than one row of a phase counts, or that lies between two steps; or
-# the rows are marks in time.
+# Of the time that modules and phases share, that more than one row of a phase counts, or that lies between two steps;
+# or the rows are marks in time.
 NOT_ADDITIVE = {
     "comm_comp_overlap": ("hideable_ns",),
     "queue_length": ("end_ns",),

@@ -23,7 +23,7 @@ from polars.testing import assert_frame_equal
 
 import hotline_analysis as ha
 from hotline_analysis import Trace, catalog
-from hotline_analysis.answers.comparison import Level, Timeline, compare
+from hotline_analysis.answers.comparison import Chosen, Level, Timeline, compare
 from tests import runs
 from tests.view.agreement import agreement
 
@@ -712,11 +712,11 @@ UNLIKE = [
 @pytest.mark.parametrize("timeline", ["gpu", "cpu"])
 def test_traces_that_have_nothing_in_common_can_be_compared(a: str, b: str, timeline: Timeline) -> None:
     levels: list[Level] = ["step", "part", "phase", "module", "region", "op"]
-    sides = compare(opened(a), opened(b), timeline=timeline)
+    sides = compare(Chosen(opened(a)), Chosen(opened(b)), timeline=timeline)
     found = [sides.by(level) for level in levels]
     assert len({tuple(frame.select(pl.col("a_ns", "b_ns", "delta_ns").sum()).row(0)) for frame in found}) == 1
     assert all((frame["delta_ns"] == frame["b_ns"] - frame["a_ns"]).all() for frame in found)
-    itself = compare(opened(a), opened(a), timeline=timeline)
+    itself = compare(Chosen(opened(a)), Chosen(opened(a)), timeline=timeline)
     for level in levels:
         same = itself.by(level)
         assert (same["delta_ns"] == 0).all()

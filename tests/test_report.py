@@ -293,6 +293,13 @@ def test_one_number_has_one_size_wherever_it_is_shown(tmp_path: Path) -> None:
         (123_456_789, "123 ms"),
         (1_234_567_890, "1.23 s"),
         (1_234_567_890_123, "1,235 s"),
+        # what rounds to the next unit is said in that, and halves are rounded up
+        (999_499, "999 µs"),
+        (999_500, "1.00 ms"),
+        (9_995, "10.0 µs"),
+        (100_500, "101 µs"),
+        (12_250, "12.3 µs"),
+        (-12_345, "-12.3 µs"),
         (None, "–"),
     ],
 )
@@ -412,7 +419,7 @@ def test_the_time_of_the_gpu_by_what_it_does(tmp_path: Path) -> None:
         ("communicates and does not compute", 20_000, None, None, 20.0),
         ("idle: a launch takes effect", 2_000 + 6_000, "forward", None, 8.0),
         # 57 to 60, and 80 to 82
-        ("idle: CPU in ops and launch calls", 5_000, "forward", "mm: 1 × 3.00 µs", 5.0),
+        ("idle: CPU in ops and runtime calls", 5_000, "forward", "mm: 1 × 3.00 µs", 5.0),
         ("only copies", 5_000, None, None, 5.0),
     ]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import polars as pl
@@ -32,9 +32,20 @@ _KEYS: dict[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """What one side of a comparison is about: a run, or one rank, step or device of it."""
+
+    trace: Trace
+    rank: int | None = None
+    step: int | None = None
+    device: int | None = None
+
+
+@dataclass(frozen=True)
 class Side:
     """One side of a comparison: the parts of its steps, how many steps they are, and the time of no step."""
 
+    chosen: Chosen
     parts: pl.DataFrame
     step_count: int
     outside_ns: int
@@ -99,34 +110,15 @@ def diff(
     rows with no phase. The largest differences come first. Raises `QueryParameterError` for a rank, step, phase, module
     or level that is not there.
     """
-    sides = compare(
-        a,
-        b,
-        timeline=timeline,
-        rank_a=rank_a,
-        rank_b=rank_b,
-        step_a=step_a,
-        step_b=step_b,
-        device_a=device_a,
-        device_b=device_b,
-        phase=phase,
-        module=module,
-        sigmas=sigmas,
-    )
-    return sides.by(by)
+    left, right = Chosen(a, rank_a, step_a, device_a), Chosen(b, rank_b, step_b, device_b)
+    return compare(left, right, timeline=timeline, phase=phase, module=module, sigmas=sigmas).by(by)
 
 
 def compare(
-    a: Trace,
-    b: Trace,
+    a: Chosen,
+    b: Chosen,
     *,
     timeline: Timeline | None = None,
-    rank_a: int | None = None,
-    rank_b: int | None = None,
-    step_a: int | None = None,
-    step_b: int | None = None,
-    device_a: int | None = None,
-    device_b: int | None = None,
     phase: Phase | None = None,
     module: str | None = None,
     sigmas: float = 3.0,
@@ -138,43 +130,35 @@ def compare(
         raise QueryParameterError(f"sigmas must be 0 or more, not {sigmas}")
     if phase is not None and phase not in PHASES:
         raise QueryParameterError(f"phase must be {one_of(PHASES)}, not {phase!r}")
-    check_scope(a, {"rank": rank_a, "device": device_a, "step": step_a}, "trace a")
-    check_scope(b, {"rank": rank_b, "device": device_b, "step": step_b}, "trace b")
-    if module is not None and not has_module(b, module, rank=rank_b):
-        check_scope(a, {"rank": rank_a, "module": module}, "trace a")
-    both_gpu = has_gpu_work(a, rank=rank_a) and has_gpu_work(b, rank=rank_b)
-    chosen: Timeline = timeline or ("gpu" if both_gpu else "cpu")
-    if chosen == "cpu" and (device_a, device_b) != (None, None):
+    for side, name in ((a, "trace a"), (b, "trace b")):
+        check_scope(side.trace, {"rank": side.rank, "device": side.device, "step": side.step}, name)
+    if module is not None and not has_module(b.trace, module, rank=b.rank):
+        check_scope(a.trace, {"rank": a.rank, "module": module}, "trace a")
+    if timeline is None:
+        timeline = "gpu" if all(has_gpu_work(side.trace, rank=side.rank) for side in (a, b)) else "cpu"
+    if timeline == "cpu" and (a.device, b.device) != (None, None):
         raise QueryParameterError("the CPU has no device", hint="Compare on the GPU's timeline.")
-    ours, theirs = (a, rank_a, device_a), (b, rank_b, device_b)
-    if ours == theirs:
+    if replace(a, step=None) == replace(b, step=None):
         # Two steps of one rank are read at once.
-        parts_a = parts_b = _parts(*ours, chosen, None, phase, module)
+        parts_a = parts_b = _parts(replace(a, step=None), timeline, phase, module)
     else:
         # Each run has a database of its own, so two runs are read side by side.
-        with ThreadPoolExecutor(1 if a is b else 2) as pool:
-            read_a = pool.submit(_parts, *ours, chosen, step_a, phase, module)
-            read_b = pool.submit(_parts, *theirs, chosen, step_b, phase, module)
+        with ThreadPoolExecutor(1 if a.trace is b.trace else 2) as pool:
+            read_a = pool.submit(_parts, a, timeline, phase, module)
+            read_b = pool.submit(_parts, b, timeline, phase, module)
             parts_a, parts_b = read_a.result(), read_b.result()
-    sides = [_side(a, parts_a, rank_a, step_a), _side(b, parts_b, rank_b, step_b)]
+    sides = [_side(a, parts_a), _side(b, parts_b)]
     for what, value in (("phase", phase), ("module", module)):
         if value is not None and all(side.parts.is_empty() for side in sides):
             raise QueryParameterError(f"neither trace has time in the {what} {value!r}")
-    return Comparison(sides[0], sides[1], chosen, sigmas)
+    return Comparison(sides[0], sides[1], timeline, sigmas)
 
 
-def _parts(
-    trace: Trace,
-    rank: int | None,
-    device: int | None,
-    timeline: Timeline,
-    step: int | None,
-    phase: Phase | None,
-    module: str | None,
-) -> pl.DataFrame:
+def _parts(chosen: Chosen, timeline: Timeline, phase: Phase | None, module: str | None) -> pl.DataFrame:
+    trace, rank, step, device = chosen.trace, chosen.rank, chosen.step, chosen.device
     if module is not None and not has_module(trace, module, rank=rank):
         # Only the other side has it: all of it is new, or gone.
-        return _parts(trace, rank, device, timeline, step, phase, None).clear()
+        return _parts(chosen, timeline, phase, None).clear()
     if timeline == "cpu":
         parts = cpu_parts(trace, rank=rank, step=step, phase=phase, module=module)
         return parts.with_columns(graph_count=pl.lit(0, pl.Int64))
@@ -183,16 +167,16 @@ def _parts(
     return parts.with_columns(op=pl.when(~pl.col("part").str.starts_with("idle")).then(pl.col("op")))
 
 
-def _side(trace: Trace, parts: pl.DataFrame, rank: int | None, step: int | None) -> Side:
-    marked = trace.sql("select step from step where $rank is null or rank = $rank", rank=rank)
-    if step is not None:
-        marked = marked.filter(pl.col("step") == step)
-        parts = parts.filter(pl.col("step") == step)
+def _side(chosen: Chosen, parts: pl.DataFrame) -> Side:
+    marked = chosen.trace.sql("select step from step where $rank is null or rank = $rank", rank=chosen.rank)
+    if chosen.step is not None:
+        marked = marked.filter(pl.col("step") == chosen.step)
+        parts = parts.filter(pl.col("step") == chosen.step)
     outside = pl.col("step").is_null()
     outside_ns = int(parts.filter(outside)["time_ns"].sum())
     if not parts["step"].is_null().all():
         parts = parts.filter(~outside)
-    return Side(parts, max(1, marked.height), outside_ns)
+    return Side(chosen, parts, max(1, marked.height), outside_ns)
 
 
 def _compare(sides: Comparison, level: Level) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from typing import Literal
 import polars as pl
 
 from hotline_analysis.run.trace import Trace
-from hotline_analysis.vocabulary import KernelClass, Phase
+from hotline_analysis.vocabulary import GapCause, HostCause, KernelClass, Phase
 
 
 def annotation_kernels(
@@ -472,10 +472,11 @@ def idle_breakdown(
     """What a device, or each of its streams, waits for when it has no work, and how often.
 
     Each gap counts to its largest part: the host had not launched the next work (`host`), the host was in a
-    synchronise, the work waited in its queue for communication or a kernel on another stream, the usual gap between
-    two kernels (`kernel`), none of these (`other`), or its launch is not in the trace (`unknown`). The parts of all
-    gaps are summed up, too, and add up to `idle_ns`. A device idles when all its streams do; a stream may idle
-    while others work.
+    synchronise (`sync`), the work waited in its queue for communication or a kernel on another stream, the usual
+    gap between two kernels (`kernel`), none of these (`other`), nothing that the file shows (`unobserved`), or its
+    launch is not in the trace (`unknown`). The parts of all gaps are summed up, too: `host_ns`, `sync_ns`,
+    `queued_ns`, `unobserved_ns` and `unknown_ns` add up to `idle_ns`. A device idles when all its streams do; a
+    stream may idle while others work.
 
     * `by`: gaps of a device (all streams at once), or of each stream alone
     * `rank`: only this rank
@@ -487,8 +488,8 @@ def idle_breakdown(
     * `micro_ns`: gaps shorter than this are micro gaps
 
     Columns: `rank`, `device`, `stream`, `cause`, `gap_count`, `idle_ns`, `idle_pct`, `micro_count`,
-    `micro_total_ns`, `mean_ns`, `median_ns`, `max_ns`, `host_ns`, `sync_ns`, `launch_ns`, `queue_ns`, `unknown_ns`.
-    `hotline queries idle_breakdown` says what each means.
+    `micro_total_ns`, `mean_ns`, `median_ns`, `max_ns`, `host_ns`, `launch_ns`, `sync_ns`, `queued_ns`,
+    `unobserved_ns`, `unknown_ns`. `hotline queries idle_breakdown` says what each means.
     """
     return trace.query(
         "idle_breakdown",
@@ -509,7 +510,7 @@ def idle_events(
     *,
     rank: int | None = None,
     step: int | None = None,
-    cause: Literal["load_data", "sync", "cpu_tensor", "op", "python"] | None = None,
+    cause: HostCause | None = None,
 ) -> pl.DataFrame:
     """What the CPU does while the GPU has no work, by short name: the events that hold it up, most time first.
 
@@ -544,7 +545,7 @@ def idle_gaps(
     step: int | None = None,
     phase: Phase | None = None,
     module: str | None = None,
-    cause: Literal["host", "synchronise", "communication", "kernel", "other", "unknown"] | None = None,
+    cause: GapCause | None = None,
 ) -> pl.DataFrame:
     """The longest times without work, each with what it waited for and what the CPU did meanwhile.
 
@@ -562,9 +563,9 @@ def idle_gaps(
     * `module`: only gaps that end with work of this module or one in it, by path
     * `cause`: only gaps of this cause
 
-    Columns: `rank`, `device`, `stream`, `start_ns`, `dur_ns`, `cause`, `host_ns`, `sync_ns`, `launch_ns`,
-    `queue_ns`, `unknown_ns`, `step`, `phase`, `module_path`, `next_id`, `next_name`, `op_id`, `op_name`,
-    `cpu_event_id`, `cpu_name`, `cpu_ns`, `source`. `hotline queries idle_gaps` says what each means.
+    Columns: `rank`, `device`, `stream`, `start_ns`, `dur_ns`, `cause`, `host_ns`, `launch_ns`, `sync_ns`,
+    `queued_ns`, `unobserved_ns`, `unknown_ns`, `step`, `phase`, `module_path`, `next_id`, `next_name`, `op_id`,
+    `op_name`, `cpu_event_id`, `cpu_name`, `cpu_ns`, `source`. `hotline queries idle_gaps` says what each means.
     """
     return trace.query(
         "idle_gaps",

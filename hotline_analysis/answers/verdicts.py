@@ -7,23 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
-Limit = Literal[
-    "computing",
-    "communication",
-    "copying",
-    "queued",
-    "load_data",
-    "launching",
-    "python",
-    "unrecorded",
-    "cpu_tensor",
-    "sync",
-    "unobserved",
-    "unknown",
-]
-"""What a part of a step's critical path counts to: the column `limit` of `step_limits`."""
+from hotline_analysis.vocabulary import UseCause
+
+Limit = Literal["computing", "communication", "copying", "unrecorded", UseCause]
+"""What a part of a step's critical path counts to, `limit` of `step_limits`: work, or a cause of idle time."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +118,7 @@ VERDICTS: Mapping[Limit, Verdict] = {
         "Capture a longer window, with warm-up steps in the schedule.",
     ),
 }
-LIMITS: tuple[Limit, ...] = get_args(Limit)
+LIMITS: tuple[Limit, ...] = tuple(VERDICTS)
 GPU_LIMITS = tuple(limit for limit in LIMITS if VERDICTS[limit].side == "GPU")
 CPU_LIMITS = tuple(limit for limit in LIMITS if VERDICTS[limit].side == "CPU")
 

@@ -5,6 +5,7 @@ Each takes the frame of the answer of the same name and returns an Altair chart,
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
@@ -20,20 +21,24 @@ from hotline_analysis.charts.parts import (
 )
 from hotline_analysis.charts.theme import HUES, PHASES, WIDTH, dress
 from hotline_analysis.text.formats import percent
+from hotline_analysis.vocabulary import GAP_CAUSES, UseCause, idle_title, idle_words
 
+_IDLE_HUES: Mapping[UseCause, str] = {
+    "load_data": HUES[1],
+    "sync": HUES[3],
+    "cpu_tensor": "#882255",
+    "launching": HUES[4],
+    "python": HUES[6],
+    "queued": HUES[7],
+    "unobserved": "#bbbbbb",
+    "unknown": "#dddddd",
+}
 # Time of a device, from work to the causes of idling: column of `device_use`, word, colour.
 _PARTS = (
     ("computing_ns", "computing", HUES[2]),
     ("communication_ns", "communication", HUES[0]),
     ("copy_ns", "copies", HUES[5]),
-    ("load_data_ns", "waits for data", HUES[1]),
-    ("sync_ns", "waits: CPU in a synchronise", HUES[3]),
-    ("cpu_tensor_ns", "waits: CPU computes on CPU tensors", "#882255"),
-    ("launching_ns", "waits: CPU runs ops", HUES[4]),
-    ("python_ns", "waits: CPU runs python", HUES[6]),
-    ("queued_ns", "waits for other GPU work", HUES[7]),
-    ("unobserved_ns", "waits, nothing shows for what", "#bbbbbb"),
-    ("unknown_ns", "waits, launch not in the file", "#dddddd"),
+    *((f"{cause}_ns", idle_title(cause), hue) for cause, hue in _IDLE_HUES.items()),
 )
 # Columns of `temporal_breakdown` that add up to the window, with word and colour.
 _WINDOW = (
@@ -74,8 +79,7 @@ def device_use(frame: pl.DataFrame) -> Any:
     idle = run.filter(pl.col("order") >= 3).sort("time_ns", descending=True)
     title = f"The GPU is busy {percent(busy)} of the time"
     if not idle.is_empty():
-        waits = idle["part"][0].replace("CPU in", "CPU is in").replace(": CPU", " because the CPU")
-        title += f"; most of the rest it {waits}"
+        title += f"; most of the rest: {idle['part'][0].removeprefix('idle: ')}"
     places = ["whole run", *(name for name in PHASES if name in set(rows["where"]))]
     shown = rows.with_columns(said=durations("time_ns"))
     chart = (
@@ -145,7 +149,12 @@ def temporal_breakdown(frame: pl.DataFrame) -> Any:
 
 def idle_breakdown(frame: pl.DataFrame) -> Any:
     """Why devices idle, from the answer `idle_breakdown`."""
-    rows = frame.group_by("cause").agg(pl.col("idle_ns", "gap_count").sum()).filter(pl.col("idle_ns") > 0)
+    words = {cause: idle_words(cause) for cause in GAP_CAUSES}
+    rows = (
+        frame.group_by(cause=pl.col("cause").replace_strict(words))
+        .agg(pl.col("idle_ns", "gap_count").sum())
+        .filter(pl.col("idle_ns") > 0)
+    )
     return bars_of(rows, "cause", "idle_ns", "idle time", "Most idle time: {}, {} ({})")
 
 

@@ -20,7 +20,7 @@ from hotline_analysis.charts.parts import (
     rank_of,
 )
 from hotline_analysis.charts.theme import HUES, WIDTH, dress
-from hotline_analysis.text.formats import percent, size, size_unit
+from hotline_analysis.text.formats import SIZE_UNITS, percent, readable_unit, size
 
 
 def memory_bandwidth(frame: pl.DataFrame) -> Any:
@@ -55,7 +55,7 @@ def memory_peak(frame: pl.DataFrame) -> Any:
     )
     if rows.is_empty():
         return nothing()
-    scale, unit = size_unit(max(rows.group_by("place").agg(pl.col("bytes").sum())["bytes"]))
+    scale, unit = readable_unit(max(rows.group_by("place").agg(pl.col("bytes").sum())["bytes"]), SIZE_UNITS)
     categories = frame.group_by("category").agg(pl.col("bytes").sum()).sort("bytes", descending=True)
     share = 100 * int(categories["bytes"][0]) / max(1, int(categories["bytes"].sum()))
     title = f"At the peak, {percent(share)} is {categories['category'][0].replace('_', ' ')}"
@@ -87,7 +87,7 @@ def memory_timeline(frame: pl.DataFrame) -> Any:
     points = over_time(rows, "size", by="line").sort("value", descending=True, maintain_order=True)
     if points.is_empty():
         return nothing()
-    scale, unit = size_unit(points["value"][0])
+    scale, unit = readable_unit(points["value"][0], SIZE_UNITS)
     # Damaged totals can be below zero.
     most = [*points.filter(pl.col("line").str.ends_with("allocated")).head(1).rows(), *points.head(1).rows()][0]
     place, _, what = most[0].rpartition(", ")

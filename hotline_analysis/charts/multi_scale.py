@@ -18,11 +18,12 @@ from hotline_analysis.answers.slowest import slowest_op
 from hotline_analysis.charts.page import asset, clean, page, to_script
 from hotline_analysis.charts.places import event_nodes, waited_for, way, with_python
 from hotline_analysis.charts.saving import write
-from hotline_analysis.charts.theme import IDLE, PHASES, WIDTH, dress, in_frame, time_axis
+from hotline_analysis.charts.theme import PHASES, WIDTH, dress, in_frame, time_axis
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.trace import Trace, takes_traces
-from hotline_analysis.text.formats import duration
+from hotline_analysis.text.formats import TIME_UNITS, duration
 from hotline_analysis.text.source_lines import Lines
+from hotline_analysis.vocabulary import idle_words
 
 _NODES = 8_000  # in a page; the smaller ones stay in the time of what is around them
 _OPEN_PCT = 5.0  # the first view is opened down to nodes of this share of the step
@@ -132,6 +133,7 @@ class Timeline:
                 for device, name, gpu in tracks.select("device", "name", "gpu").iter_rows()
             ],
             "idle": self._idle(begin),
+            "units": TIME_UNITS,
             "nodes": {
                 "parent": parents["at"].fill_null(-1).to_list(),
                 "kind": code("kind", kinds),
@@ -185,7 +187,7 @@ class Timeline:
             "gpu", pl.col("start_ns").clip(begin), pl.col("end_ns").clip(upper_bound=end), "cause"
         ).filter(pl.col("end_ns") - pl.col("start_ns") >= _SEEN * (end - begin))
         return {
-            gpu: [(start - begin, until - start, IDLE[cause]) for _, start, until, cause in parts.iter_rows()]
+            gpu: [(start - begin, until - start, idle_words(cause)) for _, start, until, cause in parts.iter_rows()]
             for (gpu,), parts in shown.sort("start_ns").group_by("gpu", maintain_order=True)
         }
 

@@ -10,6 +10,7 @@ from typing import Any
 import altair as alt
 
 from hotline_analysis.charts.page import clean
+from hotline_analysis.text.formats import readable_unit
 
 # Hues that people with any kind of colour vision can tell apart (Okabe and Ito, 2008).
 HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#f0e442", "#999999")
@@ -21,18 +22,6 @@ PHASES = {
     "backward": "#d55e00",
     "optimizer": "#009e73",
     "other": "#999999",
-}
-# Why the GPU is idle, by the cause in `idle_part`.
-IDLE = {
-    "load_data": "CPU loads data",
-    "python": "CPU runs python",
-    "op": "CPU in ops and launch calls",
-    "cpu_tensor": "CPU computes on CPU tensors",
-    "sync": "CPU in a synchronise",
-    "launch": "a launch takes effect",
-    "queued": "between launched kernels",
-    "unobserved": "launched work waits",
-    "unknown": "launch not in the file",
 }
 WIDTH = 720
 INK = "#1b1f24"
@@ -99,7 +88,7 @@ class Axis:
     """An axis of time in a readable unit; `size` is that unit in nanoseconds."""
 
     unit: str
-    size: float
+    size: int
 
     def title(self, what: str) -> str:
         """What the axis shows, with its unit."""
@@ -108,10 +97,8 @@ class Axis:
 
 def time_axis(largest_ns: float) -> Axis:
     """The unit in which an axis up to this time is readable."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
-        if largest_ns >= 2 * size:
-            return Axis(unit, size)
-    return Axis("µs", 1e3) if largest_ns >= 200 else Axis("ns", 1.0)
+    size, unit = readable_unit(largest_ns)
+    return Axis(unit, size)
 
 
 def page_spec(chart: Any) -> dict[str, Any]:

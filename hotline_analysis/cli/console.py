@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hotline_analysis.text.formats import UNSAFE, safe, size_unit
+from hotline_analysis.text.formats import SIZE_UNITS, TIME_UNITS, UNSAFE, readable_unit, safe
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,7 +41,7 @@ _UNBOUNDED = 100_000
 _FORMULA = "^[=+\\-@\uff1d\uff0b\uff0d\uff20]"
 _IDENTIFIER = re.compile(r"(.*_)?(id|rank|step|device|stream|correlation)")
 _POSITION = re.compile(r"(.*_)?(start|end)_ns")
-_TIME = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"))
+_IN_MS = TIME_UNITS[2:3]
 
 
 # --- messages --------------------------------------------------------------------------------------------------------
@@ -276,12 +276,12 @@ def _column(series: pl.Series) -> _Column:
     scale: float = 1
     if header.endswith("_ns"):
         # A position is a large number of which the last digits matter: in seconds they would be lost.
-        units = _TIME[2:3] if _POSITION.fullmatch(header) else _TIME[:3] if biggest < 10_000_000_000 else _TIME
-        scale, unit = _unit(units, biggest)
+        units = _IN_MS if _POSITION.fullmatch(header) else TIME_UNITS[:3] if biggest < 10_000_000_000 else TIME_UNITS
+        scale, unit = readable_unit(biggest, units)
         header = f"{header.removesuffix('_ns')} {unit}"
         form = ",.3f" if scale > 1 else ",.0f"
     elif header == "bytes" or header.endswith("_bytes"):
-        scale, unit = size_unit(biggest)
+        scale, unit = readable_unit(biggest, SIZE_UNITS)
         header = f"{header.removesuffix('bytes').removesuffix('_')} {unit}".strip()
         form = ",.1f" if scale > 1 else ",.0f"
     elif header.endswith("_pct"):
@@ -293,11 +293,6 @@ def _column(series: pl.Series) -> _Column:
         form = "d" if _IDENTIFIER.fullmatch(header) else ","
     cells = ["–" if value is None else format(value / scale if scale > 1 else value, form) for value in numbers]
     return _Column(header, cells, True)
-
-
-def _unit(units: Sequence[tuple[int, str]], biggest: float) -> tuple[int, str]:
-    """Return the largest of the units in which the biggest value is at least 1, else the first."""
-    return next((unit for unit in reversed(units) if biggest >= unit[0]), units[0])
 
 
 def _cell(value: object) -> str:

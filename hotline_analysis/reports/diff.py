@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import polars as pl
 
-from hotline_analysis.answers.comparison import Comparison, Level, Timeline, compare
+from hotline_analysis.answers.comparison import Chosen, Comparison, Level, Side, Timeline, compare
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.reports.document import Report
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import delta, duration, module_name, percent, safe, signed
-from hotline_analysis.vocabulary import Phase
+from hotline_analysis.vocabulary import USE_CAUSES, Phase, idle_title
 
 _ROWS = 10
 _NO_STEP_PCT = 2.0  # from here on, work that no step launched is worth a word
@@ -27,16 +27,7 @@ _TITLES: dict[Level, tuple[str, str]] = {
     "op": ("Ops", "The time of work by the op that launched it, without idle time; idle time by its cause."),
     "kernel": ("Kernels", "By op and short name. A kernel that only one device has is added or removed."),
 }
-_IDLE = {
-    "idle: load_data": "idle: CPU loads data",
-    "idle: sync": "idle: CPU in a synchronise",
-    "idle: cpu_tensor": "idle: CPU computes on CPU tensors",
-    "idle: launching": "idle: CPU in ops and launch calls",
-    "idle: python": "idle: CPU runs python",
-    "idle: queued": "idle: between launched kernels",
-    "idle: unobserved": "unobserved: launched work waits",
-    "idle: unknown": "idle: launch not in the file",
-}
+_IDLE = {f"idle: {cause}": idle_title(cause) for cause in USE_CAUSES}
 _IN_WORDS = {"added": "only in B", "removed": "only in A", "noise": "within noise", "same": ""}
 
 
@@ -58,19 +49,8 @@ def diff_report(
 
     Each table adds up to the same difference: its largest rows, then the rest and what is within noise in one row each.
     """
-    sides = compare(
-        a,
-        b,
-        timeline=timeline,
-        rank_a=rank_a,
-        rank_b=rank_b,
-        step_a=step_a,
-        step_b=step_b,
-        device_a=device_a,
-        device_b=device_b,
-        phase=phase,
-        module=module,
-    )
+    left, right = Chosen(a, rank_a, step_a, device_a), Chosen(b, rank_b, step_b, device_b)
+    sides = compare(left, right, timeline=timeline, phase=phase, module=module)
     levels: list[Level] = ["part", "phase", "module", "region", "op"]
     if not all(side.parts["module_path"].null_count() < side.parts.height for side in (sides.a, sides.b)):
         levels.remove("module")
@@ -84,9 +64,9 @@ def diff_report(
     where = "on the GPU (busy and idle)" if sides.timeline == "gpu" else "on the main CPU thread"
     return Report(
         title="What changed from A to B",
-        facts={"A": _describe(a, sides, "a", rank_a, step_a), "B": _describe(b, sides, "b", rank_b, step_b)},
+        facts={"A": _describe(sides.a), "B": _describe(sides.b)},
         headline=_headline(total, frames["part"], where),
-        caveats=_notes(a, b, sides, frames),
+        caveats=_notes(sides, frames),
         advice=[],
         findings=[],
         sections=[_section(level, frames[level], sides.timeline) for level in levels],
@@ -99,8 +79,8 @@ def diff_report(
     )
 
 
-def _describe(trace: Trace, sides: Comparison, name: Literal["a", "b"], rank: int | None, step: int | None) -> str:
-    side = sides.a if name == "a" else sides.b
+def _describe(side: Side) -> str:
+    trace, rank, step = side.chosen.trace, side.chosen.rank, side.chosen.step
     files = trace.sql("select file from rank_info where $rank is null or rank = $rank order by rank", rank=rank)["file"]
     ranks = f"rank {rank if rank is not None else trace.ranks[0]}"
     if rank is None and len(trace.ranks) > 1:
@@ -195,7 +175,7 @@ def _label(level: Level, row: dict[str, str | None]) -> str:
 # --- what to know when reading it ------------------------------------------------------------------------------------
 
 
-def _notes(a: Trace, b: Trace, sides: Comparison, frames: dict[Level, pl.DataFrame]) -> list[str]:
+def _notes(sides: Comparison, frames: dict[Level, pl.DataFrame]) -> list[str]:
     notes = []
     graphs = {name: int(side.parts["graph_count"].sum()) for name, side in (("A", sides.a), ("B", sides.b))}
     for name, side, trace_has in (("A", sides.a, graphs["A"]), ("B", sides.b, graphs["B"])):
@@ -216,7 +196,8 @@ def _notes(a: Trace, b: Trace, sides: Comparison, frames: dict[Level, pl.DataFra
                 f"Copies cost {delta(copies[0]['delta_ns'])}: a graph reads its inputs at fixed addresses, so they are"
                 " copied there first. Write inputs into the static tensors directly, or capture less."
             )
-    if (left := _devices(a, None)) and (right := _devices(b, None)) and left != right:
+    left, right = (_devices(side.chosen.trace, None) for side in (sides.a, sides.b))
+    if left and right and left != right:
         notes.append(
             f"The devices differ ({', '.join(left)}; {', '.join(right)}): a slower op may be the hardware. Kernels have"
             " other names there; ops, modules and regions are matched by name."

@@ -6,10 +6,11 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
-_UNITS = (("s", 1_000_000_000), ("ms", 1_000_000), ("µs", 1_000), ("ns", 1))
+TIME_UNITS = ((1, "ns"), (1_000, "µs"), (1_000_000, "ms"), (1_000_000_000, "s"))
+"""Units of time: nanoseconds of each, and its name. Tables, charts and pages choose from these."""
 # Powers of two, as in nvidia-smi and in PyTorch's messages on memory ("Tried to allocate 2.00 GiB"). Only bandwidths
 # are decimal, GB/s, as vendors give them.
-_SIZES = ((1, "B"), (2**10, "KiB"), (2**20, "MiB"), (2**30, "GiB"), (2**40, "TiB"))
+SIZE_UNITS = ((1, "B"), (2**10, "KiB"), (2**20, "MiB"), (2**30, "GiB"), (2**40, "TiB"))
 # Characters that could hide or forge what a line says: they control the terminal, change the direction of text, end a
 # line, or cannot be seen. No picture can hold U+FFFE and U+FFFF: the process that draws it would end.
 UNSEEN = (
@@ -22,16 +23,29 @@ UNSAFE = re.compile(f"[\x00-\x1f{UNSEEN}]")
 _NUMBERED = re.compile(r"\d+(\.\d+)*")
 
 
+def readable_unit(largest: int | float, units: Sequence[tuple[int, str]] = TIME_UNITS) -> tuple[int, str]:
+    """The unit in which amounts up to this one are readable: the largest one of which it has at least one."""
+    return next((unit for unit in reversed(units) if abs(largest) >= unit[0]), units[0])
+
+
 def duration(ns: int | float | None) -> str:
-    """A duration with three digits and its unit: `12.3 ms`. A dash for NULL."""
+    """A duration with three digits and its unit: `12.3 ms`. A dash for NULL.
+
+    `timeline.js` does the same, from the same units; both round halves up.
+    """
     if ns is None:
         return "–"
-    for unit, size in _UNITS:
-        if abs(ns) >= size or unit == "ns":
-            value = ns / size
-            digits = 0 if unit == "ns" else max(0, 2 - len(str(int(abs(value)))) + 1)
-            return f"{value:,.{digits}f} {unit}"
-    raise AssertionError("unreachable")
+    amount = abs(ns)
+    # What is a thousand of a smaller unit when rounded is one of this: 1.00 ms, and not 1,000 µs.
+    fitting = (each for each in reversed(TIME_UNITS) if _rounded(amount, each[0], 3) >= 1000)
+    size, unit = next(fitting, TIME_UNITS[0])
+    digits = 0 if size == 1 else next((digits for digits in (2, 1) if _rounded(amount, size, digits) < 1000), 0)
+    return f"{'-' if ns < 0 else ''}{_rounded(amount, size, digits) / 10**digits:,.{digits}f} {unit}"
+
+
+def _rounded(amount: int | float, size: int, digits: int) -> int:
+    """An amount in a unit and so many digits behind the point, as a whole number of the last digit."""
+    return int(amount * 10**digits / size + 0.5)
 
 
 def delta(ns: int | float | None) -> str:
@@ -51,14 +65,9 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{value:.1f} %"
 
 
-def size_unit(largest: int | float) -> tuple[int, str]:
-    """The unit in which sizes up to this one are readable: its bytes and its name."""
-    return next((unit for unit in reversed(_SIZES) if abs(largest) >= unit[0]), _SIZES[0])
-
-
 def size(count: int | float) -> str:
     """Bytes with three digits and their unit: `6.17 GiB`."""
-    scale, unit = size_unit(count)
+    scale, unit = readable_unit(count, SIZE_UNITS)
     amount = count / scale
     return f"{amount:.0f} {unit}" if scale == 1 or abs(amount) >= 99.95 else f"{amount:.3g} {unit}"
 

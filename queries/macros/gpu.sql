@@ -1,4 +1,4 @@
--- Devices and streams.
+-- Devices and streams, and the work on them. Tables and CTEs are named in quotes.
 
 -- The number of a device; -1 stands for the one that events do not name.
 create or replace macro device_of(device) as
@@ -20,3 +20,66 @@ create or replace macro weighted_mean(measure, dur_ns) as
 coalesce(
     sum(measure * dur_ns) / nullif(sum(dur_ns) filter (where measure is not null), 0), avg(measure)
 );
+
+-- Rows of `gpu_work`, each with its `key`: the class, name, short name, op, module, phase or category that it is
+-- grouped by. `events` is 'event', where the names of ops are.
+create or replace macro keyed_work(works, events, grouped_by) as table
+    select
+        work.rank,
+        work.dur_ns,
+        work.busy_ns,
+        work.class,
+        case grouped_by
+            when 'class' then work.class
+            when 'name' then work.name
+            when 'short_name' then work.short_name
+            when 'op' then op.name
+            when 'module' then work.module_path
+            when 'phase' then work.phase
+            when 'category' then work.category
+        end as key
+    from query_table(works) as work
+    left join query_table(events) as op on work.rank = op.rank and work.op_id = op.event_id and grouped_by = 'op';
+
+-- Stretches of time in which the same copies run, on each device and of each kind: `copy_count` of them, and the sum of
+-- their `bytes_per_s`; NULL where that of one is not known. `event_id` is the first copy that starts at the start; NULL
+-- where the stretch begins with an end. Where none runs there is a stretch, too. `copies` are rows of `gpu_copy`.
+create or replace macro copy_stretches(copies) as table
+    with edge_of_copy as (
+        select
+            rank,
+            device,
+            kind,
+            unnest([start_ns, end_ns]) as at_ns,
+            unnest([1, -1]) as change,
+            bytes_per_s,
+            unnest([event_id, null]) as event_id
+        from query_table(copies)
+        where end_ns > start_ns
+    ),
+
+    change_of_copies as (
+        select
+            rank,
+            device,
+            kind,
+            at_ns,
+            sum(change)::bigint as copy_change,
+            coalesce(sum(change) filter (where bytes_per_s is null), 0)::bigint as unknown_change,
+            coalesce(sum(change * bytes_per_s), 0)::bigint as bytes_per_s_change,
+            min(event_id) as event_id
+        from edge_of_copy
+        group by rank, device, kind, at_ns
+    )
+
+    select
+        rank,
+        device,
+        kind,
+        at_ns as start_ns,
+        lead(at_ns) over so_far as end_ns,
+        sum(copy_change) over so_far as copy_count,
+        case when sum(unknown_change) over so_far = 0 then sum(bytes_per_s_change) over so_far end as bytes_per_s,
+        event_id
+    from change_of_copies
+    window so_far as (partition by rank, device, kind order by at_ns rows unbounded preceding);

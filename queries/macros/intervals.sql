@@ -151,3 +151,23 @@ create or replace macro merged(spans, lane) as table
         max(end_ns) as end_ns
     from island_of_spans
     group by lane_of_span, island;
+
+-- The innermost of the spans of one rank that start at each moment of a thread: `track_id`, `start_ns` and `event_id`.
+-- What happens at a moment is known by the last of these before it.
+create or replace macro last_begun(spans, of_rank) as table
+    select
+        track_id,
+        start_ns,
+        arg_max(event_id, (depth, event_id)) as event_id
+    from query_table(spans)
+    where rank = of_rank
+    group by track_id, start_ns;
+
+-- A number at a place of an order, as one number: a running max() of them has the number of the last place, and needs
+-- no memory, as `last_value` does. `number_at` gives the number back. Places and numbers are 0 or more.
+create or replace macro at_place(place, number) as
+(place::hugeint << 64) + number;
+
+-- The number of a row of `at_place`.
+create or replace macro number_at(placed) as
+(placed % (1::hugeint << 64))::bigint;

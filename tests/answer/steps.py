@@ -8,7 +8,7 @@ from hotline_analysis import Trace, catalog
 from hotline_analysis.database import make_table
 
 
-def step_frame(trace: Trace, query: str, step: str, **params: object) -> pl.DataFrame:
+def step_frame(trace: Trace, query: str, step: str, /, **params: object) -> pl.DataFrame:
     """The rows of one step, after those that it needs. Parameters left out take their defaults."""
     whole = catalog.get(query)
     bound = whole.bind(**params)

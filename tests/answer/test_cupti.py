@@ -108,3 +108,17 @@ def test_a_correlation_is_best(tmp_path: Path) -> None:
     assert frame["counter"].to_list() == [ADD]  # the correlation is no counter
     row = frame.row(0, named=True)
     assert (row["op"], row["evidence"], row["value"]) == ("aten::add", "correlation", 1)
+
+
+def test_counter_value_has_the_kernel_of_its_correlation(tmp_path: Path) -> None:
+    """What is no finite number, and what only tells the range apart, is no value."""
+    trace = TraceBuilder().step(4, 0, 100).op("aten::mm", 10, 40).runtime("cudaLaunchKernel", 20, 25, correlation=5)
+    trace.kernel("gemm", 30, 40, correlation=5)
+    args = {FMA: 3, ADD: "lost", "correlation": 5, "stream": 7}
+    trace.event(ph="X", cat="cuda_profiler_range", name="gemm", pid=0, tid=0, ts=500, dur=1, args=args)
+    with trace.load(tmp_path) as opened:
+        columns = "kernel, counter, value, kernel_id, kernel_ns, launch_id, op_id, op, step, evidence"
+        [kernel, _], [launch], [op] = trace.ids("gemm"), trace.ids("cudaLaunchKernel"), trace.ids("aten::mm")
+        assert opened.sql(f"select {columns} from counter_value").rows() == [
+            ("gemm", FMA, 3.0, kernel, 10_000, launch, op, "aten::mm", 4, "correlation")
+        ]

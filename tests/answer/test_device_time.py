@@ -108,15 +108,15 @@ def test_idle_gaps_of_the_device(trace: Trace) -> None:
     gaps = ha.idle_gaps(trace).sort("start_ns")
     base = trace.sql("select min(start_ns) as t from step")["t"][0]
     gaps = gaps.with_columns(start_ns=pl.col("start_ns") - base)
-    columns = ("start_ns", "dur_ns", "cause", "host_ns", "sync_ns", "launch_ns", "queue_ns", "next_name")
+    columns = ("start_ns", "dur_ns", "cause", "host_ns", "launch_ns", "sync_ns", "queued_ns", "next_name")
     assert us(gaps, *columns) == [
-        (0, 10, "host", 2, 0, 8, 0, "gemm"),
-        (60, 20, "host", 10, 0, 10, 0, "relu"),
+        (0, 10, "host", 10, 8, 0, 0, "gemm"),
+        (60, 20, "host", 20, 10, 0, 0, "relu"),
         # 90-101 the host had not launched `mul` yet
-        (90, 20, "host", 11, 0, 9, 0, "mul"),
+        (90, 20, "host", 20, 9, 0, 0, "mul"),
         (160, 2, "kernel", 0, 0, 0, 2, "add"),
         # the queue ran dry while the host was in the synchronise, until 180; launched at 182
-        (170, 16, "synchronise", 2, 10, 4, 0, "exp"),
+        (170, 16, "sync", 6, 4, 10, 0, "exp"),
         (190, 10, "host", 10, 0, 0, 0, None),
     ]
     relu = gaps.row(1, named=True)
@@ -124,20 +124,20 @@ def test_idle_gaps_of_the_device(trace: Trace) -> None:
     assert relu["source"] == "train.py(7): step"
     assert ha.idle_gaps(trace, 1)["dur_ns"].to_list() == [20_000]
     assert ha.idle_gaps(trace, None).height == 6
-    assert ha.idle_gaps(trace, cause="synchronise")["next_name"].to_list() == ["exp"]
+    assert ha.idle_gaps(trace, cause="sync")["next_name"].to_list() == ["exp"]
 
 
 def test_idle_gaps_of_streams(trace: Trace) -> None:
     gaps = ha.idle_gaps(trace, by="stream")
     base = trace.sql("select min(start_ns) as t from step")["t"][0]
     gaps = gaps.with_columns(start_ns=pl.col("start_ns") - base).sort("stream", "start_ns")
-    assert us(gaps, "stream", "start_ns", "dur_ns", "cause", "queue_ns") == [
+    assert us(gaps, "stream", "start_ns", "dur_ns", "cause", "queued_ns") == [
         (7, 30, 15, "kernel", 15),
         (7, 60, 20, "host", 0),
         (7, 90, 20, "host", 0),
         # until the collective on stream 9 is done
         (7, 120, 42, "communication", 42),
-        (7, 170, 16, "synchronise", 0),
+        (7, 170, 16, "sync", 0),
         (9, 50, 65, "host", 0),
     ]
 
@@ -145,8 +145,8 @@ def test_idle_gaps_of_streams(trace: Trace) -> None:
 def test_idle_breakdown(trace: Trace) -> None:
     columns = ("cause", "gap_count", "idle_ns", "micro_count", "micro_total_ns", "max_ns", "host_ns", "launch_ns")
     assert us(ha.idle_breakdown(trace), *columns) == [
-        ("host", 4, 60, 0, 0, 20, 33, 27),
-        ("synchronise", 1, 16, 0, 0, 16, 2, 4),
+        ("host", 4, 60, 0, 0, 20, 60, 27),
+        ("sync", 1, 16, 0, 0, 16, 6, 4),
         ("kernel", 1, 2, 1, 2, 2, 0, 0),
     ]
     shares = ha.idle_breakdown(trace, by="stream").group_by("stream").agg(pl.col("idle_pct").sum())
@@ -173,8 +173,10 @@ def words(query: str, param: str) -> tuple[str, ...]:
 
 def test_the_cause_of_gaps_is_checked(trace: Trace) -> None:
     assert set(ha.idle_gaps(trace, limit=None)["cause"]) <= set(words("idle_gaps", "cause"))
-    with pytest.raises(QueryParameterError, match="cause of query idle_gaps must be host, synchronise"):
+    with pytest.raises(QueryParameterError, match="cause of query idle_gaps must be host, sync"):
         ha.idle_gaps(trace, cause="foo")  # type: ignore[arg-type]
+    with pytest.raises(QueryParameterError, match=r"not 'synchronise'\. Hint: It is called sync now\."):
+        ha.idle_gaps(trace, cause="synchronise")  # type: ignore[arg-type]
 
 
 # --- random devices against counting every nanosecond ----------------------------------------------------------------
@@ -260,3 +262,16 @@ def test_stream_gaps_count_right(noise: tuple[Trace, dict[int, list[tuple[str, i
                 expected[device, stream] = idle
     assert found == expected
     assert rows["cause"].unique().to_list() == ["unknown"]
+
+
+def test_idle_events_are_what_the_cpu_does_until_the_launch(tmp_path: Path) -> None:
+    """The device waits until 52: 10 us for the step outside of ops, and 40 for the op until it launches at 50."""
+    trace = TraceBuilder(rank=0).step(0, 0, 100).op("aten::relu", 10, 60).launches("relu", 52, 100, at=50)
+    columns = ("cause", "category", "short_name", "count", "idle_ns", "idle_pct", "max_ns", "event_id")
+    with trace.load(tmp_path) as opened:
+        assert us(ha.idle_events(opened), *columns) == [
+            ("op", "cpu_op", "relu", 1, 40, 100.0, 40, trace.ids("aten::relu")[0]),
+            ("python", "user_annotation", "ProfilerStep#0", 1, 10, 100.0, 10, trace.ids("ProfilerStep#0")[0]),
+        ]
+        assert ha.idle_events(opened, cause="python")["short_name"].to_list() == ["ProfilerStep#0"]
+        assert ha.idle_events(opened, cause="sync").is_empty()

@@ -191,3 +191,24 @@ def test_a_slow_rank_of_a_gloo_job_is_named_with_its_module(tmp_path: Path) -> N
     # Each step after the first has the delay once; two buckets are in flight and count each.
     assert cause["excess_ns"] >= 2 * 300_000_000
     assert "Rank 1 comes last" in ha.report(found).to_text(width=400)
+
+
+def test_a_collective_has_its_name_in_one_spelling_and_the_size_of_the_whole_message(tmp_path: Path) -> None:
+    """`collective_call`: two ranks gather 100 floats each, which are 800 bytes; a name alone tells no size."""
+    args: dict[str, Any] = {
+        "Collective name": "_allgather_base",
+        "dtype": "Float",
+        "In msg nelems": 100,
+        "Out msg nelems": 200,
+        "Group size": 2,
+        "Process Group Name": "7",
+    }
+    built = TraceBuilder(rank=0).step(2, 0, 100).op("c10d::_allgather_base_", 0, 20)
+    built.launches("ncclDevKernel_AllGather_RING_LL", 10, 50, **args)
+    built.kernel("ncclDevKernel_SendRecv", 60, 80).kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 85, 85)
+    with built.load(tmp_path) as opened:
+        columns = "name, on_gpu, group_name, group_size, dtype, bytes, step, start_ns // 1000, end_ns // 1000"
+        assert opened.sql(f"select {columns} from collective_call order by start_ns").rows() == [
+            ("allgather", True, "7", 2, "float", 800, 2, 10, 50),
+            ("sendrecv", True, None, None, None, None, None, 60, 80),
+        ]

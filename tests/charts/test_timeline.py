@@ -19,6 +19,7 @@ from hotline_analysis.charts import timeline
 from hotline_analysis.charts.multi_scale import _paler, level_rows
 from hotline_analysis.charts.theme import PHASES
 from hotline_analysis.cli import app
+from hotline_analysis.text.formats import duration
 from tests.browser import CHROMIUM, Browser
 from tests.trace_builder import TraceBuilder
 
@@ -120,7 +121,7 @@ def test_the_page_knows_when_the_gpu_is_idle(trace: Trace) -> None:
     idle = next(page["idle"][track["gpu"]] for track in page["tracks"] if track["device"] == "gpu")
     assert sum(length for _, length, _ in idle) == 400_000
     assert idle[0][0] == 0
-    assert [part[2] for part in idle[-2:]] == ["a launch takes effect", "launched work waits"]
+    assert [part[2] for part in idle[-2:]] == ["a launch takes effect", "launched work waits, unexplained"]
 
 
 def test_the_chart_is_valid_vega_lite(trace: Trace) -> None:
@@ -396,6 +397,16 @@ def test_labels_stay_readable_when_the_window_changes(page: Browser) -> None:
 
 
 @needs_browser
+def test_the_page_says_times_as_reports_do(page: Browser) -> None:
+    """Also where digits are rounded to the next unit, and where they lie in the middle."""
+    borders = [digits * 10**power for digits in (1, 995, 9995, 9949, 12345, 1005) for power in range(13)]
+    times = sorted({0, *borders, *(time - 1 for time in borders), *(time + 1 for time in borders)})
+    drawn = "JSON.parse(document.querySelector('[data-hotline-timeline]').nextElementSibling.textContent)"
+    said = page.run(f"{times}.map(hotlineTimeline(document.createElement('div'), {drawn}).duration)")
+    assert dict(zip(times, said, strict=True)) == {time: duration(time) for time in times}
+
+
+@needs_browser
 def test_filters_and_colours(page: Browser, trace: Trace, tmp_path: Path) -> None:
     page.open(timeline(trace).save(tmp_path / "gpu.html"))
     rows = "[...document.querySelectorAll('.hl-level')[0].querySelectorAll('.hl-row-name b')].map((b) => b.textContent)"
@@ -432,7 +443,7 @@ def test_the_first_level_has_an_axis_and_hatches_idle_time(browser: Browser, tra
     )
     assert ["220 µs", pytest.approx(100 * 400 / 900, abs=0.01)] in places
     said = browser.run(f"[...{level}.querySelectorAll('.hl-idle')].map((part) => part.title)")
-    assert said[-1] == "idle 200 µs: launched work waits"
+    assert said[-1] == "idle 200 µs: launched work waits, unexplained"
     assert browser.run("document.querySelectorAll('.hl-axis').length") == 1
     shown = browser.run(f"[...{level}.querySelectorAll('.hl-slice')].map((slice) => slice.textContent)")
     assert "forward · 300 µs" in shown

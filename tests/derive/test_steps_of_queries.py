@@ -170,3 +170,46 @@ def test_peak_block_holds_what_is_alive_at_the_peak(tmp_path: Path) -> None:
     sql = "select bytes, evidence from block_evidence order by bytes"
     assert step_rows(loaded, "memory_peak", sql) == [(50, "before_trace"), (200, "no_rule")]
     assert step_rows(loaded, "memory_peak", "select peak_bytes, peak_ns / 1000 from peak_moment", rank=0) == [(250, 30)]
+
+
+def test_asked_memory_leaves_out_other_devices_and_what_changes_nothing(tmp_path: Path) -> None:
+    trace = TraceBuilder().memory(100, 10, total=100).memory(0, 20, total=100).memory(200, 30, total=200, device=0)
+    loaded = trace.load(tmp_path)
+    sql = "select device_type, device, start_ns / 1000, bytes, allocated_bytes from asked_memory order by start_ns"
+    assert step_rows(loaded, "memory_peak", sql) == [("cpu", -1, 10, 100, 100), ("cuda", 0, 30, 200, 200)]
+    assert step_rows(loaded, "memory_peak", sql, device=0) == [("cuda", 0, 30, 200, 200)]
+    assert step_rows(loaded, "memory_peak", sql, rank=1) == []
+
+
+def trained() -> TraceBuilder:
+    """After loading until 10: a layer that backward comes back to at 60, a softmax, and a value that is read."""
+    trace = TraceBuilder().step(0, 0, 100).annotation(LOAD, 0, 10).op("aten::linear", 20, 28, seq=1)
+    trace.op("aten::softmax", 29, 31).op("aten::item", 35, 40)
+    return trace.backward("AddmmBackward0", 60, 70, seq=1)
+
+
+def test_gap_sign_has_the_stretch_between_loading_and_backward(tmp_path: Path) -> None:
+    columns = "kind, start_ns / 1000, end_ns / 1000, stretch::int, turn::int, before_phase, had_batch"
+    assert phase_gap(trained(), tmp_path, f"select distinct {columns} from gap_sign order by 2, 1") == [
+        ("differentiable", 20, 28, 1, 1, "load_data", True),
+        ("layer", 20, 28, 1, 1, "load_data", True),
+        ("output", 29, 31, 1, 1, "load_data", True),
+        ("read", 35, 40, 1, 1, "load_data", True),
+    ]
+
+
+def test_phase_stretch_has_the_borders_that_its_signs_tell(tmp_path: Path) -> None:
+    times = ("optimizer", "updated", "first", "known", "layer", "modelled", "output", "read")
+    columns = ", ".join(f"{name}_ns / 1000" for name in times)
+    expected = [(1, None, None, 20, 28, 20, 31, 31, 40)]
+    assert phase_gap(trained(), tmp_path, f"select stretch::int, {columns} from phase_stretch") == expected
+    # Two updates after backward, from 60 to 75.
+    updates = f"select {columns} from phase_stretch where optimizer_ns is not null"
+    assert phase_gap(updating(60, 70), tmp_path, updates) == [(60, 75, None, None, None, None, None, None)]
+
+
+def test_ended_annotation_has_those_of_the_user_that_end(tmp_path: Path) -> None:
+    trace = TraceBuilder().annotation("ended", 10, 20).op("aten::mm", 12, 18)
+    trace.event(ph="B", cat="user_annotation", name="open", pid=1, tid=1, ts=30)
+    sql = "select name, start_ns / 1000, end_ns / 1000 from ended_annotation"
+    assert step_rows(trace.load(tmp_path), "step", sql) == [("ended", 10, 20)]

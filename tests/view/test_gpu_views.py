@@ -1,5 +1,6 @@
 """Views of what the GPU does: its state, its work, gaps without work, and the queues of its streams."""
 
+import copy
 from pathlib import Path
 
 from tests.derive.tables import rows
@@ -40,12 +41,32 @@ def test_a_gap_of_a_stream_is_split_by_the_launch_that_ends_it(tmp_path: Path) -
     trace = TraceBuilder().step(0, 0, 100).op("aten::mm", 0, 5).launches("first", 2, 10)
     trace.op("aten::mm", 29, 40).launches("second", 36, 50, at=30, until=32).kernel("other", 8, 45, stream=8)
     with trace.load(tmp_path) as opened:
-        columns = "stream, start_ns // 1000, end_ns // 1000, cause, host_ns, sync_ns, launch_ns, queue_ns, unknown_ns"
+        columns = "stream, start_ns // 1000, end_ns // 1000, cause, host_ns, launch_ns, sync_ns, queued_ns, unknown_ns"
         assert rows(opened, f"select {columns} from idle_gap where scope = 'stream'") == [
-            (7, 10, 36, "host", 20_000, 0, 6_000, 0, 0)
+            (7, 10, 36, "host", 26_000, 6_000, 0, 0, 0)
         ]
         device = "select start_ns // 1000, end_ns // 1000 from idle_gap where scope = 'device' order by start_ns"
         assert rows(opened, device) == [(0, 2), (50, 100)]
+
+
+def test_launched_work_that_waits_for_nothing_is_unobserved_on_a_stream_too(tmp_path: Path) -> None:
+    """`idle_gap`: launched at 3, `late` starts 240 us after its stream's last work, 160 after that of all streams."""
+    launched = TraceBuilder().step(0, 0, 400).op("aten::mm", 0, 10).launches("first", 2, 10, at=1, until=2)
+    launched.launches("late", 250, 260, at=3, until=4)
+
+    def waits(until: int, device: int) -> list[tuple[object, ...]]:
+        trace = copy.deepcopy(launched).kernel("other", 20, until, stream=8, device=device, correlation=99)
+        with trace.load(tmp_path, f"{until}-{device}.json") as opened:
+            late = "end_ns = (select start_ns from event where name = 'late')"
+            columns = "scope, cause, queued_ns, unobserved_ns"
+            return rows(opened, f"select {columns} from idle_gap where {late} and device = 0 order by scope")
+
+    # The other stream ends 160 us before: nothing explains why the work waits. The device idles from there on.
+    assert waits(90, 0) == [("device", "unobserved", 0, 160_000), ("stream", "unobserved", 0, 240_000)]
+    # It ends 20 us before: the work waited for it, and the device's gap is one as between any two kernels.
+    assert waits(230, 0) == [("device", "kernel", 20_000, 0), ("stream", "kernel", 240_000, 0)]
+    # The same on another device: for this one, nothing of its own ended.
+    assert waits(230, 1) == [("device", "other", 240_000, 0), ("stream", "other", 240_000, 0)]
 
 
 def test_a_launch_is_in_the_queue_until_its_work_starts(tmp_path: Path) -> None:

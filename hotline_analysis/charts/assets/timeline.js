@@ -25,10 +25,14 @@ function hotlineTimeline(root, data) {
 
   // --- words
 
+  // As `duration` in text/formats.py.
   function duration(ns) {
-    const [unit, size] = ns >= 1e9 ? ["s", 1e9] : ns >= 1e6 ? ["ms", 1e6] : ns >= 1e3 ? ["µs", 1e3] : ["ns", 1];
-    const value = ns / size;
-    return value.toFixed(size === 1 ? 0 : value >= 100 ? 0 : value >= 10 ? 1 : 2) + " " + unit;
+    const rounded = (digits, size) => Math.floor((ns * 10 ** digits) / size + 0.5);
+    const [size, unit] = data.units.findLast(([size]) => rounded(3, size) >= 1000) ?? data.units[0];
+    const digits = size === 1 ? 0 : [2, 1].find((each) => rounded(each, size) < 1000) ?? 0;
+    const value = rounded(digits, size) / 10 ** digits;
+    const shown = { minimumFractionDigits: digits, maximumFractionDigits: digits };
+    return value.toLocaleString("en", shown) + " " + unit;
   }
   const percent = (part, whole) => (whole > 0 ? ((100 * part) / whole).toFixed(1) + " %" : "–");
   function label(n) {
@@ -557,5 +561,5 @@ function hotlineTimeline(root, data) {
     requestAnimationFrame(fitLabels);
   }).observe(root);
   draw();
-  return { openTo };
+  return { openTo, duration };
 }

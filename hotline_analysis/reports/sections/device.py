@@ -5,17 +5,16 @@ from __future__ import annotations
 import polars as pl
 
 from hotline_analysis.answers.generated import temporal_breakdown
-from hotline_analysis.charts import theme
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, safe, shares
+from hotline_analysis.vocabulary import idle_title
 
 _BUSY = {
     "computation_ns": "computes",
     "communication_alone_ns": "communicates and does not compute",
     "memory_only_ns": "only copies",
 }
-IDLE = {cause: f"{'unobserved' if cause == 'unobserved' else 'idle'}: {words}" for cause, words in theme.IDLE.items()}
 
 
 def device_section(trace: Trace, rank: int) -> Section | None:
@@ -38,7 +37,9 @@ def device_section(trace: Trace, rank: int) -> Section | None:
     held = {row["cause"]: row for row in events.iter_rows(named=True)}
     for cause, parts in phase.group_by("cause", maintain_order=True):
         most = held.get(str(cause[0]))
-        rows.append((IDLE[str(cause[0])], int(parts["idle_ns"].sum()), parts["phase"][0], _held(most) if most else ""))
+        rows.append(
+            (idle_title(str(cause[0])), int(parts["idle_ns"].sum()), parts["phase"][0], _held(most) if most else "")
+        )
     total = sum(row[1] for row in rows)
     if not total:
         return None

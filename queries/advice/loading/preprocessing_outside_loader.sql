@@ -133,16 +133,7 @@ select
     coalesce(longest.top.name, event.name) as name
 from piece
 left join longest on piece.number = longest.number and piece.track_id = longest.track_id
-asof left join (
-    -- The innermost of the events that begin at each moment of a thread.
-    select
-        track_id,
-        start_ns,
-        arg_max(event_id, (depth, event_id)) as event_id
-    from nesting
-    where rank = $rank
-    group by track_id, start_ns
-) as before
+asof left join last_begun('nesting', $rank) as before
     on piece.track_id = before.track_id and piece.start_ns >= before.start_ns
 left join event on event.rank = $rank and before.event_id = event.event_id
 where not starts_with(coalesce(longest.top.name, event.name), 'ProfilerStep#')

@@ -36,16 +36,7 @@ select
     host_activity.end_ns - host_activity.start_ns as saved_ns,
     'zero_grad' as name
 from host_activity
-asof inner join (
-    -- The innermost of the events that begin at each moment of a thread.
-    select
-        track_id,
-        start_ns,
-        arg_max(event_id, (depth, event_id)) as event_id
-    from nesting
-    where rank = $rank
-    group by track_id, start_ns
-) as begun
+asof inner join last_begun('nesting', $rank) as begun
     on host_activity.track_id = begun.track_id and host_activity.start_ns >= begun.start_ns
 where
     host_activity.rank = $rank

@@ -40,15 +40,6 @@ select
     piece.end_ns - piece.start_ns as saved_ns,
     'python' as name
 from piece
-asof inner join (
-    -- The innermost of the events that begin at each moment of a thread.
-    select
-        track_id,
-        start_ns,
-        arg_max(event_id, (depth, event_id)) as event_id
-    from nesting
-    where rank = $rank
-    group by track_id, start_ns
-) as begun
+asof inner join last_begun('nesting', $rank) as begun
     on piece.track_id = begun.track_id and piece.start_ns >= begun.start_ns
 order by begun.event_id, piece.start_ns

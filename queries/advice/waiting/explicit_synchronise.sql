@@ -23,7 +23,7 @@ inner join event on gpu_wait.rank = event.rank and gpu_wait.event_id = event.eve
 where
     gpu_wait.rank = $rank
     and label.step = $step
-    and gpu_wait.kind = 'synchronise'
+    and gpu_wait.kind = 'sync'
     and gpu_wait.waited_ns > 0
     -- the last one of a trace hands over the result, or ends the recording
     and gpu_wait.end_ns < (select max(launch_start_ns) from launch where rank = $rank)

@@ -24,7 +24,7 @@ left join event as copied on gpu_wait.rank = copied.rank and gpu_wait.work_id = 
 where
     gpu_wait.rank = $rank
     and label.step = $step
-    and gpu_wait.kind in ('copy', 'synchronise')
+    and gpu_wait.kind in ('copy', 'sync')
     and gpu_wait.waited_ns > 0
     -- the last one of a trace hands over the result, or ends the recording
     and gpu_wait.end_ns < (select max(launch_start_ns) from launch where rank = $rank)

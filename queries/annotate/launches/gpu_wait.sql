@@ -2,16 +2,15 @@
 --
 -- Calls in which a thread waits for the GPU, and how long: the part of the call in which a device was busy.
 --
--- A `synchronise` returns when the GPU is done. A `copy` from or to pageable memory, or by a call that blocks, returns
--- when that memory is staged or filled, and so waits for all earlier work of its stream (CUDA runtime API, "API
+-- A call of kind `sync` returns when the GPU is done. A `copy` from or to pageable memory, or by a call that blocks,
+-- returns when that memory is staged or filled, and so waits for all earlier work of its stream (CUDA runtime API, "API
 -- synchronization behavior"; HIP's `hipMemcpyWithStream` likewise). A launch into a `full_queue`, with 1000 launches
 -- pending on its stream, waits until one of them starts. Of calls inside each other, the outer one counts.
 --
 -- :reads timed, event, name_class, nesting, launch, gpu_op, gpu_busy
 -- :column event_id BIGINT   the call
 -- :column track_id BIGINT   the thread
--- :column kind VARCHAR      synchronise, copy (of pageable memory) or full_queue (a launch with 1000 pending on its
---                           stream)
+-- :column kind VARCHAR      sync, copy (of pageable memory) or full_queue (a launch with 1000 pending on its stream)
 -- :column start_ns BIGINT   start of the call
 -- :column end_ns BIGINT     its end
 -- :column waited_ns BIGINT  of it, some device was busy
@@ -95,7 +94,7 @@ waiting_call as (
         timed.event_id,
         case
             when blocking_copy.runtime_id is not null then 'copy'
-            when coalesce(name_class.is_sync, false) then 'synchronise'
+            when coalesce(name_class.is_sync, false) then 'sync'
             else 'full_queue'
         end as kind,
         blocking_copy.work_id

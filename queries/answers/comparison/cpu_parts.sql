@@ -147,7 +147,7 @@ numbered as (
         max(label_number) over so_far as label_number,
         max(region_number) over so_far as region_number,
         -- The number of the last border that has one: what comes later is greater.
-        max(case when op_number is not null then (place::hugeint << 64) + op_number end) over so_far as op_in_place
+        max(case when op_number is not null then at_place(place, op_number) end) over so_far as op_in_place
     from placed
     window so_far as (rows unbounded preceding) -- noqa: PRS
 ),
@@ -159,7 +159,7 @@ piece as (
         coalesce(label_piece.phase, 'other') as phase,
         label_piece.module_id,
         case when numbered.at_ns < region_piece.end_ns then region_piece.region end as region,
-        coalesce(numbered.instant_id, nullif((numbered.op_in_place % (1::hugeint << 64))::bigint, 0) - 1) as op_id,
+        coalesce(numbered.instant_id, nullif(number_at(numbered.op_in_place), 0) - 1) as op_id,
         numbered.count,
         numbered.time_ns
     from numbered

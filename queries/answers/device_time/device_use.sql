@@ -27,8 +27,7 @@
 -- :column unobserved_ns BIGINT        idle although the work was launched, and nothing in the file explains why
 -- :column unknown_ns BIGINT           idle before work whose launch is not in the trace
 -- :column queue_ns BIGINT             median time from launch call to start of the work; NULL without linked work
--- :column idle_cause VARCHAR          the largest cause of idle time: load_data, sync, cpu_tensor, launching, python,
---                                     queued, unobserved or unknown; NULL without idle time
+-- :column idle_cause USE_CAUSE        the largest cause of idle time; NULL without idle time
 with busy as (
     select
         label.rank,

@@ -1,9 +1,10 @@
 -- What a device, or each of its streams, waits for when it has no work, and how often.
 --
--- Each gap counts to its largest part: the host had not launched the next work (`host`), the host was in a synchronise,
--- the work waited in its queue for communication or a kernel on another stream, the usual gap between two kernels
--- (`kernel`), none of these (`other`), or its launch is not in the trace (`unknown`). The parts of all gaps are summed
--- up, too, and add up to `idle_ns`. A device idles when all its streams do; a stream may idle while others work.
+-- Each gap counts to its largest part: the host had not launched the next work (`host`), the host was in a synchronise
+-- (`sync`), the work waited in its queue for communication or a kernel on another stream, the usual gap between two
+-- kernels (`kernel`), none of these (`other`), nothing that the file shows (`unobserved`), or its launch is not in the
+-- trace (`unknown`). The parts of all gaps are summed up, too: `host_ns`, `sync_ns`, `queued_ns`, `unobserved_ns` and
+-- `unknown_ns` add up to `idle_ns`. A device idles when all its streams do; a stream may idle while others work.
 --
 -- :param by VARCHAR in (device, stream) = 'device'
 --                                       gaps of a device (all streams at once), or of each stream alone
@@ -19,7 +20,7 @@
 -- :column rank BIGINT               process rank
 -- :column device BIGINT             device number; -1 when the events name none
 -- :column stream BIGINT             the stream; NULL for the device, or when the events name none
--- :column cause VARCHAR             host, synchronise, communication, kernel, other or unknown
+-- :column cause GAP_CAUSE           the largest part of the wait
 -- :column gap_count BIGINT          gaps
 -- :column idle_ns BIGINT            their time
 -- :column idle_pct DOUBLE           share of the idle time of the device or stream
@@ -28,10 +29,11 @@
 -- :column mean_ns DOUBLE            mean gap
 -- :column median_ns BIGINT          median gap
 -- :column max_ns BIGINT             longest gap
--- :column host_ns BIGINT            of the idle time, until the next work was launched
--- :column sync_ns BIGINT            of it, because of a synchronise
--- :column launch_ns BIGINT          of it, from the launch call to the start of the work
--- :column queue_ns BIGINT           of it, launched work waited
+-- :column host_ns BIGINT            of the idle time, until the launch of the next work took effect
+-- :column launch_ns BIGINT          of `host_ns`, from the launch call on
+-- :column sync_ns BIGINT            of the idle time, because of a synchronise
+-- :column queued_ns BIGINT          of it, launched work waited
+-- :column unobserved_ns BIGINT      of it, launched work waited, and nothing in the file explains why
 -- :column unknown_ns BIGINT         of it, before work without a known launch
 with gap as (
     select
@@ -64,9 +66,10 @@ select
     quantile_disc(dur_ns, 0.5) as median_ns,
     max(dur_ns) as max_ns,
     sum(host_ns)::bigint as host_ns,
-    sum(sync_ns)::bigint as sync_ns,
     sum(launch_ns)::bigint as launch_ns,
-    sum(queue_ns)::bigint as queue_ns,
+    sum(sync_ns)::bigint as sync_ns,
+    sum(queued_ns)::bigint as queued_ns,
+    sum(unobserved_ns)::bigint as unobserved_ns,
     sum(unknown_ns)::bigint as unknown_ns
 from gap
 group by rank, device, stream, cause

@@ -5,12 +5,11 @@
 --
 -- :param rank BIGINT = NULL          only this rank
 -- :param step BIGINT = NULL          only this step
--- :param cause VARCHAR in (load_data, sync, cpu_tensor, op, python) = NULL
---                                    only idle time of this cause
+-- :param cause HOST_CAUSE = NULL     only idle time of this cause
 -- :param limit BIGINT >= 0 or NULL = 20 so many names of each cause; NULL for all
 -- :reads idle_part, nesting, event, name_info
 -- :column rank BIGINT                process rank
--- :column cause VARCHAR              load_data, sync, cpu_tensor, op or python
+-- :column cause HOST_CAUSE           why the GPU had no work
 -- :column category VARCHAR           category of the events
 -- :column short_name VARCHAR         their short name
 -- :column name VARCHAR               full name of the one with the most time

@@ -13,8 +13,7 @@
 -- :param phase PHASE = NULL
 --                                 only gaps that end with work of this phase
 -- :param module VARCHAR = NULL    only gaps that end with work of this module or one in it, by path
--- :param cause VARCHAR in (host, synchronise, communication, kernel, other, unknown) = NULL
---                                 only gaps of this cause
+-- :param cause GAP_CAUSE = NULL   only gaps of this cause
 -- :param limit BIGINT >= 0 or NULL = 20 so many gaps; NULL for all
 -- :reads idle_gap, event, name_info, launch, nesting, label, model_op, python_call
 -- :column rank BIGINT               process rank
@@ -22,11 +21,12 @@
 -- :column stream BIGINT             the stream; NULL for the device, or when the events name none
 -- :column start_ns BIGINT           start of the gap
 -- :column dur_ns BIGINT             its length
--- :column cause VARCHAR             host, synchronise, communication, kernel, other or unknown
--- :column host_ns BIGINT            of it, until the next work was launched
--- :column sync_ns BIGINT            of it, because of a synchronise
--- :column launch_ns BIGINT          of it, from the launch call to the start of the work
--- :column queue_ns BIGINT           of it, launched work waited
+-- :column cause GAP_CAUSE           the largest part of the wait
+-- :column host_ns BIGINT            of it, until the launch of the next work took effect
+-- :column launch_ns BIGINT          of `host_ns`, from the launch call on
+-- :column sync_ns BIGINT            of the gap, because of a synchronise
+-- :column queued_ns BIGINT          of it, launched work waited
+-- :column unobserved_ns BIGINT      of it, launched work waited, and nothing in the file explains why
 -- :column unknown_ns BIGINT         of it, before work without a known launch
 -- :column step BIGINT               step of the work that ends it; NULL outside every step or when unlinked
 -- :column phase VARCHAR             its phase, likewise
@@ -245,9 +245,10 @@ select
     chosen.dur_ns,
     chosen.cause,
     chosen.host_ns,
-    chosen.sync_ns,
     chosen.launch_ns,
-    chosen.queue_ns,
+    chosen.sync_ns,
+    chosen.queued_ns,
+    chosen.unobserved_ns,
     chosen.unknown_ns,
     chosen.step,
     chosen.phase,

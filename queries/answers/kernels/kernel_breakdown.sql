@@ -30,30 +30,15 @@
 -- :column median_ns BIGINT          median
 -- :column max_ns BIGINT             longest
 with work as (
-    select
-        gpu_work.rank,
-        gpu_work.dur_ns,
-        gpu_work.busy_ns,
-        gpu_work.class,
-        case $by
-            when 'class' then gpu_work.class
-            when 'name' then gpu_work.name
-            when 'short_name' then gpu_work.short_name
-            when 'op' then op.name
-            when 'module' then gpu_work.module_path
-            when 'phase' then gpu_work.phase
-            when 'category' then gpu_work.category
-        end as key
-    from gpu_work
-    left join event as op on gpu_work.rank = op.rank and gpu_work.op_id = op.event_id and $by = 'op'
+    select * from gpu_work
     where
-        is_asked($rank, gpu_work.rank)
-        and is_asked($device, gpu_work.device)
-        and is_asked($stream, gpu_work.stream)
-        and is_asked($step, gpu_work.step)
-        and is_asked($phase, gpu_work.phase)
-        and in_module(gpu_work.module_path, $module)
-        and is_asked($kernel_class, gpu_work.class)
+        is_asked($rank, rank)
+        and is_asked($device, device)
+        and is_asked($stream, stream)
+        and is_asked($step, step)
+        and is_asked($phase, phase)
+        and in_module(module_path, $module)
+        and is_asked($kernel_class, class)
 ),
 
 grouped as (
@@ -69,7 +54,7 @@ grouped as (
         min(dur_ns) as min_ns,
         quantile_disc(dur_ns, 0.5) as median_ns,
         max(dur_ns) as max_ns
-    from work
+    from keyed_work('work', 'event', $by)
     group by rank, key
 ),
 

@@ -19,7 +19,7 @@
 -- :column copy_count BIGINT       copies that run
 -- :column gb_per_s DOUBLE         their bandwidth, in 10^9 bytes per second; NULL when the trace does not say
 -- :column event_id BIGINT         the first copy that starts at the start; NULL when the stretch begins with an end
-with copy as (
+with copy as ( -- noqa: ST03
     select * from gpu_copy
     where
         dur_ns > 0
@@ -28,46 +28,6 @@ with copy as (
         and is_asked($step, step)
         and is_asked($phase, phase)
         and in_module(module_path, $module)
-),
-
-edge as (
-    select
-        rank,
-        device,
-        kind,
-        unnest([start_ns, end_ns]) as at_ns,
-        unnest([1, -1]) as change,
-        bytes_per_s,
-        unnest([event_id, null]) as event_id
-    from copy
-),
-
-change as (
-    select
-        rank,
-        device,
-        kind,
-        at_ns,
-        sum(change)::bigint as copies,
-        coalesce(sum(change) filter (where bytes_per_s is null), 0)::bigint as unknown,
-        coalesce(sum(change * bytes_per_s), 0)::bigint as bytes_per_s,
-        min(event_id) as event_id
-    from edge
-    group by rank, device, kind, at_ns
-),
-
-stretch as (
-    select
-        rank,
-        device,
-        kind,
-        at_ns as start_ns,
-        lead(at_ns) over so_far as end_ns,
-        sum(copies) over so_far as copy_count,
-        case when sum(unknown) over so_far = 0 then sum(bytes_per_s) over so_far end as bytes_per_s,
-        event_id
-    from change
-    window so_far as (partition by rank, device, kind order by at_ns rows unbounded preceding) -- noqa: PRS
 )
 
 select
@@ -79,6 +39,6 @@ select
     copy_count::bigint as copy_count,
     bytes_per_s / 1e9 as gb_per_s,
     event_id
-from stretch
+from copy_stretches('copy')
 where copy_count > 0
 order by rank, device, kind, start_ns

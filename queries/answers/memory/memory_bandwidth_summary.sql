@@ -33,51 +33,14 @@ with copy as (
         and in_module(module_path, $module)
 ),
 
-edge as (
-    select
-        rank,
-        device,
-        kind,
-        unnest([start_ns, end_ns]) as at_ns,
-        unnest([1, -1]) as change,
-        bytes_per_s
-    from copy
-    where dur_ns > 0
-),
-
-change as (
-    select
-        rank,
-        device,
-        kind,
-        at_ns,
-        sum(change)::bigint as copies,
-        coalesce(sum(change) filter (where bytes_per_s is null), 0)::bigint as unknown,
-        coalesce(sum(change * bytes_per_s), 0)::bigint as bytes_per_s
-    from edge
-    group by rank, device, kind, at_ns
-),
-
-stretch as (
-    select
-        rank,
-        device,
-        kind,
-        lead(at_ns) over so_far - at_ns as dur_ns,
-        sum(copies) over so_far as copy_count,
-        case when sum(unknown) over so_far = 0 then sum(bytes_per_s) over so_far end as bytes_per_s
-    from change
-    window so_far as (partition by rank, device, kind order by at_ns rows unbounded preceding) -- noqa: PRS
-),
-
 by_bandwidth as (
     select
         rank,
         device,
         kind,
         bytes_per_s,
-        sum(dur_ns) as dur_ns
-    from stretch
+        sum(end_ns - start_ns) as dur_ns
+    from copy_stretches('copy')
     where copy_count > 0
     group by rank, device, kind, bytes_per_s
 ),

@@ -1,13 +1,14 @@
 -- Every time without work, on each device (all streams) and on each stream alone, with what it waited for.
 --
 -- A gap ends when work starts, and is split by the launch of that work as `idle_part` says: the host had not launched
--- it, was inside a synchronise, the launch took effect, or the work waited in its queue. The largest part is the cause.
--- Work that waited in its queue waits for what ended last on the device during the gap, on another stream:
--- communication or a kernel. If nothing did, a gap under 30 us is the usual time between two kernels (`kernel`,
--- HTA's threshold), and a longer one is `other`. Overlapping work leaves no gap, and there is none before the first
--- work of a stream.
+-- it, or the launch took effect (`host`); the host was inside a synchronise (`sync`); or the work waited in its queue.
+-- The largest part is the cause. If the work waited for over 50 us and no device did anything in the last 50 us of it,
+-- nothing in the file explains that (`unobserved`). Else it waited for what ended last on the device during the gap, on
+-- another stream: communication or a kernel. If nothing did, a gap under 30 us is the usual time between two kernels
+-- (`kernel`, HTA's threshold), and a longer one is `other`. Overlapping work leaves no gap, and there is none before
+-- the first work of a stream.
 --
--- :reads gpu_event, event, name_info, launch, nesting, label, gpu_gap
+-- :reads gpu_event, gpu_busy, event, name_info, launch, nesting, label, gpu_gap
 -- :column rank BIGINT        process rank
 -- :column scope VARCHAR      device: no stream of the device works; stream: this stream does not, others may
 -- :column device BIGINT      device number; -1 when the events name none
@@ -18,11 +19,12 @@
 -- :column step BIGINT        step of that event, or at the time of the last gap; NULL outside every step or when
 --                            unlinked
 -- :column phase VARCHAR      phase of that event; NULL outside every step or when unlinked
--- :column cause VARCHAR      host, synchronise, communication, kernel, other or unknown: the largest part of the wait
--- :column host_ns BIGINT     of it, until the launch of that event
--- :column sync_ns BIGINT     of it, the host was in a synchronise, or just out of one that let the queue run dry
--- :column launch_ns BIGINT   of it, from the launch call to the start of the work
--- :column queue_ns BIGINT    of it, the work was launched already
+-- :column cause GAP_CAUSE    the largest part of the wait
+-- :column host_ns BIGINT     of it, until the launch of that event took effect
+-- :column launch_ns BIGINT   of `host_ns`, from the launch call on
+-- :column sync_ns BIGINT     of the wait, the host was inside a call that returns when the GPU is done
+-- :column queued_ns BIGINT   of it, the work was launched already and waited for something on the GPU
+-- :column unobserved_ns BIGINT  of it, the work was launched already, and nothing in the file explains why it waited
 -- :column unknown_ns BIGINT  of it, what ended the gap has no known launch
 with work as (
     select * from gpu_event
@@ -124,6 +126,15 @@ at_launch as (
             and at_start.launched_ns >= blocking.start_ns
 ),
 
+-- How long any device is busy, of all that is so from some time on or before it.
+busy_until as (
+    select
+        rank,
+        start_ns,
+        max(end_ns) over (partition by rank order by start_ns) as end_ns
+    from gpu_busy
+),
+
 split as (
     select
         'stream' as scope,
@@ -137,17 +148,23 @@ split as (
         label.phase,
         case
             when at_launch.is_unlinked then 0
-            else at_launch.launched_ns - at_launch.start_ns - at_launch.blocked_ns
+            else
+                at_launch.launched_ns - at_launch.start_ns - at_launch.blocked_ns
+                + at_launch.launching_ns - at_launch.in_call_ns
         end as host_ns,
-        case when at_launch.is_unlinked then 0 else at_launch.blocked_ns + at_launch.in_call_ns end as sync_ns,
         case when at_launch.is_unlinked then 0 else at_launch.launching_ns - at_launch.in_call_ns end as launch_ns,
+        case when at_launch.is_unlinked then 0 else at_launch.blocked_ns + at_launch.in_call_ns end as sync_ns,
         case
             when at_launch.is_unlinked then 0
             else at_launch.end_ns - at_launch.launched_ns - at_launch.launching_ns
-        end as queue_ns,
+        end as waited_ns,
+        coalesce(
+            waited_ns > launch_effect_ns() and busy_until.end_ns < at_launch.end_ns - launch_effect_ns(), false
+        ) as is_unobserved,
         case when at_launch.is_unlinked then at_launch.end_ns - at_launch.start_ns else 0 end as unknown_ns
     from at_launch
     inner join label on at_launch.rank = label.rank and at_launch.next_id = label.event_id
+    asof left join busy_until on at_launch.rank = busy_until.rank and at_launch.end_ns > busy_until.start_ns
     union all
     select
         'device',
@@ -159,10 +176,11 @@ split as (
         next_id,
         step,
         phase,
-        load_data_ns + cpu_tensor_ns + op_ns + python_ns,
-        sync_ns,
+        load_data_ns + cpu_tensor_ns + op_ns + python_ns + launch_ns,
         launch_ns,
+        sync_ns,
         queued_ns + unobserved_ns,
+        unobserved_ns > 0,
         unknown_ns
     from gpu_gap
 ),
@@ -189,16 +207,18 @@ select
     split.phase,
     case
         when split.unknown_ns > 0 then 'unknown'
-        when split.sync_ns >= greatest(split.host_ns + split.launch_ns, split.queue_ns) then 'synchronise'
-        when split.host_ns + split.launch_ns >= split.queue_ns then 'host'
+        when split.sync_ns >= greatest(split.host_ns, split.waited_ns) then 'sync'
+        when split.host_ns >= split.waited_ns then 'host'
+        when split.is_unobserved then 'unobserved'
         when ending.end_ns > split.start_ns and ending.class = 'communication' then 'communication'
         when ending.end_ns > split.start_ns or split.end_ns - split.start_ns < kernel_spacing_ns() then 'kernel'
         else 'other'
     end as cause,
     split.host_ns::bigint as host_ns,
-    split.sync_ns::bigint as sync_ns,
     split.launch_ns::bigint as launch_ns,
-    split.queue_ns::bigint as queue_ns,
+    split.sync_ns::bigint as sync_ns,
+    case when split.is_unobserved then 0 else split.waited_ns end::bigint as queued_ns,
+    case when split.is_unobserved then split.waited_ns else 0 end::bigint as unobserved_ns,
     split.unknown_ns::bigint as unknown_ns
 from split
 asof left join ending

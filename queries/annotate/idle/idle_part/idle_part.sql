@@ -18,8 +18,7 @@
 -- :column gap_ns BIGINT    start of the whole gap; a gap has one part or several
 -- :column start_ns BIGINT  start of the part
 -- :column end_ns BIGINT    end of the part
--- :column cause VARCHAR    load_data, sync, cpu_tensor, op, python, launch, queued, unobserved, unknown; the
---                          glossary explains them
+-- :column cause IDLE_CAUSE why, as the glossary explains
 -- :column track_id BIGINT  the thread that the device waits for; NULL when the launch is unknown
 -- :column step BIGINT      step that the thread is in; after the launch, of the work; NULL outside every step or when
 --                          unknown
@@ -52,7 +51,9 @@ elsewhere as (
     inner join gpu as other on after_launch.device != other.device
     asof inner join gpu_busy
         on other.device = gpu_busy.device and after_launch.end_ns >= gpu_busy.start_ns
-    where after_launch.end_ns - after_launch.due_ns > 50000 and gpu_busy.end_ns >= after_launch.end_ns - 50000
+    where
+        after_launch.end_ns - after_launch.due_ns > launch_effect_ns()
+        and gpu_busy.end_ns >= after_launch.end_ns - launch_effect_ns()
     group by after_launch.device, after_launch.start_ns
 ),
 
@@ -75,7 +76,7 @@ on_device as (
             },
             {
                 'cause': case
-                    when after_launch.end_ns - after_launch.due_ns > 50000 and elsewhere.device is null
+                    when after_launch.end_ns - after_launch.due_ns > launch_effect_ns() and elsewhere.device is null
                         then 'unobserved'
                     else 'queued'
                 end,

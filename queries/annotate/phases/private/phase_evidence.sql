@@ -82,14 +82,11 @@ border as (
     cross join main_track
 ),
 
--- Borders with one number for place and span, so that max() over the rows so far is the current span of a layer.
+-- The same in their order; of those of one layer at one time, ends come before starts.
 numbered_border as (
     select
-        track_id,
-        at_ns,
-        family,
-        row_number() over (order by track_id, at_ns, opens) as position,
-        (position << 32) + span_id as change_code
+        *,
+        row_number() over (order by track_id, at_ns, opens) as position
     from border
 ),
 
@@ -99,14 +96,16 @@ piece as (
         track_id,
         at_ns as start_ns,
         lead(at_ns) over in_order as end_ns,
-        max(case when family = 'strong' then change_code end) over in_order as strong,
-        max(case when family = 'optimizer' then change_code end) over in_order as optimizer,
-        max(case when family = 'closure' then change_code end) over in_order as closure,
-        max(case when family = 'weak' then change_code end) over in_order as weak,
-        max(case when family = 'burst' then change_code end) over in_order as burst,
-        max(case when family = 'aside' then change_code end) over in_order as aside
+        last_value(case when family = 'strong' then span_id end ignore nulls) over so_far as strong,
+        last_value(case when family = 'optimizer' then span_id end ignore nulls) over so_far as optimizer,
+        last_value(case when family = 'closure' then span_id end ignore nulls) over so_far as closure,
+        last_value(case when family = 'weak' then span_id end ignore nulls) over so_far as weak,
+        last_value(case when family = 'burst' then span_id end ignore nulls) over so_far as burst,
+        last_value(case when family = 'aside' then span_id end ignore nulls) over so_far as aside
     from numbered_border
-    window in_order as (partition by track_id order by position rows between unbounded preceding and current row)
+    window
+        in_order as (partition by track_id order by position),
+        so_far as (partition by track_id order by position rows between unbounded preceding and current row)
 ),
 
 -- Pieces with the span that counts; NULL where no layer has one.
@@ -116,11 +115,11 @@ shown_span as (
         start_ns,
         end_ns,
         coalesce(
-            nullif(strong & 4294967295, 0),
-            case when coalesce(closure & 4294967295, 0) = 0 then nullif(optimizer & 4294967295, 0) end,
-            nullif(weak & 4294967295, 0),
-            nullif(burst & 4294967295, 0),
-            nullif(aside & 4294967295, 0)
+            nullif(strong, 0),
+            case when coalesce(closure, 0) = 0 then nullif(optimizer, 0) end,
+            nullif(weak, 0),
+            nullif(burst, 0),
+            nullif(aside, 0)
         ) as span_id
     from piece
     where end_ns > start_ns

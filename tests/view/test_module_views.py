@@ -1,0 +1,46 @@
+"""Views of modules: those around each, and those whose place is in doubt."""
+
+from pathlib import Path
+
+from tests.derive.tables import rows
+from tests.test_match import WHOLE, placed
+from tests.trace_builder import TraceBuilder
+
+
+def test_a_module_stands_below_all_around_it_and_itself(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 100).module("Net", 0, 0, 90).module("Sequential", 0, 5, 80)
+    trace.module("Linear", 0, 10, 40).op("aten::linear", 15, 35).module("ReLU", 0, 50, 60).op("aten::relu", 52, 58)
+    sql = (
+        "select module.name, around.name, module_ancestor.depth from module_ancestor"
+        " join model_op as module on module_ancestor.module_id = module.module_id"
+        " join model_op as around on module_ancestor.ancestor_id = around.module_id order by all"
+    )
+    with trace.load(tmp_path) as opened:
+        assert rows(opened, sql) == [
+            ("Linear_0", "Linear_0", 2),
+            ("Linear_0", "Net_0", 0),
+            ("Linear_0", "Sequential_0", 1),
+            ("Net_0", "Net_0", 0),
+            ("ReLU_0", "Net_0", 0),
+            ("ReLU_0", "ReLU_0", 2),
+            ("ReLU_0", "Sequential_0", 1),
+            ("Sequential_0", "Net_0", 0),
+            ("Sequential_0", "Sequential_0", 1),
+        ]
+
+
+def test_a_module_that_fits_two_ops_is_doubtful_and_one_without_an_op_missing(tmp_path: Path) -> None:
+    """Two dropouts take 8 us each, and the second launches 5 us of work; in the second step the relu is missing."""
+    trace = TraceBuilder(rank=0).on(1).step(0, 0, 900)
+    for number, name in enumerate([*WHOLE[:3], "aten::dropout", "aten::add", "aten::dropout", "aten::linear"]):
+        trace.op(name, 10 + 10 * number, 18 + 10 * number)
+    trace.launches("work of the last linear", 300, 340).step(1, 1000, 1900)
+    for number, name in enumerate([WHOLE[0], *WHOLE[2:]]):
+        trace.op(name, 1010 + 10 * number, 1018 + 10 * number)
+    with placed(trace, tmp_path) as opened:
+        columns = "doubtful_call_count, doubt.missing_call_count, cpu_ns, gpu_ns, event_id"
+        sql = f"select path, {columns} from module_doubt as doubt join model_op using (module_id) order by path"
+        assert rows(opened, sql) == [
+            ("block[0].relu", 0, 1, 0, 0, None),
+            ("block[1].dropout", 2, 0, 16_000, 0, trace.ids("aten::dropout")[0]),
+        ]
