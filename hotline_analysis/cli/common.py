@@ -47,7 +47,7 @@ GpuFile = Annotated[
     typer.Option(
         "--gpus",
         metavar="CSV",
-        help="Figures of your own GPUs: a file with the columns name_pattern, model and peaks (docs/utilisation.md).",
+        help="Figures of your own GPUs: a file with columns that `hotline schema gpu_given` lists.",
     ),
 ]
 

@@ -23,7 +23,7 @@ a dict for each GPU with these keys."""
 
 _NEEDED = ("name_pattern", "model")
 _MORE = "without a name"  # where a line has more fields than the header
-_FORM = "The columns name_pattern and model are needed; docs/utilisation.md lists the others."
+_FORM = "The columns name_pattern and model are needed; `hotline schema gpu_given` lists the others."
 
 
 def read_gpus(given: Gpus | None, gpu: str | None = None) -> pa.Table:
@@ -115,7 +115,7 @@ def _named(gpu: str, rows: Sequence[Mapping[str, object]]) -> Mapping[str, objec
     folded = {model.casefold(): model for model in models}
     close = [model for model in models if gpu.casefold() in model.casefold()] if gpu.strip() else []
     close = close or [folded[name] for name in get_close_matches(gpu.casefold(), folded, n=4, cutoff=0.5)]
-    hint = "Give its figures with gpus (--gpus FILE): docs/utilisation.md says how."
+    hint = "Give its figures with gpus (--gpus FILE); `hotline schema gpu_given` lists them."
     if close:
         hint = f"Did you mean {one_of(list(dict.fromkeys(close)))}? Else give its figures with gpus (--gpus FILE)."
     raise HotlineError(f"there is no GPU {gpu!r} in the table of GPUs", hint=hint)
