@@ -22,8 +22,8 @@ FIELDS = ("waves", "tail_pct", "occupancy_pct", "occupancy_limit", "sm_efficienc
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     """A product that runs for 10 us with half of the GPU and for 30 us with all of it, a sum, an all-reduce, a copy."""
     made = TraceBuilder(rank=0, deviceProperties=[A100]).step(0, 0, 100)
-    typed: dict[str, Any] = {"Input type": ["c10::BFloat16"]}
-    made.op("aten::mm", 0, 20, **typed)
+    made.op("aten::mm", 0, 20)
+    made.events[-1]["args"] = {"Input type": ["c10::BFloat16"]}
     made.launches("sm90_xmma_gemm", 20, 30, **HALF).launches("sm90_xmma_gemm", 30, 60, **FULL)
     made.op("aten::sum", 30, 50).launches("reduce_kernel", 60, 80, **FULL)
     made.launches("ncclDevKernel_AllReduce", 80, 85, **HALF).launches("Memcpy", 90, 99, category="gpu_memcpy")
