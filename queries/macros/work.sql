@@ -23,8 +23,9 @@ create or replace macro bytes_of_type(number) as
 case
     when number in ('0', '1', '11', '23', '24', '25', '26') then 1
     when number in ('2', '5', '15') then 2
-    when number in ('3', '6') then 4
+    when number in ('3', '6', '8') then 4
     when number in ('4', '7', '9') then 8
+    when number = '10' then 16
 end;
 
 -- A count as an integer; NULL if there is none, or if it is too large for one.
