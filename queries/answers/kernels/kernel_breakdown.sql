@@ -29,7 +29,7 @@
 -- :column min_ns BIGINT             shortest
 -- :column median_ns BIGINT          median
 -- :column max_ns BIGINT             longest
-with work as (
+with work as ( -- noqa: ST03
     select * from gpu_work
     where
         is_asked($rank, rank)
