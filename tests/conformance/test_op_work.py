@@ -242,3 +242,26 @@ def test_each_row_of_tracelens_is_ours(name: str) -> None:
         rows.update(reasons or {"equal"})
     assert set(rows) <= {"lines", "calls", "with FLOP and bytes", "equal", *REASONS}
     assert rows == ROWS[name]
+
+
+def test_weights_in_the_shapes_are_those_of_the_model() -> None:
+    """The model is a ResNet-18 of 11,689,512 parameters, as many as its trace sums up over all ranks in each step."""
+    places = {"aten::convolution": (1, 2), "aten::native_batch_norm": (1, 2), "aten::addmm": (2, 0)}
+    trace = opened("training/resnet18_ddp_checkpoint_mi300.json.gz")
+    calls = trace.sql(
+        """
+        select event.name, label.module_id, op.input_dims::varchar
+        from op_work
+        inner join op using (rank, event_id)
+        inner join event using (rank, event_id)
+        inner join label using (rank, event_id)
+        """
+    ).rows()
+    found = {
+        (module, place, fixed(json.loads(dims)[place]))
+        for name, module, dims in calls
+        for place in places.get(name, ())
+        if json.loads(dims)[place]
+    }
+    assert len(found) == 20 + 2 * 20 + 2
+    assert sum(prod(sizes) for _, _, sizes in found) == 11_689_512
