@@ -530,6 +530,7 @@ ELEMENTS = [
     case("aten::add", (t(BF16, 4, 5), t(FP32, 4, 5), s(1)), 0, 20, (2 + 4 + 4) * 20, dtype="fp32"),
     case("aten::mul", (t(INT64, 4, 5), t(FP16, 5)), 0, 20, 8 * 20 + 2 * 5 + 2 * 20, dtype="fp16"),
     case("aten::mul", (t(BOOL, 4, 5), t(INT32, 4, 5)), 0, 20, (1 + 4 + 4) * 20, dtype="int32"),
+    case("aten::mul", (t(BOOL, 4, 5), t(INT32)), 0, 20, (1 + 4) * 20 + 4, dtype="int32"),
     case("aten::mul", (t(INT64, 4, 5), NUMBER), 0, 20, (8 + 4) * 20, dtype="fp32"),
     case("aten::mul", (t(INT64, 4, 5), t(FP32)), 0, 20, (8 + 4) * 20 + 4, dtype="fp32"),
     case("aten::add", (t(FP64, 4), t(FP32, 4), s(1)), 0, 4, (8 + 4 + 8) * 4, dtype="fp64"),
