@@ -38,6 +38,12 @@ def import_(
         Path | None,
         typer.Option(metavar="FILE", help="CSV file with the columns pattern and class: your own kernels' classes."),
     ] = None,
+    op_signatures: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="CSV file with the columns name, family and roles: what your own ops compute."
+        ),
+    ] = None,
     keep_secrets: Annotated[
         bool,
         typer.Option("--keep-secrets", help="Keep what looks like a key or password in the metadata, instead of ***."),
@@ -65,6 +71,7 @@ def import_(
             kernel_classes=kernel_classes,
             gpu=gpu,
             gpus=gpus,
+            op_signatures=op_signatures,
             keep_secrets=keep_secrets,
             on_progress=on_progress,
         )

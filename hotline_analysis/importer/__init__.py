@@ -17,11 +17,12 @@ from hotline_analysis.importer.files import Source, find_runs, find_traces
 from hotline_analysis.importer.gpus import Gpus, read_gpus
 from hotline_analysis.importer.options import KernelClasses, Options, Progress, read_kernel_classes
 from hotline_analysis.importer.processes import import_all
+from hotline_analysis.importer.signatures import OpSignatures, read_op_signatures
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
 from hotline_analysis.text.formats import lost_events, some_of
 
-__all__ = ["Gpus", "KernelClasses", "Progress", "Source", "find_traces", "import_traces", "load"]
+__all__ = ["Gpus", "KernelClasses", "OpSignatures", "Progress", "Source", "find_traces", "import_traces", "load"]
 
 
 def load(
@@ -31,6 +32,7 @@ def load(
     kernel_classes: KernelClasses | None = None,
     gpu: str | None = None,
     gpus: Gpus | None = None,
+    op_signatures: OpSignatures | None = None,
     keep_secrets: bool = False,
     on_progress: Progress | None = None,
 ) -> Trace:
@@ -39,12 +41,12 @@ def load(
     `source` is a run directory, a trace file (`.json`, `.json.gz`, `.json.zst`), a folder of them, a glob, or a list of
     files. Several runs, as a list or glob, are opened as one if each holds other ranks, as those do that the processes
     of one training have written. The temporary run is deleted when the trace is closed or forgotten; `import_traces`
-    makes one that stays, and says what `model`, `kernel_classes`, `gpu`, `gpus` and `keep_secrets` are; a run has those
-    it was imported with. Raises `TraceFormatError`, `EmptyTraceError`, `RunFormatError` or `ModelMismatchError`, and
-    warns (`HotlineWarning`) about what was lost.
+    makes one that stays, and says what the other arguments are; a run has those it was imported with. Raises
+    `TraceFormatError`, `EmptyTraceError`, `RunFormatError` or `ModelMismatchError`, and warns (`HotlineWarning`) about
+    what was lost.
     """
     if runs := find_runs(source):
-        if keep_secrets or not (kernel_classes is model is gpu is gpus is None):
+        if keep_secrets or not (kernel_classes is model is gpu is gpus is op_signatures is None):
             raise HotlineError(
                 f"{runs[0]} is imported already, and has its modules, classes, GPUs and metadata",
                 hint="Import the trace files again with the model, the classes, the GPUs or the secrets.",
@@ -61,6 +63,7 @@ def load(
             kernel_classes=kernel_classes,
             gpu=gpu,
             gpus=gpus,
+            op_signatures=op_signatures,
             keep_secrets=keep_secrets,
             on_progress=on_progress,
         )
@@ -81,6 +84,7 @@ def import_traces(
     kernel_classes: KernelClasses | None = None,
     gpu: str | None = None,
     gpus: Gpus | None = None,
+    op_signatures: OpSignatures | None = None,
     keep_secrets: bool = False,
     on_progress: Progress | None = None,
 ) -> Path:
@@ -99,6 +103,9 @@ def import_traces(
     the name that a trace would have (`"H100 SXM5 80GB"`, `"NVIDIA H100 80GB HBM3"`). `gpus` adds GPUs to those whose
     peaks are known (`gpu_model`, `device_peak`): a CSV file, or a dict for each.
 
+    `op_signatures` say of ops of your own which formula counts their work (`op_work`), and which argument is what; they
+    count before those that are known. `docs/utilisation.md` has the form of both.
+
     What looks like a key, password or token of a service is replaced by `***` before anything is written; with
     `keep_secrets`, it stays in the metadata of the trace and in the arguments of events (`rank_info`, `device`,
     `event_args`), and in what is exported of them. Raises `TraceFormatError` or `EmptyTraceError` if nothing can be
@@ -107,7 +114,9 @@ def import_traces(
     """
     files, is_search = find_traces(source)
     classes = read_kernel_classes(kernel_classes)
-    options = Options(None if model is None else path_of(model), classes, read_gpus(gpus, gpu), keep_secrets)
+    signatures = read_op_signatures(op_signatures)
+    model_file = None if model is None else path_of(model)
+    options = Options(model_file, classes, read_gpus(gpus, gpu), signatures, keep_secrets)
     if options.model is not None:
         read_model(options.model)  # a mistake in it is better told before the traces are read
     target = path_of(output)

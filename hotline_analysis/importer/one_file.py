@@ -47,7 +47,7 @@ def import_file(
     save_table(_devices(reader.metadata), "device", folder)
     save_table(options.classes, "kernel_class", folder)
     save_table(options.gpus, "gpu_given", folder)
-    save_table(TABLES["op_signature"].arrow.empty_table(), "op_signature", folder)
+    save_table(options.signatures, "op_signature", folder)
     for memory in _MEMORY_LIMITS:
         spill = str(folder / "spill")
         connection = duckdb.connect(

@@ -15,6 +15,7 @@ import pyarrow as pa
 from hotline_analysis.atomic import path_of
 from hotline_analysis.errors import HotlineError
 from hotline_analysis.importer.gpus import read_gpus
+from hotline_analysis.importer.signatures import read_op_signatures
 from hotline_analysis.schema import TABLES
 from hotline_analysis.vocabulary import KERNEL_CLASSES
 
@@ -29,27 +30,32 @@ Progress = Callable[[str, float], None]
 class Options:
     """What the user says beside the trace.
 
-    The model (a file), classes of kernels (the table `kernel_class`), GPUs (the table `gpu_given`), and whether
-    secrets in the metadata stay.
+    The model (a file), classes of kernels (the table `kernel_class`), GPUs (the table `gpu_given`), rules for the
+    work of ops (the table `op_signature`), and whether secrets in the metadata stay.
     """
 
     model: Path | None = None
     classes: pa.Table = field(default_factory=lambda: read_kernel_classes(None))
     gpus: pa.Table = field(default_factory=lambda: read_gpus(None))
+    signatures: pa.Table = field(default_factory=lambda: read_op_signatures(None))
     keep_secrets: bool = False
 
     def to_json(self) -> str:
         """The options as text, for a process that imports one of several files."""
         given = {"model": self.model and str(self.model), "keep_secrets": self.keep_secrets}
-        return json.dumps({**given, "classes": self.classes.to_pylist(), "gpus": self.gpus.to_pylist()})
+        tables = {"classes": self.classes, "gpus": self.gpus, "signatures": self.signatures}
+        return json.dumps(given | {name: table.to_pylist() for name, table in tables.items()})
 
     @classmethod
     def from_json(cls, text: str) -> Options:
         """The options as `to_json` wrote them."""
         given = json.loads(text)
-        classes = pa.Table.from_pylist(given["classes"], TABLES["kernel_class"].arrow)
-        gpus = pa.Table.from_pylist(given["gpus"], TABLES["gpu_given"].arrow)
-        return cls(Path(given["model"]) if given["model"] else None, classes, gpus, given["keep_secrets"])
+        tables = {"classes": "kernel_class", "gpus": "gpu_given", "signatures": "op_signature"}
+        return cls(
+            model=Path(given["model"]) if given["model"] else None,
+            keep_secrets=given["keep_secrets"],
+            **{name: pa.Table.from_pylist(given[name], TABLES[table].arrow) for name, table in tables.items()},
+        )
 
 
 def read_kernel_classes(given: KernelClasses | None) -> pa.Table:
