@@ -177,7 +177,7 @@ def named(pattern: str) -> Callable[[str], Iterator[Work]]:
         (TRANSFORMER, "attention_not_fused", between_products),
         (TRANSFORMER, "fp32_where_half_would_do", named("sgemm")),
         (TRANSFORMER, "softmax_far_dimension", named("SpatialSoftMax")),
-        (RESNET50, "tf32_where_half_would_do", named("s1688|tf32f32")),
+        (RESNET50, "tf32_where_half_would_do", named("s1688|tf32f32|tfloat32_t")),
         (RESNET50, "layout_transposes", named("nchwToNhwc|nhwcToNchw")),
         (RESNET18, "layout_transposes", named("batched_transpose")),
         (QWEN, "elementwise_chains", chained),
