@@ -21,3 +21,14 @@ def test_the_rest_of_the_gpu_has_other_work(tmp_path: Path) -> None:
     step.trace.op("aten::op", 2, 4).launches("beside", 300, 450, stream=8, grid=[1000, 1, 1])
     step.cpu, step.gpu = 4, 500
     assert found(step.load(tmp_path), RULE) is None
+
+
+def test_a_grid_in_threads_is_counted_in_blocks(tmp_path: Path) -> None:
+    """`hipExtModuleLaunchKernel` takes the grid in threads: 6,912 are 27 blocks of 256, for 108 multiprocessors."""
+    step = GpuStep().kernel("small", 400, grid=(6912, 1, 1))
+    for event in step.trace.events:
+        if event.get("name") == "cudaLaunchKernel":
+            event["name"] = "hipExtModuleLaunchKernel"
+        if event.get("name") == "small":
+            event["args"] |= {"block": [256, 1, 1], "kind": "Dispatch Kernel"}
+    assert found(step.load(tmp_path), RULE) == (1, 400, 300)
