@@ -1,9 +1,9 @@
 -- GPU work that ops launched whose FLOP or bytes are known: which op, and what part of its work.
 --
--- Each GPU event belongs to the outermost op with a row in `op_work` around its launch, if there is one. What the op
--- computes is that of its kernels of matrix products, if it has such, and else of its longest kernel; bytes likewise.
--- Kernels share it by their duration, and what sets layouts or memory beside them has none. Sums over the events of an
--- op are exactly what the op has.
+-- Each GPU event belongs to the outermost op with a row in `op_work` around its launch, if there is one. An op of
+-- matrix products gives what it computes and moves to its kernels of products, by their durations, or to its longest
+-- kernel if none is known to be one; what sets layouts or memory beside them has none. Other ops give it to all that
+-- they launched, by duration. Sums over the events of an op are exactly what the op has.
 --
 -- :reads op_work, launch, nesting, event, name_info
 -- :column event_id BIGINT      the GPU event
