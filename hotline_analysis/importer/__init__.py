@@ -104,7 +104,7 @@ def import_traces(
     peaks are known (`gpu_model`, `device_peak`): a CSV file, or a dict for each.
 
     `op_signatures` say of ops of your own which formula counts their work (`op_work`), and which argument is what; they
-    count before those that are known. `docs/utilisation.md` has the form of both.
+    count before those that are known.
 
     What looks like a key, password or token of a service is replaced by `***` before anything is written; with
     `keep_secrets`, it stays in the metadata of the trace and in the arguments of events (`rank_info`, `device`,

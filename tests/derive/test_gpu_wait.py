@@ -18,7 +18,7 @@ def test_a_synchronise_waits_while_a_device_is_busy(tmp_path: Path) -> None:
     """Busy from 10 to 40 and, on another device, from 35 to 60; the call is there from 30 to 70."""
     trace = TraceBuilder().step(0, 0, 100).op("a", 0, 10).launches("k", 10, 40, at=1)
     trace.launches("other", 35, 60, at=3, device=1).runtime("cudaDeviceSynchronize", 30, 70)
-    assert waits(trace.load(tmp_path)) == [("cudaDeviceSynchronize", "synchronise", 40, 30)]
+    assert waits(trace.load(tmp_path)) == [("cudaDeviceSynchronize", "sync", 40, 30)]
 
 
 def test_a_copy_of_pageable_memory_waits_for_what_its_stream_has_to_do(tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_a_copy_of_pageable_memory_waits_for_what_its_stream_has_to_do(tmp_path:
 def test_the_outer_one_of_two_calls_counts(tmp_path: Path) -> None:
     trace = TraceBuilder().step(0, 0, 100).op("a", 0, 10).launches("k", 10, 60, at=1)
     trace.runtime("cudaMemcpy", 20, 70, correlation=50).runtime("cudaStreamSynchronize", 30, 65)
-    assert waits(trace.load(tmp_path)) == [("cudaMemcpy", "synchronise", 50, 40)]
+    assert waits(trace.load(tmp_path)) == [("cudaMemcpy", "sync", 50, 40)]
 
 
 def test_a_launch_into_a_full_queue_waits(tmp_path: Path) -> None:
