@@ -30,12 +30,13 @@ ARROWS: dict[str, set[str]] = {
         *("annotation", "atomic", "catalog", "database", "errors", "kineto", "run", "schema", "text", "vocabulary"),
     },
     "answers": {"catalog", "errors", "run", "text", "vocabulary"},
+    "prediction": {"answers", "database", "errors", "run", "text"},
     "charts": {"answers", "atomic", "catalog", "errors", "run", "text"},
     # A report is drawn with charts; charts know nothing of reports.
     "reports": {"answers", "catalog", "charts", "run", "text", "vocabulary"},
     "export": {"answers", "atomic", "errors", "run", "text"},
     "capture": {"atomic", "errors", "importer", "reports", "run", "text"},
-    FACADE: {"answers", "capture", "charts", "demo", "errors", "export", "importer", "reports", "run"},
+    FACADE: {"answers", "capture", "charts", "demo", "errors", "export", "importer", "prediction", "reports", "run"},
     "cli": {"answers", "atomic", "catalog", "charts", "errors", "importer", "reports", "schema", "text", "vocabulary"}
     | {FACADE},
     "__main__": {"cli"},
