@@ -181,7 +181,7 @@ def test_the_way_back_from_workers_is_not_known(tmp_path: Path) -> None:
         ("exists (select 1 from '/etc/passwd')", "is no condition"),
         ("count(*) > 1", "is no condition"),
         ("", "is no condition"),
-        ("name = 'not there'", "no event of the steps 1 to 4 meets \"name = 'not there'\""),
+        ("name = 'not there'", "no event of the steps 1 to 4 meets \"name = 'not there'\", so mine changes nothing"),
     ],
 )
 def test_conditions_that_are_none(tmp_path: Path, where: str, said: str) -> None:

@@ -37,6 +37,9 @@ from .multi_scale import (
 from .path import (
     critical_path as critical_path,
 )
+from .prediction import (
+    whatif as whatif,
+)
 from .queue import (
     queue_length as queue_length,
 )
@@ -86,4 +89,5 @@ __all__ = [
     "stragglers",
     "temporal_breakdown",
     "timeline",
+    "whatif",
 ]

@@ -80,10 +80,12 @@ def whatif(
     return predict(loop, made)
 
 
-def check_parameters(scenario: str, parameters: Mapping[str, object]) -> None:
-    """Raise `QueryParameterError` for an unknown scenario, or parameters that it does not take."""
+def check_parameters(scenario: str, parameters: Mapping[str, object]) -> dict[str, float]:
+    """The parameters as numbers. Raises `QueryParameterError` for an unknown scenario, or what it does not take."""
     _known(scenario)
-    KNOWN[scenario].values(parameters)
+    known = KNOWN[scenario]
+    known.values(parameters)
+    return {name: known.number(name, value) for name, value in parameters.items()}
 
 
 def _known(scenario: str) -> None:

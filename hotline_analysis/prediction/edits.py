@@ -275,6 +275,19 @@ class Stretch(Take):
 
 
 @dataclass(frozen=True)
+class Between(Scale):
+    """In stretches of threads, the time outside of the ops among the events is multiplied by a factor."""
+
+    spans: pl.DataFrame
+
+    def apply(self, loop: Loop, state: State) -> None:
+        """Change the weights of a state."""
+        ops = self.chosen(loop).filter(pl.col("category") == "cpu_op")
+        outside = np.clip(state.table.host_shares(self.spans) - state.table.host_shares(ops), 0, 1)
+        state.weight = _times(state.weight, outside, at(self.factor, state.level))
+
+
+@dataclass(frozen=True)
 class Transfer(Scale):
     """Of collectives, the time in which they transfer data is multiplied; at the low end, that of waiting is, too.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hotline_analysis.answers.replay import Run
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.prediction.edits import Edit, Number, at, redraw
 from hotline_analysis.prediction.loop import HIGH, LOW, MID, SURE_PCT, Loop, State
+from hotline_analysis.prediction.timeline import moved_events, save_timeline
 from hotline_analysis.text.formats import duration, percent
 
 _SHOWN = 20
@@ -86,6 +88,22 @@ class Prediction:
         `path_ns` adds up to as many steps as the path covers.
         """
         return self._state.table.replay.path(self._run)
+
+    def path_before(self) -> pl.DataFrame:
+        """What the step as recorded waits for, likewise."""
+        return self._loop.table.replay.path(self._loop.observed)
+
+    def timeline(self) -> pl.DataFrame:
+        """The events of the steps as they would run, with `start_ns` and `end_ns` from the start of the first step.
+
+        `recorded_start_ns` and `recorded_end_ns` are their times in the trace. Threads that launch nothing and belong
+        to no phase are left out, and so is what takes no time any more.
+        """
+        return moved_events(self._loop, self._state, self._run)
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the timeline as a trace file for ui.perfetto.dev. Raises `ExportExistsError` if the file exists."""
+        return save_timeline(self._loop, self.timeline(), path, self.scenario, overwrite=overwrite)
 
     def as_dict(self) -> dict[str, Any]:
         """All numbers and sentences, in types that JSON has; of the events, their ids."""
@@ -185,7 +203,7 @@ def _evidence(loop: Loop, scenario: Scenario) -> pl.DataFrame:
         chosen = edit.chosen(loop)
         if chosen.is_empty():
             raise QueryParameterError(
-                f"{scenario.name} changes nothing: no event of the steps {_steps(loop)} meets {_said(edit.where)}",
+                f"no event of the steps {_steps(loop)} meets {_said(edit.where)}, so {scenario.name} changes nothing",
                 hint='`hotline sql "select * from annotated_event" TRACE` shows what there is.',
             )
         frames.append(chosen)

@@ -14,6 +14,7 @@ import polars as pl
 from hotline_analysis.answers.replay import Run
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.prediction.edits import (
+    Between,
     Edit,
     Fuse,
     Gap,
@@ -73,10 +74,11 @@ class Known:
             if name not in self.parameters:
                 known = ", ".join(self.parameters) or "none"
                 raise QueryParameterError(f"{self.name} has no parameter {name!r}", hint=f"It has {known}.")
-            values[name] = self._number(name, value)
+            values[name] = self.number(name, value)
         return values
 
-    def _number(self, name: str, value: object) -> float:
+    def number(self, name: str, value: object) -> float:
+        """A parameter as a number. Raises `QueryParameterError` for what is none, or too small."""
         try:
             number = float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):
@@ -432,14 +434,31 @@ def _fused_optimizer(loop: Loop, factor: Number) -> Made:
     # A launch stays for about so many tensors: `multi_tensor_apply` takes up to 110 addresses at once
     # (ATen/native/cuda/MultiTensorApply.cuh), and the ops of a parameter become one.
     kept = max(1, -(-kernels.height // 110)) / kernels.height
+    edits: list[Edit] = [
+        Scale(_ids(kernels), factor),
+        Gap(_ids(kernels), 0.0),
+        Scale(optimizer & (pl.col("category") == "cpu_op"), (kept, max(kept, 0.05), 0.2)),
+    ]
+    around = _phase_spans(loop, ("optimizer",))
+    if not around.is_empty():
+        # The loop over parameters between the ops goes, too: at the low end all of it, else half.
+        edits.append(Between(optimizer & ~_GPU, (0.05, 0.5, 1.0), around))
     return _new(
         "fused_optimizer",
-        [
-            Scale(_ids(kernels), factor),
-            Gap(_ids(kernels), 0.0),
-            Scale(optimizer & (pl.col("category") == "cpu_op"), (kept, max(kept, 0.05), 0.2)),
-        ],
+        edits,
         "The update reads and writes each parameter and its state once, where single ops do so two to seven times.",
+    )
+
+
+def _phase_spans(loop: Loop, phases: tuple[str, ...]) -> pl.DataFrame:
+    """When threads are in some phases."""
+    return loop.trace.sql(
+        "select track_id, start_ns, end_ns from phase_span where rank = $rank and start_ns < $end_ns"
+        " and end_ns > $start_ns and list_contains($phases, phase)",
+        rank=loop.rank,
+        start_ns=loop.start_ns,
+        end_ns=loop.end_ns,
+        phases=list(phases),
     )
 
 
@@ -483,13 +502,7 @@ def _cuda_graph(loop: Loop, launch_us: Number, kernel_us: Number) -> Made:
     host = _chosen(loop, phases & ~_GPU & (pl.col("category") != "python_function"))
     host = host.filter(pl.col("category").is_in(["cpu_op", "cuda_runtime", "cuda_driver", "user_annotation"]))
     per_step = _each(lambda launch, kernel: 1000 * (launch + each * kernel), launch_us, kernel_us)
-    spans = loop.trace.sql(
-        "select track_id, start_ns, end_ns from phase_span where rank = $rank and start_ns < $end_ns"
-        " and end_ns > $start_ns and phase in ('forward', 'loss', 'backward')",
-        rank=loop.rank,
-        start_ns=loop.start_ns,
-        end_ns=loop.end_ns,
-    )
+    spans = _phase_spans(loop, ("forward", "loss", "backward"))
     return _new(
         "cuda_graph",
         [Stretch(_ids(host), per_step, spans), Gap(_ids(work), (0.0, 1000.0, 1000.0))],

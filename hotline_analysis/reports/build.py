@@ -14,6 +14,7 @@ from hotline_analysis.reports.sections.caveats import caveat_sentences
 from hotline_analysis.reports.sections.coverage import compiled_line, coverage_line, coverage_section, doubts_line
 from hotline_analysis.reports.sections.device import device_section
 from hotline_analysis.reports.sections.head import facts, headline
+from hotline_analysis.reports.sections.help import help_section
 from hotline_analysis.reports.sections.recapture import recapture
 from hotline_analysis.reports.sections.stragglers import straggler_section
 from hotline_analysis.reports.sections.subject import subject
@@ -45,6 +46,7 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
     run = use.filter(scope="run")
     caveats = caveat_sentences(trace, chosen, info, typical, bound.evidence, run)
     sections = [
+        help_section(trace, chosen) if is_run else None,
         tables.ranks_section(trace) if len(trace.ranks) > 1 else None,
         straggler_section(trace),
         device_section(trace, chosen) if has_gpu else None,
