@@ -25,6 +25,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -128,7 +129,7 @@ class Training:
             model = torch.nn.Sequential(model, *[torch.nn.Linear(10, 10) for _ in range(program.depth)])
         self.model = torch.nn.parallel.DistributedDataParallel(model) if program.processes > 1 else model
         kind = program.optimizer
-        how = {"fused": True} if kind == "fused" else {"foreach": kind == "foreach"}
+        how: dict[str, Any] = {"fused": True} if kind == "fused" else {"foreach": kind == "foreach"}
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=1e-4, **how)
         items = Items(program.load_ms / 8000)
         self.batches = iter(torch.utils.data.DataLoader(items, batch_size=8, num_workers=program.workers))
@@ -200,7 +201,7 @@ def _edited(*edits: ha.Scale | ha.Remove | ha.Insert) -> Callable[[ha.Trace], ha
 
 
 def _named(scenario: str, **parameters: float) -> Callable[[ha.Trace], ha.Prediction]:
-    return lambda trace: ha.whatif(trace, scenario, **parameters)
+    return lambda trace: ha.whatif(trace, scenario, rank=None, **parameters)
 
 
 _GONE = ha.Remove("name = 'delay'")
@@ -233,8 +234,8 @@ def compared(name: str, before: Path, after: Path, ask: Callable[[ha.Trace], ha.
         measured = float(loop_of(other).steps["length_ns"].mean())  # type: ignore[arg-type]
         try:
             found = ask(trace)
-        except ha.HotlineError as error:
-            return [name, _ms(loop.baseline_ns), _ms(measured), "–", "–", "–", error.message]
+        except ha.HotlineError as refused:
+            return [name, _ms(loop.baseline_ns), _ms(measured), "–", "–", "–", refused.message]
         # without edits: the range of the same program, run again
         middle, low, high = (
             (loop.baseline_ns, loop.plain_ns(LOW), loop.plain_ns(HIGH))
