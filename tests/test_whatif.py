@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -158,7 +159,8 @@ def test_a_loader_with_workers(tmp_path: Path) -> None:
     assert ha.whatif(trace, "loader", batch_ms=5).predicted_ns == 55_000 * US
     # 120 ms to load: two workers have a batch every 60 ms
     slow = loading(120_000, 50_000).load(tmp_path, "slow.json")
-    assert ha.whatif(slow, "loader", workers=2).predicted_ns == 60_000 * US
+    two = ha.whatif(slow, "loader", workers=2)
+    assert (two.predicted_ns, two.low_ns, two.high_ns) == (60_000 * US, 54_000 * US, 66_000 * US)
     assert ha.whatif(slow, "loader", workers=8).predicted_ns == 51_500 * US
 
 
@@ -263,3 +265,56 @@ def test_all_scenarios_have_numbers_or_a_reason(tmp_path: Path) -> None:
     others = table.filter(pl.col("reason").is_not_null())
     assert others["predicted_ns"].null_count() == others.height
     assert others.select(pl.col("reason").str.ends_with(".").all()).item()
+
+
+def test_gradients_are_reduced_while_backward_goes_on(tmp_path: Path) -> None:
+    """A gradient of 1 MiB is ready when backward's first kernel is done, one of 4 bytes with its second one.
+
+    Step: kernels of 100 and 50 us in backward, one of 10 us in the optimizer: 160 us of the GPU. With two ranks, a
+    bucket moves all its bytes: at 1 GB/s, 20 us and 1,048.576 us for the first, 20 and 0.004 for the second one.
+    """
+    trace = TraceBuilder(rank=0)
+    at = 0
+    for number in range(5):
+        trace.on(1).step(number, at, at + 160)
+        trace.annotation("## backward ##", at, at + 40)
+        for place, length in enumerate((100, 50)):
+            begin = at + 20 * place
+            trace.op("aten::mm", begin, begin + 8).launches(
+                f"grad{place}", at + 5 + 100 * place, at + 5 + 100 * place + length, at=begin + 1, until=begin + 3
+            )
+            args = {"Input Dims": [[262144]] if place == 0 else [[1]], "Input type": ["float"]}
+            trace.complete("cpu_op", "torch::autograd::AccumulateGrad", begin + 10, begin + 12, args)
+        trace.annotation("Optimizer.step#SGD.step", at + 50, at + 70)
+        trace.op("aten::add_", at + 52, at + 60).launches("update", at + 155, at + 165, at=at + 54, until=at + 56)
+        at += 160
+    loaded = trace.annotation("the end", at, at + 10).load(tmp_path)
+    gradients = loaded.query("gradient", rank=0, start_ns=0, end_ns=at * US)
+    assert gradients["bytes"].to_list() == [1048576, 4] * 5
+    assert loaded.sql("select distinct name from event where event_id in $ids", ids=gradients["ready_id"].to_list())[
+        "name"
+    ].sort().to_list() == ["grad0", "grad1"]
+    found = ha.whatif(loaded, "ddp", ranks=2, gb_per_s=1)
+    # From the end of the first kernel: both buckets, and the update; then the next step begins with 100 us.
+    assert found.baseline_ns == 160 * US
+    assert found.predicted_ns == pytest.approx((100 + 20 + 1048.576 + 20.004 + 10) * US, abs=1500)
+    assert found.limit_after == "communication"
+    fast = ha.whatif(loaded, "ddp", ranks=2, gb_per_s=1e6)
+    # 20 us beside the second kernel, and 20 after it
+    assert fast.predicted_ns == pytest.approx((160 + 20) * US, abs=1500)
+
+
+def test_the_timeline_is_where_the_replay_puts_events(tmp_path: Path) -> None:
+    """Kernels of 40 and 60 us back to back: the second one starts 20 us after the first if this is half as long."""
+    trace = two_kernels(20, 40, 60).load(tmp_path)
+    found = changed(trace, ha.Scale("name = 'k0'", 0.5))
+    events = found.timeline().filter(pl.col("category") == "kernel").sort("start_ns")
+    lengths = (events["end_ns"] - events["start_ns"]).to_list()
+    assert lengths == [20 * US, 60 * US] * 4
+    starts = events["start_ns"].to_list()
+    assert [b - a for a, b in pairwise(starts)] == ([20 * US, 60 * US] * 4)[:7]
+    written = found.save(tmp_path / "after.json")
+    with ha.load(written) as again:
+        assert again.sql("select count(*) from event where category = 'kernel'").item() == 8
+    with pytest.raises(ha.ExportExistsError):
+        found.save(tmp_path / "after.json")

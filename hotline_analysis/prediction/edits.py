@@ -307,6 +307,53 @@ class Transfer(Scale):
         state.weight = np.where(mask, state.weight - saved, state.weight)
 
 
+@dataclass(frozen=True)
+class AllReduce(Edit):
+    """Gradients are reduced over ranks on a stream of their own, bucket by bucket, and the optimizer waits for it.
+
+    `buckets` has a row for each, in order: `ready_id`, the work that makes its last gradient, `until_id`, the first
+    work that needs the result, and how long it takes at the ends of the range and between, `ns_0`, `ns_1`, `ns_2`.
+    """
+
+    buckets: pl.DataFrame
+
+    is_structural = True
+
+    def redrawn(self, loop: Loop, edges: pl.DataFrame, level: int) -> pl.DataFrame:
+        """The edges with those of the buckets, and of what waits for them."""
+        works = edges.filter(kind="work").select("event_id", "from_id", "to_id", "end_ns")
+        first = 1 + edges.select(pl.max_horizontal(pl.col("from_id").max(), pl.col("to_id").max())).item()
+        track = edges.select(pl.col("track_id").max() + 1).item()
+        place = pl.int_range(pl.len())
+        made = (
+            self.buckets.join(works.select(ready_id="event_id", ready_node="to_id", at_ns="end_ns"), on="ready_id")
+            .join(works.select(until_id="event_id", until_node="from_id"), on="until_id")
+            .sort("at_ns", maintain_order=True)
+            .with_columns(start_node=first + 2 * place, end_node=first + 2 * place + 1, ns=pl.col(f"ns_{level}"))
+        )
+        nothing = pl.lit(0, pl.Int64)
+        rows = [
+            made.select(from_id="ready_node", to_id="start_node", kind=pl.lit("wait"), weight_ns=nothing),
+            made.select(from_id="start_node", to_id="end_node", kind=pl.lit("work"), weight_ns="ns"),
+            made.select(from_id="end_node", to_id="until_node", kind=pl.lit("wait"), weight_ns=nothing),
+            made.select(
+                from_id=pl.col("end_node").shift(), to_id="start_node", kind=pl.lit("queue"), weight_ns=nothing
+            ),
+        ]
+        added = [
+            part.with_columns(
+                start_ns=made["at_ns"],
+                end_ns=made["at_ns"],
+                track_id=pl.lit(track, pl.Int64),
+                binds=pl.lit(False),
+                name=pl.lit("all-reduce"),
+                bound_by=pl.when(kind="work").then(pl.lit("communication")).otherwise(pl.lit("kernel_gap")),
+            )
+            for part in rows
+        ]
+        return pl.concat([edges, pl.concat(added).filter(pl.col("from_id").is_not_null())], how="diagonal_relaxed")
+
+
 def picked(state: State, chosen: pl.DataFrame) -> tuple[Mask, Shares]:
     """The edges that are GPU work which was chosen, and of each edge of a thread the share inside chosen events."""
     return state.table.of("work") & state.table.works(chosen), state.table.host_shares(chosen)

@@ -162,7 +162,7 @@ def predict(loop: Loop, scenario: Scenario) -> Prediction:
             if not edit.is_structural:
                 edit.apply(loop, state)
         run = loop.ended(state)
-        times[level] = max(loop.per_step(run), round(at(scenario.least_ns, level)))
+        times[level] = max(loop.per_step(run), round(at(scenario.least_ns, level) * loop.noise(level)[0]))
         if level == MID:
             middle = state, run
     assert middle is not None
