@@ -32,7 +32,7 @@ from hotline_analysis.errors import HotlineError
 from hotline_analysis.prediction.events import Events
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.trace import Trace
-from hotline_analysis.text.formats import listed, percent
+from hotline_analysis.text.formats import duration, listed, percent
 
 Mask = npt.NDArray[np.bool_]
 Shares = npt.NDArray[np.float64]
@@ -44,6 +44,9 @@ LEAST_EXPLAINED_PCT = 80.0
 """A step of which mechanisms explain less is not predicted."""
 SURE_PCT = 95.0
 """If they explain less than this, only the range is told."""
+
+MOST_OFF = 0.05
+"""If the step of the loop differs more from those recorded, it is another one. A smaller difference widens the range."""
 
 HOST_NOISE = 0.10
 """By so much the CPU's time differs when the same program runs again.
@@ -210,10 +213,16 @@ class Loop:
         mean, spread = float(lengths.mean() or 0), float(lengths.std() or 0)  # type: ignore[arg-type]
         return 2 * spread / mean * math.sqrt(2 / self.count) if mean else 0.0
 
+    @cached_property
+    def off(self) -> float:
+        """By which share the step of the loop differs from the mean of those recorded, from work to work."""
+        mean = float(self.steps["length_ns"].mean() or 0)  # type: ignore[arg-type]
+        return abs(self.baseline_ns - mean) / mean if mean else 0.0
+
     def noise(self, level: int) -> tuple[float, float]:
         """By what the times of the CPU and of the GPU are multiplied at an end of the range."""
         sign = (-1, 0, 1)[level]
-        host, gpu = (math.hypot(part, self.variation) for part in (HOST_NOISE, GPU_NOISE))
+        host, gpu = (math.hypot(part, self.variation, self.off) for part in (HOST_NOISE, GPU_NOISE))
         return max(0.0, 1 + sign * host), max(0.0, 1 + sign * gpu)
 
     def state(self, level: int, table: Table | None = None, *, noise: bool = True) -> State:
@@ -266,7 +275,14 @@ class Loop:
         )
 
     def check_explained(self) -> None:
-        """Raise `HotlineError` if mechanisms explain too little of a step to predict another one."""
+        """Raise `HotlineError` if too little of a step is explained, or the loop is another one than was recorded."""
+        if self.off > MOST_OFF:
+            mean = duration(float(self.steps["length_ns"].mean() or 0))  # type: ignore[arg-type]
+            raise HotlineError(
+                f"a step took {mean}, but what it does takes {duration(self.baseline_ns)} in a loop, so it waited for"
+                " something that does not belong to it, and no step can be predicted",
+                hint="Profile more steps: in a program that runs ahead of the GPU, one mark says little.",
+            )
         if self.explained_pct >= LEAST_EXPLAINED_PCT:
             return
         missing = percent(100 - self.explained_pct)

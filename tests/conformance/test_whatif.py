@@ -51,6 +51,22 @@ def test_the_loop_takes_as_long_as_the_mean_step(name: str, most_pct: float) -> 
     assert loop.explained_pct > 90
 
 
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("verdicts/vllm_graph_execution_mi300", "it waited for something that does not belong to it"),
+        ("verdicts/sglang_graph_capture_mi300", "records the capture of a CUDA graph, not a run"),
+        ("verdicts/normalization_mi300", "is about first launches, not training"),
+        ("robustness/gpu_only_mi210", "the trace shows no steps"),
+        ("counters/alexnet_cupti_a100", "the file has no GPU work"),
+    ],
+)
+def test_what_cannot_be_predicted_is_refused(name: str, said: str) -> None:
+    with pytest.raises(ha.HotlineError) as error:
+        ha.whatif(opened(f"{name}.json.gz"))
+    assert said in error.value.message
+
+
 @pytest.mark.parametrize("name", ONE_STREAM)
 def test_mechanisms_explain_a_single_stream(name: str) -> None:
     assert loop_of(opened(f"{name}.json.gz")).explained_pct > 95
