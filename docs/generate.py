@@ -179,6 +179,7 @@ _KINDS: Mapping[catalog.Kind, tuple[str, str]] = {
         "Each query finds time of a step that is spent for nothing, and says what to do. The answer `advice` asks them"
         " all, and tells how much shorter the step gets at most, by replaying it without what a query found.",
     ),
+    "whatif": ("What if", "Each gives predictions the rows that they change."),
     "charts": ("Charts", "Each gives one chart its rows, of which there are never too many to draw."),
     "export": ("Export", "Each gives an exporter the events that it writes."),
     "views": ("Views", "Made over the tables of all ranks when a run is opened."),

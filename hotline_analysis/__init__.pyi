@@ -114,6 +114,23 @@ from .importer import (
     import_traces as import_traces,
     load as load,
 )
+from .prediction.asked import (
+    whatif as whatif,
+)
+from .prediction.edits import (
+    Fuse as Fuse,
+    Gap as Gap,
+    Insert as Insert,
+    Move as Move,
+    Remove as Remove,
+    Scale as Scale,
+    Take as Take,
+    Unwait as Unwait,
+)
+from .prediction.predict import (
+    Prediction as Prediction,
+    Scenario as Scenario,
+)
 from .reports import (
     diff_report as diff_report,
     Report as Report,
@@ -131,16 +148,26 @@ __all__ = [
     "EmptyTraceError",
     "ExportExistsError",
     "Finding",
+    "Fuse",
+    "Gap",
     "HotlineError",
     "HotlineWarning",
+    "Insert",
     "ModelMismatchError",
     "ModelOps",
+    "Move",
+    "Prediction",
     "QueryNotFoundError",
     "QueryParameterError",
+    "Remove",
     "Report",
     "RunFormatError",
+    "Scale",
+    "Scenario",
+    "Take",
     "Trace",
     "TraceFormatError",
+    "Unwait",
     "__version__",
     "advice",
     "analyze",
@@ -213,4 +240,5 @@ __all__ = [
     "throughput",
     "user_annotations",
     "utilisation",
+    "whatif",
 ]

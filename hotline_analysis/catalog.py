@@ -6,6 +6,7 @@ The first folder says what a query is for and when it runs (its kind), the secon
     views/      a view over the tables of all ranks, made when a run is opened
     answers/    answers one question about a run
     advice/     finds time of one step that is spent for nothing
+    whatif/     gives predictions the rows that they change
     charts/     gives one chart its rows
     export/     gives one exporter its rows
 
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-Kind = Literal["annotate", "views", "answers", "advice", "charts", "export"]
+Kind = Literal["annotate", "views", "answers", "advice", "whatif", "charts", "export"]
 ParamType = Literal["BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN"]
 Value = int | float | str | bool | None
 

@@ -30,14 +30,17 @@ ARROWS: dict[str, set[str]] = {
         *("annotation", "atomic", "catalog", "database", "errors", "kineto", "run", "schema", "text", "vocabulary"),
     },
     "answers": {"catalog", "errors", "run", "text", "vocabulary"},
-    "charts": {"answers", "atomic", "catalog", "errors", "run", "text", "vocabulary"},
+    "prediction": {"answers", "atomic", "database", "errors", "run", "text"},
+    "charts": {"answers", "atomic", "catalog", "errors", "prediction", "run", "text", "vocabulary"},
     # A report is drawn with charts; charts know nothing of reports.
-    "reports": {"answers", "catalog", "charts", "run", "text", "vocabulary"},
+    "reports": {"answers", "catalog", "charts", "errors", "prediction", "run", "text", "vocabulary"},
     "export": {"answers", "atomic", "errors", "run", "text"},
     "capture": {"atomic", "errors", "importer", "reports", "run", "text"},
-    FACADE: {"answers", "capture", "charts", "demo", "errors", "export", "importer", "reports", "run"},
-    "cli": {"answers", "atomic", "catalog", "charts", "errors", "importer", "reports", "schema", "text", "vocabulary"}
-    | {FACADE},
+    FACADE: {"answers", "capture", "charts", "demo", "errors", "export", "importer", "prediction", "reports", "run"},
+    "cli": {
+        *("answers", "atomic", "catalog", "charts", "errors", "importer", "prediction", "reports", "schema", "text"),
+        *("vocabulary", FACADE),
+    },
     "__main__": {"cli"},
 }
 # Heavy or optional, each with the only part that may import it.

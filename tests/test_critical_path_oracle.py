@@ -32,7 +32,10 @@ class Edge(NamedTuple):
 
 
 def random_trace(seed: int, steps: int = 12) -> TraceBuilder:
-    """One thread that launches work on three streams, waits now and then, and lets the GPU fall behind at times."""
+    """One thread that launches work on three streams, waits now and then, and lets the GPU fall behind at times.
+
+    Some streams wait for another one, by a CUDA event of which no record tells.
+    """
     pick = random.Random(seed)
     trace = TraceBuilder(rank=0)
     free = {7: 0, 20: 0, 21: 0}
@@ -45,8 +48,12 @@ def random_trace(seed: int, steps: int = 12) -> TraceBuilder:
             body = []
             for _ in range(pick.randint(0, 3)):
                 at += pick.randint(0, 4)
-                call, at = at, at + pick.randint(1, 6)
                 stream = pick.choice([7, 7, 7, 20, 21])
+                if pick.random() < 0.3:
+                    trace.runtime("cudaStreamWaitEvent", at, at + 1, correlation=trace.new_correlation())
+                    at += 1
+                    free[stream] = max(free[stream], pick.choice([0, *free.values()]))
+                call, at = at, at + pick.randint(1, 6)
                 begins = max(call + pick.randint(0, 8), free[stream] + pick.choice([0, 0, 1, 2, 30]))
                 free[stream] = begins + pick.choice([0, 1, 5, 20, 60])
                 body.append((call, at, begins, free[stream], stream))
@@ -112,6 +119,7 @@ class Oracle:
             for start, end, number, event, call in gpu
             if (end > self.first or number in last_of.values()) and start <= self.last and call[2] < last
         ]
+        self.waited = self._waited()
         self.edges: list[Edge] = []
         self._threads()
         self._starts()
@@ -165,6 +173,21 @@ class Oracle:
             for number in waits[b]:
                 self.edges.append(Edge("return", ("done", number), self.point(b), ends[number], b, b - reached, None))
 
+    def _waited(self) -> dict[int, set[int]]:
+        """By work, those that its stream waited for as calls tell: what was launched last before on another stream."""
+        found: dict[int, set[int]] = defaultdict(set)
+        for _, event, start, end in self.host:
+            if event["name"] != "cudaStreamWaitEvent":
+                continue
+            later = [w for w in self.gpu if w[4][2] >= end]
+            if not later:
+                continue
+            held = min(later, key=lambda w: (w[4][2], w[0]))
+            others = [w for w in self.gpu if w[4][2] < start and w[3]["tid"] != held[3]["tid"]]
+            if others:
+                found[held[2]].add(max(others, key=lambda w: w[4][2])[2])
+        return found
+
     def gpu_before(self, at: int) -> list[Any]:
         return [w for w in self.gpu if w[4][2] < at]
 
@@ -183,13 +206,16 @@ class Oracle:
                 gone = [b for _, b, _, other, _ in self.gpu if other["tid"] == event["tid"] and b <= self.first]
                 queue_end = max(gone, default=None)
             called = call[2] + min(call[3] - call[2], self.usual_call)
-            ready = max(min(called, start), self.first, *([queue_end] if queue_end is not None else []))
+            waited = [w for w in self.works[:place] if w[2] in self.waited.get(number, ()) and w[1] <= start]
+            awaited = max(waited, key=lambda w: (w[1], self.works.index(w)), default=None)
+            free_at = max((at for at in (queue_end, awaited and awaited[1]) if at is not None), default=None)
+            ready = max(min(called, start), self.first, *([free_at] if free_at is not None else []))
             # the work of any stream that ended last before the start
             ended: Any = max(
                 (w for w in self.works if w[0] < w[1] <= start), key=lambda w: (w[1], self.works.index(w)), default=None
             )
             running: Any = self.works[place - 1] if place else None
-            cause = "launch" if queue_end is None or called >= queue_end else "queue"
+            cause = "launch" if free_at is None or called >= free_at else "queue" if queue_end == free_at else "wait"
             if cause == "launch" and start - call[3] > 50_000:
                 cause = "stall"
             if start - ready > 10_000:
@@ -199,6 +225,9 @@ class Oracle:
                     cause = "shared"
             if number not in self.earlier:
                 found.append((start, number, name, call, queue, queue_end, ended, running, cause))
+                for w in waited:
+                    weight = start - w[1] if cause == "wait" and w is awaited else 0
+                    self.edges.append(Edge("wait", ("done", w[2]), ("begin", number), w[1], start, weight, name))
 
         def usual(which: str, since: Any) -> int:
             waits = sorted(f[0] - since(f) for f in found if f[8] == which)
@@ -280,8 +309,8 @@ def test_random_traces(tmp_path: Path, seed: int) -> None:
                 is_it = (pl.col("name") == name) & (pl.col("kind") == "work")
                 faster = graph.reweighted(pl.when(is_it).then(pl.col("weight_ns") // 2).otherwise("weight_ns"))
                 assert faster.retimed_ns() == faster.retimed_path()["weight_ns"].sum() == oracle.longest(name)
-            kinds.update(graph.path()["kind"])
-    assert {"host", "launch", "work", "queue", "return"} <= set(kinds)
+            kinds.update(graph.edges.filter("binds")["kind"])
+    assert {"host", "launch", "work", "queue", "return", "wait"} <= set(kinds)
 
 
 def test_the_builder_writes_what_the_oracle_reads() -> None:

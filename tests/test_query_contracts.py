@@ -31,7 +31,7 @@ from tests.trace_builder import TraceBuilder
 
 VIEWS = catalog.queries("views")
 DERIVE = catalog.queries("annotate")
-SORTED = catalog.queries("answers", "charts", "export")
+SORTED = catalog.queries("answers", "charts", "export", "whatif")
 REPORTED = [*SORTED, *VIEWS]
 STEPS = [(query, step) for query in catalog.queries() for step in query.steps]
 

@@ -32,7 +32,7 @@ _MOST_COPIES = 64
 
 
 @dataclass(frozen=True)
-class _Run:
+class Run:
     """The times of each copy's nodes, what chains and edges between copies took, the period, and a node on its way."""
 
     copies: list[list[int]]
@@ -40,6 +40,13 @@ class _Run:
     carried: list[int]
     period_ns: int
     slowest: int
+    edge_weights: Numbers
+    loops: bool
+
+    @property
+    def path_steps(self) -> int:
+        """How many steps its path covers; the times of the path add up to so many periods."""
+        return max(1, len(self.copies) // 2) if self.loops else 1
 
 
 class Replay:
@@ -72,17 +79,31 @@ class Replay:
 
     def changed_ns(self, weight: pl.Expr, gone: pl.Expr | None = None) -> int:
         """How long a step takes with other weights, an expression over `edges`, and without the edges that are gone."""
+        return self.run(weight, gone).period_ns
+
+    def run(self, weight: pl.Expr, gone: pl.Expr | None = None) -> Run:
+        """The step with other weights, an expression over `edges`, and without the edges that are gone."""
         if gone is not None:
             weight = pl.when(gone.fill_null(False)).then(_GONE).otherwise(weight)
-        return self._run(_numbers(self.edges.select(weight.cast(pl.Int64)).to_series())).period_ns
+        return self._run(_numbers(self.edges.select(weight.cast(pl.Int64)).to_series()))
 
-    def path(self) -> pl.DataFrame:
-        """What `path_steps` steps wait for: edges, the last one first, and their time `path_ns`, which adds up."""
-        run, found = self._observed, self._chains
+    def path(self, changed: Run | None = None) -> pl.DataFrame:
+        """What some steps wait for: edges, the last one first, and their time `path_ns`, which adds up.
+
+        They are `path_steps` steps as recorded, or of a run with other weights, which `weight_ns` then has.
+        """
+        run = changed or self._observed
+        rows, part = self.path_rows(run)
+        edges = self.edges.with_columns(weight_ns=pl.Series(run.edge_weights))[rows]
+        return edges.with_columns(path_ns=pl.Series(part)).filter(pl.col("path_ns") > 0)
+
+    def path_rows(self, run: Run) -> tuple[Numbers, Numbers]:
+        """The rows of `edges` on the path of a run, the last one first, and how long it is on each."""
+        found = self._chains
         across = _numbers(self._across["row"])
         inside = _numbers(self._inside["row"])
         start, main_last = found.node(_START), found.node(self._main_last)
-        total = run.period_ns * (max(1, len(run.copies) // 2) if self.loops else 1)
+        total = run.period_ns * run.path_steps
         node, copy = run.slowest, len(run.copies) - 1
         until = run.copies[copy][node] - total
         rows: list[Numbers] = []
@@ -105,14 +126,36 @@ class Replay:
                     break
             else:
                 break
-        passed = _WEIGHT.cum_sum()
-        part = pl.min_horizontal(passed, total) - pl.min_horizontal(passed - _WEIGHT, total)
-        return self.edges[np.concatenate(rows)].with_columns(path_ns=part).filter(pl.col("path_ns") > 0)
+        edges_passed = np.concatenate(rows)
+        passed = np.cumsum(run.edge_weights[edges_passed])
+        before = np.concatenate([np.zeros(1, np.int64), passed[:-1]])
+        return edges_passed, np.minimum(passed, total) - np.minimum(before, total)
 
     @property
     def path_steps(self) -> int:
-        """How many steps `path` covers; its times add up to so many periods."""
-        return max(1, len(self._observed.copies) // 2) if self.loops else 1
+        """How many steps `path` covers as recorded; its times add up to so many periods."""
+        return self._observed.path_steps
+
+    def reached(self, run: Run) -> pl.DataFrame:
+        """When the last copy of the step reaches each node: `node_id` and `at_ns`, from the start of that copy."""
+        found = self._chains
+        times = np.array(run.copies[-1], np.int64)
+        edges = self._inside
+        rows = _numbers(edges["row"])
+        # Within a chain, each node comes as much later as the edges before it take.
+        order = np.lexsort((found.place, found.chain_of))
+        passed = np.empty(len(rows), np.int64)
+        weights = run.edge_weights[rows]
+        total = np.cumsum(weights[order])
+        opens = np.flatnonzero(found.place[order] == 0)
+        before = np.repeat((total - weights[order])[opens], np.diff(np.append(opens, len(order))))
+        passed[order] = total - before
+        at = times[np.array(found.first)[found.chain_of]] + passed
+        nodes = np.concatenate([found.nodes, _numbers(edges["to_id"])])
+        when = np.concatenate([times, at])
+        begin = times[found.node(_START)]
+        reached = pl.DataFrame({"node_id": nodes, "at_ns": when}).group_by("node_id").agg(pl.col("at_ns").max())
+        return reached.with_columns(pl.col("at_ns") - begin).sort("node_id")
 
     @cached_property
     def _inside(self) -> pl.DataFrame:
@@ -138,17 +181,17 @@ class Replay:
         return [(self._chains.node(a), self._chains.node(b), count) for a, b, count in columns.iter_rows()]
 
     @cached_property
-    def _observed(self) -> _Run:
+    def _observed(self) -> Run:
         return self._run(_numbers(self.edges["weight_ns"]))
 
-    def _run(self, edge_weights: Numbers) -> _Run:
+    def _run(self, edge_weights: Numbers) -> Run:
         found = self._chains
         weights = found.weights(edge_weights[_numbers(self._inside["row"])])
         carried = edge_weights[_numbers(self._across["row"])].tolist()
         start, end, main_last = (found.node(number) for number in (_START, _END, self._main_last))
         if not self.loops:
             times = found.times(weights, [0] * len(found.nodes))
-            return _Run([times], weights, carried, times[end], end)
+            return Run([times], weights, carried, times[end], end, edge_weights, False)
         watched = sorted({end, main_last, *(source for source, *_ in self._returns)})
         back = max((count for *_, count in self._returns), default=1)
         copies: list[list[int]] = []
@@ -168,10 +211,10 @@ class Replay:
                 _, _, slowest = max(
                     (more, copies[-1][node], -node) for more, node in zip(grown[-1], watched, strict=True)
                 )
-                return _Run(copies, weights, carried, max(grown[-1]), -slowest)
+                return Run(copies, weights, carried, max(grown[-1]), -slowest, edge_weights, True)
         half = len(copies) // 2
         period = round((copies[-1][end] - copies[-1 - half][end]) / half)
-        return _Run(copies, weights, carried, period, end)
+        return Run(copies, weights, carried, period, end, edge_weights, True)
 
 
 def _with_streams_closed(edges: pl.DataFrame) -> pl.DataFrame:

@@ -42,6 +42,9 @@ from .multi_scale import (
 from .path import (
     critical_path as critical_path,
 )
+from .prediction import (
+    whatif as whatif,
+)
 from .queue import (
     queue_length as queue_length,
 )
@@ -94,4 +97,5 @@ __all__ = [
     "stragglers",
     "temporal_breakdown",
     "timeline",
+    "whatif",
 ]

@@ -19,7 +19,7 @@ from hotline_analysis.run.trace import Trace, check_traces
 
 SUBJECTS = (
     *("breakdown", "comparison", "device_time", "efficiency", "kernels", "limits", "memory", "multi_scale", "path"),
-    *("queue", "ranks", "trust", "whole_run"),
+    *("prediction", "queue", "ranks", "trust", "whole_run"),
 )
 """The files of charts: each public function in them is one."""
 

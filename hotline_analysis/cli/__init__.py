@@ -11,13 +11,25 @@ import os
 import sys
 
 from hotline_analysis.atomic import undo_all
-from hotline_analysis.cli import asking, drawing, files, interrupt, reports
+from hotline_analysis.cli import asking, drawing, files, interrupt, predicting, reports
 from hotline_analysis.cli.app import app
 
 # The commands have registered when their modules were imported.
-__all__ = ["app", "asking", "drawing", "files", "main", "reports"]
+__all__ = ["app", "asking", "drawing", "files", "main", "predicting", "reports"]
 
-_IN_ORDER_OF_NEED = ("demo", "import", "report", "diff", "timeline", "chart", "query", "queries", "sql", "export")
+_IN_ORDER_OF_NEED = (
+    "demo",
+    "import",
+    "report",
+    "whatif",
+    "diff",
+    "timeline",
+    "chart",
+    "query",
+    "queries",
+    "sql",
+    "export",
+)
 app.registered_commands.sort(key=lambda command: (*_IN_ORDER_OF_NEED, command.name).index(command.name))
 
 

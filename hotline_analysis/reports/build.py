@@ -15,6 +15,7 @@ from hotline_analysis.reports.sections.coverage import compiled_line, coverage_l
 from hotline_analysis.reports.sections.device import device_section
 from hotline_analysis.reports.sections.efficiency import efficiency_sections
 from hotline_analysis.reports.sections.head import facts, headline
+from hotline_analysis.reports.sections.help import help_section
 from hotline_analysis.reports.sections.recapture import recapture
 from hotline_analysis.reports.sections.stragglers import straggler_section
 from hotline_analysis.reports.sections.subject import subject
@@ -47,6 +48,7 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
     caveats = caveat_sentences(trace, chosen, info, typical, bound.evidence, run)
     efficiency = [*(efficiency_sections(trace, chosen) if has_gpu and is_run else []), None, None]
     sections = [
+        help_section(trace, chosen) if is_run else None,
         tables.ranks_section(trace) if len(trace.ranks) > 1 else None,
         straggler_section(trace),
         device_section(trace, chosen) if has_gpu else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from hotline_analysis import Trace, catalog
-from hotline_analysis.database import make_table
+from hotline_analysis.database import install_macros, make_table
 
 
 def step_frame(trace: Trace, query: str, step: str, /, **params: object) -> pl.DataFrame:
@@ -14,6 +14,7 @@ def step_frame(trace: Trace, query: str, step: str, /, **params: object) -> pl.D
     bound = whole.bind(**params)
     names = [each.name for each in whole.steps]
     trace._provide(" ".join(whole.tables))
+    trace._known.update(install_macros(trace._connection, [each.sql for each in whole.steps], trace._known))
     with trace._connection.cursor() as cursor:
         for each in whole.steps[: names.index(step) + 1]:
             make_table(cursor, each.name, each.sql, {name: bound[name] for name in each.takes})

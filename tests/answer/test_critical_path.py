@@ -132,12 +132,13 @@ def test_a_launch_explains_a_start_when_the_stream_was_free(tmp_path: Path) -> N
     assert half(graph, "second").retimed_ns() == 83 * US
 
 
-def two_streams(record: dict[str, object] | None, start: int = 61) -> TraceBuilder:
+def two_streams(record: dict[str, object] | None, start: int = 61, *, calls: bool = True) -> TraceBuilder:
     """`compute` runs until 60 on stream 7; `reduce` on stream 20, launched at 22, starts when it is over."""
     trace = TraceBuilder(rank=0).step(0, 0, 100)
     trace.op("aten::mm", 10, 20).launches("compute", 14, 60, at=12, until=14)
     trace.op("c10d::allreduce_", 20, 30)
-    trace.runtime("cudaEventRecord", 20, 21, correlation=50).runtime("cudaStreamWaitEvent", 21, 22, correlation=51)
+    if calls:
+        trace.runtime("cudaEventRecord", 20, 21, correlation=50).runtime("cudaStreamWaitEvent", 21, 22, correlation=51)
     trace.launches("ncclDevKernel_AllReduce", start, 90, at=22, until=24, stream=20)
     trace.runtime("cudaDeviceSynchronize", 35, 92, correlation=90)
     if record is not None:
@@ -160,7 +161,7 @@ def two_streams(record: dict[str, object] | None, start: int = 61) -> TraceBuild
             "event",
         ),
         ({"cuda_sync_kind": "Stream Wait Event", "wait_on_stream": 7}, "event"),
-        (None, "inferred"),
+        (None, "wait"),
     ],
 )
 def test_streams_wait_for_each_other(tmp_path: Path, record: dict[str, object] | None, kind: str) -> None:
@@ -174,6 +175,17 @@ def test_streams_wait_for_each_other(tmp_path: Path, record: dict[str, object] |
         ("host", "ProfilerStep#0", 92, 100),
     ]
     assert half(graph, "compute").retimed_ns() == 77 * US
+
+
+def test_without_a_call_that_waits_the_end_of_other_work_just_before_tells(tmp_path: Path) -> None:
+    graph = check(ha.dependency_graph(two_streams(None, calls=False).load(tmp_path), step=0))
+    assert path_of(graph)[4] == ("inferred", "ncclDevKernel_AllReduce", 60, 61)
+
+
+def test_a_wait_that_times_contradict_is_none(tmp_path: Path) -> None:
+    """The call would have `reduce` wait for `compute`, which runs until 60; it starts at 30."""
+    graph = check(ha.dependency_graph(two_streams(None, start=30).load(tmp_path), step=0))
+    assert "wait" not in graph.edges["kind"].to_list()
 
 
 def test_work_that_starts_beside_other_work_waited_for_a_place(tmp_path: Path) -> None:

@@ -100,3 +100,143 @@ def test_earlier_work_has_a_stand_in_in_the_window(tmp_path: Path) -> None:
     found = rows(trace, "path_edge", *columns, "previous_id", start=20, until="launched")
     # Until 40 `first` runs, and `second` starts 2 us later. The previous node is the end of `second`.
     assert [row for row in found if row[1] == "queue"] == [(0, "queue", 20, 40, 42, 22, 1, 2, to_id + 1)]
+
+
+def test_what_is_launched_is_ordered_on_its_stream(tmp_path: Path) -> None:
+    """`second` waits for `first` on stream 7; nothing ran before `first`."""
+    built = two_kernels()
+    [first], [second] = built.ids("first"), built.ids("second")
+    trace = built.load(tmp_path)
+    columns = ("event_id", "start_ns", "end_ns", "call_ns", "call_end_ns", "launched_ns", "is_awaited")
+    assert rows(trace, "rank_work", *columns) == [
+        (first, 18, 40, 12, 14, 12, False),
+        (second, 42, 72, 24, 26, 24, False),
+    ]
+    assert rows(trace, "launch_batch", "launched_ns", "first_id", "last_id", "start_ns", "end_ns") == [
+        (12, first, first, 18, 40),
+        (24, second, second, 42, 72),
+    ]
+    assert rows(trace, "stream_order", "place", "queue_place", "queue_ns", "begun_place") == [
+        (1, None, None, None),
+        (2, 1, 40, 1),
+    ]
+    assert rows(trace, "device_ending", "end_ns", "event_id", "launched_ns") == [(40, first, 12), (72, second, 24)]
+
+
+def test_a_call_that_launches_two_works_on_a_stream_has_one_place_in_its_queue(tmp_path: Path) -> None:
+    trace = TraceBuilder(rank=0).step(0, 0, 100)
+    number = trace.new_correlation()
+    trace.runtime("cudaGraphLaunch", 10, 14, correlation=number)
+    trace.kernel("a", 20, 30, correlation=number).kernel("b", 31, 45, correlation=number)
+    [a], [b] = trace.ids("a"), trace.ids("b")
+    found = rows(trace.load(tmp_path), "launch_batch", "launched_ns", "first_id", "last_id", "start_ns", "end_ns")
+    assert found == [(10, a, b, 20, 45)]
+
+
+def test_threads_go_on_and_wait_for_what_their_calls_wait_for(tmp_path: Path) -> None:
+    """The synchronise from 35 waits until 72 for `second`, and takes 3 us more; all else is the thread's own time."""
+    trace = two_kernels().load(tmp_path)
+    assert rows(trace, "path_thread", "is_main") == [(True,)]
+    found = rows(trace, "thread_edge", "kind", "binds", "start_ns", "end_ns", "weight_ns", "from_place", "from_end")
+    host = [(start, end, weight) for kind, binds, start, end, weight, *_ in found if kind == "host" and binds]
+    assert sorted(host) == [
+        (0, 10, 10),
+        (10, 12, 2),
+        (12, 14, 2),
+        (14, 20, 6),
+        (20, 24, 4),
+        (24, 26, 2),
+        (26, 30, 4),
+        (30, 35, 5),
+        (75, 100, 25),
+    ]
+    assert [row for row in found if not row[1]] == [("host", False, 35, 75, 3, None, None)]
+    assert [row for row in found if row[0] == "return"] == [("return", True, 72, 75, 3, 2, True)]
+
+
+def test_calls_that_wait_and_what_they_are(tmp_path: Path) -> None:
+    trace = two_kernels().runtime("cudaStreamWaitEvent", 80, 81, correlation=91)
+    trace.runtime("cudaMemcpy", 82, 84, correlation=92)
+    [device], [copy] = trace.ids("cudaDeviceSynchronize"), trace.ids("cudaMemcpy")
+    columns = ("event_id", "start_ns", "end_ns", "is_waiting", "is_for_all", "is_copying")
+    assert rows(trace.load(tmp_path), "sync_call", *columns) == [
+        (device, 35, 75, True, True, False),
+        (copy, 82, 84, True, False, True),
+    ]
+
+
+def two_streams(*, recorded: bool) -> TraceBuilder:
+    """`reduce` on stream 20 waits for `compute` on stream 7, as a call tells, and a record where there is one."""
+    trace = TraceBuilder(rank=0).step(0, 0, 100)
+    trace.op("aten::mm", 10, 20).launches("compute", 14, 60, at=12, until=14)
+    trace.runtime("cudaEventRecord", 20, 21, correlation=50).runtime("cudaStreamWaitEvent", 21, 22, correlation=51)
+    trace.op("c10d::allreduce_", 22, 30).launches("reduce", 61, 90, at=23, until=24, stream=20)
+    if recorded:
+        args = {"stream": 20, "correlation": 51, "device": 0, "cuda_sync_kind": "Stream Wait Event"}
+        args |= {"wait_on_stream": 7, "wait_on_cuda_event_record_corr_id": 50, "wait_on_cuda_event_id": 3}
+        trace._complete("cuda_sync", "Stream Wait Event", 21, 22, args, 0, 20)
+    return trace
+
+
+def test_a_stream_waits_for_another_as_a_record_tells(tmp_path: Path) -> None:
+    """The record is of the call at 21, and names that at 20, which recorded the CUDA event."""
+    built = two_streams(recorded=True)
+    [wait] = built.ids("cudaStreamWaitEvent")
+    trace = built.load(tmp_path)
+    columns = ("kind", "stream", "wait_on_stream", "wait_on_correlation", "correlation", "start_ns")
+    assert rows(trace, "sync_mark", *columns) == [("Stream Wait Event", 20, 7, 50, 51, 21)]
+    assert rows(trace, "sync_record", "kind", "awaited_stream", "at_ns", "recorded_ns", "call_id") == [
+        ("Stream Wait Event", None, 21, 20, wait)
+    ]
+    assert rows(trace, "called_wait", "event_id") == []
+    assert rows(trace, "stream_wait", "to_place", "from_place", "end_ns", "kind") == [(2, 1, 60, "event")]
+
+
+def test_a_stream_waits_for_another_as_a_call_tells(tmp_path: Path) -> None:
+    """The next launch after the call is `reduce`; before it, `compute` was launched last, on another stream."""
+    built = two_streams(recorded=False)
+    [wait], [compute], [reduce] = (built.ids(name) for name in ("cudaStreamWaitEvent", "compute", "reduce"))
+    trace = built.load(tmp_path)
+    assert rows(trace, "called_wait", "event_id", "first_id", "last_id") == [(wait, reduce, compute)]
+    assert rows(trace, "stream_wait", "to_place", "from_place", "end_ns", "kind") == [(2, 1, 60, "wait")]
+    found = rows(trace, "gpu_edge", "to_place", "to_end", "kind", "binds", "start_ns", "end_ns", "weight_ns")
+    assert found == [
+        (1, False, "launch", True, 12, 14, 2),
+        (1, True, "work", True, 14, 60, 46),
+        (2, False, "launch", False, 23, 61, 2),  # as long as launches usually take here
+        (2, False, "wait", True, 60, 61, 1),
+        (2, True, "work", True, 61, 90, 29),
+    ]
+
+
+def test_a_wait_after_launches_on_the_same_stream_is_for_the_other_stream(tmp_path: Path) -> None:
+    """Two launches on stream 20 come after `compute`: the call lets stream 20 wait for `compute` all the same."""
+    trace = TraceBuilder(rank=0).step(0, 0, 100).op("aten::mm", 10, 40).launches("compute", 14, 20, at=12, until=14)
+    trace.launches("a", 17, 18, at=15, until=16, stream=20).launches("b", 19, 21, at=16, until=17, stream=20)
+    trace.runtime("cudaStreamWaitEvent", 18, 19, correlation=51)
+    trace.launches("c", 23, 30, at=20, until=21, stream=20)
+    [compute], [c] = trace.ids("compute"), trace.ids("c")
+    assert rows(trace.load(tmp_path), "called_wait", "first_id", "last_id") == [(c, compute)]
+
+
+def test_the_end_waits_for_the_thread_and_for_each_stream(tmp_path: Path) -> None:
+    """The step's marks end at 100, when all work is done; with `launched` up to 30, it ends with `second`, at 72."""
+    trace = two_kernels().load(tmp_path)
+    columns = ("from_place", "binds", "start_ns", "end_ns", "weight_ns")
+    assert rows(trace, "end_edge", *columns) == [(2, False, 72, 100, 0), (None, True, 100, 100, 0)]
+    assert rows(trace, "end_edge", *columns, end=30, until="launched") == [
+        (2, True, 72, 72, 0),
+        (None, False, 30, 72, 0),
+    ]
+
+
+def test_autograds_thread_takes_over_from_the_main_thread(tmp_path: Path) -> None:
+    """Backward runs from 40 to 80 on thread 2."""
+    trace = TraceBuilder(rank=0).on(1).step(0, 0, 100)
+    trace.op("aten::mul", 10, 30, seq=1).launches("mul", 14, 20, at=12, until=13)
+    trace.on(2).backward("MulBackward0", 40, 80, seq=1).launches("mul_backward", 54, 70, at=50, until=52)
+    found = rows(trace.load(tmp_path), "backward_handover", "start_ns", "end_ns")
+    assert len(found) == 1
+    [(start, end)] = found
+    assert 30 <= start <= 40
+    assert end == 80

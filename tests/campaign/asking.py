@@ -189,7 +189,7 @@ class Asker:
 
     def _answers(self, trace: ha.Trace) -> dict[str, pl.DataFrame]:
         frames = {}
-        for query in catalog.queries("answers", "charts", "export"):
+        for query in catalog.queries("answers", "charts", "export", "whatif"):
             given = self._required(trace, query)
             with self.trying(f"query {query.name}"):
                 frames[query.name] = trace.query(query.name, **given)

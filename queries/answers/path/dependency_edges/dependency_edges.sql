@@ -19,6 +19,8 @@
 --             launch calls usually take, reaches beyond the end of what ran before,
 --   queue     from the end of the work before on the same stream,
 --   event     from the end of the work that the stream waited for, by a CUDA event in the synchronisation records,
+--   wait      likewise, by a call of a trace without such records: what was launched last before it on another stream
+--             is waited for by the next launch of its thread, unless times contradict,
 --   inferred  from the end of another stream's work: what the above explains was over more than 10 us before the start,
 --             and this less than 50 us,
 --   shared    likewise, but the other work still ran: from its start,
@@ -115,9 +117,9 @@ select
         when labelled.kind = 'launch' then 'launch'
         -- Launched work that waits for over 50 us after what it waited for is over: as in idle_part.
         when labelled.kind = 'stall' then 'unobserved'
-        when labelled.kind = 'queue' and labelled.binds and labelled.weight_ns > 50000
+        when labelled.kind = 'queue' and labelled.binds and labelled.weight_ns > launch_effect_ns()
             then case when labelled.is_linked then 'unobserved' else 'unknown' end
-        when labelled.kind in ('queue', 'event', 'inferred') then 'kernel_gap'
+        when labelled.kind in ('queue', 'event', 'wait', 'inferred') then 'kernel_gap'
         else 'unknown'
     end as bound_by,
     labelled.activity,

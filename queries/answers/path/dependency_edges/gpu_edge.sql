@@ -94,12 +94,12 @@ select
     null,
     stream_wait.from_place,
     true,
-    'event',
-    work_start.cause = 'event' and stream_wait.from_place = work_start.event_place,
+    stream_wait.kind,
+    work_start.cause = stream_wait.kind and stream_wait.from_place = work_start.event_place,
     stream_wait.end_ns,
     work_start.start_ns,
     case
-        when work_start.cause = 'event' and stream_wait.from_place = work_start.event_place
+        when work_start.cause = stream_wait.kind and stream_wait.from_place = work_start.event_place
             then work_start.start_ns - work_start.event_ns
         else 0
     end,

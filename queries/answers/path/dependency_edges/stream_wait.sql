@@ -1,15 +1,20 @@
--- A row is work before which its stream waited for other work, by a CUDA event in the synchronisation records.
+-- A row is work before which its stream waited for other work, by a CUDA event.
 --
--- :reads launch_batch, sync_record, window_work
+-- Synchronisation records tell of it, or else calls; of what calls seem to tell, that is kept which times do not
+-- contradict: the other was over when the work started.
+--
+-- :reads called_wait, launch_batch, sync_record, window_work
 -- :column to_place BIGINT    number of the work that waited, as in `window_work`
 -- :column from_place BIGINT  number of the other
 -- :column end_ns BIGINT      when the other ended
+-- :column kind VARCHAR       event if a record tells, wait if a call does
 with waiting_work as materialized (
     -- Materialized, as the database would else compare each work with each first, expecting to find none.
     select
         held.place,
         held.start_ns,
-        source.last_id
+        source.last_id,
+        'event' as kind
     from (
         select
             sync_record.device,
@@ -30,12 +35,21 @@ with waiting_work as materialized (
             and waiting.wait_on_stream = source.stream
             and waiting.recorded_ns > source.launched_ns
     inner join window_work as held on waiting.first_id = held.event_id
+    union
+    select
+        held.place,
+        held.start_ns,
+        called_wait.last_id,
+        'wait'
+    from called_wait
+    inner join window_work as held on called_wait.first_id = held.event_id
 )
 
 select distinct
     waiting_work.place as to_place,
     awaited.place as from_place,
-    awaited.end_ns
+    awaited.end_ns,
+    waiting_work.kind
 from waiting_work
 inner join window_work as awaited on waiting_work.last_id = awaited.event_id
 where awaited.end_ns <= waiting_work.start_ns and awaited.place < waiting_work.place

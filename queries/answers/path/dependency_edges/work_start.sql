@@ -14,13 +14,14 @@
 -- :column other_place BIGINT    with `inferred`, the work of another stream that it waited for
 -- :column other_ns BIGINT       when that ended
 -- :column begun_place BIGINT    the work of its device that started last before it; NULL for the first
--- :column cause VARCHAR         the kind of the edge that binds: launch, queue, event, inferred, shared, stall or
---                               untraced
+-- :column cause VARCHAR         the kind of the edge that binds: launch, queue, event, wait, inferred, shared, stall
+--                               or untraced
 with last_wait as (
     select
         to_place,
         max(end_ns) as event_ns,
-        arg_max(from_place, (end_ns, from_place)) as event_place
+        arg_max(from_place, (end_ns, from_place)) as event_place,
+        any_value(kind) as kind
     from stream_wait
     group by to_place
 ),
@@ -42,6 +43,7 @@ ready as (
         stream_order.queue_ns,
         last_wait.event_place,
         last_wait.event_ns,
+        last_wait.kind as wait_kind,
         stream_order.begun_place,
         window_work.call_ns + least(window_work.call_dur_ns, path_window.call_dur_ns) as called_ns,
         greatest(stream_order.queue_ns, last_wait.event_ns) as freed_ns,
@@ -72,17 +74,17 @@ select
     case
         when other.place is not null then 'inferred'
         when
-            ready.start_ns - ready.ready_ns > 10000
+            ready.start_ns - ready.ready_ns > settled_ns()
             and begun.stream != ready.stream
             and begun.end_ns > ready.start_ns
             and begun.start_ns < ready.start_ns
             then 'shared'
         when
             ready.called_ns >= coalesce(ready.freed_ns, ready.called_ns)
-            and ready.start_ns - ready.call_end_ns > 50000 then 'stall'
+            and ready.start_ns - ready.call_end_ns > launch_effect_ns() then 'stall'
         when ready.called_ns is not null and coalesce(ready.called_ns >= ready.freed_ns, true) then 'launch'
         when ready.queue_ns = ready.freed_ns then 'queue'
-        when ready.freed_ns is not null then 'event'
+        when ready.freed_ns is not null then ready.wait_kind
         else 'untraced'
     end as cause
 from ready
@@ -91,6 +93,6 @@ asof left join device_ending on ready.device = device_ending.device and ready.st
 left join window_work as other
     on
         device_ending.event_id = other.event_id
-        and ready.start_ns - ready.ready_ns > 10000
+        and ready.start_ns - ready.ready_ns > settled_ns()
         and other.end_ns > ready.ready_ns
-        and ready.start_ns - other.end_ns <= 50000
+        and ready.start_ns - other.end_ns <= launch_effect_ns()

@@ -1,0 +1,116 @@
+"""What would help: how long a step would take."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from hotline_analysis.answers.limits import LIMIT
+from hotline_analysis.charts.parts import durations, in_words, nothing, stacked_bars
+from hotline_analysis.charts.theme import HUES, INK, WIDTH, dress, time_axis
+from hotline_analysis.prediction.asked import whatif as asked
+from hotline_analysis.prediction.loop import loop_of
+from hotline_analysis.prediction.predict import Prediction
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.formats import duration
+
+_MOST_PARTS = len(HUES)
+
+
+def whatif(trace: Trace, *, scenario: str | None = None, rank: int | None = None) -> Any:
+    """What would help: the time of a step in each scenario, as a range, against the step as recorded and the limits.
+
+    With one scenario, what a step waits for before and after it. Raises `HotlineError` for a trace from which nothing
+    can be predicted, or to which the scenario does not apply.
+    """
+    if scenario is not None:
+        return _before_and_after(asked(trace, scenario, rank=rank))
+    table = asked(trace, rank=rank)
+    rows = table.filter(pl.col("reason").is_null())
+    if rows.is_empty():
+        return nothing("No scenario applies")
+    first = rows.row(0, named=True)
+    baseline = int(first["baseline_ns"])
+    axis = time_axis(max(int(rows["high_ns"].max()), baseline))  # type: ignore[arg-type]
+    shown = rows.with_columns(
+        low=pl.col("low_ns") / axis.size,
+        high=pl.col("high_ns") / axis.size,
+        predicted=pl.col("predicted_ns") / axis.size,
+        said=durations("predicted_ns"),
+        least=durations("low_ns"),
+        most=durations("high_ns"),
+        what=pl.col("scenario").str.replace_all("_", " "),
+    )
+    base = alt.Chart(shown).encode(
+        y=alt.Y("what:N", title=None, sort=shown["what"].to_list()),
+        tooltip=[
+            alt.Tooltip("what:N", title="scenario"),
+            alt.Tooltip("said:N", title="a step takes"),
+            alt.Tooltip("least:N", title="at least"),
+            alt.Tooltip("most:N", title="at most"),
+            alt.Tooltip("limit_after:N", title="limit then"),
+            alt.Tooltip("summary:N", title="what is done"),
+        ],
+    )
+    bars = base.mark_bar(color=HUES[5], height=10).encode(
+        x=alt.X("low:Q", title=axis.title("a step takes"), scale=alt.Scale(zero=True)), x2="high:Q"
+    )
+    points = base.mark_tick(color=INK, thickness=2, size=16).encode(x="predicted:Q")
+    limits = pl.DataFrame(
+        [
+            (baseline / axis.size, "as recorded"),
+            (int(first["cpu_needs_ns"]) / axis.size, "the CPU alone"),
+            *([(int(first["gpu_needs_ns"]) / axis.size, "the GPU alone")] if loop_of(trace, rank).has_gpu_work else []),
+        ],
+        ["at", "limit"],
+        orient="row",
+    )
+    rules = (
+        alt.Chart(limits)
+        .mark_rule(strokeWidth=1.5)
+        .encode(
+            x="at:Q",
+            color=alt.Color(
+                "limit:N",
+                title=None,
+                scale=alt.Scale(
+                    domain=["as recorded", "the CPU alone", "the GPU alone"], range=[INK, HUES[4], HUES[2]]
+                ),
+                legend=alt.Legend(orient="bottom"),
+            ),
+            strokeDash=alt.StrokeDash("limit:N", legend=None),
+        )
+    )
+    gain = baseline - int(first["predicted_ns"])
+    if gain >= 0.01 * baseline:
+        between = f"{duration(first['low_ns'])} to {duration(first['high_ns'])}"
+        title = f"{in_words(first['scenario'])} would help most: {between} instead of {duration(baseline)}"
+    else:
+        title = f"None of these would help: a step takes {duration(baseline)}"
+    chart = alt.layer(bars, points, rules).properties(width=WIDTH - 120, height=alt.Step(24))
+    return dress(chart, title, "Bars: between these, another run would be. Marks: what is expected.")
+
+
+def _before_and_after(found: Prediction) -> Any:
+    """The path of a step by what it waits for, as recorded and as predicted."""
+    parts = []
+    for key, path in (("as recorded", found.path_before()), (found.scenario, found.path())):
+        period = found.baseline_ns if key == "as recorded" else found.predicted_ns
+        grouped = path.group_by(limit=LIMIT).agg(pl.col("path_ns").sum())
+        total = int(grouped["path_ns"].sum()) or 1
+        parts.append(
+            grouped.select("limit", key=pl.lit(key), time_ns=(pl.col("path_ns") * period / total).cast(pl.Int64))
+        )
+    rows = pl.concat(parts)
+    if rows.is_empty():
+        return nothing()
+    limits = rows.group_by("limit").agg(pl.col("time_ns").sum()).sort("time_ns", descending=True)["limit"].to_list()
+    wide = rows.pivot("limit", index="key", values="time_ns").fill_null(0)
+    words = {limit: (in_words(limit), HUES[at % _MOST_PARTS]) for at, limit in enumerate(limits)}
+    between = f"{duration(found.low_ns)} to {duration(found.high_ns)}"
+    title = (
+        f"{in_words(found.scenario)}: a step takes {duration(found.predicted_ns)}, not {duration(found.baseline_ns)}"
+    )
+    return dress(stacked_bars(wide, words, "what a step waits for"), title, f"Another run would take {between}.")

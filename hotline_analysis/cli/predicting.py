@@ -1,0 +1,171 @@
+"""The command that predicts: whatif."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+import hotline_analysis as ha
+from hotline_analysis.cli.app import app
+from hotline_analysis.cli.common import (
+    AsJson,
+    ModelFile,
+    Overwrite,
+    arguments,
+    listing,
+    open_traces,
+    output_option,
+    said_of,
+)
+from hotline_analysis.text.formats import duration, percent, runs
+
+if TYPE_CHECKING:
+    from hotline_analysis.prediction.loop import Loop
+
+
+@app.command("whatif")
+def whatif(
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="A run directory, or a trace file, folder or pattern.")],
+    scenario: Annotated[
+        str | None, typer.Argument(metavar="[NAME]", help="Only this scenario, in detail; all that apply by default.")
+    ] = None,
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", metavar="KEY=VALUE", help="A parameter of the scenario. Repeatable."),
+    ] = None,
+    scale: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FACTOR:WHERE",
+            help="Multiply the time of events, such as \"0.5: name like '%gemm%'\". WHERE is SQL. Repeatable.",
+        ),
+    ] = None,
+    remove: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WHERE", help="Take out events, such as \"phase = 'zero_grad'\". Repeatable."),
+    ] = None,
+    rank: Annotated[int | None, typer.Option(help="The rank, if there are several; the lowest by default.")] = None,
+    model: ModelFile = None,
+    as_json: AsJson = False,
+    output: Annotated[
+        Path | None, output_option("Write the steps as they would run, for ui.perfetto.dev.", "JSON")
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Say what would help, and by how much.
+
+    Every time is one of a step in a loop, with a range: between its ends lies what another run would take.
+
+    \b
+    Example:
+      hotline whatif run.hotline
+      hotline whatif run.hotline --scale "0.5: phase = 'backward'" -o after.json
+    """
+    from hotline_analysis.atomic import check_file
+    from hotline_analysis.prediction.asked import check_parameters
+    from hotline_analysis.prediction.loop import loop_of
+
+    given = arguments(param or [])
+    numbers: dict[str, float] = {}
+    edits: list[ha.Scale | ha.Remove] = [_scaled(each) for each in scale or []]
+    edits += [ha.Remove(where) for where in remove or []]
+    # Complain before a long import.
+    if scenario is not None:
+        if edits:
+            raise typer.BadParameter("--scale and --remove make a scenario of your own: they do not go with a name")
+        numbers = check_parameters(scenario, given)
+    elif given:
+        raise typer.BadParameter("parameters are those of one scenario: name it", param_hint="--param")
+    if output is not None:
+        if scenario is None and not edits:
+            raise typer.BadParameter("the steps of one scenario can be written: name it", param_hint="--output")
+        check_file(output, overwrite=overwrite)
+    with open_traces([trace], model) as opened:
+        if scenario is None and not edits:
+            table = ha.whatif(opened, rank=rank)
+            typer.echo(table.write_json() if as_json else _table(loop_of(opened, rank), table), nl=as_json)
+            return
+        asked = scenario if scenario is not None else ha.Scenario("your scenario", edits)
+        found = ha.whatif(opened, asked, rank=rank, **numbers)
+        typer.echo(json.dumps(found.as_dict(), indent=2) if as_json else _detail(found))
+        if output is not None:
+            file = found.save(output, overwrite=overwrite)
+            typer.echo(f"{said_of(file)}; open it in ui.perfetto.dev", err=as_json)
+
+
+def _scaled(text: str) -> ha.Scale:
+    factor, colon, where = text.partition(":")
+    try:
+        number = float(factor)
+    except ValueError:
+        colon = ""
+    if not colon:
+        said = f"{text!r} is not FACTOR:WHERE, such as \"0.5: name like '%gemm%'\""
+        raise typer.BadParameter(said, param_hint="--scale")
+    return ha.Scale(where.strip(), number)
+
+
+def _table(loop: Loop, table: object) -> str:
+    import polars as pl
+
+    assert isinstance(table, pl.DataFrame)
+    text = [baseline(loop), ""]
+    applies = table.filter(pl.col("reason").is_null())
+    if applies.is_empty():
+        text.append("None of the scenarios applies.\n")
+    else:
+        rows = [
+            (
+                row["scenario"],
+                duration(row["predicted_ns"]),
+                f"{duration(row['low_ns'])} to {duration(row['high_ns'])}",
+                f"{duration(row['gain_low_ns'])} to {duration(row['gain_high_ns'])}",
+                f"{row['speedup']:.2f}×",
+                row["limit_after"],
+                row["summary"],
+            )
+            for row in applies.iter_rows(named=True)
+        ]
+        headers = ("scenario", "a step takes", "between", "it gains", "faster", "limit then", "what is done")
+        text.append(listing(headers, rows))
+    others = table.filter(pl.col("reason").is_not_null())
+    if not others.is_empty():
+        text.append(listing(("not here", "why"), others.select("scenario", "reason").rows()))
+    text.append("`hotline whatif TRACE NAME` says what a scenario assumes.\n")
+    return "\n".join(text)
+
+
+def baseline(loop: Loop) -> str:
+    """What a step takes as recorded, what each side needs, and how much of it is explained."""
+    from hotline_analysis.prediction.loop import HIGH, LOW
+
+    between = f"{duration(loop.plain_ns(LOW))} to {duration(loop.plain_ns(HIGH))}"
+    steps = runs(loop.steps["step"].to_list())
+    sides = f"Alone, the CPU needs {duration(loop.gpu_free_ns)}"
+    sides += f", the GPU {duration(loop.cpu_free_ns)}." if loop.has_gpu_work else "; there is no GPU work."
+    return (
+        f"A step takes {duration(loop.baseline_ns)} (step {steps}); another run would take {between}. {sides}"
+        f" {percent(loop.explained_pct)} of it is explained."
+    )
+
+
+def _detail(found: ha.Prediction) -> str:
+    lines = [str(found), ""]
+    if found.summary:
+        lines.append(f"What is done: {found.summary}")
+    edited = found.edited
+    lines.append(
+        f"Changed in each step: {edited['edited_events']:,} events, {duration(edited['edited_gpu_ns'])} of the GPU and"
+        f" {duration(edited['edited_host_ns'])} of the CPU."
+    )
+    lines.append(
+        f"Gain: {duration(found.gain_low_ns)} to {duration(found.gain_high_ns)}. Limits: the CPU alone needs"
+        f" {duration(found.cpu_needs_ns)}, the GPU alone {duration(found.gpu_needs_ns)}."
+    )
+    lines += ["", "Assumed:", *(f"  - {each}" for each in found.assumptions)]
+    if found.source:
+        lines += ["", f"Source: {found.source}"]
+    return "\n".join(lines)

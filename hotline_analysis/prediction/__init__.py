@@ -1,0 +1,1 @@
+"""What would help, and by how much: a loop is changed and replayed."""

@@ -1,0 +1,320 @@
+"""Predictions on small loops whose times can be worked out by hand."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import hotline_analysis as ha
+from tests.trace_builder import TraceBuilder
+
+US = 1000
+
+
+def loop(host_us: int, gpu_us: int, *, waits: bool = False) -> TraceBuilder:
+    """Steps of `host_us` on the CPU, each of which launches one kernel of `gpu_us`; with `waits`, each waits for it."""
+    trace = TraceBuilder(rank=0)
+    at = free = 0
+    for number in range(5):
+        begins = max(at + 5, free)
+        free = begins + gpu_us
+        ends = free + 1 if waits else at + host_us
+        trace.step(number, at, ends).annotation("work", at, at + host_us).op("op", at, at + 10)
+        trace.launches("kernel", begins, free, at=at, until=at + 2)
+        if waits:
+            trace.runtime("cudaDeviceSynchronize", at + host_us, ends, correlation=trace.new_correlation())
+        at = ends
+    return trace.annotation("the end", at, max(at + 1, free))
+
+
+def two_kernels(host_us: int, *kernels_us: int, steps: int = 5) -> TraceBuilder:
+    """Steps of `host_us` in the op `work`, at whose start kernels `k0`, `k1`, … are launched, 2 us apart."""
+    trace = TraceBuilder(rank=0)
+    at = free = 0
+    for number in range(steps):
+        trace.step(number, at, at + host_us).op("aten::work", at, at + host_us)
+        for place, length in enumerate(kernels_us):
+            call = at + 2 * place
+            begins = max(call + 3, free)
+            free = begins + length
+            trace.launches(f"k{place}", begins, free, at=call, until=call + 1)
+        at += host_us
+    return trace.annotation("the end", at, max(at + 1, free))
+
+
+def changed(trace: ha.Trace, *edits: object) -> ha.Prediction:
+    return ha.whatif(trace, ha.Scenario("mine", list(edits)))  # type: ignore[arg-type]
+
+
+def test_half_the_kernel_is_half_the_step_until_the_cpu_is_the_limit(tmp_path: Path) -> None:
+    trace = loop(30, 100).load(tmp_path)
+    half = changed(trace, ha.Scale("category = 'kernel'", 0.5))
+    assert (half.baseline_ns, half.predicted_ns) == (100 * US, 50 * US)
+    # equal steps: the range is the noise of the GPU alone, 4 %
+    assert (half.low_ns, half.high_ns) == (48 * US, 52 * US)
+    # what a step gains is that of a step with the same noise: 96 - 48 to 104 - 52
+    assert (half.gain_low_ns, half.gain_ns, half.gain_high_ns) == (48 * US, 50 * US, 52 * US)
+    assert (half.limit_before, half.limit_after) == ("computing", "computing")
+    assert (half.cpu_needs_ns, half.gpu_needs_ns) == (30 * US, 100 * US)
+    tenth = changed(trace, ha.Scale("name = 'kernel'", 0.1))
+    # the CPU needs 30 us, a tenth more or less from run to run
+    assert (tenth.predicted_ns, tenth.low_ns, tenth.high_ns) == (30 * US, 27 * US, 33 * US)
+    assert tenth.limit_after in ("python", "launching")
+    assert tenth.evidence["name"].unique().to_list() == ["kernel"]
+
+
+def test_three_numbers_give_the_ends_of_the_range(tmp_path: Path) -> None:
+    trace = loop(30, 100).load(tmp_path)
+    found = changed(trace, ha.Scale("category = 'kernel'", (0.5, 0.6, 0.8)))
+    assert (found.low_ns, found.predicted_ns, found.high_ns) == (48 * US, 60 * US, round(83.2 * US))
+    assert str(found) == (
+        "mine: a step takes 60.0 µs (48.0 µs to 83.2 µs), instead of 100 µs. What it then waits for most is computing"
+        " on the GPU."
+    )
+
+
+def test_removed_work_takes_its_launch_and_its_gap_with_it(tmp_path: Path) -> None:
+    """Kernels of 40 and 60 us back to back on a stream: 100 us for a step; the CPU needs 20."""
+    trace = two_kernels(20, 40, 60).load(tmp_path)
+    assert changed(trace, ha.Remove("name = 'k0'")).predicted_ns == 60 * US
+    assert changed(trace, ha.Remove("name = 'k1'")).predicted_ns == 40 * US
+    # without the kernels, the CPU is the limit: 20 us, less the two calls of 1 us each
+    gone = ha.Remove("category = 'kernel'")
+    assert changed(trace, gone).predicted_ns == 18 * US
+    assert changed(trace, ha.Remove("category = 'kernel'", host=False)).predicted_ns == 20 * US
+    # an op that is removed launches nothing
+    assert changed(trace, ha.Remove("name = 'aten::work'")).predicted_ns == 0
+
+
+def test_scaled_ops_take_their_calls_with_them(tmp_path: Path) -> None:
+    trace = two_kernels(100, 10, 10).load(tmp_path)
+    assert changed(trace, ha.Scale("name = 'aten::work'", 0.5)).predicted_ns == 50 * US
+    assert changed(trace, ha.Scale("category = 'cuda_runtime'", 0.5)).predicted_ns == 99 * US
+    # a condition that selects an op and what is inside of it counts their time once
+    both = changed(trace, ha.Scale("class is null", 0.5))
+    assert both.predicted_ns == 50 * US
+
+
+def test_inserted_time_counts_once_per_event(tmp_path: Path) -> None:
+    trace = two_kernels(20, 40, 60).load(tmp_path)
+    assert changed(trace, ha.Insert("name = 'k0'", 15 * US)).predicted_ns == 115 * US
+    assert changed(trace, ha.Insert("name = 'aten::work'", 90 * US)).predicted_ns == 110 * US
+
+
+def test_fused_kernels_are_as_long_as_a_share_of_both_but_not_less_than_one(tmp_path: Path) -> None:
+    trace = two_kernels(20, 40, 60).load(tmp_path)
+    assert changed(trace, ha.Fuse("name like 'k%'", 0.8)).predicted_ns == 80 * US
+    assert changed(trace, ha.Fuse("name like 'k%'", 0.1)).predicted_ns == 60 * US
+
+
+def test_a_stretch_takes_at_most_what_it_is_given(tmp_path: Path) -> None:
+    trace = two_kernels(100, 10).load(tmp_path)
+    assert changed(trace, ha.Take("name = 'aten::work'", 30 * US)).predicted_ns == 30 * US
+    assert changed(trace, ha.Take("name = 'aten::work'", 500 * US)).predicted_ns == 100 * US
+    assert changed(two_kernels(5, 40, 60).load(tmp_path), ha.Take("name = 'k1'", 7 * US)).predicted_ns == 47 * US
+
+
+def test_without_waiting_both_sides_run_beside_each_other(tmp_path: Path) -> None:
+    """A step that synchronises takes 136 us (test_replay); without, the longer side: the kernel of 130."""
+    trace = loop(100, 130, waits=True).load(tmp_path)
+    found = changed(trace, ha.Unwait("name = 'cudaDeviceSynchronize'"))
+    assert (found.baseline_ns, found.predicted_ns) == (136 * US, 130 * US)
+    named = ha.whatif(trace, "no_sync")
+    assert named.predicted_ns == 130 * US
+    assert set(named.evidence["name"]) == {"cudaDeviceSynchronize"}
+
+
+def test_moved_work_runs_beside_the_rest(tmp_path: Path) -> None:
+    """Kernels of 40 and 60 us take turns on one stream; on two, the step takes as long as the longer one."""
+    trace = two_kernels(20, 40, 60).load(tmp_path)
+    assert changed(trace, ha.Move("name = 'k0'")).predicted_ns == 60 * US
+    scaled = changed(trace, ha.Move("name = 'k0'"), ha.Scale("name = 'k1'", 0.5))
+    assert scaled.predicted_ns == 40 * US
+
+
+def loading(fetch_us: int, rest_us: int, kind: str = "Single") -> TraceBuilder:
+    """Steps in which a batch is fetched, and then an op runs on the CPU."""
+    trace = TraceBuilder(rank=0)
+    at = 0
+    for number in range(5):
+        trace.step(number, at, at + fetch_us + rest_us)
+        fetched = at + fetch_us
+        trace.op(f"enumerate(DataLoader)#_{kind}ProcessDataLoaderIter.__next__", at, fetched)
+        trace.op("aten::conv2d", fetched, fetched + rest_us)
+        at = fetched + rest_us
+    return trace.annotation("the end", at, at + 1)
+
+
+def test_a_loader_with_workers(tmp_path: Path) -> None:
+    """30 ms to load and 50 ms of work: with workers, the batch takes 1.5 ms, or 5 if one says so."""
+    trace = loading(30_000, 50_000).load(tmp_path)
+    found = ha.whatif(trace, "loader")
+    assert (found.baseline_ns, found.predicted_ns) == (80_000 * US, 51_500 * US)
+    assert found.low_ns == pytest.approx(0.9 * 50_200 * US, rel=1e-6)
+    assert found.high_ns == pytest.approx(1.1 * 53_000 * US, rel=1e-6)
+    assert "At least 1 workers" in " ".join(found.assumptions)
+    assert ha.whatif(trace, "loader", batch_ms=5).predicted_ns == 55_000 * US
+    # 120 ms to load: two workers have a batch every 60 ms
+    slow = loading(120_000, 50_000).load(tmp_path, "slow.json")
+    two = ha.whatif(slow, "loader", workers=2)
+    assert (two.predicted_ns, two.low_ns, two.high_ns) == (60_000 * US, 54_000 * US, 66_000 * US)
+    assert ha.whatif(slow, "loader", workers=8).predicted_ns == 51_500 * US
+
+
+def test_the_way_back_from_workers_is_not_known(tmp_path: Path) -> None:
+    trace = loading(1_000, 50_000, "Multi").load(tmp_path)
+    with pytest.raises(ha.HotlineError, match="how long the workers take"):
+        ha.whatif(trace, "loader", workers=0)
+    with pytest.raises(ha.HotlineError, match="loader does not apply: workers load the batches already"):
+        ha.whatif(trace, "loader")
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("name", "is no condition: it is not true or false"),
+        ("nothing_of_the_kind = 3", "is no condition"),
+        ("name = 'k0'; drop table event", "is no condition"),
+        ("1 = 1) or (1 = 1", "is no condition"),
+        ("exists (select 1 from read_csv('/etc/passwd'))", "is no condition"),
+        ("exists (select 1 from '/etc/passwd')", "is no condition"),
+        ("count(*) > 1", "is no condition"),
+        ("", "is no condition"),
+        ("name = 'not there'", "no event of the steps 1 to 4 meets \"name = 'not there'\", so mine changes nothing"),
+    ],
+)
+def test_conditions_that_are_none(tmp_path: Path, where: str, said: str) -> None:
+    trace = two_kernels(20, 40).load(tmp_path)
+    with pytest.raises(ha.QueryParameterError) as error:
+        changed(trace, ha.Scale(where, 0.5))
+    assert said in error.value.message
+
+
+def test_a_condition_can_look_at_other_events(tmp_path: Path) -> None:
+    trace = two_kernels(20, 40, 60).load(tmp_path)
+    longest = "dur_ns = (select max(dur_ns) from event where class is not null)"
+    assert changed(trace, ha.Scale(longest, 0.5)).predicted_ns == 70 * US
+
+
+def test_numbers_that_make_no_sense(tmp_path: Path) -> None:
+    trace = two_kernels(20, 40).load(tmp_path)
+    for edit in (ha.Scale("name = 'k0'", -1), ha.Insert("name = 'k0'", (1, 2, float("nan")))):
+        with pytest.raises(ha.QueryParameterError, match="must be 0 or more"):
+            changed(trace, edit)
+    with pytest.raises(ha.QueryParameterError, match="from the shortest step to the longest"):
+        changed(trace, ha.Scale("name = 'k0'", (0.9, 0.5, 0.1)))
+    with pytest.raises(ha.QueryParameterError, match="there is no scenario 'ampp'") as error:
+        ha.whatif(trace, "ampp")
+    assert "Did you mean amp?" in (error.value.hint or "")
+    with pytest.raises(ha.QueryParameterError, match="amp has no parameter 'gemm'"):
+        ha.whatif(trace, "amp", gemm=2)
+    with pytest.raises(ha.QueryParameterError, match=r"matmul of amp must be 0\.001 or more, not -2"):
+        ha.whatif(trace, "amp", matmul=-2)
+    with pytest.raises(ha.QueryParameterError, match="parameters are those of one scenario"):
+        ha.whatif(trace, matmul=2)  # type: ignore[call-overload]
+    with pytest.raises(ha.QueryParameterError, match="mine has no edits"):
+        changed(trace)
+
+
+def test_traces_that_tell_nothing(tmp_path: Path) -> None:
+    no_steps = TraceBuilder(rank=0).op("op", 0, 40).launches("kernel", 25, 125, at=20, until=22)
+    with pytest.raises(ha.HotlineError, match="the trace shows no steps"):
+        ha.whatif(no_steps.load(tmp_path))
+    one = TraceBuilder(rank=0).op("op", 0, 40)
+    with pytest.raises(ha.HotlineError, match="the trace shows no steps"):
+        ha.whatif(one.load(tmp_path, "one.json"))
+    lost = TraceBuilder(rank=0)
+    for number in range(3):
+        lost.step(number, 100 * number, 100 * number + 100).op("op", 100 * number, 100 * number + 90)
+        lost.runtime("cudaLaunchKernel", 100 * number + 5, 100 * number + 8, correlation=number + 1)
+    with pytest.raises(ha.HotlineError, match="the file has no GPU work"):
+        ha.whatif(lost.load(tmp_path, "lost.json"))
+
+
+def test_a_step_of_waits_that_nothing_explains_is_refused(tmp_path: Path) -> None:
+    """The kernel of 20 us starts 60 us after its call has returned, with an idle GPU; the CPU waits for it."""
+    trace = TraceBuilder(rank=0)
+    at = 0
+    for number in range(5):
+        trace.step(number, at, at + 100).op("aten::work", at, at + 100)
+        trace.launches("late", at + 65, at + 85, at=at + 1, until=at + 3)
+        trace.runtime("cudaDeviceSynchronize", at + 10, at + 86, correlation=trace.new_correlation())
+        at += 100
+    trace.annotation("the end", at, at + 1)
+    loaded = trace.load(tmp_path)
+    late = loaded.sql("select event_id from event where name = 'late' order by event_id")["event_id"].to_list()
+    with pytest.raises(ha.HotlineError, match="of a step are waits that the trace does not explain") as error:
+        ha.whatif(loaded, ha.Scenario("mine", [ha.Scale("name = 'late'", 0.5)]))
+    assert any(str(number) in error.value.message for number in late)
+    # What is left: 1 us to the launch, the kernel's 20, 1 until the call returns, and 14 us of the CPU after it.
+    with pytest.raises(ha.HotlineError, match=r"64\.0 % of a step"):
+        ha.whatif(loaded)
+
+
+def test_all_scenarios_have_numbers_or_a_reason(tmp_path: Path) -> None:
+    table = ha.whatif(loading(30_000, 50_000).load(tmp_path))
+    assert table["scenario"].is_unique().all()
+    applies = table.filter(pl.col("reason").is_null())
+    assert applies["scenario"].to_list() == ["loader"]
+    assert applies.select(pl.col("low_ns") <= pl.col("predicted_ns"), pl.col("predicted_ns") <= pl.col("high_ns")).row(
+        0
+    ) == (True, True)
+    others = table.filter(pl.col("reason").is_not_null())
+    assert others["predicted_ns"].null_count() == others.height
+    assert others.select(pl.col("reason").str.ends_with(".").all()).item()
+
+
+def test_gradients_are_reduced_while_backward_goes_on(tmp_path: Path) -> None:
+    """A gradient of 1 MiB is ready when backward's first kernel is done, one of 4 bytes with its second one.
+
+    Step: kernels of 100 and 50 us in backward, one of 10 us in the optimizer: 160 us of the GPU. With two ranks, a
+    bucket moves all its bytes: at 1 GB/s, 20 us and 1,048.576 us for the first, 20 and 0.004 for the second one.
+    """
+    trace = TraceBuilder(rank=0)
+    at = 0
+    for number in range(5):
+        trace.on(1).step(number, at, at + 160)
+        trace.annotation("## backward ##", at, at + 40)
+        for place, length in enumerate((100, 50)):
+            begin = at + 20 * place
+            trace.op("aten::mm", begin, begin + 8).launches(
+                f"grad{place}", at + 5 + 100 * place, at + 5 + 100 * place + length, at=begin + 1, until=begin + 3
+            )
+            args = {"Input Dims": [[262144]] if place == 0 else [[1]], "Input type": ["float"]}
+            trace.complete("cpu_op", "torch::autograd::AccumulateGrad", begin + 10, begin + 12, args)
+        trace.annotation("Optimizer.step#SGD.step", at + 50, at + 70)
+        trace.op("aten::add_", at + 52, at + 60).launches("update", at + 155, at + 165, at=at + 54, until=at + 56)
+        at += 160
+    loaded = trace.annotation("the end", at, at + 10).load(tmp_path)
+    gradients = loaded.query("gradient", rank=0, start_ns=0, end_ns=at * US)
+    assert gradients["bytes"].to_list() == [1048576, 4] * 5
+    assert loaded.sql("select distinct name from event where event_id in $ids", ids=gradients["ready_id"].to_list())[
+        "name"
+    ].sort().to_list() == ["grad0", "grad1"]
+    found = ha.whatif(loaded, "ddp", ranks=2, gb_per_s=1)
+    # From the end of the first kernel: both buckets, and the update; then the next step begins with 100 us.
+    assert found.baseline_ns == 160 * US
+    assert found.predicted_ns == pytest.approx((100 + 20 + 1048.576 + 20.004 + 10) * US, abs=1500)
+    assert found.limit_after == "communication"
+    fast = ha.whatif(loaded, "ddp", ranks=2, gb_per_s=1e6)
+    # 20 us beside the second kernel, and 20 after it
+    assert fast.predicted_ns == pytest.approx((160 + 20) * US, abs=1500)
+
+
+def test_the_timeline_is_where_the_replay_puts_events(tmp_path: Path) -> None:
+    """Kernels of 40 and 60 us back to back: the second one starts 20 us after the first if this is half as long."""
+    trace = two_kernels(20, 40, 60).load(tmp_path)
+    found = changed(trace, ha.Scale("name = 'k0'", 0.5))
+    events = found.timeline().filter(pl.col("category") == "kernel").sort("start_ns")
+    lengths = (events["end_ns"] - events["start_ns"]).to_list()
+    assert lengths == [20 * US, 60 * US] * 4
+    starts = events["start_ns"].to_list()
+    assert [b - a for a, b in pairwise(starts)] == ([20 * US, 60 * US] * 4)[:7]
+    written = found.save(tmp_path / "after.json")
+    with ha.load(written) as again:
+        assert again.sql("select count(*) from event where category = 'kernel'").item() == 8
+    with pytest.raises(ha.ExportExistsError):
+        found.save(tmp_path / "after.json")
