@@ -159,7 +159,7 @@ class Replay:
 
     @cached_property
     def _inside(self) -> pl.DataFrame:
-        return self.edges.filter(~pl.col("is_carried"))
+        return self.edges.lazy().filter(~pl.col("is_carried")).select("row", "from_id", "to_id", "binds").collect()
 
     @cached_property
     def _across(self) -> pl.DataFrame:

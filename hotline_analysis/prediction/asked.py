@@ -96,22 +96,16 @@ def _known(scenario: str) -> None:
     raise QueryParameterError(f"there is no scenario {scenario!r}", hint=f"{hint}There are {', '.join(KNOWN)}.")
 
 
-def predictions(loop: Loop) -> tuple[list[Prediction], dict[str, str]]:
-    """The predictions of all scenarios that apply, the largest gain first, and why the others do not."""
+def _table(loop: Loop) -> pl.DataFrame:
     loop.check_explained()
-    found: list[Prediction] = []
-    reasons: dict[str, str] = {}
+    rows: list[dict[str, object]] = []
+    reasons: list[dict[str, object]] = []
     for known in KNOWN.values():
         made = known.made(loop, {})
         if isinstance(made, str):
-            reasons[known.name] = made
+            reasons.append({"scenario": known.name, "summary": f"{known.summary}.", "reason": made})
         else:
-            found.append(predict(loop, made))
-    return sorted(found, key=lambda each: (each.predicted_ns, each.scenario)), reasons
-
-
-def _table(loop: Loop) -> pl.DataFrame:
-    found, reasons = predictions(loop)
-    rows = [{**each.as_dict(), **each.edited} for each in found]
-    rows += [{"scenario": name, "summary": f"{KNOWN[name].summary}.", "reason": said} for name, said in reasons.items()]
-    return pl.DataFrame([{name: row.get(name) for name in COLUMNS} for row in rows], COLUMNS)
+            # The prediction itself is large: it holds the replay.
+            rows.append(predict(loop, made).as_dict())
+    rows.sort(key=lambda row: (row["predicted_ns"], row["scenario"]))
+    return pl.DataFrame([{name: row.get(name) for name in COLUMNS} for row in [*rows, *reasons]], COLUMNS)

@@ -46,7 +46,7 @@ SURE_PCT = 95.0
 """If they explain less than this, only the range is told."""
 
 MOST_OFF = 0.05
-"""If the step of the loop differs more from those recorded, it is another one. A smaller difference widens the range."""
+"""If the step of the loop differs more from those recorded, it is another one; a smaller difference widens ranges."""
 
 HOST_NOISE = 0.10
 """By so much the CPU's time differs when the same program runs again.

@@ -441,15 +441,17 @@ def _fused_optimizer(loop: Loop, factor: Number) -> Made:
         Gap(_ids(kernels), 0.0),
         Scale(optimizer & (pl.col("category") == "cpu_op"), (kept, max(kept, 0.05), 0.2)),
     ]
-    around = _phase_spans(loop, ("optimizer",))
-    if not around.is_empty():
-        # The loop over parameters between the ops goes, too: at the low end all of it, else half.
-        edits.append(Between(optimizer & ~_GPU, (0.05, 0.5, 1.0), around))
     return _new(
         "fused_optimizer",
-        edits,
+        [*edits, *_without_loop(loop, optimizer & ~_GPU)],
         "The update reads and writes each parameter and its state once, where single ops do so two to seven times.",
     )
+
+
+def _without_loop(loop: Loop, optimizer: pl.Expr) -> list[Edit]:
+    """The loop over parameters between the optimizer's ops goes, too: at the low end nearly all of it, else half."""
+    around = _phase_spans(loop, ("optimizer",))
+    return [] if around.is_empty() else [Between(optimizer, (0.05, 0.5, 1.0), around)]
 
 
 def _phase_spans(loop: Loop, phases: tuple[str, ...]) -> pl.DataFrame:
@@ -472,10 +474,13 @@ def _fused_on_cpu(loop: Loop, ops: pl.DataFrame) -> Made:
     # Adam in single ops reads and writes some 30 times the parameters, fused seven times (4 tensors, of which 3 are
     # written); SGD with momentum 8 and 5 times.
     share = tuple(min(1.0, arithmetic * part + rest) for part, rest in ((0.15, 0.0), (0.35, 0.0), (0.8, 0.05)))
-    outer = (pl.col("phase") == "optimizer") & (pl.col("category") == "cpu_op")
+    optimizer = pl.col("phase") == "optimizer"
     return _new(
         "fused_optimizer",
-        [Scale(outer, (share[0], share[1], share[2]))],
+        [
+            Scale(optimizer & (pl.col("category") == "cpu_op"), (share[0], share[1], share[2])),
+            *_without_loop(loop, optimizer & ~_GPU),
+        ],
         "The update reads and writes each parameter and its state once, where single ops do so two to seven times.",
     )
 

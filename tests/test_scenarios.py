@@ -1,0 +1,168 @@
+"""The scenarios on steps of a few kernels; what a step takes then is worked out by hand, in microseconds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+import hotline_analysis as ha
+from hotline_analysis.prediction.scenarios import KNOWN
+from tests.trace_builder import TraceBuilder
+
+US = 1000
+GEMM = "volta_sgemm_128x64_nn"
+HALF_GEMM = "sm80_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64"
+POINTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
+NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*, unsigned long, ncclWork*)"
+Work = tuple[str, str, int, dict[str, Any]]
+
+
+def kernel(name: str, length: int, phase: str = "forward", **args: Any) -> Work:
+    return name, phase, length, args
+
+
+def steps(folder: Path, *works: Work, host_us: int = 40, count: int = 5, major: int | None = 7) -> ha.Trace:
+    """Steps in which a thread launches works back to back; each launch is an op of 4 us, then the thread is idle."""
+    devices = [{"id": 0, "name": "a GPU", "computeMajor": major}] if major is not None else []
+    trace = TraceBuilder(rank=0, deviceProperties=devices)
+    at = free = 0
+    for number in range(count):
+        trace.step(number, at, at + host_us)
+        for place, (name, phase, length, args) in enumerate(works):
+            call = at + 4 * place
+            mark = "Optimizer.step#SGD.step" if phase == "optimizer" else f"## {phase} ##"
+            trace.annotation(mark, call, call + 4)
+            begins = max(call + 3, free)
+            free = begins + length
+            op = args.get("op", "aten::op")
+            given = {key: value for key, value in args.items() if key not in ("op", "blocks")}
+            trace.op(op, call, call + 4)
+            trace.launches(name, begins, free, at=call + 1, until=call + 2, **given)
+        at += host_us
+    return trace.annotation("the end", at, max(at + 1, free)).load(folder)
+
+
+def test_amp_scales_products_and_the_rest_of_the_model(tmp_path: Path) -> None:
+    """90 us of products, 40 of others in forward, 20 in the optimizer: 30 + 20 + 20, and a cast per product."""
+    trace = steps(tmp_path, kernel(GEMM, 90), kernel(POINTWISE, 40), kernel(POINTWISE, 20, "optimizer"))
+    found = ha.whatif(trace, "amp", matmul=3, other=2)
+    assert found.baseline_ns == 150 * US
+    # a cast takes as long as half-way between the elementwise kernels of 40 and 20 us
+    assert found.predicted_ns == pytest.approx((30 + 20 + 20 + 30) * US, abs=10)
+    assert found.low_ns == pytest.approx(0.96 * 70 * US, rel=0.001)  # none is needed
+    again = steps(tmp_path, kernel(HALF_GEMM, 90, op="aten::mm"))
+    with pytest.raises(ha.HotlineError, match="amp does not apply: it does already"):
+        ha.whatif(again, "amp")
+    with pytest.raises(ha.HotlineError, match="has no tensor cores"):
+        ha.whatif(steps(tmp_path, kernel(GEMM, 90), major=6), "amp")
+
+
+def test_tf32_is_of_gpus_that_have_it(tmp_path: Path) -> None:
+    trace = steps(tmp_path, kernel(GEMM, 90), kernel(POINTWISE, 40), major=8)
+    found = ha.whatif(trace, "tf32")
+    assert found.predicted_ns == (30 + 40) * US
+    assert (found.low_ns, found.high_ns) == (round(0.96 * 55 * US), round(1.04 * 100 * US))
+    with pytest.raises(ha.HotlineError, match="the GPU has no TF32"):
+        ha.whatif(steps(tmp_path, kernel(GEMM, 90)), "tf32")
+
+
+def test_channels_last_and_batch_normalisation(tmp_path: Path) -> None:
+    works = (
+        kernel("void cudnn::ops::nchwToNhwcKernel<float, float, float>(int)", 10),
+        kernel("void cudnn::bn_fw_tr_1C11_kernel_NCHW<float>(int)", 40, op="aten::cudnn_batch_norm"),
+        kernel(POINTWISE, 20, op="aten::relu_"),
+        kernel("void cudnn::bn_bw_1C11_kernel_new<float>(int)", 60, "backward", op="aten::cudnn_batch_norm_backward"),
+    )
+    trace = steps(tmp_path, *works)
+    assert ha.whatif(trace, "channels_last").predicted_ns == 120 * US
+    found = ha.whatif(trace, "restructured_bn")
+    # Daydream's rule: half of 40 + 60, nothing of 20; the gain of 70 us times 7 / 12.7 is expected
+    assert found.low_ns == pytest.approx(0.96 * 60 * US, rel=1e-4)
+    assert found.predicted_ns == pytest.approx((130 - 70 * 7 / 12.7) * US, rel=1e-4)
+    assert found.high_ns == pytest.approx(1.04 * 130 * US, rel=1e-4)
+
+
+def test_a_network_that_is_faster(tmp_path: Path) -> None:
+    """Every collective takes 50 us: all of it is transfer, and half as long if the network is twice as fast."""
+    trace = steps(tmp_path, kernel(POINTWISE, 30, "backward"), kernel(NCCL, 50, "backward"))
+    assert ha.whatif(trace, "bandwidth").predicted_ns == (30 + 25) * US
+    assert ha.whatif(trace, "bandwidth", factor=5).predicted_ns == (30 + 10) * US
+    assert ha.whatif(trace, "bandwidth", factor=0.5).predicted_ns == (30 + 100) * US
+    # beside the computation, on a stream of its own
+    assert ha.whatif(trace, "overlap").predicted_ns == 50 * US
+
+
+def test_waiting_for_other_ranks_is_no_transfer(tmp_path: Path) -> None:
+    """Collectives of 50 us, but for one of 70 in step 3: 20 us of waiting, on average 5 in each of four steps."""
+    trace = TraceBuilder(rank=0)
+    at = 0
+    for number in range(5):
+        length = 70 if number == 3 else 50
+        trace.step(number, at, at + length + 12).annotation("## backward ##", at, at + 8)
+        trace.op("c10d::allreduce_", at, at + 8).launches(NCCL, at + 5, at + 5 + length, at=at + 1, until=at + 3)
+        trace.runtime("cudaDeviceSynchronize", at + 9, at + length + 6, correlation=trace.new_correlation())
+        at += length + 12
+    loaded = trace.annotation("the end", at, at + 1).load(tmp_path)
+    found = ha.whatif(loaded, "bandwidth", factor=2)
+    assert found.baseline_ns == pytest.approx(67 * US, abs=2)
+    assert found.predicted_ns == pytest.approx((67 - 25) * US, abs=2)
+    assert found.gain_high_ns > 25 * US  # waiting may shrink alike
+
+
+def test_an_optimizer_of_many_kernels(tmp_path: Path) -> None:
+    """20 kernels of 5 us for the optimizer, which become 0.3 of their 100 us; forward has 50."""
+    works: Sequence[Work] = (kernel(GEMM, 50), *(kernel(POINTWISE, 5, "optimizer") for _ in range(20)))
+    trace = steps(tmp_path, *works, host_us=100)
+    found = ha.whatif(trace, "fused_optimizer", factor=0.3)
+    assert found.baseline_ns == 150 * US
+    assert found.predicted_ns == pytest.approx((50 + 30) * US, abs=100)
+    fused = "void at::native::multi_tensor_apply_kernel<at::native::FusedAdam>(int)"
+    with pytest.raises(ha.HotlineError, match="already"):
+        ha.whatif(steps(tmp_path, kernel(GEMM, 50), kernel(fused, 9, "optimizer")), "fused_optimizer")
+
+
+def test_a_graph_launches_kernels_for_less(tmp_path: Path) -> None:
+    """Ten kernels of 3 us, whose launches keep the CPU for 100 us of a step; a graph of them takes 10 + 10 * 1 us."""
+    works = tuple(kernel(GEMM, 3) for _ in range(25))
+    trace = steps(tmp_path, *works, host_us=100)
+    assert ha.whatif(trace, "cuda_graph", launch_us=10, kernel_us=1).baseline_ns == 100 * US
+    found = ha.whatif(trace, "cuda_graph", launch_us=10, kernel_us=1)
+    assert found.predicted_ns == 75 * US  # the kernels, back to back
+    assert ha.whatif(trace, "cuda_graph", launch_us=10, kernel_us=3).predicted_ns == 85 * US
+
+
+def test_copies_from_pinned_memory_are_not_waited_for(tmp_path: Path) -> None:
+    """The CPU waits 60 us for the copy of a batch, and then works 50 us; the GPU needs 60 and 30 us."""
+    trace = TraceBuilder(rank=0)
+    at = 0
+    for number in range(5):
+        trace.step(number, at, at + 120)
+        number_of_copy = trace.new_correlation()
+        trace.op("aten::copy_", at, at + 70)
+        trace.runtime("cudaMemcpyAsync", at + 2, at + 66, correlation=number_of_copy)
+        trace.copy(at + 5, at + 65, kind="HtoD", correlation=number_of_copy)
+        trace.events[-1]["name"] = "Memcpy HtoD (Pageable -> Device)"
+        trace.op("aten::mm", at + 70, at + 120).launches(GEMM, at + 75, at + 105, at=at + 71, until=at + 73)
+        at += 120
+    loaded = trace.annotation("the end", at, at + 1).load(tmp_path)
+    found = ha.whatif(loaded, "pinned", factor=0.5)
+    assert found.baseline_ns == 120 * US
+    # the copy takes 30 us beside the CPU, whose own time is 120 - 61 (waiting since the copy began at 5, until 66)
+    assert found.predicted_ns == pytest.approx(60 * US, abs=2 * US)
+    assert "pin_memory=True" in " ".join(found.assumptions)
+
+
+def test_each_says_why_it_does_not_apply(tmp_path: Path) -> None:
+    trace = steps(tmp_path, kernel("custom_kernel", 50))
+    table = ha.whatif(trace)
+    assert set(table["scenario"]) == set(KNOWN)
+    for name, reason in table.filter(pl.col("reason").is_not_null()).select("scenario", "reason").rows():
+        with pytest.raises(ha.HotlineError, match=f"{name} does not apply"):
+            ha.whatif(trace, name)
+        assert reason[0].isupper()
+        assert reason.endswith(".")
+    assert all(known.source.endswith((".", ")")) for known in KNOWN.values())
