@@ -90,6 +90,7 @@ def training(rank: int = 0, late: int = 0) -> TraceBuilder:
         trace.backward("ReluBackward0", *ids(330, 350), seq=seq + 1).launches("relu_grad", *ids(350, 360))
         trace.backward("AddmmBackward0", *ids(360, 400), seq=seq).launches("gemm_grad", *ids(400, 450))
         trace.op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", *ids(400, 420))
+        trace.op("torch::autograd::AccumulateGrad", *ids(400, 420))
         trace.launches("add", *ids(450, 455))
         trace.op("c10d::allreduce_", *ids(430, 440)).launches(
             "ncclDevKernel_AllReduce", *ids(440 + late, 600), stream=9

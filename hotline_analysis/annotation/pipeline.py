@@ -68,7 +68,7 @@ def annotate(
     the trace itself is then left out, and `on_note` is told.
     """
     for name, rules in catalog.rules().items():
-        _keep(connection, name, rules)
+        connection.register(name, rules)
     _keep(connection, "forward_item", _NOTHING)
     _keep(connection, "fused_candidate", _NOTHING)
     _keep(connection, "compiled_part", _parts([]))
@@ -218,19 +218,22 @@ def _derive(connection: duckdb.DuckDBPyConnection, name: str) -> None:
 
 def _with_memory(connection: duckdb.DuckDBPyConnection, make: Callable[[], None]) -> None:
     """Make a table in the memory that is set; where that does not do for a huge trace, allow it twice as much."""
-    limit = connection.execute("select current_setting('memory_limit')").fetchall()[0][0]
+    try:
+        make()
+        return
+    except duckdb.OutOfMemoryException:
+        limit = connection.execute("select current_setting('memory_limit')").fetchall()[0][0]
     value, unit = limit.split()
-    for doublings in range(_DOUBLINGS + 1):
+    for doublings in range(1, _DOUBLINGS + 1):
+        connection.execute(f"set memory_limit = '{2**doublings * float(value)}{unit}'")
         try:
             make()
             break
         except duckdb.OutOfMemoryException:
             if doublings == _DOUBLINGS:
                 raise
-            connection.execute(f"set memory_limit = '{2 ** (doublings + 1) * float(value)}{unit}'")
-    if doublings:
-        with suppress(duckdb.OutOfMemoryException):  # the result alone is larger
-            connection.execute(f"set memory_limit = '{limit}'")
+    with suppress(duckdb.OutOfMemoryException):  # the result alone is larger
+        connection.execute(f"set memory_limit = '{limit}'")
 
 
 def _one(connection: duckdb.DuckDBPyConnection, question: str) -> bool:

@@ -10,24 +10,29 @@ import polars as pl
 from hotline_analysis.answers.limits import LIMIT
 from hotline_analysis.charts.parts import durations, in_words, nothing, stacked_bars
 from hotline_analysis.charts.theme import HUES, INK, WIDTH, dress, time_axis
+from hotline_analysis.errors import HotlineError
 from hotline_analysis.prediction.asked import whatif as asked
 from hotline_analysis.prediction.loop import loop_of
 from hotline_analysis.prediction.predict import Prediction
-from hotline_analysis.run.trace import Trace
+from hotline_analysis.run.trace import Trace, takes_traces
 from hotline_analysis.text.formats import duration
 
 _MOST_PARTS = len(HUES)
 
 
+@takes_traces
 def whatif(trace: Trace, *, scenario: str | None = None, rank: int | None = None) -> Any:
     """What would help: the time of a step in each scenario, as a range, against the step as recorded and the limits.
 
-    With one scenario, what a step waits for before and after it. Raises `HotlineError` for a trace from which nothing
-    can be predicted, or to which the scenario does not apply.
+    With one scenario, what a step waits for before and after it: `HotlineError` says why it does not apply. Where
+    nothing can be predicted at all, the title says why.
     """
     if scenario is not None:
         return _before_and_after(asked(trace, scenario, rank=rank))
-    table = asked(trace, rank=rank)
+    try:
+        table = asked(trace, rank=rank)
+    except HotlineError as error:
+        return nothing(error.message)
     rows = table.filter(pl.col("reason").is_null())
     if rows.is_empty():
         return nothing("No scenario applies")

@@ -16,7 +16,7 @@ with accumulated as (
         label.step,
         op.input_types ->> 0 as dtype,
         -- the shape of the first input: of no dimension, it has one element
-        list_product((op.input_dims -> 0)::bigint[]) as elements
+        list_product(try_cast(op.input_dims -> 0 as bigint[])) as elements
     from event
     inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
     left join label on event.rank = label.rank and event.event_id = label.event_id
@@ -41,11 +41,11 @@ launching as (
 select
     accumulated.event_id,
     accumulated.step,
-    (accumulated.elements * case
+    try_cast(accumulated.elements * case
         when regexp_matches(accumulated.dtype, '(?i)double|int64|long') then 8
         when regexp_matches(accumulated.dtype, '(?i)half|bfloat16') then 2
         when regexp_matches(accumulated.dtype, '(?i)float') then 4
-    end)::bigint as bytes,
+    end as bigint) as bytes,
     launching.event_id as ready_id
 from accumulated
 asof left join launching

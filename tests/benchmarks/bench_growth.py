@@ -92,7 +92,10 @@ def measure(file: Path) -> Figures:
     with ha.load(run) as trace, ha.load(run) as other:
         for name, ask in calls(trace, other).items():
             with meter.part(f"answer {name}"):
-                ask()
+                try:
+                    ask()
+                except ha.HotlineError as error:
+                    print(f"{name}: {error}", file=sys.stderr)
         outputs: dict[str, Callable[[], Any]] = {
             "report": lambda: str(ha.report(trace)),
             "perfetto": lambda: ha.export_perfetto(trace, file.with_suffix(".out.json")),
