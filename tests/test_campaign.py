@@ -16,7 +16,7 @@ from tests.campaign.draft import Draft
 
 ROOT = Path(__file__).parents[1]
 # Of the generated traces.
-SEEDS = [7_000_000 + number for number in (1, 2, 4, 5, 7, 10)]
+SEEDS = [7_000_000 + number for number in (1, 4, 7)]
 
 
 def campaign(*arguments: str) -> subprocess.CompletedProcess[str]:

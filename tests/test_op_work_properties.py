@@ -18,7 +18,7 @@ from tests.derive.test_op_work import BF16, FP32, NONE, Arg, call, s, t
 from tests.trace_builder import TraceBuilder
 
 SIZES = st.integers(1, 6)
-SETTINGS = settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+SETTINGS = settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 KERNELS = [
     "sm80_xmma_gemm_bf16bf16_bf16f32_f32_tn_n",
     "sm90_xmma_fprop_implicit_gemm_bf16",

@@ -301,7 +301,7 @@ WORK = st.lists(
 
 
 @given(work=WORK)
-@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_parts_add_up_to_the_observed_time(work: list[tuple[str, int, int, int, int]], tmp_path: Path) -> None:
     trace = (
         TraceBuilder(deviceProperties=[H100, {**H100, "id": 1, "name": "ARTEMIS"}]).step(0, 0, 1000).step(1, 1000, 1500)

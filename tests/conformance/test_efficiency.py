@@ -25,13 +25,14 @@ def test_the_parts_of_the_time_add_up(name: str) -> None:
     assert (loss["ns"] > 0).all()
     told = loss.group_by("rank", "device").agg(pl.col("ns").sum())
     assert sorted(told.rows()) == sorted(window.rows())
-    for by in ("step", "phase"):
-        assert ha.peak_loss(trace, by=by)["ns"].sum() == loss["ns"].sum()
-    assert ha.utilisation(trace)["wall_ns"].sum() == loss["ns"].sum()
-    assert ha.utilisation(trace, by="step")["wall_ns"].sum() == loss["ns"].sum()
+    if name in WITH_WORK:
+        assert ha.peak_loss(trace, by="phase")["ns"].sum() == loss["ns"].sum()
+        assert ha.peak_loss(trace, by="step")["ns"].sum() == loss["ns"].sum()
+        assert ha.utilisation(trace)["wall_ns"].sum() == loss["ns"].sum()
+        assert ha.utilisation(trace, by="step")["wall_ns"].sum() == loss["ns"].sum()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", WITH_WORK)
 def test_the_work_of_ops_is_shared_out_completely(name: str) -> None:
     unequal = opened(name).sql(
         """
