@@ -7,6 +7,9 @@ Where torch 2.13's counter is wrong or silent:
 - causal attention counts in full, and its backward always five products, of which the model needs four
 """
 
+# Checked with torch installed and without: then everything from torch is Any.
+# mypy: disallow-subclassing-any=False, warn-return-any=False, warn-unused-ignores=False, disallow-untyped-calls=False
+
 from __future__ import annotations
 
 from collections.abc import Callable
