@@ -127,6 +127,38 @@ def test_without_waiting_both_sides_run_beside_each_other(tmp_path: Path) -> Non
     assert set(named.evidence["name"]) == {"cudaDeviceSynchronize"}
 
 
+def test_a_cpu_that_gets_faster_is_held_up_by_a_full_queue(tmp_path: Path) -> None:
+    """The CPU launches 1,500 kernels of 20 us, 20 us apart, works for 25 ms, and waits for them. Then 2 us apart."""
+    count, kernel, rest = 1500, 20, 25_000
+    trace = TraceBuilder(rank=0)
+    at = 0
+    for number in range(4):
+        begin, free = at, 0
+        trace.op("aten::launches", begin, begin + 20 * count)
+        for _ in range(count):
+            free = max(at + 5, free) + kernel
+            trace.launches("kernel", free - kernel, free, at=at, until=at + 2)
+            at += 20
+        trace.op("aten::other", at, at + rest)
+        at += rest
+        trace.runtime("cudaDeviceSynchronize", at, at + 10, correlation=trace.new_correlation())
+        at += 10
+        trace.step(number, begin, at)
+    trace.annotation("the end", at, at + 1)
+    found = changed(trace.load(tmp_path), ha.Scale("name = 'aten::launches'", 0.1))
+    # one step by hand: a call ends when the kernel 1,001 before it has started
+    starts: list[int] = []
+    host = busy = 0
+    for place in range(count):
+        call = host
+        host = max(call + 2, starts[place - 1001] if place > 1000 else 0)
+        starts.append(max(call + 5, busy))
+        busy = starts[-1] + kernel
+    held_up = max(host + rest, busy) + 10
+    assert (busy, held_up) == (count * kernel + 5, 34_975)
+    assert abs(found.predicted_ns / US - held_up) < 0.005 * held_up
+
+
 def test_moved_work_runs_beside_the_rest(tmp_path: Path) -> None:
     """Kernels of 40 and 60 us take turns on one stream; on two, the step takes as long as the longer one."""
     trace = two_kernels(20, 40, 60).load(tmp_path)

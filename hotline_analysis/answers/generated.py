@@ -315,16 +315,18 @@ def dependency_edges(
     that waited for it. The call waits for what the trace's synchronisation records say, else for all work launched
     before it (device synchronise, free), else for the work that ended last during the call; a copy from or to
     pageable memory and a blocking copy wait for themselves (from the copy's start, if the call returns before its
-    end), and a launch into a stream with 1000 launches pending waits for the work that ended last. Kinds of edges
-    on the GPU: work GPU work runs, launch from the start of the launch call to the start of the work. It binds if
-    the call, or as much of it as launch calls usually take, reaches beyond the end of what ran before, queue from
-    the end of the work before on the same stream, event from the end of the work that the stream waited for, by a
-    CUDA event in the synchronisation records, wait likewise, by a call of a trace without such records: what was
-    launched last before it on another stream is waited for by the next launch of its thread, unless times
-    contradict, inferred from the end of another stream's work: what the above explains was over more than 10 us
-    before the start, and this less than 50 us, shared likewise, but the other work still ran: from its start, stall
-    from a launch call that had returned more than 50 us before the start; nothing else explains the wait, untraced
-    nothing shows why the work started when it did. Edges of kind `end` lead to the window's end.
+    end), and a launch into a stream with `most_pending()` launches pending waits for the work that ended last, full
+    from the start of the work whose place in the stream's queue a launch needs to the end of its call; no edge of
+    this kind binds, and one call in fifty has one. Kinds of edges on the GPU: work GPU work runs, launch from the
+    start of the launch call to the start of the work. It binds if the call, or as much of it as launch calls
+    usually take, reaches beyond the end of what ran before, queue from the end of the work before on the same
+    stream, event from the end of the work that the stream waited for, by a CUDA event in the synchronisation
+    records, wait likewise, by a call of a trace without such records: what was launched last before it on another
+    stream is waited for by the next launch of its thread, unless times contradict, inferred from the end of another
+    stream's work: what the above explains was over more than 10 us before the start, and this less than 50 us,
+    shared likewise, but the other work still ran: from its start, stall from a launch call that had returned more
+    than 50 us before the start; nothing else explains the wait, untraced nothing shows why the work started when it
+    did. Edges of kind `end` lead to the window's end.
 
     With `until = 'host'` the window is `[start_ns, end_ns)`. With `work`, both ends move to when all GPU work
     launched before them is done: windows of successive steps then share no time, also where the GPU runs behind the

@@ -107,6 +107,8 @@ def critical_path_breakdown(
     if not words or any(word not in _BY for word in words):
         raise QueryParameterError(f"by must be one or more of {', '.join(_BY)}, not {by!r}")
     path = critical_path(trace, rank=rank, step=step, start_ns=start_ns, end_ns=end_ns, until=until)
+    if "bound_by" in words and len(trace.ranks) > 1:
+        path = _with_waits_apart(trace, min(trace.ranks) if rank is None else rank, path)
     columns = [_BY[word] for word in dict.fromkeys(words)]
     return (
         path.filter(pl.col("weight_ns") > 0)
@@ -116,3 +118,22 @@ def critical_path_breakdown(
         .sort("path_ns", *columns, descending=[True] + [False] * len(columns), nulls_last=True)
         .select(*columns, "path_ns", "path_pct", "edge_count")
     )
+
+
+def _with_waits_apart(trace: Trace, rank: int, path: pl.DataFrame) -> pl.DataFrame:
+    """The path with two rows for each collective that waits for other ranks: the wait, and the transfer."""
+    is_transfer = (pl.col("bound_by") == "communication") & (pl.col("kind") == "work")
+    if path.filter(is_transfer).is_empty():
+        return path
+    found = trace.sql(
+        "select event.event_id, event.start_ns + collective_match.wait_ns as last_ns from collective_match"
+        " inner join event on (collective_match.rank, collective_match.event_id) = (event.rank, event.event_id)"
+        " where collective_match.rank = $rank and collective_match.on_gpu and collective_match.wait_ns > 0",
+        rank=rank,
+    )
+    met = path.join(found, on="event_id", how="left", maintain_order="left")
+    waits = pl.when(is_transfer).then(pl.col("last_ns") - pl.col("start_ns")).clip(0, pl.col("weight_ns")).fill_null(0)
+    met = met.with_columns(waits_ns=waits)
+    late = met.filter(pl.col("waits_ns") > 0).with_columns(weight_ns="waits_ns", bound_by=pl.lit("late_rank"))
+    rest = met.with_columns(pl.col("weight_ns") - pl.col("waits_ns"))
+    return pl.concat([rest, late]).select(path.columns)

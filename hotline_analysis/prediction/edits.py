@@ -272,6 +272,10 @@ class Stretch(Take):
         total = float((state.weight * share).sum())
         asked = at(self.ns, state.level) * loop.count
         state.weight = _times(state.weight, share, min(1.0, asked / total) if total else 1.0)
+        # One launch of many kernels needs one place in the stream's queue.
+        full = state.table.of("full")
+        calls = state.table.edges.select("track_id", start_ns="end_ns", end_ns="end_ns")
+        state.gone = state.gone | (full & inside_of(calls, self.spans.with_columns(pl.lit(None).alias("class"))))
 
 
 @dataclass(frozen=True)
@@ -364,7 +368,9 @@ def take_out(loop: Loop, state: State, works: pl.Series, host: pl.DataFrame) -> 
     table = state.table
     of_works = table.of_events(works)
     state.weight = np.where(of_works & table.of("work", "queue"), 0, state.weight)
-    state.gone = state.gone | (of_works & table.of(*_WORK_WAITS))
+    # What launches less also needs fewer places in the stream's queue.
+    calls = loop.events.work.filter(pl.col("event_id").is_in(works.implode()))["runtime_id"].drop_nulls()
+    state.gone = state.gone | (of_works & table.of(*_WORK_WAITS)) | (table.of("full") & table.of_events(calls))
     state.weight = _times(state.weight, table.host_shares(host), 0.0)
 
 

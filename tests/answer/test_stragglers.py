@@ -70,6 +70,19 @@ def test_each_duration_is_waiting_and_transfer(trace: Trace) -> None:
     ]
 
 
+def test_the_critical_path_tells_waiting_from_transfer(trace: Trace) -> None:
+    """The last collective is launched at 92 and takes 110 to 200 on rank 0; rank 2 joins at 150, and waits for none."""
+
+    def bounds(rank: int, clock: int = 0) -> dict[str, int]:
+        first = (2_000 + clock) * 1000
+        found = ha.critical_path_breakdown(trace, rank=rank, start_ns=first, end_ns=first + 105_000)
+        return dict(found.select("bound_by", "path_ns").rows())
+
+    assert bounds(0) == {"cpu": 92_000, "launch": 18_000, "late_rank": 40_000, "communication": 50_000}
+    of_last = bounds(2, 10_000)
+    assert (of_last["communication"], "late_rank" in of_last) == (50_000, False)
+
+
 def test_times_are_on_the_clock_of_the_lowest_rank(trace: Trace) -> None:
     ends = ha.collectives(trace).select("step", end=pl.col("start_ns") + pl.col("dur_ns")).unique().sort("step")
     assert ends["end"].to_list() == [200_000, 1_200_000, 2_200_000]

@@ -1,10 +1,10 @@
 -- A row is a call that waits for GPU work, and one such work.
 --
 -- A call of which nothing tells what it waits for, waits for the work that ended last during the call, if that was
--- launched before it. So does a launch into a stream that already has 1000 launches pending.
+-- launched before it. So does a launch into a stream that already has `most_pending()` launches pending.
 --
 -- :takes end_ns
--- :reads device_ending, launch_batch, path_window, rank_work, sync_call, thread_point, told_wait, window_work
+-- :reads device_ending, path_window, pending_launch, rank_work, sync_call, thread_point, told_wait, window_work
 -- :column event_id BIGINT        the call
 -- :column track_id BIGINT        its thread
 -- :column at_ns BIGINT           its end
@@ -37,30 +37,6 @@ guessed as (
         )
 ),
 
--- One row per launch, and how many are pending on its stream then; and per start of what was launched: one less.
-pending_launch as (
-    select
-        first_id,
-        sum(change) over (partition by device, stream order by at_ns, change rows unbounded preceding) as pending
-    from (
-        select
-            device,
-            stream,
-            launched_ns as at_ns,
-            1 as change,
-            first_id
-        from launch_batch
-        union all
-        select
-            device,
-            stream,
-            start_ns,
-            -1,
-            null
-        from launch_batch
-    ) as change_of_queue
-),
-
 -- One row per launch call that met a full queue.
 held_up as (
     select distinct
@@ -69,10 +45,11 @@ held_up as (
         rank_work.call_ns as start_ns,
         rank_work.call_end_ns as end_ns
     from rank_work
-    inner join pending_launch on rank_work.event_id = pending_launch.first_id and pending_launch.pending > 1000
+    inner join pending_launch on rank_work.event_id = pending_launch.first_id
     cross join path_window
     where
-        rank_work.runtime_id is not null
+        pending_launch.pending >= most_pending()
+        and rank_work.runtime_id is not null
         and rank_work.call_end_ns > path_window.start_ns
         and rank_work.call_end_ns <= $end_ns
 ),

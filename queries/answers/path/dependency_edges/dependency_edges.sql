@@ -12,7 +12,9 @@
 --             synchronisation records say, else for all work launched before it (device synchronise, free), else for
 --             the work that ended last during the call; a copy from or to pageable memory and a blocking copy wait
 --             for themselves (from the copy's start, if the call returns before its end), and a launch into a stream
---             with 1000 launches pending waits for the work that ended last.
+--             with `most_pending()` launches pending waits for the work that ended last,
+--   full      from the start of the work whose place in the stream's queue a launch needs to the end of its call; no
+--             edge of this kind binds, and one call in fifty has one.
 -- Kinds of edges on the GPU:
 --   work      GPU work runs,
 --   launch    from the start of the launch call to the start of the work. It binds if the call, or as much of it as
@@ -72,7 +74,7 @@ with labelled as (
         path_edge.*,
         event.category,
         event.name,
-        path_edge.kind in ('host', 'handoff', 'return') as is_host,
+        path_edge.kind in ('host', 'handoff', 'return', 'full') as is_host,
         linked.event_id is not null as is_linked,
         case when is_host then host_activity.kind end as activity,
         case when is_host then label_segment.step else label.step end as step,

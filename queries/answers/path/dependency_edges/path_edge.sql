@@ -4,14 +4,14 @@
 -- work, in order of place. Earlier work has no nodes: what waits for it waits for the window's start, and `previous_id`
 -- is the node of its stand-in: the work of the window at the same place from the end of its stream.
 --
--- :reads end_edge, gpu_edge, path_window, thread_edge, thread_point, window_work
+-- :reads end_edge, gpu_edge, path_window, queue_place, thread_edge, thread_point, window_work
 -- :column to_id BIGINT           the node that comes later
 -- :column from_id BIGINT         the node that comes first
 -- :column kind VARCHAR           what the edge is
 -- :column binds BOOLEAN          the edge is what the later node waited for
 -- :column start_ns BIGINT        when the first node was observed
 -- :column end_ns BIGINT          when the later one was observed
--- :column since_ns BIGINT        the same as `start_ns`, but of earlier work its own time
+-- :column since_ns BIGINT        the same as `start_ns`, but of earlier work its own time, and of `full` the end
 -- :column weight_ns BIGINT       the least time between both
 -- :column event_id BIGINT        the event that takes the time; NULL where the profiler shows none
 -- :column track_id BIGINT        the thread, or the work's track; NULL for edges to the window's end
@@ -33,7 +33,8 @@ with edge as (
         end_ns,
         weight_ns,
         event_id,
-        track_id
+        track_id,
+        false as is_before
     from thread_edge
     union all
     select
@@ -49,8 +50,26 @@ with edge as (
         end_ns,
         weight_ns,
         event_id,
-        track_id
+        track_id,
+        false
     from gpu_edge
+    union all
+    select
+        to_id,
+        null,
+        null,
+        null,
+        from_place,
+        false,
+        'full',
+        false,
+        start_ns,
+        end_ns,
+        0,
+        event_id,
+        track_id,
+        is_before
+    from queue_place
     union all
     select
         1,
@@ -65,7 +84,8 @@ with edge as (
         end_ns,
         weight_ns,
         null,
-        null
+        null,
+        false
     from end_edge
 ),
 
@@ -104,21 +124,23 @@ earlier as (
 select
     coalesce(edge.to_id, first_node.node_id + 2 * edge.to_place + edge.to_end::integer) as to_id,
     case
-        when earlier.place is not null then 0
+        when earlier.place is not null or edge.is_before then 0
         else coalesce(edge.from_id, first_node.node_id + 2 * edge.from_place + edge.from_end::integer)
     end as from_id,
     edge.kind,
     edge.binds,
-    case when earlier.place is null then edge.start_ns else path_window.start_ns end as start_ns,
+    case when earlier.place is null and not edge.is_before then edge.start_ns else path_window.start_ns end as start_ns,
     edge.end_ns,
-    edge.start_ns as since_ns,
+    case when edge.kind = 'full' then edge.end_ns else edge.start_ns end as since_ns,
     edge.weight_ns
     + case when earlier.place is null then 0 else greatest(edge.start_ns - path_window.start_ns, 0) end as weight_ns,
     edge.event_id,
     edge.track_id,
-    first_node.node_id + 2 * earlier.own_place + edge.from_end::integer as previous_id,
-    earlier.previous_count,
-    case when earlier.own_place is not null then edge.weight_ns end as previous_ns,
+    first_node.node_id
+    + 2 * case when edge.is_before then edge.from_place else earlier.own_place end
+    + edge.from_end::integer as previous_id,
+    case when edge.is_before then 1 else earlier.previous_count end as previous_count,
+    case when edge.is_before or earlier.own_place is not null then edge.weight_ns end as previous_ns,
     edge.kind = 'return' and not edge.from_end as is_copying
 from edge
 cross join path_window

@@ -1,0 +1,35 @@
+-- A row is a launch, and how many others are pending on its stream when its call starts.
+--
+-- :reads launch_batch
+-- :column first_id BIGINT  the GPU event that starts first of what is launched
+-- :column pending BIGINT   launches on its stream that have not started, but for this one
+with change_of_queue as (
+    select
+        device,
+        stream,
+        launched_ns as at_ns,
+        1 as change,
+        first_id
+    from launch_batch
+    union all
+    select
+        device,
+        stream,
+        start_ns,
+        -1,
+        null
+    from launch_batch
+),
+
+queue_length as (
+    select
+        first_id,
+        sum(change) over (partition by device, stream order by at_ns, change rows unbounded preceding) - 1 as pending
+    from change_of_queue
+)
+
+select
+    first_id,
+    pending::bigint as pending
+from queue_length
+where first_id is not null
