@@ -25,9 +25,11 @@ def kernel(name: str, length: int, phase: str = "forward", **args: Any) -> Work:
     return name, phase, length, args
 
 
-def steps(folder: Path, *works: Work, host_us: int = 40, count: int = 5, major: int | None = 7) -> ha.Trace:
+def steps(
+    folder: Path, *works: Work, host_us: int = 40, count: int = 5, major: int | None = 7, gpu: str = "a GPU"
+) -> ha.Trace:
     """Steps in which a thread launches works back to back; each launch is an op of 4 us, then the thread is idle."""
-    devices = [{"id": 0, "name": "a GPU", "computeMajor": major}] if major is not None else []
+    devices = [{"id": 0, "name": gpu, "computeMajor": major}] if major is not None else []
     trace = TraceBuilder(rank=0, deviceProperties=devices)
     at = free = 0
     for number in range(count):
@@ -39,8 +41,10 @@ def steps(folder: Path, *works: Work, host_us: int = 40, count: int = 5, major: 
             begins = max(call + 3, free)
             free = begins + length
             op = args.get("op", "aten::op")
-            given = {key: value for key, value in args.items() if key not in ("op", "blocks")}
-            trace.op(op, call, call + 4)
+            given = {key: value for key, value in args.items() if key not in ("op", "blocks", "dims")}
+            dims = args.get("dims")
+            shapes = {"Input Dims": dims, "Input type": ["float"] * len(dims)} if dims else {}
+            trace.op(op, call, call + 4, **shapes)
             trace.launches(name, begins, free, at=call + 1, until=call + 2, **given)
         at += host_us
     return trace.annotation("the end", at, max(at + 1, free)).load(folder)
@@ -68,6 +72,31 @@ def test_tf32_is_of_gpus_that_have_it(tmp_path: Path) -> None:
     assert (found.low_ns, found.high_ns) == (round(0.96 * 55 * US), round(1.04 * 100 * US))
     with pytest.raises(ha.HotlineError, match="the GPU has no TF32"):
         ha.whatif(steps(tmp_path, kernel(GEMM, 90)), "tf32")
+
+
+def test_no_kernel_gets_faster_than_its_flop_and_bytes_allow(tmp_path: Path) -> None:
+    """An A100: 19.5 TFLOP/s of FP32, 156 of TF32, 312 of half precision, and 1,555 GB/s."""
+    a100 = {"major": 8, "gpu": "NVIDIA A100-SXM4-40GB"}
+    # One row times a matrix of 64 MiB, which takes 43.2 us to read: TF32 changes no byte, half precision half of them.
+    side = 4096
+    row = kernel(GEMM, 90, op="aten::mm", dims=[[1, side], [side, side]])
+    read_us = 4 * (side * side + 2 * side) / 1.555e12 * 1e6
+    trace = steps(tmp_path, row, **a100)  # type: ignore[arg-type]
+    tf32 = ha.whatif(trace, "tf32")
+    assert tf32.predicted_ns == tf32.baseline_ns == 90 * US
+    assert (tf32.low_ns, tf32.high_ns) == (pytest.approx(0.96 * read_us * US, abs=2), round(1.04 * 90 * US))
+    assert any("100.0 % of their time" in said for said in tf32.assumptions)
+    assert ha.whatif(trace, "tf32", matmul=3).predicted_ns == pytest.approx(
+        40 * US
+    )  # as asked: the CPU's 40 us are left
+    # A square product of 7.05 ms at the peak of FP32, and 0.88 at that of TF32: as without shapes, 1.5 to 6 times.
+    square = kernel(GEMM, 9000, op="aten::mm", dims=[[side, side], [side, side]])
+    tf32 = ha.whatif(steps(tmp_path, square, **a100), "tf32")  # type: ignore[arg-type]
+    assert tf32.predicted_ns == 3000 * US
+    assert (tf32.low_ns, tf32.high_ns) == (round(0.96 * 1500 * US), round(1.04 * 6000 * US))
+    # Near the peak of FP32, half precision cannot take less than 0.44 ms; a fifth is expected at most.
+    amp = ha.whatif(steps(tmp_path, kernel(GEMM, 7100, op="aten::mm", dims=square[3]["dims"]), **a100), "amp")  # type: ignore[arg-type]
+    assert amp.low_ns == pytest.approx(0.96 * 7100 / 5 * US, rel=0.001)
 
 
 def test_channels_last_and_batch_normalisation(tmp_path: Path) -> None:

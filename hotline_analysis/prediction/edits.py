@@ -312,6 +312,27 @@ class Transfer(Scale):
 
 
 @dataclass(frozen=True)
+class Pace(Edit):
+    """Each GPU work takes a part of its time that is its own.
+
+    `parts` has `event_id`, and the part at the ends of the range and between, `part_0`, `part_1`, `part_2`.
+    """
+
+    parts: pl.DataFrame
+
+    def apply(self, loop: Loop, state: State) -> None:
+        """Change the weights of a state."""
+        rows = state.table.edges.select("event_id", "kind").join(
+            self.parts.select("event_id", part=f"part_{state.level}"),
+            on="event_id",
+            how="left",
+            maintain_order="left",
+        )
+        part = rows.select(pl.when(kind="work").then("part").fill_null(1.0)).to_series().to_numpy()
+        state.weight = np.rint(state.weight * part).astype(np.int64)
+
+
+@dataclass(frozen=True)
 class AllReduce(Edit):
     """Gradients are reduced over ranks on a stream of their own, bucket by bucket, and the optimizer waits for it.
 

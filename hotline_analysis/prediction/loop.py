@@ -195,6 +195,11 @@ class Loop:
         return bool((self.events.work["end_ns"] > self.events.work["start_ns"]).any())
 
     @cached_property
+    def kernel_limits(self) -> pl.DataFrame:
+        """The least times of kernels whose work is known, as in the query `kernel_limit`."""
+        return self.trace.query("kernel_limit", rank=self.rank, start_ns=self.start_ns, end_ns=self.end_ns)
+
+    @cached_property
     def observed(self) -> Run:
         """The loop as it was recorded."""
         return self.state(MID, noise=False).run()

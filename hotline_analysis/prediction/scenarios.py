@@ -23,6 +23,7 @@ from hotline_analysis.prediction.edits import (
     Insert,
     Move,
     Number,
+    Pace,
     Remove,
     Scale,
     Stretch,
@@ -270,6 +271,39 @@ def _no_sync(loop: Loop) -> Made:
 # --- kernels ---------------------------------------------------------------------------------------------------------
 
 
+def _faster(loop: Loop, kernels: pl.DataFrame, speed: Number, limit: str) -> tuple[list[Edit], int]:
+    """Edits that make kernels so many times faster, and how long the kernels take whose work is known.
+
+    If it is, none gets faster by more than its least time falls (a column of `kernel_limit`), as it comes no nearer to
+    the peak than now; at the low end, it may come to the peak.
+    """
+    if not isinstance(speed, tuple) or loop.kernel_limits.is_empty():
+        return [Scale(_ids(kernels), _inverse(speed))] if kernels.height else [], 0
+    slow, middle, fast = speed
+    met = kernels.select("event_id", "dur_ns").join(loop.kernel_limits, on="event_id")
+    least, now = pl.col(limit).fill_null(pl.col("now_ns")), pl.col("now_ns")
+    ratio = pl.when(least > 0).then(now / least).otherwise(1.0).clip(1.0)
+    parts = met.select(
+        "event_id",
+        "dur_ns",
+        part_0=pl.max_horizontal(least / pl.col("dur_ns").clip(1), 1 / fast).clip(upper_bound=1.0),
+        part_1=1 / ratio.clip(upper_bound=middle),
+        part_2=1 / ratio.clip(upper_bound=slow),
+    ).with_columns(pl.min_horizontal("part_0", "part_1").alias("part_0"))
+    rest = kernels.join(parts, on="event_id", how="anti")
+    edits: list[Edit] = [Scale(_ids(rest), _inverse(speed))] if rest.height else []
+    if parts.height:
+        edits.append(Pace(_ids(parts), parts))
+    return edits, _busy(parts)
+
+
+def _said_of_work(known_ns: int, kernels: pl.DataFrame) -> list[str]:
+    if not known_ns:
+        return []
+    share = percent(100 * known_ns / max(_busy(kernels), 1))
+    return [f"Of {share} of their time, FLOP and bytes are known: no kernel gets faster than these allow."]
+
+
 def _half(loop: Loop) -> float:
     """The share of the time of matrix products that is in half precision or less."""
     matmul = _chosen(loop, _MATMUL)
@@ -307,9 +341,11 @@ def _amp(loop: Loop, matmul: Number, other: Number) -> Made:
     phases = loop.events.work["phase"].is_in(["forward", "backward"]).any()
     in_model = pl.col("phase").is_in(["forward", "backward"]) if phases else pl.lit(True)
     rest = _COMPUTES & ~_MATMUL & in_model & ~_NAME.str.contains("(?i)triton_.*mm|flash|fmha")
-    edits: list[Edit] = [Scale(full, _inverse(speed))]
-    if not _chosen(loop, rest).is_empty():
-        edits.append(Scale(rest, _inverse(other)))
+    edits, known = _faster(loop, single, speed, "half_ns")
+    others = _chosen(loop, rest)
+    of_others, known_others = _faster(loop, others, other, "half_ns")
+    edits += of_others
+    said += _said_of_work(known + known_others, pl.concat([single, others]))
     casts = products.filter(full, pl.col("runtime_id").is_not_null())
     if phases:
         casts = casts.filter(phase="forward")
@@ -350,12 +386,14 @@ def _tf32(loop: Loop, matmul: Number) -> Made:
     major = _property(loop, "computeMajor")
     if major is not None and major < 8:
         return "The GPU has no TF32 (before Ampere)."
-    if _chosen(loop, single).is_empty():
+    kernels = _chosen(loop, single)
+    if kernels.is_empty():
         return "No kernel of matrix products in single precision runs without tensor cores."
+    edits, known = _faster(loop, kernels, matmul, "tf32_ns")
     said = ["A convolution that cuDNN computes without tensor cores does so for want of TF32."]
     if major is None:
         said.append("The file does not tell the GPU; it is taken to have TF32 (Ampere or later).")
-    return _new("tf32", [Scale(single, _inverse(matmul))], *said)
+    return _new("tf32", edits, *said, *_said_of_work(known, kernels))
 
 
 _BATCH_NORM = r"(?i)batch_?norm|bn_fw|bn_bw|BatchNorm"
@@ -433,6 +471,9 @@ def _fused_optimizer(loop: Loop, factor: Number) -> Made:
         if ops.height < 8 * loop.count:
             return "The optimizer has few ops: there is nothing to fuse."
         return _fused_on_cpu(loop, ops)
+    said = "The update reads and writes each parameter and its state once, where single ops do so two to seven times."
+    if factor == KNOWN["fused_optimizer"].parameters["factor"].default and (parts := _passes(loop, ops, kernels)):
+        factor, said = parts
     # A launch stays for about so many tensors: `multi_tensor_apply` takes up to 110 addresses at once
     # (ATen/native/cuda/MultiTensorApply.cuh), and the ops of a parameter become one.
     kept = max(1, -(-kernels.height // 110)) / kernels.height
@@ -444,8 +485,34 @@ def _fused_optimizer(loop: Loop, factor: Number) -> Made:
     return _new(
         "fused_optimizer",
         [*edits, *_without_loop(loop, optimizer & ~_GPU)],
-        "The update reads and writes each parameter and its state once, where single ops do so two to seven times.",
+        said,
     )
+
+
+def _passes(loop: Loop, ops: pl.DataFrame, kernels: pl.DataFrame) -> tuple[Number, str] | None:
+    """What part of its time a fused update takes by its bytes, if the trace tells how large gradients are.
+
+    Adam reads gradient, parameter and two averages, and writes all but the first: 7 times the bytes. With momentum, SGD
+    reads three and writes two, without it two and one. At the low end, memory goes at its peak; else as fast as it does
+    here in kernels that it bounds, and at the high end half as fast.
+    """
+    limits = loop.kernel_limits.filter(pl.col("memory_ns") > 0)
+    gradients = loop.trace.query("gradient", rank=loop.rank, start_ns=loop.start_ns, end_ns=loop.end_ns)
+    if limits.is_empty() or gradients.is_empty() or gradients["bytes"].null_count():
+        return None
+    met = limits.filter(pl.col("memory_ns") == pl.col("now_ns")).join(
+        loop.events.work.select("event_id", "dur_ns"), on="event_id"
+    )
+    use = min(1.0, float(met["memory_ns"].sum()) / max(_busy(met), 1))
+    if not use:
+        return None
+    per_byte = float(limits["memory_ns"].sum()) / float(limits["bytes"].sum())
+    is_adam = ops["name"].str.contains("(?i)adam|sqrt|addcdiv").any()
+    low, middle = (7, 7) if is_adam else (3, 5)
+    size = int(gradients["bytes"].sum())
+    peak = per_byte * size / max(_busy(kernels), 1)
+    said = f"It moves {middle} times the {size // loop.count:,} bytes of the gradients, at the speed of memory."
+    return (min(1.0, low * peak), min(1.0, middle * peak / use), min(1.0, 2 * middle * peak / use)), said
 
 
 def _without_loop(loop: Loop, optimizer: pl.Expr) -> list[Edit]:

@@ -1,0 +1,75 @@
+-- The least time of each kernel whose op has a known work, as it runs and with products in another precision.
+--
+-- It is the longest of the times for products, other arithmetic and bytes at the GPU's peaks, as in `kernel_roofline`.
+-- In half precision, FP32 operands have half the bytes.
+--
+-- :param rank BIGINT        the process rank
+-- :param start_ns BIGINT    start of the first step on the CPU
+-- :param end_ns BIGINT      end of the last step on the CPU
+-- :reads gpu_work, op_claim, op_work, device_peak, gpu_model, nesting
+-- :column event_id BIGINT   the kernel
+-- :column dtype VARCHAR     type of the operands: fp32, bf16, int64, …; NULL where the trace does not say
+-- :column bytes BIGINT      least bytes read and written
+-- :column memory_ns DOUBLE  least time for these
+-- :column now_ns DOUBLE     least time as it runs
+-- :column half_ns DOUBLE    least time in half precision; NULL if the operands are not FP32, or it has no such unit
+-- :column tf32_ns DOUBLE    least time with products in TF32; likewise
+with peak as (
+    select
+        device_id,
+        map_from_entries(list({'key': unit || ' ' || "precision", 'value': flop_per_s})) as flop_per_s
+    from device_peak
+    where rank = $rank
+    group by device_id
+),
+
+claimed as (
+    select
+        gpu_work.event_id,
+        op_work.dtype,
+        op_claim.bytes,
+        op_claim.matrix_flop,
+        peak.flop_per_s,
+        coalesce(op_claim.matrix_flop > 0, false) as has_products,
+        1e9 * op_claim.bytes / gpu_model.memory_bytes_per_s as memory_ns,
+        coalesce(1e9 * op_claim.vector_flop / peak.flop_per_s['vector fp32'], 0) as vector_ns,
+        case
+            when gpu_work.unit = 'matrix'
+                then coalesce(
+                    peak.flop_per_s['matrix ' || coalesce(gpu_work.precision, op_work.dtype)],
+                    if(op_work.dtype = 'fp32', peak.flop_per_s['matrix tf32'], null)
+                )
+            else peak.flop_per_s['vector ' || if(op_work.dtype = 'fp64', 'fp64', 'fp32')]
+        end as now_per_s,
+        coalesce(peak.flop_per_s['matrix fp16'], peak.flop_per_s['matrix bf16']) as half_per_s,
+        peak.flop_per_s['matrix tf32'] as tf32_per_s
+    from gpu_work
+    inner join op_claim on gpu_work.rank = op_claim.rank and gpu_work.event_id = op_claim.event_id
+    inner join op_work on op_claim.rank = op_work.rank and op_claim.work_id = op_work.event_id
+    inner join gpu_model on gpu_work.rank = gpu_model.rank and gpu_work.device = gpu_model.device_id
+    inner join peak on gpu_work.device = peak.device_id
+    left join nesting as call on gpu_work.rank = call.rank and gpu_work.runtime_id = call.event_id
+    where
+        gpu_work.rank = $rank
+        and gpu_work.class = 'computation'
+        and coalesce(call.start_ns, gpu_work.start_ns) >= $start_ns
+        and coalesce(call.start_ns, gpu_work.start_ns) < $end_ns
+)
+
+select
+    event_id,
+    dtype,
+    bytes,
+    memory_ns,
+    greatest(memory_ns, vector_ns, if(has_products, 1e9 * matrix_flop / now_per_s, 0)) as now_ns,
+    case
+        when dtype = 'fp32' and (half_per_s is not null or not has_products)
+            then greatest(memory_ns / 2, vector_ns, if(has_products, 1e9 * matrix_flop / half_per_s, 0))
+    end as half_ns,
+    case
+        when dtype = 'fp32' and has_products and tf32_per_s is not null
+            then greatest(memory_ns, vector_ns, 1e9 * matrix_flop / tf32_per_s)
+    end as tf32_ns
+from claimed
+where memory_ns is not null and (not has_products or now_per_s is not null)
+order by event_id
