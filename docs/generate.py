@@ -258,7 +258,8 @@ def _query_section(query: Query) -> Iterator[str]:
     if query.description:
         yield from ["", query.description]
     if query.do:
-        yield from ["", f"It says: {query.what}. {query.do}"]
+        predicted = f" `hotline whatif TRACE {query.scenario}` predicts what that gains." if query.scenario else ""
+        yield from ["", f"It says: {query.what}. {query.do}{predicted}"]
     if query.sql:
         file = f"[`{query.file}`](../../queries/{query.file})"
         private = "Private. " if query.is_private else ""

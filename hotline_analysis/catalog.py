@@ -34,6 +34,7 @@ but what they find and what to do about it:
 
     -- :what small kernels                             how many and their time follow; `{name}` is the one with most
     -- :do fuse them                                   a sentence
+    -- :scenario compile                               what predicts the gain of doing so; may be left out
 
 A directive may go on in lines that are indented further. The file name is the query's name, unique among all. A header
 that breaks these rules is a mistake in this package, and raises ValueError.
@@ -195,6 +196,8 @@ class Query:
     """What a rule finds, in words; empty for the other kinds."""
     do: str = ""
     """What a rule advises."""
+    scenario: str = ""
+    """Which scenario (`prediction`) does what a rule advises; empty if none does."""
     takes: tuple[str, ...] = ()
     """The parameters of its query that a step uses; empty for a query that is no step."""
 
@@ -462,7 +465,7 @@ def _parse(
     takes: tuple[str, ...] = ()
     writes = name if kind == "annotate" and not is_step else None
     is_rule = kind == "advice" and not is_step
-    texts = {"what": "", "do": ""} if is_rule else {}
+    texts = {"what": "", "do": "", "scenario": ""} if is_rule else {}
     if is_rule:
         params, columns = list(RULE_PARAMS), list(RULE_COLUMNS)
     for line, word, text in directives:
@@ -488,7 +491,7 @@ def _parse(
         raise ValueError(f"{where}: the header has no :reads")
     if not columns:
         raise ValueError(f"{where}: the header has no :column")
-    if missing := [word for word, text in texts.items() if not text]:
+    if missing := [word for word, text in texts.items() if not text and word != "scenario"]:
         raise ValueError(f"{where}: the header has no :{missing[0]}")
     for what, declared_names in (
         ("parameter", [param.name for param in params]),
@@ -514,6 +517,7 @@ def _parse(
         takes=takes,
         what=texts.get("what", ""),
         do=texts.get("do", ""),
+        scenario=texts.get("scenario", ""),
     )
 
 

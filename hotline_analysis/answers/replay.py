@@ -85,7 +85,7 @@ class Replay:
         """The step with other weights, an expression over `edges`, and without the edges that are gone."""
         if gone is not None:
             weight = pl.when(gone.fill_null(False)).then(_GONE).otherwise(weight)
-        return self._run(_numbers(self.edges.select(weight.cast(pl.Int64)).to_series()))
+        return self._run(_numbers(self.edges.select(weight.cast(pl.Int64)).to_series()), early=True)
 
     def path(self, changed: Run | None = None) -> pl.DataFrame:
         """What some steps wait for: edges, the last one first, and their time `path_ns`, which adds up.
@@ -184,7 +184,7 @@ class Replay:
     def _observed(self) -> Run:
         return self._run(_numbers(self.edges["weight_ns"]))
 
-    def _run(self, edge_weights: Numbers) -> Run:
+    def _run(self, edge_weights: Numbers, *, early: bool = False) -> Run:
         found = self._chains
         weights = found.weights(edge_weights[_numbers(self._inside["row"])])
         carried = edge_weights[_numbers(self._across["row"])].tolist()
@@ -206,6 +206,11 @@ class Replay:
             copies.append(found.times(weights, earliest))
             if copy:
                 grown.append([copies[-1][node] - copies[-2][node] for node in watched])
+                # If all that a copy is given comes by the same later, so does all that follows, for ever.
+                alike = {more for each in grown[-back:] for more in each}
+                if early and len(grown) >= back and len(alike) == 1:
+                    node = max(watched, key=lambda node: (copies[-1][node], -node))
+                    return Run(copies, weights, carried, alike.pop(), node, edge_weights, True)
             # even for once more than waits reach back
             if len(grown) > back + 1 and all(grown[-1] == before for before in grown[-back - 2 : -1]):
                 _, _, slowest = max(

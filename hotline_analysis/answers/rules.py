@@ -33,7 +33,9 @@ class Advice:
     `what` says what was found in the step, `where` the module and the line of the user's code that most of it belongs
     to (empty where the trace does not tell), `do` what to do about it. `gain_ns` is how much shorter the step gets at
     most, by replaying it without what was found, and `gain_pct` that as a share of the step; gains of several rules do
-    not add up where they find the same time. `event_id` is the one that takes longest.
+    not add up where they find the same time. `event_id` is the one that takes longest. `scenario` is that of `whatif`
+    which does what is advised (empty if none does), and `predicted_low_ns` and `predicted_high_ns` what a step gains by
+    it, in a report that predicts it.
     """
 
     rule: str
@@ -45,10 +47,21 @@ class Advice:
     gain_ns: int
     gain_pct: float
     event_id: int
+    scenario: str = ""
+    predicted_low_ns: int | None = None
+    predicted_high_ns: int | None = None
+
+    @property
+    def predicted(self) -> str:
+        """What is predicted for the advice, as a sentence; empty without a prediction."""
+        if self.predicted_low_ns is None or self.predicted_high_ns is None:
+            return ""
+        between = f"{duration(self.predicted_low_ns)} to {duration(self.predicted_high_ns)}"
+        return f"A step is predicted to gain {between} ({self.scenario})."
 
     def __str__(self) -> str:
         place = f" ({self.where})" if self.where else ""
-        return f"{self.what}{place}: at most {percent(self.gain_pct)} of the step. {self.do}"
+        return f"{self.what}{place}: at most {percent(self.gain_pct)} of the step. {self.do} {self.predicted}".rstrip()
 
 
 def find_advice(trace: Trace, rank: int | None = None, *, rules: Collection[str] | None = None) -> list[Advice]:
@@ -78,7 +91,7 @@ def advice(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     """
     check_scope(trace, {"rank": rank})
     found = [asdict(each) for each in find_advice(trace, rank)]
-    return pl.DataFrame(found, _COLUMNS)
+    return pl.DataFrame([{name: each[name] for name in _COLUMNS} for each in found], _COLUMNS)
 
 
 def _of_rule(trace: Trace, rank: int, typical: TypicalStep, rule: catalog.Query) -> Advice | None:
@@ -105,6 +118,7 @@ def _of_rule(trace: Trace, rank: int, typical: TypicalStep, rule: catalog.Query)
         gain,
         100 * gain / whole,
         longest["event_id"],
+        rule.scenario,
     )
 
 

@@ -10,7 +10,7 @@ import polars as pl
 
 from hotline_analysis.errors import HotlineError, QueryParameterError
 from hotline_analysis.prediction.loop import Loop, loop_of
-from hotline_analysis.prediction.predict import Prediction, Scenario, predict
+from hotline_analysis.prediction.predict import Prediction, Scenario, most_gain, predict
 from hotline_analysis.prediction.scenarios import KNOWN
 from hotline_analysis.run.trace import Trace
 
@@ -80,6 +80,17 @@ def whatif(
     return predict(loop, made)
 
 
+def worthwhile(trace: Trace, *, rank: int | None = None, least_pct: float) -> pl.DataFrame:
+    """The rows of `whatif` that gain a share of the step, found without replaying what cannot gain as much.
+
+    Raises `HotlineError` for a trace from which nothing can be predicted.
+    """
+    loop = loop_of(trace, rank)
+    found = _table(loop, least_pct * loop.baseline_ns / 100)
+    gains = (100 * pl.col("gain_ns") >= least_pct * pl.col("baseline_ns")).fill_null(False)
+    return found.filter(gains)
+
+
 def check_parameters(scenario: str, parameters: Mapping[str, object]) -> dict[str, float]:
     """The parameters as numbers. Raises `QueryParameterError` for an unknown scenario, or what it does not take."""
     _known(scenario)
@@ -96,7 +107,8 @@ def _known(scenario: str) -> None:
     raise QueryParameterError(f"there is no scenario {scenario!r}", hint=f"{hint}There are {', '.join(KNOWN)}.")
 
 
-def _table(loop: Loop) -> pl.DataFrame:
+def _table(loop: Loop, least_ns: float = 0.0) -> pl.DataFrame:
+    """One row per scenario, but for those that certainly gain less than so much."""
     loop.check_explained()
     rows: list[dict[str, object]] = []
     reasons: list[dict[str, object]] = []
@@ -104,6 +116,8 @@ def _table(loop: Loop) -> pl.DataFrame:
         made = known.made(loop, {})
         if isinstance(made, str):
             reasons.append({"scenario": known.name, "summary": f"{known.summary}.", "reason": made})
+        elif least_ns and most_gain(loop, made) < least_ns:
+            loop.forget()
         else:
             # The prediction itself is large: it holds the replay.
             rows.append(predict(loop, made).as_dict())

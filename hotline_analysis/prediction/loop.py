@@ -205,6 +205,11 @@ class Loop:
         return self.state(MID, noise=False).run()
 
     @cached_property
+    def recorded_path(self) -> tuple[Numbers, Numbers]:
+        """The edges that the steps as recorded wait for, and the time of each on that path."""
+        return self.table.replay.path_rows(self.observed)
+
+    @cached_property
     def baseline_ns(self) -> int:
         """The time of a step as it was recorded, in the loop."""
         return self.per_step(self.observed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,6 +145,31 @@ class Prediction:
         return framed(f"<p>{as_text(str(self))}</p><ul>{assumed}</ul>{table}")
 
 
+def edited(loop: Loop, scenario: Scenario, level: int) -> State:
+    """The loop's weights at an end of the range, once the edits of a scenario are applied."""
+    state = redraw(loop, scenario.edits, level)
+    for edit in scenario.edits:
+        if not edit.is_structural:
+            edit.apply(loop, state)
+    return state
+
+
+def most_gain(loop: Loop, scenario: Scenario) -> float:
+    """What a step gains at most, found without a replay: by as much as the edits shorten its path as recorded.
+
+    That path still is one when edges change, so no step is shorter than it then is. It is unlimited where edits take
+    waits away, or draw the graph again.
+    """
+    if any(edit.is_structural for edit in scenario.edits):
+        return math.inf
+    state = edited(loop, scenario, MID)
+    rows, part = loop.recorded_path
+    if state.gone[rows].any():
+        return math.inf
+    shorter = np.minimum(loop.table.weight[rows] - state.weight[rows], part)
+    return float(shorter.sum()) / (loop.observed.path_steps * loop.count)
+
+
 def predict(loop: Loop, scenario: Scenario) -> Prediction:
     """Apply a scenario to a loop, at the low and the high end and between.
 
@@ -157,10 +183,7 @@ def predict(loop: Loop, scenario: Scenario) -> Prediction:
     times: dict[int, int] = {}
     middle: tuple[State, Run] | None = None
     for level in (LOW, MID, HIGH):
-        state = redraw(loop, scenario.edits, level)
-        for edit in scenario.edits:
-            if not edit.is_structural:
-                edit.apply(loop, state)
+        state = edited(loop, scenario, level)
         run = loop.ended(state)
         times[level] = max(loop.per_step(run), round(at(scenario.least_ns, level) * loop.noise(level)[0]))
         if level == MID:
@@ -168,9 +191,7 @@ def predict(loop: Loop, scenario: Scenario) -> Prediction:
     assert middle is not None
     state, run = middle
     gains = [loop.plain_ns(level) - times[level] for level in (LOW, MID, HIGH)]
-    edited = _edited(loop, scenario, evidence)
-    loop.forget()
-    return Prediction(
+    found = Prediction(
         scenario=scenario.name,
         summary=scenario.summary,
         rank=loop.rank,
@@ -189,11 +210,13 @@ def predict(loop: Loop, scenario: Scenario) -> Prediction:
         assumptions=(*_always(loop), *scenario.assumptions),
         source=scenario.source,
         evidence=evidence,
-        edited=edited,
+        edited=_edited(loop, scenario, evidence),
         _loop=loop,
         _state=state,
         _run=run,
     )
+    loop.forget()
+    return found
 
 
 def _evidence(loop: Loop, scenario: Scenario) -> pl.DataFrame:

@@ -15,7 +15,7 @@ from hotline_analysis.reports.sections.coverage import compiled_line, coverage_l
 from hotline_analysis.reports.sections.device import device_section
 from hotline_analysis.reports.sections.efficiency import efficiency_sections
 from hotline_analysis.reports.sections.head import facts, headline
-from hotline_analysis.reports.sections.help import help_section
+from hotline_analysis.reports.sections.help import help_section, with_predictions, worth_doing
 from hotline_analysis.reports.sections.recapture import recapture
 from hotline_analysis.reports.sections.stragglers import straggler_section
 from hotline_analysis.reports.sections.subject import subject
@@ -47,8 +47,9 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
     run = use.filter(scope="run")
     caveats = caveat_sentences(trace, chosen, info, typical, bound.evidence, run)
     efficiency = [*(efficiency_sections(trace, chosen) if has_gpu and is_run else []), None, None]
+    worth = worth_doing(trace, chosen) if is_run else None
     sections = [
-        help_section(trace, chosen) if is_run else None,
+        help_section(worth),
         tables.ranks_section(trace) if len(trace.ranks) > 1 else None,
         straggler_section(trace),
         device_section(trace, chosen) if has_gpu else None,
@@ -73,7 +74,7 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
         headline=headline(bound, optimizer.evidence, damaged=bool(info["damage"])),
         # What the headline says already needs no second place.
         caveats=[text for text in caveats if text != bound.statement],
-        advice=find_advice(trace, chosen) if is_run else [],
+        advice=with_predictions(find_advice(trace, chosen), worth) if is_run else [],
         findings=[bound, optimizer, slowest],
         sections=[section for section in sections if section is not None and not section.rows.is_empty()],
         coverage=coverage_line(cover)

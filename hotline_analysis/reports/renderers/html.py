@@ -103,7 +103,7 @@ def _advice(report: Content, timeline: Timeline | None) -> str:
     shared = shared_path([*paths, *_modules(report)])
     items = "".join(
         f"<li><p><b>{_text(percent(each.gain_pct))} shorter at most</b> · {_text(each.what)}.</p>\n"
-        f'<p class="do">{_text(each.do)}</p>\n{_place(each, shared, timeline)}</li>\n'
+        f'<p class="do">{_text(f"{each.do} {each.predicted}".rstrip())}</p>\n{_place(each, shared, timeline)}</li>\n'
         for each in report.advice
     )
     return (

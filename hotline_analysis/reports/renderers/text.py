@@ -48,7 +48,7 @@ def render(report: Content, *, width: int, color: bool) -> str:
             say("What to do, and what a step gains by it at most", "bold cyan")
         mark = f"{number}. "
         say(f"{percent(advice.gain_pct)}: {advice.what}.", indent=f"  {mark}", hang=" " * (2 + len(mark)))
-        say(advice.do, indent=" " * (2 + len(mark)))
+        say(f"{advice.do} {advice.predicted}".rstrip(), indent=" " * (2 + len(mark)))
         if advice.where:
             say(advice.where, "dim", indent=" " * (2 + len(mark)))
     if report.caveats:

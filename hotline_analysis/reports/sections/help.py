@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import polars as pl
 
-from hotline_analysis.answers.rules import LEAST_PCT
+from hotline_analysis.answers.rules import LEAST_PCT, Advice
 from hotline_analysis.errors import HotlineError
-from hotline_analysis.prediction.asked import whatif
+from hotline_analysis.prediction.asked import worthwhile
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration
@@ -14,17 +17,32 @@ from hotline_analysis.text.formats import duration
 _SHOWN = 3
 
 
-def help_section(trace: Trace, rank: int) -> Section | None:
-    """The three scenarios that gain most; none where nothing can be predicted, or nothing gains anything."""
+def worth_doing(trace: Trace, rank: int) -> pl.DataFrame | None:
+    """The scenarios that make a step shorter by a share that is worth a line; None where nothing can be predicted."""
     try:
-        table = whatif(trace, rank=rank)
+        return worthwhile(trace, rank=rank, least_pct=LEAST_PCT)
     except HotlineError:
         return None
-    worth = table.filter(pl.col("reason").is_null(), 100 * pl.col("gain_ns") >= LEAST_PCT * pl.col("baseline_ns")).head(
-        _SHOWN
-    )
-    if worth.is_empty():
+
+
+def with_predictions(advice: Sequence[Advice], worth: pl.DataFrame | None) -> list[Advice]:
+    """Each advice with the gain of the scenario that does what it says, where that one is predicted to gain."""
+    if worth is None:
+        return list(advice)
+    gains = {name: (low, high) for name, low, high in worth.select("scenario", "gain_low_ns", "gain_high_ns").rows()}
+    return [
+        replace(each, predicted_low_ns=gains[each.scenario][0], predicted_high_ns=gains[each.scenario][1])
+        if each.scenario in gains
+        else each
+        for each in advice
+    ]
+
+
+def help_section(worth: pl.DataFrame | None) -> Section | None:
+    """The three scenarios that gain most; none where nothing can be predicted, or nothing gains anything."""
+    if worth is None or worth.is_empty():
         return None
+    worth = worth.head(_SHOWN)
     baseline = duration(worth["baseline_ns"][0])
     return Section(
         "help",

@@ -9,6 +9,7 @@
 -- :what elementwise kernels in chains that one kernel each could do
 -- :do Let torch.compile fuse them (the module they are in is enough), or use the fused module if there is one
 --     (torch.nn.RMSNorm, for example).
+-- :scenario compile
 with kernel as (
     select
         *,

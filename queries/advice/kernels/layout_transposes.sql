@@ -8,6 +8,7 @@
 -- :what kernels that only change the memory layout for convolutions
 -- :do Keep model and input in channels-last memory: model.to(memory_format=torch.channels_last), and the input
 --     likewise.
+-- :scenario channels_last
 select
     gpu_event.event_id,
     'work' as effect,

@@ -7,6 +7,7 @@
 -- :reads compiled_span, gpu_work, event, gpu_wait
 -- :what stretches of compiled code that launch their kernels one by one
 -- :do Compile with CUDA graphs: torch.compile(model, mode="reduce-overhead"), with inputs of fixed shapes.
+-- :scenario cuda_graph
 with launched as (
     select distinct
         call.event_id,

@@ -9,6 +9,7 @@
 -- :what stretches in which the CPU is busy launching ({name})
 -- :do Launch less for the same work: a larger batch, torch.compile (with mode="reduce-overhead" it uses CUDA graphs),
 --     or a CUDA graph of the step.
+-- :scenario cuda_graph
 with piece as (
     select
         host_activity.track_id,

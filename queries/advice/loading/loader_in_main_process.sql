@@ -6,6 +6,7 @@
 -- :reads event, nesting, label
 -- :what batches that the DataLoader makes in the main process
 -- :do Give the DataLoader workers (num_workers=4 or more), so that batches are made while the model computes.
+-- :scenario loader
 select
     event.event_id,
     'host' as effect,

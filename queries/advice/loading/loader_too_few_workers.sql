@@ -8,6 +8,7 @@
 -- :what waits for a batch that the workers of the DataLoader do not have yet
 -- :do Give the DataLoader more workers (num_workers), let them run further ahead (prefetch_factor), or make each batch
 --     cheaper to prepare.
+-- :scenario loader
 select
     event.event_id,
     'host' as effect,

@@ -9,6 +9,7 @@
 -- :reads host_activity, event, nesting, label, launch
 -- :what ops of an optimizer on the CPU and python between them, most of it {name}
 -- :do Update each parameter in one pass: pass fused=True to the optimizer (Adam, AdamW, SGD and Adagrad on the CPU).
+-- :scenario fused_optimizer
 with level as (
     select
         track_id,

@@ -9,6 +9,7 @@
 -- :reads gpu_work, nesting, event
 -- :what kernels of an optimizer that updates one parameter at a time
 -- :do Update all parameters at once: pass fused=True to the optimizer, or foreach=True.
+-- :scenario fused_optimizer
 with kernel as (
     select *
     from gpu_work

@@ -9,6 +9,7 @@
 -- :what matrix products in FP32 on CUDA cores
 -- :do Let them run in TF32 on tensor cores: torch.set_float32_matmul_precision("high"), and for convolutions
 --     torch.backends.cudnn.allow_tf32 = True.
+-- :scenario tf32
 with product as (
     select
         gpu_work.*,

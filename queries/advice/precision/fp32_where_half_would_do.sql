@@ -9,6 +9,7 @@
 -- :what matrix products in FP32
 -- :do Let them run in half precision: torch.autocast("cuda", dtype=torch.bfloat16), or torch.float16 and a GradScaler
 --     on GPUs without bfloat16.
+-- :scenario amp
 with product as (
     select
         gpu_work.*,

@@ -7,6 +7,7 @@
 -- :reads gpu_work, device_peak
 -- :what matrix products and convolutions in TF32
 -- :do Let them run in half precision: torch.autocast("cuda", dtype=torch.bfloat16).
+-- :scenario amp
 with product as (
     select
         gpu_work.*,

@@ -8,6 +8,7 @@
 -- :what calls of {name} in the program
 -- :do Take torch.cuda.synchronize() out of the loop; to measure times use torch.cuda.Event(enable_timing=True), and
 --     read these after the loop.
+-- :scenario no_sync
 select
     gpu_wait.event_id,
     'wait' as effect,

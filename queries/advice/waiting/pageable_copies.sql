@@ -7,6 +7,7 @@
 -- :reads gpu_wait, label, event
 -- :what copies from pageable memory that make the CPU wait for the GPU
 -- :do Copy from pinned memory without waiting: DataLoader(pin_memory=True), tensor.to(device, non_blocking=True).
+-- :scenario pinned
 select
     gpu_wait.event_id,
     'wait' as effect,

@@ -8,6 +8,7 @@
 -- :what calls that wait to read values back from the GPU, most of it in {name}
 -- :do Leave values on the GPU: log them every some steps, use torch.where instead of masks and branches, and read back
 --     with non_blocking=True into pinned memory.
+-- :scenario no_sync
 select
     gpu_wait.event_id,
     'wait' as effect,
