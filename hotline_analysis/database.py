@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from hotline_analysis import catalog
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
 
 _WORD = re.compile(r"\w+")
@@ -42,6 +44,22 @@ def make_table(
         connection.execute(statement, dict(parameters))
     else:
         connection.execute(statement)
+
+
+def rows_at_once(
+    connection: duckdb.DuckDBPyConnection,
+    statement: str | duckdb.Statement,
+    parameters: Mapping[str, object] | None = None,
+) -> pa.Table:
+    """Return the rows of a statement, which is planned only once: for statements that give few rows.
+
+    To plan takes longer than to find them. A relation (`connection.sql`) plans once for the types of the columns and
+    once more for the rows; without one, the rows are copied once more.
+    """
+    connection.execute(statement, dict(parameters) if parameters else None)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Arrow output on a DB-API result makes an extra copy", UserWarning)
+        return connection.to_arrow_table()
 
 
 def install_macros(

@@ -20,7 +20,7 @@ import polars as pl
 
 from hotline_analysis import catalog
 from hotline_analysis.atomic import begin, check_name, end, path_of, remove, replace_folder
-from hotline_analysis.database import SETTINGS, install_macros, make_table
+from hotline_analysis.database import SETTINGS, install_macros, make_table, rows_at_once
 from hotline_analysis.errors import HotlineError, QueryParameterError, RunFormatError
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.stored import Size, most_bytes, read_manifest, table_files
@@ -45,6 +45,13 @@ SMALL_BYTES = 1 << 17
 # A small file can hold very much, where all of it is the same.
 _SMALL_ROWS = 200_000
 _SMALL_TEXT = 1 << 26
+
+# Answers that a trace keeps, as a report asks for several of them more than once: each at most so large, and together.
+_KEPT_BYTES = 1 << 20
+_ALL_KEPT_BYTES = 1 << 26
+
+# Up to so many events in a run, planning a query takes longer than copying its rows once more.
+_FEW_EVENTS = 1_000_000
 
 
 class Trace:
@@ -75,6 +82,7 @@ class Trace:
         )
         self._close = weakref.finalize(self, _release, self._connection, undo)
         self._known: set[str] = set()
+        self._kept: dict[tuple[object, ...], pl.DataFrame] = {}
         # The database compares patterns with this list, too, so each folder stands in it in both spellings.
         places = [str(run.resolve()) for run in self._runs]
         allowed = places + list(map(_glob_escape, places))
@@ -236,10 +244,25 @@ class Trace:
         return self._answer(query, bound)
 
     def _answer(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
-        """Run a query with a value for each parameter, after its steps."""
+        """Run a query with a value for each parameter, or give what it gave before: nothing of a run changes."""
+        asked = (query.name, *(value if value is None else (type(value), value) for value in bound.values()))
+        try:
+            if asked in self._kept:
+                return self._kept[asked].clone()
+        except TypeError:  # a list, which may change
+            return self._ask(query, bound)
+        frame = self._ask(query, bound)
+        if frame.estimated_size() <= _KEPT_BYTES:
+            while sum(each.estimated_size() for each in self._kept.values()) > _ALL_KEPT_BYTES:
+                del self._kept[next(iter(self._kept))]
+            self._kept[asked] = frame.clone()
+        return frame
+
+    def _ask(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
+        """Run a query after its steps."""
         with _as_hotline_error():
             if not query.steps:
-                return self._run(query.sql, catalog.parsed(self._connection, query.sql), bound)
+                return self._typed(query.sql, catalog.parsed(self._connection, query.sql), bound)
             # By the words of a step, tables would be opened that it does not read: `step` is a column, too.
             needed = " ".join(query.tables)
             self._provide(needed)
@@ -250,7 +273,17 @@ class Trace:
                 for step in query.steps:
                     make_table(other._connection, step.name, step.sql, {name: bound[name] for name in step.takes})
                 used = {name: bound[name] for name in query.uses}
-                return other._run(needed, catalog.parsed(other._connection, query.sql), used)
+                return other._typed(needed, catalog.parsed(other._connection, query.sql), used)
+
+    def _typed(self, text: str, query: duckdb.Statement, parameters: Mapping[str, object]) -> pl.DataFrame:
+        """Run a shipped query. Its types are those of its header, and none is wider than those of a frame.
+
+        To ask the database for the types first is to plan the query twice. In one go, the rows are copied once more.
+        """
+        if self._event_count > _FEW_EVENTS:
+            return self._run(text, query, parameters)
+        self._provide(text)
+        return pl.DataFrame(rows_at_once(self._connection, query, parameters))
 
     @contextmanager
     def of_step(self, views: Sequence[str], rank: int, step: int | None) -> Iterator[Trace]:
@@ -274,6 +307,7 @@ class Trace:
         """This trace over another connection, which is closed afterwards."""
         other = copy.copy(self)
         other._connection = self._connection.cursor()
+        other._kept = {}  # its tables may be others
         try:
             yield other
         finally:
@@ -289,6 +323,10 @@ class Trace:
     def ranks(self) -> list[int]:
         """The ranks of this run, ascending."""
         return sorted(part["rank"] for part in self.manifest["parts"])
+
+    @property
+    def _event_count(self) -> int:
+        return sum(part["event_count"] for part in self.manifest["parts"])
 
     @property
     def _name(self) -> str:
@@ -328,7 +366,7 @@ class Trace:
     def __repr__(self) -> str:
         ranks = self.ranks
         which = f"rank {ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} ranks"
-        events = sum(part["event_count"] for part in self.manifest["parts"])
+        events = self._event_count
         return f"<Trace {self._name}: {which}, {events:,} events>"
 
     def _repr_html_(self) -> str:
