@@ -46,17 +46,8 @@ def make_table(
         connection.execute(statement)
 
 
-def rows_at_once(
-    connection: duckdb.DuckDBPyConnection,
-    statement: str | duckdb.Statement,
-    parameters: Mapping[str, object] | None = None,
-) -> pa.Table:
-    """Return the rows of a statement, which is planned only once: for statements that give few rows.
-
-    To plan takes longer than to find them. A relation (`connection.sql`) plans once for the types of the columns and
-    once more for the rows; without one, the rows are copied once more.
-    """
-    connection.execute(statement, dict(parameters) if parameters else None)
+def rows_of(connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    """Return the rows of the statement that was executed last, copied once more than those of a relation."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Arrow output on a DB-API result makes an extra copy", UserWarning)
         return connection.to_arrow_table()

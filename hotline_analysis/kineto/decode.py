@@ -10,7 +10,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
-from hotline_analysis.database import rows_at_once
+from hotline_analysis.database import rows_of
 from hotline_analysis.kineto.split import Batch
 
 # Which query decodes what, and which flag of `contents.sql` says that a batch has such events.
@@ -25,7 +25,7 @@ _DECODERS = (
     ("counter", "counters"),
     ("flow", "flows"),
 )
-_FEW = 10_000  # events of a batch, for which planning takes longer than to copy the rows
+_FEW = 10_000  # events of a batch, for which planning twice, as a relation does, takes longer than to copy the rows
 
 
 @cache
@@ -56,7 +56,7 @@ class Decoder:
     def _table(self, query: str, statement: str | None = None) -> pa.Table:
         statement = statement or _statement(query)
         if self._is_small:
-            return rows_at_once(self._connection, statement)
+            return rows_of(self._connection.execute(statement))
         return self._connection.sql(statement).to_arrow_table()
 
     def decode(self, batch: Batch) -> Mapping[str, pa.Table]:
@@ -74,7 +74,7 @@ class Decoder:
         )
         self._create("batch")
         self._create("pair")
-        [flags] = rows_at_once(self._connection, _statement("contents")).to_pylist()
+        [flags] = rows_of(self._connection.execute(_statement("contents"))).to_pylist()
         flags["collectives"] = batch.has_collectives
         if flags["rounded"]:
             self._create("exact_start")

@@ -20,7 +20,7 @@ import polars as pl
 
 from hotline_analysis import catalog
 from hotline_analysis.atomic import begin, check_name, end, path_of, remove, replace_folder
-from hotline_analysis.database import SETTINGS, install_macros, make_table, rows_at_once
+from hotline_analysis.database import SETTINGS, install_macros, make_table, rows_of
 from hotline_analysis.errors import HotlineError, QueryParameterError, RunFormatError
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.stored import Size, most_bytes, read_manifest, table_files
@@ -50,7 +50,7 @@ _SMALL_TEXT = 1 << 26
 _KEPT_BYTES = 1 << 20
 _ALL_KEPT_BYTES = 1 << 26
 
-# Up to so many events in a run, planning a query takes longer than copying its rows once more.
+# Up to so many events in a run, planning a statement twice takes longer than copying its rows once more.
 _FEW_EVENTS = 1_000_000
 
 
@@ -213,6 +213,11 @@ class Trace:
 
     def _run(self, text: str, query: str | duckdb.Statement, parameters: Mapping[str, object]) -> pl.DataFrame:
         self._provide(text)
+        if self._event_count <= _FEW_EVENTS:
+            # A relation, as below, plans once for the types of the columns and once more for the rows.
+            self._connection.execute(query, dict(parameters) if parameters else None)
+            if not any(_WIDE.search(str(kind)) for _, kind, *_ in self._connection.description):
+                return _narrow(pl.DataFrame(rows_of(self._connection)))
         relation = self._connection.sql(query, params=parameters) if parameters else self._connection.sql(query)
         kinds = [str(kind) for kind in relation.types]
         if any(map(_WIDE.search, kinds)):
@@ -223,14 +228,7 @@ class Trace:
                     for place, (name, kind) in enumerate(zip(relation.columns, kinds, strict=True), start=1)
                 )
             )
-        frame: pl.DataFrame = relation.pl()
-        for name, kind in frame.schema.items():
-            # The sum of 64-bit integers has 128 bits, which frames know as decimals; nearly all sums fit into 64.
-            if isinstance(kind, pl.Decimal) and kind.scale == 0:
-                whole = frame[name].cast(pl.Int64, strict=False)
-                if whole.null_count() == frame[name].null_count():
-                    frame = frame.with_columns(whole)
-        return frame
+        return _narrow(relation.pl())
 
     def query(self, name: str, **parameters: object) -> pl.DataFrame:
         """Run a query that this package ships, by name; see `hotline queries` for the list.
@@ -262,7 +260,7 @@ class Trace:
         """Run a query after its steps."""
         with _as_hotline_error():
             if not query.steps:
-                return self._typed(query.sql, catalog.parsed(self._connection, query.sql), bound)
+                return self._run(query.sql, catalog.parsed(self._connection, query.sql), bound)
             # By the words of a step, tables would be opened that it does not read: `step` is a column, too.
             needed = " ".join(query.tables)
             self._provide(needed)
@@ -273,17 +271,7 @@ class Trace:
                 for step in query.steps:
                     make_table(other._connection, step.name, step.sql, {name: bound[name] for name in step.takes})
                 used = {name: bound[name] for name in query.uses}
-                return other._typed(needed, catalog.parsed(other._connection, query.sql), used)
-
-    def _typed(self, text: str, query: duckdb.Statement, parameters: Mapping[str, object]) -> pl.DataFrame:
-        """Run a shipped query. Its types are those of its header, and none is wider than those of a frame.
-
-        To ask the database for the types first is to plan the query twice. In one go, the rows are copied once more.
-        """
-        if self._event_count > _FEW_EVENTS:
-            return self._run(text, query, parameters)
-        self._provide(text)
-        return pl.DataFrame(rows_at_once(self._connection, query, parameters))
+                return other._run(needed, catalog.parsed(other._connection, query.sql), used)
 
     @contextmanager
     def of_step(self, views: Sequence[str], rank: int, step: int | None) -> Iterator[Trace]:
@@ -455,6 +443,16 @@ def _as_hotline_error() -> Iterator[None]:
         raise HotlineError(
             "the result has a column of a type that no frame can hold", hint="Cast it, as in `select x::varchar`."
         ) from error
+
+
+def _narrow(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with 64 bits where they do: sums of such integers have 128, which frames know as decimals."""
+    for name, kind in frame.schema.items():
+        if isinstance(kind, pl.Decimal) and kind.scale == 0:
+            whole = frame[name].cast(pl.Int64, strict=False)
+            if whole.null_count() == frame[name].null_count():
+                frame = frame.with_columns(whole)
+    return frame
 
 
 def _quote(text: str) -> str:
