@@ -50,8 +50,9 @@ _SMALL_TEXT = 1 << 26
 _KEPT_BYTES = 1 << 20
 _ALL_KEPT_BYTES = 1 << 26
 
-# Up to so many events in a run, planning a statement twice takes longer than copying its rows once more.
-_FEW_EVENTS = 1_000_000
+# Up to so many events in a run, planning a statement twice takes longer than copying its rows once more, which needs
+# 0.4 kB for a row of the widest answer.
+_FEW_EVENTS = 250_000
 
 
 class Trace:
