@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ from hotline_analysis import catalog
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
 
 _WORD = re.compile(r"\w+")
@@ -42,6 +44,13 @@ def make_table(
         connection.execute(statement, dict(parameters))
     else:
         connection.execute(statement)
+
+
+def rows_of(connection: duckdb.DuckDBPyConnection) -> pa.Table:
+    """Return the rows of the statement that was executed last, copied once more than those of a relation."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Arrow output on a DB-API result makes an extra copy", UserWarning)
+        return connection.to_arrow_table()
 
 
 def install_macros(

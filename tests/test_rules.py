@@ -9,6 +9,8 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hotline_analysis import catalog
 from hotline_analysis.catalog import rules
@@ -80,6 +82,26 @@ def test_short_names_refer_to_groups_of_their_pattern() -> None:
         assert short
         groups = len(re.findall(r"(?<!\\)\((?!\?)", pattern))
         assert {int(number) for number in re.findall(r"\\(\d)", short)} <= set(range(1, groups + 1)), short
+
+
+WITH_WORDS = [
+    (rule["pattern"], (rule.get("words") or rule["word"]).split("|"), name == "kernel_classes")
+    for name in ("kernel_classes", "kernel_short_names", "kernel_units")
+    for rule in rules()[name].to_pylist()
+]
+
+
+@pytest.mark.parametrize(("pattern", "words", "in_lower_case"), WITH_WORDS, ids=[rule[0][:40] for rule in WITH_WORDS])
+def test_a_name_that_matches_has_one_of_the_words(pattern: str, words: list[str], *, in_lower_case: bool) -> None:
+    """The words are looked for first, so a name without any of them never meets the pattern."""
+
+    @settings(max_examples=25, database=None, derandomize=True)
+    @given(st.from_regex(re.compile(pattern, re.ASCII)))
+    def check(name: str) -> None:
+        text = name.lower() if in_lower_case else name
+        assert any(word in text for word in words), name
+
+    check()
 
 
 def test_labels_are_phases_buckets_and_signs() -> None:

@@ -10,6 +10,7 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
+from hotline_analysis.database import rows_of
 from hotline_analysis.kineto.split import Batch
 
 # Which query decodes what, and which flag of `contents.sql` says that a batch has such events.
@@ -24,6 +25,7 @@ _DECODERS = (
     ("counter", "counters"),
     ("flow", "flows"),
 )
+_FEW = 10_000  # events of a batch, for which planning twice, as a relation does, takes longer than to copy the rows
 
 
 @cache
@@ -41,6 +43,7 @@ class Decoder:
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
         self._connection.execute(_statement("category_spelling"))
+        self._is_small = False
 
     def close(self) -> None:
         """Release the connection."""
@@ -51,7 +54,10 @@ class Decoder:
         self._connection.execute(f"create or replace temp table {table or query} as {_statement(query)}")
 
     def _table(self, query: str, statement: str | None = None) -> pa.Table:
-        return self._connection.sql(statement or _statement(query)).to_arrow_table()
+        statement = statement or _statement(query)
+        if self._is_small:
+            return rows_of(self._connection.execute(statement))
+        return self._connection.sql(statement).to_arrow_table()
 
     def decode(self, batch: Batch) -> Mapping[str, pa.Table]:
         """Decode one batch.
@@ -60,6 +66,7 @@ class Decoder:
         `flow` have `pair` where the schema has `track_id`, a row number of the additional table `pair` (pid, tid), and
         there are columns that the schema lacks. Texts that are no events (no phase and no name) are in no table.
         """
+        self._is_small = len(batch.texts) <= _FEW
         columns = {"event_id": batch.ids, "text": batch.texts, "field_count": batch.field_counts}
         newest = pl.CompatLevel.newest()  # keeps the engines from copying the texts
         self._connection.register(
@@ -67,8 +74,7 @@ class Decoder:
         )
         self._create("batch")
         self._create("pair")
-        contents = self._connection.sql(_statement("contents"))
-        flags = dict(zip(contents.columns, contents.fetchall()[0], strict=True))
+        [flags] = rows_of(self._connection.execute(_statement("contents"))).to_pylist()
         flags["collectives"] = batch.has_collectives
         if flags["rounded"]:
             self._create("exact_start")

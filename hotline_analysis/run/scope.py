@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Protocol, SupportsIndex
+from weakref import WeakKeyDictionary
 
 import polars as pl
 
@@ -82,8 +83,16 @@ def _paths(trace: Asked, rank: object) -> list[str]:
     return _there(trace, _PATHS, rank=rank)
 
 
+# What there is in an open run, by statement and scope, as every question about a step asks which there are.
+_found: WeakKeyDictionary[Asked, dict[tuple[object, ...], list[Any]]] = WeakKeyDictionary()
+
+
 def _there(trace: Asked, statement: str, **scope: object) -> list[Any]:
-    return trace.sql(statement, **scope).to_series().to_list()
+    found = _found.setdefault(trace, {})
+    asked = (statement, *scope.values())
+    if asked not in found:
+        found[asked] = trace.sql(statement, **scope).to_series().to_list()
+    return found[asked]
 
 
 def _like_module(module: str, paths: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ import polars as pl
 
 from hotline_analysis import catalog
 from hotline_analysis.atomic import begin, check_name, end, path_of, remove, replace_folder
-from hotline_analysis.database import SETTINGS, install_macros, make_table
+from hotline_analysis.database import SETTINGS, install_macros, make_table, rows_of
 from hotline_analysis.errors import HotlineError, QueryParameterError, RunFormatError
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.stored import Size, most_bytes, read_manifest, table_files
@@ -45,6 +45,14 @@ SMALL_BYTES = 1 << 17
 # A small file can hold very much, where all of it is the same.
 _SMALL_ROWS = 200_000
 _SMALL_TEXT = 1 << 26
+
+# Answers that a trace keeps, as a report asks for several of them more than once: each at most so large, and together.
+_KEPT_BYTES = 1 << 20
+_ALL_KEPT_BYTES = 1 << 26
+
+# Up to so many events in a run, planning a statement twice takes longer than copying its rows once more, which needs
+# 0.4 kB for a row of the widest answer.
+_FEW_EVENTS = 250_000
 
 
 class Trace:
@@ -75,6 +83,7 @@ class Trace:
         )
         self._close = weakref.finalize(self, _release, self._connection, undo)
         self._known: set[str] = set()
+        self._kept: dict[tuple[object, ...], pl.DataFrame] = {}
         # The database compares patterns with this list, too, so each folder stands in it in both spellings.
         places = [str(run.resolve()) for run in self._runs]
         allowed = places + list(map(_glob_escape, places))
@@ -205,6 +214,11 @@ class Trace:
 
     def _run(self, text: str, query: str | duckdb.Statement, parameters: Mapping[str, object]) -> pl.DataFrame:
         self._provide(text)
+        if self._event_count <= _FEW_EVENTS:
+            # A relation, as below, plans once for the types of the columns and once more for the rows.
+            self._connection.execute(query, dict(parameters) if parameters else None)
+            if not any(_WIDE.search(str(kind)) for _, kind, *_ in self._connection.description):
+                return _narrow(pl.DataFrame(rows_of(self._connection)))
         relation = self._connection.sql(query, params=parameters) if parameters else self._connection.sql(query)
         kinds = [str(kind) for kind in relation.types]
         if any(map(_WIDE.search, kinds)):
@@ -215,14 +229,7 @@ class Trace:
                     for place, (name, kind) in enumerate(zip(relation.columns, kinds, strict=True), start=1)
                 )
             )
-        frame: pl.DataFrame = relation.pl()
-        for name, kind in frame.schema.items():
-            # The sum of 64-bit integers has 128 bits, which frames know as decimals; nearly all sums fit into 64.
-            if isinstance(kind, pl.Decimal) and kind.scale == 0:
-                whole = frame[name].cast(pl.Int64, strict=False)
-                if whole.null_count() == frame[name].null_count():
-                    frame = frame.with_columns(whole)
-        return frame
+        return _narrow(relation.pl())
 
     def query(self, name: str, **parameters: object) -> pl.DataFrame:
         """Run a query that this package ships, by name; see `hotline queries` for the list.
@@ -236,7 +243,22 @@ class Trace:
         return self._answer(query, bound)
 
     def _answer(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
-        """Run a query with a value for each parameter, after its steps."""
+        """Run a query with a value for each parameter, or give what it gave before: nothing of a run changes."""
+        asked = (query.name, *(value if value is None else (type(value), value) for value in bound.values()))
+        try:
+            if asked in self._kept:
+                return self._kept[asked].clone()
+        except TypeError:  # a list, which may change
+            return self._ask(query, bound)
+        frame = self._ask(query, bound)
+        if frame.estimated_size() <= _KEPT_BYTES:
+            while sum(each.estimated_size() for each in self._kept.values()) > _ALL_KEPT_BYTES:
+                del self._kept[next(iter(self._kept))]
+            self._kept[asked] = frame.clone()
+        return frame
+
+    def _ask(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
+        """Run a query after its steps."""
         with _as_hotline_error():
             if not query.steps:
                 return self._run(query.sql, catalog.parsed(self._connection, query.sql), bound)
@@ -274,6 +296,7 @@ class Trace:
         """This trace over another connection, which is closed afterwards."""
         other = copy.copy(self)
         other._connection = self._connection.cursor()
+        other._kept = {}  # its tables may be others
         try:
             yield other
         finally:
@@ -289,6 +312,10 @@ class Trace:
     def ranks(self) -> list[int]:
         """The ranks of this run, ascending."""
         return sorted(part["rank"] for part in self.manifest["parts"])
+
+    @property
+    def _event_count(self) -> int:
+        return sum(part["event_count"] for part in self.manifest["parts"])
 
     @property
     def _name(self) -> str:
@@ -328,7 +355,7 @@ class Trace:
     def __repr__(self) -> str:
         ranks = self.ranks
         which = f"rank {ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} ranks"
-        events = sum(part["event_count"] for part in self.manifest["parts"])
+        events = self._event_count
         return f"<Trace {self._name}: {which}, {events:,} events>"
 
     def _repr_html_(self) -> str:
@@ -417,6 +444,16 @@ def _as_hotline_error() -> Iterator[None]:
         raise HotlineError(
             "the result has a column of a type that no frame can hold", hint="Cast it, as in `select x::varchar`."
         ) from error
+
+
+def _narrow(frame: pl.DataFrame) -> pl.DataFrame:
+    """The frame with 64 bits where they do: sums of such integers have 128, which frames know as decimals."""
+    for name, kind in frame.schema.items():
+        if isinstance(kind, pl.Decimal) and kind.scale == 0:
+            whole = frame[name].cast(pl.Int64, strict=False)
+            if whole.null_count() == frame[name].null_count():
+                frame = frame.with_columns(whole)
+    return frame
 
 
 def _quote(text: str) -> str:

@@ -92,13 +92,25 @@ class_by_rule as (
     group by kernel.name
 ),
 
+-- The rules on units, once for each of the words of which a name that matches has one.
+unit_rule as (
+    select
+        unnest(string_split(words, '|')) as word,
+        pattern,
+        unit,
+        precision,
+        position
+    from kernel_units
+),
+
 -- The unit and precision of each kernel that a rule matches.
 unit_by_rule as (
     select
         kernel.name,
         arg_min({'unit': rule.unit, 'precision': rule.precision}, rule.position) as found
     from kernel
-    inner join kernel_units as rule on regexp_matches(kernel.name, rule.pattern)
+    inner join unit_rule as rule
+        on case when contains(kernel.name, rule.word) then regexp_matches(kernel.name, rule.pattern) end
     group by kernel.name
 ),
 

@@ -103,7 +103,12 @@ placed as (
                 and least(by_threads, by_registers, by_shared_memory) >= 1
                 then least(by_threads, by_registers, by_shared_memory, by_blocks)
         end as resident,
-        case when occupancy_pct > 0 or shared_memory_bytes <= default_shared_bytes() then occupancy_pct end as told_pct
+        case
+            when
+                occupancy_pct between 0 and 100
+                and (occupancy_pct > 0 or shared_memory_bytes <= default_shared_bytes())
+                then occupancy_pct
+        end as told_pct
     from limited
 )
 
