@@ -51,7 +51,7 @@ PUBLIC: Mapping[str, Sequence[str]] = {
     ),
     "export": ("export_perfetto",),
     "importer": ("import_traces", "load"),
-    "prediction.asked": ("whatif",),
+    "prediction.asked": ("on_gpu", "whatif"),
     "prediction.edits": ("Fuse", "Gap", "Insert", "Move", "Remove", "Scale", "Take", "Unwait"),
     "prediction.predict": ("Prediction", "Scenario"),
     "reports": ("Report", "diff_report", "report"),

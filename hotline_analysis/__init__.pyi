@@ -115,6 +115,7 @@ from .importer import (
     load as load,
 )
 from .prediction.asked import (
+    on_gpu as on_gpu,
     whatif as whatif,
 )
 from .prediction.edits import (
@@ -216,6 +217,7 @@ __all__ = [
     "memory_timeline",
     "model_ops",
     "modules",
+    "on_gpu",
     "op_delays",
     "optimizer_bottleneck",
     "peak_loss",

@@ -23,14 +23,16 @@ ARROWS: dict[str, set[str]] = {
     "catalog": {"errors", "text", "vocabulary"},
     "schema": {"catalog"},
     "database": {"catalog"},
+    "gpu_models": {"catalog", "errors", "schema", "text"},
     "kineto": {"database", "errors"},
     "run": {"atomic", "catalog", "database", "errors", "schema", "text", "vocabulary"},
     "annotation": {"catalog", "database", "errors", "schema"},
     "importer": {
-        *("annotation", "atomic", "catalog", "database", "errors", "kineto", "run", "schema", "text", "vocabulary"),
+        *("annotation", "atomic", "catalog", "database", "errors", "gpu_models", "kineto", "run", "schema", "text"),
+        "vocabulary",
     },
     "answers": {"catalog", "errors", "run", "text", "vocabulary"},
-    "prediction": {"answers", "atomic", "database", "errors", "run", "text"},
+    "prediction": {"answers", "atomic", "database", "errors", "gpu_models", "run", "text"},
     "charts": {"answers", "atomic", "catalog", "errors", "prediction", "run", "text", "vocabulary"},
     # A report is drawn with charts; charts know nothing of reports.
     "reports": {"answers", "catalog", "charts", "errors", "prediction", "run", "text", "vocabulary"},

@@ -43,6 +43,7 @@ from .path import (
     critical_path as critical_path,
 )
 from .prediction import (
+    on_gpu as on_gpu,
     whatif as whatif,
 )
 from .queue import (
@@ -83,6 +84,7 @@ __all__ = [
     "memory_peak",
     "memory_timeline",
     "modules",
+    "on_gpu",
     "overview",
     "peak_loss",
     "phases",

@@ -11,6 +11,7 @@ from hotline_analysis.answers.limits import LIMIT
 from hotline_analysis.charts.parts import durations, in_words, nothing, stacked_bars
 from hotline_analysis.charts.theme import HUES, INK, WIDTH, dress, time_axis
 from hotline_analysis.errors import HotlineError
+from hotline_analysis.prediction.asked import on_gpu as on_gpus
 from hotline_analysis.prediction.asked import whatif as asked
 from hotline_analysis.prediction.loop import loop_of
 from hotline_analysis.prediction.predict import Prediction
@@ -96,6 +97,62 @@ def whatif(trace: Trace, *, scenario: str | None = None, rank: int | None = None
         title = f"None of these would help: a step takes {duration(baseline)}"
     chart = alt.layer(bars, points, rules).properties(width=WIDTH - 120, height=alt.Step(24))
     return dress(chart, title, "Bars: between these, another run would be. Marks: what is expected.")
+
+
+@takes_traces
+def on_gpu(trace: Trace, *, rank: int | None = None, cpu: float = 1.0) -> Any:
+    """How long a step would take on other GPUs, as ranges, against the step as recorded.
+
+    `cpu` is how many times faster the CPU is. GPUs of which nothing can be said are left out; where that is all of
+    them, the title says why.
+    """
+    try:
+        table = on_gpus(trace, rank=rank, cpu=cpu)
+    except HotlineError as error:
+        return nothing(error.message)
+    rows = table.filter(pl.col("reason").is_null())
+    if rows.is_empty():
+        return nothing(str(table["reason"].mode().sort()[0]))
+    baseline = loop_of(trace, rank).baseline_ns
+    axis = time_axis(max(int(rows["high_ns"].max()), baseline))  # type: ignore[arg-type]
+    shown = rows.with_columns(
+        low=pl.col("low_ns") / axis.size,
+        high=pl.col("high_ns") / axis.size,
+        predicted=pl.col("predicted_ns") / axis.size,
+        said=durations("predicted_ns"),
+        least=durations("low_ns"),
+        most=durations("high_ns"),
+        limit=pl.col("limit_after").str.replace_all("_", " "),
+    )
+    limits = {limit: HUES[at % len(HUES)] for at, limit in enumerate(shown["limit"].unique(maintain_order=True))}
+    base = alt.Chart(shown).encode(
+        y=alt.Y("gpu:N", title=None, sort=shown["gpu"].to_list(), axis=alt.Axis(labelLimit=240)),
+        tooltip=[
+            alt.Tooltip("gpu:N", title="GPU"),
+            alt.Tooltip("said:N", title="a step takes"),
+            alt.Tooltip("least:N", title="at least"),
+            alt.Tooltip("most:N", title="at most"),
+            alt.Tooltip("limit:N", title="limit then"),
+            alt.Tooltip("memory_gib:Q", title="memory, GiB"),
+        ],
+    )
+    bars = base.mark_bar(height=10).encode(
+        x=alt.X("low:Q", title=axis.title("a step takes"), scale=alt.Scale(zero=True)),
+        x2="high:Q",
+        color=alt.Color(
+            "limit:N",
+            title="the step then waits for",
+            scale=alt.Scale(domain=list(limits), range=list(limits.values())),
+            legend=alt.Legend(orient="bottom"),
+        ),
+    )
+    points = base.mark_tick(color=INK, thickness=2, size=16).encode(x="predicted:Q")
+    recorded = alt.Chart(pl.DataFrame({"at": [baseline / axis.size]})).mark_rule(color=INK, strokeDash=[4, 3])
+    chart = alt.layer(bars, points, recorded.encode(x="at:Q")).properties(width=WIDTH - 200, height=alt.Step(20))
+    title = f"A step on other GPUs, instead of {duration(baseline)}"
+    return dress(
+        chart, title, "Bars: between these, another run would be. Marks: what is expected. Dashes: as recorded."
+    )
 
 
 def _before_and_after(found: Prediction) -> Any:

@@ -23,6 +23,8 @@ from hotline_analysis.cli.common import (
 from hotline_analysis.text.formats import duration, percent, runs
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from hotline_analysis.prediction.loop import Loop
 
 
@@ -69,18 +71,18 @@ def whatif(
     from hotline_analysis.prediction.loop import loop_of
 
     given = arguments(param or [])
-    numbers: dict[str, float] = {}
+    values: dict[str, float | str] = {}
     edits: list[ha.Scale | ha.Remove] = [_scaled(each) for each in scale or []]
     edits += [ha.Remove(where) for where in remove or []]
     # Complain before a long import.
     if scenario is not None:
         if edits:
             raise typer.BadParameter("--scale and --remove make a scenario of your own: they do not go with a name")
-        numbers = check_parameters(scenario, given)
+        values = check_parameters(scenario, given)
     elif given:
         raise typer.BadParameter("parameters are those of one scenario: name it", param_hint="--param")
     if output is not None:
-        if scenario is None and not edits:
+        if (scenario is None and not edits) or (scenario == "gpu" and "to" not in values):
             raise typer.BadParameter("the steps of one scenario can be written: name it", param_hint="--output")
         check_file(output, overwrite=overwrite)
     with open_traces([trace], model) as opened:
@@ -88,8 +90,12 @@ def whatif(
             table = ha.whatif(opened, rank=rank)
             typer.echo(table.write_json() if as_json else _table(loop_of(opened, rank), table), nl=as_json)
             return
+        if scenario == "gpu" and "to" not in values:
+            table = ha.on_gpu(opened, rank=rank, cpu=float(values.get("cpu", 1.0)))
+            typer.echo(table.write_json() if as_json else _gpus(loop_of(opened, rank), table), nl=as_json)
+            return
         asked = scenario if scenario is not None else ha.Scenario("your scenario", edits)
-        found = ha.whatif(opened, asked, rank=rank, **numbers)
+        found = ha.whatif(opened, asked, rank=rank, **values)
         typer.echo(json.dumps(found.as_dict(), indent=2) if as_json else _detail(found))
         if output is not None:
             file = found.save(output, overwrite=overwrite)
@@ -135,6 +141,35 @@ def _table(loop: Loop, table: object) -> str:
     if not others.is_empty():
         text.append(listing(("not here", "why"), others.select("scenario", "reason").rows()))
     text.append("`hotline whatif TRACE NAME` says what a scenario assumes.\n")
+    return "\n".join(text)
+
+
+def _gpus(loop: Loop, table: pl.DataFrame) -> str:
+    """The table of all GPUs, and apart from it those of which nothing can be said, by the reason."""
+    import polars as pl
+
+    text = [baseline(loop), ""]
+    told = table.filter(pl.col("reason").is_null())
+    if not told.is_empty():
+        fits = {True: "yes", False: "no", None: "–"}
+        rows = [
+            (
+                row["gpu"],
+                duration(row["predicted_ns"]),
+                f"{duration(row['low_ns'])} to {duration(row['high_ns'])}",
+                f"{row['speedup']:.2f}×",
+                row["limit_after"],
+                "–" if row["memory_gib"] is None else f"{row['memory_gib']} GiB",
+                fits[row["fits"]],
+            )
+            for row in told.iter_rows(named=True)
+        ]
+        text.append(listing(("GPU", "a step takes", "between", "faster", "limit then", "memory", "it fits"), rows))
+    others = table.filter(pl.col("reason").is_not_null())
+    if not others.is_empty():
+        why = others.group_by("reason", maintain_order=True).agg(pl.col("gpu").str.join(", "))
+        text += [f"{row['gpu']}: {row['reason']}" for row in why.iter_rows(named=True)] + [""]
+    text.append("`hotline whatif TRACE gpu -p to=NAME` says what is assumed.\n")
     return "\n".join(text)
 
 

@@ -11,11 +11,10 @@ from difflib import get_close_matches
 import duckdb
 import pyarrow as pa
 
-from hotline_analysis import catalog
 from hotline_analysis.atomic import path_of
 from hotline_analysis.errors import HotlineError
+from hotline_analysis.gpu_models import named_gpu
 from hotline_analysis.schema import TABLES
-from hotline_analysis.text.formats import one_of
 
 Gpus = Sequence[Mapping[str, object]] | str | os.PathLike[str]
 """Figures of GPUs: a CSV file with the columns of `rules/gpus.csv`, of which `name_pattern` and `model` are needed, or
@@ -34,7 +33,7 @@ def read_gpus(given: Gpus | None, gpu: str | None = None) -> pa.Table:
     """
     rows = [] if given is None else [_checked(row, where) for where, row in _given(given)]
     if gpu is not None:
-        rows.insert(0, {**_named(gpu, rows), "name_pattern": None})
+        rows.insert(0, {**named_gpu(gpu, rows), "name_pattern": None})
     schema = TABLES["gpu_given"].arrow
     return pa.Table.from_pylist([{**row, "position": number} for number, row in enumerate(rows)], schema)
 
@@ -94,28 +93,3 @@ def _number(value: object, type_: str, where: str) -> int | float:
     if number != int(number):
         raise HotlineError(f"{where} is {value!r}, and no whole number")
     return int(number)
-
-
-def _named(gpu: str, rows: Sequence[Mapping[str, object]]) -> Mapping[str, object]:
-    """The row of the GPU that the user names. Raises HotlineError with those that may be meant."""
-    columns = {column.name for column in TABLES["gpu_given"].columns}
-    shipped = [{name: row[name] for name in columns if name in row} for row in catalog.rules()["gpus"].to_pylist()]
-    known = [*rows, *shipped]
-    for row in known:
-        if str(row["model"]).casefold() == gpu.casefold():
-            return row
-    matches = duckdb.execute(
-        "select list_transform($patterns, lambda pattern: coalesce(regexp_matches($name, '(?i)' || pattern), false))",
-        {"patterns": [row["name_pattern"] for row in known], "name": gpu},
-    ).fetchall()[0][0]
-    for row, matched in zip(known, matches, strict=True):
-        if matched:
-            return row
-    models = [str(row["model"]) for row in known]
-    folded = {model.casefold(): model for model in models}
-    close = [model for model in models if gpu.casefold() in model.casefold()] if gpu.strip() else []
-    close = close or [folded[name] for name in get_close_matches(gpu.casefold(), folded, n=4, cutoff=0.5)]
-    hint = "Give its figures with gpus (--gpus FILE); `hotline schema gpu_given` lists them."
-    if close:
-        hint = f"Did you mean {one_of(list(dict.fromkeys(close)))}? Else give its figures with gpus (--gpus FILE)."
-    raise HotlineError(f"there is no GPU {gpu!r} in the table of GPUs", hint=hint)

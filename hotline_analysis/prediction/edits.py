@@ -333,6 +333,18 @@ class Pace(Edit):
 
 
 @dataclass(frozen=True)
+class Hasten(Edit):
+    """Threads take a part of their time for everything, also between the events that are recorded."""
+
+    part: Number
+
+    def apply(self, loop: Loop, state: State) -> None:
+        """Change the weights of a state."""
+        factor = at(self.part, state.level)
+        state.weight = np.where(state.table.of("host"), np.rint(state.weight * factor), state.weight).astype(np.int64)
+
+
+@dataclass(frozen=True)
 class AllReduce(Edit):
     """Gradients are reduced over ranks on a stream of their own, bucket by bucket, and the optimizer waits for it.
 

@@ -14,12 +14,14 @@ import polars as pl
 
 from hotline_analysis.answers.replay import Run
 from hotline_analysis.errors import QueryParameterError
+from hotline_analysis.gpu_models import named_gpu
 from hotline_analysis.prediction.edits import (
     AllReduce,
     Between,
     Edit,
     Fuse,
     Gap,
+    Hasten,
     Insert,
     Move,
     Number,
@@ -33,6 +35,7 @@ from hotline_analysis.prediction.edits import (
     at,
 )
 from hotline_analysis.prediction.loop import HIGH, LOW, MID, Loop
+from hotline_analysis.prediction.other_gpu import move_to, own_figures
 from hotline_analysis.prediction.predict import Scenario
 from hotline_analysis.text.formats import duration, percent
 
@@ -54,6 +57,7 @@ class Given:
     default: Number | None
     meaning: str
     least: float = 0.0
+    is_text: bool = False
 
 
 @dataclass(frozen=True)
@@ -70,18 +74,20 @@ class Known:
         """The scenario with parameters that a user gave. Raises `QueryParameterError` for those that do not fit."""
         return self.make(loop, **self.values(given))
 
-    def values(self, given: Mapping[str, object]) -> dict[str, Number | None]:
+    def values(self, given: Mapping[str, object]) -> dict[str, Number | str | None]:
         """All parameters, those that a user gave among them. Raises `QueryParameterError` for those that do not fit."""
-        values: dict[str, Number | None] = {name: known.default for name, known in self.parameters.items()}
+        values: dict[str, Number | str | None] = {name: known.default for name, known in self.parameters.items()}
         for name, value in given.items():
             if name not in self.parameters:
                 known = ", ".join(self.parameters) or "none"
                 raise QueryParameterError(f"{self.name} has no parameter {name!r}", hint=f"It has {known}.")
-            values[name] = self.number(name, value)
+            values[name] = self.converted(name, value)
         return values
 
-    def number(self, name: str, value: object) -> float:
-        """A parameter as a number. Raises `QueryParameterError` for what is none, or too small."""
+    def converted(self, name: str, value: object) -> float | str:
+        """A parameter as a number, or as text where it is one. Raises `QueryParameterError` for what does not fit."""
+        if self.parameters[name].is_text:
+            return str(value)
         try:
             number = float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):
@@ -780,3 +786,28 @@ def _ddp(loop: Loop, ranks: Number, gb_per_s: Number, mb: float | None) -> Made:
 def _slowest_of(count: float) -> float:
     """By how many standard deviations the largest of some normal numbers is above their mean (Blom 1958)."""
     return NormalDist().inv_cdf((count - 0.375) / (count + 0.25))
+
+
+# --- another machine -------------------------------------------------------------------------------------------------
+
+
+@_scenario(
+    "Habitat (Yu et al., USENIX ATC 2021), wave scaling; Williams et al., “Roofline” (CACM 52(4), 2009).",
+    to=Given(None, "the GPU, such as H200 or A100-SXM4-80GB", is_text=True),
+    cpu=Given(1.0, "how many times faster the CPU is", 1e-3),
+)
+def _gpu(loop: Loop, to: str | None, cpu: Number) -> Made:
+    """The job runs on another GPU."""
+    if to is None:
+        return "It needs the name of a GPU, as in `hotline whatif TRACE gpu -p to=H200`; `on_gpu` compares all."
+    given = own_figures(loop.trace.sql("from gpu_given where rank = $rank order by position", rank=loop.rank))
+    gpu = named_gpu(to, given)
+    if not loop.has_gpu_work:
+        return _NO_GPU
+    moved = move_to(loop, gpu, given)
+    if isinstance(moved, str):
+        return moved
+    edits: list[Edit] = [Pace(_GPU, moved.parts)]
+    if cpu != 1.0:
+        edits.append(Hasten(~_GPU, _inverse(cpu)))
+    return _new("gpu", edits, *moved.assumptions)

@@ -6,7 +6,9 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
+from hotline_analysis.gpu_models import named_gpu
 from hotline_analysis.prediction.loop import loop_of
+from hotline_analysis.prediction.other_gpu import Move, move_to
 from tests.test_real_traces import opened
 
 # Each with the most that the time of a step in the loop may be off, in percent of the mean step.
@@ -87,3 +89,25 @@ def test_loader_pairs(pair: str) -> None:
     assert found.predicted_ns == pytest.approx(measured, rel=0.08)
     with pytest.raises(ha.HotlineError, match="not in the trace"):
         ha.whatif(opened(f"loader_pairs/{pair}_workers4.json.gz"), "loader", workers=0)
+
+
+def test_kernels_of_dlrm_on_another_gpu() -> None:
+    """The same model and batch on an A100 and a V100: kernels of one name, grid and block, by the rules alone.
+
+    The total is within 10 % and single kernels within 25 % on average, weighted by their time.
+    """
+    question = (
+        "select gpu_work.event_id, gpu_work.name, gpu_work.dur_ns, kernel_shape.grid, kernel_shape.block"
+        " from gpu_work inner join kernel_shape using (rank, event_id) where gpu_work.class = 'computation'"
+    )
+    before, after = opened("training/dlrm_a100_rank3.json.gz"), opened("training/dlrm_v100_cudagraph.json.gz")
+    found = move_to(loop_of(before), named_gpu("Tesla V100 SXM2 16GB"), [])
+    assert isinstance(found, Move)
+    key = ["name", "grid", "block"]
+    ours = before.sql(question).join(found.parts, on="event_id").group_by(key)
+    ours_by_kind = ours.agg(count=pl.len(), ns=(pl.col("dur_ns") * pl.col("part_1")).sum())
+    theirs = after.sql(question).group_by(key).agg(each_ns=pl.col("dur_ns").mean())
+    met = ours_by_kind.join(theirs, on=key).with_columns(true=pl.col("count") * pl.col("each_ns"))
+    assert met.height > 200
+    assert met["ns"].sum() == pytest.approx(met["true"].sum(), rel=0.10)
+    assert (met["ns"] - met["true"]).abs().sum() <= 0.25 * float(met["true"].sum())

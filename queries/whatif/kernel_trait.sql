@@ -1,0 +1,43 @@
+-- What decides how long GPU work of some steps would take on another GPU: what it computes, moves, and how it is cut.
+--
+-- :param rank BIGINT              the process rank
+-- :param start_ns BIGINT          start of the first step on the CPU
+-- :param end_ns BIGINT            end of the last step on the CPU
+-- :reads gpu_work, op_claim, op_work, kernel_shape, nesting
+-- :column event_id BIGINT         the GPU event
+-- :column dur_ns BIGINT           its duration
+-- :column class VARCHAR           computation, communication or memory
+-- :column category VARCHAR        kernel, gpu_memcpy or gpu_memset
+-- :column name VARCHAR            its name
+-- :column unit VARCHAR            of a kernel of matrix products: matrix (tensor cores) or vector; NULL for all else
+-- :column precision VARCHAR       of these: fp64, fp32, tf32, bf16, fp16, …; NULL if unknown
+-- :column family VARCHAR          which formula counted its work; NULL where none did
+-- :column matrix_flop BIGINT      arithmetic of its matrix products; NULL where unknown, like the next two
+-- :column vector_flop BIGINT      other arithmetic
+-- :column bytes BIGINT            least bytes read and written
+-- :column blocks BIGINT           blocks of its grid; NULL where the trace has none
+-- :column resident_blocks BIGINT  blocks that a multiprocessor holds at a time; NULL where unknown
+select
+    gpu_work.event_id,
+    gpu_work.dur_ns,
+    gpu_work.class,
+    gpu_work.category,
+    gpu_work.name,
+    gpu_work.unit,
+    gpu_work.precision,
+    op_work.family,
+    op_claim.matrix_flop,
+    op_claim.vector_flop,
+    op_claim.bytes,
+    kernel_shape.blocks,
+    kernel_shape.resident_blocks
+from gpu_work
+left join op_claim on gpu_work.rank = op_claim.rank and gpu_work.event_id = op_claim.event_id
+left join op_work on op_claim.rank = op_work.rank and op_claim.work_id = op_work.event_id
+left join kernel_shape on gpu_work.rank = kernel_shape.rank and gpu_work.event_id = kernel_shape.event_id
+left join nesting as call on gpu_work.rank = call.rank and gpu_work.runtime_id = call.event_id
+where
+    gpu_work.rank = $rank
+    and coalesce(call.start_ns, gpu_work.start_ns) >= $start_ns
+    and coalesce(call.start_ns, gpu_work.start_ns) < $end_ns
+order by gpu_work.event_id
