@@ -43,7 +43,7 @@ from .path import (
     critical_path as critical_path,
 )
 from .prediction import (
-    on_gpu as on_gpu,
+    other_gpus as other_gpus,
     whatif as whatif,
 )
 from .queue import (
@@ -84,7 +84,7 @@ __all__ = [
     "memory_peak",
     "memory_timeline",
     "modules",
-    "on_gpu",
+    "other_gpus",
     "overview",
     "peak_loss",
     "phases",

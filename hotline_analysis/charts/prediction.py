@@ -11,7 +11,7 @@ from hotline_analysis.answers.limits import LIMIT
 from hotline_analysis.charts.parts import durations, in_words, nothing, stacked_bars
 from hotline_analysis.charts.theme import HUES, INK, WIDTH, dress, time_axis
 from hotline_analysis.errors import HotlineError
-from hotline_analysis.prediction.asked import on_gpu as on_gpus
+from hotline_analysis.prediction.asked import on_gpu
 from hotline_analysis.prediction.asked import whatif as asked
 from hotline_analysis.prediction.loop import loop_of
 from hotline_analysis.prediction.predict import Prediction
@@ -100,14 +100,14 @@ def whatif(trace: Trace, *, scenario: str | None = None, rank: int | None = None
 
 
 @takes_traces
-def on_gpu(trace: Trace, *, rank: int | None = None, cpu: float = 1.0) -> Any:
+def other_gpus(trace: Trace, *, rank: int | None = None, cpu: float = 1.0) -> Any:
     """How long a step would take on other GPUs, as ranges, against the step as recorded.
 
     `cpu` is how many times faster the CPU is. GPUs of which nothing can be said are left out; where that is all of
     them, the title says why.
     """
     try:
-        table = on_gpus(trace, rank=rank, cpu=cpu)
+        table = on_gpu(trace, rank=rank, cpu=cpu)
     except HotlineError as error:
         return nothing(error.message)
     rows = table.filter(pl.col("reason").is_null())

@@ -219,6 +219,7 @@ class Trace:
             self._connection.execute(query, dict(parameters) if parameters else None)
             if not any(_WIDE.search(str(kind)) for _, kind, *_ in self._connection.description):
                 return _narrow(pl.DataFrame(rows_of(self._connection)))
+            self._connection.abort()
         relation = self._connection.sql(query, params=parameters) if parameters else self._connection.sql(query)
         kinds = [str(kind) for kind in relation.types]
         if any(map(_WIDE.search, kinds)):
