@@ -132,6 +132,9 @@ from .prediction.predict import (
     Prediction as Prediction,
     Scenario as Scenario,
 )
+from .prediction.scaling import (
+    data_parallel_scaling as data_parallel_scaling,
+)
 from .reports import (
     diff_report as diff_report,
     Report as Report,
@@ -185,6 +188,7 @@ __all__ = [
     "critical_path_breakdown",
     "cupti_counters",
     "cupti_flops",
+    "data_parallel_scaling",
     "demo_trace",
     "dependency_edges",
     "dependency_graph",

@@ -299,16 +299,16 @@ def test_all_scenarios_have_numbers_or_a_reason(tmp_path: Path) -> None:
     assert others.select(pl.col("reason").str.ends_with(".").all()).item()
 
 
-def test_gradients_are_reduced_while_backward_goes_on(tmp_path: Path) -> None:
+def with_gradients(folder: Path, step_us: int = 160) -> ha.Trace:
     """A gradient of 1 MiB is ready when backward's first kernel is done, one of 4 bytes with its second one.
 
-    Step: kernels of 100 and 50 us in backward, one of 10 us in the optimizer: 160 us of the GPU. With two ranks, a
-    bucket moves all its bytes: at 1 GB/s, 20 us and 1,048.576 us for the first, 20 and 0.004 for the second one.
+    Step: kernels of 100 and 50 us in backward, one of 10 us in the optimizer: 160 us of the GPU. A step of the CPU
+    takes `step_us`.
     """
     trace = TraceBuilder(rank=0)
     at = 0
     for number in range(5):
-        trace.on(1).step(number, at, at + 160)
+        trace.on(1).step(number, at, at + step_us)
         trace.annotation("## backward ##", at, at + 40)
         for place, length in enumerate((100, 50)):
             begin = at + 20 * place
@@ -319,9 +319,17 @@ def test_gradients_are_reduced_while_backward_goes_on(tmp_path: Path) -> None:
             trace.complete("cpu_op", "torch::autograd::AccumulateGrad", begin + 10, begin + 12, args)
         trace.annotation("Optimizer.step#SGD.step", at + 50, at + 70)
         trace.op("aten::add_", at + 52, at + 60).launches("update", at + 155, at + 165, at=at + 54, until=at + 56)
-        at += 160
-    loaded = trace.annotation("the end", at, at + 10).load(tmp_path)
-    gradients = loaded.query("gradient", rank=0, start_ns=0, end_ns=at * US)
+        at += step_us
+    return trace.annotation("the end", at, at + 10).load(folder)
+
+
+def test_gradients_are_reduced_while_backward_goes_on(tmp_path: Path) -> None:
+    """With two ranks, a bucket moves all its bytes.
+
+    At 1 GB/s, that takes 20 us and 1,048.576 us for the first bucket, 20 and 0.004 for the second one.
+    """
+    loaded = with_gradients(tmp_path)
+    gradients = loaded.query("gradient", rank=0, start_ns=0, end_ns=800 * US)
     assert gradients["bytes"].to_list() == [1048576, 4] * 5
     assert loaded.sql("select distinct name from event where event_id in $ids", ids=gradients["ready_id"].to_list())[
         "name"
@@ -334,6 +342,47 @@ def test_gradients_are_reduced_while_backward_goes_on(tmp_path: Path) -> None:
     fast = ha.whatif(loaded, "ddp", ranks=2, gb_per_s=1e6)
     # 20 us beside the second kernel, and 20 after it
     assert fast.predicted_ns == pytest.approx((160 + 20) * US, abs=1500)
+
+
+def test_more_ranks_and_another_network(tmp_path: Path) -> None:
+    """Step: 100 us, then both buckets one after the other, 20 us + 1,048.576 us · GB/s and 20 us, and 10 us."""
+    trace = with_gradients(tmp_path)
+    found = ha.data_parallel_scaling(trace, ranks=[2, 4], gb_per_s=[1, 2, 1000])
+    two = found.filter(ranks=2)
+    assert two["predicted_ns"].to_list() == pytest.approx([1198_576, 674_288, 180_000], abs=1500)
+    assert two["efficiency_pct"].to_list() == pytest.approx(
+        [100 * 160 / each for each in (1198.6, 674.3, 180)], abs=0.5
+    )
+    # The second bucket is ready when backward ends, so 20 us of it are never hidden.
+    assert found["hidden_gb_per_s"].null_count() == found.height
+    # Two ranks take 320 us for two steps of one: 170 us are left for the bytes. Four of them move 1.5 times as many.
+    assert two["paying_gb_per_s"].unique().to_list() == pytest.approx([1048.576 / 170], rel=0.02)
+    four = found.filter(ranks=4)
+    assert four["paying_gb_per_s"].unique().to_list() == pytest.approx([1.5 * 1048.576 / 490], rel=0.02)
+    # More bandwidth never makes a step longer, and more ranks never a shorter one.
+    for _, rows in found.group_by("ranks"):
+        assert rows.sort("gb_per_s")["predicted_ns"].is_sorted(descending=True)
+    assert (four["predicted_ns"] >= two["predicted_ns"]).all()
+    assert (found["low_ns"] <= found["predicted_ns"]).all()
+    assert (found["predicted_ns"] <= found["high_ns"]).all()
+
+
+def test_a_network_that_hides_all(tmp_path: Path) -> None:
+    """The CPU takes 400 us for a step, of which the GPU is idle for 235: time for 20 + 1,048.576 / x + 20 us."""
+    trace = with_gradients(tmp_path, step_us=400)
+    [hidden] = ha.data_parallel_scaling(trace, ranks=[2], gb_per_s=[10])["hidden_gb_per_s"].to_list()
+    found = ha.data_parallel_scaling(trace, ranks=[2], gb_per_s=[hidden, hidden / 1.03])["predicted_ns"]
+    assert found[0] <= 1.01 * 400 * US < found[1]
+
+
+def test_scaling_that_cannot_be_told(tmp_path: Path) -> None:
+    trace = loop(30, 100).load(tmp_path)
+    with pytest.raises(ha.HotlineError, match="more ranks cannot be predicted: no gradient"):
+        ha.data_parallel_scaling(trace)
+    with pytest.raises(ha.QueryParameterError, match="whole numbers from 2 on"):
+        ha.data_parallel_scaling(trace, ranks=[1])
+    with pytest.raises(ha.QueryParameterError, match="numbers over 0"):
+        ha.data_parallel_scaling(trace, gb_per_s=[0])
 
 
 def test_the_timeline_is_where_the_replay_puts_events(tmp_path: Path) -> None:

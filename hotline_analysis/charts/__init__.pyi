@@ -44,6 +44,7 @@ from .path import (
 )
 from .prediction import (
     other_gpus as other_gpus,
+    scaling as scaling,
     whatif as whatif,
 )
 from .queue import (
@@ -91,6 +92,7 @@ __all__ = [
     "queue_length",
     "roofline",
     "save",
+    "scaling",
     "slowest_kernels",
     "slowest_modules",
     "slowest_ops",

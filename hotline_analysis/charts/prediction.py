@@ -15,6 +15,7 @@ from hotline_analysis.prediction.asked import on_gpu
 from hotline_analysis.prediction.asked import whatif as asked
 from hotline_analysis.prediction.loop import loop_of
 from hotline_analysis.prediction.predict import Prediction
+from hotline_analysis.prediction.scaling import data_parallel_scaling
 from hotline_analysis.run.trace import Trace, takes_traces
 from hotline_analysis.text.formats import duration
 
@@ -153,6 +154,50 @@ def other_gpus(trace: Trace, *, rank: int | None = None, cpu: float = 1.0) -> An
     return dress(
         chart, title, "Bars: between these, another run would be. Marks: what is expected. Dashes: as recorded."
     )
+
+
+@takes_traces
+def scaling(trace: Trace, *, rank: int | None = None) -> Any:
+    """How much of the work of so many ranks gets done, for networks of several bandwidths, as ranges.
+
+    Where that cannot be predicted, the title says why.
+    """
+    try:
+        rows = data_parallel_scaling(trace, rank=rank)
+    except HotlineError as error:
+        return nothing(error.message)
+    speeds = rows["gb_per_s"].unique().sort().to_list()
+    shown = rows.with_columns(
+        network=pl.col("gb_per_s").map_elements(lambda speed: f"{speed:g} GB/s", pl.String),
+        said=durations("predicted_ns"),
+    )
+    networks = [f"{speed:g} GB/s" for speed in speeds]
+    scale = alt.Scale(domain=networks, range=[HUES[at % _MOST_PARTS] for at in range(len(networks))])
+    across = alt.X("ranks:Q", title="ranks", scale=alt.Scale(type="log", base=2))
+    work = "work done, % of that of as many single ranks"
+    base = alt.Chart(shown).encode(x=across)
+    band = base.mark_area(opacity=0.12).encode(
+        y=alt.Y("high_efficiency_pct:Q", title=work, scale=alt.Scale(domainMin=0)),
+        y2="low_efficiency_pct:Q",
+        color=alt.Color("network:N", scale=scale, legend=None),
+    )
+    tooltip = [
+        alt.Tooltip("ranks:Q"),
+        alt.Tooltip("network:N", title="bus bandwidth"),
+        alt.Tooltip("said:N", title="a step takes"),
+        alt.Tooltip("efficiency_pct:Q", title="efficiency, %", format=".1f"),
+    ]
+    colour = alt.Color("network:N", title="bus bandwidth", scale=scale, legend=alt.Legend(orient="bottom"))
+    lines = base.mark_line(point=True).encode(y=alt.Y("efficiency_pct:Q", title=work), color=colour, tooltip=tooltip)
+    most = rows.filter(pl.col("ranks") == pl.col("ranks").max())
+    hidden = most["hidden_gb_per_s"][0]
+    title = (
+        f"{most['ranks'][0]} ranks need {hidden:,.1f} GB/s to wait for nothing"
+        if hidden is not None
+        else f"{most['ranks'][0]} ranks wait for each other on any network"
+    )
+    chart = alt.layer(band, lines).resolve_scale(color="independent").properties(width=WIDTH - 120, height=260)
+    return dress(chart, title, "Lines: what is expected. Bands: another run would be between these.")
 
 
 def _before_and_after(found: Prediction) -> Any:

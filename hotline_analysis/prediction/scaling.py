@@ -1,0 +1,121 @@
+"""How training gets faster with more ranks, by the gradients of a trace of one rank, and which network that takes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import polars as pl
+
+from hotline_analysis.answers.longest import Numbers
+from hotline_analysis.errors import HotlineError, QueryParameterError
+from hotline_analysis.prediction.loop import HIGH, LOW, MID, Loop, State, loop_of
+from hotline_analysis.prediction.predict import Scenario, edited
+from hotline_analysis.prediction.scenarios import KNOWN
+from hotline_analysis.run.trace import Trace
+
+# In GB/s: network cards of 10, 100 and 400 Gbit/s, and between the GPUs of one machine (NVLink, half of 400 to 450).
+_BANDWIDTHS = (1.25, 12.5, 50.0, 200.0)
+_RANKS = (2, 4, 8, 16, 64)
+# Between what no network is as slow as, and what none is as fast as, in GB/s.
+_LEAST, _MOST = 0.01, 10_000.0
+_STEPS = 10  # halving the range in its logarithm, to within 1.4 %
+_HIDDEN = 1.01  # a step that is 1 % longer counts as one that waits for nothing
+
+COLUMNS = {
+    "ranks": pl.Int64,
+    "gb_per_s": pl.Float64,
+    "predicted_ns": pl.Int64,
+    "low_ns": pl.Int64,
+    "high_ns": pl.Int64,
+    "efficiency_pct": pl.Float64,
+    "low_efficiency_pct": pl.Float64,
+    "high_efficiency_pct": pl.Float64,
+    "hidden_gb_per_s": pl.Float64,
+    "paying_gb_per_s": pl.Float64,
+}
+
+
+def data_parallel_scaling(
+    trace: Trace,
+    *,
+    ranks: Sequence[int] = _RANKS,
+    gb_per_s: Sequence[float] = _BANDWIDTHS,
+    rank: int | None = None,
+) -> pl.DataFrame:
+    """How long a step would take if so many ranks trained together, each with the batch of this trace: a row for each.
+
+    That is the scenario `ddp`: gradients are reduced bucket by bucket while backward goes on. `gb_per_s` is the bus
+    bandwidth of the network, `predicted_ns` the time of a step between `low_ns` and `high_ns`, and `efficiency_pct`,
+    between `low_efficiency_pct` and `high_efficiency_pct`, how many times the samples of one rank all get done, as a
+    share of the number of ranks. With `hidden_gb_per_s`, the least bandwidth of that many ranks, a step takes at most
+    1 % longer than alone; NULL if no network is fast enough, as latency and waiting for the slowest rank remain. With
+    `paying_gb_per_s`, all ranks get as much done as one alone: below it, more ranks are slower than one.
+
+    Raises `HotlineError` for a trace from which nothing can be predicted, or that does not show the gradients of one
+    rank, and `QueryParameterError` for numbers that make no sense.
+    """
+    for number in ranks:
+        if number != int(number) or number < 2:
+            raise QueryParameterError(f"ranks must be whole numbers from 2 on, not {number!r}")
+    for speed in gb_per_s:
+        if not 0 < speed < math.inf:
+            raise QueryParameterError(f"gb_per_s must be numbers over 0, not {speed!r}")
+    loop = loop_of(trace, rank)
+    loop.check_explained()
+    baseline = loop.baseline_ns
+    rows = []
+    for number in ranks:
+        network = _Network(loop, number)
+        hidden, paying = network.least_speed(_HIDDEN * baseline), network.least_speed(number * baseline)
+        for speed in gb_per_s:
+            times = [network.step_ns(speed, level) for level in (LOW, MID, HIGH)]
+            low, predicted, high = min(times), times[1], max(times)
+            shares = [100 * baseline / max(ns, 1) for ns in (predicted, high, low)]
+            rows.append((number, float(speed), predicted, low, high, *shares, hidden, paying))
+        loop.forget()
+    return pl.DataFrame(rows, COLUMNS, orient="row")
+
+
+class _Network:
+    """The loop with the collectives of so many ranks, on a network of any bandwidth.
+
+    Each of them takes a time that does not depend on the bandwidth, and one that is in inverse proportion to it. So
+    the graph is drawn once for each end of the range, with two bandwidths.
+    """
+
+    def __init__(self, loop: Loop, ranks: int) -> None:
+        self.loop = loop
+        self._lines: dict[int, tuple[State, Numbers]] = {}
+        self._times: dict[tuple[float, int], int] = {}
+        for level in (LOW, MID, HIGH):
+            slow, fast = (edited(loop, _made(loop, ranks, speed), level) for speed in (1.0, 2.0))
+            self._lines[level] = fast, 2 * (slow.weight - fast.weight)
+
+    def step_ns(self, gb_per_s: float, level: int) -> int:
+        """The time of a step at an end of the range."""
+        if (gb_per_s, level) not in self._times:
+            fast, moving = self._lines[level]
+            weight = np.rint(fast.weight + moving * (1 / gb_per_s - 1 / 2)).astype(np.int64)
+            run = self.loop.ended(replace(fast, weight=np.maximum(weight, 0)))
+            self._times[gb_per_s, level] = self.loop.per_step(run)
+        return self._times[gb_per_s, level]
+
+    def least_speed(self, within_ns: float) -> float | None:
+        """The least bandwidth with which a step takes so long at most. More of it never makes a step longer."""
+        if self.step_ns(_MOST, MID) > within_ns:
+            return None
+        low, high = math.log(_LEAST), math.log(_MOST)
+        for _ in range(_STEPS):
+            middle = (low + high) / 2
+            low, high = (low, middle) if self.step_ns(math.exp(middle), MID) <= within_ns else (middle, high)
+        return math.exp(high)
+
+
+def _made(loop: Loop, ranks: int, gb_per_s: float) -> Scenario:
+    made = KNOWN["ddp"].made(loop, {"ranks": ranks, "gb_per_s": gb_per_s})
+    if isinstance(made, str):
+        raise HotlineError(f"more ranks cannot be predicted: {made[:1].lower()}{made[1:]}".rstrip("."))
+    return made
