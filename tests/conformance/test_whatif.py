@@ -111,3 +111,21 @@ def test_kernels_of_dlrm_on_another_gpu() -> None:
     assert met.height > 200
     assert met["ns"].sum() == pytest.approx(met["true"].sum(), rel=0.10)
     assert (met["ns"] - met["true"]).abs().sum() <= 0.25 * float(met["true"].sum())
+
+
+def test_gradients_of_resnet50() -> None:
+    """It has 25,557,032 parameters (torchvision's table of weights), and every gradient is accumulated once a step."""
+    trace = opened("loader_pairs/1_workers0.json.gz")
+    found = trace.query("gradient", rank=0, start_ns=0, end_ns=2**62).group_by("step").agg(pl.col("bytes").sum())
+    assert found["bytes"].to_list() == [4 * 25_557_032] * 6
+
+
+def test_what_is_reduced_is_what_is_accumulated() -> None:
+    """`ddp_a100_annotated` trains the same model on two GPUs: each step reduces as many floats, in 25 MiB buckets."""
+    trace = opened("training/ddp_a100_annotated.json.gz")
+    reduced = trace.sql(
+        "select label.step, collective.in_elements from collective inner join event using (rank, event_id)"
+        " inner join label using (rank, event_id)"
+        " where event.category = 'kernel' and collective.name = 'allreduce' and label.step is not null"
+    )
+    assert set(reduced.group_by("step").agg(pl.col("in_elements").sum())["in_elements"]) == {25_557_032}
