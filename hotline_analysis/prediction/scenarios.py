@@ -258,7 +258,7 @@ def _no_sync(loop: Loop) -> Made:
         return "No call waits for the GPU, but for copies of batches (see pinned)."
     last = loop.events.work.group_by("step").agg(last_ns=pl.col("call_start_ns").max())
     within = waits.join(last, on="step", how="left").filter(pl.col("start_ns") < pl.col("last_ns"))
-    if within.is_empty() and loop.count == 1:
+    if within.is_empty() and loop.alike.height == 1:
         return "The only calls that wait for the GPU are at the end of the step, after all launches."
     return _new(
         "no_sync",
@@ -684,9 +684,20 @@ def _transfers(loop: Loop, kernels: pl.DataFrame) -> pl.DataFrame:
         )
         known = kernels.select("event_id", "dur_ns").join(found, on="event_id", how="left")
         return known.select("event_id", pl.coalesce("transfer_ns", "dur_ns").alias("transfer_ns"))
-    placed = kernels.sort("start_ns", "event_id").with_columns(place=pl.int_range(pl.len()).over("step", "short_name"))
-    key = ["short_name", "place"] if loop.count > 1 else ["short_name"]
-    return placed.select("event_id", pl.col("dur_ns").min().over(key).alias("transfer_ns"))
+    every = loop.trace.sql(
+        "select event_id, step, short_name, start_ns, dur_ns from gpu_work where rank = $rank and"
+        " class = 'communication' and list_contains($steps, step)",
+        rank=loop.rank,
+        steps=loop.alike["step"].to_list(),
+    )
+    placed = every.sort("start_ns", "event_id").with_columns(place=pl.int_range(pl.len()).over("step", "short_name"))
+    key = ["short_name", "place"] if loop.alike.height > 1 else ["short_name"]
+    least = placed.select("event_id", pl.col("dur_ns").min().over(key).alias("transfer_ns"))
+    return (
+        kernels.select("event_id", "dur_ns")
+        .join(least, on="event_id", how="left")
+        .select("event_id", pl.coalesce("transfer_ns", "dur_ns").alias("transfer_ns"))
+    )
 
 
 @_scenario("Daydream (ATC 2020), “overlapping”; a limit: nothing but data holds communication up.")
@@ -753,7 +764,7 @@ def _ddp(loop: Loop, ranks: Number, gb_per_s: Number, mb: float | None) -> Made:
     share = 2 * (number - 1) / number
     latency = (5_000.0, 20_000.0, 50_000.0)  # of one collective: NCCL tests, small messages in and between nodes
     # Every rank waits for the slowest: by how much, on average, follows from how steps differ here.
-    late = _slowest_of(number) * float(loop.steps["length_ns"].std() or 0)  # type: ignore[arg-type]
+    late = _slowest_of(number) * float(loop.alike["length_ns"].std() or 0)  # type: ignore[arg-type]
     waits = (0.0, late, 2 * late)
     buckets = buckets.with_columns(
         (

@@ -231,7 +231,7 @@ def compared(name: str, before: Path, after: Path, ask: Callable[[ha.Trace], ha.
     """One line of the table."""
     with ha.load(before) as trace, ha.load(after) as other:
         loop = loop_of(trace)
-        measured = float(loop_of(other).steps["length_ns"].mean())  # type: ignore[arg-type]
+        measured = float(loop_of(other).alike["length_ns"].mean())  # type: ignore[arg-type]
         try:
             found = ask(trace)
         except ha.HotlineError as refused:
