@@ -67,7 +67,7 @@ Repeated runs that the GPU bounded were 0.3 % apart (ResNet-50, batch 256) and 4
 """
 
 _MOST_EVENTS = 1_000_000  # of a loop: more of them take over a second
-_MANY_EVENTS = 50_000  # a graph of so many takes half a second
+_MANY_EVENTS = 150_000  # a graph of so many takes over a second to draw
 _SAME = 0.01
 """A step stands for all if it is by no more longer or shorter than their mean: what a loop may be off by."""
 _SEEN = ("shared", "untraced")  # what started when other work did, or when nothing did
