@@ -114,6 +114,7 @@ def test_every_trace_adds_up(name: str) -> None:
     the_tree_has_the_times_of_the_phases(trace)
     the_tree_changes_as_little_as_the_program(trace)
     the_critical_path_is_as_long_as_the_window(trace)
+    a_graph_library_finds_the_same_times(trace)
     kernel_patterns_occur_as_often_as_they_say(trace)
     parts_add_up(trace, name)
 
@@ -139,6 +140,34 @@ def the_critical_path_is_as_long_as_the_window(trace: Trace) -> None:
             assert again.join(observed, on=["to_id", "end_ns"], how="anti").is_empty()
     parts = ha.critical_path_breakdown(trace, by=["phase", "bound_by"])
     assert parts["path_ns"].sum() == ha.dependency_graph(trace).length_ns
+
+
+def a_graph_library_finds_the_same_times(trace: Trace) -> None:
+    """The longest path of the median step, as it was and with work twice as fast: ours, a library's, plain loops."""
+    rustworkx = pytest.importorskip("rustworkx")
+    lengths = trace.query("step_lengths", rank=min(trace.ranks)).filter(role="typical")
+    for step in lengths["step"]:
+        graph = ha.dependency_graph(trace, step=step, until="launched", frames=False)
+        weight = pl.when(kind="work").then(pl.col("weight_ns") // 2).otherwise("weight_ns")
+        for each in (graph, graph.reweighted(weight)):
+            into: dict[int, list[tuple[int, int]]] = {}
+            out: dict[int, list[int]] = {}
+            missing: dict[int, int] = {}
+            for source, target, length in each.edges.select("from_id", "to_id", "weight_ns").rows():
+                into.setdefault(target, []).append((source, length))
+                out.setdefault(source, []).append(target)
+                missing[target] = missing.get(target, 0) + 1
+            times: dict[int, int] = {}
+            ready = [node for node in out if node not in missing]
+            while ready:
+                node = ready.pop()
+                times[node] = max((times[source] + length for source, length in into.get(node, ())), default=0)
+                for target in out.get(node, ()):
+                    missing[target] -= 1
+                    if not missing[target]:
+                        ready.append(target)
+            library = rustworkx.dag_longest_path_length(each.to_rustworkx(), lambda _, __, length: length)
+            assert each.retimed_ns() == times.get(1, 0) == library
 
 
 def kernel_patterns_occur_as_often_as_they_say(trace: Trace) -> None:

@@ -66,6 +66,21 @@ def test_half_the_kernel_is_half_the_step_until_the_cpu_is_the_limit(tmp_path: P
     assert tenth.evidence["name"].unique().to_list() == ["kernel"]
 
 
+def test_of_many_events_one_step_stands_for_all_that_are_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Equal steps give the same numbers; of steps that launch other kernels, or last longer, none stands for all."""
+    edit = ha.Scale("category = 'kernel'", 0.5)
+    every = changed(loop(30, 100).load(tmp_path, "every.json"), edit)
+    monkeypatch.setattr("hotline_analysis.prediction.loop._MANY_EVENTS", 0)
+    one = changed(loop(30, 100).load(tmp_path, "one.json"), edit)
+    assert (len(every.steps), len(one.steps)) == (4, 1)
+    assert (one.baseline_ns, one.low_ns, one.predicted_ns, one.high_ns) == (100 * US, 48 * US, 50 * US, 52 * US)
+    assert (one.gain_low_ns, one.gain_high_ns) == (every.gain_low_ns, every.gain_high_ns)
+    other = loop(30, 100)
+    other.events[-2]["name"] = "another"  # the last kernel
+    assert other.events[-2]["cat"] == "kernel"
+    assert len(changed(other.load(tmp_path, "other.json"), edit).steps) == 4
+
+
 def test_three_numbers_give_the_ends_of_the_range(tmp_path: Path) -> None:
     trace = loop(30, 100).load(tmp_path)
     found = changed(trace, ha.Scale("category = 'kernel'", (0.5, 0.6, 0.8)))

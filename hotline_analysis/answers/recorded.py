@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, percent
 
@@ -20,11 +22,23 @@ _SAID = {
 }
 
 
+# By trace and rank, what was found: several answers of a report ask.
+_no_run: weakref.WeakKeyDictionary[Trace, dict[int, str]] = weakref.WeakKeyDictionary()
+_lacks_gpu_work: weakref.WeakKeyDictionary[Trace, dict[int, bool]] = weakref.WeakKeyDictionary()
+
+
 def no_run(trace: Trace, rank: int) -> str:
     """Say, in a sentence or two, that a rank's trace tells nothing about its training, and what to record instead.
 
     Empty if it tells something. See the query `caveats` for what is asked.
     """
+    known = _no_run.setdefault(trace, {})
+    if rank not in known:
+        known[rank] = _said_of_no_run(trace, rank)
+    return known[rank]
+
+
+def _said_of_no_run(trace: Trace, rank: int) -> str:
     found = trace.query("caveats", rank=rank).sort("share_pct", "caveat", descending=[True, False], nulls_last=True)
     worst = next(found.iter_rows(named=True), None)
     if worst is None or worst["share_pct"] is None or worst["share_pct"] < _MOST_PCT:
@@ -36,6 +50,13 @@ def no_run(trace: Trace, rank: int) -> str:
 
 def lacks_gpu_work(trace: Trace, rank: int) -> bool:
     """Whether a trace has no GPU work of a rank that had some or may have: it has calls for it, or is cut."""
+    known = _lacks_gpu_work.setdefault(trace, {})
+    if rank not in known:
+        known[rank] = _has_lost_gpu_work(trace, rank)
+    return known[rank]
+
+
+def _has_lost_gpu_work(trace: Trace, rank: int) -> bool:
     found = trace.sql(
         "select damage is not null or exists (select 1 from event where rank = $rank and category like 'cuda%')"
         " from rank_info where rank = $rank and not exists (select 1 from gpu_op where gpu_op.rank = $rank)",

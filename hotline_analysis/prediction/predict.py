@@ -258,7 +258,7 @@ def _always(loop: Loop) -> list[str]:
             f"{percent(100 - loop.explained_pct)} of the step are waits that the trace does not explain: the low end"
             " has none of them, the high end all."
         )
-    if loop.count == 1:
+    if loop.alike.height == 1:
         said.append("The trace has one step that counts, so nothing is known of how steps differ.")
     return said
 

@@ -231,7 +231,7 @@ def compared(name: str, before: Path, after: Path, ask: Callable[[ha.Trace], ha.
     """One line of the table."""
     with ha.load(before) as trace, ha.load(after) as other:
         loop = loop_of(trace)
-        measured = float(loop_of(other).steps["length_ns"].mean())  # type: ignore[arg-type]
+        measured = float(loop_of(other).alike["length_ns"].mean())  # type: ignore[arg-type]
         try:
             found = ask(trace)
         except ha.HotlineError as refused:
@@ -287,6 +287,16 @@ def main() -> None:
     told = [row for row in rows if row[-1] in ("yes", "no")]
     inside = sum(row[-1] == "yes" for row in told)
     print(f"\n{inside} of {len(told)} inside their range; of {len(rows)} pairs, {len(rows) - len(told)} were refused.")
+    calm = [row for row in told if _is_calm([other for other in told if other[0] == row[0]])]
+    print(
+        f"{sum(row[-1] == 'yes' for row in calm)} of {len(calm)} of programs whose turns took about as long each time."
+    )
+
+
+def _is_calm(turns: Sequence[Sequence[str]]) -> bool:
+    """Whether each program took at most a quarter longer in one turn than in another: else something else ran, too."""
+    times = [[float(turn[place]) for turn in turns] for place in (1, 2)]
+    return all(max(each) <= 1.25 * min(each) for each in times)
 
 
 if __name__ == "__main__":
