@@ -50,7 +50,8 @@ def missing_for_flop(trace: Trace, *, rank: int | None = None) -> str:
         return "The trace has no GPU work; record it with ProfilerActivity.CUDA."
     found = trace.sql(
         "select"
-        " exists (select 1 from op where input_dims is not null and ($rank is null or rank = $rank)) as has_shapes,"
+        " exists (select 1 from op where input_dims is not null and ($rank is null or rank = $rank))"
+        " or exists (select 1 from captured_op where $rank is null or rank = $rank) as has_shapes,"
         " exists (select 1 from op_claim where $rank is null or rank = $rank) as has_work,"
         " exists (select 1 from event where category = 'cpu_op' and ($rank is null or rank = $rank)) as has_ops",
         rank=rank,

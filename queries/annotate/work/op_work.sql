@@ -3,8 +3,8 @@
 -- One row per call of an op that a formula knows; what an op does that none knows is not 0 but has no row. A
 -- multiply-add is 2 FLOP. `matrix_flop` are those of matrix products, `vector_flop` of all else. `bytes` are the least
 -- traffic: each operand read once and each result written once. Figures up to 9e15 are exact. An op inside another one
--- with a row is part of it (`is_outermost`), so sums take the outermost alone. It is empty where shapes were not
--- recorded.
+-- with a row is part of it (`is_outermost`), so sums take the outermost alone. It is empty where shapes were neither
+-- recorded nor captured.
 --
 -- :reads op_call, op_shape, nesting, work_gemm, work_convolution, work_attention, work_elementwise, work_reduction,
 --     work_gather, work_rnn, work_list, work_pointers
@@ -22,7 +22,9 @@
 -- :column vector_flop BIGINT    other arithmetic; NULL when unknown
 -- :column bytes BIGINT          least bytes read and written; NULL when unknown
 -- :column evidence VARCHAR      shapes; bound, if some of it is data and this is the most; pointers, if the bytes are
---                               those of all tensors that a generated kernel is given
+--                               those of all tensors that a generated kernel is given; captured, if the shapes are
+--                               those of a pass before the recording that ran the same ops: if its inputs had other
+--                               sizes, so has this; likewise captured_bound
 -- :column is_outermost BOOLEAN  in no other op with a row
 with work as (
     from work_gemm
@@ -48,7 +50,13 @@ select
     op_call.event_id,
     op_call.shape_id,
     op_shape.family,
-    work.* exclude (shape_id),
+    work.* exclude (shape_id) replace (
+        case
+            when not op_call.is_captured then work.evidence
+            when work.evidence = 'shapes' then 'captured'
+            else 'captured_' || work.evidence
+        end as evidence
+    ),
     is_outermost(nesting.start_ns, nesting.end_ns, nesting.track_id, nesting.depth) as is_outermost
 from op_call
 inner join op_shape on op_call.shape_id = op_shape.shape_id

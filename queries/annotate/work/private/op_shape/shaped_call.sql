@@ -3,7 +3,7 @@
 -- A name in a rule that ends in `*` stands for all that begin so. An op that ends in `_` has the rule of the op that
 -- does not work in place, unless it has one of its own. Negative sizes are damage.
 --
--- :reads event, op, op_signature, op_signatures
+-- :reads event, op_argument, op_signature, op_signatures
 -- :column shape_id BIGINT              number of the row
 -- :column name VARCHAR                 name of the op
 -- :column family VARCHAR               which formula counts its work
@@ -19,7 +19,7 @@ with call as (
         op.input_types,
         op.input_strides,
         op.concrete_inputs
-    from op
+    from op_argument as op
     inner join event on op.event_id = event.event_id
     where event.category = 'cpu_op' and event.dur_ns is not null and op.input_dims is not null
 ),
