@@ -43,17 +43,8 @@
 -- :column memory_ns DOUBLE         least time for the bytes
 -- :column roofline_ns DOUBLE       the longest of the three
 -- :column bound VARCHAR            which it is: matrix, vector or memory
-with peak as (
-    select
-        rank,
-        device_id,
-        map_from_entries(list({'key': unit || ' ' || "precision", 'value': flop_per_s})) as flop_per_s
-    from device_peak
-    group by rank, device_id
-),
-
--- GPU events with the work that they do.
-work as (
+with work as ( -- noqa: ST03
+    -- GPU events with the work that they do.
     select
         gpu_work.rank,
         gpu_work.event_id,
@@ -80,49 +71,13 @@ work as (
         op_claim.bytes,
         gpu_work.category = 'gpu_memcpy' and regexp_matches(gpu_work.name, 'HtoD|DtoH|PtoP|HtoH|Host') as is_link_copy,
         coalesce(op_work.matrix_flop > 0, false) as has_products,
-        -- A kernel that computes products and does not say where is taken for one of its type's usual unit.
-        coalesce(
-            gpu_work.unit, case
-                when op_claim.matrix_flop > 0 then if(op_work.dtype in ('fp32', 'fp64'), 'vector', 'matrix')
-            end
-        ) as unit,
+        unit_of_work(gpu_work.unit, op_claim.matrix_flop, op_work.dtype) as unit,
         case when unit is not null then coalesce(gpu_work.precision, op_work.dtype) end as "precision"
     from gpu_work
     inner join label on gpu_work.rank = label.rank and gpu_work.event_id = label.event_id
     left join op_claim on gpu_work.rank = op_claim.rank and gpu_work.event_id = op_claim.event_id
     left join op_work on op_claim.rank = op_work.rank and op_claim.work_id = op_work.event_id
     left join event as op_event on op_claim.rank = op_event.rank and op_claim.work_id = op_event.event_id
-),
-
-held_against as (
-    select
-        work.*,
-        case
-            -- On NVIDIA's GPUs, what multiplies FP32 on tensor cores does it in TF32.
-            when work.unit = 'matrix' and work.precision = 'fp32'
-                then coalesce(peak.flop_per_s['matrix fp32'], peak.flop_per_s['matrix tf32'])
-            when work.unit = 'matrix' then peak.flop_per_s['matrix ' || work.precision]
-            when work.unit = 'vector' then peak.flop_per_s[if(work.precision = 'fp64', 'vector fp64', 'vector fp32')]
-        end as matrix_flop_per_s,
-        peak.flop_per_s[if(work.dtype = 'fp64', 'vector fp64', 'vector fp32')] as vector_flop_per_s,
-        case when not work.is_link_copy then gpu_model.memory_bytes_per_s end as bytes_per_s
-    from work
-    left join peak on work.rank = peak.rank and work.device = peak.device_id
-    left join gpu_model on work.rank = gpu_model.rank and work.device = gpu_model.device_id
-),
-
-timed as (
-    select
-        *,
-        if(matrix_flop = 0, 0, 1e9 * matrix_flop / matrix_flop_per_s) as matrix_ns,
-        1e9 * vector_flop / vector_flop_per_s as vector_ns,
-        1e9 * bytes / bytes_per_s as memory_ns,
-        -- Without the peak for its products, or the bytes, the longest time would be too short.
-        case
-            when matrix_flop > 0 and matrix_ns is null then null
-            when memory_ns is not null or matrix_flop > 0 then greatest(matrix_ns, vector_ns, memory_ns)
-        end as roofline_ns
-    from held_against
 )
 
 select
@@ -160,10 +115,6 @@ select
     timed.vector_ns,
     timed.memory_ns,
     timed.roofline_ns,
-    case timed.roofline_ns
-        when timed.matrix_ns then 'matrix'
-        when timed.memory_ns then 'memory'
-        when timed.vector_ns then 'vector'
-    end as bound
-from timed
+    timed.bound
+from with_roofline('work', 'device_peak', 'gpu_model') as timed
 inner join owned_time on timed.rank = owned_time.rank and timed.event_id = owned_time.event_id
