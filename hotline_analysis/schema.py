@@ -308,6 +308,7 @@ READ_TABLES: tuple[Table, ...] = (
         int8_matrix_top_per_s DOUBLE peak of the matrix units in INT8
         memory_gb_per_s DOUBLE bandwidth of the memory in 10^9 bytes a second
         l2_mib DOUBLE L2 cache in MiB
+        infinity_cache_mib DOUBLE AMD's Infinity Cache in MiB, behind L2
         link VARCHAR name of the link between GPUs
         link_bidirectional_gb_per_s DOUBLE its bandwidth, both directions together
         pcie_gen DOUBLE generation of PCIe

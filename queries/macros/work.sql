@@ -86,7 +86,8 @@ create or replace macro with_roofline(works, peaks, models) as table
                     then peak.flop_per_s[if(work.precision = 'fp64', 'vector fp64', 'vector fp32')]
             end as matrix_flop_per_s,
             peak.flop_per_s[if(work.dtype = 'fp64', 'vector fp64', 'vector fp32')] as vector_flop_per_s,
-            case when not work.is_link_copy then model.memory_bytes_per_s end as bytes_per_s
+            case when not work.is_link_copy then model.memory_bytes_per_s end as bytes_per_s,
+            model.cache_bytes
         from query_table(works) as work
         left join peak on work.rank = peak.rank and work.device = peak.device_id
         left join query_table(models) as model on work.rank = model.rank and work.device = model.device_id
@@ -98,6 +99,8 @@ create or replace macro with_roofline(works, peaks, models) as table
             if(matrix_flop = 0, 0, 1e9 * matrix_flop / matrix_flop_per_s) as matrix_ns,
             1e9 * vector_flop / vector_flop_per_s as vector_ns,
             1e9 * bytes / bytes_per_s as memory_ns,
+            -- A cache can hold as much of what is read when the work begins, and of what is written when it ends.
+            1e9 * if(bytes > 2 * cache_bytes, bytes - 2 * cache_bytes, 0 * cache_bytes) / bytes_per_s as uncached_ns,
             -- Without the peak for its products, or the bytes, the longest time would be too short.
             case
                 when matrix_flop > 0 and matrix_ns is null then null

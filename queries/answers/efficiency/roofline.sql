@@ -108,6 +108,7 @@ summed as (
         1e-9 * max(bytes_per_s) as peak_gb_per_s,
         sum(known_ns) as known_ns,
         round(sum(roofline_ns))::bigint as roofline_ns,
+        sum(least(roofline_ns, greatest(matrix_ns, vector_ns, coalesce(uncached_ns, roofline_ns)))) as uncached_ns,
         sum(roofline_ns) filter (where bound = 'matrix') as by_matrix_ns,
         sum(roofline_ns) filter (where bound = 'memory') as by_memory_ns,
         sum(roofline_ns) filter (where bound = 'vector') as by_vector_ns,
@@ -153,7 +154,7 @@ select
     100.0 * lost_ns / nullif(sum(greatest(lost_ns, 0)) over (), 0) as lost_pct,
     case
         when efficiency_pct <= 100 or efficiency_pct is null then null
-        when bound = 'memory' then 'cache'
+        when bound = 'memory' and uncached_ns <= known_ns then 'cache'
         when bound = 'matrix' and family like '%convolution%' then 'fewer_flop'
         else 'unknown'
     end as over_reason,

@@ -41,7 +41,9 @@
 -- :column matrix_ns DOUBLE         least time for the products
 -- :column vector_ns DOUBLE         least time for other arithmetic
 -- :column memory_ns DOUBLE         least time for the bytes
--- :column roofline_ns DOUBLE       the longest of the three
+-- :column uncached_ns DOUBLE       the same without what the last cache before memory can hold, before and after the
+--                                  work; NULL if its size is not known
+-- :column roofline_ns DOUBLE       the longest of the first three
 -- :column bound VARCHAR            which it is: matrix, vector or memory
 with work as ( -- noqa: ST03
     -- GPU events with the work that they do.
@@ -114,6 +116,7 @@ select
     timed.matrix_ns,
     timed.vector_ns,
     timed.memory_ns,
+    timed.uncached_ns,
     timed.roofline_ns,
     timed.bound
 from with_roofline('work', 'device_peak', 'gpu_model') as timed
