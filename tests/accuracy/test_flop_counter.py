@@ -248,9 +248,20 @@ def test_what_torch_is_silent_about(tmp_path: Path) -> None:
     }
 
 
-def test_an_lstm_on_the_cpu_is_unknown_and_not_0(tmp_path: Path) -> None:
-    """It is one op of MKL-DNN, for which there is no rule; torch counts 0."""
-    model, given = nn.LSTM(5, 7), torch.randn(6, 2, 5)
-    with torch.no_grad():
-        assert counter(lambda: model(given)) == {}
-        assert ours(lambda: model(given), tmp_path) == []
+def test_an_lstm_on_the_cpu(tmp_path: Path) -> None:
+    """It is one op of oneDNN for each layer and direction, of which torch counts nothing.
+
+    Each of 6 steps of 2 sequences multiplies 5 inputs and 7 states, and in the second layer the 14 states of both
+    directions and 7 states, with the weights of 4 gates of 7 states; backward makes two products for each.
+    """
+    model, given = nn.LSTM(5, 7, num_layers=2, bidirectional=True), torch.randn(6, 2, 5)
+    forward = sum(2 * 6 * 2 * 4 * 7 * (inputs + 7) for inputs in (5, 5, 14, 14))
+
+    def run() -> None:
+        model(given)[0].sum().backward()
+
+    assert counter(run) == {}
+    assert matrix_flop(ours(run, tmp_path)) == {
+        "aten::mkldnn_rnn_layer": forward,
+        "aten::mkldnn_rnn_layer_backward": 2 * forward,
+    }

@@ -94,6 +94,17 @@ PRODUCTS = [
     # One row for all: read once, multiplied three times.
     case("aten::mm", (t(FP32, 3, 5, strides=[0, 1]), t(FP32, 5, 7)), 210, 0, 4 * (5 + 35 + 21)),
     case("aten::mm", (t(BF16, 3, 5), t(BF16, 5, 7), s(6)), 210, 0, 2 * (15 + 35) + 4 * 21),
+    # The overload with a type for the result: here FP32, and C counts by `beta` behind it.
+    case(
+        "aten::addmm",
+        (t(BF16, 7), t(BF16, 3, 5), t(BF16, 5, 7), s(6), s(0), s(1)),
+        *(210, 0, 2 * (15 + 35) + 4 * 21),
+    ),
+    case(
+        "aten::baddbmm",
+        (t(BF16, 2, 3, 7), t(BF16, 2, 3, 5), t(BF16, 2, 5, 7), s(6), s(1), s(1)),
+        *(420, 42, 2 * (42 + 30 + 70) + 4 * 42),
+    ),
     case("aten::_int_mm", (t(INT8, 3, 5), t(INT8, 5, 7)), 210, 0, 15 + 35 + 4 * 21, dtype="int8"),
     case("aten::addmm", (t(FP16, 7), t(FP16, 3, 5), t(FP16, 5, 7), s(1), s(1)), 210, 21, 2 * (7 + 15 + 35 + 21)),
     case("aten::addmm", (t(FP16, 3, 7), t(FP16, 3, 5), t(FP16, 5, 7), s(1), s(1)), 210, 21, 2 * (21 + 15 + 35 + 21)),
@@ -318,6 +329,13 @@ ATTENTION = [
         *(2 * 16 * 300 * 96, 5 * 16 * 300, MOVED),
         **{"dense_flop": 2 * 16 * 300 * 96, "batch": 16, "m": 10, "n": 30, "k": 64, "evidence": "shapes"},
     ),
+    # The overload with scales of each operand.
+    case(
+        "aten::_scaled_dot_product_flash_attention",
+        (TALL, TALL, TALL, *[t(FP32, 1, 2)] * 3, s(0.0), s(True), s(False), NONE),
+        *(products(21, 16), 5 * 2 * 21, 4 * 4 * 2 * 6 * 8),
+        dense_flop=products(36, 16),
+    ),
     *(
         case(
             name,
@@ -471,6 +489,12 @@ ROWS = [
             *(0, steps * 96, 4 * (2 * 96 + 12)),
         )
         for training, steps in ((True, 5), (False, 2))
+    ),
+    # The overload without running statistics.
+    case(
+        "aten::_native_batch_norm_legit",
+        (t(FP32, 2, 3, 4, 4), *[t(FP32, 3)] * 2, s(True), s(0.1), s(1e-5)),
+        *(0, 5 * 96, 4 * (2 * 96 + 6)),
     ),
     case(
         "aten::cudnn_batch_norm_backward",
@@ -662,6 +686,12 @@ RNNS = [
         "aten::miopen_rnn",
         (STEPS, tensors([1]), s(4), NONE, NONE, s(2), s(3), s(1), s(False), s(0.0), s(True), s(True)),
         *(2 * 14 * 192, 10 * 14 * 6, 4 * (70 + 192 + 84)),
+    ),
+    # One layer of a CPU: 4 gates of 3 states. Its argument `num_layers` is that of the whole LSTM.
+    case(
+        "aten::mkldnn_rnn_layer",
+        (STEPS, *[t(FP32, 12)] * 4, *[t(FP32, 1, 2, 3)] * 2, *map(s, (False, [], 2, 3, 5, True, True, False, True))),
+        *(2 * 14 * 96, 10 * 14 * 3, 4 * (70 + 96 + 42)),
     ),
     case("aten::_cudnn_rnn", lstm(STEPS, 3, mode=9), None, 10 * 14 * 3, None),
 ]
