@@ -139,6 +139,8 @@ READ_TABLES: tuple[Table, ...] = (
         input_types JSON dtypes of the inputs; NULL when shapes were not recorded
         input_strides JSON strides of the inputs; NULL when not recorded
         concrete_inputs JSON values of scalar inputs, as text; NULL when not recorded
+        kernel_flop DOUBLE FLOP of a generated kernel, by the compiler that made it; NULL when absent
+        kernel_gb DOUBLE 10^9 bytes that it moves, likewise
         module_hierarchy VARCHAR module names recorded by `with_modules`; NULL when absent or empty
         call_stack VARCHAR python stack recorded in old traces; NULL when absent or empty
         trace_name VARCHAR name of the recording, in old traces; NULL when absent

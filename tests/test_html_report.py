@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -166,7 +167,7 @@ def products() -> TraceBuilder:
     made = TraceBuilder(rank=0, deviceProperties=[{"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132}])
     made.step(0, 0, 1000)
     for at, size in ((0, 64), (100, 128)):
-        dims = {"Input Dims": [[size, size], [size, size]], "Input type": ["c10::BFloat16"] * 2}
+        dims: dict[str, Any] = {"Input Dims": [[size, size], [size, size]], "Input type": ["c10::BFloat16"] * 2}
         made.op("aten::mm", at, at + 10, **dims).launches("nvjet_tst_64x8_64x16_4x1_v_bz_TNT", at + 20, at + 90)
     made.op("aten::add", 200, 210, **dims).launches("elementwise", 300, 390)
     return made

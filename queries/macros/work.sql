@@ -65,7 +65,7 @@ coalesce(
 -- device, unit, precision, dtype, matrix_flop, vector_flop, bytes and is_link_copy; `peaks` is 'device_peak', and
 -- `models` is 'gpu_model'.
 create or replace macro with_roofline(works, peaks, models) as table
-    with peak as (
+    with peak_of_device as (
         select
             rank,
             device_id,
@@ -74,26 +74,27 @@ create or replace macro with_roofline(works, peaks, models) as table
         group by rank, device_id
     ),
 
-    held_against as (
+    work_with_limits as (
         select
             work.*,
             case
                 -- On NVIDIA's GPUs, what multiplies FP32 on tensor cores does it in TF32.
                 when work.unit = 'matrix' and work.precision = 'fp32'
-                    then coalesce(peak.flop_per_s['matrix fp32'], peak.flop_per_s['matrix tf32'])
-                when work.unit = 'matrix' then peak.flop_per_s['matrix ' || work.precision]
+                    then coalesce(device_peak.flop_per_s['matrix fp32'], device_peak.flop_per_s['matrix tf32'])
+                when work.unit = 'matrix' then device_peak.flop_per_s['matrix ' || work.precision]
                 when work.unit = 'vector'
-                    then peak.flop_per_s[if(work.precision = 'fp64', 'vector fp64', 'vector fp32')]
+                    then device_peak.flop_per_s[if(work.precision = 'fp64', 'vector fp64', 'vector fp32')]
             end as matrix_flop_per_s,
-            peak.flop_per_s[if(work.dtype = 'fp64', 'vector fp64', 'vector fp32')] as vector_flop_per_s,
+            device_peak.flop_per_s[if(work.dtype = 'fp64', 'vector fp64', 'vector fp32')] as vector_flop_per_s,
             case when not work.is_link_copy then model.memory_bytes_per_s end as bytes_per_s,
             model.cache_bytes
         from query_table(works) as work
-        left join peak on work.rank = peak.rank and work.device = peak.device_id
+        left join peak_of_device as device_peak
+            on work.rank = device_peak.rank and work.device = device_peak.device_id
         left join query_table(models) as model on work.rank = model.rank and work.device = model.device_id
     ),
 
-    timed as (
+    work_with_times as (
         select
             *,
             if(matrix_flop = 0, 0, 1e9 * matrix_flop / matrix_flop_per_s) as matrix_ns,
@@ -106,7 +107,7 @@ create or replace macro with_roofline(works, peaks, models) as table
                 when matrix_flop > 0 and matrix_ns is null then null
                 when memory_ns is not null or matrix_flop > 0 then greatest(matrix_ns, vector_ns, memory_ns)
             end as roofline_ns
-        from held_against
+        from work_with_limits
     )
 
     select
@@ -116,4 +117,4 @@ create or replace macro with_roofline(works, peaks, models) as table
             when memory_ns then 'memory'
             when vector_ns then 'vector'
         end as bound
-    from timed;
+    from work_with_times;

@@ -72,7 +72,7 @@ class Case:
 def case(name: str, args: tuple[Arg, ...], *work: int | None, **more: Any) -> Case:
     """A case; without work it has no row."""
     assert len(work) in (0, 3)
-    recorded = {key: more.pop(key) for key in list(more) if key.startswith(("Input", "Concrete"))}
+    recorded = {key: more.pop(key) for key in list(more) if key.startswith(("Input", "Concrete", "kernel_"))}
     return Case(name, args, work if len(work) == 3 else None, more, recorded)
 
 
@@ -700,6 +700,41 @@ POINTERS = [
     case("triton_poi_fused_add_0", (t(BF16, 4, 5), t(FP32, 4, 5), s(20)), 0, None, (2 + 4) * 20, evidence="pointers"),
     case("triton_tem_fused_mm_1", (t(BF16, 4, 5), t(BF16, 5, 6), t(BF16, 4, 6)), None, None, 2 * (20 + 30 + 24)),
     case("triton_poi_fused_add_0", (t("c10::Float2", 4, 5), t(FP32, 4, 5)), 0, None, None),
+    # What TorchInductor says of its kernels, where it does.
+    case(
+        "triton_tem_fused_mm_1",
+        (t(BF16, 4, 5), t(BF16, 5, 6), t(BF16, 4, 6)),
+        *(2 * 4 * 5 * 6, None, 148),
+        **{"kernel_flop": 240, "kernel_num_gb": 1.48e-7, "evidence": "given"},
+    ),
+    case(
+        "triton_per_fused_sum_2",
+        (t(BF16, 4, 5), t(FP32, 4), s(4), s(5)),
+        *(0, None, 60),
+        **{"kernel_flop": 0, "kernel_num_gb": "6e-08", "evidence": "given"},
+    ),
+    case(
+        "triton_tem_fused_mm_1",
+        (t(BF16, 4, 5), t(BF16, 5, 6), t(BF16, 4, 6)),
+        *(240, None, 2 * (20 + 30 + 24)),
+        **{"kernel_flop": 240, "evidence": "given"},
+    ),
+    # Elsewhere they are the guesses of a tool that has rewritten the trace: shapes are better.
+    case(
+        "aten::mm",
+        (t(BF16, 3, 5), t(BF16, 5, 7)),
+        *(210, 0, 142),
+        **{"kernel_flop": 420, "kernel_num_gb": 1e-3, "evidence": "shapes"},
+    ),
+    *(
+        case(
+            "triton_poi_fused_add_0",
+            (t(BF16, 4, 5), t(FP32, 4, 5)),
+            *(0, None, 120),
+            **{"kernel_flop": flop, "kernel_num_gb": moved, "evidence": "pointers"},
+        )
+        for flop, moved in ((-5, -1), ("many", [3]), (1e300, 1e300), (None, {}))
+    ),
 ]
 
 HUGE = 10**18
