@@ -54,6 +54,19 @@ positive(
     (size::double - 1) * stride - 2 * pad::double + dilation::double * (kernel::double - 1) + output_padding + 1
 );
 
+-- The precision in which a kernel of products runs: by its name, else by the types of the op that launched it. NULL for
+-- all other kernels.
+create or replace macro precision_of_kernel(unit_of_kernel, named, input_types) as
+case when unit_of_kernel is not null then coalesce(
+    named,
+    case
+        when regexp_matches(input_types, 'BFloat16') then 'bf16'
+        when regexp_matches(input_types, 'Half') then 'fp16'
+        when regexp_matches(input_types, 'float') then 'fp32'
+        when regexp_matches(input_types, 'double') then 'fp64'
+    end
+) end;
+
 -- The unit on which products run, by what a kernel's name says. One that computes products and does not say where is
 -- taken for one of its type's usual unit.
 create or replace macro unit_of_work(unit_of_kernel, matrix_flop, dtype) as
