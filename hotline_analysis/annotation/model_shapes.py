@@ -88,9 +88,9 @@ def _given_calls(trees: Sequence[Sequence[int]], names: Sequence[str]) -> pa.Tab
 
 
 def _given_arguments(arguments: Sequence[Any]) -> pa.Table:
-    """The arguments that are four lists of one length, of whole numbers and of text."""
+    """The arguments that are four lists of one length, of whole numbers and of text; as the reader writes JSON."""
     rows = [
-        (number, *(json.dumps(column) for column in given))
+        (number, *(json.dumps(column, separators=(",", ":")) for column in given))
         for number, given in enumerate(arguments)
         if _is_list(given)
         and len(given) == len(_COLUMNS)

@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import hotline_analysis as ha
 from hotline_analysis.annotation.model_shapes import parse_shapes
 from hotline_analysis.run.trace import Trace
 from tests.trace_builder import TraceBuilder
@@ -60,6 +61,20 @@ def test_ops_and_nodes_that_ran_as_they_were_learned_have_their_arguments(tmp_pa
 def test_an_op_with_other_ops_in_it_has_none_and_neither_has_its_node(tmp_path: Path) -> None:
     found = work(loaded(tmp_path, MODEL["shapes"], inner="aten::bmm"))
     assert [(name, start) for name, start, *_ in found] == [("aten::mm", 110_000), ("aten::mm", 220_000)]
+
+
+def test_answers_have_these_shapes_and_the_finding_says_whose_they_are(tmp_path: Path) -> None:
+    trace = TraceBuilder(rank=0, deviceProperties=[{"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132}])
+    trace.step(0, 0, 1000).op("aten::linear", 100, 150, seq=1).op("aten::mm", 110, 140, seq=1)
+    trace.launches("ampere_sgemm_32x32_sliced1x4_tn", 200, 210)
+    trace.top["hotline_model"] = MODEL
+    loaded = trace.load(tmp_path)
+    row = ha.roofline(loaded, by="shape").row(0, named=True)
+    assert (row["name"], row["shape"]) == ("aten::mm", "[4,16],[16,8]")
+    assert row["tflop_per_s"] == pytest.approx(FLOP / 10_000 / 1000)
+    assert "pass before the recording" in ha.gpu_efficiency(loaded).statement
+    trace.top["hotline_model"] = MODEL | {"shapes": None}
+    assert "capture with analyze(model)" in ha.gpu_efficiency(trace.load(tmp_path, "without.json")).statement
 
 
 def changed(*path: Any, to: Any) -> Any:
