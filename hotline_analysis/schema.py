@@ -139,6 +139,8 @@ READ_TABLES: tuple[Table, ...] = (
         input_types JSON dtypes of the inputs; NULL when shapes were not recorded
         input_strides JSON strides of the inputs; NULL when not recorded
         concrete_inputs JSON values of scalar inputs, as text; NULL when not recorded
+        kernel_flop DOUBLE FLOP of a generated kernel, by the compiler that made it; NULL when absent
+        kernel_gb DOUBLE 10^9 bytes that it moves, likewise
         module_hierarchy VARCHAR module names recorded by `with_modules`; NULL when absent or empty
         call_stack VARCHAR python stack recorded in old traces; NULL when absent or empty
         trace_name VARCHAR name of the recording, in old traces; NULL when absent
@@ -308,6 +310,7 @@ READ_TABLES: tuple[Table, ...] = (
         int8_matrix_top_per_s DOUBLE peak of the matrix units in INT8
         memory_gb_per_s DOUBLE bandwidth of the memory in 10^9 bytes a second
         l2_mib DOUBLE L2 cache in MiB
+        infinity_cache_mib DOUBLE AMD's Infinity Cache in MiB, behind L2
         link VARCHAR name of the link between GPUs
         link_bidirectional_gb_per_s DOUBLE its bandwidth, both directions together
         pcie_gen DOUBLE generation of PCIe
@@ -363,4 +366,4 @@ def derived_tables() -> list[Table]:
 
 
 # One higher whenever a table or column is added, removed or means something else.
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6

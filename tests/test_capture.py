@@ -540,3 +540,117 @@ def test_annotate_is_a_context_manager_and_a_decorator(tmp_path: Path) -> None:
         )
     assert named.rows() == [("broken", 1, 0), ("countdown", 3, 2), ("outer", 1, 0)]
     assert inside["name"].to_list() == ["aten::ones", "aten::sum"]
+
+
+# --- shapes ----------------------------------------------------------------------------------------------------------
+
+
+class Mixture(nn.Module):
+    """Convolution, normalisation, attention and products; a module runs twice, one branch only for some inputs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU())
+        self.grouped = nn.Conv2d(8, 8, 3, groups=2)
+        self.attention = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.1, batch_first=True)
+        self.twice = nn.Linear(8, 8, bias=False)
+        self.gate = nn.GELU()
+        self.gated = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.grouped(self.conv(x)).flatten(2).transpose(1, 2)
+        x = self.twice(self.attention(x).masked_fill(x > 9, -float("inf")))
+        if self.gated:
+            x = self.gate(x * x)
+        return (self.twice(x) @ x.transpose(1, 2)).mean(1)
+
+
+WORK = """
+    select event.name, event.start_ns, op_work.* exclude (rank, event_id, shape_id), label.phase
+    from event
+    inner join nesting using (rank, event_id)
+    left join op_work using (rank, event_id)
+    left join label using (rank, event_id)
+    where event.category = 'cpu_op'
+    order by event.start_ns, nesting.depth
+"""
+
+
+def worked(path: Path, *, recorded: bool, batches: tuple[int, ...] = (2, 2, 2, 2), gated: bool = False) -> pl.DataFrame:
+    """All ops of two recorded steps, with their work where it is known."""
+    torch.manual_seed(0)
+    model = Mixture()
+    handler = ha.analyze(model, path, report_format=None)
+    optimizer = torch.optim.SGD(model.parameters())
+    plan = schedule(wait=1, warmup=1, active=2, repeat=1)
+    with profile(schedule=plan, on_trace_ready=handler, record_shapes=recorded) as profiler:
+        for number, batch in enumerate(batches):
+            model.gated = gated and number >= 2
+            optimizer.zero_grad()
+            model(torch.randn(batch, 3, 8, 8)).square().sum().backward()
+            optimizer.step()
+            profiler.step()
+    with ha.load(path) as run:
+        return run.sql(WORK).with_row_index()
+
+
+COUNTED = ["family", "dtype", "batch", "m", "n", "k", "matrix_flop", "model_flop", "dense_flop", "vector_flop", "bytes"]
+
+
+def test_captured_shapes_count_the_same_work_as_recorded_ones(tmp_path: Path) -> None:
+    recorded = worked(tmp_path / "recorded.hotline", recorded=True)
+    captured = worked(tmp_path / "captured.hotline", recorded=False)
+    assert "shapes" not in content(tmp_path / "recorded.json.gz")["hotline_model"]
+    assert recorded["name"].to_list() == captured["name"].to_list()
+    assert set(recorded["evidence"].drop_nulls()) == {"shapes"}
+    assert set(captured["evidence"].drop_nulls()) == {"captured"}
+    forward = pl.col("phase") == "forward"
+    columns = ["index", "name", *COUNTED, "is_outermost"]
+    assert recorded.filter(forward).select(columns).equals(captured.filter(forward).select(columns))
+    both = recorded.join(captured, on="index").filter(pl.col("family_right").is_not_null())
+    for column in COUNTED:
+        assert both[column].to_list() == both[f"{column}_right"].to_list(), column
+    # Every product of backward is known as well.
+    of_products = [each.filter(pl.col("matrix_flop") > 0, phase="backward") for each in (recorded, captured)]
+    assert of_products[0].height > 20
+    assert of_products[0].select(columns).equals(of_products[1].select(columns))
+
+
+def test_other_sizes_than_those_learned_are_not_seen_and_documented(tmp_path: Path) -> None:
+    """The work is that of the pass that was learned: the trace does not tell that the batch is larger."""
+    usual = worked(tmp_path / "usual.hotline", recorded=False)
+    larger = worked(tmp_path / "larger.hotline", recorded=False, batches=(2, 2, 6, 6))
+    outermost = pl.col("is_outermost") & (pl.col("phase") == "forward")
+    assert usual.filter(outermost)["matrix_flop"].sum() == larger.filter(outermost)["matrix_flop"].sum() > 0
+
+
+def test_a_module_that_takes_another_way_has_no_captured_shapes(tmp_path: Path) -> None:
+    """The ops of the outer module are others than those learned; the modules in it ran as before."""
+    found = worked(tmp_path / "run.hotline", recorded=False, gated=True).filter(pl.col("phase") == "forward")
+    work = {name: rows["family"].null_count() for (name,), rows in found.group_by("name")}
+    assert work["aten::matmul"] == found.filter(pl.col("name") == "aten::matmul").height
+    assert work["aten::masked_fill"] == 2  # one for each step, in the outer module
+    assert work["aten::convolution"] == work["aten::native_batch_norm"] == 0
+
+
+def test_the_observer_is_off_in_the_recorded_steps_and_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hotline_analysis.capture.shapes import Observer
+
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    model = Block()
+    handler = ha.analyze(model, tmp_path / "run.hotline", report_format=None)
+    train(model, handler)
+    assert list((tmp_path / "temporary").iterdir()) == []
+    own = Observer.started()  # none of ours is there any more
+    assert own is not None
+    try:
+        learned = ha.model_ops(Block(), x())
+    finally:
+        own.stop()
+    assert "shapes" not in learned.content
+    assert "something else observes them" in learned.notes[0]
+    assert len(learned.ops) == 7
+    assert "shapes" not in Learner(Block(), shapes=False).result().content

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -161,6 +162,36 @@ def test_what_to_do_is_numbered_and_leads_to_the_timeline(tmp_path: Path) -> Non
         assert text.index('id="advice"') < text.index('id="device"') < text.index('id="timeline"')
 
 
+def products() -> TraceBuilder:
+    """Two products and an addition on an H100, all slower than they could be."""
+    made = TraceBuilder(rank=0, deviceProperties=[{"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132}])
+    made.step(0, 0, 1000)
+    for at, size in ((0, 64), (100, 128)):
+        dims: dict[str, Any] = {"Input Dims": [[size, size], [size, size]], "Input type": ["c10::BFloat16"] * 2}
+        made.op("aten::mm", at, at + 10, **dims).launches("nvjet_tst_64x8_64x16_4x1_v_bz_TNT", at + 20, at + 90)
+    made.op("aten::add", 200, 210, **dims).launches("elementwise", 300, 390)
+    return made
+
+
+def linked_nodes(text: str, section: str) -> list[int]:
+    part = text[text.index(f'<section id="{section}"') :]
+    links = re.findall(r'<a href="#timeline" data-hotline-node="(\d+)"><path ', part[: part.index("</section>")])
+    return [int(node) for node in links]
+
+
+def test_points_of_the_roofline_lead_to_the_timeline(tmp_path: Path) -> None:
+    with products().load(tmp_path) as made:
+        report, drawn = ha.report(made), charts.timeline(made)
+        text = report.to_html(drawn)
+        events = [drawn.to_dict()["nodes"]["event"][node] for node in linked_nodes(text, "roofline")]
+        kernels = made.sql("select runtime_id, event_id from gpu_work")
+        assert len(events) == 3
+        assert dict(kernels.rows()).keys() == set(events)  # the call that launches a kernel is on the timeline
+        assert set(ha.roofline(made, by="shape")["largest_id"]) == set(kernels["event_id"])
+        assert "vega.github.io" not in text
+        assert linked_nodes(report.to_html(), "roofline") == []
+
+
 def test_a_page_without_advice_says_where_to_begin(tmp_path: Path) -> None:
     with TraceBuilder(rank=0).step(0, 0, 100).op("aten::mm", 1, 99).load(tmp_path) as made:
         report = ha.report(made)
@@ -286,6 +317,20 @@ def test_a_link_opens_what_it_names(browser: Browser, tmp_path: Path) -> None:
     browser.run("document.querySelector('[data-hotline-node]').click()")
     shown = browser.run("document.querySelector('.hl-current').getAttribute('aria-label')")
     assert shown.startswith("load data, CPU 61.0 µs")
+    assert browser.run("location.hash") == "#timeline"
+
+
+@needs_browser
+def test_a_point_of_the_roofline_opens_its_kernel(browser: Browser, tmp_path: Path) -> None:
+    with products().load(tmp_path) as made:
+        page = tmp_path / "products.html"
+        page.write_text(ha.report(made).to_html(charts.timeline(made)), encoding="utf-8")
+    browser.open(page)
+    browser.run(
+        "[...document.querySelectorAll('#roofline a')].find((each) => each.innerHTML.includes('aten::add'))"
+        ".dispatchEvent(new MouseEvent('click', {bubbles: true, cancelable: true}))"
+    )
+    assert "elementwise" in browser.run("document.querySelector('.hl-current').getAttribute('aria-label')")
     assert browser.run("location.hash") == "#timeline"
 
 

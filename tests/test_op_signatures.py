@@ -63,6 +63,12 @@ ARGUMENTS = {
 NUMBERS = {
     *("result_bytes", "integer_bytes", "index_bytes", "is_sum", "steps", "passes", "keeps", "with_axis", "operands"),
     *("parts", "moves", "copies", "axes", "heads", "tokens", "bottom_right", "writes"),
+    "arguments",
+}
+# Families where each overload has a rule that is right for it. Others tell overloads apart by what an argument holds.
+EXACT = {
+    *("gemm", "grouped_gemm", "linear", "convolution", "transposed_convolution", "convolution_backward", "attention"),
+    *("attention_backward", "rnn", "rnn_backward", "normalisation"),
 }
 # Where `x` is what has the sizes of the result, or the gradient.
 X = {
@@ -99,8 +105,8 @@ SHIPPED = [rule for rule in RULES if rule["name"].startswith("aten::") and not r
 ids = [rule["name"].removeprefix("aten::") for rule in SHIPPED]
 
 
-def test_an_op_has_one_rule() -> None:
-    names = [rule["name"] for rule in RULES]
+def test_an_op_has_one_rule_for_each_number_of_arguments() -> None:
+    names = [(rule["name"], roles(rule).get("arguments")) for rule in RULES]
     assert len(names) == len(set(names))
 
 
@@ -117,15 +123,16 @@ def test_each_role_is_in_some_rule() -> None:
 
 def test_each_role_and_family_is_in_some_formula() -> None:
     text = "".join(path.read_text() for path in FILE.parents[1].glob("annotate/work/private/*.sql"))
-    assert {role for role in NUMBERS | set(ARGUMENTS) if f"roles['{role}']" not in text} <= {"dy"}
+    assert {role for role in NUMBERS | set(ARGUMENTS) if f"roles['{role}']" not in text} <= {"dy", "arguments"}
     assert {rule["family"] for rule in RULES if f"'{rule['family']}'" not in text} == set()
 
 
 @pytest.mark.parametrize("rule", SHIPPED, ids=ids)
 def test_arguments_are_where_torch_has_them(rule: dict[str, str]) -> None:
     positions = signature(rule)
-    overloads = schemas(rule["name"])
-    assert overloads, f"torch has no {rule['name']}"
+    count = roles(rule).get("arguments")
+    overloads = [arguments for arguments in schemas(rule["name"]) if count in (None, len(arguments))]
+    assert overloads, f"torch has no {rule['name']} with {count} arguments"
 
     def is_right(arguments: list[tuple[str, str]], role: str, place: int) -> bool:
         names = X.get(rule["family"], ARGUMENTS["x"]) if role == "x" else ARGUMENTS[role]
@@ -138,6 +145,19 @@ def test_arguments_are_where_torch_has_them(rule: dict[str, str]) -> None:
         if not any(is_right(arguments, role, place) for arguments in overloads)
     }
     assert not wrong
+
+
+@pytest.mark.parametrize("name", sorted({rule["name"] for rule in SHIPPED if rule["family"] in EXACT}))
+def test_every_overload_has_a_rule_that_is_right_for_it(name: str) -> None:
+    """The number of arguments tells which rule counts."""
+    rules = [rule for rule in SHIPPED if rule["name"] == name]
+    for arguments in schemas(name):
+        counts = [rule for rule in rules if roles(rule).get("arguments") in (None, len(arguments))]
+        rule = min(counts, key=lambda rule: "arguments" not in roles(rule))
+        for role, place in signature(rule).items():
+            names = X.get(rule["family"], ARGUMENTS["x"]) if role == "x" else ARGUMENTS[role]
+            # What an overload lacks stands behind all that it has.
+            assert place >= len(arguments) or arguments[place][0] in names, (role, arguments)
 
 
 @pytest.mark.parametrize("rule", [rule for rule in SHIPPED if "operands" in roles(rule)], ids=lambda rule: rule["name"])

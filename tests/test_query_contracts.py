@@ -17,6 +17,7 @@ import hotline_analysis
 from hotline_analysis import Trace, catalog, load
 from hotline_analysis.annotation.backward import match_backward
 from hotline_analysis.annotation.model_file import parse_model
+from hotline_analysis.annotation.model_shapes import parse_shapes
 from hotline_analysis.annotation.pipeline import PIPELINE
 from hotline_analysis.annotation.placing.match import match_model
 from hotline_analysis.catalog import Query
@@ -152,6 +153,10 @@ def place_model(connection: duckdb.DuckDBPyConnection) -> None:
         connection.execute(f"drop table if exists {name}")
         connection.execute(f"create table {name} as {catalog.get(name).sql}")
     placed = match_model(connection, model)
+    arguments = [[[8], [4, 16], [16, 8]], ["float"] * 3, [[1], [16, 1], [8, 1]], [""] * 3]
+    learned = {"names": ["aten::addmm"], "arguments": [arguments], "trees": [[0, 0]], "ops": [0], "nodes": [[0, 0, 0]]}
+    shapes = parse_shapes(learned, [("aten::addmm", 0, 0)])
+    assert shapes is not None
     for name, table in (
         ("autograd_match", match_backward(connection)),
         ("model_given", model.modules.append_column("missing_call_count", placed.missing)),
@@ -159,10 +164,13 @@ def place_model(connection: duckdb.DuckDBPyConnection) -> None:
         ("fused_candidate", placed.fused),
         ("leaf_type", pa.table({"type": ["Linear", "ReLU"]})),
         ("module_type", pa.table({"type": ["Linear", "Sequential"], "has_children": [False, True]})),
+        *shapes.items(),
     ):
         connection.register("given", table)
         connection.execute(f"create table {name} as from given")
         connection.unregister("given")
+    for name in ("placed_root", "placed_call", "node_call"):
+        connection.execute(f"create table {name} as {catalog.get(name).sql}")
 
 
 def _create_from(connection: duckdb.DuckDBPyConnection, name: str, frame: pl.DataFrame) -> None:
@@ -606,7 +614,7 @@ def test_the_annotation_knows_the_phases_of_the_schema(database: duckdb.DuckDBPy
 
 # What Python gives to a stage: the model and the matches of an alignment, and the spans that cross others.
 GIVEN = {"autograd_match", "compiled_part", "crossing", "fused_candidate", "leaf_type", "model_given", "module_match"}
-GIVEN |= {"module_type", "forward_item"}
+GIVEN |= {"module_type", "forward_item", "given_op", "given_call", "given_argument", "given_node"}
 
 
 def test_the_annotation_runs_in_an_order_that_works() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from hotline_analysis.annotation.model_shapes import parse_shapes
 from hotline_analysis.errors import ModelMismatchError
 
 METADATA_KEY = "hotline_model"
@@ -51,6 +52,8 @@ class Model:
     """The modules are in the order of their registration, and some of them may never run."""
     note: str | None = None
     """What the user has to know about it."""
+    shapes: Mapping[str, pa.Table] | None = None
+    """The tables of `parse_shapes`; None where the capture saw no shapes."""
 
 
 def read_model(path: Path) -> Model:
@@ -70,11 +73,13 @@ def parse_model(content: object, source: str, *, stored: bool = False) -> Model:
     """Check a model description and number its modules. Raises `ModelMismatchError` if it is none."""
     registered = False
     note = None
+    shapes = None
     if isinstance(content, Mapping) and isinstance(content.get("modules"), list):
         registered = content.get("order") == "registration"
         rows = [_captured(entry, number, source) for number, entry in enumerate(content["modules"])]
         _check_tree(rows, source)
         ops = [_captured_op(entry, len(rows), source) for entry in content.get("ops") or []]
+        shapes = parse_shapes(content.get("shapes"), ops)
     elif isinstance(content, list):
         nested = _nested(content)
         rows = list(_flatten(nested, source))
@@ -91,7 +96,7 @@ def parse_model(content: object, source: str, *, stored: bool = False) -> Model:
         raise _wrong(source, "neither a list of modules nor an object with `modules`")
     if not rows:
         raise _wrong(source, "without any module")
-    return Model(pa.Table.from_pylist(rows, _MODULE), ops, source, stored, registered, note)
+    return Model(pa.Table.from_pylist(rows, _MODULE), ops, source, stored, registered, note, shapes)
 
 
 def _wrong(source: str, what: str) -> ModelMismatchError:

@@ -24,9 +24,10 @@ _NOTHING = pa.table(
     }
 )
 
+_CAPTURED = ("placed_root", "placed_call", "node_call", "captured_op")
 _WORK = (
-    *("op_shape", "op_call", "work_gemm", "work_convolution", "work_attention", "work_elementwise", "work_reduction"),
-    *("work_gather", "work_rnn", "work_list", "work_pointers", "op_work", "op_claim"),
+    *("op_argument", "op_shape", "op_call", "work_gemm", "work_convolution", "work_attention", "work_elementwise"),
+    *("work_reduction", "work_gather", "work_rnn", "work_list", "work_pointers", "op_work", "op_claim"),
 )
 _DOUBLINGS = 4
 _MOST_CUTS = 10  # twenty spans at random need five
@@ -72,6 +73,7 @@ def annotate(
     _keep(connection, "forward_item", _NOTHING)
     _keep(connection, "fused_candidate", _NOTHING)
     _keep(connection, "compiled_part", _parts([]))
+    _keep(connection, "captured_op", TABLES["captured_op"].arrow.empty_table())
     work = Work(connection, model, on_note)
     for number, stage in enumerate(PIPELINE):
         if stage.when is None or stage.when(work):
@@ -165,6 +167,11 @@ def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: 
         _keep(connection, "fused_candidate", placed.fused)
         _derive(connection, "module_call_matched")
         _derive(connection, "model_op_given")
+        if model.shapes and not _has_shapes(connection):
+            for name, table in model.shapes.items():
+                _keep(connection, name, table)
+            for name in _CAPTURED:
+                _derive(connection, name)
 
 
 def _parts(modules: list[int]) -> pa.Table:
@@ -184,9 +191,13 @@ def _find_steps(connection: duckdb.DuckDBPyConnection) -> None:
         _keep(connection, "step", steps)
 
 
+def _has_shapes(connection: duckdb.DuckDBPyConnection) -> bool:
+    return _one(connection, "select exists (select 1 from op where input_dims is not null)")
+
+
 def _count_work(connection: duckdb.DuckDBPyConnection) -> None:
     """Count what ops compute and move, by the shapes of their arguments; without any there is nothing to count."""
-    if _one(connection, "select exists (select 1 from op where input_dims is not null)"):
+    if _has_shapes(connection) or _one(connection, "select exists (select 1 from captured_op)"):
         for name in _WORK:
             _derive(connection, name)
     else:
@@ -276,11 +287,12 @@ PIPELINE = (
     Stage(
         (
             *("engine_call", "engine_segment", "forward_item", "first_use", "type_part", "type_evidence"),
-            *("module_call_matched", "model_op_given"),
+            *("module_call_matched", "model_op_given", *_CAPTURED),
         ),
         lambda work: _place(work.connection, work.model, work.on_note),
         when=lambda work: work.model is not None,
-        condition="where a model is given, or stored by a capture, and the trace has no `nn.Module` frames",
+        condition="where a model is given, or stored by a capture, and the trace has no `nn.Module` frames; the"
+        " last four where the capture saw shapes and the trace has none",
     ),
     _table("frame_segment"),
     _table("node_module"),
@@ -313,7 +325,7 @@ PIPELINE = (
     Stage(
         _WORK,
         lambda work: _count_work(work.connection),
-        condition="where shapes were recorded; else the two tables that are kept have no rows",
+        condition="where shapes were recorded or captured; else the two tables that are kept have no rows",
     ),
 )
 """The stages in their order."""

@@ -15,7 +15,9 @@ from hotline_analysis.text.formats import duration, listed, percent, safe
 
 _WELL_KNOWN_PCT = 90.0  # of computation: below, shares of the peak are too low by what is not known
 
-# What each loss is called in a sentence, and what to do about it. Work that is not known is no loss.
+# What each loss is called in a sentence, and what to do about it. Work that is not known is no loss. Multiples of 8: of
+# 16 bytes, which half precision needs for tensor cores, or for their full speed (NVIDIA, "Matrix Multiplication
+# Background User's Guide", "Requirements to use Tensor Cores"). TF32 and AMP: PyTorch's "Performance Tuning Guide".
 LOSSES: Mapping[str, tuple[str, str]] = {
     "recompute": (
         "arithmetic that is done a second time",
@@ -50,7 +52,8 @@ def missing_for_flop(trace: Trace, *, rank: int | None = None) -> str:
         return "The trace has no GPU work; record it with ProfilerActivity.CUDA."
     found = trace.sql(
         "select"
-        " exists (select 1 from op where input_dims is not null and ($rank is null or rank = $rank)) as has_shapes,"
+        " exists (select 1 from op where input_dims is not null and ($rank is null or rank = $rank))"
+        " or exists (select 1 from captured_op where $rank is null or rank = $rank) as has_shapes,"
         " exists (select 1 from op_claim where $rank is null or rank = $rank) as has_work,"
         " exists (select 1 from event where category = 'cpu_op' and ($rank is null or rank = $rank)) as has_ops",
         rank=rank,
@@ -58,7 +61,10 @@ def missing_for_flop(trace: Trace, *, rank: int | None = None) -> str:
     if not found["has_ops"]:
         return "The trace has no CPU ops, so FLOP and bytes are not known; record them with ProfilerActivity.CPU."
     if not found["has_shapes"]:
-        return "The trace has no shapes, so FLOP and bytes are not known; record them with record_shapes=True."
+        return (
+            "The trace has no shapes, so FLOP and bytes are not known; record them with record_shapes=True, or capture"
+            " with analyze(model), which learns them before the recording."
+        )
     if not found["has_work"]:
         return (
             "No GPU work in the trace belongs to an op whose FLOP are known: graphs, generated code or ops without a"
@@ -75,6 +81,11 @@ def missing_for_flop(trace: Trace, *, rank: int | None = None) -> str:
     names = [safe(name) for name in unknown if name is not None]
     which = f"What the GPU {listed(names)} can do is not known" if names else "The file does not name its GPU"
     return f"{which}, so rates have no peak to compare with; name it with --gpu NAME, or give figures with --gpus FILE."
+
+
+def _has_captured_work(trace: Trace, rank: int) -> bool:
+    question = "select exists (select 1 from op_work where rank = $rank and evidence like 'captured%')"
+    return bool(trace.sql(question, rank=rank).item())
 
 
 def gpu_efficiency(trace: Trace, *, rank: int | None = None, mfu_pct: float = 20.0) -> Finding:
@@ -117,6 +128,10 @@ def gpu_efficiency(trace: Trace, *, rank: int | None = None, mfu_pct: float = 20
     if row["modelled_pct"] is not None and row["modelled_pct"] < _WELL_KNOWN_PCT:
         unknown = percent(100 - row["modelled_pct"])
         statement += f" For {unknown} of the computation FLOP and bytes are not known: the true MFU may be higher."
+    if _has_captured_work(trace, chosen):
+        statement += (
+            " The shapes are those of the pass before the recording; the figures are right if its inputs had the same."
+        )
     if row["mfu_pct"] is not None and row["mfu_pct"] >= mfu_pct:
         return Finding(question, "well-used", statement, "", thresholds, loss, numbers)
     return Finding(question, largest, statement, advice, thresholds, loss, numbers)

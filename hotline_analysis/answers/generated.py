@@ -744,6 +744,8 @@ def kernel_metrics(
     Grid, block, registers, shared memory, limit, unit and precision are those of its longest launch; `shape_count`
     says whether all have the same. `kernel_shape` says what the figures mean and what they follow from. They
     describe how a kernel is put on the GPU, not how fast it is: much work per thread can make up for low occupancy.
+    How fast it is say FLOP and bytes, by the shapes of its op (`kernel_roofline`); rates are sums over sums, of the
+    launches whose work is known.
 
     * `limit`: so many rows of each rank; NULL for all
     * `by`: what a row is
@@ -756,8 +758,8 @@ def kernel_metrics(
 
     Columns: `rank`, `short_name`, `name`, `class`, `event_id`, `count`, `gpu_time_ns`, `gpu_time_pct`,
     `shape_count`, `grid`, `block`, `registers`, `shared_memory_bytes`, `waves`, `tail_pct`, `occupancy_pct`,
-    `occupancy_limit`, `sm_efficiency_pct`, `unit`, `precision`. `hotline queries kernel_metrics` says what each
-    means.
+    `occupancy_limit`, `sm_efficiency_pct`, `unit`, `precision`, `tflop_per_s`, `gb_per_s`, `flop_per_byte`,
+    `roofline_pct`. `hotline queries kernel_metrics` says what each means.
     """
     return trace.query(
         "kernel_metrics",

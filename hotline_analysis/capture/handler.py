@@ -36,6 +36,7 @@ def analyze(
     output: Source = "run.hotline",
     *,
     inputs: Any = None,
+    shapes: bool = True,
     report_format: Format | None = "text",
     worker_name: str | None = None,
     keep_trace: bool = True,
@@ -60,7 +61,8 @@ def analyze(
     profiler a warm-up step, or give the `inputs` of one pass (a tensor, a tuple of arguments, or a mapping of keyword
     arguments), which is then run at once, see `model_ops`. The hooks of that pass are removed when it ends, so the
     recorded steps run the program as it is. If it cannot be learned, the table has the modules in the order of their
-    registration, and says why. It is stored in the trace itself.
+    registration, and says why. It is stored in the trace itself. With `shapes`, so are the shapes of the arguments of
+    that pass and of the backward pass after it, unless the profiler records them itself (`record_shapes=True`).
 
     `report_format` is text, markdown, json, or None for no report. `keep_trace=False` keeps only the run. `batch_size`
     (samples that one step of this process trains on), `dataset`, `optimizer` (a name, or the object) and `metadata`
@@ -79,7 +81,7 @@ def analyze(
         {name: value for name, value in said.items() if value is not None},
     )
     if model is not None:
-        handler.learn(model, inputs)
+        handler.learn(model, inputs, shapes=shapes)
     return handler
 
 
@@ -105,14 +107,16 @@ class TraceHandler:
         self._count = 0
         check_replaceable(self._name())
 
-    def learn(self, model: Any, inputs: Any = None) -> None:
+    def learn(self, model: Any, inputs: Any = None, *, shapes: bool = True) -> None:
         """Learn the model from these inputs now, or from its next forward pass."""
         if inputs is None:
-            self._learner = Learner(model)
+            self._learner = Learner(model, shapes=shapes)
         elif isinstance(inputs, Mapping):
             self._learned = model_ops(model, **inputs)
         else:
             self._learned = model_ops(model, *(inputs if isinstance(inputs, tuple | list) else (inputs,)))
+        if self._learned is not None and not shapes:
+            self._learned = self._learned.without_shapes()
 
     @property
     def model_ops(self) -> ModelOps | None:
@@ -139,7 +143,7 @@ class TraceHandler:
             raw = Path(folder, "trace.json")
             profiler.export_chrome_trace(str(raw))
             trace = Path(folder, self._name(".json.gz").name)
-            pack(raw, trace, self._contents())
+            pack(raw, trace, self._contents(with_shapes=not getattr(profiler, "record_shapes", False)))
             raw.unlink()
             if self._keep_trace:
                 trace = trace.replace(self._name(".json.gz"))
@@ -153,7 +157,7 @@ class TraceHandler:
             kept = f" of {trace}" if self._keep_trace else ""
             print(f"{run}: annotated run{kept}, written in {time.perf_counter() - began:.1f} s")
 
-    def _contents(self) -> dict[str, str]:
+    def _contents(self, *, with_shapes: bool) -> dict[str, str]:
         """What is stored in the trace: JSON by key."""
         contents = {}
         if self._metadata:
@@ -161,7 +165,7 @@ class TraceHandler:
             mask(said)  # such as keys among the arguments of the program
             contents[METADATA_KEY] = json.dumps(said)
         if (learned := self.model_ops) is not None:
-            contents[KEY] = learned.to_json()
+            contents[KEY] = (learned if with_shapes else learned.without_shapes()).to_json()
         return contents
 
     def _name(self, suffix: str | None = None) -> Path:

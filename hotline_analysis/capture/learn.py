@@ -1,4 +1,7 @@
-"""Learns in one forward pass, outside the measurement, which modules run in which order and which ops they call."""
+"""Learns in one forward pass, outside the measurement, which modules run in which order and which ops they call.
+
+With `shapes`, also with which arguments: of that pass, and of the backward pass that follows from it.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,15 @@ import inspect
 import os
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
 from hotline_analysis.capture import need
-from hotline_analysis.capture.table import Facts, ModelOps, Module, Op, Parameter, Seen, build
+from hotline_analysis.capture.shapes import ENGINE, Call, Observer, Tree, places_of, tree_of
+from hotline_analysis.capture.table import Facts, ModelOps, Module, NodeTree, Op, Parameter, Seen, build
 
 _MARK = "hotline_analysis.module#"
 _COMPILED = ("compiled with torch.compile()", "compiled with its method compile()")
@@ -68,9 +73,10 @@ class Learner:
 
     If a profiler records already, or the model is compiled, it does not watch: it must not disturb a measurement. If
     modules in it are compiled, they run as they were written in that pass, and their ops are those of compiled code.
+    With `shapes`, the first backward pass from what the forward pass returns is observed too, if it is not recorded.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, *, shapes: bool = True) -> None:
         self._model = getattr(model, _INSIDE, model)  # what torch.compile() wraps
         self._modules, self._wrapped = _without_wrappers(self._model)
         self._handles: list[Any] = []
@@ -78,6 +84,11 @@ class Learner:
         self._hidden: set[int] = set()
         self._stacks: dict[int, list[tuple[int, Any]]] = {}
         self._ops: list[Op] = []
+        self._with_shapes = shapes
+        self._observer: Observer | None = None
+        self._calls: list[Call] = []  # of the forward pass, from its begin
+        self._backward_calls: list[Call] = []
+        self._output_handles: list[Any] = []
         self._notes: list[str] = []
         self._parents = _registered_parents(self._modules)
         self._recording = False
@@ -97,9 +108,11 @@ class Learner:
 
     def close(self) -> None:
         """Stop watching and remove every hook."""
-        for handle in self._handles:
+        for handle in (*self._handles, *self._output_handles):
             handle.remove()
         self._handles.clear()
+        self._output_handles.clear()
+        self._end_backward()
         if self._stance is not None:
             self._stance.__exit__(None, None, None)
             self._stance = None
@@ -118,6 +131,7 @@ class Learner:
                 seen=self._seen if complete else {},
                 hidden=self._hidden,
                 ops=self._ops if complete else (),
+                nodes=self._node_trees() if complete else (),
                 notes=notes,
             )
         )
@@ -156,6 +170,7 @@ class Learner:
         self._recording = _start_recording()
         if not self._recording:
             self._notes.append("this version of torch does not tell the names of ops")
+        self._observer = Observer.started() if self._recording and self._with_shapes else None
         self._enter(0)
 
     def _numbered(self) -> Iterator[tuple[int, Any]]:
@@ -192,6 +207,8 @@ class Learner:
     def _end(self, *arguments: Any) -> None:
         """After the first forward, whether it went well or not."""
         self._exit(0)
+        observed = self._observer.stop() if self._observer is not None else []
+        self._observer = None
         self.close()
         lists = _stop_recording() if self._recording else []
         if arguments[-1] is None and sys.exc_info()[0] is not None:
@@ -204,9 +221,64 @@ class Learner:
                 " (without the hooks); run the model once before analyze()"
             )
         main = [events for events in lists if any(event.name() == f"{_MARK}0" for event in events)]
-        self._ops = _outermost(main[0], self._compiled) if main else []
+        self._calls = _same_calls(main[0], observed) if main else []
+        self._ops = _outermost(main[0], self._compiled, self._calls) if main else []
+        if self._calls:
+            self._output_handles += [tensor.register_hook(self._begin_backward) for tensor in _made(arguments[-1])]
+        elif self._with_shapes and main:
+            self._notes.append(
+                "the shapes of ops are not known: this version of torch does not tell, or something else observes them"
+            )
         if len({seen.thread for seen in self._seen.values()}) > 1:
             self._notes.append("some modules ran on other threads: their ops are not seen, replicas count once")
+
+    # --- backward ----------------------------------------------------------------------------------------------------
+
+    def _begin_backward(self, _: Any) -> None:
+        """Where the gradient of what the pass returned is known: observe until the engine is done."""
+        for handle in self._output_handles:
+            handle.remove()
+        self._output_handles.clear()
+        autograd = need.torch("autograd")
+        if autograd._profiler_enabled() or self._observer is not None or self._backward_calls:
+            return
+        try:
+            autograd.Variable._execution_engine.queue_callback(self._end_backward)
+        except (AttributeError, RuntimeError):
+            return
+        self._observer = Observer.started()
+
+    def _end_backward(self) -> None:
+        if self._observer is not None:
+            self._backward_calls = self._observer.stop()
+            self._observer = None
+
+    def _node_trees(self) -> list[NodeTree]:
+        """The calls in each autograd node of the pass, with the op that made it: the last with its number."""
+        makers: dict[int, tuple[int, int] | None] = {call.sequence: None for call in self._calls}
+        owners = {}
+        for number, op in enumerate(self._ops):
+            if op.tree is not None:
+                owners.update({at: (number, place) for place, at in enumerate(places_of(self._calls, op.at))})
+        for at, call in enumerate(self._calls):
+            makers[call.sequence] = owners.get(at)
+        threads: dict[int, list[Call]] = {}
+        for call in self._backward_calls:
+            threads.setdefault(call.thread, []).append(call)
+        found = []
+        for calls in map(_with_first_node, threads.values()):
+            for at, call in enumerate(calls):
+                if not call.name.startswith(ENGINE):
+                    continue
+                places = places_of(calls, at)
+                inside = [calls[place] for place in places[1:]]
+                node = next((each for each in inside if each.is_node), None)
+                is_nested = any(each.name.startswith(ENGINE) for each in inside)
+                if node is None or is_nested or node.sequence < 0 or node.forward_thread != self._calls[0].thread:
+                    continue
+                if (maker := makers.get(node.sequence)) is not None:
+                    found.append(NodeTree(*maker, tree_of(calls, at)))
+        return found
 
     def _called_parent(self, number: int) -> int | None:
         parent = self._parents[number]
@@ -257,8 +329,47 @@ def _stop_recording() -> list[list[Any]]:
     return lists
 
 
-def _outermost(events: Iterable[Any], compiled: Collection[int] = ()) -> list[Op]:
-    """Return the ops that no other op of the same module contains, in order; of compiled modules, a region."""
+def _same_calls(events: Iterable[Any], observed: Sequence[Call]) -> list[Call]:
+    """What was observed of the pass, from its mark on; nothing if that is not what was recorded of it."""
+    mark = f"{_MARK}0"
+    names = [event.name() for event in events if event.kind() == "push"]
+    names = names[names.index(mark) :]
+    begin = next((at for at, call in enumerate(observed) if call.name == mark), None)
+    if begin is None:
+        return []
+    calls = [call for call in observed[begin:] if call.thread == observed[begin].thread]
+    length = next((at for at, call in enumerate(calls) if at and call.depth <= calls[0].depth), len(calls))
+    same = [call.name for call in calls[:length]] == names[:length] and length > 1
+    return calls[:length] if same else []
+
+
+def _with_first_node(calls: list[Call]) -> list[Call]:
+    """The calls of a thread of backward, with the engine's call of the first node: the observer was started in it."""
+    engine = next((at for at, call in enumerate(calls) if call.name.startswith(ENGINE)), len(calls))
+    node = next((at for at, call in enumerate(calls[:engine]) if call.is_node), None)
+    if node is None:
+        return calls
+    call = replace(calls[node], name=ENGINE + calls[node].name, arguments=None, is_node=False)
+    return [call, *(replace(inner, depth=inner.depth + 1) for inner in calls[node:engine]), *calls[engine:]]
+
+
+def _made(output: Any, depth: int = 3) -> list[Any]:
+    """The tensors in what a model returned that a backward pass can begin with."""
+    if isinstance(output, need.torch().Tensor):
+        return [output] if output.grad_fn is not None else []
+    if isinstance(output, Mapping):
+        output = list(output.values())
+    if not isinstance(output, tuple | list) or not depth:
+        return []
+    return [tensor for part in output for tensor in _made(part, depth - 1)]
+
+
+def _outermost(events: Iterable[Any], compiled: Collection[int] = (), observed: Sequence[Call] = ()) -> list[Op]:
+    """Return the ops that no other op of the same module contains, in order; of compiled modules, a region.
+
+    `observed` are the calls from the first mark on, if they were observed.
+    """
+    at = -1  # among those
     ops = []
     calls: dict[int, int] = {}
     modules: list[tuple[int, int]] = []  # number, and ops around its mark
@@ -269,10 +380,13 @@ def _outermost(events: Iterable[Any], compiled: Collection[int] = ()) -> list[Op
         kind = event.kind()
         if kind == "push":
             name = event.name()
+            if at >= 0 or name == f"{_MARK}0":
+                at += 1
             if event.scope() != _USER_SCOPE:
                 if modules and depth == modules[-1][1] and not in_compiled:
                     number = modules[-1][0]
-                    ops.append(Op(name, number, calls[number], depth))
+                    tree = _tree_without_modules(observed, at)
+                    ops.append(Op(name, number, calls[number], depth, at, tree))
                 depth += 1
                 opened[event.handle()] = "op"
             elif name.startswith(_MARK):
@@ -292,6 +406,16 @@ def _outermost(events: Iterable[Any], compiled: Collection[int] = ()) -> list[Op
                 if len(modules) < in_compiled:
                     in_compiled = 0
     return ops
+
+
+def _tree_without_modules(observed: Sequence[Call], at: int) -> Tree | None:
+    """The calls in an op; None if a module is called in it, whose ops stand for themselves."""
+    if at >= len(observed):
+        return None
+    end = next((place for place in range(at + 1, len(observed)) if observed[place].depth <= observed[at].depth), None)
+    if any(call.name.startswith(_MARK) for call in observed[at:end]):
+        return None
+    return tree_of(observed, at)
 
 
 # --- modules ---------------------------------------------------------------------------------------------------------

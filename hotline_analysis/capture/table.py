@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from hotline_analysis.atomic import path_of, replace_file
+from hotline_analysis.capture.shapes import Tree
 
 if TYPE_CHECKING:
     import polars as pl
@@ -73,6 +74,10 @@ class ModelOps:
         """What could not be seen, in words."""
         return list(self.content["notes"])
 
+    def without_shapes(self) -> ModelOps:
+        """The same without the arguments of the ops."""
+        return ModelOps({name: value for name, value in self.content.items() if name != "shapes"})
+
     def to_json(self) -> str:
         """JSON on one line, as it is stored in a trace."""
         return json.dumps(self.content, separators=(",", ":"))
@@ -130,6 +135,19 @@ class Op:
     module: int
     call: int
     depth: int
+    at: int = -1
+    """Its place among the calls that were observed."""
+    tree: Tree | None = None
+    """What it calls, with arguments, where that was observed."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTree:
+    """What an autograd node calls, with arguments, and the call that made it, by its op and its place in the tree."""
+
+    op: int
+    place: int
+    tree: Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +170,7 @@ class Facts:
     seen: Mapping[int, Seen] = field(default_factory=dict)
     hidden: Collection[int] = ()
     ops: Sequence[Op] = ()
+    nodes: Sequence[NodeTree] = ()
     notes: Sequence[str] = ()
 
 
@@ -207,7 +226,41 @@ def build(facts: Facts) -> ModelOps:
                 for parameter, holder in zip(facts.parameters, held, strict=True)
             ],
         }
+        | ({"shapes": _shapes(facts)} if any(op.tree for op in facts.ops) else {})
     )
+
+
+def _shapes(facts: Facts) -> dict[str, Any]:
+    """The arguments of all calls, each different one once.
+
+    `trees` are pairs of numbers, of `names` and of `arguments` (-1 if they are not known). `ops` has the tree of each
+    of the ops, and `nodes` the number of an op, a place in its tree, and the tree of the autograd node that is made
+    there.
+    """
+    names: dict[str, int] = {}
+    arguments: dict[str, int] = {}
+    trees: dict[Tree, int] = {}
+    for tree in (*(op.tree for op in facts.ops), *(node.tree for node in facts.nodes)):
+        if tree is not None:
+            trees.setdefault(tree, len(trees))
+    pairs = [
+        [
+            number
+            for name, given in tree
+            for number in (
+                names.setdefault(name, len(names)),
+                -1 if given is None else arguments.setdefault(given, len(arguments)),
+            )
+        ]
+        for tree in trees
+    ]
+    return {
+        "names": list(names),
+        "arguments": [json.loads(given) for given in arguments],
+        "trees": pairs,
+        "ops": [None if op.tree is None else trees[op.tree] for op in facts.ops],
+        "nodes": [[node.op, node.place, trees[node.tree]] for node in facts.nodes],
+    }
 
 
 def _enclosing(facts: Facts, number: int | None, called: Iterable[int]) -> int | None:

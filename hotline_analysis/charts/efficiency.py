@@ -126,7 +126,8 @@ def _loss_title(rows: pl.DataFrame) -> str:
 def roofline(frame: pl.DataFrame) -> Any:
     """FLOP per byte and FLOP per second of each op, module or kernel below the limits of the GPU, from `roofline`.
 
-    Work without arithmetic, such as copies, has no place in it; the subtitle says how much time that is.
+    Work without arithmetic, such as copies, has no place in it; the subtitle says how much time that is. Where there is
+    a column `link`, points are links.
     """
     rate = pl.col("flop_per_byte") * pl.col("gb_per_s") / 1000
     rows = frame.with_columns(
@@ -180,6 +181,8 @@ def roofline(frame: pl.DataFrame) -> Any:
             ],
         )
     )
+    if "link" in rows.columns:
+        points = points.encode(href="link:N")
     largest = rows.sort("gpu_time_ns", descending=True)
     # Names take four powers of 2 and a quarter of one of 10.
     named = _apart(map(math.log2, largest["flop_per_byte"]), map(math.log10, largest["tflop_per_s"]), (4.0, 0.25))

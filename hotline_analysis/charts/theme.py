@@ -26,6 +26,7 @@ PHASES = {
 WIDTH = 720
 INK = "#1b1f24"
 # Scripts run in an origin of their own; the link to a viewer opens a page, which is not in the sandbox itself.
+_TO_NODE = "#timeline-"
 _SANDBOX = "allow-scripts allow-popups allow-popups-to-escape-sandbox"
 
 
@@ -126,10 +127,17 @@ def _with_ink(part: Any, ink: str) -> Any:
     return ink if part == INK else part
 
 
+def link_to_node(node: int | None) -> str | None:
+    """The link of a mark to a node of the timeline on the same page, by its position."""
+    return None if node is None else f"{_TO_NODE}{node}"
+
+
 def to_picture(chart: Any) -> str:
     """A chart as SVG with its title in words, for a page; a mark tells its values when the mouse is on it."""
     name = html.escape(clean(chart.to_dict()["title"]["text"]), quote=True)
     svg = to_svg(chart).replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1)
+    # Vega puts an address of its own before links.
+    svg = re.sub(rf'<a xlink:href="[^"]*{_TO_NODE}(\d+)">', r'<a href="#timeline" data-hotline-node="\1">', svg)
     return re.sub(r'(<path aria-label="([^"]*)" role="graphics-symbol"[^>]*)/>', r"\1><title>\2</title></path>", svg)
 
 

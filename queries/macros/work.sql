@@ -53,3 +53,81 @@ create or replace macro widened_size(size, kernel, stride, pad, dilation, output
 positive(
     (size::double - 1) * stride - 2 * pad::double + dilation::double * (kernel::double - 1) + output_padding + 1
 );
+
+-- The precision in which a kernel of products runs: by its name, else by the types of the op that launched it. NULL for
+-- all other kernels.
+create or replace macro precision_of_kernel(unit_of_kernel, named, input_types) as
+case when unit_of_kernel is not null then coalesce(
+    named,
+    case
+        when regexp_matches(input_types, 'BFloat16') then 'bf16'
+        when regexp_matches(input_types, 'Half') then 'fp16'
+        when regexp_matches(input_types, 'float') then 'fp32'
+        when regexp_matches(input_types, 'double') then 'fp64'
+    end
+) end;
+
+-- The unit on which products run, by what a kernel's name says. One that computes products and does not say where is
+-- taken for one of its type's usual unit.
+create or replace macro unit_of_work(unit_of_kernel, matrix_flop, dtype) as
+coalesce(
+    unit_of_kernel, case when matrix_flop > 0 then if(dtype in ('fp32', 'fp64'), 'vector', 'matrix') end
+);
+
+-- Works with the least time that their GPU needs for each, and what bounds it (`kernel_roofline`). `works` have a rank,
+-- device, unit, precision, dtype, matrix_flop, vector_flop, bytes and is_link_copy; `peaks` is 'device_peak', and
+-- `models` is 'gpu_model'.
+create or replace macro with_roofline(works, peaks, models) as table
+    with peak_of_device as (
+        select
+            rank,
+            device_id,
+            map_from_entries(list({'key': unit || ' ' || "precision", 'value': flop_per_s})) as flop_per_s
+        from query_table(peaks)
+        group by rank, device_id
+    ),
+
+    work_with_limits as (
+        select
+            work.*,
+            case
+                -- On NVIDIA's GPUs, what multiplies FP32 on tensor cores does it in TF32.
+                when work.unit = 'matrix' and work.precision = 'fp32'
+                    then coalesce(device_peak.flop_per_s['matrix fp32'], device_peak.flop_per_s['matrix tf32'])
+                when work.unit = 'matrix' then device_peak.flop_per_s['matrix ' || work.precision]
+                when work.unit = 'vector'
+                    then device_peak.flop_per_s[if(work.precision = 'fp64', 'vector fp64', 'vector fp32')]
+            end as matrix_flop_per_s,
+            device_peak.flop_per_s[if(work.dtype = 'fp64', 'vector fp64', 'vector fp32')] as vector_flop_per_s,
+            case when not work.is_link_copy then model.memory_bytes_per_s end as bytes_per_s,
+            model.cache_bytes
+        from query_table(works) as work
+        left join peak_of_device as device_peak
+            on work.rank = device_peak.rank and work.device = device_peak.device_id
+        left join query_table(models) as model on work.rank = model.rank and work.device = model.device_id
+    ),
+
+    work_with_times as (
+        select
+            *,
+            if(matrix_flop = 0, 0, 1e9 * matrix_flop / matrix_flop_per_s) as matrix_ns,
+            1e9 * vector_flop / vector_flop_per_s as vector_ns,
+            1e9 * bytes / bytes_per_s as memory_ns,
+            -- A cache can hold as much of what is read when the work begins, and of what is written when it ends.
+            1e9 * if(bytes > 2 * cache_bytes, bytes - 2 * cache_bytes, 0 * cache_bytes) / bytes_per_s as uncached_ns,
+            -- Without the peak for its products, or the bytes, the longest time would be too short.
+            case
+                when matrix_flop > 0 and matrix_ns is null then null
+                when memory_ns is not null or matrix_flop > 0 then greatest(matrix_ns, vector_ns, memory_ns)
+            end as roofline_ns
+        from work_with_limits
+    )
+
+    select
+        *,
+        case roofline_ns
+            when matrix_ns then 'matrix'
+            when memory_ns then 'memory'
+            when vector_ns then 'vector'
+        end as bound
+    from work_with_times;

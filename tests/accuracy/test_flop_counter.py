@@ -28,6 +28,14 @@ import hotline_analysis as ha  # noqa: E402
 
 Rows = list[tuple[str, int, int, int]]
 
+WORK = """
+    select event.name, sum(matrix_flop)::bigint, sum(model_flop)::bigint, sum(dense_flop)::bigint
+    from op_work
+    inner join event using (rank, event_id)
+    where is_outermost and matrix_flop > 0
+    group by event.name
+"""
+
 
 def counter(run: Callable[[], object]) -> dict[str, int]:
     """FLOP by op, as torch counts them."""
@@ -43,15 +51,7 @@ def ours(run: Callable[[], object], folder: Path) -> Rows:
     path = folder / "trace.json"
     profiler.export_chrome_trace(str(path))
     with ha.load(path) as trace:
-        return trace.sql(
-            """
-            select event.name, sum(matrix_flop)::bigint, sum(model_flop)::bigint, sum(dense_flop)::bigint
-            from op_work
-            inner join event using (rank, event_id)
-            where is_outermost and matrix_flop > 0
-            group by event.name
-            """
-        ).rows()
+        return trace.sql(WORK).rows()
 
 
 def matrix_flop(rows: Rows) -> dict[str, int]:
@@ -88,31 +88,54 @@ def trained(model: nn.Module, *shape: int) -> Callable[[], object]:
     return lambda: model(given).sum().backward()
 
 
-MODELS: dict[str, Callable[[], Callable[[], object]]] = {
-    "mlp": lambda: trained(nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 8, bias=False)), 4, 16),
-    "three dimensions": lambda: trained(nn.Linear(16, 32), 2, 5, 16),
-    "cnn": lambda: trained(
-        nn.Sequential(
+MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
+    "mlp": (lambda: nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Linear(32, 8, bias=False)), (4, 16)),
+    "three dimensions": (lambda: nn.Linear(16, 32), (2, 5, 16)),
+    "cnn": (
+        lambda: nn.Sequential(
             *(nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2)),
             *(nn.Conv2d(8, 4, 3, dilation=2, padding=(2, 3), bias=False), nn.Flatten(), nn.LazyLinear(5)),
         ),
-        *(2, 3, 16, 20),
+        (2, 3, 16, 20),
     ),
-    "one and three axes": lambda: trained(
-        nn.Sequential(nn.Conv1d(4, 6, 5, stride=3), nn.Unflatten(1, (1, 2, 3)), nn.Conv3d(1, 2, (2, 2, 3))), 2, 4, 40
+    "one and three axes": (
+        lambda: nn.Sequential(nn.Conv1d(4, 6, 5, stride=3), nn.Unflatten(1, (1, 2, 3)), nn.Conv3d(1, 2, (2, 2, 3))),
+        (2, 4, 40),
     ),
-    "transposed": lambda: trained(nn.ConvTranspose2d(6, 8, 3, stride=2, padding=1, output_padding=1), 2, 6, 8, 8),
-    "resnet18": lambda: trained(resnet18().eval(), 1, 3, 64, 64),
+    "transposed": (lambda: nn.ConvTranspose2d(6, 8, 3, stride=2, padding=1, output_padding=1), (2, 6, 8, 8)),
+    "resnet18": (lambda: resnet18().eval(), (1, 3, 64, 64)),
 }
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_forward_and_backward_are_those_of_torch(name: str, tmp_path: Path) -> None:
-    run = MODELS[name]()
+    made, shape = MODELS[name]
+    run = trained(made(), *shape)
     run()  # lazy layers take their shape
     found = ours(run, tmp_path)
     assert matrix_flop(found) == counter(run)
     assert all(matrix == model == dense for _, matrix, model, dense in found)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_capture_without_shapes_has_the_flop_of_torch(name: str, tmp_path: Path) -> None:
+    """The shapes are those of the pass before the recording, which runs without `record_shapes`."""
+    made, shape = MODELS[name]
+    model = made()
+    run = trained(model, *shape)
+    run()
+    count = counter(run)
+    handler = ha.analyze(model, tmp_path / "run.hotline", report_format=None)
+    plan = torch.profiler.schedule(wait=0, warmup=1, active=1, repeat=1)
+    cpu = torch.profiler.ProfilerActivity.CPU
+    with torch.profiler.profile(activities=[cpu], schedule=plan, on_trace_ready=handler) as profiler:
+        for _ in range(2):
+            run()
+            profiler.step()
+    with ha.load(tmp_path / "run.hotline") as trace:
+        assert trace.sql("select count(*) from op where input_dims is not null").item() == 0
+        found = trace.sql(WORK).rows()
+    assert matrix_flop(found) == count
 
 
 def test_products_are_those_of_torch(tmp_path: Path) -> None:
@@ -225,9 +248,20 @@ def test_what_torch_is_silent_about(tmp_path: Path) -> None:
     }
 
 
-def test_an_lstm_on_the_cpu_is_unknown_and_not_0(tmp_path: Path) -> None:
-    """It is one op of MKL-DNN, for which there is no rule; torch counts 0."""
-    model, given = nn.LSTM(5, 7), torch.randn(6, 2, 5)
-    with torch.no_grad():
-        assert counter(lambda: model(given)) == {}
-        assert ours(lambda: model(given), tmp_path) == []
+def test_an_lstm_on_the_cpu(tmp_path: Path) -> None:
+    """It is one op of oneDNN for each layer and direction, of which torch counts nothing.
+
+    Each of 6 steps of 2 sequences multiplies 5 inputs and 7 states, and in the second layer the 14 states of both
+    directions and 7 states, with the weights of 4 gates of 7 states; backward makes two products for each.
+    """
+    model, given = nn.LSTM(5, 7, num_layers=2, bidirectional=True), torch.randn(6, 2, 5)
+    forward = sum(2 * 6 * 2 * 4 * 7 * (inputs + 7) for inputs in (5, 5, 14, 14))
+
+    def run() -> None:
+        model(given)[0].sum().backward()
+
+    assert counter(run) == {}
+    assert matrix_flop(ours(run, tmp_path)) == {
+        "aten::mkldnn_rnn_layer": forward,
+        "aten::mkldnn_rnn_layer_backward": 2 * forward,
+    }

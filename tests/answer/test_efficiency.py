@@ -139,6 +139,38 @@ def test_faster_than_memory_says_why(tmp_path: Path) -> None:
     assert (rows["aten::mm"]["lost_ns"]) < 0
 
 
+@pytest.mark.parametrize(
+    ("gpu", "cache", "bandwidth"),
+    [(H100, 50 * 2**20, BANDWIDTH), ({"id": 0, "name": "AMD Instinct MI300X", "numSms": 304}, 2**28, 5.3e12)],
+)
+def test_a_cache_explains_no_more_than_it_holds(
+    gpu: dict[str, Any], cache: int, bandwidth: float, tmp_path: Path
+) -> None:
+    """Of 300 million floats, read and written, all but what the cache holds before and after have to move."""
+    moved = 3 * 4 * 10**8
+    assert moved > 2 * cache
+    slow = 1e6 * (moved - 2 * cache) / bandwidth
+    assert slow < 1e6 * moved / bandwidth
+    reasons = []
+    for took in (slow * 1.01, slow * 0.99):
+        trace = TraceBuilder(deviceProperties=[gpu])
+        trace.op("aten::add", 0, 10, **shaped("float", [10**8], [10**8], [])).launches("add()", 20, 20 + round(took))
+        row = ha.roofline(trace.load(tmp_path, f"{took}.json")).row(0, named=True)
+        assert row["efficiency_pct"] > 100
+        reasons.append(row["over_reason"])
+    assert reasons == ["cache", "unknown"]
+
+
+def test_without_the_size_of_its_cache_nothing_is_explained(tmp_path: Path) -> None:
+    gpu = {"name_pattern": "Mine", "model": "Mine", "memory_gb_per_s": 1000, "fp32_vector_tflop_per_s": 10}
+    path = TraceBuilder(deviceProperties=[{"id": 0, "name": "Mine"}]).op("aten::add", 0, 10, **SUM)
+    file = path.launches("add()", 20, 22).write(tmp_path / "trace.json")
+    with ha.load(file, gpus=[gpu]) as trace:
+        assert ha.roofline(trace)["over_reason"].to_list() == ["unknown"]
+    with ha.load(file, gpus=[gpu | {"l2_mib": 6}]) as trace:
+        assert ha.roofline(trace)["over_reason"].to_list() == ["cache"]
+
+
 def test_tensor_cores(trace: Trace) -> None:
     row = ha.tensor_cores(trace).row(0, named=True)
     best = 1e9 * max(2 * 512**3 / TF32, 3 * 512 * 512 * 4 / BANDWIDTH)

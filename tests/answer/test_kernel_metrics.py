@@ -77,6 +77,44 @@ def test_what_is_asked_for(trace: Trace) -> None:
     assert rows(trace, "name", limit=0) == []
 
 
+RATES = ("name", "tflop_per_s", "gb_per_s", "flop_per_byte", "roofline_pct")
+
+
+def test_rates_and_the_roofline(tmp_path: Path) -> None:
+    """A product of 2 x 64 x 512 x 128 FLOP and 212,992 bytes, which two kernels share by their 2 and 6 us.
+
+    An A100 of 40 GB moves 1,555 GB a second and computes 312 TFLOP: the bytes take longer, 136.97 ns. Then a sum of two
+    float vectors of 1,000: 12,000 bytes and 1,000 FLOP. A launch with unknown work is left out of all rates.
+    """
+    made = TraceBuilder(rank=0, deviceProperties=[A100]).step(0, 0, 100)
+    made.op("aten::mm", 0, 10)
+    made.events[-1]["args"] = {
+        "Input Dims": [[64, 512], [512, 128]],
+        "Input type": ["c10::BFloat16"] * 2,
+        "Input Strides": [[512, 1], [128, 1]],
+    }
+    made.launches("sm90_xmma_gemm_bf16bf16_a", 20, 22, **FULL).launches("sm90_xmma_gemm_bf16bf16_b", 22, 28, **FULL)
+    made.op("aten::add", 10, 20)
+    made.events[-1]["args"] = {"Input Dims": [[1000], [1000]], "Input type": ["float"] * 2, "Input Strides": [[1], [1]]}
+    made.launches("elementwise", 30, 31, **FULL)
+    made.op("unknown::op", 30, 40).launches("elementwise", 40, 90, **FULL)
+    flop, moved = 2 * 64 * 512 * 128, 2 * (64 * 512 + 512 * 128 + 64 * 128)
+    least = 1e9 * moved / 1555e9
+    assert least > 1e9 * flop / 312e12
+    trace = made.load(tmp_path)
+    assert rows(trace, *RATES) == [
+        ("elementwise", 0, pytest.approx(12), pytest.approx(1 / 12), pytest.approx(100 * 12e3 / 1555e9 / 1e-6)),
+        ("sm90_xmma_gemm_bf16bf16_b", *rates(flop, moved, least)),
+        ("sm90_xmma_gemm_bf16bf16_a", *rates(flop, moved, least)),
+    ]
+    assert rows(trace, *RATES[1:], by="launch", limit=1) == [(None,) * 4]
+
+
+def rates(flop: int, moved: int, least: float) -> tuple[Any, ...]:
+    """Of both kernels, which took 8 us together."""
+    return tuple(pytest.approx(rate, rel=1e-4) for rate in (flop / 8e6, moved / 8e3, flop / moved, least / 80))
+
+
 def test_kernels_without_a_grid_are_there(tmp_path: Path) -> None:
     """Of an unknown GPU, and in a graph: nothing but the time is known."""
     made = TraceBuilder().op("x", 0, 10).launches("k", 10, 20).load(tmp_path)

@@ -49,6 +49,13 @@ def peaks(trace: Trace) -> dict[tuple[str, str], float]:
             900,
             {("vector", "fp32"): 15.7, ("matrix", "fp16"): 125},
         ),
+        # the board of a DGX Station
+        (
+            {"name": "Tesla V100-DGXS-32GB", "numSms": 80},
+            ("Tesla V100 SXM2 32GB", "trace", 80, 1),
+            900,
+            {("vector", "fp32"): 15.7, ("matrix", "fp16"): 500 / 4},
+        ),
         # three of seven slices of an A100, with four of the eighths of its memory: 42 of 108 multiprocessors
         (
             {"name": "NVIDIA A100-SXM4-40GB MIG 3g.20gb", "numSms": 42, "totalGlobalMem": int(19.5 * GIB)},

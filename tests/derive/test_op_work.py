@@ -72,7 +72,7 @@ class Case:
 def case(name: str, args: tuple[Arg, ...], *work: int | None, **more: Any) -> Case:
     """A case; without work it has no row."""
     assert len(work) in (0, 3)
-    recorded = {key: more.pop(key) for key in list(more) if key.startswith(("Input", "Concrete"))}
+    recorded = {key: more.pop(key) for key in list(more) if key.startswith(("Input", "Concrete", "kernel_"))}
     return Case(name, args, work if len(work) == 3 else None, more, recorded)
 
 
@@ -94,6 +94,17 @@ PRODUCTS = [
     # One row for all: read once, multiplied three times.
     case("aten::mm", (t(FP32, 3, 5, strides=[0, 1]), t(FP32, 5, 7)), 210, 0, 4 * (5 + 35 + 21)),
     case("aten::mm", (t(BF16, 3, 5), t(BF16, 5, 7), s(6)), 210, 0, 2 * (15 + 35) + 4 * 21),
+    # The overload with a type for the result: here FP32, and C counts by `beta` behind it.
+    case(
+        "aten::addmm",
+        (t(BF16, 7), t(BF16, 3, 5), t(BF16, 5, 7), s(6), s(0), s(1)),
+        *(210, 0, 2 * (15 + 35) + 4 * 21),
+    ),
+    case(
+        "aten::baddbmm",
+        (t(BF16, 2, 3, 7), t(BF16, 2, 3, 5), t(BF16, 2, 5, 7), s(6), s(1), s(1)),
+        *(420, 42, 2 * (42 + 30 + 70) + 4 * 42),
+    ),
     case("aten::_int_mm", (t(INT8, 3, 5), t(INT8, 5, 7)), 210, 0, 15 + 35 + 4 * 21, dtype="int8"),
     case("aten::addmm", (t(FP16, 7), t(FP16, 3, 5), t(FP16, 5, 7), s(1), s(1)), 210, 21, 2 * (7 + 15 + 35 + 21)),
     case("aten::addmm", (t(FP16, 3, 7), t(FP16, 3, 5), t(FP16, 5, 7), s(1), s(1)), 210, 21, 2 * (21 + 15 + 35 + 21)),
@@ -318,6 +329,13 @@ ATTENTION = [
         *(2 * 16 * 300 * 96, 5 * 16 * 300, MOVED),
         **{"dense_flop": 2 * 16 * 300 * 96, "batch": 16, "m": 10, "n": 30, "k": 64, "evidence": "shapes"},
     ),
+    # The overload with scales of each operand.
+    case(
+        "aten::_scaled_dot_product_flash_attention",
+        (TALL, TALL, TALL, *[t(FP32, 1, 2)] * 3, s(0.0), s(True), s(False), NONE),
+        *(products(21, 16), 5 * 2 * 21, 4 * 4 * 2 * 6 * 8),
+        dense_flop=products(36, 16),
+    ),
     *(
         case(
             name,
@@ -471,6 +489,12 @@ ROWS = [
             *(0, steps * 96, 4 * (2 * 96 + 12)),
         )
         for training, steps in ((True, 5), (False, 2))
+    ),
+    # The overload without running statistics.
+    case(
+        "aten::_native_batch_norm_legit",
+        (t(FP32, 2, 3, 4, 4), *[t(FP32, 3)] * 2, s(True), s(0.1), s(1e-5)),
+        *(0, 5 * 96, 4 * (2 * 96 + 6)),
     ),
     case(
         "aten::cudnn_batch_norm_backward",
@@ -663,6 +687,12 @@ RNNS = [
         (STEPS, tensors([1]), s(4), NONE, NONE, s(2), s(3), s(1), s(False), s(0.0), s(True), s(True)),
         *(2 * 14 * 192, 10 * 14 * 6, 4 * (70 + 192 + 84)),
     ),
+    # One layer of a CPU: 4 gates of 3 states. Its argument `num_layers` is that of the whole LSTM.
+    case(
+        "aten::mkldnn_rnn_layer",
+        (STEPS, *[t(FP32, 12)] * 4, *[t(FP32, 1, 2, 3)] * 2, *map(s, (False, [], 2, 3, 5, True, True, False, True))),
+        *(2 * 14 * 96, 10 * 14 * 3, 4 * (70 + 96 + 42)),
+    ),
     case("aten::_cudnn_rnn", lstm(STEPS, 3, mode=9), None, 10 * 14 * 3, None),
 ]
 
@@ -670,6 +700,41 @@ POINTERS = [
     case("triton_poi_fused_add_0", (t(BF16, 4, 5), t(FP32, 4, 5), s(20)), 0, None, (2 + 4) * 20, evidence="pointers"),
     case("triton_tem_fused_mm_1", (t(BF16, 4, 5), t(BF16, 5, 6), t(BF16, 4, 6)), None, None, 2 * (20 + 30 + 24)),
     case("triton_poi_fused_add_0", (t("c10::Float2", 4, 5), t(FP32, 4, 5)), 0, None, None),
+    # What TorchInductor says of its kernels, where it does.
+    case(
+        "triton_tem_fused_mm_1",
+        (t(BF16, 4, 5), t(BF16, 5, 6), t(BF16, 4, 6)),
+        *(2 * 4 * 5 * 6, None, 148),
+        **{"kernel_flop": 240, "kernel_num_gb": 1.48e-7, "evidence": "given"},
+    ),
+    case(
+        "triton_per_fused_sum_2",
+        (t(BF16, 4, 5), t(FP32, 4), s(4), s(5)),
+        *(0, None, 60),
+        **{"kernel_flop": 0, "kernel_num_gb": "6e-08", "evidence": "given"},
+    ),
+    case(
+        "triton_tem_fused_mm_1",
+        (t(BF16, 4, 5), t(BF16, 5, 6), t(BF16, 4, 6)),
+        *(240, None, 2 * (20 + 30 + 24)),
+        **{"kernel_flop": 240, "evidence": "given"},
+    ),
+    # Elsewhere they are the guesses of a tool that has rewritten the trace: shapes are better.
+    case(
+        "aten::mm",
+        (t(BF16, 3, 5), t(BF16, 5, 7)),
+        *(210, 0, 142),
+        **{"kernel_flop": 420, "kernel_num_gb": 1e-3, "evidence": "shapes"},
+    ),
+    *(
+        case(
+            "triton_poi_fused_add_0",
+            (t(BF16, 4, 5), t(FP32, 4, 5)),
+            *(0, None, 120),
+            **{"kernel_flop": flop, "kernel_num_gb": moved, "evidence": "pointers"},
+        )
+        for flop, moved in ((-5, -1), ("many", [3]), (1e300, 1e300), (None, {}))
+    ),
 ]
 
 HUGE = 10**18

@@ -7,7 +7,7 @@ with parsed as (
             args,
             '{"Sequence number":"BIGINT","Fwd thread id":"BIGINT","Record function id":"BIGINT","Ev Idx":"BIGINT",
               "Profiler Event Index":"BIGINT","Input Dims":"VARCHAR","Input type":"VARCHAR","Input Strides":"VARCHAR",
-              "Concrete Inputs":"VARCHAR","Module Hierarchy":"VARCHAR","Call stack":"VARCHAR",
+              "Concrete Inputs":"VARCHAR","kernel_flop":"DOUBLE","kernel_num_gb":"DOUBLE","Module Hierarchy":"VARCHAR","Call stack":"VARCHAR",
               "Trace name":"VARCHAR","Trace iteration":"BIGINT"}'
         ) as a
     from batch
@@ -24,6 +24,8 @@ select
     case when json_valid(a."Input type") then a."Input type" end as input_types,
     case when json_valid(a."Input Strides") then a."Input Strides" end as input_strides,
     case when json_valid(a."Concrete Inputs") then a."Concrete Inputs" end as concrete_inputs,
+    a.kernel_flop,
+    a.kernel_num_gb as kernel_gb,
     nullif(a."Module Hierarchy", '') as module_hierarchy,
     nullif(a."Call stack", '') as call_stack,
     a."Trace name" as trace_name,
@@ -34,5 +36,6 @@ select
     + (a."Ev Idx" is not null or a."Profiler Event Index" is not null)::integer
     + (input_dims is not null)::integer + (input_types is not null)::integer
     + (input_strides is not null)::integer + (concrete_inputs is not null)::integer
+    + (a.kernel_flop is not null)::integer + (a.kernel_num_gb is not null)::integer
     + (a."Module Hierarchy" is not null)::integer + (a."Call stack" is not null)::integer as claimed
 from parsed

@@ -6,12 +6,14 @@ import html
 import re
 from typing import Any
 
+import polars as pl
+
 from hotline_analysis import catalog, charts
 from hotline_analysis.answers.rules import LEAST_PCT, Advice
 from hotline_analysis.answers.verdicts import HEADLINES
 from hotline_analysis.charts.multi_scale import START, Timeline
 from hotline_analysis.charts.page import asset, page
-from hotline_analysis.charts.theme import to_picture
+from hotline_analysis.charts.theme import link_to_node, to_picture
 from hotline_analysis.reports.content import Content, Field, Section, cell
 from hotline_analysis.text.formats import percent, shared_path, shorten
 from hotline_analysis.text.html import as_text as _text
@@ -33,9 +35,9 @@ def render(report: Content, timeline: Timeline | None = None) -> str:
         _list("Warnings", report.warnings, "warnings"),
         _advice(report, timeline),
         _list("Before you believe it", report.caveats, "caveats"),
-        *map(_section, first),
+        *(_section(section, timeline) for section in first),
         _timeline(timeline) if timeline is not None else "",
-        *map(_section, rest),
+        *(_section(section, timeline) for section in rest),
         _list("To know more", report.recapture, "recapture"),
         _evidence(report),
         _facts(report),
@@ -167,19 +169,25 @@ def _timeline(timeline: Timeline) -> str:
     )
 
 
-def _section(section: Section) -> str:
+def _section(section: Section, timeline: Timeline | None) -> str:
     return (
-        f'<section id="{_id(section.name)}"><h2>{_text(section.title)}</h2>\n{_chart(section)}{_table(section)}'
+        f'<section id="{_id(section.name)}"><h2>{_text(section.title)}</h2>\n'
+        f"{_chart(section, timeline)}{_table(section)}"
         f'<p class="note">{_code(section.note)}</p></section>\n'
     )
 
 
-def _chart(section: Section) -> str:
+def _chart(section: Section, timeline: Timeline | None) -> str:
     if not section.chart or section.rows.height < 2:
         return ""
     draw = getattr(charts, section.chart)
+    rows = section.rows
+    if timeline is not None and "largest_id" in rows.columns:
+        # A click leads to the event that a row names.
+        nodes = [None if event is None else timeline.position_of(event) for event in rows["largest_id"]]
+        rows = rows.with_columns(link=pl.Series([link_to_node(node) for node in nodes], dtype=pl.String))
     # The texts of the chart are those of the table below it, so the picture needs no more than its title in words.
-    return f"<figure>{to_picture(draw(section.rows))}</figure>\n"
+    return f"<figure>{to_picture(draw(rows))}</figure>\n"
 
 
 def _table(section: Section) -> str:

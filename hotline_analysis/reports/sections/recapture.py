@@ -25,6 +25,7 @@ def recapture(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, cover: pl
         "select"
         " exists (select 1 from op where rank = $rank) or exists"
         "   (select 1 from event where rank = $rank and category = 'cpu_op') as has_ops,"
+        " exists (select 1 from captured_op where rank = $rank) as has_captured,"
         " exists (select 1 from model_op where rank = $rank) as has_modules,"
         " exists (select 1 from event where rank = $rank and category like 'cuda%') as has_runtime",
         rank=rank,
@@ -44,7 +45,7 @@ def recapture(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, cover: pl
             "No modules: capture with on_trace_ready=hotline_analysis.analyze(model), give the model (--model),"
             " or record with_stack=True, for time per nn.Module."
         )
-    if not info["record_shapes"] and found["has_ops"]:
+    if not info["record_shapes"] and not found["has_captured"] and found["has_ops"]:
         advice.append(
             "No shapes: record record_shapes=True to tell calls of one op apart, and to know how much of the GPU's peak"
             " is used."

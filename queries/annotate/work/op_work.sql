@@ -3,10 +3,10 @@
 -- One row per call of an op that a formula knows; what an op does that none knows is not 0 but has no row. A
 -- multiply-add is 2 FLOP. `matrix_flop` are those of matrix products, `vector_flop` of all else. `bytes` are the least
 -- traffic: each operand read once and each result written once. Figures up to 9e15 are exact. An op inside another one
--- with a row is part of it (`is_outermost`), so sums take the outermost alone. It is empty where shapes were not
--- recorded.
+-- with a row is part of it (`is_outermost`), so sums take the outermost alone. It is empty where shapes were neither
+-- recorded nor captured.
 --
--- :reads op_call, op_shape, nesting, work_gemm, work_convolution, work_attention, work_elementwise, work_reduction,
+-- :reads op_call, op_shape, op, nesting, work_gemm, work_convolution, work_attention, work_elementwise, work_reduction,
 --     work_gather, work_rnn, work_list, work_pointers
 -- :column event_id BIGINT       the op
 -- :column shape_id BIGINT       the same for all calls of the op with the same arguments
@@ -22,9 +22,12 @@
 -- :column vector_flop BIGINT    other arithmetic; NULL when unknown
 -- :column bytes BIGINT          least bytes read and written; NULL when unknown
 -- :column evidence VARCHAR      shapes; bound, if some of it is data and this is the most; pointers, if the bytes are
---                               those of all tensors that a generated kernel is given
+--                               those of all tensors that a generated kernel is given; given, if the compiler that made
+--                               it has written its figures into the trace; captured, if the shapes are
+--                               those of a pass before the recording that ran the same ops: if its inputs had other
+--                               sizes, so has this; likewise captured_bound
 -- :column is_outermost BOOLEAN  in no other op with a row
-with work as (
+with shape_work as (
     from work_gemm
     union all
     from work_convolution
@@ -42,16 +45,49 @@ with work as (
     from work_list
     union all
     from work_pointers
+),
+
+-- Calls of generated kernels, with what the compiler says of them: TorchInductor counts the FLOP of products alone.
+generated_call as (
+    select
+        op_call.event_id,
+        positive(whole(round(op.kernel_flop))) as flop,
+        positive(whole(round(1e9 * op.kernel_gb))) as bytes
+    from op_call
+    inner join op_shape on op_call.shape_id = op_shape.shape_id and op_shape.family = 'pointers'
+    inner join op on op_call.event_id = op.event_id
+    where coalesce(flop, bytes) is not null
+),
+
+work as (
+    select
+        op_call.event_id,
+        op_call.is_captured,
+        shape_work.* replace (
+            coalesce(generated_call.flop, shape_work.matrix_flop) as matrix_flop,
+            coalesce(generated_call.flop, shape_work.model_flop) as model_flop,
+            coalesce(generated_call.flop, shape_work.dense_flop) as dense_flop,
+            coalesce(generated_call.bytes, shape_work.bytes) as bytes,
+            if(generated_call.event_id is null, shape_work.evidence, 'given') as evidence
+        )
+    from op_call
+    inner join shape_work on op_call.shape_id = shape_work.shape_id
+    left join generated_call on op_call.event_id = generated_call.event_id
 )
 
 select
-    op_call.event_id,
-    op_call.shape_id,
+    work.event_id,
+    work.shape_id,
     op_shape.family,
-    work.* exclude (shape_id),
+    work.* exclude (event_id, shape_id, is_captured) replace (
+        case
+            when not work.is_captured then work.evidence
+            when work.evidence = 'shapes' then 'captured'
+            else 'captured_' || work.evidence
+        end as evidence
+    ),
     is_outermost(nesting.start_ns, nesting.end_ns, nesting.track_id, nesting.depth) as is_outermost
-from op_call
-inner join op_shape on op_call.shape_id = op_shape.shape_id
-inner join work on op_call.shape_id = work.shape_id
-inner join nesting on op_call.event_id = nesting.event_id
+from work
+inner join op_shape on work.shape_id = op_shape.shape_id
+inner join nesting on work.event_id = nesting.event_id
 where coalesce(work.matrix_flop, work.vector_flop, work.bytes) is not null

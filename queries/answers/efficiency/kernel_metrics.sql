@@ -3,7 +3,9 @@
 -- Waves, tail, occupancy and SM efficiency of a row are means over its launches, weighted by their durations. Grid,
 -- block, registers, shared memory, limit, unit and precision are those of its longest launch; `shape_count` says
 -- whether all have the same. `kernel_shape` says what the figures mean and what they follow from. They describe how a
--- kernel is put on the GPU, not how fast it is: much work per thread can make up for low occupancy.
+-- kernel is put on the GPU, not how fast it is: much work per thread can make up for low occupancy. How fast it is say
+-- FLOP and bytes, by the shapes of its op (`kernel_roofline`); rates are sums over sums, of the launches whose work is
+-- known.
 --
 -- :param by VARCHAR in (kernel, launch) = 'kernel'
 --                                      what a row is
@@ -16,7 +18,7 @@
 -- :param kernel_class KERNEL_CLASS = NULL
 --                                      only this class of kernels
 -- :param limit BIGINT >= 0 or NULL = 20  so many rows of each rank; NULL for all
--- :reads gpu_work, gpu_op, kernel_shape
+-- :reads gpu_work, gpu_op, kernel_shape, op_claim, op_work, device_peak, gpu_model
 -- :column rank BIGINT                  process rank
 -- :column short_name VARCHAR           without namespaces, template arguments and tile sizes
 -- :column name VARCHAR                 full name
@@ -38,23 +40,39 @@
 -- :column unit VARCHAR                 of a kernel of matrix products: matrix (tensor cores) or vector; NULL for all
 --                                      else
 -- :column precision VARCHAR            of these, by name or by the types of the op; NULL if unknown
-with launched as (
+-- :column tflop_per_s DOUBLE           FLOP of matrix products, in 10^12 per second; NULL if unknown, and likewise what
+--                                      follows
+-- :column gb_per_s DOUBLE              least bytes, in 10^9 per second
+-- :column flop_per_byte DOUBLE         FLOP for each of these bytes
+-- :column roofline_pct DOUBLE          least time that the GPU needs for this work, as a share of the time it took
+with launched as ( -- noqa: ST03
     select
         gpu_work.rank,
+        gpu_work.device,
         gpu_work.event_id,
         gpu_work.short_name,
         gpu_work.name,
         gpu_work.class,
         gpu_work.dur_ns,
-        gpu_work.unit,
-        gpu_work.precision,
+        gpu_work.unit as named_unit,
+        gpu_work.precision as named_precision,
         gpu_op.registers_per_thread as registers,
         gpu_op.shared_memory_bytes,
         kernel_shape.* exclude (rank, event_id),
+        op_claim.time_ns,
+        op_claim.matrix_flop,
+        op_claim.vector_flop,
+        op_claim.bytes,
+        op_work.dtype,
+        unit_of_work(gpu_work.unit, op_claim.matrix_flop, op_work.dtype) as unit,
+        coalesce(gpu_work.precision, op_work.dtype) as "precision",
+        false as is_link_copy,
         case when $by = 'launch' then gpu_work.event_id end as launch_id
     from gpu_work
     left join gpu_op on gpu_work.rank = gpu_op.rank and gpu_work.event_id = gpu_op.event_id
     left join kernel_shape on gpu_work.rank = kernel_shape.rank and gpu_work.event_id = kernel_shape.event_id
+    left join op_claim on gpu_work.rank = op_claim.rank and gpu_work.event_id = op_claim.event_id
+    left join op_work on op_claim.rank = op_work.rank and op_claim.work_id = op_work.event_id
     where
         gpu_work.category = 'kernel'
         and is_asked($rank, gpu_work.rank)
@@ -78,8 +96,8 @@ grouped as (
             'registers': registers,
             'shared_memory_bytes': shared_memory_bytes,
             'occupancy_limit': occupancy_limit,
-            'unit': unit,
-            'precision': precision
+            'unit': named_unit,
+            'precision': named_precision
         }, (dur_ns, -event_id)) as longest,
         count(*) as count,
         sum(dur_ns)::bigint as gpu_time_ns,
@@ -89,8 +107,13 @@ grouped as (
         weighted_mean(tail_pct, dur_ns) as tail_pct,
         weighted_mean(occupancy_pct, dur_ns) as occupancy_pct,
         weighted_mean(sm_efficiency_pct, dur_ns) as sm_efficiency_pct,
+        1e-3 * sum(matrix_flop) / nullif(sum(time_ns) filter (where matrix_flop is not null), 0) as tflop_per_s,
+        sum(bytes) / nullif(sum(time_ns) filter (where bytes is not null), 0)::double as gb_per_s,
+        sum(matrix_flop + coalesce(vector_flop, 0)) filter (where bytes is not null)
+        / nullif(sum(bytes) filter (where matrix_flop is not null), 0)::double as flop_per_byte,
+        100.0 * sum(roofline_ns) / nullif(sum(time_ns) filter (where roofline_ns is not null), 0) as roofline_pct,
         row_number() over (partition by rank order by sum(dur_ns) desc, name, min(event_id)) as place
-    from launched
+    from with_roofline('launched', 'device_peak', 'gpu_model')
     group by rank, name, launch_id
 )
 
@@ -114,7 +137,11 @@ select
     longest.occupancy_limit,
     sm_efficiency_pct,
     longest.unit,
-    longest.precision
+    longest.precision,
+    tflop_per_s,
+    gb_per_s,
+    flop_per_byte,
+    roofline_pct
 from grouped
 where $limit is null or place <= $limit
 order by rank, place

@@ -19,7 +19,7 @@
 --     rnn_backward, softmax, transposed_convolution) = NULL
 --                                 only work that this formula counts
 -- :param limit BIGINT >= 0 or NULL = 20  so many rows; NULL for all
--- :reads kernel_roofline, op, model_op
+-- :reads kernel_roofline, op, captured_op, model_op
 -- :column name VARCHAR            the op, module, kernel, phase or step; NULL for work outside of all
 -- :column shape VARCHAR           sizes of the op's arguments; NULL unless by shape
 -- :column family VARCHAR          which formula counted most of its time
@@ -48,13 +48,18 @@ with work as (
     select
         kernel_roofline.*,
         model_op.type as module_type,
-        op.input_dims,
+        coalesce(op.input_dims, captured_op.input_dims) as input_dims,
         coalesce(kernel_roofline.time_ns, kernel_roofline.dur_ns) as took_ns,
         case when kernel_roofline.roofline_ns is not null then kernel_roofline.time_ns end as known_ns
     from kernel_roofline
     left join model_op on kernel_roofline.rank = model_op.rank and kernel_roofline.module_id = model_op.module_id
     left join op
         on $by = 'shape' and kernel_roofline.rank = op.rank and kernel_roofline.work_id = op.event_id
+    left join captured_op
+        on
+            $by = 'shape'
+            and kernel_roofline.rank = captured_op.rank
+            and kernel_roofline.work_id = captured_op.event_id
     where
         kernel_roofline.class != 'communication'
         and is_asked($rank, kernel_roofline.rank)
@@ -103,6 +108,7 @@ summed as (
         1e-9 * max(bytes_per_s) as peak_gb_per_s,
         sum(known_ns) as known_ns,
         round(sum(roofline_ns))::bigint as roofline_ns,
+        sum(least(roofline_ns, greatest(matrix_ns, vector_ns, coalesce(uncached_ns, roofline_ns)))) as uncached_ns,
         sum(roofline_ns) filter (where bound = 'matrix') as by_matrix_ns,
         sum(roofline_ns) filter (where bound = 'memory') as by_memory_ns,
         sum(roofline_ns) filter (where bound = 'vector') as by_vector_ns,
@@ -148,7 +154,7 @@ select
     100.0 * lost_ns / nullif(sum(greatest(lost_ns, 0)) over (), 0) as lost_pct,
     case
         when efficiency_pct <= 100 or efficiency_pct is null then null
-        when bound = 'memory' then 'cache'
+        when bound = 'memory' and uncached_ns <= known_ns then 'cache'
         when bound = 'matrix' and family like '%convolution%' then 'fewer_flop'
         else 'unknown'
     end as over_reason,

@@ -12,7 +12,7 @@
 -- :param rank BIGINT = NULL        only this rank
 -- :param step BIGINT = NULL        only this step
 -- :param samples BIGINT >= 1 or NULL = NULL  samples of a step on one rank, if known
--- :reads step, phase_span, label, event, op, op_work, rank_info
+-- :reads step, phase_span, label, event, op, captured_op, op_work, rank_info
 -- :column rank BIGINT              process rank
 -- :column step BIGINT              the step; NULL for the run
 -- :column step_ns BIGINT           its duration
@@ -33,7 +33,7 @@ with weighted_op as (
         event.track_id,
         event.start_ns,
         label.step,
-        try_cast(op.input_dims -> case
+        try_cast(coalesce(op.input_dims, captured_op.input_dims) -> case
             when op_work.family = 'embedding' or event.name in ('aten::addmm', 'aten::_addmm_activation') then 1
             else 0
         end as bigint[]) as sizes
@@ -41,6 +41,7 @@ with weighted_op as (
     inner join event on op_work.rank = event.rank and op_work.event_id = event.event_id
     inner join label on op_work.rank = label.rank and op_work.event_id = label.event_id
     inner join op on op_work.rank = op.rank and op_work.event_id = op.event_id
+    left join captured_op on op_work.rank = captured_op.rank and op_work.event_id = captured_op.event_id
     where
         op_work.is_outermost
         and label.phase = 'forward'

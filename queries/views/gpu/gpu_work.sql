@@ -53,15 +53,7 @@ select
     model_op.path as module_path,
     op_event.name as op,
     name_info.unit,
-    case when name_info.unit is not null then coalesce(
-        name_info.precision,
-        case
-            when regexp_matches(op.input_types, 'BFloat16') then 'bf16'
-            when regexp_matches(op.input_types, 'Half') then 'fp16'
-            when regexp_matches(op.input_types, 'float') then 'fp32'
-            when regexp_matches(op.input_types, 'double') then 'fp64'
-        end
-    ) end as precision,
+    precision_of_kernel(name_info.unit, name_info.precision, op.input_types) as precision,
     event.track_id,
     case when call.event_id is not null then coalesce(compiled_span.end_ns >= call.end_ns, false) end as is_compiled
 from gpu_event

@@ -7,7 +7,8 @@
 -- the host do not go at the speed of memory, so they have no such time. All is NULL where shapes, a formula or the
 -- GPU's peaks are missing.
 --
--- :reads gpu_work, label, op_claim, op_work, event, owned_time, device_peak, gpu_model
+-- :reads gpu_event, launch, label, model_op, op, name_info, op_claim, op_work, event, owned_time, device_peak,
+--     gpu_model
 -- :column rank BIGINT              process rank
 -- :column event_id BIGINT          the GPU event
 -- :column device BIGINT            device number; -1 when the event names none
@@ -41,34 +42,27 @@
 -- :column matrix_ns DOUBLE         least time for the products
 -- :column vector_ns DOUBLE         least time for other arithmetic
 -- :column memory_ns DOUBLE         least time for the bytes
--- :column roofline_ns DOUBLE       the longest of the three
+-- :column uncached_ns DOUBLE       the same without what the last cache before memory can hold, before and after the
+--                                  work; NULL if its size is not known
+-- :column roofline_ns DOUBLE       the longest of the first three
 -- :column bound VARCHAR            which it is: matrix, vector or memory
-with peak as (
+with work as ( -- noqa: ST03
+    -- GPU events with the work that they do. Not by `gpu_work`, which looks up twice as much.
     select
-        rank,
-        device_id,
-        map_from_entries(list({'key': unit || ' ' || "precision", 'value': flop_per_s})) as flop_per_s
-    from device_peak
-    group by rank, device_id
-),
-
--- GPU events with the work that they do.
-work as (
-    select
-        gpu_work.rank,
-        gpu_work.event_id,
-        gpu_work.device,
-        gpu_work.class,
-        gpu_work.short_name,
-        gpu_work.step,
-        gpu_work.phase,
+        gpu_event.rank,
+        gpu_event.event_id,
+        gpu_event.device,
+        gpu_event.class,
+        gpu_event.short_name,
+        label.step,
+        label.phase,
         label.module_id,
-        gpu_work.module_path,
+        model_op.path as module_path,
         coalesce(label.pass = 'recompute', false) as is_recompute,
         coalesce(label.bucket = 'pre_window', false) as is_before,
-        gpu_work.dur_ns,
+        gpu_event.dur_ns,
         op_claim.work_id,
-        coalesce(op_event.name, gpu_work.op) as op,
+        op_event.name as op,
         op_work.shape_id,
         op_work.family,
         op_work.dtype,
@@ -78,51 +72,24 @@ work as (
         if(is_recompute, 0, op_claim.dense_flop) as dense_flop,
         op_claim.vector_flop,
         op_claim.bytes,
-        gpu_work.category = 'gpu_memcpy' and regexp_matches(gpu_work.name, 'HtoD|DtoH|PtoP|HtoH|Host') as is_link_copy,
+        gpu_event.category = 'gpu_memcpy' and regexp_matches(gpu_event.name, 'HtoD|DtoH|PtoP|HtoH|Host')
+            as is_link_copy,
         coalesce(op_work.matrix_flop > 0, false) as has_products,
-        -- A kernel that computes products and does not say where is taken for one of its type's usual unit.
-        coalesce(
-            gpu_work.unit, case
-                when op_claim.matrix_flop > 0 then if(op_work.dtype in ('fp32', 'fp64'), 'vector', 'matrix')
-            end
-        ) as unit,
-        case when unit is not null then coalesce(gpu_work.precision, op_work.dtype) end as "precision"
-    from gpu_work
-    inner join label on gpu_work.rank = label.rank and gpu_work.event_id = label.event_id
-    left join op_claim on gpu_work.rank = op_claim.rank and gpu_work.event_id = op_claim.event_id
+        unit_of_work(name_info.unit, op_claim.matrix_flop, op_work.dtype) as unit,
+        case when unit is not null then coalesce(
+            precision_of_kernel(name_info.unit, name_info.precision, op.input_types), op_work.dtype
+        ) end as "precision"
+    from gpu_event
+    inner join launch on gpu_event.rank = launch.rank and gpu_event.event_id = launch.event_id
+    inner join label on gpu_event.rank = label.rank and gpu_event.event_id = label.event_id
+    left join op on launch.rank = op.rank and launch.op_id = op.event_id
+    left join name_info
+        on (gpu_event.rank, gpu_event.category, gpu_event.name) = (name_info.rank, name_info.category, name_info.name)
+    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
+    left join op_claim on gpu_event.rank = op_claim.rank and gpu_event.event_id = op_claim.event_id
     left join op_work on op_claim.rank = op_work.rank and op_claim.work_id = op_work.event_id
-    left join event as op_event on op_claim.rank = op_event.rank and op_claim.work_id = op_event.event_id
-),
-
-held_against as (
-    select
-        work.*,
-        case
-            -- On NVIDIA's GPUs, what multiplies FP32 on tensor cores does it in TF32.
-            when work.unit = 'matrix' and work.precision = 'fp32'
-                then coalesce(peak.flop_per_s['matrix fp32'], peak.flop_per_s['matrix tf32'])
-            when work.unit = 'matrix' then peak.flop_per_s['matrix ' || work.precision]
-            when work.unit = 'vector' then peak.flop_per_s[if(work.precision = 'fp64', 'vector fp64', 'vector fp32')]
-        end as matrix_flop_per_s,
-        peak.flop_per_s[if(work.dtype = 'fp64', 'vector fp64', 'vector fp32')] as vector_flop_per_s,
-        case when not work.is_link_copy then gpu_model.memory_bytes_per_s end as bytes_per_s
-    from work
-    left join peak on work.rank = peak.rank and work.device = peak.device_id
-    left join gpu_model on work.rank = gpu_model.rank and work.device = gpu_model.device_id
-),
-
-timed as (
-    select
-        *,
-        if(matrix_flop = 0, 0, 1e9 * matrix_flop / matrix_flop_per_s) as matrix_ns,
-        1e9 * vector_flop / vector_flop_per_s as vector_ns,
-        1e9 * bytes / bytes_per_s as memory_ns,
-        -- Without the peak for its products, or the bytes, the longest time would be too short.
-        case
-            when matrix_flop > 0 and matrix_ns is null then null
-            when memory_ns is not null or matrix_flop > 0 then greatest(matrix_ns, vector_ns, memory_ns)
-        end as roofline_ns
-    from held_against
+    left join event as op_event
+        on launch.rank = op_event.rank and coalesce(op_claim.work_id, launch.op_id) = op_event.event_id
 )
 
 select
@@ -159,11 +126,8 @@ select
     timed.matrix_ns,
     timed.vector_ns,
     timed.memory_ns,
+    timed.uncached_ns,
     timed.roofline_ns,
-    case timed.roofline_ns
-        when timed.matrix_ns then 'matrix'
-        when timed.memory_ns then 'memory'
-        when timed.vector_ns then 'vector'
-    end as bound
-from timed
+    timed.bound
+from with_roofline('work', 'device_peak', 'gpu_model') as timed
 inner join owned_time on timed.rank = owned_time.rank and timed.event_id = owned_time.event_id

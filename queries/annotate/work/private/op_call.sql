@@ -1,12 +1,14 @@
 -- Calls of ops for which there is a rule, each with its shape.
 --
--- :reads op, event, op_shape
+-- :reads op_argument, event, op_shape
 -- :column event_id BIGINT  the op
 -- :column shape_id BIGINT  the row of `op_shape`
+-- :column is_captured BOOLEAN the arguments were seen before the recording
 select
     op.event_id,
-    op_shape.shape_id
-from op
+    op_shape.shape_id,
+    op.is_captured
+from op_argument as op
 inner join event on op.event_id = event.event_id
 inner join op_shape
     on

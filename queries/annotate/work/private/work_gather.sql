@@ -47,28 +47,47 @@ with operand as (
     )
 ),
 
--- Pooling: the spatial axes are the last ones, as many as the kernel has.
-pooled as (
+-- Pooling: the spatial axes are the last ones, as many as the kernel has. A macro writes out its argument wherever it
+-- uses it, so that sizes are a column of their own before they are counted.
+window_of_pooling as (
+    select
+        *,
+        list_transform(
+            range(1, len(kernel) + 1),
+            lambda place: {
+                'size': x[len(x) - len(kernel) + place],
+                'kernel': kernel[place],
+                'stride': of_axis(if(len(stride) = 0, kernel, stride), place, 1),
+                'pad': of_axis(pad, place, 0),
+                'dilation': of_axis(dilation, place, 1)
+            }
+        ) as windows
+    from operand
+),
+
+sized as (
     select
         *,
         case
             when len(x) > len(kernel)
-                then element_count(list_slice(x, 1, len(x) - len(kernel)) || list_transform(
-                    range(1, len(kernel) + 1),
-                    lambda place: pooled_size(
-                        x[len(x) - len(kernel) + place],
-                        kernel[place],
-                        of_axis(if(len(stride) = 0, kernel, stride), place, 1),
-                        of_axis(pad, place, 0),
-                        of_axis(dilation, place, 1),
-                        is_ceiled
+                then list_slice(x, 1, len(x) - len(kernel)) || list_transform(
+                    windows,
+                    lambda each: pooled_size(
+                        each.size, each.kernel, each.stride, each.pad, each.dilation, is_ceiled
                     )
-                ))
-        end as pooled_count,
+                )
+        end as pooled_sizes
+    from window_of_pooling
+),
+
+pooled as (
+    select
+        *,
+        element_count(pooled_sizes) as pooled_count,
         x_count / nullif(x[if(axis < 0, axis, axis + 1)], 0) as row_count,
         -- Rows, or elements, of which each index may name any.
         case family when 'embedding' then x[1] when 'index_select' then x[if(axis < 0, axis, axis + 1)] end as rows
-    from operand
+    from sized
 )
 
 select

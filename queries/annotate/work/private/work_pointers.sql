@@ -2,6 +2,7 @@
 --
 -- The call of a generated kernel has all tensors that it reads or writes as arguments. Each is moved once: at least if
 -- it is read, and at most if only some rows of it are. FLOP are not known by the arguments.
+-- Where the compiler has written its own figures into the trace, these count (`op_work`).
 --
 -- :reads op_shape
 -- :column shape_id BIGINT      the call

@@ -1,4 +1,4 @@
--- Work of recurrent layers that are one op (cuDNN, MIOpen).
+-- Work of recurrent layers that are one op (cuDNN, MIOpen, oneDNN).
 --
 -- Each layer and direction multiplies, for each element of a sequence, its input and its state with the weights of its
 -- gates: 2·T·B·G·H·(I + H), with G = 4 gates for LSTM (mode 2), 3 for GRU (mode 3), 1 for others; I is the width of the
@@ -30,7 +30,7 @@ with layer as (
             as gates,
         try_cast(concrete[roles['hidden'] + 1] as double) as hidden,
         coalesce(try_cast(concrete[roles['proj'] + 1] as double), 0) as projection,
-        try_cast(concrete[roles['layers'] + 1] as double) as layers,
+        if(roles['layers'] is null, 1, try_cast(concrete[roles['layers'] + 1] as double)) as layers,
         if(is_true(concrete[roles['bidirectional'] + 1]), 2, 1) as directions,
         if(family = 'rnn_backward', 2, 1) as passes
     from op_shape

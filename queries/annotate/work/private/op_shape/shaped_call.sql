@@ -1,9 +1,10 @@
 -- Different calls of ops for which there is a rule.
 --
 -- A name in a rule that ends in `*` stands for all that begin so. An op that ends in `_` has the rule of the op that
--- does not work in place, unless it has one of its own. Negative sizes are damage.
+-- does not work in place, unless it has one of its own. Overloads have one name: a rule with the role `arguments`
+-- counts only for calls with so many, and before rules without it. Negative sizes are damage.
 --
--- :reads event, op, op_signature, op_signatures
+-- :reads event, op_argument, op_signature, op_signatures
 -- :column shape_id BIGINT              number of the row
 -- :column name VARCHAR                 name of the op
 -- :column family VARCHAR               which formula counts its work
@@ -18,8 +19,9 @@ with call as (
         op.input_dims,
         op.input_types,
         op.input_strides,
-        op.concrete_inputs
-    from op
+        op.concrete_inputs,
+        json_array_length(op.input_dims)::bigint as argument_count
+    from op_argument as op
     inner join event on op.event_id = event.event_id
     where event.category = 'cpu_op' and event.dur_ns is not null and op.input_dims is not null
 ),
@@ -42,25 +44,40 @@ signature as (
     from op_signatures
 ),
 
--- Names of ops, with that of the op which does not work in place.
+-- Names of ops and their numbers of arguments, with the name of the op which does not work in place.
 op_name as (
     select
         name,
+        argument_count,
         rtrim(name, '_') as base
     from call
-    group by name
+    group by name, argument_count
+),
+
+counting_signature as (
+    select
+        *,
+        try_cast(nullif(regexp_extract(roles, '\barguments=(\d+)', 1), '') as bigint) as argument_count
+    from signature
 ),
 
 known_name as (
     select
         op_name.name,
-        arg_min(signature, (signature.source, signature.name != op_name.name, signature.position)) as rule
+        op_name.argument_count,
+        arg_min(signature, (
+            signature.source,
+            signature.name != op_name.name,
+            signature.argument_count is null,
+            signature.position
+        )) as rule
     from op_name
-    inner join signature
+    inner join counting_signature as signature
         on
             signature.name in (op_name.name, op_name.base)
             or (signature.name like '%*' and starts_with(op_name.name, rtrim(signature.name, '*')))
-    group by op_name.name
+    where coalesce(signature.argument_count = op_name.argument_count, true)
+    group by op_name.name, op_name.argument_count
 )
 
 select
@@ -78,5 +95,6 @@ select
     call.input_strides,
     call.concrete_inputs
 from call
-inner join known_name on call.name = known_name.name
+inner join known_name
+    on call.name = known_name.name and call.argument_count is not distinct from known_name.argument_count
 where not contains(call.input_dims::varchar, '-')

@@ -1,0 +1,72 @@
+-- Outermost ops of forward whose module call ran the same ops as when it was learned, with what was learned of each.
+--
+-- An op that no module has, between two ops of a call, may be of that call: then the call did not run the same.
+--
+-- :reads module_match, forward_item, given_op
+-- :column event_id BIGINT   the op
+-- :column track_id BIGINT   its thread
+-- :column start_ns BIGINT   start
+-- :column end_ns BIGINT     end
+-- :column depth BIGINT      number of events around it on its thread
+-- :column op_number BIGINT  the op that was learned
+-- :column tree_id BIGINT    what was called in it; NULL where that was not observed
+with counted_op as (
+    -- Ops with their place in a call, if they have one, and how many without a place there are up to each.
+    select
+        forward_item.*,
+        module_match.pass_number,
+        module_match.module_id,
+        module_match.call,
+        count(*) filter (where module_match.event_id is null) over (
+            partition by forward_item.track_id
+            order by forward_item.start_ns, forward_item.depth, forward_item.event_id
+        ) as unplaced_count
+    from forward_item
+    left join module_match on forward_item.event_id = module_match.event_id
+),
+
+-- Ops of each call of a module, in order.
+placed_op as (
+    select
+        *,
+        row_number() over (partition by pass_number, module_id, call order by start_ns, depth, event_id) as place
+    from counted_op
+    where module_id is not null
+),
+
+learned_op as (
+    select
+        *,
+        count(*) over (partition by module_id, call) as op_count
+    from given_op
+),
+
+-- The same, with the op that was learned at that place of the call.
+compared_op as (
+    select
+        placed_op.*,
+        learned_op.op_number,
+        learned_op.tree_id,
+        learned_op.op_count = count(*) over of_call
+        and count(learned_op.op_number) over of_call = count(*) over of_call
+        and min(placed_op.unplaced_count) over of_call = max(placed_op.unplaced_count) over of_call as is_same
+    from placed_op
+    left join learned_op
+        on
+            placed_op.module_id = learned_op.module_id
+            and placed_op.call = learned_op.call
+            and placed_op.place = learned_op.place
+            and placed_op.name = learned_op.name
+    window of_call as (partition by placed_op.pass_number, placed_op.module_id, placed_op.call)
+)
+
+select
+    event_id,
+    track_id,
+    start_ns,
+    end_ns,
+    depth,
+    op_number,
+    tree_id
+from compared_op
+where is_same
