@@ -983,6 +983,47 @@ def memory_bandwidth_summary(
     )
 
 
+def memory_breakdown(
+    trace: Trace,
+    *,
+    by: Literal["module", "type", "phase", "category"] = "module",
+    rank: int | None = None,
+    device: int | None = None,
+    step: int | None = None,
+    module: str | None = None,
+) -> pl.DataFrame:
+    """Who holds the memory: by category, and by the module, class of modules or phase that allocated it.
+
+    Categories and their rules are those of `memory_block`. Beside them, `parameter` (`model_table`) and
+    `optimizer_state` (`optimizer_class`) are what `model_state` says, on the only GPU of a rank, if that fits into
+    the memory that is older than the trace. `held_throughout` is the rest of it: never allocated nor released while
+    the trace was recorded, so no event tells what it is; weights, gradients that are kept, and buckets of DDP are.
+    Where more blocks are alive than the allocator says, a negative row `inconsistent` makes up for it.
+
+    `bytes` of a device add up to `peak_bytes`, and `byte_seconds` to what the allocator had, over the time from the
+    first allocation or release that is asked for to the last. `largest_bytes` are the most that the blocks of a row
+    have together at any moment; these moments differ, so they do not add up.
+
+    * `by`: what a row is, beside its category
+    * `rank`: only this rank
+    * `device`: only this device; -1 is the CPU
+    * `step`: only in this step
+    * `module`: only what was allocated in this module or one in it, by path
+
+    Columns: `rank`, `device_type`, `device`, `category`, `place`, `evidence`, `bytes`, `bytes_pct`,
+    `largest_bytes`, `byte_seconds`, `byte_seconds_pct`, `block_count`, `largest_id`, `peak_bytes`, `peak_start_ns`,
+    `peak_step`. `hotline queries memory_breakdown` says what each means.
+    """
+    return trace.query(
+        "memory_breakdown",
+        by=by,
+        rank=rank,
+        device=device,
+        step=step,
+        module=module,
+    )
+
+
 def memory_peak(
     trace: Trace,
     *,
@@ -994,18 +1035,12 @@ def memory_peak(
 ) -> pl.DataFrame:
     """What is allocated when most is allocated: by category, and by the phase and module that allocated it.
 
-    An allocation lives until the next release of its address on its device. What the trace can tell of a block
-    follows from where it was allocated and where it was released; `evidence` names the rule, in this order:
-
-    `released_in_zero_grad`: gradient. `before_trace`: allocated before the trace began, unknown. `recomputed` and
-    `forward_to_backward`: activation, allocated in forward or loss (or forward recomputed) and released in
-    backward. `same_phase`: temporary, released before the phase that allocated it was over. `outlives_backward`:
-    gradient, allocated in backward. `outlives_optimizer`: optimizer_state. `outlives_load_data`: input. Other
-    `outlives_…`, and `no_rule`: unknown. Parameters are older than the trace. Where the table of a captured model
-    says how large they are (`model_op.param_bytes`), the trace has one GPU, and at least so much of its memory is
-    older than the trace and not released in it, that much is `parameter` (`model_table`). The rows of a device add
-    up to `peak_bytes`; where more blocks are alive than the allocator says, a negative row `inconsistent` makes up
-    for it.
+    What a block is follows from where it was allocated and where it was released: `memory_block` has the rules, and
+    `evidence` names the one that told. Parameters are older than the trace. Where the table of a captured model
+    says how large they are (`model_state`), the trace has one GPU, and at least so much of its memory is older than
+    the trace and not released in it, that much is `parameter` (`model_table`). The rows of a device add up to
+    `peak_bytes`; where more blocks are alive than the allocator says, a negative row `inconsistent` makes up for
+    it. `memory_breakdown` says more.
 
     * `rank`: only this rank
     * `device`: only this device; -1 is the CPU
