@@ -9,6 +9,7 @@
 -- :column end_ns BIGINT         end
 -- :column is_matrix_op BOOLEAN  a matrix product, convolution, attention or recurrent layer
 -- :column copies_in BOOLEAN     it copies from the host to a GPU
+-- :column communicates BOOLEAN  it communicates with other ranks
 with library_op as (
     select
         cpu_span.event_id,
@@ -16,14 +17,14 @@ with library_op as (
         nesting.start_ns,
         nesting.end_ns,
         nesting.depth,
-        event.name
+        coalesce(name_class.bucket = 'communication', false) as communicates
     from cpu_span
     inner join nesting on cpu_span.event_id = nesting.event_id
     inner join event on cpu_span.event_id = event.event_id
     left join name_class on cpu_span.class_id = name_class.class_id
     where
         cpu_span.is_op
-        and contains(event.name, '::')
+        and (contains(event.name, '::') or coalesce(name_class.bucket = 'communication', false))
         and not coalesce(name_class.is_node, false)
         and nesting.end_ns > nesting.start_ns
     qualify is_outermost(nesting.start_ns, nesting.end_ns, nesting.track_id, nesting.depth)
@@ -77,7 +78,8 @@ select
     library_op.start_ns,
     library_op.end_ns,
     matrix_op.event_id is not null as is_matrix_op,
-    copying_op.event_id is not null as copies_in
+    copying_op.event_id is not null as copies_in,
+    library_op.communicates
 from library_op
 left join matrix_op on library_op.event_id = matrix_op.event_id
 left join copying_op on library_op.event_id = copying_op.event_id

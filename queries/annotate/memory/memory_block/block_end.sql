@@ -7,7 +7,6 @@
 -- :column phase PHASE            phase; NULL where none is known
 -- :column module_id BIGINT       the innermost module (see `model_op`); NULL where none is known
 -- :column pass VARCHAR           forward, backward or recompute; NULL where no module is known
--- :column is_communication BOOLEAN  inside an op that communicates
 -- :column node_id BIGINT         the innermost call of the autograd engine; NULL outside
 -- :column op_id BIGINT           the op of `allocating_op` around it; NULL outside of all
 with block_end as (
@@ -34,8 +33,7 @@ labelled_end as (
         label_segment.step,
         label_segment.phase,
         label_segment.module_id,
-        label_segment.pass,
-        coalesce(label_segment.bucket = 'communication', false) as is_communication
+        label_segment.pass
     from block_end
     asof left join label_segment
         on block_end.track_id = label_segment.track_id and block_end.at_ns >= label_segment.start_ns

@@ -82,7 +82,6 @@ placed_block as (
         made.pass,
         made.op_id,
         made.node_id,
-        coalesce(made.is_communication, false) as is_communication,
         gone.step as released_step,
         gone.phase as released_phase,
         gone.node_id as released_node_id,
@@ -100,6 +99,7 @@ timed_block as (
         engine_call.start_ns as first_node_ns,
         next_step.next_end_ns,
         coalesce(allocating_op.is_matrix_op, false) as is_matrix_op,
+        coalesce(allocating_op.communicates, false) as communicates,
         coalesce(allocating_op.copies_in and not placed_block.same_op, false) as is_copied_in,
         case
             when placed_block.gone_ns is not null then placed_block.gone_ns > phase_end.end_ns
@@ -123,7 +123,7 @@ judged_block as (
         case
             when released_phase = 'zero_grad' then 'released_in_zero_grad'
             when allocated_id is null then 'before_trace'
-            when is_communication then 'communicates'
+            when communicates then 'communicates'
             when same_op and is_matrix_op then 'same_op'
             when is_copied_in then 'copied_to_device'
             when pass = 'recompute' and not same_node and released_node_id is not null and meets_backward
