@@ -408,7 +408,7 @@ NOT_ADDITIVE = {
     "comm_comp_overlap": ("hideable_ns",),
     "queue_length": ("end_ns",),
     "slowest_ops": ("cpu_total_ns", "gpu_total_ns"),
-    "memory_breakdown", "memory_peak": ("largest_bytes", "peak_bytes", "peak_start_ns"),
+    "memory_peak": ("largest_bytes", "peak_bytes", "peak_start_ns"),
     "memory_timeline": ("allocated_bytes", "reserved_bytes"),
     "memory_bandwidth_summary": ("copy_count",),
     "utilisation": ("wall_ns",),
@@ -423,7 +423,7 @@ def test_phases_add_up_to_the_run(query: Query, trace: Trace, two_ranks: Trace) 
     trace = two_ranks if query.name in BETWEEN_RANKS else trace
     options = {"limit": 1000} if "limit" in {param.name for param in query.params} else {}
     frame = trace.query(query.name, **arguments(query, **options))
-    if query.name in ("memory_breakdown", "memory_peak", "straggler_causes"):  # what is older than the trace, or between two steps
+    if query.name in ("memory_peak", "straggler_causes"):  # what is older than the trace, or between two steps
         frame = frame.filter(pl.col("phase").is_not_null())
     whole = sums(frame)
     phases = trace.sql("select distinct phase from label where phase is not null")["phase"]
