@@ -52,6 +52,7 @@ PUBLIC: Mapping[str, Sequence[str]] = {
     "export": ("export_perfetto",),
     "importer": ("import_traces", "load"),
     "prediction.asked": ("whatif",),
+    "prediction.batch": ("BatchScaling", "batch_scaling"),
     "prediction.edits": ("Fuse", "Gap", "Insert", "Move", "Remove", "Scale", "Take", "Unwait"),
     "prediction.predict": ("Prediction", "Scenario"),
     "reports": ("Report", "diff_report", "report"),

@@ -118,6 +118,10 @@ from .importer import (
 from .prediction.asked import (
     whatif as whatif,
 )
+from .prediction.batch import (
+    batch_scaling as batch_scaling,
+    BatchScaling as BatchScaling,
+)
 from .prediction.edits import (
     Fuse as Fuse,
     Gap as Gap,
@@ -145,6 +149,7 @@ __version__: str
 
 __all__ = [
     "Advice",
+    "BatchScaling",
     "DependencyGraph",
     "EmptyTraceError",
     "ExportExistsError",
@@ -174,6 +179,7 @@ __all__ = [
     "analyze",
     "annotate",
     "annotation_kernels",
+    "batch_scaling",
     "caveats",
     "charts",
     "collectives",

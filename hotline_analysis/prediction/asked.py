@@ -9,6 +9,7 @@ from typing import overload
 import polars as pl
 
 from hotline_analysis.errors import HotlineError, QueryParameterError
+from hotline_analysis.prediction import batch as _batch  # noqa: F401  # its scenario is among those that are known
 from hotline_analysis.prediction.loop import Loop, loop_of
 from hotline_analysis.prediction.predict import Prediction, Scenario, predict
 from hotline_analysis.prediction.scenarios import KNOWN
