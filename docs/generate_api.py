@@ -53,6 +53,7 @@ PUBLIC: Mapping[str, Sequence[str]] = {
     "importer": ("import_traces", "load"),
     "prediction.asked": ("whatif",),
     "prediction.batch": ("BatchScaling", "batch_scaling"),
+    "prediction.checkpoint": ("recomputation",),
     "prediction.edits": ("Fuse", "Gap", "Insert", "Move", "Remove", "Scale", "Take", "Unwait"),
     "prediction.predict": ("Prediction", "Scenario"),
     "reports": ("Report", "diff_report", "report"),

@@ -57,6 +57,7 @@ from .answers.generated import (
     phases as phases,
     queue_length as queue_length,
     queue_length_summary as queue_length_summary,
+    recompute as recompute,
     roofline as roofline,
     slowest_kernels as slowest_kernels,
     slowest_modules as slowest_modules,
@@ -121,6 +122,9 @@ from .prediction.asked import (
 from .prediction.batch import (
     batch_scaling as batch_scaling,
     BatchScaling as BatchScaling,
+)
+from .prediction.checkpoint import (
+    recomputation as recomputation,
 )
 from .prediction.edits import (
     Fuse as Fuse,
@@ -230,6 +234,8 @@ __all__ = [
     "phases",
     "queue_length",
     "queue_length_summary",
+    "recomputation",
+    "recompute",
     "report",
     "roofline",
     "slowest_kernels",

@@ -1297,6 +1297,40 @@ def queue_length_summary(
     )
 
 
+def recompute(
+    trace: Trace,
+    limit: int = 20,
+    *,
+    rank: int | None = None,
+    step: int | None = None,
+    module: str | None = None,
+) -> pl.DataFrame:
+    """What each module saves for backward, and how long it takes to compute that again: which to checkpoint first.
+
+    `torch.utils.checkpoint` drops what a module saves but its output, which is the input of what follows, and runs
+    its forward again in backward. The best candidates have the most bytes per millisecond, as in ECHO (Zheng et
+    al., ISCA 2020). ECHO runs matrix products again only where their result is not needed itself (`has_matrix_op`);
+    random ops have to run again with the same numbers, as torch does by default (`is_random`). A module and the
+    ones in it are candidates each: take one or the other, and `recomputation` for the best of both. All numbers are
+    means per step. Needs `profile_memory`, and modules.
+
+    * `limit`: so many rows
+    * `rank`: only this rank
+    * `step`: only this step
+    * `module`: only this module and those in it, by path
+
+    Columns: `rank`, `module_path`, `type`, `saved_bytes`, `output_bytes`, `net_bytes`, `forward_ns`,
+    `bytes_per_ms`, `has_matrix_op`, `is_random`. `hotline queries recompute` says what each means.
+    """
+    return trace.query(
+        "recompute",
+        rank=rank,
+        step=step,
+        module=module,
+        limit=limit,
+    )
+
+
 def roofline(
     trace: Trace,
     limit: int | None = 20,

@@ -69,7 +69,7 @@ def whatif(
     from hotline_analysis.prediction.loop import loop_of
 
     given = arguments(param or [])
-    numbers: dict[str, float] = {}
+    numbers: dict[str, float | str] = {}
     edits: list[ha.Scale | ha.Remove] = [_scaled(each) for each in scale or []]
     edits += [ha.Remove(where) for where in remove or []]
     # Complain before a long import.

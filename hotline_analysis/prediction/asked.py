@@ -9,7 +9,7 @@ from typing import overload
 import polars as pl
 
 from hotline_analysis.errors import HotlineError, QueryParameterError
-from hotline_analysis.prediction import batch as _batch  # noqa: F401  # its scenario is among those that are known
+from hotline_analysis.prediction import batch, checkpoint  # noqa: F401  # for their scenarios
 from hotline_analysis.prediction.loop import Loop, loop_of
 from hotline_analysis.prediction.predict import Prediction, Scenario, predict
 from hotline_analysis.prediction.scenarios import KNOWN
@@ -43,11 +43,13 @@ def whatif(trace: Trace, scenario: None = None, *, rank: int | None = None) -> p
 
 
 @overload
-def whatif(trace: Trace, scenario: str | Scenario, *, rank: int | None = None, **parameters: float) -> Prediction: ...
+def whatif(
+    trace: Trace, scenario: str | Scenario, *, rank: int | None = None, **parameters: float | str
+) -> Prediction: ...
 
 
 def whatif(
-    trace: Trace, scenario: str | Scenario | None = None, *, rank: int | None = None, **parameters: float
+    trace: Trace, scenario: str | Scenario | None = None, *, rank: int | None = None, **parameters: float | str
 ) -> pl.DataFrame | Prediction:
     """What would help, and by how much: the time of a step if something were different.
 
@@ -81,8 +83,8 @@ def whatif(
     return predict(loop, made)
 
 
-def check_parameters(scenario: str, parameters: Mapping[str, object]) -> dict[str, float]:
-    """The parameters as numbers. Raises `QueryParameterError` for an unknown scenario, or what it does not take."""
+def check_parameters(scenario: str, parameters: Mapping[str, object]) -> dict[str, float | str]:
+    """The parameters as numbers or text. Raises `QueryParameterError` for an unknown scenario, or what it takes not."""
     _known(scenario)
     known = KNOWN[scenario]
     known.values(parameters)

@@ -53,6 +53,7 @@ class Given:
     default: Number | None
     meaning: str
     least: float = 0.0
+    is_text: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,9 +70,9 @@ class Known:
         """The scenario with parameters that a user gave. Raises `QueryParameterError` for those that do not fit."""
         return self.make(loop, **self.values(given))
 
-    def values(self, given: Mapping[str, object]) -> dict[str, Number | None]:
+    def values(self, given: Mapping[str, object]) -> dict[str, Number | str | None]:
         """All parameters, those that a user gave among them. Raises `QueryParameterError` for those that do not fit."""
-        values: dict[str, Number | None] = {name: known.default for name, known in self.parameters.items()}
+        values: dict[str, Number | str | None] = {name: known.default for name, known in self.parameters.items()}
         for name, value in given.items():
             if name not in self.parameters:
                 known = ", ".join(self.parameters) or "none"
@@ -79,8 +80,10 @@ class Known:
             values[name] = self.number(name, value)
         return values
 
-    def number(self, name: str, value: object) -> float:
-        """A parameter as a number. Raises `QueryParameterError` for what is none, or too small."""
+    def number(self, name: str, value: object) -> float | str:
+        """A parameter as a number, or as text. Raises `QueryParameterError` for what is none, or too small."""
+        if self.parameters[name].is_text:
+            return str(value)
         try:
             number = float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):
