@@ -1520,15 +1520,18 @@ def slowest_sources(
     """The places in the code whose modules take the most time, all passes together.
 
     A module counts to one place, see `module_source`; with python stacks, that is the `forward` the user wrote,
-    which has the time of the torch modules it calls. Modules of unknown place have a row of their own.
+    which has the time of the torch modules it calls. Modules of unknown place have a row of their own. Bytes are
+    what these modules allocated and saved for backward in all that is asked for (`profile_memory`), not what is
+    alive at once.
 
     * `limit`: so many rows
     * `rank`: only this rank
     * `step`: only this step
     * `sort`: the time to order by
 
-    Columns: `source`, `function`, `module_count`, `type`, `cpu_self_ns`, `gpu_self_ns`, `cpu_self_pct`,
-    `gpu_self_pct`. `hotline queries slowest_sources` says what each means.
+    Columns: `source`, `function`, `module_count`, `type`, `cpu_self_ns`, `gpu_self_ns`, `forward_gpu_ns`,
+    `backward_gpu_ns`, `allocated_bytes`, `saved_bytes`, `param_bytes`, `cpu_self_pct`, `gpu_self_pct`. `hotline
+    queries slowest_sources` says what each means.
     """
     return trace.query(
         "slowest_sources",

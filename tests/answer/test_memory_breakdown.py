@@ -112,3 +112,19 @@ def test_each_module_has_its_own_parameters(tmp_path: Path) -> None:
     frame = ha.memory_breakdown(placed(800, "SGD").load(tmp_path)).filter(category="parameter")
     assert dict(frame.select("place", "bytes").rows()) == {"net": 10, "net.a": 300, "net.b": 390}
     assert set(frame["evidence"]) == {"model_table"}
+
+
+def test_lines_of_code_have_the_bytes_of_their_modules(tmp_path: Path) -> None:
+    """No frame of the user is in the trace, so all modules have one row: 200, 40 and 100 bytes, of which 300 are saved."""
+    row = ha.slowest_sources(training().load(tmp_path)).row(0, named=True)
+    assert (row["source"], row["allocated_bytes"], row["saved_bytes"], row["param_bytes"]) == (None, 340, 300, None)
+    row = ha.slowest_sources(placed(800, "SGD").load(tmp_path, "placed.json")).row(0, named=True)
+    assert (row["allocated_bytes"], row["saved_bytes"]) == (8, 0)
+
+
+def test_a_line_has_the_gpu_time_of_forward_and_backward(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 900).annotation("## forward ##", 0, 300).module("Linear", 0, 10, 100)
+    trace.op("aten::mm", 20, 90, seq=1).launches("gemm", 100, 130)
+    trace.annotation("## backward ##", 300, 600).backward("MmBackward0", 400, 500, seq=1).launches("grad", 510, 580)
+    row = ha.slowest_sources(trace.load(tmp_path)).row(0, named=True)
+    assert (row["gpu_self_ns"], row["forward_gpu_ns"], row["backward_gpu_ns"]) == (100_000, 30_000, 70_000)
