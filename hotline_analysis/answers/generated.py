@@ -401,6 +401,41 @@ def doubtful_modules(
     )
 
 
+def encodings(
+    trace: Trace,
+    *,
+    rank: int | None = None,
+    step: int | None = None,
+    zeros_pct: float | None = None,
+    item_bytes: int = 4,
+) -> pl.DataFrame:
+    """What is saved for backward and could be stored in fewer bits: maps by what makes and what uses them, as in Gist.
+
+    Rules of Gist (Jain et al., ISCA 2018), per step: binarize a ReLU's result that goes into max pooling: backward
+    needs only whether a value is above 0, one bit, pool_map the indices of max pooling: int64 in PyTorch, and 4
+    bits do for windows of up to 16 values, sparse the result of a ReLU, or of pooling behind one, that goes into a
+    convolution or linear layer: each value that is not 0, with a byte for its place. It pays above
+    `break_even_zeros_pct`. How many are 0 is in no trace: say it with `zeros_pct`, half all else in half of its
+    bits, which loses precision (`is_lossless`). A storage counts once: a map that an in-place ReLU changes is the
+    ReLU's. Needs `profile_memory`.
+
+    * `rank`: only this rank
+    * `step`: only this step
+    * `zeros_pct`: how much of the maps behind a ReLU is 0
+    * `item_bytes`: bytes of a value
+
+    Columns: `rank`, `module_path`, `made_by`, `used_by`, `scheme`, `is_lossless`, `map_count`, `bytes`,
+    `encoded_bytes`, `freed_bytes`, `break_even_zeros_pct`. `hotline queries encodings` says what each means.
+    """
+    return trace.query(
+        "encodings",
+        rank=rank,
+        step=step,
+        zeros_pct=zeros_pct,
+        item_bytes=item_bytes,
+    )
+
+
 def event_place(
     trace: Trace,
     *,
