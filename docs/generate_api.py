@@ -143,7 +143,7 @@ def chart_names() -> dict[str, list[str]]:
             for function in functions
             if not function.name.startswith("_")
             and file.stem not in _NO_CHARTS
-            and [argument.arg for argument in function.args.args][:1] in (["frame"], ["trace"])
+            and [argument.arg for argument in function.args.args][:1] in (["frame"], ["trace"], ["traces"])
         ]
         if names:
             found[file.stem] = sorted(names)

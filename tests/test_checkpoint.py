@@ -71,6 +71,7 @@ def test_one_module_after_the_other_until_the_peak_is_low_enough(tmp_path: Path)
     assert curve["added_ns"].to_list() == [100_000, 200_000]
     assert curve["peak_bytes"].to_list() == [700, 700]
     assert ha.recomputation(trace, budget="1 KiB").height == 1
+    assert ha.recomputation(trace, budget="2 KiB").is_empty()
     with pytest.raises(ha.QueryParameterError, match="no amount of memory"):
         ha.recomputation(trace, budget="much")
 

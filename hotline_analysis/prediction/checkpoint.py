@@ -28,7 +28,8 @@ def recomputation(
 ) -> pl.DataFrame:
     """Which modules to checkpoint, one after the other: the most bytes per millisecond first.
 
-    Each row adds a module to those above it; one that is in another one, or around it, is left out. `net_bytes` and
+    Each row adds a module to those above it, in the place of those that are in it; one in another one, and one that
+    makes the peak higher, is left out. `net_bytes` and
     `forward_ns` are those of `recompute`, `saved_bytes` and `added_ns` their sums so far, and `peak_bytes` the peak of
     memory if the allocator's timeline is run again without what is no longer saved. `budget` is the peak to reach, in
     bytes or as "4 GiB": there the rows end. Raises `HotlineError` without memory events or modules.
@@ -38,23 +39,28 @@ def recomputation(
     candidates = trace.query("recompute", rank=loop.rank, step=step, limit=100_000)
     _check(trace, candidates)
     blocks, saved = _blocks(loop)
-    chosen: list[str] = []
+    # What each chosen module saves and costs.
+    chosen: dict[str, tuple[int, int]] = {}
     rows: list[dict[str, object]] = []
-    saved_bytes = added_ns = 0
+    peak = peak_of(blocks, 1.0)
     for row in candidates.iter_rows(named=True):
-        if len(rows) == _MOST or (goal is not None and rows and rows[-1]["peak_bytes"] <= goal):  # type: ignore[operator]
+        if len(rows) == _MOST or (goal is not None and peak <= goal):
             break
         path = row["module_path"]
-        if any(_is_in(path, other) or _is_in(other, path) for other in chosen):
+        if any(_is_in(path, other) for other in chosen):
             continue
-        chosen.append(path)
-        saved_bytes, added_ns = saved_bytes + row["net_bytes"], added_ns + (row["forward_ns"] or 0)
-        peak = peak_of(without(blocks, saved, chosen), 1.0)
+        tried = {other: numbers for other, numbers in chosen.items() if not _is_in(other, path)}
+        tried[path] = row["net_bytes"], row["forward_ns"] or 0
+        lower = peak_of(without(blocks, saved, tried), 1.0)
+        # A module that needs as much when it is computed again brings nothing.
+        if lower > peak:
+            continue
+        chosen, peak = tried, lower
         rows.append(
             {
                 **{name: row[name] for name in ("module_path", "type", "net_bytes", "forward_ns")},
-                "saved_bytes": saved_bytes,
-                "added_ns": added_ns,
+                "saved_bytes": sum(number for number, _ in chosen.values()),
+                "added_ns": sum(number for _, number in chosen.values()),
                 "peak_bytes": peak,
             }
         )

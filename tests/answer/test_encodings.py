@@ -15,7 +15,7 @@ from tests.trace_builder import TraceBuilder
 def training() -> TraceBuilder:
     """A convolution with an in-place ReLU, pooling, a ReLU, a convolution and a gelu; all saved until one node."""
     trace = TraceBuilder(rank=0).step(0, 0, 1000).annotation("## forward ##", 0, 300)
-    ops = (
+    ops: tuple[tuple[str, list[int]], ...] = (
         ("aten::conv2d", [6400]),
         ("aten::relu_", []),
         ("aten::max_pool2d", [1600, 3200]),
@@ -92,7 +92,7 @@ def test_the_maps_of_vgg16_are_those_of_its_architecture(tmp_path: Path) -> None
             profiler.step()
     with ha.load(file) as trace:
         rows = ha.encodings(trace, zeros_pct=50)
-    found = {scheme: rows.filter(scheme=scheme)["bytes"].sum() for scheme in ("binarize", "pool_map", "sparse")}
+    found = {scheme: int(rows.filter(scheme=scheme)["bytes"].sum()) for scheme in ("binarize", "pool_map", "sparse")}
     values = [2 * (32 >> number) ** 2 * block[0] for number, block in enumerate(widths)]
     assert found["binarize"] == sum(4 * count for count in values)
     assert found["pool_map"] == sum(8 * count // 4 for count in values)
