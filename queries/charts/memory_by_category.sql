@@ -1,4 +1,4 @@
--- What is allocated on a device over a step, by category, at equal distances.
+-- What is allocated on a device over a step, by category, at equal distances and at the peak.
 --
 -- The sum over the categories of a moment is what the allocator says then. Of several devices it is the one on which
 -- most is allocated, a GPU if there is one; of several steps the one in which the peak is.
@@ -21,6 +21,7 @@ with shown as (
         device_type,
         device,
         arg_max_null(step, (allocated_bytes, -start_ns)) as step,
+        arg_max(start_ns, (allocated_bytes, -start_ns)) as peak_ns,
         max(allocated_bytes) as peak_bytes
     from memory_change
     where rank = coalesce($rank, (select min(memory_block.rank) from memory_block)) and is_asked($step, step)
@@ -33,6 +34,7 @@ changed as (
     select
         memory_change.start_ns,
         memory_change.event_id,
+        memory_change.bytes,
         memory_change.allocated_bytes
     from memory_change
     inner join shown
@@ -54,6 +56,8 @@ moment as (
     select begin_ns + (end_ns - begin_ns) * number // ($points - 1) as at_ns
     from shown_window
     cross join range($points) as numbers (number)
+    union
+    select peak_ns from shown
 ),
 
 block_change as (
@@ -107,7 +111,11 @@ of_older as (
     select
         moment.at_ns,
         'older' as category,
-        last_change.allocated_bytes - blocks.bytes as bytes
+        -- before the first event, what was there without it
+        coalesce(
+            last_change.allocated_bytes,
+            (select arg_min(changed.allocated_bytes - changed.bytes, (changed.start_ns, changed.event_id)) from changed)
+        ) - blocks.bytes as bytes
     from moment
     inner join (
         select
@@ -116,7 +124,7 @@ of_older as (
         from of_category
         group by at_ns
     ) as blocks on moment.at_ns = blocks.at_ns
-    asof inner join (
+    asof left join (
         select
             start_ns,
             arg_max(allocated_bytes, event_id) as allocated_bytes
