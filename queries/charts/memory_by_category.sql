@@ -12,6 +12,7 @@
 -- :column device_type VARCHAR    cpu, cuda, hip, xpu, hpu, mtia or other
 -- :column device BIGINT          device number; -1 for the CPU
 -- :column begin_ns BIGINT        start of the step
+-- :column moment BIGINT          number of the moment, from 0
 -- :column at_ns BIGINT           the moment, from the start of the step
 -- :column category VARCHAR       as in `memory_block`; older for what is older than the trace
 -- :column bytes BIGINT           bytes allocated
@@ -133,12 +134,13 @@ of_older as (
     ) as last_change on moment.at_ns >= last_change.start_ns
 )
 
-select distinct
+select
     shown_window.rank,
     shown_window.step,
     shown_window.device_type,
     shown_window.device,
     shown_window.begin_ns,
+    dense_rank() over (order by any_category.at_ns) - 1 as moment,
     any_category.at_ns - shown_window.begin_ns as at_ns,
     any_category.category,
     any_category.bytes
