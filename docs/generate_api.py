@@ -53,6 +53,8 @@ PUBLIC: Mapping[str, Sequence[str]] = {
     "importer": ("import_traces", "load"),
     "prediction.asked": ("on_gpu", "whatif"),
     "prediction.scaling": ("data_parallel_scaling",),
+    "prediction.batch": ("BatchScaling", "batch_scaling"),
+    "prediction.checkpoint": ("recomputation",),
     "prediction.edits": ("Fuse", "Gap", "Insert", "Move", "Remove", "Scale", "Take", "Unwait"),
     "prediction.predict": ("Prediction", "Scenario"),
     "reports": ("Report", "diff_report", "report"),
@@ -142,7 +144,7 @@ def chart_names() -> dict[str, list[str]]:
             for function in functions
             if not function.name.startswith("_")
             and file.stem not in _NO_CHARTS
-            and [argument.arg for argument in function.args.args][:1] in (["frame"], ["trace"])
+            and [argument.arg for argument in function.args.args][:1] in (["frame"], ["trace"], ["traces"])
         ]
         if names:
             found[file.stem] = sorted(names)

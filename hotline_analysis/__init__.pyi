@@ -34,6 +34,7 @@ from .answers.generated import (
     dependency_edges as dependency_edges,
     device_use as device_use,
     doubtful_modules as doubtful_modules,
+    encodings as encodings,
     event_place as event_place,
     gpu_parts as gpu_parts,
     idle_breakdown as idle_breakdown,
@@ -48,6 +49,7 @@ from .answers.generated import (
     level_of_detail as level_of_detail,
     memory_bandwidth as memory_bandwidth,
     memory_bandwidth_summary as memory_bandwidth_summary,
+    memory_breakdown as memory_breakdown,
     memory_peak as memory_peak,
     memory_timeline as memory_timeline,
     modules as modules,
@@ -56,6 +58,7 @@ from .answers.generated import (
     phases as phases,
     queue_length as queue_length,
     queue_length_summary as queue_length_summary,
+    recompute as recompute,
     roofline as roofline,
     slowest_kernels as slowest_kernels,
     slowest_modules as slowest_modules,
@@ -118,6 +121,13 @@ from .prediction.asked import (
     on_gpu as on_gpu,
     whatif as whatif,
 )
+from .prediction.batch import (
+    batch_scaling as batch_scaling,
+    BatchScaling as BatchScaling,
+)
+from .prediction.checkpoint import (
+    recomputation as recomputation,
+)
 from .prediction.edits import (
     Fuse as Fuse,
     Gap as Gap,
@@ -148,6 +158,7 @@ __version__: str
 
 __all__ = [
     "Advice",
+    "BatchScaling",
     "DependencyGraph",
     "EmptyTraceError",
     "ExportExistsError",
@@ -177,6 +188,7 @@ __all__ = [
     "analyze",
     "annotate",
     "annotation_kernels",
+    "batch_scaling",
     "caveats",
     "charts",
     "collectives",
@@ -197,6 +209,7 @@ __all__ = [
     "diff",
     "diff_report",
     "doubtful_modules",
+    "encodings",
     "event_place",
     "export_perfetto",
     "frequent_kernel_patterns",
@@ -217,6 +230,7 @@ __all__ = [
     "load",
     "memory_bandwidth",
     "memory_bandwidth_summary",
+    "memory_breakdown",
     "memory_peak",
     "memory_timeline",
     "model_ops",
@@ -228,6 +242,8 @@ __all__ = [
     "phases",
     "queue_length",
     "queue_length_summary",
+    "recomputation",
+    "recompute",
     "report",
     "roofline",
     "slowest_kernels",

@@ -45,7 +45,7 @@ BETWEEN_RANKS = {"collectives", "stragglers", "straggler_causes"}
 IN_DOUBT = {"doubtful_modules"}
 
 # What keeps a trace from telling anything, of which an ordinary one has nothing.
-OF_ODD_TRACES = {"caveats", "compiled_regions"}
+OF_ODD_TRACES = {"caveats", "compiled_regions", "recompute"}
 
 
 def taking(name: str) -> list[Query]:
@@ -55,7 +55,10 @@ def taking(name: str) -> list[Query]:
 
 
 # Parameters without a default; every query must run with them.
-REQUIRED: Mapping[str, object] = {"device": 0, "rank": 0, "start_ns": 0, "end_ns": 1_000_000, "event": 1, "step": 0}
+REQUIRED: Mapping[str, object] = {
+    **{"device": 0, "rank": 0, "start_ns": 0, "end_ns": 1_000_000, "event": 1, "step": 0},
+    "samples": 2,
+}
 
 
 def name_of(query: Query) -> str:
@@ -389,7 +392,10 @@ def test_names_are_joined_by_one_key(query: Query) -> None:
 
 # Windows in wall time, and what lies between two steps is in none; tests/answer/test_device_time.py adds them up. The
 # throughput of a run is that of its median step.
-WINDOWS = ("temporal_breakdown", "memory_peak", "throughput", "utilisation")
+WINDOWS = (
+    *("temporal_breakdown", "memory_breakdown", "memory_by_category", "memory_peak", "recompute", "throughput"),
+    "utilisation",
+)
 STATISTIC = re.compile(r"(^|_)(min|mean|max|std|median|p\d\d)(_|$)")
 
 

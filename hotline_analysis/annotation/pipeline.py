@@ -29,6 +29,7 @@ _WORK = (
     *("op_argument", "op_shape", "op_call", "work_gemm", "work_convolution", "work_attention", "work_elementwise"),
     *("work_reduction", "work_gather", "work_rnn", "work_list", "work_pointers", "op_work", "op_claim"),
 )
+_MEMORY = ("engine_call", "engine_segment", "memory_block")
 _DOUBLINGS = 4
 _MOST_CUTS = 10  # twenty spans at random need five
 
@@ -205,6 +206,15 @@ def _count_work(connection: duckdb.DuckDBPyConnection) -> None:
             _keep(connection, name, TABLES[name].arrow.empty_table())
 
 
+def _follow_memory(connection: duckdb.DuckDBPyConnection) -> None:
+    """Find out what each block of memory is, from where it is allocated and released; without any there are none."""
+    if _one(connection, "select exists (select 1 from memory_event)"):
+        for name in _MEMORY:
+            _derive(connection, name)
+    else:
+        _keep(connection, "memory_block", TABLES["memory_block"].arrow.empty_table())
+
+
 def _keep(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
     connection.register("given", table)
     connection.execute(f"create or replace temp table {name} as from given")
@@ -322,6 +332,11 @@ PIPELINE = (
     _table("gpu_match"),
     _table("gpu_model"),
     _table("device_peak"),
+    Stage(
+        _MEMORY,
+        lambda work: _follow_memory(work.connection),
+        condition="where allocations were recorded; else the table has no rows",
+    ),
     Stage(
         _WORK,
         lambda work: _count_work(work.connection),

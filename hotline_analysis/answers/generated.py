@@ -403,6 +403,41 @@ def doubtful_modules(
     )
 
 
+def encodings(
+    trace: Trace,
+    *,
+    rank: int | None = None,
+    step: int | None = None,
+    zeros_pct: float | None = None,
+    item_bytes: int = 4,
+) -> pl.DataFrame:
+    """What is saved for backward and could be stored in fewer bits: maps by what makes and what uses them, as in Gist.
+
+    Rules of Gist (Jain et al., ISCA 2018), per step: binarize a ReLU's result that goes into max pooling: backward
+    needs only whether a value is above 0, one bit, pool_map the indices of max pooling: int64 in PyTorch, and 4
+    bits do for windows of up to 16 values, sparse the result of a ReLU, or of pooling behind one, that goes into a
+    convolution or linear layer: each value that is not 0, with a byte for its place. It pays above
+    `break_even_zeros_pct`. How many are 0 is in no trace: say it with `zeros_pct`, half all else in half of its
+    bits, which loses precision (`is_lossless`). A storage counts once: a map that an in-place ReLU changes is the
+    ReLU's. Needs `profile_memory`.
+
+    * `rank`: only this rank
+    * `step`: only this step
+    * `zeros_pct`: how much of the maps behind a ReLU is 0
+    * `item_bytes`: bytes of a value
+
+    Columns: `rank`, `module_path`, `made_by`, `used_by`, `scheme`, `is_lossless`, `map_count`, `bytes`,
+    `encoded_bytes`, `freed_bytes`, `break_even_zeros_pct`. `hotline queries encodings` says what each means.
+    """
+    return trace.query(
+        "encodings",
+        rank=rank,
+        step=step,
+        zeros_pct=zeros_pct,
+        item_bytes=item_bytes,
+    )
+
+
 def event_place(
     trace: Trace,
     *,
@@ -987,6 +1022,47 @@ def memory_bandwidth_summary(
     )
 
 
+def memory_breakdown(
+    trace: Trace,
+    *,
+    by: Literal["module", "type", "phase", "category"] = "module",
+    rank: int | None = None,
+    device: int | None = None,
+    step: int | None = None,
+    module: str | None = None,
+) -> pl.DataFrame:
+    """Who holds the memory: by category, and by the module, class of modules or phase that allocated it.
+
+    Categories and their rules are those of `memory_block`. Beside them, `parameter` (`model_table`) and
+    `optimizer_state` (`optimizer_class`) are what `model_state` says, on the only GPU of a rank, if that fits into
+    the memory that is older than the trace. `held_throughout` is the rest of it: never allocated nor released while
+    the trace was recorded, so no event tells what it is; weights, gradients that are kept, and buckets of DDP are.
+    Where more blocks are alive than the allocator says, a negative row `inconsistent` makes up for it.
+
+    `bytes` of a device add up to `peak_bytes`, and `byte_seconds` to what the allocator had, over the time from the
+    first allocation or release that is asked for to the last. `largest_bytes` are the most that the blocks of a row
+    have together at any moment; these moments differ, so they do not add up.
+
+    * `by`: what a row is, beside its category
+    * `rank`: only this rank
+    * `device`: only this device; -1 is the CPU
+    * `step`: only in this step
+    * `module`: only what was allocated in this module or one in it, by path
+
+    Columns: `rank`, `device_type`, `device`, `category`, `place`, `evidence`, `bytes`, `bytes_pct`,
+    `largest_bytes`, `byte_seconds`, `byte_seconds_pct`, `block_count`, `largest_id`, `peak_bytes`, `peak_start_ns`,
+    `peak_step`. `hotline queries memory_breakdown` says what each means.
+    """
+    return trace.query(
+        "memory_breakdown",
+        by=by,
+        rank=rank,
+        device=device,
+        step=step,
+        module=module,
+    )
+
+
 def memory_peak(
     trace: Trace,
     *,
@@ -998,18 +1074,12 @@ def memory_peak(
 ) -> pl.DataFrame:
     """What is allocated when most is allocated: by category, and by the phase and module that allocated it.
 
-    An allocation lives until the next release of its address on its device. What the trace can tell of a block
-    follows from where it was allocated and where it was released; `evidence` names the rule, in this order:
-
-    `released_in_zero_grad`: gradient. `before_trace`: allocated before the trace began, unknown. `recomputed` and
-    `forward_to_backward`: activation, allocated in forward or loss (or forward recomputed) and released in
-    backward. `same_phase`: temporary, released before the phase that allocated it was over. `outlives_backward`:
-    gradient, allocated in backward. `outlives_optimizer`: optimizer_state. `outlives_load_data`: input. Other
-    `outlives_…`, and `no_rule`: unknown. Parameters are older than the trace. Where the table of a captured model
-    says how large they are (`model_op.param_bytes`), the trace has one GPU, and at least so much of its memory is
-    older than the trace and not released in it, that much is `parameter` (`model_table`). The rows of a device add
-    up to `peak_bytes`; where more blocks are alive than the allocator says, a negative row `inconsistent` makes up
-    for it.
+    What a block is follows from where it was allocated and where it was released: `memory_block` has the rules, and
+    `evidence` names the one that told. Parameters are older than the trace. Where the table of a captured model
+    says how large they are (`model_state`), the trace has one GPU, and at least so much of its memory is older than
+    the trace and not released in it, that much is `parameter` (`model_table`). The rows of a device add up to
+    `peak_bytes`; where more blocks are alive than the allocator says, a negative row `inconsistent` makes up for
+    it. `memory_breakdown` says more.
 
     * `rank`: only this rank
     * `device`: only this device; -1 is the CPU
@@ -1266,6 +1336,40 @@ def queue_length_summary(
     )
 
 
+def recompute(
+    trace: Trace,
+    limit: int = 20,
+    *,
+    rank: int | None = None,
+    step: int | None = None,
+    module: str | None = None,
+) -> pl.DataFrame:
+    """What each module saves for backward, and how long it takes to compute that again: which to checkpoint first.
+
+    `torch.utils.checkpoint` drops what a module saves but its output, which is the input of what follows, and runs
+    its forward again in backward. The best candidates have the most bytes per millisecond, as in ECHO (Zheng et
+    al., ISCA 2020). ECHO runs matrix products again only where their result is not needed itself (`has_matrix_op`);
+    random ops have to run again with the same numbers, as torch does by default (`is_random`). A module and the
+    ones in it are candidates each: take one or the other, and `recomputation` for the best of both. All numbers are
+    means per step. Needs `profile_memory`, and modules.
+
+    * `limit`: so many rows
+    * `rank`: only this rank
+    * `step`: only this step
+    * `module`: only this module and those in it, by path
+
+    Columns: `rank`, `module_path`, `type`, `saved_bytes`, `output_bytes`, `net_bytes`, `forward_ns`,
+    `bytes_per_ms`, `has_matrix_op`, `is_random`. `hotline queries recompute` says what each means.
+    """
+    return trace.query(
+        "recompute",
+        rank=rank,
+        step=step,
+        module=module,
+        limit=limit,
+    )
+
+
 def roofline(
     trace: Trace,
     limit: int | None = 20,
@@ -1455,15 +1559,18 @@ def slowest_sources(
     """The places in the code whose modules take the most time, all passes together.
 
     A module counts to one place, see `module_source`; with python stacks, that is the `forward` the user wrote,
-    which has the time of the torch modules it calls. Modules of unknown place have a row of their own.
+    which has the time of the torch modules it calls. Modules of unknown place have a row of their own. Bytes are
+    what these modules allocated and saved for backward in all that is asked for (`profile_memory`), not what is
+    alive at once.
 
     * `limit`: so many rows
     * `rank`: only this rank
     * `step`: only this step
     * `sort`: the time to order by
 
-    Columns: `source`, `function`, `module_count`, `type`, `cpu_self_ns`, `gpu_self_ns`, `cpu_self_pct`,
-    `gpu_self_pct`. `hotline queries slowest_sources` says what each means.
+    Columns: `source`, `function`, `module_count`, `type`, `cpu_self_ns`, `gpu_self_ns`, `forward_gpu_ns`,
+    `backward_gpu_ns`, `allocated_bytes`, `saved_bytes`, `param_bytes`, `cpu_self_pct`, `gpu_self_pct`. `hotline
+    queries slowest_sources` says what each means.
     """
     return trace.query(
         "slowest_sources",

@@ -32,8 +32,11 @@ from .limits import (
 )
 from .memory import (
     memory_bandwidth as memory_bandwidth,
+    memory_breakdown as memory_breakdown,
+    memory_over_step as memory_over_step,
     memory_peak as memory_peak,
     memory_timeline as memory_timeline,
+    recomputation as recomputation,
 )
 from .multi_scale import (
     Timeline as Timeline,
@@ -43,6 +46,7 @@ from .path import (
     critical_path as critical_path,
 )
 from .prediction import (
+    batch as batch,
     other_gpus as other_gpus,
     scaling as scaling,
     whatif as whatif,
@@ -70,6 +74,7 @@ from .whole_run import (
 __all__ = [
     "CHARTS",
     "Timeline",
+    "batch",
     "comm_comp_overlap",
     "coverage",
     "critical_path",
@@ -82,6 +87,8 @@ __all__ = [
     "kernel_metrics",
     "launch_stats",
     "memory_bandwidth",
+    "memory_breakdown",
+    "memory_over_step",
     "memory_peak",
     "memory_timeline",
     "modules",
@@ -90,6 +97,7 @@ __all__ = [
     "peak_loss",
     "phases",
     "queue_length",
+    "recomputation",
     "roofline",
     "save",
     "scaling",

@@ -19,8 +19,28 @@ from hotline_analysis.charts.parts import (
     over_time,
     rank_of,
 )
-from hotline_analysis.charts.theme import HUES, WIDTH, dress
-from hotline_analysis.text.formats import SIZE_UNITS, percent, readable_unit, size
+from hotline_analysis.charts.theme import HUES, PHASES, WIDTH, dress, time_axis
+from hotline_analysis.errors import HotlineError
+from hotline_analysis.prediction.checkpoint import recomputation as recomputed
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.formats import SIZE_UNITS, duration, percent, readable_unit, size
+
+_MOST_BARS = 20
+_CATEGORY = pl.col("category").str.replace_all("_", " ")
+_CATEGORIES = {
+    "parameter": "#332288",
+    "optimizer state": "#117733",
+    "gradient": "#44aa99",
+    "gradient map": "#88ccee",
+    "activation": "#cc6677",
+    "input": "#ddcc77",
+    "workspace": "#aa4499",
+    "temporary": "#882255",
+    "communication buffer": "#e69f00",
+    "unknown": "#999999",
+    "older": "#cccccc",
+}
+"""Ten colours of Paul Tol's muted scheme and greys, for what is not known."""
 
 
 def memory_bandwidth(frame: pl.DataFrame) -> Any:
@@ -93,3 +113,146 @@ def memory_timeline(frame: pl.DataFrame) -> Any:
     place, _, what = most[0].rpartition(", ")
     title = f"{place} has at most {size(most[2])} {what}"
     return lines_of(points.with_columns(pl.col("value") / scale), unit, title, legend="memory")
+
+
+def memory_breakdown(frame: pl.DataFrame) -> Any:
+    """Who holds the memory at the peak: a bar for each module, by category, from the answer `memory_breakdown`.
+
+    The places with most have a bar each, all others one together.
+    """
+    rows = frame.with_columns(
+        place=rank_of(frame) + device_of(), what=pl.col("place").map_elements(clean, return_dtype=pl.String)
+    ).filter(pl.col("bytes") > 0)
+    if rows.is_empty():
+        return nothing()
+    without = pl.when(category="unknown").then("evidence").otherwise("category").str.replace_all("_", " ")
+    rows = rows.with_columns(what=pl.coalesce("what", without + pl.lit(", no module")))
+    most = rows.group_by("what").agg(pl.col("bytes").sum()).sort("bytes", "what", descending=[True, False])
+    named = most["what"].head(_MOST_BARS).to_list()
+    shown = (
+        rows.with_columns(what=pl.when(pl.col("what").is_in(named)).then("what").otherwise(pl.lit("all others")))
+        .group_by("place", "what", "category")
+        .agg(pl.col("bytes").sum())
+        .sort("place", "what", "category")
+    )
+    scale, unit = readable_unit(int(most["bytes"].max()), SIZE_UNITS)  # type: ignore[arg-type]
+    first = most.row(0, named=True)
+    title = f"{first['what']} holds {size(first['bytes'])} at the peak"
+    chart = (
+        alt.Chart(shown.with_columns(size=pl.col("bytes") / scale, category=_CATEGORY))
+        .mark_bar(stroke="white", strokeWidth=0.5)
+        .encode(
+            x=alt.X("sum(size):Q", title=f"allocated at the peak, {unit}"),
+            y=alt.Y("what:N", title=None, sort=[*named, "all others"], axis=alt.Axis(labelLimit=320)),
+            color=_category_colour(),
+            row=alt.Row("place:N", title=None),
+            tooltip=["place:N", "what:N", "category:N", alt.Tooltip("size:Q", title=unit, format=".3f")],
+        )
+        .properties(width=WIDTH - 320, height=alt.Step(16))
+    )
+    return dress(chart, title)
+
+
+def memory_over_step(trace: Trace, *, rank: int | None = None, step: int | None = None) -> Any:
+    """Memory over a step by category, stacked, with the phases of the step under it.
+
+    The step is the one with the peak, if none is asked for.
+    """
+    rows = trace.query("memory_by_category", rank=rank, step=step)
+    if rows.is_empty():
+        return nothing("The trace has no memory events")
+    first = rows.row(0, named=True)
+    whole = (
+        rows.group_by("at_ns")
+        .agg(pl.col("bytes").sum())
+        .sort(["bytes", "at_ns"], descending=[True, False])
+        .row(0, named=True)
+    )
+    scale, unit = readable_unit(max(1, int(whole["bytes"])), SIZE_UNITS)
+    axis = time_axis(int(rows["at_ns"].max()))  # type: ignore[arg-type]
+    shown = rows.with_columns(
+        time=pl.col("at_ns") / axis.size, size=pl.col("bytes") / scale, category=_CATEGORY
+    ).filter(pl.col("bytes").max().over("category") > 0)
+    area = (
+        alt.Chart(shown)
+        .mark_area(interpolate="step-after")
+        .encode(
+            x=alt.X("time:Q", title=None, scale=alt.Scale(nice=False)),
+            y=alt.Y("size:Q", title=f"allocated, {unit}", stack="zero"),
+            color=_category_colour(),
+            order=alt.Order("rank_of_category:Q"),
+            tooltip=["category:N", alt.Tooltip("size:Q", title=unit, format=".3f")],
+        )
+        .transform_calculate(rank_of_category=f"indexof({list(_CATEGORIES)}, datum.category)")
+        .properties(width=WIDTH, height=220)
+    )
+    spans = trace.sql(
+        "select phase, start_ns, end_ns from phase_span where rank = $rank and is_main and start_ns < $end_ns"
+        " and end_ns > $begin_ns order by start_ns limit 2000",
+        rank=first["rank"],
+        begin_ns=first["begin_ns"],
+        end_ns=first["begin_ns"] + int(rows["at_ns"].max()),  # type: ignore[arg-type]
+    ).with_columns(
+        begin=(pl.col("start_ns") - first["begin_ns"]).clip(0) / axis.size,
+        end=(pl.col("end_ns") - first["begin_ns"]).clip(0, rows["at_ns"].max()) / axis.size,
+    )
+    bars = (
+        alt.Chart(spans.select("phase", "begin", "end"))
+        .mark_bar(height=14)
+        .encode(
+            x=alt.X("begin:Q", title=axis.title("time in the step")),
+            x2="end:Q",
+            color=alt.Color(
+                "phase:N", title="phase", scale=alt.Scale(domain=list(PHASES), range=list(PHASES.values()))
+            ),
+            tooltip=["phase:N"],
+        )
+        .properties(width=WIDTH, height=18)
+    )
+    largest = rows.filter(at_ns=whole["at_ns"]).sort("bytes", descending=True).row(0, named=True)
+    title = f"Most is allocated {duration(whole['at_ns'])} into the step: {size(whole['bytes'])}, of which"
+    title += f" {str(largest['category']).replace('_', ' ')} is most"
+    return dress(alt.vconcat(area, bars).resolve_scale(x="shared", color="independent"), title)
+
+
+def recomputation(trace: Trace, *, budget: str | None = None, rank: int | None = None, step: int | None = None) -> Any:
+    """What checkpointing saves and costs: the peak of memory against the time that is added, module by module.
+
+    `budget` is the peak to reach, such as "4 GiB".
+    """
+    try:
+        curve = recomputed(trace, budget=budget, rank=rank, step=step)
+    except HotlineError as error:
+        return nothing(error.message)
+    if curve.is_empty():
+        return nothing("No module lowers the peak if it is computed again")
+    scale, unit = readable_unit(int(curve["peak_bytes"].max()), SIZE_UNITS)  # type: ignore[arg-type]
+    axis = time_axis(int(curve["added_ns"].max()))  # type: ignore[arg-type]
+    shown = curve.with_columns(
+        added=pl.col("added_ns") / axis.size,
+        peak=pl.col("peak_bytes") / scale,
+        module=pl.col("module_path").map_elements(clean, return_dtype=pl.String),
+    )
+    least = curve.sort("peak_bytes", "added_ns").row(0, named=True)
+    title = f"A peak of {size(least['peak_bytes'])} costs {duration(least['added_ns'])} per step"
+    chart = (
+        alt.Chart(shown.select("added", "peak", "module"))
+        .mark_line(point=True, interpolate="step-after", color=HUES[0])
+        .encode(
+            x=alt.X("added:Q", title=axis.title("added to a step")),
+            y=alt.Y("peak:Q", title=f"peak of memory, {unit}"),
+            order="added:Q",
+            tooltip=["module:N", alt.Tooltip("added:Q", format=".3f"), alt.Tooltip("peak:Q", title=unit, format=".3f")],
+        )
+        .properties(width=WIDTH, height=220)
+    )
+    return dress(chart, title)
+
+
+def _category_colour() -> Any:
+    return alt.Color(
+        "category:N",
+        title=None,
+        scale=alt.Scale(domain=list(_CATEGORIES), range=list(_CATEGORIES.values())),
+        legend=alt.Legend(orient="bottom", columns=6),
+    )

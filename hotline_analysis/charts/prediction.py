@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -13,11 +14,12 @@ from hotline_analysis.charts.theme import HUES, INK, WIDTH, dress, time_axis
 from hotline_analysis.errors import HotlineError
 from hotline_analysis.prediction.asked import on_gpu
 from hotline_analysis.prediction.asked import whatif as asked
+from hotline_analysis.prediction.batch import BatchScaling, batch_scaling
 from hotline_analysis.prediction.loop import loop_of
 from hotline_analysis.prediction.predict import Prediction
 from hotline_analysis.prediction.scaling import data_parallel_scaling
 from hotline_analysis.run.trace import Trace, takes_traces
-from hotline_analysis.text.formats import duration
+from hotline_analysis.text.formats import SIZE_UNITS, duration, readable_unit
 
 _MOST_PARTS = len(HUES)
 
@@ -221,3 +223,48 @@ def _before_and_after(found: Prediction) -> Any:
         f"{in_words(found.scenario)}: a step takes {duration(found.predicted_ns)}, not {duration(found.baseline_ns)}"
     )
     return dress(stacked_bars(wide, words, "what a step waits for"), title, f"Another run would take {between}.")
+
+
+def batch(traces: Sequence[Trace]) -> Any:
+    """Throughput and peak memory against the batch, from traces of one program with batches of different sizes.
+
+    Points are measured, lines are fitted; a rule stands at the largest batch that fits into the GPU.
+    """
+    scaling = batch_scaling(traces)
+    rows = scaling.frame
+    most = int(rows["batch"].max())  # type: ignore[arg-type]
+    ends = [value for value in (scaling.largest, scaling.knee) if value is not None and value <= 4 * most]
+    sizes = pl.DataFrame(
+        {"batch": pl.int_range(1, max([most, *ends]) + 1, max(1, max([most, *ends]) // 200), eager=True)}
+    )
+    panels = []
+    if scaling.time is not None:
+        line = sizes.with_columns(
+            value=1e9 * pl.col("batch") / (scaling.time.intercept + scaling.time.slope * pl.col("batch"))
+        )
+    else:
+        line = sizes.head(0).with_columns(value=pl.lit(0.0))
+    points = rows.select("batch", value="samples_per_s")
+    panels.append(_against_batch(points, line, "samples per second", scaling))
+    if scaling.memory is not None:
+        scale, unit = readable_unit(float(rows["peak_bytes"].max()), SIZE_UNITS)  # type: ignore[arg-type]
+        memory = scaling.memory
+        line = sizes.with_columns(value=(memory.intercept + memory.slope * pl.col("batch")) / scale)
+        points = rows.select("batch", value=pl.col("peak_bytes") / scale).drop_nulls()
+        panels.append(_against_batch(points, line, f"peak of memory, {unit}", scaling))
+    return dress(alt.vconcat(*panels), str(scaling).split(". ")[0].rstrip("."))
+
+
+def _against_batch(points: pl.DataFrame, line: pl.DataFrame, title: str, scaling: BatchScaling) -> Any:
+    x = alt.X("batch:Q", title="samples per step")
+    y = alt.Y("value:Q", title=title)
+    layers = [
+        alt.Chart(line).mark_line(color=HUES[0]).encode(x=x, y=y),
+        alt.Chart(points)
+        .mark_point(color=HUES[0], filled=True, size=60)
+        .encode(x=x, y=y, tooltip=["batch:Q", alt.Tooltip("value:Q", title=title, format=",.3f")]),
+    ]
+    if scaling.largest is not None and not line.is_empty() and scaling.largest <= int(line["batch"].max()):  # type: ignore[arg-type]
+        rule = pl.DataFrame({"batch": [scaling.largest]})
+        layers.append(alt.Chart(rule).mark_rule(color=INK, strokeDash=[4, 3]).encode(x="batch:Q"))
+    return alt.layer(*layers).properties(width=WIDTH, height=160)

@@ -26,7 +26,7 @@ SUBJECTS = (
 
 @dataclass(frozen=True)
 class Kind:
-    """A chart: `make` draws it from as many traces as `traces` says, and takes `parameters`."""
+    """A chart: `make` draws it from as many traces as `traces` says, 0 for any number; it takes `parameters`."""
 
     name: str
     summary: str
@@ -45,12 +45,13 @@ class Kind:
 def draw(name: str, *traces: Trace, **parameters: object) -> Any:
     """Draw a chart by name, such as `draw("phases", trace, rank=0)`: an Altair chart, or a `Timeline`.
 
-    `CHARTS` says which there are and what they take; only `diff` takes two traces. Raises `QueryNotFoundError` for an
-    unknown name, and `QueryParameterError` for parameters that the chart does not take or the trace does not have.
+    `CHARTS` says which there are and what they take; `diff` takes two traces, `batch` two or more. Raises
+    `QueryNotFoundError` for an unknown name, and `QueryParameterError` for parameters that the chart does not take
+    or the trace does not have.
     """
     kind = get(name)
     check_traces("draw", *traces)
-    if len(traces) != kind.traces:
+    if kind.traces and len(traces) != kind.traces:
         raise QueryParameterError(f"the chart {name} shows {_traces(kind.traces)}, not {len(traces)}")
     return kind.make(*traces, **kind.arguments(parameters))
 
@@ -85,6 +86,15 @@ def _drawn(chart: Callable[..., Any]) -> Kind:
     return Kind(chart.__name__, _summary(chart), 1, named.parameters(chart), chart)
 
 
+def _drawn_of_several(chart: Callable[..., Any]) -> Kind:
+    """A chart that asks any number of traces."""
+
+    def make(*traces: Trace, **arguments: Any) -> Any:
+        return chart(traces, **arguments)
+
+    return Kind(chart.__name__, _summary(chart), 0, named.parameters(chart, without=("traces",)), make)
+
+
 def _summary(chart: Callable[..., Any]) -> str:
     return re.split(r"[.,] [Ff]rom the ", (inspect.getdoc(chart) or "").splitlines()[0])[0].rstrip(".")
 
@@ -103,21 +113,24 @@ _OWN = {"modules": ("side",), "stragglers": ("by",)}
 
 def _kind(chart: Callable[..., Any]) -> Kind:
     name = chart.__name__
-    if next(iter(inspect.signature(chart).parameters)) == "trace":
+    first = next(iter(inspect.signature(chart).parameters))
+    if first == "trace":
         return _drawn(chart)
+    if first == "traces":
+        return _drawn_of_several(chart)
     computed = named.COMPUTED.get(name)
     answer = _ANSWERS.get(name) or (computed.function if computed else getattr(generated, name))
     return _answered(chart, answer, own=_OWN.get(name, ()))
 
 
 def _charts() -> Iterator[Callable[..., Any]]:
-    """Every public function of the files of charts that takes a frame or a trace."""
+    """Every public function of the files of charts that takes a frame, a trace or several."""
     for subject in SUBJECTS:
         module = import_module(f"{__package__}.{subject}")
         for name, function in vars(module).items():
             if name.startswith("_") or not inspect.isfunction(function) or function.__module__ != module.__name__:
                 continue
-            if next(iter(inspect.signature(function).parameters), "") in ("frame", "trace"):
+            if next(iter(inspect.signature(function).parameters), "") in ("frame", "trace", "traces"):
                 yield function
 
 

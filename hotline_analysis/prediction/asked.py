@@ -10,6 +10,7 @@ import polars as pl
 
 from hotline_analysis.errors import HotlineError, QueryParameterError
 from hotline_analysis.gpu_models import named_gpu, shipped_gpus
+from hotline_analysis.prediction import batch, checkpoint  # noqa: F401  # for their scenarios
 from hotline_analysis.prediction.loop import Loop, loop_of
 from hotline_analysis.prediction.other_gpu import memory_needed, own_figures
 from hotline_analysis.prediction.predict import Prediction, Scenario, most_gain, predict

@@ -110,6 +110,10 @@ def _scenario(source: str, **parameters: Given) -> Callable[[Callable[..., Made]
     return known
 
 
+scenario = _scenario
+"""For scenarios in files of their own."""
+
+
 def _new(name: str, edits: list[Edit], *assumptions: str, least_ns: Number = 0.0) -> Scenario:
     known = KNOWN[name]
     return Scenario(name, tuple(edits), f"{known.summary}.", assumptions, known.source, least_ns)

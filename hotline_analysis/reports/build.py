@@ -64,6 +64,7 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
         efficiency[1],
         resources.full_queue(trace, chosen) if has_gpu else None,
         resources.memory_peak(trace, chosen) if info["profile_memory"] else None,
+        resources.recomputation(trace, chosen) if info["profile_memory"] else None,
         coverage_section(cover) if has_gpu else None,
     ]
     name = safe(info["file"])

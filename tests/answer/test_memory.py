@@ -136,7 +136,7 @@ def test_what_is_alive_at_the_peak(tmp_path: Path) -> None:
     assert peak(trace) == {
         ("unknown", "before_trace", None, None): (900, None),
         ("gradient", "released_in_zero_grad", None, None): (100, 1),
-        ("temporary", "same_phase", "backward", None): (400, 1),
+        ("temporary", "same_node", "backward", None): (400, 1),
         ("activation", "forward_to_backward", "forward", "Net_0.Linear_0"): (200, 1),
         ("gradient", "released_in_zero_grad", "backward", None): (30, 1),
         ("input", "outlives_load_data", "load_data", None): (10, 1),
@@ -183,7 +183,7 @@ def test_parameters_are_told_by_the_size_of_the_model_alone(tmp_path: Path, size
 def test_parameters_belong_to_the_model_that_was_placed(tmp_path: Path) -> None:
     builder = TraceBuilder().step(0, 0, 100).op("aten::addmm", 10, 20).memory(5, 12, total=905, device=0)
     builder.top["hotline_model"] = captured(param_bytes=800)
-    assert older(builder.load(tmp_path)) == {("parameter", "net"): 800, ("unknown", None): 100}
+    assert older(builder.load(tmp_path)) == {("parameter", "net.a"): 800, ("unknown", None): 100}
     # With a second GPU it is not known on which one they are.
     builder.memory(5, 13, total=5, device=1)
     assert older(builder.load(tmp_path)) == {("unknown", None): 900}

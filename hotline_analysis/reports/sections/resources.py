@@ -35,7 +35,7 @@ def memory_peak(trace: Trace, rank: int) -> Section | None:
     )
     shown = grouped.sort("bytes", descending=True, maintain_order=True).head(_ROWS)
     remedy = {
-        "activation": "Activations: activation checkpointing, a smaller batch or lower precision.",
+        "activation": "Activations: activation checkpointing (`recompute`), a smaller batch or lower precision.",
         "gradient": "Gradients: shard them, or zero_grad(set_to_none=True) before the forward pass.",
         "optimizer_state": "Optimizer states: shard them, or an optimizer with fewer.",
         "input": "Inputs: a smaller batch, or release them after the forward pass.",
@@ -58,6 +58,35 @@ def memory_peak(trace: Trace, rank: int) -> Section | None:
         shown.with_columns(
             pl.Series("size", [size(value) for value in shown["bytes"]], pl.String),
             pl.Series("module", [path and module_name(path) for path in shown["module_path"]], pl.String),
+        ),
+    )
+
+
+def recomputation(trace: Trace, rank: int) -> Section | None:
+    """Which modules save much for what computing them again costs; nothing without modules that save anything."""
+    rows = answers.recompute(trace, rank=rank, limit=_ROWS)
+    if rows.is_empty():
+        return None
+    first = rows.row(0, named=True)
+    return Section(
+        "recompute",
+        "What could be computed again",
+        f"{module_name(first['module_path'])} saves {size(first['net_bytes'])} per step for backward, more for the time"
+        f" of its forward ({duration(first['forward_ns'] or 0)}) than any other. `hotline whatif TRACE checkpoint"
+        " -p modules=…` says what a step takes and needs without.",
+        [
+            Field("module", "module", "name"),
+            Field("size", "saved less its output", "name"),
+            Field("time", "forward", "name"),
+            Field("has_matrix_op", "matrix products", "name"),
+            Field("is_random", "random", "name"),
+        ],
+        rows.select(
+            pl.Series("module", [module_name(path) for path in rows["module_path"]], pl.String),
+            pl.Series("size", [size(value) for value in rows["net_bytes"]], pl.String),
+            pl.Series("time", [duration(value or 0) for value in rows["forward_ns"]], pl.String),
+            pl.when("has_matrix_op").then(pl.lit("yes")).otherwise(pl.lit("no")).alias("has_matrix_op"),
+            pl.when("is_random").then(pl.lit("yes")).otherwise(pl.lit("no")).alias("is_random"),
         ),
     )
 

@@ -20,15 +20,7 @@ with timed as (
         memory_event.rank,
         memory_event.event_id,
         event.track_id,
-        case memory_event.device_type
-            when 0 then 'cpu'
-            when 1 then 'cuda'
-            when 6 then 'hip'
-            when 12 then 'xpu'
-            when 15 then 'hpu'
-            when 19 then 'mtia'
-            else 'other'
-        end as device_type,
+        device_kind(memory_event.device_type) as device_type,
         memory_event.device_id as device,
         event.start_ns,
         memory_event.address,

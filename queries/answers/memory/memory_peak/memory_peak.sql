@@ -1,16 +1,11 @@
 -- What is allocated when most is allocated: by category, and by the phase and module that allocated it.
 --
--- An allocation lives until the next release of its address on its device. What the trace can tell of a block follows
--- from where it was allocated and where it was released; `evidence` names the rule, in this order:
---
--- `released_in_zero_grad`: gradient. `before_trace`: allocated before the trace began, unknown. `recomputed` and
--- `forward_to_backward`: activation, allocated in forward or loss (or forward recomputed) and released in backward.
--- `same_phase`: temporary, released before the phase that allocated it was over. `outlives_backward`: gradient,
--- allocated in backward. `outlives_optimizer`: optimizer_state. `outlives_load_data`: input. Other `outlives_…`, and
--- `no_rule`: unknown. Parameters are older than the trace. Where the table of a captured model says how large they are
--- (`model_op.param_bytes`), the trace has one GPU, and at least so much of its memory is older than the trace and not
--- released in it, that much is `parameter` (`model_table`). The rows of a device add up to `peak_bytes`; where more
--- blocks are alive than the allocator says, a negative row `inconsistent` makes up for it.
+-- What a block is follows from where it was allocated and where it was released: `memory_block` has the rules, and
+-- `evidence` names the one that told. Parameters are older than the trace. Where the table of a captured model says how
+-- large they are (`model_state`), the trace has one GPU, and at least so much of its memory is older than the trace and
+-- not released in it, that much is `parameter` (`model_table`). The rows of a device add up to `peak_bytes`; where more
+-- blocks are alive than the allocator says, a negative row `inconsistent` makes up for it. `memory_breakdown` says
+-- more.
 --
 -- :param rank BIGINT = NULL         only this rank
 -- :param device BIGINT = NULL       only this device; -1 is the CPU
@@ -18,11 +13,12 @@
 -- :param phase PHASE = NULL
 --                                   only what was allocated in this phase
 -- :param module VARCHAR = NULL      only what was allocated in this module or one in it, by path
--- :reads peak_moment, block_evidence, memory_change, model_op, rank_info
+-- :reads peak_moment, peak_block, memory_change, model_op, model_state
 -- :column rank BIGINT               process rank
 -- :column device_type VARCHAR       cpu, cuda, hip, xpu, hpu, mtia or other
 -- :column device BIGINT             device number; -1 for the CPU
--- :column category VARCHAR          parameter, activation, gradient, optimizer_state, input, temporary or unknown
+-- :column category VARCHAR          parameter, gradient, gradient_map, activation, optimizer_state, workspace,
+--                                   input, temporary, communication_buffer or unknown
 -- :column evidence VARCHAR          the rule that told
 -- :column phase VARCHAR             phase that allocated; NULL when unknown
 -- :column module_path VARCHAR       module that allocated; NULL when unknown
@@ -38,21 +34,22 @@
 -- :column peak_step BIGINT          training step then; NULL outside every step
 with block_group as (
     select
-        block_evidence.rank,
-        block_evidence.device_type,
-        block_evidence.device,
-        block_evidence.evidence,
-        block_evidence.phase,
+        peak_block.rank,
+        peak_block.device_type,
+        peak_block.device,
+        peak_block.category,
+        peak_block.evidence,
+        peak_block.phase,
         model_op.path as module_path,
-        sum(block_evidence.bytes)::bigint as bytes,
+        sum(peak_block.bytes)::bigint as bytes,
         count(*) as block_count,
-        max(block_evidence.bytes) as largest_bytes,
-        arg_max(block_evidence.named_id, (block_evidence.bytes, -block_evidence.named_id)) as largest_id
-    from block_evidence
-    left join model_op on block_evidence.rank = model_op.rank and block_evidence.module_id = model_op.module_id
+        max(peak_block.bytes) as largest_bytes,
+        arg_max(peak_block.block_id, (peak_block.bytes, -peak_block.block_id)) as largest_id
+    from peak_block
+    left join model_op on peak_block.rank = model_op.rank and peak_block.module_id = model_op.module_id
     group by
-        block_evidence.rank, block_evidence.device_type, block_evidence.device, block_evidence.evidence,
-        block_evidence.phase, model_op.path
+        peak_block.rank, peak_block.device_type, peak_block.device, peak_block.category,
+        peak_block.evidence, peak_block.phase, model_op.path
 ),
 
 -- What the allocator counts beyond the blocks: it is older than the trace, or less than nothing.
@@ -79,51 +76,21 @@ gpu as (
     where device_type != 'cpu'
 ),
 
--- The model's table: of the modules that were placed, else as the capture stored it in the trace.
-stored_module as (
-    select
-        rank,
-        unnest(
-            json_transform(
-                metadata, '{"hotline_model": {"modules": [{"parent_id": "BIGINT", "param_bytes": "BIGINT"}]}}'
-            )
-            .hotline_model.modules
-        ) as module
-    from rank_info
-    where rank not in (select rank from model_op where param_bytes is not null)
-),
-
--- Parameters of the whole model.
-root_module as (
-    select
-        rank,
-        path as module_path,
-        param_bytes as bytes
-    from model_op
-    where parent_id is null and param_bytes > 0
-    union all
-    select
-        rank,
-        null,
-        module.param_bytes
-    from stored_module
-    where module.parent_id is null and module.param_bytes > 0
-),
-
 -- Parameters of the model, if they can only be on this device and fit into its older memory.
 parameter as (
     select
         older_memory.rank,
         older_memory.device_type,
         older_memory.device,
-        root_module.module_path,
-        root_module.bytes
+        model_state.module_path,
+        model_state.bytes
     from older_memory
-    inner join root_module on older_memory.rank = root_module.rank
+    inner join model_state on older_memory.rank = model_state.rank
     where
-        older_memory.device_type != 'cpu'
+        model_state.category = 'parameter'
+        and older_memory.device_type != 'cpu'
         and older_memory.rank in (select rank from gpu group by rank having count(*) = 1)
-    qualify sum(root_module.bytes) over (partition by older_memory.rank) <= older_memory.bytes
+    qualify sum(model_state.bytes) over (partition by older_memory.rank) <= older_memory.bytes
 ),
 
 -- Older memory that is no parameters.
@@ -149,6 +116,7 @@ any_group as (
         rank,
         device_type,
         device,
+        'parameter' as category,
         'model_table' as evidence,
         null as phase,
         module_path,
@@ -162,6 +130,7 @@ any_group as (
         rank,
         device_type,
         device,
+        'unknown' as category,
         case when bytes > 0 then 'before_trace' else 'inconsistent' end as evidence,
         null as phase,
         null as module_path,
@@ -178,6 +147,7 @@ memory_group as (
         rank,
         device_type,
         device,
+        category,
         evidence,
         phase,
         module_path,
@@ -186,22 +156,14 @@ memory_group as (
         max(largest_bytes) as largest_bytes,
         arg_max(largest_id, largest_bytes) as largest_id
     from any_group
-    group by rank, device_type, device, evidence, phase, module_path
+    group by rank, device_type, device, category, evidence, phase, module_path
 )
 
 select
     memory_group.rank,
     memory_group.device_type,
     memory_group.device,
-    case
-        when memory_group.evidence in ('released_in_zero_grad', 'outlives_backward') then 'gradient'
-        when memory_group.evidence in ('recomputed', 'forward_to_backward') then 'activation'
-        when memory_group.evidence = 'same_phase' then 'temporary'
-        when memory_group.evidence = 'outlives_optimizer' then 'optimizer_state'
-        when memory_group.evidence = 'outlives_load_data' then 'input'
-        when memory_group.evidence = 'model_table' then 'parameter'
-        else 'unknown'
-    end as category,
+    memory_group.category,
     memory_group.evidence,
     memory_group.phase,
     memory_group.module_path,

@@ -1,0 +1,159 @@
+-- Who holds the memory: by category, and by the module, class of modules or phase that allocated it.
+--
+-- Categories and their rules are those of `memory_block`. Beside them, `parameter` (`model_table`) and
+-- `optimizer_state` (`optimizer_class`) are what `model_state` says, on the only GPU of a rank, if that fits into the
+-- memory that is older than the trace. `held_throughout` is the rest of it: never allocated nor released while the
+-- trace was recorded, so no event tells what it is; weights, gradients that are kept, and buckets of DDP are. Where
+-- more blocks are alive than the allocator says, a negative row `inconsistent` makes up for it.
+--
+-- `bytes` of a device add up to `peak_bytes`, and `byte_seconds` to what the allocator had, over the time from the
+-- first allocation or release that is asked for to the last. `largest_bytes` are the most that the blocks of a row have
+-- together at any moment; these moments differ, so they do not add up.
+--
+-- :param by VARCHAR in (module, type, phase, category) = 'module'
+--                                  what a row is, beside its category
+-- :param rank BIGINT = NULL        only this rank
+-- :param device BIGINT = NULL      only this device; -1 is the CPU
+-- :param step BIGINT = NULL        only in this step
+-- :param module VARCHAR = NULL     only what was allocated in this module or one in it, by path
+-- :reads asked_moment, asked_block, older_part
+-- :column rank BIGINT              process rank
+-- :column device_type VARCHAR      cpu, cuda, hip, xpu, hpu, mtia or other
+-- :column device BIGINT            device number; -1 for the CPU
+-- :column category VARCHAR         parameter, gradient, gradient_map, activation, optimizer_state, workspace, input,
+--                                  temporary, communication_buffer or unknown
+-- :column place VARCHAR            module, class or phase; NULL when unknown, and for rows by category
+-- :column evidence VARCHAR         the rule that told
+-- :column bytes BIGINT             bytes alive at the peak
+-- :column bytes_pct DOUBLE         share of the peak
+-- :column largest_bytes BIGINT     the most that is alive at once
+-- :column byte_seconds DOUBLE      bytes, times the seconds that they are alive
+-- :column byte_seconds_pct DOUBLE  share of the device's
+-- :column block_count BIGINT       blocks alive at the peak; NULL when unknown
+-- :column largest_id BIGINT        the event of the largest of all its blocks, as `memory_block.block_id`; NULL when
+--                                  unknown
+-- :column peak_bytes BIGINT        allocated on the device at the peak
+-- :column peak_start_ns BIGINT     when the peak was reached first
+-- :column peak_step BIGINT         training step then; NULL outside every step
+with change_of_group as (
+    select
+        rank,
+        device_type,
+        device,
+        category,
+        evidence,
+        place,
+        begins_ns as at_ns,
+        begins_id as at_id,
+        bytes
+    from asked_block
+    where in_module(module_path, $module)
+    union all
+    select
+        rank,
+        device_type,
+        device,
+        category,
+        evidence,
+        place,
+        ends_ns,
+        ends_id,
+        -bytes
+    from asked_block
+    where ends_ns is not null and in_module(module_path, $module)
+),
+
+level_of_group as (
+    select
+        * exclude (at_ns, at_id, bytes),
+        sum(bytes) over (
+            partition by rank, device_type, device, category, evidence, place order by at_ns, at_id
+        ) as alive_bytes
+    from change_of_group
+),
+
+largest_of_group as (
+    select
+        rank,
+        device_type,
+        device,
+        category,
+        evidence,
+        place,
+        max(alive_bytes)::bigint as largest_bytes
+    from level_of_group
+    group by rank, device_type, device, category, evidence, place
+),
+
+block_group as (
+    select
+        rank,
+        device_type,
+        device,
+        category,
+        evidence,
+        place,
+        coalesce(sum(bytes) filter (where at_peak), 0)::bigint as bytes,
+        sum(byte_ns) as byte_ns,
+        count(*) filter (where at_peak) as block_count,
+        arg_max(block_id, (bytes, -block_id)) as largest_id
+    from asked_block
+    where in_module(module_path, $module)
+    group by rank, device_type, device, category, evidence, place
+),
+
+memory_group as (
+    select
+        block_group.*,
+        largest_of_group.largest_bytes
+    from block_group
+    inner join largest_of_group
+        on
+            (block_group.rank, block_group.device_type, block_group.device)
+            = (largest_of_group.rank, largest_of_group.device_type, largest_of_group.device)
+            and (block_group.category, block_group.evidence) = (largest_of_group.category, largest_of_group.evidence)
+            and block_group.place is not distinct from largest_of_group.place
+    union all by name
+    select
+        rank,
+        device_type,
+        device,
+        category,
+        evidence,
+        place,
+        sum(bytes)::bigint as bytes,
+        sum(byte_ns) as byte_ns,
+        null as block_count,
+        null as largest_id,
+        sum(bytes)::bigint as largest_bytes
+    from older_part
+    where in_module(module_path, $module)
+    group by rank, device_type, device, category, evidence, place
+)
+
+select
+    memory_group.rank,
+    memory_group.device_type,
+    memory_group.device,
+    memory_group.category,
+    memory_group.place,
+    memory_group.evidence,
+    memory_group.bytes,
+    100.0 * memory_group.bytes / nullif(asked_moment.peak_bytes, 0) as bytes_pct,
+    memory_group.largest_bytes,
+    memory_group.byte_ns::double / 1e9 as byte_seconds,
+    100.0 * memory_group.byte_ns::double / nullif(asked_moment.byte_ns, 0) as byte_seconds_pct,
+    memory_group.block_count,
+    memory_group.largest_id,
+    asked_moment.peak_bytes,
+    asked_moment.peak_ns as peak_start_ns,
+    asked_moment.peak_step
+from memory_group
+inner join asked_moment
+    on
+        (memory_group.rank, memory_group.device_type, memory_group.device)
+        = (asked_moment.rank, asked_moment.device_type, asked_moment.device)
+order by
+    memory_group.rank, memory_group.device_type = 'cpu', memory_group.device_type, memory_group.device,
+    memory_group.bytes desc, memory_group.byte_ns desc, memory_group.category, memory_group.evidence,
+    memory_group.place nulls last

@@ -1,0 +1,24 @@
+-- One row per device: what the allocator counts beyond the blocks, which is older than the trace, or less than nothing.
+--
+-- :reads asked_moment, asked_block
+-- :column rank BIGINT          process rank
+-- :column device_type VARCHAR  cpu, cuda, hip, xpu, hpu, mtia or other
+-- :column device BIGINT        device number; -1 for the CPU
+-- :column bytes BIGINT         at the peak
+-- :column byte_ns HUGEINT      bytes, times how long
+-- :column duration_ns BIGINT   the time that is asked for
+select
+    asked_moment.rank,
+    asked_moment.device_type,
+    asked_moment.device,
+    asked_moment.peak_bytes - coalesce(sum(asked_block.bytes) filter (where asked_block.at_peak), 0)::bigint as bytes,
+    asked_moment.byte_ns - coalesce(sum(asked_block.byte_ns), 0)::hugeint as byte_ns,
+    asked_moment.until_ns - asked_moment.from_ns as duration_ns
+from asked_moment
+left join asked_block
+    on
+        (asked_moment.rank, asked_moment.device_type, asked_moment.device)
+        = (asked_block.rank, asked_block.device_type, asked_block.device)
+group by
+    asked_moment.rank, asked_moment.device_type, asked_moment.device, asked_moment.peak_bytes, asked_moment.byte_ns,
+    asked_moment.until_ns, asked_moment.from_ns

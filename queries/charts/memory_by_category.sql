@@ -1,0 +1,153 @@
+-- What is allocated on a device over a step, by category, at equal distances and at the peak.
+--
+-- The sum over the categories of a moment is what the allocator says then. Of several devices it is the one on which
+-- most is allocated, a GPU if there is one; of several steps the one in which the peak is.
+--
+-- :param rank BIGINT = NULL      the process rank; the lowest without it
+-- :param step BIGINT = NULL      the step
+-- :param points BIGINT >= 2 <= 2000 = 300  so many moments
+-- :reads memory_change, memory_block, step
+-- :column rank BIGINT            process rank
+-- :column step BIGINT            the step; NULL where the trace has none
+-- :column device_type VARCHAR    cpu, cuda, hip, xpu, hpu, mtia or other
+-- :column device BIGINT          device number; -1 for the CPU
+-- :column begin_ns BIGINT        start of the step
+-- :column moment BIGINT          number of the moment, from 0
+-- :column at_ns BIGINT           the moment, from the start of the step
+-- :column category VARCHAR       as in `memory_block`; older for what is older than the trace
+-- :column bytes BIGINT           bytes allocated
+with shown as (
+    select
+        rank,
+        device_type,
+        device,
+        arg_max_null(step, (allocated_bytes, -start_ns)) as step,
+        arg_max(start_ns, (allocated_bytes, -start_ns)) as peak_ns,
+        max(allocated_bytes) as peak_bytes
+    from memory_change
+    where rank = coalesce($rank, (select min(memory_block.rank) from memory_block)) and is_asked($step, step)
+    group by rank, device_type, device
+    order by device_type = 'cpu', peak_bytes desc, device
+    limit 1
+),
+
+changed as (
+    select
+        memory_change.start_ns,
+        memory_change.event_id,
+        memory_change.bytes,
+        memory_change.allocated_bytes
+    from memory_change
+    inner join shown
+        on
+            (memory_change.rank, memory_change.device_type, memory_change.device)
+            = (shown.rank, shown.device_type, shown.device)
+),
+
+shown_window as (
+    select
+        shown.*,
+        coalesce(step.start_ns, (select min(changed.start_ns) from changed)) as begin_ns,
+        coalesce(step.end_ns, (select max(changed.start_ns) from changed)) as end_ns
+    from shown
+    left join step on shown.rank = step.rank and shown.step = step.step
+),
+
+moment as (
+    select begin_ns + (end_ns - begin_ns) * number // ($points - 1) as at_ns
+    from shown_window
+    cross join range($points) as numbers (number)
+    union
+    select peak_ns from shown
+),
+
+block_change as (
+    select
+        memory_block.category,
+        coalesce(memory_block.start_ns, -9223372036854775807) as at_ns,
+        memory_block.bytes
+    from memory_block
+    inner join shown
+        on
+            (memory_block.rank, memory_block.device_type, memory_block.device)
+            = (shown.rank, shown.device_type, shown.device)
+    union all
+    select
+        memory_block.category,
+        memory_block.end_ns,
+        -memory_block.bytes
+    from memory_block
+    inner join shown
+        on
+            (memory_block.rank, memory_block.device_type, memory_block.device)
+            = (shown.rank, shown.device_type, shown.device)
+    where memory_block.end_ns is not null
+),
+
+level as (
+    select
+        category,
+        at_ns,
+        sum(sum(bytes)) over (partition by category order by at_ns)::bigint as bytes
+    from block_change
+    group by category, at_ns
+),
+
+category_of_device as (
+    select distinct category from block_change
+),
+
+of_category as (
+    select
+        moment.at_ns,
+        category_of_device.category,
+        coalesce(level.bytes, 0) as bytes
+    from moment
+    cross join category_of_device
+    asof left join level on category_of_device.category = level.category and moment.at_ns >= level.at_ns
+),
+
+-- What the allocator says at each moment, less the blocks.
+of_older as (
+    select
+        moment.at_ns,
+        'older' as category,
+        -- before the first event, what was there without it
+        coalesce(
+            last_change.allocated_bytes,
+            (select arg_min(changed.allocated_bytes - changed.bytes, (changed.start_ns, changed.event_id)) from changed)
+        ) - blocks.bytes as bytes
+    from moment
+    inner join (
+        select
+            at_ns,
+            sum(bytes)::bigint as bytes
+        from of_category
+        group by at_ns
+    ) as blocks on moment.at_ns = blocks.at_ns
+    asof left join (
+        select
+            start_ns,
+            arg_max(allocated_bytes, event_id) as allocated_bytes
+        from changed
+        group by start_ns
+    ) as last_change on moment.at_ns >= last_change.start_ns
+)
+
+select
+    shown_window.rank,
+    shown_window.step,
+    shown_window.device_type,
+    shown_window.device,
+    shown_window.begin_ns,
+    dense_rank() over (order by any_category.at_ns) - 1 as moment,
+    any_category.at_ns - shown_window.begin_ns as at_ns,
+    any_category.category,
+    any_category.bytes
+from (
+    select * from of_category
+    union all
+    select * from of_older
+) as any_category
+cross join shown_window
+order by at_ns, any_category.category

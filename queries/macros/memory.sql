@@ -1,0 +1,22 @@
+-- Memory: devices, and what optimizers keep.
+
+-- The kind of a device, by its number in torch (c10/core/DeviceType.h).
+create or replace macro device_kind(number) as
+case number
+    when 0 then 'cpu'
+    when 1 then 'cuda'
+    when 6 then 'hip'
+    when 12 then 'xpu'
+    when 15 then 'hpu'
+    when 19 then 'mtia'
+    else 'other'
+end;
+
+-- How many numbers an optimizer of torch.optim keeps for each one of a parameter, with its default settings: moments,
+-- sums of squares. NULL where that depends on settings that no trace shows: SGD keeps one if it has momentum. Source:
+-- the state that each class of torch/optim makes in its `_init_group` (2.13).
+create or replace macro state_copies(optimizer) as
+case
+    when optimizer in ('Adam', 'AdamW', 'NAdam', 'RAdam', 'Adamax', 'SparseAdam', 'Adadelta', 'Rprop') then 2
+    when optimizer in ('Adagrad', 'RMSprop') then 1
+end;

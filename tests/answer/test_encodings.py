@@ -1,0 +1,104 @@
+"""Maps that could be stored in fewer bits, by hand, and those of VGG16 by its architecture."""
+
+# mypy: disallow-subclassing-any=False, warn-return-any=False, warn-unused-ignores=False, disallow-untyped-calls=False
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import hotline_analysis as ha
+from tests.trace_builder import TraceBuilder
+
+
+def training() -> TraceBuilder:
+    """A convolution with an in-place ReLU, pooling, a ReLU, a convolution and a gelu; all saved until one node."""
+    trace = TraceBuilder(rank=0).step(0, 0, 1000).annotation("## forward ##", 0, 300)
+    ops: tuple[tuple[str, list[int]], ...] = (
+        ("aten::conv2d", [6400]),
+        ("aten::relu_", []),
+        ("aten::max_pool2d", [1600, 3200]),
+        ("aten::relu", [800]),
+        ("aten::conv2d", [400]),
+        ("aten::gelu", [200]),
+    )
+    address = 0
+    for number, (name, sizes) in enumerate(ops):
+        trace.op(name, 10 + 20 * number, 25 + 20 * number)
+        for place, size in enumerate(sizes):
+            address += 1
+            trace.memory(size, 15 + 20 * number + place, total=size, address=address)
+    trace.annotation("## backward ##", 300, 900)
+    trace.op("autograd::engine::evaluate_function: GeluBackward0", 400, 500)
+    for each in range(address):
+        trace.memory(-1, 450 + each, total=0, address=each + 1)
+    return trace
+
+
+def test_each_map_by_what_makes_and_what_uses_it(tmp_path: Path) -> None:
+    trace = training().load(tmp_path)
+    rows = ha.encodings(trace, zeros_pct=50)
+    found = {(row["made_by"], row["used_by"], row["scheme"]): row for row in rows.iter_rows(named=True)}
+    numbers = {key: (row["bytes"], row["encoded_bytes"], row["freed_bytes"]) for key, row in found.items()}
+    assert numbers == {
+        # 1,600 values, a bit each
+        ("aten::relu_", "aten::max_pool2d", "binarize"): (6400, 200, 6200),
+        # 400 indices of 8 bytes, half a byte each
+        ("aten::max_pool2d", "aten::relu", "pool_map"): (3200, 200, 3000),
+        ("aten::max_pool2d", "aten::relu", "half"): (1600, 800, 800),
+        # 200 values, of which 100 are left, with 5 bytes each
+        ("aten::relu", "aten::conv2d", "sparse"): (800, 500, 300),
+        ("aten::conv2d", "aten::gelu", "half"): (400, 200, 200),
+        ("aten::gelu", None, "half"): (200, 100, 100),
+    }
+    sparse = found["aten::relu", "aten::conv2d", "sparse"]
+    assert (sparse["is_lossless"], sparse["break_even_zeros_pct"]) == (True, pytest.approx(20))
+    assert not found["aten::conv2d", "aten::gelu", "half"]["is_lossless"]
+
+
+def test_zeros_are_not_guessed(tmp_path: Path) -> None:
+    trace = training().load(tmp_path)
+    sparse = ha.encodings(trace).filter(scheme="sparse").row(0, named=True)
+    assert (sparse["encoded_bytes"], sparse["freed_bytes"]) == (None, None)
+    below = ha.encodings(trace, zeros_pct=10).filter(scheme="sparse").row(0, named=True)
+    assert (below["encoded_bytes"], below["freed_bytes"]) == (900, 0)
+
+
+def test_the_maps_of_vgg16_are_those_of_its_architecture(tmp_path: Path) -> None:
+    """Configuration D of Simonyan and Zisserman (2015), on pictures of 32 x 32, in batches of two."""
+    torch = pytest.importorskip("torch")
+    from torch import nn
+
+    widths = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))
+    layers: list[nn.Module] = []
+    before = 3
+    for block in widths:
+        for width in block:
+            layers += [nn.Conv2d(before, width, 3, padding=1), nn.ReLU()]
+            before = width
+        layers.append(nn.MaxPool2d(2))
+    model = nn.Sequential(*layers, nn.Flatten(), nn.Linear(512, 10))
+    file = tmp_path / "trace.json"
+    with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU],
+        schedule=torch.profiler.schedule(wait=0, warmup=1, active=1, repeat=1),
+        on_trace_ready=lambda profiler: profiler.export_chrome_trace(str(file)),
+        profile_memory=True,
+    ) as profiler:
+        for _ in range(2):
+            model.zero_grad()
+            model(torch.randn(2, 3, 32, 32)).sum().backward()
+            profiler.step()
+    with ha.load(file) as trace:
+        rows = ha.encodings(trace, zeros_pct=50)
+    found = {scheme: int(rows.filter(scheme=scheme)["bytes"].sum()) for scheme in ("binarize", "pool_map", "sparse")}
+    values = [2 * (32 >> number) ** 2 * block[0] for number, block in enumerate(widths)]
+    assert found["binarize"] == sum(4 * count for count in values)
+    assert found["pool_map"] == sum(8 * count // 4 for count in values)
+    inner = sum(4 * count * (len(block) - 1) for count, block in zip(values, widths, strict=True))
+    assert found["sparse"] == inner + sum(4 * count // 4 for count in values)
+    freed = rows.filter("is_lossless").select("bytes", "encoded_bytes").sum().row(0)
+    assert freed[1] == pytest.approx(
+        found["binarize"] / 32 + found["pool_map"] / 16 + found["sparse"] * 5 / 8, rel=0.01
+    )

@@ -1,0 +1,130 @@
+"""Who holds the memory, at the peak and over time, with every number by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import hotline_analysis as ha
+from tests.trace_builder import TraceBuilder
+
+
+def training(**top: Any) -> TraceBuilder:
+    """1,000 bytes are older than the trace. Net.a saves 200, Net.b 40 and later 100; the step is 900 us."""
+    trace = TraceBuilder(rank=0, **top).step(0, 0, 900)
+    total = 1000
+
+    def block(nbytes: int, at: int, address: int) -> None:
+        nonlocal total
+        total += nbytes
+        trace.memory(nbytes, at, total=total, device=0, address=address)
+
+    trace.annotation("## forward ##", 0, 300).frame("nn.Module: Net_0", 1, 299)
+    trace.frame("nn.Module: Linear_0", 10, 100).op("aten::relu", 20, 90)
+    block(200, 30, 1)
+    trace.frame("nn.Module: Linear_1", 110, 290).op("aten::relu", 120, 280)
+    block(40, 130, 2)
+    block(-40, 180, 2)
+    block(100, 230, 3)
+    trace.annotation("## backward ##", 300, 700)
+    trace.op("autograd::engine::evaluate_function: ReluBackward0", 400, 600)
+    block(-100, 430, 3)
+    block(-200, 530, 1)
+    trace.annotation("Optimizer.step#Adam.step", 700, 800)
+    return trace
+
+
+def test_bytes_and_byte_seconds_add_up(tmp_path: Path) -> None:
+    """The time is from 30 us to 530 us. 200 B x 500 us, 40 B x 50 us, 100 B x 200 us, and 1,000 B x 500 us of older."""
+    frame = ha.memory_breakdown(training().load(tmp_path))
+    found = {
+        (row["category"], row["place"], row["evidence"]): (row["bytes"], row["largest_bytes"], row["byte_seconds"])
+        for row in frame.iter_rows(named=True)
+    }
+    assert found == {
+        ("unknown", None, "held_throughout"): (1000, 1000, pytest.approx(1000 * 500e-6)),
+        ("activation", "Net_0.Linear_0", "forward_to_backward"): (200, 200, pytest.approx(200 * 500e-6)),
+        ("activation", "Net_0.Linear_1", "forward_to_backward"): (100, 100, pytest.approx(100 * 200e-6)),
+        ("temporary", "Net_0.Linear_1", "before_backward"): (0, 40, pytest.approx(40 * 50e-6)),
+    }
+    assert set(frame["peak_bytes"]) == {1300}
+    assert set(frame["peak_start_ns"]) == {230_000}
+    assert frame["bytes"].sum() == 1300
+    assert frame["bytes_pct"].sum() == pytest.approx(100) == frame["byte_seconds_pct"].sum()
+
+
+def test_rows_by_class_category_and_phase(tmp_path: Path) -> None:
+    trace = training().load(tmp_path)
+    by_class = ha.memory_breakdown(trace, by="type").filter(category="activation")
+    assert by_class.select("place", "bytes", "largest_bytes", "block_count").rows() == [("Linear", 300, 300, 2)]
+    by_category = ha.memory_breakdown(trace, by="category")
+    assert by_category.select("category", "place", "bytes").rows() == [
+        ("unknown", None, 1000),
+        ("activation", None, 300),
+        ("temporary", None, 0),
+    ]
+    assert set(ha.memory_breakdown(trace, by="phase")["place"]) == {None, "forward"}
+    inner = ha.memory_breakdown(trace, module="Net_0.Linear_1")
+    assert set(inner["place"]) == {"Net_0.Linear_1"}
+
+
+def captured() -> dict[str, Any]:
+    """Net has 700 bytes of parameters: 300 in a, 390 in b, 10 of its own."""
+    sizes = (("net", None, 700), ("net.a", 0, 300), ("net.b", 0, 390))
+    modules = [
+        {"module_id": n, "parent_id": parent, "name": path, "path": path, "type": "T", "param_bytes": size}
+        for n, (path, parent, size) in enumerate(sizes)
+    ]
+    ops = [{"name": "aten::relu", "module_id": 1, "call": 0}, {"name": "aten::relu", "module_id": 2, "call": 0}]
+    return {"version": 1, "modules": modules, "ops": ops}
+
+
+def placed(total: int, optimizer: str) -> TraceBuilder:
+    trace = TraceBuilder(rank=0, hotline_model=captured()).step(0, 0, 900)
+    trace.annotation("## forward ##", 0, 300).op("aten::relu", 20, 90).op("aten::relu", 120, 280)
+    trace.memory(8, 130, total=total + 8, device=0, address=2).memory(-8, 180, total=total, device=0, address=2)
+    return trace.annotation(f"Optimizer.step#{optimizer}.step", 700, 800)
+
+
+@pytest.mark.parametrize(
+    ("total", "optimizer", "expected"),
+    [
+        # Adam keeps two numbers for each one of the parameters: 1,400 bytes.
+        (2150, "Adam", {("parameter", 700), ("optimizer_state", 1400), ("unknown", 50)}),
+        (2099, "Adam", {("parameter", 700), ("unknown", 1399)}),
+        # whether SGD keeps momentum is not known
+        (2150, "SGD", {("parameter", 700), ("unknown", 1450)}),
+        (699, "Adam", {("unknown", 699)}),
+    ],
+)
+def test_what_is_older_than_the_trace(
+    tmp_path: Path, total: int, optimizer: str, expected: set[tuple[str, int]]
+) -> None:
+    frame = ha.memory_breakdown(placed(total, optimizer).load(tmp_path), by="category")
+    older = frame.filter(frame["bytes"] != 8)
+    assert set(older.select("category", "bytes").rows()) == expected
+    assert frame["bytes"].sum() == total + 8
+
+
+def test_each_module_has_its_own_parameters(tmp_path: Path) -> None:
+    frame = ha.memory_breakdown(placed(800, "SGD").load(tmp_path)).filter(category="parameter")
+    assert dict(frame.select("place", "bytes").rows()) == {"net": 10, "net.a": 300, "net.b": 390}
+    assert set(frame["evidence"]) == {"model_table"}
+
+
+def test_lines_of_code_have_the_bytes_of_their_modules(tmp_path: Path) -> None:
+    """No frame of the user is in the trace, so all modules have one row: 340 bytes, of which 300 are saved."""
+    row = ha.slowest_sources(training().load(tmp_path)).row(0, named=True)
+    assert (row["source"], row["allocated_bytes"], row["saved_bytes"], row["param_bytes"]) == (None, 340, 300, None)
+    row = ha.slowest_sources(placed(800, "SGD").load(tmp_path, "placed.json")).row(0, named=True)
+    assert (row["allocated_bytes"], row["saved_bytes"]) == (8, 0)
+
+
+def test_a_line_has_the_gpu_time_of_forward_and_backward(tmp_path: Path) -> None:
+    trace = TraceBuilder().step(0, 0, 900).annotation("## forward ##", 0, 300).module("Linear", 0, 10, 100)
+    trace.op("aten::mm", 20, 90, seq=1).launches("gemm", 100, 130)
+    trace.annotation("## backward ##", 300, 600).backward("MmBackward0", 400, 500, seq=1).launches("grad", 510, 580)
+    row = ha.slowest_sources(trace.load(tmp_path)).row(0, named=True)
+    assert (row["gpu_self_ns"], row["forward_gpu_ns"], row["backward_gpu_ns"]) == (100_000, 30_000, 70_000)
