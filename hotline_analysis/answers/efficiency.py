@@ -115,6 +115,13 @@ def gpu_efficiency(trace: Trace, *, rank: int | None = None, mfu_pct: float = 20
             f", {percent(row['matrix_time_pct'])} of it in kernels on matrix units" if row["matrix_time_pct"] else ""
         )
         return Finding(question, "unknown", f"{busy}{units}. {missing}", "", thresholds, loss, numbers)
+    modelled = row["modelled_pct"] if row["modelled_pct"] is not None else 100.0
+    if not row["model_flop"] and modelled < _WELL_KNOWN_PCT:
+        statement = (
+            f"{busy}. FLOP and bytes are known for {percent(modelled)} of the computation, and that has no matrix"
+        )
+        statement += " products, so how much of its peak is used cannot be told."
+        return Finding(question, "unknown", statement, "", thresholds, loss, numbers)
     parts = loss.filter(pl.col("device") == row["device"])
     shares = dict(parts.select("part", "pct").rows())
     of_loss = {part: share for part, share in shares.items() if part in LOSSES}

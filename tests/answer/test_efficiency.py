@@ -171,6 +171,18 @@ def test_without_the_size_of_its_cache_nothing_is_explained(tmp_path: Path) -> N
         assert ha.roofline(trace)["over_reason"].to_list() == ["cache"]
 
 
+def test_products_of_unknown_work_are_no_mfu_of_0(tmp_path: Path) -> None:
+    """Of a convolution whose stride was not recorded, nothing is known; the addition takes 20 of 100 us."""
+    made = TraceBuilder(rank=0, deviceProperties=[H100]).step(0, 0, 200)
+    made.op("aten::convolution", 0, 10, **shaped("float", [2, 3, 8, 8], [4, 3, 3, 3]))
+    made.launches("sm80_xmma_fprop_implicit_gemm_tf32f32", 20, 100)
+    made.op("aten::add", 10, 20, **SUM).launches("add()", 100, 120)
+    finding = ha.gpu_efficiency(made.load(tmp_path))
+    assert finding.answer == "unknown"
+    assert "known for 20.0 % of the computation, and that has no matrix products" in finding.statement
+    assert "MFU" not in finding.statement
+
+
 def test_tensor_cores(trace: Trace) -> None:
     row = ha.tensor_cores(trace).row(0, named=True)
     best = 1e9 * max(2 * 512**3 / TF32, 3 * 512 * 512 * 4 / BANDWIDTH)
