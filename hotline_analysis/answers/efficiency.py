@@ -128,12 +128,14 @@ def gpu_efficiency(trace: Trace, *, rank: int | None = None, mfu_pct: float = 20
     largest = max(of_loss, key=lambda part: of_loss[part], default="idle")
     words, advice = LOSSES[largest]
     products = row["hardware_flop"] and row["matrix_time_pct"]
-    statement = f"{busy}; useful arithmetic at its peak would take {percent(shares.get('useful', 0.0))} of it"
+    is_known = modelled >= _WELL_KNOWN_PCT
+    least, kind = ("", "") if is_known else ("at least ", "known ")
+    statement = f"{busy}; useful arithmetic at its peak would take {least}{percent(shares.get('useful', 0.0))} of it"
     statement += f" (MFU {percent(row['mfu_pct'] or 0.0)}"
     statement += f", matrix units at work {percent(row['matrix_time_pct'])} of the busy time)" if products else ")"
-    statement += f". The largest loss: {words}, {percent(of_loss.get(largest, 0.0))}."
-    if row["modelled_pct"] is not None and row["modelled_pct"] < _WELL_KNOWN_PCT:
-        unknown = percent(100 - row["modelled_pct"])
+    statement += f". The largest {kind}loss: {words}, {percent(of_loss.get(largest, 0.0))}."
+    if not is_known:
+        unknown = percent(100 - modelled)
         statement += f" For {unknown} of the computation FLOP and bytes are not known: the true MFU may be higher."
     if _has_captured_work(trace, chosen):
         statement += (

@@ -283,7 +283,7 @@ def test_the_largest_loss_is_named(trace: Trace) -> None:
     found = ha.gpu_efficiency(trace)
     assert found.answer == "idle"
     assert found.statement.startswith(
-        "The GPU (H100 SXM5 80GB) is busy 35.0 % of the time; useful arithmetic at its peak would take 2.1 %"
+        "The GPU (H100 SXM5 80GB) is busy 35.0 % of the time; useful arithmetic at its peak would take at least 2.1 %"
     )
     assert "For 17.9 % of the computation FLOP and bytes are not known" in found.statement
 
