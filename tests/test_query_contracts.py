@@ -69,7 +69,7 @@ SHAPES: dict[str, Any] = {
 
 def training(rank: int = 0, late: int = 0) -> TraceBuilder:
     """Two steps of everything that a query looks at: modules, loss, autograd, optimizer, copies, a collective."""
-    trace = TraceBuilder(rank=rank)
+    trace = TraceBuilder(rank=rank, deviceProperties=[{"id": 0, "name": "NVIDIA A100-SXM4-40GB"}])
     for number in range(2):
         at = 1000 * number
         seq = 10 * number
