@@ -53,6 +53,7 @@ PUBLIC: Mapping[str, Sequence[str]] = {
     "importer": ("import_traces", "load"),
     "prediction.asked": ("on_gpu", "whatif"),
     "prediction.scaling": ("data_parallel_scaling",),
+    "prediction.sharing": ("share_gpu",),
     "prediction.batch": ("BatchScaling", "batch_scaling"),
     "prediction.checkpoint": ("recomputation",),
     "prediction.edits": ("Fuse", "Gap", "Insert", "Move", "Remove", "Scale", "Take", "Unwait"),

@@ -145,6 +145,9 @@ from .prediction.predict import (
 from .prediction.scaling import (
     data_parallel_scaling as data_parallel_scaling,
 )
+from .prediction.sharing import (
+    share_gpu as share_gpu,
+)
 from .reports import (
     diff_report as diff_report,
     Report as Report,
@@ -246,6 +249,7 @@ __all__ = [
     "recompute",
     "report",
     "roofline",
+    "share_gpu",
     "slowest_kernels",
     "slowest_modules",
     "slowest_ops",

@@ -6,6 +6,7 @@
 -- :reads gpu_work, op_claim, op_work, kernel_shape, nesting
 -- :column event_id BIGINT         the GPU event
 -- :column dur_ns BIGINT           its duration
+-- :column busy_ns BIGINT          the part of it in which no earlier work keeps the GPU busy
 -- :column class VARCHAR           computation, communication or memory
 -- :column category VARCHAR        kernel, gpu_memcpy or gpu_memset
 -- :column name VARCHAR            its name
@@ -20,6 +21,7 @@
 select
     gpu_work.event_id,
     gpu_work.dur_ns,
+    gpu_work.busy_ns,
     gpu_work.class,
     gpu_work.category,
     gpu_work.name,
