@@ -18,7 +18,7 @@ from hotline_analysis.text.formats import SIZE_UNITS, listed, size
 
 _SOURCE = (
     "Chen et al., Training Deep Nets with Sublinear Memory Cost (2016); ECHO (ISCA 2020) for what to recompute first;"
-    " torch.utils.checkpoint"
+    " torch.utils.checkpoint."
 )
 _MOST = 40  # modules of a curve
 

@@ -1,8 +1,9 @@
 -- The blocks of memory that live in some steps, on the device that has most, and whether more samples make them larger.
 --
 -- What grows with the batch: activations, gradient maps, inputs, and what data loading, forward, loss and
--- backward need for a while, if they have a byte for each sample at least; a workspace only if it is a copy of an argument
--- with the batch. Gradients of parameters, the optimizer's state and what is older than the trace stay as they are.
+-- backward need for a while, if they have a byte for each sample at least; a workspace only if it is a copy of an
+-- argument with the batch. Gradients of parameters, the optimizer's state and what is older than the trace stay as they
+-- are.
 --
 -- :param rank BIGINT        the process rank
 -- :param start_ns BIGINT    start of the first step on the CPU

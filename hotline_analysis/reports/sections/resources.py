@@ -7,7 +7,7 @@ import polars as pl
 from hotline_analysis.answers import generated as answers
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.run.trace import Trace
-from hotline_analysis.text.formats import duration, module_name, percent, size
+from hotline_analysis.text.formats import duration, module_name, percent, safe, size
 
 _ROWS = 8
 _BLOCKED_PCT = 1.0  # of the time observed: less is not worth a look
@@ -73,7 +73,7 @@ def recomputation(trace: Trace, rank: int) -> Section | None:
         "What could be computed again",
         f"{module_name(first['module_path'])} saves {size(first['net_bytes'])} per step for backward, more for the time"
         f" of its forward ({duration(first['forward_ns'] or 0)}) than any other. `hotline whatif TRACE checkpoint"
-        " -p modules=…` says what a step takes and needs without.",
+        f" -p modules={safe(first['module_path'])}` says what a step takes and needs without.",
         [
             Field("module", "module", "name"),
             Field("size", "saved less its output", "name"),
