@@ -156,7 +156,8 @@ def everything(trace: Trace, folder: Path) -> Iterator[tuple[str, Callable[[], o
         given = _with_step(trace, {"step": 0}) if name == "critical_path" else {}
         if None not in given.values():
             yield f"answer {name}", partial(computed.ask, *[trace] * computed.traces, **given)
-    for name in CHARTS:
+    # `batch` needs traces with batches of two sizes.
+    for name in (name for name, kind in CHARTS.items() if kind.traces):
         yield f"chart {name}", partial(_draw, name, trace)
     yield "report", partial(_report, trace)
     yield "diff", lambda: str(diff_report(trace, trace))

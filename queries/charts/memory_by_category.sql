@@ -54,7 +54,7 @@ shown_window as (
 ),
 
 moment as (
-    select begin_ns + (end_ns - begin_ns) * number // ($points - 1) as at_ns
+    select begin_ns + ((end_ns - begin_ns)::hugeint * number // ($points - 1))::bigint as at_ns
     from shown_window
     cross join range($points) as numbers (number)
     union
