@@ -217,11 +217,12 @@ class Trace:
         if self._event_count <= _FEW_EVENTS:
             # A relation, as below, plans once for the types of the columns and once more for the rows.
             self._connection.execute(query, dict(parameters) if parameters else None)
-            if not any(_WIDE.search(str(kind)) for _, kind, *_ in self._connection.description):
+            names, kinds = zip(*((column[0], str(column[1])) for column in self._connection.description), strict=True)
+            if len(set(names)) == len(names) and not any(map(_WIDE.search, kinds)):
                 return _narrow(pl.DataFrame(rows_of(self._connection)))
             self._connection.abort()
         relation = self._connection.sql(query, params=parameters) if parameters else self._connection.sql(query)
-        kinds = [str(kind) for kind in relation.types]
+        kinds = tuple(map(str, relation.types))
         if any(map(_WIDE.search, kinds)):
             # A frame holds 38 digits. Without the cast, a number that has more would become another one.
             relation = relation.project(
