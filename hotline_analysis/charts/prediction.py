@@ -228,9 +228,13 @@ def _before_and_after(found: Prediction) -> Any:
 def batch(traces: Sequence[Trace]) -> Any:
     """Throughput and peak memory against the batch, from traces of one program with batches of different sizes.
 
-    Points are measured, lines are fitted; a rule stands at the largest batch that fits into the GPU.
+    Points are measured, lines are fitted; a rule stands at the largest batch that fits into the GPU. Where nothing can
+    be said, the title says why.
     """
-    scaling = batch_scaling(traces)
+    try:
+        scaling = batch_scaling(traces)
+    except HotlineError as error:
+        return nothing(error.message)
     rows = scaling.frame
     most = int(rows["batch"].max())  # type: ignore[arg-type]
     ends = [value for value in (scaling.largest, scaling.knee) if value is not None and value <= 4 * most]
