@@ -22,7 +22,7 @@ from hotline_analysis.charts.parts import (
 from hotline_analysis.charts.theme import HUES, PHASES, WIDTH, dress, time_axis
 from hotline_analysis.errors import HotlineError
 from hotline_analysis.prediction.checkpoint import recomputation as recomputed
-from hotline_analysis.run.trace import Trace
+from hotline_analysis.run.trace import Trace, takes_traces
 from hotline_analysis.text.formats import SIZE_UNITS, duration, percent, readable_unit, size
 
 _MOST_BARS = 20
@@ -153,6 +153,7 @@ def memory_breakdown(frame: pl.DataFrame) -> Any:
     return dress(chart, title)
 
 
+@takes_traces
 def memory_over_step(trace: Trace, *, rank: int | None = None, step: int | None = None) -> Any:
     """Memory over a step by category, stacked, with the phases of the step under it.
 
@@ -215,6 +216,7 @@ def memory_over_step(trace: Trace, *, rank: int | None = None, step: int | None 
     return dress(alt.vconcat(area, bars).resolve_scale(x="shared", color="independent"), title)
 
 
+@takes_traces
 def recomputation(trace: Trace, *, budget: str | None = None, rank: int | None = None, step: int | None = None) -> Any:
     """What checkpointing saves and costs: the peak of memory against the time that is added, module by module.
 
