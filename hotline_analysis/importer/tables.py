@@ -173,7 +173,9 @@ def save(connection: duckdb.DuckDBPyConnection, name: str, query: str, folder: P
     """Write the result of a query as the Parquet file of a table, with exactly the columns of the schema."""
     target = folder / f"{name}.parquet"
     new = folder / f"{name}.new.parquet" if replace else target
-    columns = ", ".join(f'"{column.name}"::{column.type} as "{column.name}"' for column in TABLES[name].columns)
+    # Other readers of Parquet take its type JSON for bytes.
+    kinds = {column.name: "VARCHAR" if column.type == "JSON" else column.type for column in TABLES[name].columns}
+    columns = ", ".join(f'"{column}"::{kind} as "{column}"' for column, kind in kinds.items())
     escaped = str(new).replace("'", "''")
     connection.execute(
         f"copy (select {columns} from ({query})) to '{escaped}' (format parquet, compression zstd, compression_level 1)"  # noqa: S608

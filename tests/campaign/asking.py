@@ -36,6 +36,7 @@ _FORMULA = tuple("=+-@\t\r")
 _NUMBER = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?", re.IGNORECASE)
 # Ratios that can be more than all: idle time of several devices to that of the steps, and rows that make up for others.
 _RATIOS = {"launch_stats.idle_pct", "memory_peak.bytes_pct"}
+_RATIOS |= {"memory_breakdown.bytes_pct", "memory_breakdown.byte_seconds_pct"}
 # Where something is, and differences, can be negative.
 _SIGNED = re.compile(r"(.*_)?(start|end|at|call|time_from|delta|shift|first|last|late|lateness)_ns|.*delta.*")
 
@@ -201,7 +202,7 @@ class Asker:
         return frames
 
     def _required(self, trace: ha.Trace, query: catalog.Query) -> dict[str, Any]:
-        given = {"rank": trace.ranks[0], "start_ns": 0, "end_ns": 10**9, "event": 0, "span": 0, "step": 0}
+        given = {"rank": trace.ranks[0], "start_ns": 0, "end_ns": 10**9, "event": 0, "span": 0, "step": 0, "samples": 2}
         return {param.name: given[param.name] for param in query.params if param.required}
 
     def _check_frame(self, name: str, frame: pl.DataFrame) -> None:
