@@ -214,15 +214,8 @@ class Trace:
 
     def _run(self, text: str, query: str | duckdb.Statement, parameters: Mapping[str, object]) -> pl.DataFrame:
         self._provide(text)
-        if self._event_count <= _FEW_EVENTS:
-            # A relation, as below, plans once for the types of the columns and once more for the rows.
-            self._connection.execute(query, dict(parameters) if parameters else None)
-            names, kinds = zip(*((column[0], str(column[1])) for column in self._connection.description), strict=True)
-            if len(set(names)) == len(names) and not any(map(_WIDE.search, kinds)):
-                return _narrow(pl.DataFrame(rows_of(self._connection)))
-            self._connection.abort()
         relation = self._connection.sql(query, params=parameters) if parameters else self._connection.sql(query)
-        kinds = tuple(map(str, relation.types))
+        kinds = [str(kind) for kind in relation.types]
         if any(map(_WIDE.search, kinds)):
             # A frame holds 38 digits. Without the cast, a number that has more would become another one.
             relation = relation.project(
@@ -263,7 +256,7 @@ class Trace:
         """Run a query after its steps."""
         with _as_hotline_error():
             if not query.steps:
-                return self._run(query.sql, catalog.parsed(self._connection, query.sql), bound)
+                return self._run_shipped(query.sql, catalog.parsed(self._connection, query.sql), bound)
             # By the words of a step, tables would be opened that it does not read: `step` is a column, too.
             needed = " ".join(query.tables)
             self._provide(needed)
@@ -274,7 +267,19 @@ class Trace:
                 for step in query.steps:
                     make_table(other._connection, step.name, step.sql, {name: bound[name] for name in step.takes})
                 used = {name: bound[name] for name in query.uses}
-                return other._run(needed, catalog.parsed(other._connection, query.sql), used)
+                return other._run_shipped(needed, catalog.parsed(other._connection, query.sql), used)
+
+    def _run_shipped(self, text: str, query: duckdb.Statement, parameters: Mapping[str, object]) -> pl.DataFrame:
+        """Run a query of this package, whose columns have names and types that a frame can hold (its header's).
+
+        A relation plans once for the types and once more for the rows. Without one, the rows are copied once more, so
+        that is for few events.
+        """
+        if self._event_count > _FEW_EVENTS:
+            return self._run(text, query, parameters)
+        self._provide(text)
+        self._connection.execute(query, dict(parameters) if parameters else None)
+        return pl.DataFrame(rows_of(self._connection))
 
     @contextmanager
     def of_step(self, views: Sequence[str], rank: int, step: int | None) -> Iterator[Trace]:
