@@ -16,10 +16,10 @@ from tests.odd_values import DAY_US, everything, load, ranks
 from tests.trace_builder import TraceBuilder
 
 # All of `CHANGES` with any seed must pass; these differ most.
-CASES = ["days at one time", "years at one time", "most starts", "most durations", "all arguments", "huge arguments"]
+CASES = ["years at one time", "most starts", "all arguments", "huge arguments"]
 
 
-@pytest.mark.parametrize(("change", "count"), [*((case, 1) for case in CASES), ("two clocks", 2), ("days apart", 2)])
+@pytest.mark.parametrize(("change", "count"), [*((case, 1) for case in CASES), ("two clocks", 2)])
 def test_everything_ends_without_an_error(change: str, count: int, tmp_path: Path) -> None:
     with load(ranks(change, 0, tmp_path / "traces", count)) as trace:
         for name, ask in everything(trace, tmp_path):

@@ -346,11 +346,12 @@ def test_answers_read_what_the_header_says(query: Query) -> None:
 @pytest.mark.parametrize("query", catalog.queries(), ids=name_of)
 def test_no_table_of_the_header_can_be_left_out(query: Query, database: duckdb.DuckDBPyConnection) -> None:
     """Without any one of them DuckDB cannot bind the statement, so each is read and not only mentioned."""
-    source = database if query in DERIVE else None
-    for missing in query.tables:
-        rest = tuple(name for name in query.tables if name != missing)
-        with with_tables(source, rest) as reduced, pytest.raises(duckdb.Error, match=f"{missing} does not exist"):
-            result(reduced, query)
+    with with_tables(database if query in DERIVE else None, query.tables) as reduced:
+        for missing in query.tables:
+            reduced.execute(f"alter table {missing} rename to hidden")
+            with pytest.raises(duckdb.Error, match=f"{missing} does not exist"):
+                result(reduced, query)
+            reduced.execute(f"alter table hidden rename to {missing}")
 
 
 @pytest.mark.parametrize("query", SORTED, ids=name_of)
@@ -361,7 +362,7 @@ def test_the_order_does_not_depend_on_the_order_of_the_rows(
     trace = on_a100 if query.name in OF_KNOWN_GPU else trace
     first = trace.query(query.name, **arguments(query))
     assert first.height > 0 or query.name in OF_ODD_TRACES, "the test's own trace should have an answer"
-    for seed in range(3):
+    for seed in range(2):
         with duckdb.connect() as shuffled:
             install_macros(shuffled)
             for name in query.tables:
