@@ -117,8 +117,10 @@ from .importer import (
     import_traces as import_traces,
     load as load,
 )
-from .prediction.asked import (
+from .prediction.all_gpus import (
     on_gpu as on_gpu,
+)
+from .prediction.asked import (
     whatif as whatif,
 )
 from .prediction.batch import (

@@ -10,9 +10,9 @@ import polars as pl
 
 from hotline_analysis.answers.limits import LIMIT
 from hotline_analysis.charts.parts import durations, in_words, nothing, stacked_bars
-from hotline_analysis.charts.theme import HUES, INK, WIDTH, dress, time_axis
+from hotline_analysis.charts.theme import HUES, INK, WIDTH, Axis, dress, time_axis
 from hotline_analysis.errors import HotlineError
-from hotline_analysis.prediction.asked import on_gpu
+from hotline_analysis.prediction.all_gpus import on_gpu
 from hotline_analysis.prediction.asked import whatif as asked
 from hotline_analysis.prediction.batch import BatchScaling, batch_scaling
 from hotline_analysis.prediction.loop import loop_of
@@ -43,30 +43,10 @@ def whatif(trace: Trace, *, scenario: str | None = None, rank: int | None = None
     first = rows.row(0, named=True)
     baseline = int(first["baseline_ns"])
     axis = time_axis(max(int(rows["high_ns"].max()), baseline))  # type: ignore[arg-type]
-    shown = rows.with_columns(
-        low=pl.col("low_ns") / axis.size,
-        high=pl.col("high_ns") / axis.size,
-        predicted=pl.col("predicted_ns") / axis.size,
-        said=durations("predicted_ns"),
-        least=durations("low_ns"),
-        most=durations("high_ns"),
-        what=pl.col("scenario").str.replace_all("_", " "),
+    shown = rows.with_columns(what=pl.col("scenario").str.replace_all("_", " "))
+    bars, points = _ranges(
+        shown, "what", "scenario", axis, alt.value(HUES[5]), alt.Tooltip("summary:N", title="what is done")
     )
-    base = alt.Chart(shown).encode(
-        y=alt.Y("what:N", title=None, sort=shown["what"].to_list()),
-        tooltip=[
-            alt.Tooltip("what:N", title="scenario"),
-            alt.Tooltip("said:N", title="a step takes"),
-            alt.Tooltip("least:N", title="at least"),
-            alt.Tooltip("most:N", title="at most"),
-            alt.Tooltip("limit_after:N", title="limit then"),
-            alt.Tooltip("summary:N", title="what is done"),
-        ],
-    )
-    bars = base.mark_bar(color=HUES[5], height=10).encode(
-        x=alt.X("low:Q", title=axis.title("a step takes"), scale=alt.Scale(zero=True)), x2="high:Q"
-    )
-    points = base.mark_tick(color=INK, thickness=2, size=16).encode(x="predicted:Q")
     limits = pl.DataFrame(
         [
             (baseline / axis.size, "as recorded"),
@@ -102,6 +82,35 @@ def whatif(trace: Trace, *, scenario: str | None = None, rank: int | None = None
     return dress(chart, title, "Bars: between these, another run would be. Marks: what is expected.")
 
 
+def _ranges(
+    rows: pl.DataFrame, name: str, title: str, axis: Axis, colour: Any, more: alt.Tooltip
+) -> tuple[alt.Chart, alt.Chart]:
+    """A bar from `low_ns` to `high_ns` for each row, by the column `name`, and a mark at `predicted_ns`."""
+    shown = rows.with_columns(
+        low=pl.col("low_ns") / axis.size,
+        high=pl.col("high_ns") / axis.size,
+        predicted=pl.col("predicted_ns") / axis.size,
+        said=durations("predicted_ns"),
+        least=durations("low_ns"),
+        most=durations("high_ns"),
+    )
+    base = alt.Chart(shown).encode(
+        y=alt.Y(f"{name}:N", title=None, sort=shown[name].to_list(), axis=alt.Axis(labelLimit=240)),
+        tooltip=[
+            alt.Tooltip(f"{name}:N", title=title),
+            alt.Tooltip("said:N", title="a step takes"),
+            alt.Tooltip("least:N", title="at least"),
+            alt.Tooltip("most:N", title="at most"),
+            alt.Tooltip("limit_after:N", title="limit then"),
+            more,
+        ],
+    )
+    bars = base.mark_bar(height=10).encode(
+        x=alt.X("low:Q", title=axis.title("a step takes"), scale=alt.Scale(zero=True)), x2="high:Q", color=colour
+    )
+    return bars, base.mark_tick(color=INK, thickness=2, size=16).encode(x="predicted:Q")
+
+
 @takes_traces
 def other_gpus(trace: Trace, *, rank: int | None = None, cpu: float = 1.0) -> Any:
     """How long a step would take on other GPUs, as ranges, against the step as recorded.
@@ -118,38 +127,15 @@ def other_gpus(trace: Trace, *, rank: int | None = None, cpu: float = 1.0) -> An
         return nothing(str(table["reason"].mode().sort()[0]))
     baseline = loop_of(trace, rank).baseline_ns
     axis = time_axis(max(int(rows["high_ns"].max()), baseline))  # type: ignore[arg-type]
-    shown = rows.with_columns(
-        low=pl.col("low_ns") / axis.size,
-        high=pl.col("high_ns") / axis.size,
-        predicted=pl.col("predicted_ns") / axis.size,
-        said=durations("predicted_ns"),
-        least=durations("low_ns"),
-        most=durations("high_ns"),
-        limit=pl.col("limit_after").str.replace_all("_", " "),
+    words = {limit: in_words(limit) for limit in rows["limit_after"].unique(maintain_order=True)}
+    colour = alt.Color(
+        "limit:N",
+        title="the step then waits for",
+        scale=alt.Scale(domain=list(words.values()), range=[HUES[at % _MOST_PARTS] for at in range(len(words))]),
+        legend=alt.Legend(orient="bottom"),
     )
-    limits = {limit: HUES[at % len(HUES)] for at, limit in enumerate(shown["limit"].unique(maintain_order=True))}
-    base = alt.Chart(shown).encode(
-        y=alt.Y("gpu:N", title=None, sort=shown["gpu"].to_list(), axis=alt.Axis(labelLimit=240)),
-        tooltip=[
-            alt.Tooltip("gpu:N", title="GPU"),
-            alt.Tooltip("said:N", title="a step takes"),
-            alt.Tooltip("least:N", title="at least"),
-            alt.Tooltip("most:N", title="at most"),
-            alt.Tooltip("limit:N", title="limit then"),
-            alt.Tooltip("memory_gib:Q", title="memory, GiB"),
-        ],
-    )
-    bars = base.mark_bar(height=10).encode(
-        x=alt.X("low:Q", title=axis.title("a step takes"), scale=alt.Scale(zero=True)),
-        x2="high:Q",
-        color=alt.Color(
-            "limit:N",
-            title="the step then waits for",
-            scale=alt.Scale(domain=list(limits), range=list(limits.values())),
-            legend=alt.Legend(orient="bottom"),
-        ),
-    )
-    points = base.mark_tick(color=INK, thickness=2, size=16).encode(x="predicted:Q")
+    shown = rows.with_columns(limit=pl.col("limit_after").replace(words))
+    bars, points = _ranges(shown, "gpu", "GPU", axis, colour, alt.Tooltip("memory_gib:Q", title="memory, GiB"))
     recorded = alt.Chart(pl.DataFrame({"at": [baseline / axis.size]})).mark_rule(color=INK, strokeDash=[4, 3])
     chart = alt.layer(bars, points, recorded.encode(x="at:Q")).properties(width=WIDTH - 200, height=alt.Step(20))
     title = f"A step on other GPUs, instead of {duration(baseline)}"

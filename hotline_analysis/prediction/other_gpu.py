@@ -243,7 +243,8 @@ def _share(some: pl.DataFrame, of: pl.DataFrame) -> str:
     return percent(100 * int(some["dur_ns"].sum()) / max(int(of["dur_ns"].sum()), 1))
 
 
-def own_figures(rows: pl.DataFrame) -> list[Figures]:
-    """The user's own figures of GPUs, as rows of the table `gpu_given`."""
-    found: list[Figures] = list(rows.drop("rank", "position", strict=False).to_dicts())
+def own_figures(loop: Loop) -> list[Figures]:
+    """The user's own figures of GPUs, as they were given at the import."""
+    rows = loop.trace.sql("from gpu_given where rank = $rank order by position", rank=loop.rank)
+    found: list[Figures] = list(rows.drop("rank", "position").to_dicts())
     return [row for row in found if row["name_pattern"] is not None]

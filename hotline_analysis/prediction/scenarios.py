@@ -830,7 +830,7 @@ def _gpu(loop: Loop, to: str | None, cpu: Number) -> Made:
     """The job runs on another GPU."""
     if to is None:
         return "It needs the name of a GPU, as in `hotline whatif TRACE gpu -p to=H200`; `on_gpu` compares all."
-    given = own_figures(loop.trace.sql("from gpu_given where rank = $rank order by position", rank=loop.rank))
+    given = own_figures(loop)
     gpu = named_gpu(to, given)
     if not loop.has_gpu_work:
         return _NO_GPU

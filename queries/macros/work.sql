@@ -131,3 +131,47 @@ create or replace macro with_roofline(works, peaks, models) as table
             when vector_ns then 'vector'
         end as bound
     from work_with_times;
+
+-- Ops in some ops or nodes, `roots`, with what they were given when their root was learned, if all in the root have the
+-- names that were learned, in this order: `event_id`, `root_id`, `place` from 0, and `argument_id`. Roots do not cross
+-- on a thread; each has `event_id`, `track_id`, `start_ns`, `end_ns`, `depth` and the `tree_id` of what was learned.
+create or replace macro calls_as_learned(roots, spans, events, learned) as table
+    with inner_op as (
+        select
+            span.event_id,
+            event.name,
+            root.event_id as root_id,
+            root.tree_id,
+            row_number() over (partition by root.event_id order by span.start_ns, span.depth, span.event_id) - 1
+                as place
+        from query_table(spans) as span
+        inner join query_table(events) as event on span.event_id = event.event_id and event.category = 'cpu_op'
+        asof inner join query_table(roots) as root
+            on span.track_id = root.track_id and span.start_ns >= root.start_ns
+        where span.start_ns < root.end_ns and (span.depth > root.depth or span.event_id = root.event_id)
+    ),
+
+    compared_op as (
+        select
+            inner_op.event_id,
+            inner_op.root_id,
+            inner_op.place,
+            call.argument_id,
+            count(call.tree_id) over of_root = count(*) over of_root
+            and max(call.call_count) over of_root = count(*) over of_root as is_same
+        from inner_op
+        left join query_table(learned) as call
+            on
+                inner_op.tree_id = call.tree_id
+                and inner_op.place = call.place
+                and inner_op.name = call.name
+        window of_root as (partition by inner_op.root_id)
+    )
+
+    select
+        event_id,
+        root_id,
+        place,
+        argument_id
+    from compared_op
+    where is_same;
