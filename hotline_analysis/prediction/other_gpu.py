@@ -188,7 +188,7 @@ def _of_library(here: Figures, gpu: Figures) -> pl.Expr:
     low = pl.when(is_known).then(known).otherwise(pl.min_horizontal(by_peak, bandwidth))
     high = pl.when(is_known).then(known).otherwise(pl.max_horizontal(by_peak, bandwidth))
     middle = pl.when(is_known).then(known).otherwise((by_peak * bandwidth).sqrt())
-    nearer, further = _OTHER_KERNEL
+    nearer, further = (1.0, 1.0) if here["model"] == gpu["model"] else _OTHER_KERNEL
     found = _three(low * nearer, middle, high * further, "library")
     return pl.when(_IS_LIBRARY).then(found).alias("library")
 
