@@ -1075,9 +1075,10 @@ def memory_peak(
     """What is allocated when most is allocated: by category, and by the phase and module that allocated it.
 
     What a block is follows from where it was allocated and where it was released: `memory_block` has the rules, and
-    `evidence` names the one that told. Parameters are older than the trace. Where the table of a captured model
-    says how large they are (`model_state`), the trace has one GPU, and at least so much of its memory is older than
-    the trace and not released in it, that much is `parameter` (`model_table`). The rows of a device add up to
+    `evidence` names the one that told. Parameters and the optimizer's state are often older than the trace. Where
+    the table of a captured model says how large they are (`model_state`), the trace has one GPU, and at least so
+    much of its memory is older than the trace and not released in it, that much is `parameter` (`model_table`) and
+    `optimizer_state` (`optimizer_class`); the rest of it is `held_throughout`. The rows of a device add up to
     `peak_bytes`; where more blocks are alive than the allocator says, a negative row `inconsistent` makes up for
     it. `memory_breakdown` says more.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import hotline_analysis as ha
@@ -102,10 +103,15 @@ def placed(total: int, optimizer: str) -> TraceBuilder:
 def test_what_is_older_than_the_trace(
     tmp_path: Path, total: int, optimizer: str, expected: set[tuple[str, int]]
 ) -> None:
-    frame = ha.memory_breakdown(placed(total, optimizer).load(tmp_path), by="category")
+    trace = placed(total, optimizer).load(tmp_path)
+    frame = ha.memory_breakdown(trace, by="category")
     older = frame.filter(frame["bytes"] != 8)
     assert set(older.select("category", "bytes").rows()) == expected
     assert frame["bytes"].sum() == total + 8
+    # The answer about the peak by phase says the same.
+    key = ["category", "evidence"]
+    at_peak = ha.memory_peak(trace).group_by(key).agg(pl.col("bytes").sum())
+    assert sorted(at_peak.rows()) == sorted(frame.group_by(key).agg(pl.col("bytes").sum()).rows())
 
 
 def test_each_module_has_its_own_parameters(tmp_path: Path) -> None:

@@ -1,9 +1,10 @@
 -- What is allocated when most is allocated: by category, and by the phase and module that allocated it.
 --
 -- What a block is follows from where it was allocated and where it was released: `memory_block` has the rules, and
--- `evidence` names the one that told. Parameters are older than the trace. Where the table of a captured model says how
--- large they are (`model_state`), the trace has one GPU, and at least so much of its memory is older than the trace and
--- not released in it, that much is `parameter` (`model_table`). The rows of a device add up to `peak_bytes`; where more
+-- `evidence` names the one that told. Parameters and the optimizer's state are often older than the trace. Where the
+-- table of a captured model says how large they are (`model_state`), the trace has one GPU, and at least so much of its
+-- memory is older than the trace and not released in it, that much is `parameter` (`model_table`) and `optimizer_state`
+-- (`optimizer_class`); the rest of it is `held_throughout`. The rows of a device add up to `peak_bytes`; where more
 -- blocks are alive than the allocator says, a negative row `inconsistent` makes up for it. `memory_breakdown` says
 -- more.
 --
@@ -13,7 +14,7 @@
 -- :param phase PHASE = NULL
 --                                   only what was allocated in this phase
 -- :param module VARCHAR = NULL      only what was allocated in this module or one in it, by path
--- :reads peak_moment, peak_block, memory_change, model_op, model_state
+-- :reads peak_moment, peak_block, memory_block, memory_change, model_op, model_state
 -- :column rank BIGINT               process rank
 -- :column device_type VARCHAR       cpu, cuda, hip, xpu, hpu, mtia or other
 -- :column device BIGINT             device number; -1 for the CPU
@@ -76,35 +77,44 @@ gpu as (
     where device_type != 'cpu'
 ),
 
--- Parameters of the model, if they can only be on this device and fit into its older memory.
-parameter as (
+-- Parameters of the model and its optimizer's state, as far as they can only be on this device and fit into its older
+-- memory.
+model_part as (
     select
         older_memory.rank,
         older_memory.device_type,
         older_memory.device,
+        model_state.category,
         model_state.module_path,
         model_state.bytes
     from older_memory
     inner join model_state on older_memory.rank = model_state.rank
     where
-        model_state.category = 'parameter'
-        and older_memory.device_type != 'cpu'
+        older_memory.device_type != 'cpu'
         and older_memory.rank in (select rank from gpu group by rank having count(*) = 1)
-    qualify sum(model_state.bytes) over (partition by older_memory.rank) <= older_memory.bytes
+        and (
+            model_state.category = 'parameter'
+            or older_memory.rank not in (select rank from memory_block where category = 'optimizer_state')
+        )
+    qualify
+        sum(model_state.bytes) over (
+            partition by older_memory.rank order by model_state.category desc
+            range between unbounded preceding and current row
+        ) <= older_memory.bytes
 ),
 
--- Older memory that is no parameters.
+-- Older memory that is neither.
 unexplained as (
     select
         older_memory.rank,
         older_memory.device_type,
         older_memory.device,
-        older_memory.bytes - coalesce(sum(parameter.bytes), 0)::bigint as bytes
+        older_memory.bytes - coalesce(sum(model_part.bytes), 0)::bigint as bytes
     from older_memory
-    left join parameter
+    left join model_part
         on
             (older_memory.rank, older_memory.device_type, older_memory.device)
-            = (parameter.rank, parameter.device_type, parameter.device)
+            = (model_part.rank, model_part.device_type, model_part.device)
     group by older_memory.rank, older_memory.device_type, older_memory.device, older_memory.bytes
 ),
 
@@ -116,22 +126,22 @@ any_group as (
         rank,
         device_type,
         device,
-        'parameter' as category,
-        'model_table' as evidence,
+        category,
+        if(category = 'parameter', 'model_table', 'optimizer_class') as evidence,
         null as phase,
         module_path,
         bytes,
         null as block_count,
         null as largest_bytes,
         null as largest_id
-    from parameter
+    from model_part
     union all by name
     select
         rank,
         device_type,
         device,
         'unknown' as category,
-        case when bytes > 0 then 'before_trace' else 'inconsistent' end as evidence,
+        case when bytes > 0 then 'held_throughout' else 'inconsistent' end as evidence,
         null as phase,
         null as module_path,
         bytes,
