@@ -1,0 +1,140 @@
+"""What the CPU does: loading batches, copying them, and waiting for the GPU."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from hotline_analysis.answers.replay import Run
+from hotline_analysis.prediction.edits import (
+    Edit,
+    Number,
+    Scale,
+    Take,
+    Unwait,
+)
+from hotline_analysis.prediction.loop import MID, Loop
+from hotline_analysis.prediction.scenarios.known import (
+    GPU,
+    KNOWN,
+    NAME,
+    NO_GPU,
+    Given,
+    Made,
+    among,
+    busy_ns,
+    calls_that_waited,
+    chosen_of,
+    each_end,
+    made_of,
+    scenario,
+)
+from hotline_analysis.text.formats import duration
+
+_FETCH = (
+    (pl.col("category").is_in(["user_annotation", "cpu_op"]) & NAME.str.contains(r"^enumerate\(DataLoader\)")),
+    ((pl.col("category") == "user_annotation") & NAME.str.contains(r"^\[pl\].*dataloader_next$")),
+    (
+        (pl.col("category") == "python_function")
+        & NAME.str.contains(r"(^|/)torch/utils/data/dataloader\.py\(\d+\): __next__$")
+    ),
+)
+
+
+@scenario(
+    "The training loop's thread only takes batches off a queue: torch.utils.data, “Multi-process data loading”.",
+    workers=Given(None, "processes that load; as many as are needed, if not given", 0),
+    # In recordings with four workers (ResNet-50 on a V100, batches of 19 MB; samples of pytorch/kineto), it took 1.4 to
+    # 1.7 ms. Twice as long for more data; a small batch only has to pass a pipe.
+    batch_ms=Given((0.2, 1.5, 3.0), "milliseconds to take a batch off the queue"),
+)
+def _loader(loop: Loop, workers: float | None, batch_ms: Number) -> Made:
+    """Other processes load the batches."""
+    fetches = next((found for each in _FETCH if not (found := chosen_of(loop, each)).is_empty()), None)
+    if fetches is None:
+        return "No call of a DataLoader is seen."
+    each_ns = busy_ns(fetches) / loop.count
+    ns = each_end(lambda value: 1e6 * value, batch_ms)
+    has_workers = fetches["name"].str.contains("MultiProcess").any()
+    if workers == 0:
+        if has_workers:
+            return "How long the workers take for a batch is not in the trace: they are other processes."
+        return "The training loop loads its batches itself already."
+    expected = ns[1] if isinstance(ns, tuple) else ns
+    # What is not twice as long as taking a batch off a queue may be no more than that.
+    if each_ns * loop.count <= 2 * expected * fetches.height:
+        already = "Workers load the batches already" if has_workers else "Batches are there at once"
+        return f"{already}: the loop waits {duration(round(each_ns))} per step for them."
+    said = ["Workers do not slow each other or the training loop down: there are cores, and memory, for all of them."]
+    least: Number = 0.0
+    if has_workers:
+        said.append("There are so many workers that a batch is always there.")
+    elif workers is None:
+        rest = loop.per_step(_with(loop, [Take(among(fetches), ns)]))
+        said.append(f"At least {max(1, -(-round(each_ns) // max(rest, 1))):,} workers, or batches come too late.")
+    else:
+        least = each_ns / workers
+        said.append(f"{workers:g} workers have a batch every {duration(round(least))}.")
+    return made_of("loader", [Take(among(fetches), ns)], *said, least_ns=least)
+
+
+def _with(loop: Loop, edits: list[Edit]) -> Run:
+    state = loop.state(MID)
+    for edit in edits:
+        edit.apply(loop, state)
+    return state.run()
+
+
+# "On PCIe x16 Gen3 cards, for example, pinned memory can attain roughly 12 GB/s" (CUDA C++ best practices guide,
+# "Pinned memory"); Gen4 has twice that.
+_PINNED_BYTES_PER_NS = 12.0
+
+
+@scenario(
+    "CUDA C++ best practices guide, “Pinned memory”; a copy from pageable memory waits (CUDA runtime API, “API"
+    " synchronization behavior”).",
+    factor=Given((0.25, 0.5, 1.0), "by what the time of the copies is multiplied, if their bytes do not tell"),
+)
+def _pinned(loop: Loop, factor: Number) -> Made:
+    """Batches are copied from pinned memory, and nobody waits for the copies."""
+    if not loop.has_gpu_work:
+        return NO_GPU
+    to_gpu = (pl.col("class") == "memory") & NAME.str.contains(r"HtoD|HostToDevice|Host -> Device")
+    copies = chosen_of(loop, to_gpu & ~NAME.str.contains("(?i)pinned"))
+    waits = copies.filter(pl.col("runtime_id").is_in(calls_that_waited(loop).implode()))
+    if chosen_of(loop, to_gpu).is_empty():
+        return "The steps copy nothing to the GPU."
+    if waits.is_empty():
+        return "No copy to the GPU is waited for: its memory is pinned already, or a batch is small."
+    size = int(waits["bytes"].fill_null(0).sum())
+    if size and factor == KNOWN["pinned"].parameters["factor"].default:
+        gen3 = min(1.0, size / _PINNED_BYTES_PER_NS / max(busy_ns(waits), 1))
+        factor = (gen3 / 2, gen3, 1.0)
+    calls = pl.col("event_id").is_in(waits["runtime_id"].implode())
+    return made_of(
+        "pinned",
+        [Scale(among(waits), factor), Unwait(calls)],
+        "The copies are made with pin_memory=True and non_blocking=True.",
+        "Copying a batch into pinned memory is done by the loader, and is not counted.",
+    )
+
+
+@scenario("PyTorch performance tuning guide, “Avoid unnecessary CPU-GPU synchronization”.")
+def _no_sync(loop: Loop) -> Made:
+    """The CPU waits for the GPU nowhere in the step."""
+    if not loop.has_gpu_work:
+        return NO_GPU
+    waits = chosen_of(loop, pl.col("event_id").is_in(calls_that_waited(loop).implode()) & ~GPU)
+    to_gpu = loop.events.work.filter((pl.col("class") == "memory") & NAME.str.contains(r"HtoD|HostToDevice|Host -> D"))
+    waits = waits.filter(~pl.col("event_id").is_in(to_gpu["runtime_id"].drop_nulls().implode()))
+    if waits.is_empty():
+        return "No call waits for the GPU, but for copies of batches (see pinned)."
+    last = loop.events.work.group_by("step").agg(last_ns=pl.col("call_start_ns").max())
+    within = waits.join(last, on="step", how="left").filter(pl.col("start_ns") < pl.col("last_ns"))
+    if within.is_empty() and loop.alike.height == 1:
+        return "The only calls that wait for the GPU are at the end of the step, after all launches."
+    return made_of(
+        "no_sync",
+        [Unwait(among(waits))],
+        "What the calls brought to the CPU (a loss to print, a number to branch on) is not needed, or is asked for"
+        " later.",
+    )

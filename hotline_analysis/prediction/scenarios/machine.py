@@ -1,0 +1,44 @@
+"""Another machine."""
+
+from __future__ import annotations
+
+from hotline_analysis.gpu_models import named_gpu
+from hotline_analysis.prediction.edits import (
+    Edit,
+    Hasten,
+    Number,
+    Pace,
+)
+from hotline_analysis.prediction.loop import Loop
+from hotline_analysis.prediction.other_gpu import move_to, own_figures
+from hotline_analysis.prediction.scenarios.known import (
+    GPU,
+    NO_GPU,
+    Given,
+    Made,
+    inverse_of,
+    made_of,
+    scenario,
+)
+
+
+@scenario(
+    "Habitat (Yu et al., USENIX ATC 2021), wave scaling; Williams et al., “Roofline” (CACM 52(4), 2009).",
+    to=Given(None, "the GPU, such as H200 or A100-SXM4-80GB", is_text=True),
+    cpu=Given(1.0, "how many times faster the CPU is", 1e-3),
+)
+def _gpu(loop: Loop, to: str | None, cpu: Number) -> Made:
+    """The job runs on another GPU."""
+    if to is None:
+        return "It needs the name of a GPU, as in `hotline whatif TRACE gpu -p to=H200`; `on_gpu` compares all."
+    given = own_figures(loop)
+    gpu = named_gpu(to, given)
+    if not loop.has_gpu_work:
+        return NO_GPU
+    moved = move_to(loop, gpu, given)
+    if isinstance(moved, str):
+        return moved
+    edits: list[Edit] = [Pace(GPU, moved.parts)]
+    if cpu != 1.0:
+        edits.append(Hasten(~GPU, inverse_of(cpu)))
+    return made_of("gpu", edits, *moved.assumptions)

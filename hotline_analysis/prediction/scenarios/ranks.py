@@ -1,0 +1,175 @@
+"""Several ranks: the network, overlap, and more of them."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+
+import polars as pl
+
+from hotline_analysis.prediction.edits import (
+    AllReduce,
+    Edit,
+    Move,
+    Number,
+    Scale,
+    Transfer,
+    at,
+)
+from hotline_analysis.prediction.loop import HIGH, LOW, MID, Loop
+from hotline_analysis.prediction.scenarios.known import (
+    COMPUTES,
+    NO_GPU,
+    Given,
+    Made,
+    busy_ns,
+    chosen_of,
+    made_of,
+    scenario,
+)
+from hotline_analysis.text.formats import percent
+
+_COMMUNICATES = pl.col("class") == "communication"
+
+
+@scenario(
+    "Collectives take their bytes over the slowest link: NCCL tests, “Performance” (bus bandwidth).",
+    factor=Given(2.0, "how many times faster data is transferred", 1e-3),
+)
+def _bandwidth(loop: Loop, factor: Number) -> Made:
+    """The network is faster."""
+    kernels = chosen_of(loop, _COMMUNICATES)
+    if kernels.is_empty():
+        return "No kernel communicates."
+    assert isinstance(factor, float)
+    split = _transfers(loop, kernels)
+    waits = 1 - int(split["transfer_ns"].sum()) / max(busy_ns(kernels), 1)
+    faster = Scale(_COMMUNICATES, 1 / factor)
+    edits: list[Edit] = [Transfer(_COMMUNICATES, 1 / factor, split)]
+    said = (
+        f"{percent(100 * waits)} of the time of collectives is waiting for other ranks, not transfer: at the low end it"
+        " shrinks alike, else it stays."
+    )
+    return made_of("bandwidth", edits if waits > 0 else [faster], said)
+
+
+def _transfers(loop: Loop, kernels: pl.DataFrame) -> pl.DataFrame:
+    """How long each collective transfers data: `event_id` and `transfer_ns`.
+
+    With several ranks, from when the last one has come. With one, the shortest time of the collective at the same place
+    of any step, as every rank may be late in some; in a trace of one step, of the same kernel.
+    """
+    if len(loop.trace.ranks) > 1:
+        found = loop.trace.sql(
+            "select event_id, least(transfer_ns, dur_ns) as transfer_ns from collective_match"
+            " where rank = $rank and transfer_ns is not null",
+            rank=loop.rank,
+        )
+        known = kernels.select("event_id", "dur_ns").join(found, on="event_id", how="left")
+        return known.select("event_id", pl.coalesce("transfer_ns", "dur_ns").alias("transfer_ns"))
+    every = loop.trace.sql(
+        "select event_id, step, short_name, start_ns, dur_ns from gpu_work where rank = $rank and"
+        " class = 'communication' and list_contains($steps, step)",
+        rank=loop.rank,
+        steps=loop.alike["step"].to_list(),
+    )
+    placed = every.sort("start_ns", "event_id").with_columns(place=pl.int_range(pl.len()).over("step", "short_name"))
+    key = ["short_name", "place"] if loop.alike.height > 1 else ["short_name"]
+    least = placed.select("event_id", pl.col("dur_ns").min().over(key).alias("transfer_ns"))
+    return (
+        kernels.select("event_id", "dur_ns")
+        .join(least, on="event_id", how="left")
+        .select("event_id", pl.coalesce("transfer_ns", "dur_ns").alias("transfer_ns"))
+    )
+
+
+@scenario("Daydream (ATC 2020), “overlapping”; a limit: nothing but data holds communication up.")
+def _overlap(loop: Loop) -> Made:
+    """Communication runs on a stream of its own."""
+    kernels = chosen_of(loop, _COMMUNICATES)
+    if kernels.is_empty():
+        return "No kernel communicates."
+    streams = kernels.select("device", "stream").unique()
+    beside = chosen_of(loop, COMPUTES).join(streams, on=["device", "stream"], how="semi")
+    if beside.is_empty():
+        return "Communication has streams of its own already."
+    said = "A limit: no other kernel needs what is communicated before the step ends."
+    return made_of("overlap", [Move(_COMMUNICATES)], said)
+
+
+# Of torch.nn.parallel.DistributedDataParallel: a bucket has `bucket_cap_mb` of gradients, and the first one 1 MiB
+# (torch/csrc/distributed/c10d/reducer.hpp, kDefaultFirstBucketBytes).
+_BUCKET_BYTES = 25 * 2**20
+_FIRST_BUCKET_BYTES = 2**20
+
+
+@scenario(
+    "Daydream (ATC 2020), distributed training, whose predictions were mostly within 10 %, with NCCL 34 % slower than"
+    " in theory; NCCL tests, “Performance”: an all-reduce of n ranks moves 2 (n - 1) / n of its bytes.",
+    ranks=Given(8.0, "how many ranks train together", 2),
+    gb_per_s=Given((200.0, 50.0, 10.0), "bus bandwidth: from NVLink to one network card", 1e-3),
+    mb=Given(None, "megabytes of gradients, if the trace does not tell", 1e-6),
+)
+def _ddp(loop: Loop, ranks: Number, gb_per_s: Number, mb: float | None) -> Made:
+    """More ranks train together (DistributedDataParallel), each with a batch of this size."""
+    if not loop.has_gpu_work:
+        return NO_GPU
+    if not chosen_of(loop, _COMMUNICATES).is_empty():
+        return "The run has several ranks already."
+    gradients = loop.trace.query("gradient", rank=loop.rank, start_ns=loop.start_ns, end_ns=loop.end_ns)
+    if mb is not None and not gradients.is_empty():
+        scale = 1e6 * mb * loop.count / max(int(gradients["bytes"].fill_null(1).sum()), 1)
+        gradients = gradients.with_columns((pl.col("bytes").fill_null(1) * scale).cast(pl.Int64))
+    if gradients.is_empty():
+        return "No gradient is seen to be accumulated, so it is not known when they are ready."
+    if gradients["bytes"].null_count():
+        return "The sizes of the gradients are not in the trace: give mb, or capture with record_shapes=True."
+    first = (
+        loop.events.work.filter(phase="optimizer").sort("start_ns").group_by("step").agg(until_id=pl.first("event_id"))
+    )
+    if first.is_empty():
+        return "The optimizer launches no work, so it is not known when gradients are needed."
+    offset = pl.col("bytes").cum_sum().over("step") - pl.col("bytes")
+    bucket = (
+        pl.when(offset < _FIRST_BUCKET_BYTES).then(0).otherwise(1 + (offset - _FIRST_BUCKET_BYTES) // _BUCKET_BYTES)
+    )
+    number = at(ranks, MID)
+    buckets = (
+        gradients.with_columns(bucket=bucket)
+        .group_by("step", "bucket")
+        .agg(pl.col("bytes").sum(), pl.last("ready_id"))
+        .join(first, on="step")
+        .drop_nulls("ready_id")
+        .sort("step", "bucket")
+    )
+    if buckets.is_empty():
+        return "No gradient is made on the GPU in a step whose optimizer is seen."
+    share = 2 * (number - 1) / number
+    latency = (5_000.0, 20_000.0, 50_000.0)  # of one collective: NCCL tests, small messages in and between nodes
+    # Every rank waits for the slowest: by how much, on average, follows from how steps differ here.
+    late = _slowest_of(number) * float(loop.alike["length_ns"].std() or 0)  # type: ignore[arg-type]
+    waits = (0.0, late, 2 * late)
+    buckets = buckets.with_columns(
+        (
+            pl.lit(latency[level])
+            + share * pl.col("bytes") / at(gb_per_s, level)
+            + pl.when(pl.col("bucket") == 0).then(waits[level]).otherwise(0.0)
+        )
+        .round()
+        .cast(pl.Int64)
+        .alias(f"ns_{level}")
+        for level in (LOW, MID, HIGH)
+    )
+    size = int(buckets["bytes"].sum()) // loop.count
+    return made_of(
+        "ddp",
+        [AllReduce(pl.col("event_id").is_in(buckets["ready_id"].implode()), buckets)],
+        f"{number:g} ranks reduce {size:,} bytes of gradients in {buckets.height // loop.count} buckets.",
+        "Each rank waits for the slowest, as far as the steps of this trace differ.",
+        "Kernels that run at the same time do not slow each other down.",
+        "A step has so many times the samples: compare samples per second.",
+    )
+
+
+def _slowest_of(count: float) -> float:
+    """By how many standard deviations the largest of some normal numbers is above their mean (Blom 1958)."""
+    return NormalDist().inv_cdf((count - 0.375) / (count + 0.25))
