@@ -110,6 +110,17 @@ def test_before_anything_is_loaded(tmp_path: Path) -> None:
     assert process.returncode == 130
 
 
+def test_while_python_runs_a_string(tmp_path: Path) -> None:
+    """As it does to make a dataclass: `python -m` remembers that and ends with the signal, whoever caught it."""
+    (tmp_path / "case.py").write_text(
+        "from hotline_analysis import cli\n"
+        "cli.app = lambda prog_name: exec('import os, signal; os.kill(os.getpid(), signal.SIGINT)')\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-m", "case"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 # In a library that does not look for signals, Ctrl-C is as if nobody handled it.
 DEAF = """
 import signal, sys, time

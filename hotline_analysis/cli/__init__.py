@@ -47,6 +47,12 @@ def main() -> None:
     interrupt.watch()
     try:
         app(prog_name="hotline")
+    except KeyboardInterrupt:
+        interrupt.leave()
+    except SystemExit as end:
+        if end.code == interrupt.INTERRUPTED:
+            interrupt.leave()
+        raise
     finally:
         interrupt.done()
         undo_all()

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
+from contextlib import suppress
+from typing import NoReturn
 
 from hotline_analysis.atomic import undo_all
 
@@ -32,6 +35,19 @@ def watch() -> None:
 def done() -> None:
     """Say that the command is complete: what is left is to end the process."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def leave() -> NoReturn:
+    """Undo what is not complete and end the process, not as Python would.
+
+    Where Ctrl-C came while Python ran a string, as `dataclasses` and `namedtuple` let it, Python ends with the signal
+    even if the exception was caught.
+    """
+    done()
+    undo_all()
+    with suppress(OSError, ValueError):
+        sys.stderr.flush()
+    os._exit(INTERRUPTED)
 
 
 def _end_after(heard: int) -> None:

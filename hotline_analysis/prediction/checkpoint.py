@@ -21,6 +21,7 @@ _SOURCE = (
     " torch.utils.checkpoint."
 )
 _MOST = 40  # modules of a curve
+_MOST_TRIED = 400  # and of those that are tried for it: each runs the allocator's timeline again
 
 
 def recomputation(
@@ -29,14 +30,14 @@ def recomputation(
     """Which modules to checkpoint, one after the other: the most bytes per millisecond first.
 
     Each row adds a module to those above it, in the place of those that are in it; one in another one, and one that
-    makes the peak higher, is left out. `net_bytes` and
-    `forward_ns` are those of `recompute`, `saved_bytes` and `added_ns` their sums so far, and `peak_bytes` the peak of
-    memory if the allocator's timeline is run again without what is no longer saved. `budget` is the peak to reach, in
-    bytes or as "4 GiB": there the rows end. Raises `HotlineError` without memory events or modules.
+    makes the peak higher, is left out. `net_bytes` and `forward_ns` are those of `recompute`, of which the first 400
+    modules are tried, `saved_bytes` and `added_ns` their sums so far, and `peak_bytes` the peak of memory if the
+    allocator's timeline is run again without what is no longer saved. `budget` is the peak to reach, in bytes or as
+    "4 GiB": there the rows end. Raises `HotlineError` without memory events or modules.
     """
     goal = None if budget is None else _bytes(budget)
     loop = loop_of(trace, rank)
-    candidates = trace.query("recompute", rank=loop.rank, step=step, limit=100_000)
+    candidates = trace.query("recompute", rank=loop.rank, step=step, limit=_MOST_TRIED)
     _check(trace, candidates)
     blocks, saved = _blocks(loop)
     # What each chosen module saves and costs.
