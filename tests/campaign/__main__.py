@@ -67,15 +67,16 @@ def write_and_read(chosen: Case, folder: Path) -> reading.Reading:
     return reading.read(data)
 
 
-def ask(chosen: Case, folder: Path, expected: reading.Reading | None) -> Asker:
-    """Ask everything of the file of a case."""
-    asker = Asker(folder / f"{chosen.base}.json", expected, random.Random(f"ask {chosen.seed}"))
+def ask(chosen: Case, folder: Path, expected: reading.Reading | None, *, everything: bool) -> Asker:
+    """Import the file of a case and ask of it."""
+    rng = random.Random(f"ask {chosen.seed}")
+    asker = Asker(folder / f"{chosen.base}.json", expected, rng, everything=everything)
     asker.run()
     asker.expected = None  # it has been compared
     return asker
 
 
-def run(chosen: Sequence[Case], jobs: int, keep: Path | None) -> list[Done]:
+def run(chosen: Sequence[Case], jobs: int, keep: Path | None, *, everything: bool) -> list[Done]:
     """Run cases, so many at a time."""
     waiting = list(reversed(chosen))
     running: list[Running] = []
@@ -88,7 +89,7 @@ def run(chosen: Sequence[Case], jobs: int, keep: Path | None) -> list[Done]:
                 child = children.start(lambda at, of=next_case: write_and_read(of, at), folder=folder, limited=False)  # type: ignore[misc]
                 running.append(Running(next_case, folder, child))
             for each in list(running):
-                if _go_on(each):
+                if _go_on(each, everything=everything):
                     running.remove(each)
                     assert each.result is not None
                     done.append(each.result)
@@ -102,7 +103,7 @@ def run(chosen: Sequence[Case], jobs: int, keep: Path | None) -> list[Done]:
     return sorted(done, key=lambda each: each.case.seed)
 
 
-def _go_on(each: Running) -> bool:
+def _go_on(each: Running, *, everything: bool) -> bool:
     """Whether a case is done; begins its second part after the first."""
     result = each.child.poll()
     if result is None:
@@ -112,7 +113,9 @@ def _go_on(each: Running) -> bool:
             print(f"case {each.case.seed} is not read in plain Python: {result.problem}", flush=True)
         (each.folder / "result").unlink(missing_ok=True)
         each.expected = result.value
-        each.child = children.start(lambda at: ask(each.case, at, each.expected), folder=each.folder)
+        each.child = children.start(
+            lambda at: ask(each.case, at, each.expected, everything=everything), folder=each.folder
+        )
         each.is_asked = True
         return False
     asker: Asker | None = result.value
@@ -153,7 +156,7 @@ def summary(done: Sequence[Done], seed: str) -> str:
         ),
         ("readable events, by plain Python", f"{sum(each.event_count for each in done):,}"),
         ("of them not read, and told in a warning", f"{sum(each.missed for each in done):,}"),
-        ("files that were imported and asked everything", f"{outcomes['asked']:,}"),
+        ("files that were imported and asked", f"{outcomes['asked']:,}"),
         (
             "files refused by a clear error, with nothing readable in them",
             f"{outcomes['TraceFormatError'] + outcomes['EmptyTraceError']:,}",
@@ -218,6 +221,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the campaign; its cases have seeds of their own")
     parser.add_argument("--jobs", type=int, default=1, help="cases at a time")
     parser.add_argument("--case", type=int, action="append", help="only the case of this seed; repeatable")
+    parser.add_argument("--everything", action="store_true", help="each case asks all questions, not one in three")
     parser.add_argument("--generated", action="store_true", help="only the traces that are generated")
     parser.add_argument("--untouched", action="store_true", help="the traces as they are")
     parser.add_argument("--keep", type=Path, help="a folder for the files of cases with findings")
@@ -232,7 +236,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = [case(_SEEDS * given.seed + number, names) for number in range(given.cases)]
     if given.keep is not None:
         given.keep.mkdir(parents=True, exist_ok=True)
-    done = run(chosen, given.jobs, given.keep)
+    done = run(chosen, given.jobs, given.keep, everything=given.everything)
     seeds = f"{chosen[0].seed} to {chosen[-1].seed}"
     print(f"\n{summary(done, seeds)}\n")
     if found := grouped(done):

@@ -37,6 +37,9 @@ _NUMBER = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?", re.IGNORECASE)
 # Ratios that can be more than all: idle time of several devices to that of the steps, and rows that make up for others.
 _RATIOS = {"launch_stats.idle_pct", "memory_peak.bytes_pct"}
 _RATIOS |= {"memory_breakdown.bytes_pct", "memory_breakdown.byte_seconds_pct"}
+# What the sums are made of; of the other answers, and of what is drawn and exported, a case asks one in so many.
+_SUMMED = {"coverage", "phases", "steps", "step_time_breakdown", "temporal_breakdown"}
+_ONE_IN = 3
 # Where something is, and differences, can be negative.
 _SIGNED = re.compile(r"(.*_)?(start|end|at|call|time_from|delta|shift|first|last|late|lateness)_ns|.*delta.*")
 
@@ -52,14 +55,19 @@ class Finding:
 class Asker:
     """Imports one file, asks everything, and collects what is wrong."""
 
-    def __init__(self, path: Path, expected: Reading | None, rng: random.Random) -> None:
+    def __init__(self, path: Path, expected: Reading | None, rng: random.Random, *, everything: bool) -> None:
         self.path = path
+        self.everything = everything
         self.expected = expected
         self.rng = rng
         self.folder = path.parent
         self.findings: list[Finding] = []
         self.outcome = "asked"
         self.missed = 0
+
+    def chosen(self) -> bool:
+        """Whether something is asked that only some cases ask."""
+        return self.rng.random() < 1 / _ONE_IN or self.everything
 
     def find(self, kind: str, text: str) -> None:
         """Note a finding, once."""
@@ -191,10 +199,14 @@ class Asker:
     def _answers(self, trace: ha.Trace) -> dict[str, pl.DataFrame]:
         frames = {}
         for query in catalog.queries("answers", "charts", "export", "whatif"):
+            if not self.chosen() and query.name not in _SUMMED:
+                continue
             given = self._required(trace, query)
             with self.trying(f"query {query.name}"):
                 frames[query.name] = trace.query(query.name, **given)
         for name, answer in COMPUTED.items():
+            if not self.chosen():
+                continue
             with self.trying(f"query {name}"):
                 frames[name] = answer.ask(*[trace] * answer.traces)
         for name, frame in frames.items():
@@ -353,6 +365,8 @@ class Asker:
             if "<hotlinexss" in markdown:
                 self.find("injection", "report as markdown")
             _strict_json(report.to_json())
+            if not self.chosen():
+                return
             timeline = None
             with self.trying("timeline"):
                 timeline = ha.charts.timeline(trace, source_lines=False)
@@ -373,7 +387,7 @@ class Asker:
         if parser.found:
             self.find("injection", f"{what}: {parser.found[:3]}")
 
-    def _exports(self, trace: ha.Trace) -> None:
+    def _perfetto(self, trace: ha.Trace) -> None:
         file = self.folder / "export.json"
         with self.trying("export"):
             ha.export_perfetto(trace, file)
@@ -384,6 +398,10 @@ class Asker:
             ours = [event for event in events if event.get("cat") != "hotline"]
             if events and len(ours) < trace.sql("select count(*) from event").item():
                 self.find("lost", f"the export has {len(ours)} events beside ours")
+
+    def _exports(self, trace: ha.Trace) -> None:
+        if self.chosen():
+            self._perfetto(trace)
         name = self.rng.choice([query.name for query in catalog.queries("answers") if not _needs(query)])
         with self.trying(f"CSV of {name}"):
             frame = trace.query(name)
