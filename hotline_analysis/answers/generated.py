@@ -1902,7 +1902,7 @@ def utilisation(
     Columns: `rank`, `device`, `step`, `phase`, `model`, `wall_ns`, `gpu_busy_pct`, `matrix_time_pct`, `model_flop`,
     `hardware_flop`, `mfu_pct`, `hfu_pct`, `tflop_per_s`, `fp32_utilisation_pct`, `tf32_utilisation_pct`,
     `fp16_utilisation_pct`, `bf16_utilisation_pct`, `fp8_utilisation_pct`, `min_gb_per_s`, `occupancy_pct`,
-    `sm_efficiency_pct`, `modelled_pct`. `hotline queries utilisation` says what each means.
+    `sm_efficiency_pct`, `cpu_busy_pct`, `modelled_pct`. `hotline queries utilisation` says what each means.
     """
     return trace.query(
         "utilisation",

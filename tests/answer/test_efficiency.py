@@ -94,6 +94,17 @@ def test_utilisation(trace: Trace) -> None:
     assert row["modelled_pct"] == pytest.approx(100 * 230 / 280)
 
 
+def test_how_busy_the_main_thread_is(tmp_path: Path) -> None:
+    """In ops for 30 and 15 of 100 µs; a wait for the GPU, the time between, and another thread's ops are not in it."""
+    trace = TraceBuilder(rank=0).step(0, 0, 100)
+    trace.op("aten::mm", 10, 40).launches("k", 20, 55, at=12, until=14)
+    trace.runtime("cudaDeviceSynchronize", 40, 60).op("aten::add", 70, 85).launches("k", 90, 95, at=72, until=74)
+    trace.on(7).op("aten::mul", 0, 100)
+    with trace.load(tmp_path) as run:
+        for by in ("run", "step"):
+            assert ha.utilisation(run, by=by)["cpu_busy_pct"].drop_nulls().to_list() == [pytest.approx(45)]
+
+
 def test_roofline(trace: Trace) -> None:
     by_op = {row["name"]: row for row in ha.roofline(trace).iter_rows(named=True)}
     assert set(by_op) == {"aten::mm", "aten::add", "aten::copy_", "custom::op"}

@@ -13,7 +13,7 @@
 -- :param device BIGINT = NULL    only this device
 -- :param step BIGINT = NULL      only work of this step
 -- :param phase PHASE = NULL      only work of this phase
--- :reads kernel_roofline, idle_part, kernel_shape, gpu_model
+-- :reads kernel_roofline, idle_part, kernel_shape, gpu_model, host_activity, phase_span
 -- :column rank BIGINT            process rank
 -- :column device BIGINT          device number; -1 when the events name none
 -- :column step BIGINT            the step; NULL if not asked for, or outside every step
@@ -36,6 +36,9 @@
 -- :column min_gb_per_s DOUBLE    least bytes of the modelled work over the busy time, in 10^9 per second
 -- :column occupancy_pct DOUBLE   occupancy of kernels, weighted by their time; NULL where it is not known
 -- :column sm_efficiency_pct DOUBLE share of the multiprocessors that get a block, likewise
+-- :column cpu_busy_pct DOUBLE    time of the main thread in ops and calls of the runtime that do not wait for the GPU, as
+--                                a share of its time; NULL without steps. Not in it: loading data, and other threads and
+--                                processes, such as the thread that runs backward
 -- :column modelled_pct DOUBLE    computation whose FLOP or bytes are known, as a share of the time in computation
 with work as (
     select
@@ -98,6 +101,30 @@ idle as (
     group by all
 ),
 
+main_track as (
+    select distinct
+        rank,
+        track_id
+    from phase_span
+    where is_main
+),
+
+main_thread as (
+    select
+        main_track.rank,
+        if($by = 'step', host_activity.step, null) as of_step,
+        if($by = 'phase', host_activity.phase, null) as of_phase,
+        sum(end_ns - start_ns) as host_ns,
+        coalesce(sum(end_ns - start_ns) filter (where kind in ('cpu_tensor', 'op')), 0) as in_op_ns
+    from host_activity
+    inner join main_track on host_activity.track_id = main_track.track_id
+    where
+        is_asked($rank, main_track.rank)
+        and is_asked($step, host_activity.step)
+        and is_asked($phase, host_activity.phase)
+    group by all
+),
+
 -- Every step or phase that has work, or kept the GPU waiting.
 scope as (
     select
@@ -137,6 +164,7 @@ select
     busy.bytes / nullif(busy.busy_ns, 0) as min_gb_per_s,
     busy.occupancy_pct,
     busy.sm_efficiency_pct,
+    100.0 * main_thread.in_op_ns / nullif(main_thread.host_ns, 0) as cpu_busy_pct,
     100.0 * busy.modelled_ns / nullif(busy.computation_ns, 0) as modelled_pct
 from scope
 left join busy
@@ -151,5 +179,10 @@ left join idle
         and scope.device = idle.device
         and scope.of_step is not distinct from idle.of_step
         and scope.of_phase is not distinct from idle.of_phase
+left join main_thread
+    on
+        scope.rank = main_thread.rank
+        and scope.of_step is not distinct from main_thread.of_step
+        and scope.of_phase is not distinct from main_thread.of_phase
 left join gpu_model on scope.rank = gpu_model.rank and scope.device = gpu_model.device_id
 order by scope.rank, scope.device, step nulls last, phase nulls last
