@@ -43,6 +43,7 @@ PUBLIC: Mapping[str, Sequence[str]] = {
         "ExportExistsError",
         "HotlineError",
         "HotlineWarning",
+        "MachineError",
         "ModelMismatchError",
         "QueryNotFoundError",
         "QueryParameterError",

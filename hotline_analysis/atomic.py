@@ -6,6 +6,8 @@ import os
 import re
 import secrets
 import shutil
+import time
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,6 +16,8 @@ from typing import TypeVar
 from hotline_analysis.errors import ExportExistsError, HotlineError
 
 MANIFEST = "manifest.json"  # in every run
+
+_FORGOTTEN_S = 7 * 24 * 3600
 
 _undo: list[Callable[[], object]] = []
 _TRIES = 20
@@ -167,8 +171,10 @@ def replace_folder(target: Path, write: Callable[[Path], None], *, overwrite: bo
             try:
                 partial.mkdir()  # with the rights that the target would be given
                 write(partial)
-                if target.exists():
+                if target.exists() and overwrite:
                     target.rename(old)
+                if target.exists():  # another process was faster
+                    raise ExportExistsError(f"{target} exists by now", hint="Choose another name, or overwrite it.")
                 partial.rename(target)
             finally:
                 _undo_folder(target, partial, old)
@@ -213,12 +219,19 @@ def _cannot_write(target: Path, error: Exception) -> HotlineError:
     )
 
 
-def _prefix(target: Path) -> str:
-    return f".{target.name}.{os.getpid()}."
-
-
 def _partial_name(target: Path) -> Path:
-    return target.with_name(f"{_prefix(target)}{secrets.token_hex(4)}.partial")
+    return target.with_name(f".{target.name}.{_machine()}.{os.getpid()}.{secrets.token_hex(4)}.partial")
+
+
+def _machine() -> str:
+    """Where the number of a process counts: this machine, or the container on it."""
+    import platform
+
+    try:
+        numbers = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        numbers = ""
+    return f"{zlib.crc32(f'{platform.node()} {numbers}'.encode()):08x}"
 
 
 def _make_file(name: Path, *, like: Path) -> None:
@@ -241,11 +254,14 @@ def _clear(target: Path) -> None:
 
 
 def _is_left_over(path: Path, target: str) -> bool:
-    match = re.fullmatch(rf"\.{re.escape(target)}\.(\d+)\.[a-z0-9_]{{8}}(\.old)?\.partial", path.name)
+    match = re.fullmatch(rf"\.{re.escape(target)}\.([0-9a-f]{{8}})\.(\d+)\.[0-9a-f]{{8}}(\.old)?\.partial", path.name)
     if match is None:
         return False
+    if match[1] != _machine():
+        # Whether a process of another machine lives cannot be seen. No import takes so long.
+        return time.time() - path.stat().st_mtime > _FORGOTTEN_S
     try:
-        os.kill(int(match[1]), 0)
+        os.kill(int(match[2]), 0)
     except ProcessLookupError:
         return True
     except (OSError, OverflowError):

@@ -334,6 +334,14 @@ def rules() -> Mapping[str, pa.Table]:
     return tables
 
 
+@functools.cache
+def reads_view(name: str, view: str) -> bool:
+    """Whether a shipped query reads a view, itself or through other views."""
+    shipped = _shipped()
+    views = [table for table in shipped[name].tables if table in shipped and shipped[table].kind == "views"]
+    return view in views or any(reads_view(each, view) for each in views)
+
+
 def parsed(connection: duckdb.DuckDBPyConnection, statement: str) -> duckdb.Statement:
     """Parse a statement made of shipped SQL. On a small trace that takes as long as to run it, so it is done once.
 

@@ -8,6 +8,7 @@
         ├── QueryNotFoundError       no query of that name is shipped
         ├── QueryParameterError      a query argument is unknown, missing or of the wrong type
         ├── ModelMismatchError       the model description does not fit the trace
+        ├── MachineError             memory, disk or a process of this machine failed: again, it may work
         └── ExportExistsError        the export would overwrite what is there
 
     UserWarning
@@ -51,6 +52,10 @@ class QueryParameterError(HotlineError):
 
 class ModelMismatchError(HotlineError):
     """The model description does not fit the trace."""
+
+
+class MachineError(HotlineError):
+    """Memory, disk or a process failed, and nothing is known to be wrong with the file."""
 
 
 class ExportExistsError(HotlineError):

@@ -33,6 +33,7 @@ from hotline_analysis import (
     Trace,
     TraceFormatError,
 )
+from hotline_analysis.atomic import _machine
 from hotline_analysis.kineto.source import CHUNK_BYTES, TextSource
 from hotline_analysis.kineto.split import EventSplitter
 from tests.trace_builder import TraceBuilder
@@ -761,16 +762,22 @@ def test_leftovers_of_others_stay(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
     dead = process.pid
-    gone = [f".run.hotline.{dead}.abcd1234.partial", f".run.hotline.{dead}.abcd1234.old.partial"]
+    here, elsewhere = _machine(), "00000000"
+    gone = [f".run.hotline.{here}.{dead}.abcd1234.partial", f".run.hotline.{here}.{dead}.abcd1234.old.partial"]
+    forgotten = f".run.hotline.{elsewhere}.{dead}.abcd1234.partial"
     stay = [
-        f".run.hotline.{os.getpid()}.abcd1234.partial",
-        f".run.{dead}.abcd1234.partial",
-        f".other.{dead}.abcd1234.partial",
-        f".run.hotline.{dead}.x",
+        f".run.hotline.{here}.{os.getpid()}.abcd1234.partial",
+        # Another machine or container has processes of its own.
+        f".run.hotline.{elsewhere}.{dead}.00001234.partial",
+        f".run.{here}.{dead}.abcd1234.partial",
+        f".other.{here}.{dead}.abcd1234.partial",
+        f".run.hotline.{here}.{dead}.x",
         "run.hotline.partial",
     ]
-    for name in gone + stay:
+    for name in (*gone, forgotten, *stay):
         (tmp_path / name).mkdir()
+    eight_days_ago = time.time() - 8 * 24 * 3600
+    os.utime(tmp_path / forgotten, (eight_days_ago, eight_days_ago))
     ha.import_traces(write(tmp_path, wrap(KERNEL)), tmp_path / "run.hotline")
     assert {item.name for item in tmp_path.iterdir()} == {*stay, "run.hotline", "trace.json"}
 

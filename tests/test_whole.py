@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import hotline_analysis as ha
 from hotline_analysis import charts
-from hotline_analysis.atomic import path_of, replace_file
+from hotline_analysis.atomic import _machine, path_of, replace_file
 from hotline_analysis.cli import app
 from tests.trace_builder import TraceBuilder
 
@@ -119,8 +119,8 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
 def test_what_a_dead_process_left_is_removed(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
-    (tmp_path / f".page.html.{process.pid}.0123abcd.partial").touch()
-    kept = tmp_path / f".page.html.{os.getpid()}.0123abcd.partial"
+    (tmp_path / f".page.html.{_machine()}.{process.pid}.0123abcd.partial").touch()
+    kept = tmp_path / f".page.html.{_machine()}.{os.getpid()}.0123abcd.partial"
     kept.touch()
     replace_file(tmp_path / "page.html", lambda file: file.write_text("x"))
     assert sorted(tmp_path.iterdir()) == [kept, tmp_path / "page.html"]

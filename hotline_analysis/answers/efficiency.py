@@ -159,9 +159,11 @@ def tensor_core_use(trace: Trace, *, rank: int | None = None, eligible_pct: floa
     rows = tensor_cores(trace, rank=chosen, limit=None)
     if rows.is_empty():
         return Finding(question, "none", "The trace has no kernels of matrix products.", "", thresholds, rows)
-    busy = int(trace.sql("select sum(end_ns - start_ns)::bigint from gpu_busy where rank = $rank", rank=chosen).item())
+    busy = trace.sql("select sum(end_ns - start_ns)::bigint from gpu_busy where rank = $rank", rank=chosen).item()
+    if not busy or rows["gpu_time_ns"].sum() == 0:
+        return Finding(question, "none", "The kernels of matrix products take no time.", "", thresholds, rows)
     total, on_matrix, eligible = (int(rows[name].sum()) for name in ("gpu_time_ns", "matrix_ns", "eligible_ns"))
-    share = 100.0 * eligible / busy if busy else 0.0
+    share = 100.0 * eligible / busy
     saving = int(rows["saving_ns"].sum()) if rows["saving_ns"].null_count() < rows.height else None
     numbers = {
         "products_ns": total,

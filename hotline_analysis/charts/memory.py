@@ -191,11 +191,11 @@ def memory_over_step(trace: Trace, *, rank: int | None = None, step: int | None 
         "select phase, start_ns, end_ns from phase_span where rank = $rank and is_main and start_ns < $end_ns"
         " and end_ns > $begin_ns order by start_ns limit 2000",
         rank=first["rank"],
-        begin_ns=first["begin_ns"],
-        end_ns=first["begin_ns"] + int(rows["at_ns"].max()),  # type: ignore[arg-type]
+        begin_ns=first["start_ns"],
+        end_ns=first["start_ns"] + int(rows["at_ns"].max()),  # type: ignore[arg-type]
     ).with_columns(
-        begin=(pl.col("start_ns") - first["begin_ns"]).clip(0) / axis.size,
-        end=(pl.col("end_ns") - first["begin_ns"]).clip(0, rows["at_ns"].max()) / axis.size,
+        begin=(pl.col("start_ns") - first["start_ns"]).clip(0) / axis.size,
+        end=(pl.col("end_ns") - first["start_ns"]).clip(0, rows["at_ns"].max()) / axis.size,
     )
     bars = (
         alt.Chart(spans.select("phase", "begin", "end"))

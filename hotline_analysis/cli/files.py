@@ -48,11 +48,19 @@ def import_(
         bool,
         typer.Option("--keep-secrets", help="Keep what looks like a key or password in the metadata, instead of ***."),
     ] = False,
+    allow_missing: Annotated[
+        bool,
+        typer.Option(
+            "--allow-missing",
+            help="Leave out files that cannot be imported, and end with 0 if ranks of the job are missing.",
+        ),
+    ] = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Read and annotate traces, and keep the result as a run.
 
-    A run is a directory that every other command opens at once, where a trace has to be imported each time.
+    A run is a directory that every other command opens at once, where a trace has to be imported each time. If the
+    traces say that the job had more ranks than several files are here, the exit status is 1, and the run is written.
 
     \b
     Example:
@@ -60,6 +68,7 @@ def import_(
     """
     from hotline_analysis.cli import console
     from hotline_analysis.importer import find_traces
+    from hotline_analysis.run.stored import missing_ranks, read_manifest
 
     begun = time.perf_counter()
     with console.progress() as on_progress:
@@ -73,11 +82,11 @@ def import_(
             gpus=gpus,
             op_signatures=op_signatures,
             keep_secrets=keep_secrets,
+            allow_missing=allow_missing,
             on_progress=on_progress,
         )
     seconds = time.perf_counter() - begun
-    with ha.load(run) as trace:
-        parts = trace.manifest["parts"]
+    parts = read_manifest(run)["parts"]
     names = {part["file"] for part in parts}
     read = size(sum(file.stat().st_size for file in find_traces(source(traces))[0] if file.name in names))
     ranks = "1 rank" if len(parts) == 1 else f"{len(parts)} ranks"
@@ -86,6 +95,9 @@ def import_(
         f"{console.one_line(str(run))}: {ranks}, {events:,} events"
         f" from {read} in {seconds:.1f} s ({events / seconds:,.0f} events/s)"
     )
+    if missing_ranks(parts) and not allow_missing:
+        console.error("the run lacks ranks of its job", "Add their traces, or allow it (--allow-missing).")
+        raise typer.Exit(1)
 
 
 @app.command("export")

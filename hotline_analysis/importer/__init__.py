@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import shutil
 import tempfile
 import warnings
@@ -18,6 +20,7 @@ from hotline_analysis.importer.gpus import Gpus, read_gpus
 from hotline_analysis.importer.options import KernelClasses, Options, Progress, read_kernel_classes
 from hotline_analysis.importer.processes import import_all
 from hotline_analysis.importer.signatures import OpSignatures, read_op_signatures
+from hotline_analysis.run.stored import missing_ranks
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
 from hotline_analysis.text.formats import lost_events, some_of
@@ -43,7 +46,7 @@ def load(
     of one training have written. The temporary run is deleted when the trace is closed or forgotten; `import_traces`
     makes one that stays, and says what the other arguments are; a run has those it was imported with. Raises
     `TraceFormatError`, `EmptyTraceError`, `RunFormatError` or `ModelMismatchError`, and warns (`HotlineWarning`) about
-    what was lost.
+    what was lost, and about ranks of the job that a run of several ranks lacks.
     """
     if runs := find_runs(source):
         if keep_secrets or not (kernel_classes is model is gpu is gpus is op_signatures is None):
@@ -51,7 +54,10 @@ def load(
                 f"{runs[0]} is imported already, and has its modules, classes, GPUs and metadata",
                 hint="Import the trace files again with the model, the classes, the GPUs or the secrets.",
             )
-        return Trace(*runs)
+        trace = Trace(*runs)
+        if sentence := missing_ranks(trace.manifest["parts"]):
+            warnings.warn(sentence, HotlineWarning, stacklevel=2)
+        return trace
     folder = Path(tempfile.mkdtemp(prefix="hotline-"))
     run = folder / "run.hotline"
     undo = begin(lambda: remove(folder))
@@ -86,6 +92,7 @@ def import_traces(
     gpus: Gpus | None = None,
     op_signatures: OpSignatures | None = None,
     keep_secrets: bool = False,
+    allow_missing: bool = False,
     on_progress: Progress | None = None,
 ) -> Path:
     """Import trace files and annotate them; write a run directory and return its path.
@@ -95,9 +102,11 @@ def import_traces(
     what a capture may have stored in them. Raises `ModelMismatchError` if it fits none of a trace's forward passes.
 
     The run appears when it is complete, and not at all if something goes wrong. Of a folder or glob, files that are no
-    traces are skipped with a warning. `kernel_classes` add to the rules that tell computation, communication and memory
-    kernels apart (`name_info`): regular expressions (RE2) to find in a kernel's full name, the first that matches
-    counts, before the built-in rules.
+    traces are skipped with a warning, and so is a copy of another file of the same rank. With `allow_missing`, any file
+    that cannot be imported is, whatever the reason.
+
+    `kernel_classes` add to the rules that tell computation, communication and memory kernels apart (`name_info`):
+    regular expressions (RE2) to find in a kernel's full name, the first that matches counts, before the built-in rules.
 
     `gpu` names the GPU that the traces were recorded on, for files that name none or another: the name of its model, or
     the name that a trace would have (`"H100 SXM5 80GB"`, `"NVIDIA H100 80GB HBM3"`). `gpus` adds GPUs to those whose
@@ -109,8 +118,8 @@ def import_traces(
     What looks like a key, password or token of a service is replaced by `***` before anything is written; with
     `keep_secrets`, it stays in the metadata of the trace and in the arguments of events (`rank_info`, `device`,
     `event_args`), and in what is exported of them. Raises `TraceFormatError` or `EmptyTraceError` if nothing can be
-    read, `ExportExistsError` if the output exists and `overwrite` is false, and `HotlineError` for a wrong class,
-    pattern or GPU.
+    read, `MachineError` if memory or disk do not suffice or a process was killed, `ExportExistsError` if the output
+    exists and `overwrite` is false, and `HotlineError` for a wrong class, pattern or GPU.
     """
     files, is_search = find_traces(source)
     classes = read_kernel_classes(kernel_classes)
@@ -122,8 +131,14 @@ def import_traces(
     target = path_of(output)
 
     def write(partial: Path) -> None:
-        parts, warned = import_all(files, partial, options, on_progress, skip_bad=is_search)
+        parts, warned = import_all(
+            files, partial, options, on_progress, skip_bad=is_search, allow_missing=allow_missing
+        )
+        parts, copied = _without_copies(parts)
         ranked, more = _assign_ranks(parts)
+        warned += copied
+        if sentence := missing_ranks(ranked):
+            more.append(sentence)
         for part in ranked:
             for table in TABLES.values():
                 if table.kind != "view":
@@ -131,6 +146,7 @@ def import_traces(
                     place.mkdir(parents=True)
                     (Path(part["folder"]) / f"{table.name}.parquet").rename(place / "data.parquet")
             shutil.rmtree(part.pop("folder"), ignore_errors=True)
+            del part["path"]
         warned += more
         manifest = {"format_version": FORMAT_VERSION, "parts": ranked, "warnings": warned}
         (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
@@ -140,12 +156,38 @@ def import_traces(
     return replace_folder(target, write, overwrite=overwrite)
 
 
+def _without_copies(parts: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """The files without those that have the same bytes as another one of the same rank, and warnings about these."""
+    alike: dict[tuple[int, int, int], list[dict[str, Any]]] = {}
+    for part in parts:
+        alike.setdefault((part["rank"], part["event_count"], os.stat(part["path"]).st_size), []).append(part)
+    copies = []
+    for group in alike.values():
+        if len(group) == 1:
+            continue
+        originals: dict[str, str] = {}
+        for part in group:
+            original = originals.setdefault(_digest(part["path"]), part["path"])
+            if original != part["path"]:
+                copies.append(f"{part['file']} is a copy of {Path(original).name}, and is left out")
+                shutil.rmtree(part["folder"], ignore_errors=True)
+                part["folder"] = None
+    kept = [part for part in parts if part["folder"] is not None]
+    return kept, some_of(copies, "files are copies of others, and are left out")
+
+
+def _digest(path: str) -> str:
+    """What the bytes of a file have in common with no other's."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def _assign_ranks(parts: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
     """Give every file a rank of its own: that of the file, or the next free one if another file has it already."""
     taken: dict[int, str] = {}
     warned = []
     clashes = []
-    free = max(part["rank"] for part in parts) + 1
+    free = max(max(part["rank"] + 1, part["world_size"] or 0) for part in parts)
     for part in parts:
         rank = part["rank"]
         if rank in taken:

@@ -16,7 +16,7 @@ from hotline_analysis import catalog
 from hotline_analysis.annotation.model_file import METADATA_KEY, Model, parse_model, read_model
 from hotline_analysis.annotation.pipeline import annotate
 from hotline_analysis.database import SETTINGS, install_macros
-from hotline_analysis.errors import HotlineError, ModelMismatchError
+from hotline_analysis.errors import HotlineError, MachineError, ModelMismatchError
 from hotline_analysis.importer.options import Options, Progress
 from hotline_analysis.importer.tables import open_raw, save, save_table, settle_times, write_raw
 from hotline_analysis.kineto.reader import TraceReader
@@ -35,7 +35,7 @@ def import_file(
 ) -> dict[str, Any]:
     """Read and annotate one trace file; write `<table>.parquet` for every table and return the manifest's entry.
 
-    The entry has `notes` beside: warnings about the model.
+    The entry has `notes` beside, warnings about the model, the `folder`, and the `path` of the file.
     """
     options = options or Options()
     notes: list[str] = []
@@ -62,13 +62,34 @@ def import_file(
                 notes.clear()
                 continue
             what = str(error).partition("\n")[0]  # a stack trace may follow
-            hint = "This is a defect of DuckDB; please report it." if is_defect else "Is there enough memory and disk?"
+            if isinstance(error, duckdb.IOException | duckdb.OutOfMemoryException):
+                raise MachineError(
+                    f"{file} cannot be annotated: {what}", hint="Is there enough memory and disk?"
+                ) from error
+            hint = "This is a defect of DuckDB; please report it." if is_defect else None
             raise HotlineError(f"{file} cannot be annotated: {what}", hint=hint) from error
         finally:
             connection.close()
     rank, _ = _rank_of(file, reader.metadata)
-    names = ("file", "rank_source", "event_count", "lost_event_count", "lost_bytes", "damage", "truncated")
-    return {"rank": rank, **{name: info[name] for name in names}, "folder": str(folder), "notes": notes}
+    world = info["world_size"]
+    info["world_size"] = world if world is not None and 0 < world <= _MAX_RANK else None
+    names = (
+        "file",
+        "rank_source",
+        "world_size",
+        "event_count",
+        "lost_event_count",
+        "lost_bytes",
+        "damage",
+        "truncated",
+    )
+    return {
+        "rank": rank,
+        **{name: info[name] for name in names},
+        "folder": str(folder),
+        "path": str(file),
+        "notes": notes,
+    }
 
 
 def _annotate_file(

@@ -10,20 +10,21 @@ from __future__ import annotations
 import json
 import os
 import queue
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from hotline_analysis.atomic import begin, end
 from hotline_analysis.database import processors
-from hotline_analysis.errors import EmptyTraceError, HotlineError, ModelMismatchError, TraceFormatError
+from hotline_analysis.errors import EmptyTraceError, HotlineError, MachineError, ModelMismatchError, TraceFormatError
 from hotline_analysis.importer.one_file import import_file
 from hotline_analysis.importer.options import Options, Progress
 from hotline_analysis.text.formats import some_of
@@ -35,15 +36,33 @@ _CHILD = (
 )
 
 
+_KINDS: tuple[type[HotlineError], ...] = (TraceFormatError, EmptyTraceError, ModelMismatchError, MachineError)
+
 # To start a process takes as long as to import a megabyte of JSON.
 _WORTH_PROCESSES_BYTES = 1 << 20
 _MOST_PROCESSES = 16  # each takes up to 0.8 GB of memory
 
 
 def import_all(
-    files: Sequence[Path], partial: Path, options: Options, on_progress: Progress | None, *, skip_bad: bool
+    files: Sequence[Path],
+    partial: Path,
+    options: Options,
+    on_progress: Progress | None,
+    *,
+    skip_bad: bool,
+    allow_missing: bool,
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Import each file to a folder of its own; return what is known of each, and warnings about the skipped ones."""
+    """Import each file to a folder of its own; return what is known of each, and warnings about the skipped ones.
+
+    With `skip_bad`, a file that is no trace is left out; with `allow_missing`, also one that this machine failed to
+    import. Any other error is raised as soon as it is known.
+    """
+
+    def is_fatal(error: HotlineError) -> bool:
+        if isinstance(error, MachineError):
+            return not allow_missing
+        return not (skip_bad or allow_missing) or isinstance(error, ModelMismatchError)
+
     folders = [partial / f"part-{number}" for number in range(len(files))]
     for folder in folders:
         folder.mkdir()
@@ -51,17 +70,18 @@ def import_all(
     if len(files) == 1 or sum(file.stat().st_size for file in files) < _WORTH_PROCESSES_BYTES:
         results = _in_this_process(files, folders, options, on_progress or (lambda what, share: None))
     else:
-        results = _in_processes(files, folders, options, on_progress)
+        results = _in_processes(files, folders, options, on_progress, is_fatal)
     parts: list[dict[str, Any]] = []
     failed: list[HotlineError] = []
     for result in results:
         if isinstance(result, HotlineError):
+            if is_fatal(result):
+                raise result
             failed.append(result)
         else:
             parts.append(result)
-    for error in failed:
-        if not parts or not skip_bad or isinstance(error, ModelMismatchError):
-            raise error
+    if not parts:
+        raise failed[0]
     return parts, some_of([f"skipped: {error.message}" for error in failed], "files were skipped")
 
 
@@ -80,8 +100,13 @@ def _in_this_process(
 
 
 def _in_processes(
-    files: Sequence[Path], folders: Sequence[Path], options: Options, on_progress: Progress | None
+    files: Sequence[Path],
+    folders: Sequence[Path],
+    options: Options,
+    on_progress: Progress | None,
+    is_fatal: Callable[[HotlineError], bool],
 ) -> list[dict[str, Any] | HotlineError]:
+    """The result of each file, or of those until the first fatal error."""
     workers = min(len(files), processors(), _MOST_PROCESSES)
     threads = max(1, processors() // workers)
     started = [_Worker(threads) for _ in range(workers)]
@@ -90,14 +115,23 @@ def _in_processes(
         idle.put(worker)
     done = 0
 
-    def run(number: int) -> dict[str, Any] | HotlineError:
-        nonlocal done
+    def ask(number: int) -> dict[str, Any] | HotlineError:
+        """Import a file in the next process that is free; another takes the place of one that dies of it."""
         worker = idle.get()
         answer = worker.import_file(files[number], folders[number], options)
         if not worker.alive:
             worker = _Worker(threads)
             started.append(worker)
         idle.put(worker)
+        return answer
+
+    def run(number: int) -> dict[str, Any] | HotlineError:
+        nonlocal done
+        answer = ask(number)
+        if isinstance(answer, MachineError):  # perhaps others took the memory; what is wrong with the file stays so
+            shutil.rmtree(folders[number])
+            folders[number].mkdir()
+            answer = ask(number)
         done += 1
         if on_progress:
             on_progress(f"imported {files[number].name}", done / len(files))
@@ -106,8 +140,13 @@ def _in_processes(
     pool = ThreadPoolExecutor(workers)
     try:
         futures = [pool.submit(run, number) for number in range(len(files))]
-        while wait(futures, timeout=0.2).not_done:
-            pass  # wakes up to be interrupted, even if another thread receives the signal
+        waiting: set[Future[dict[str, Any] | HotlineError]] = set(futures)
+        while waiting:
+            # Wakes up to be interrupted, even if another thread receives the signal.
+            ready, waiting = wait(waiting, timeout=0.2, return_when="FIRST_COMPLETED")
+            for future in ready:
+                if isinstance(answer := future.result(), HotlineError) and is_fatal(answer):
+                    return [answer]
         return [future.result() for future in futures]
     finally:  # when interrupted, do not wait for what is still running
         pool.shutdown(wait=False, cancel_futures=True)
@@ -134,7 +173,7 @@ class _Worker:
         )
 
     def import_file(self, file: Path, folder: Path, options: Options) -> dict[str, Any] | HotlineError:
-        """Import a file; if the process dies of it, that is an error of this file."""
+        """Import a file. If the process dies, it was perhaps killed for the memory that it took."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         task = {"file": str(file), "folder": str(folder), "options": options.to_json()}
@@ -147,9 +186,12 @@ class _Worker:
                 self._process.wait(5)
             reason = self._last_words()
             self.stop()
-            return HotlineError(f"importing {file} failed (exit status {self._process.returncode}): {reason}")
+            return MachineError(
+                f"importing {file} failed (exit status {self._process.returncode}): {reason}",
+                hint="Is there enough memory? Import again, or leave the file out (--allow-missing).",
+            )
         if "error" in answer:
-            kinds = {kind.__name__: kind for kind in (TraceFormatError, EmptyTraceError, ModelMismatchError)}
+            kinds = {kind.__name__: kind for kind in _KINDS}
             return kinds.get(answer["error"], HotlineError)(answer["message"], hint=answer["hint"])
         return dict(answer)
 
@@ -189,6 +231,10 @@ def _main() -> None:
             )
         except HotlineError as error:
             answer = {"error": type(error).__name__, "message": error.message, "hint": error.hint}
+        except (OSError, MemoryError) as error:
+            what = getattr(error, "strerror", None) or "not enough memory"
+            message = f"{task['file']} cannot be imported: {what}"
+            answer = {"error": "MachineError", "message": message, "hint": "Is there enough memory and disk?"}
         print(json.dumps(answer), file=answers, flush=True)
 
 

@@ -20,6 +20,7 @@ import polars as pl
 from hotline_analysis.atomic import MANIFEST
 from hotline_analysis.errors import RunFormatError
 from hotline_analysis.schema import FORMAT_VERSION, Table
+from hotline_analysis.text.formats import runs as spans
 
 if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData, ParquetFile
@@ -33,6 +34,8 @@ _LONGEST = 1 << 63
 _ROWS, _ROWS_PER_BYTE = 1_000_000, 64
 _UNPACKED, _UNPACKED_PER_BYTE = 1 << 30, 1000
 
+_MOST_NAMED = 1 << 17  # ranks of a job that are looked for one by one
+
 _HINT = "Import the traces again."
 _PART: Mapping[str, tuple[type, ...]] = {
     "rank": (int,),
@@ -43,7 +46,9 @@ _PART: Mapping[str, tuple[type, ...]] = {
     "lost_bytes": (int,),
     "damage": (str, type(None)),
     "truncated": (bool,),
+    "world_size": (int, type(None)),
 }
+_LATER = ("world_size",)  # runs of before do not have it
 _WORDS = {int: "a whole number", str: "text", bool: "true or false", type(None): "null"}
 # How Parquet stores each type, and what it may say of it: dates and decimals are stored as numbers, too.
 _TEXT = {("BYTE_ARRAY", "UTF8", "STRING"), ("BYTE_ARRAY", "JSON", "JSON")}
@@ -118,6 +123,19 @@ def read_manifest(run: Path) -> Mapping[str, Any]:
     return dict(manifest)
 
 
+def missing_ranks(parts: Sequence[Mapping[str, Any]]) -> str | None:
+    """One sentence about the ranks of the job that a run of several lacks; None if it has all, or nobody knows.
+
+    A single rank is not called incomplete: who traces one wants one.
+    """
+    sizes = {part.get("world_size") for part in parts}
+    ranks = {part["rank"] for part in parts}
+    if len(ranks) < 2 or len(sizes) > 1 or (size := sizes.pop()) is None or len(ranks) >= size:
+        return None
+    lacking = f"{size - len(ranks):,} of {size:,} ranks are missing"
+    return lacking if size > _MOST_NAMED else f"{lacking}: {spans([n for n in range(size) if n not in ranks])}"
+
+
 def _list(path: Path, manifest: Mapping[str, Any], name: str) -> Sequence[Any]:
     if name not in manifest:
         raise RunFormatError(f"{path} is damaged: {name} is missing", hint=_HINT)
@@ -131,12 +149,14 @@ def _check_part(path: Path, place: str, part: object) -> None:
     if not isinstance(part, dict):
         raise RunFormatError(f"{path} is damaged: {place} is no object", hint=_HINT)
     for name, kinds in _PART.items():
+        if name not in part and name in _LATER:
+            continue
         if name not in part:
             raise RunFormatError(f"{path} is damaged: {place}.{name} is missing", hint=_HINT)
         _check(path, f"{place}.{name}", part[name], kinds)
         # The rank is part of a path, and sums of counts are told.
         largest = _MOST_RANK if name == "rank" else _LONGEST
-        if kinds == (int,) and not 0 <= part[name] < largest:
+        if int in kinds and part[name] is not None and not 0 <= part[name] < largest:
             raise RunFormatError(f"{path} is damaged: {place}.{name} is out of range", hint=_HINT)
 
 

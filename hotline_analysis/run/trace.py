@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from inspect import signature
 from pathlib import Path
 from types import TracebackType
@@ -50,6 +50,12 @@ _SMALL_TEXT = 1 << 26
 _KEPT_BYTES = 1 << 20
 _ALL_KEPT_BYTES = 1 << 26
 
+# What is known of a rank's collectives takes all ranks. Other answers about one rank read its files alone.
+_OF_ALL_RANKS = "collective_match"
+_KEPT_RANKS = 4  # databases of single ranks that stay open
+_MANY_RANKS = 16  # above it, a question about all ranks may open more files than a process usually may
+_OPEN_FILES = 1 << 16
+
 # Up to so many events in a run, planning a statement twice takes longer than copying its rows once more, which needs
 # 0.4 kB for a row of the widest answer.
 _FEW_EVENTS = 250_000
@@ -63,10 +69,17 @@ class Trace:
     to close it; `temporary`, a folder that exists for this run alone, is deleted then.
     """
 
-    def __init__(self, path: Path, *more: Path, temporary: Path | None = None) -> None:
+    def __init__(self, path: Path, *more: Path, temporary: Path | None = None, rank: int | None = None) -> None:
         self.path = path  # of several, that named first
         self._rank_folders: dict[int, Path] = {}
         self.manifest: Mapping[str, Any] = self._read_manifests((path, *more))
+        if rank is not None:  # the others are as if they were not there
+            self._rank_folders = {rank: self._rank_folders[rank]}
+            parts = [part for part in self.manifest["parts"] if part["rank"] == rank]
+            self.manifest = {**self.manifest, "parts": parts}
+        self._of_ranks: dict[int, Trace] = {}
+        if len(self.ranks) > _MANY_RANKS:
+            _allow_open_files()
         # In the order of the ranks, as that of rows follows the order of files.
         self._runs = list(dict.fromkeys(self._rank_folders[rank] for rank in self.ranks))
         # What does not fit into memory goes to a folder that only this user can read, not to the working directory.
@@ -89,6 +102,8 @@ class Trace:
         allowed = places + list(map(_glob_escape, places))
         self._connection.execute(f"set allowed_directories = [{', '.join(map(_quote, allowed))}]")
         self._connection.execute("set enable_external_access = false")
+        # Where python runs no file, the bar would go to standard output, among the answers.
+        self._connection.execute("set enable_progress_bar = false")
         self._connection.execute("set lock_configuration = true")
 
     def _read_manifests(self, runs: Sequence[Path]) -> Mapping[str, Any]:
@@ -254,6 +269,13 @@ class Trace:
 
     def _ask(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
         """Run a query after its steps."""
+        rank = bound.get("rank")
+        if isinstance(rank, int) and not catalog.reads_view(query.name, _OF_ALL_RANKS):
+            return self._of(rank)._run_all(query, bound)
+        return self._run_all(query, bound)
+
+    def _run_all(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
+        """Run a query over all ranks that this trace has."""
         with _as_hotline_error():
             if not query.steps:
                 return self._run_shipped(query.sql, catalog.parsed(self._connection, query.sql), bound)
@@ -287,16 +309,26 @@ class Trace:
 
         The connection is another one, so that nobody else sees these tables. They go with it.
         """
-        with self._apart() as other:
+        with self._of(rank)._apart() as other:
             with _as_hotline_error():
                 for name in views:
-                    self._provide(name)
+                    other._provide(name)
                     other._connection.execute(
                         f"create temp table {name} as from main.{name} where rank = $rank"
                         " and step is not distinct from $step",
                         {"rank": rank, "step": step},
                     )
             yield other
+
+    def _of(self, rank: int) -> Trace:
+        """The trace of one rank, which opens no file of another one; the last few are kept."""
+        if len(self.ranks) == 1 or not self._close.alive:
+            return self
+        only = self._of_ranks.pop(rank, None) or Trace(self._rank_folders[rank], rank=rank)
+        self._of_ranks[rank] = only
+        if len(self._of_ranks) > _KEPT_RANKS:
+            self._of_ranks.pop(next(iter(self._of_ranks))).close()
+        return only
 
     @contextmanager
     def _apart(self) -> Iterator[Trace]:
@@ -349,6 +381,8 @@ class Trace:
 
     def close(self) -> None:
         """Close the database; delete the run if it was a temporary one."""
+        for only in self._of_ranks.values():
+            only.close()
         self._close()
 
     def __enter__(self) -> Trace:
@@ -379,6 +413,17 @@ class Trace:
             '<thead><tr><th>rank</th><th class="text">file</th><th>events</th></tr></thead>'
             f"<tbody>{rows}</tbody></table>" + (f"<p>and {more} more ranks</p>" if more > 0 else "")
         )
+
+
+def _allow_open_files() -> None:
+    """Let this process open as many files as the system allows it; the usual limit of 1,024 is for `select`."""
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        most = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+        if soft != resource.RLIM_INFINITY and soft < most:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
 def check_traces(what: str, *given: object) -> None:

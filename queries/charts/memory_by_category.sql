@@ -11,7 +11,7 @@
 -- :column step BIGINT            the step; NULL where the trace has none
 -- :column device_type VARCHAR    cpu, cuda, hip, xpu, hpu, mtia or other
 -- :column device BIGINT          device number; -1 for the CPU
--- :column begin_ns BIGINT        start of the step
+-- :column start_ns BIGINT        start of the step
 -- :column moment BIGINT          number of the moment, from 0
 -- :column at_ns BIGINT           the moment, from the start of the step
 -- :column category VARCHAR       as in `memory_block`; older for what is older than the trace
@@ -139,7 +139,7 @@ select
     shown_window.step,
     shown_window.device_type,
     shown_window.device,
-    shown_window.begin_ns,
+    shown_window.begin_ns as start_ns,
     dense_rank() over (order by any_category.at_ns) - 1 as moment,
     any_category.at_ns - shown_window.begin_ns as at_ns,
     any_category.category,

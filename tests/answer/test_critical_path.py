@@ -224,6 +224,23 @@ def test_the_main_thread_waits_for_autograd(tmp_path: Path) -> None:
     assert faster.retimed_ns() == 70 * US
 
 
+def test_backward_that_goes_on_where_it_ends_hands_nothing_over(tmp_path: Path) -> None:
+    """Two steps that touch, and backward runs up to their border and on from there: the threads wait in no circle."""
+    trace = TraceBuilder(rank=0)
+    for step in range(2):
+        at = 100 * step
+        trace.on(1).step(step, at, at + 100)
+        trace.op("aten::mm", at + 1, at + 10, seq=2 * step)
+        trace.on(2).backward("MmBackward0", 20 if step == 0 else 100, 100 if step == 0 else 180, seq=2 * step)
+    run = trace.load(tmp_path)
+    spans = run.sql(
+        "select start_ns, end_ns from phase_span where phase = 'backward' and not is_main order by 1"
+    ).rows()
+    assert spans == [(20 * US, 100 * US), (100 * US, 180 * US)]
+    graph = check(ha.dependency_graph(run))
+    assert graph.path()["weight_ns"].sum() == 200 * US
+
+
 def test_every_kernel_of_a_graph_is_on_the_path(tmp_path: Path) -> None:
     """One launch, five kernels of 90 us, and a tail: what the launch's only partner would hide."""
     trace = TraceBuilder(rank=0).step(0, 0, 600).op("graph", 10, 30)

@@ -384,3 +384,11 @@ def test_the_parts_add_up_to_the_observed_time(work: list[tuple[str, int, int, i
     exposed = pl.col("communication_ns") - pl.col("computation_communication_ns") - pl.col("all_three_ns")
     told = loss.filter(pl.col("part") == "exposed_communication")["ns"].sum()
     assert told == window.select(exposed.sum()).item()
+
+
+def test_products_that_take_no_time(tmp_path: Path) -> None:
+    trace = TraceBuilder(deviceProperties=[H100]).step(0, 0, 100)
+    trace.op("aten::mm", 10, 20, **BF16_PRODUCT).launches("nvjet_tst_128x256_64x4_2x1_v_bz_TNT", 30, 30)
+    with trace.load(tmp_path) as run:
+        found = ha.tensor_core_use(run)
+    assert (found.answer, found.statement) == ("none", "The kernels of matrix products take no time.")

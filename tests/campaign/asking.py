@@ -37,11 +37,13 @@ _NUMBER = re.compile(r"-?[0-9.]+(e[+-]?[0-9]+)?", re.IGNORECASE)
 # Ratios that can be more than all: idle time of several devices to that of the steps, and rows that make up for others.
 _RATIOS = {"launch_stats.idle_pct", "memory_peak.bytes_pct"}
 _RATIOS |= {"memory_breakdown.bytes_pct", "memory_breakdown.byte_seconds_pct"}
+# More than the peak of a GPU, where a row says why; what is lost is then less than nothing.
+_RATIOS |= {"roofline.efficiency_pct", "roofline.lost_pct", "kernel_metrics.roofline_pct"}
 # What the sums are made of; of the other answers, and of what is drawn and exported, a case asks one in so many.
 _SUMMED = {"coverage", "phases", "steps", "step_time_breakdown", "temporal_breakdown"}
 _ONE_IN = 3
 # Where something is, and differences, can be negative.
-_SIGNED = re.compile(r"(.*_)?(start|end|at|call|time_from|delta|shift|first|last|late|lateness)_ns|.*delta.*")
+_SIGNED = re.compile(r"(.*_)?(start|end|at|call|time_from|lost|delta|shift|first|last|late|lateness)_ns|.*delta.*")
 
 
 @dataclass(frozen=True)
@@ -211,6 +213,10 @@ class Asker:
                 frames[name] = answer.ask(*[trace] * answer.traces)
         for name, frame in frames.items():
             self._check_frame(name, frame)
+        if "roofline" in frames:
+            above = frames["roofline"].filter(pl.col("efficiency_pct") > 100.0001, pl.col("over_reason").is_null())
+            if not above.is_empty():
+                self.find("share", f"roofline.efficiency_pct is {above['efficiency_pct'].max()!r} without a reason")
         return frames
 
     def _required(self, trace: ha.Trace, query: catalog.Query) -> dict[str, Any]:

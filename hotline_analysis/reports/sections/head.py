@@ -13,7 +13,7 @@ from hotline_analysis.answers.verdicts import VERDICTS
 from hotline_analysis.reports.sections.given import given
 from hotline_analysis.reports.sections.recapture import INFERRED
 from hotline_analysis.run.trace import Trace
-from hotline_analysis.text.formats import duration, lost_events, percent, safe
+from hotline_analysis.text.formats import duration, lost_events, percent, runs, safe
 
 _INCOMPLETE = " Events are missing from the file, so figures and answers may be wrong."
 _SECOND_PCT = 5.0  # from here on the second largest limit is worth a sentence
@@ -36,7 +36,6 @@ def facts(
         (safe(name) if name else "GPU") + (f" (device {number})" if number is not None else "")
         for number, name in used.rows()
     ]
-    ranks = ", ".join(str(number) for number in trace.ranks[:8]) + (", …" if len(trace.ranks) > 8 else "")
     world = f" of {info['world_size']}" if info["world_size"] else ""
     flags = [
         word
@@ -50,7 +49,7 @@ def facts(
     no_device = "GPU" if has_gpu else "no GPU work was read" if lacks_gpu_work(trace, rank) else "CPU only"
     found = {
         "device": ", ".join(devices) + ("" if has_gpu else ", whose work takes no time") if devices else no_device,
-        "ranks": ("rank " if len(trace.ranks) == 1 else "ranks ") + ranks + world,
+        "ranks": ("rank " if len(trace.ranks) == 1 else "ranks ") + runs(trace.ranks) + world,
         "steps": _steps(steps, typical),
         "events": f"{info['event_count']:,} in {duration((info['end_ns'] or 0) - (info['start_ns'] or 0))}",
         "recorded": ", ".join(flags) if flags else "times only (no stacks, shapes or memory)",

@@ -36,9 +36,9 @@
 -- :column min_gb_per_s DOUBLE    least bytes of the modelled work over the busy time, in 10^9 per second
 -- :column occupancy_pct DOUBLE   occupancy of kernels, weighted by their time; NULL where it is not known
 -- :column sm_efficiency_pct DOUBLE share of the multiprocessors that get a block, likewise
--- :column cpu_busy_pct DOUBLE    time of the main thread in ops and calls of the runtime that do not wait for the GPU, as
---                                a share of its time; NULL without steps. Not in it: loading data, and other threads and
---                                processes, such as the thread that runs backward
+-- :column cpu_busy_pct DOUBLE    time of the main thread in ops and calls of the runtime that do not wait for the GPU,
+--                                as a share of its time; NULL without steps. Not in it: loading data, and other threads
+--                                and processes, such as the thread that runs backward
 -- :column modelled_pct DOUBLE    computation whose FLOP or bytes are known, as a share of the time in computation
 with work as (
     select

@@ -25,7 +25,8 @@ with wait_end as (
     group by node_id
 ),
 
--- One row per edge between the main thread and autograd's: it hands over, and comes back.
+-- One row per edge between the main thread and autograd's: it hands over, and comes back. Where the thread goes on at
+-- the moment at which it is done, it has never stopped, and nothing is handed over.
 handed as (
     select
         giver.node_id as from_id,
@@ -37,7 +38,10 @@ handed as (
         on backward_handover.main_id = giver.track_id and backward_handover.start_ns = giver.at_ns
     inner join thread_point as taker
         on backward_handover.track_id = taker.track_id and backward_handover.start_ns = taker.at_ns
-    where taker.node_id > 0
+    where
+        taker.node_id > 0
+        and (backward_handover.track_id, backward_handover.start_ns)
+        not in (select (before.track_id, before.end_ns) from backward_handover as before)
     union all
     select
         giver.node_id as from_id,
