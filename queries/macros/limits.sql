@@ -31,6 +31,10 @@ create or replace macro most_pending() as
 create or replace macro first_call_ns() as
 1000000;
 
+-- Clocks are compared along chains of at most so many ranks: two for each process group on the way, and jobs have three
+-- or four kinds of groups (data, tensor, pipeline, expert). Our choice: twice that.
+create or replace macro most_clock_hops() as 16;
+
 -- Nanoseconds that the clocks of ranks drift apart in a recording, beside the error that is measured: a
 -- millisecond. Our choice.
 create or replace macro clock_drift_ns() as

@@ -139,6 +139,50 @@ def test_calls_are_matched_by_group_and_order_only_where_their_number_is_the_sam
     ]
 
 
+def test_a_rank_that_lacks_calls_does_not_part_the_others(tmp_path: Path) -> None:
+    """Of three ranks, one is damaged in the second step: there the other two are matched, as two of three agree."""
+    damaged = job(2, [100, 100, 150])
+    damaged.events = [
+        event for event in damaged.events if not (event["name"].startswith("nccl") and 1000 <= event["ts"] < 2000)
+    ]
+    found = ha.collectives(ranks(tmp_path, job(0, [100, 100, 100]), job(1, [100, 100, 100]), damaged))
+    matched = found.drop_nulls("match_id").group_by("step", maintain_order=True).agg("rank")
+    assert matched.rows() == [(0, [0, 1, 2]), (1, [0, 1]), (2, [0, 1, 2])]
+
+
+def test_clocks_are_compared_along_groups(tmp_path: Path) -> None:
+    """Groups of rows and columns of two by two ranks: rank 3 shares none with rank 0, and is compared through another."""
+    clocks = {0: 0, 1: 100_000, 2: -50_000, 3: 30_000}  # us
+    built = []
+    for rank, clock in clocks.items():
+        row, column = [rank // 2 * 2, rank // 2 * 2 + 1], [rank % 2, rank % 2 + 2]
+        trace = TraceBuilder(rank=rank, world_size=4)
+        for number in range(3):
+            at = 1000 * number + clock + 200_000
+            trace.step(number, at, at + 1000)
+            # Rank 3 comes late to its row, by 30 us.
+            starts = (300 + 30 * (rank == 3), 600)
+            for group, start, end in ((row, starts[0], 400), (column, starts[1], 700)):
+                args: dict[str, Any] = {
+                    "Collective name": "allreduce",
+                    "dtype": "Float",
+                    "In msg nelems": 1000,
+                    "Out msg nelems": 1000,
+                    "Group size": 2,
+                    "Process Group Name": str(group),
+                    "Process Group Ranks": str(group),
+                }
+                trace.op("c10d::allreduce_", at + start - 50, at + start - 40)
+                trace.launches("ncclDevKernel_AllReduce_Sum_f32_RING_LL", at + start, at + end, stream=9, **args)
+        built.append(trace)
+    found = ranks(tmp_path, *built)
+    offsets = found.sql("select distinct rank, offset_ns, error_ns from collective_match order by rank").rows()
+    assert offsets == [(rank, 1000 * clock, 0) for rank, clock in clocks.items()]
+    assert ha.stragglers(found)["rank"][0] == 3
+    waits = found.sql("select wait_ns from collective_match where rank = 2 and last_start_ns > first_start_ns")
+    assert waits["wait_ns"].to_list() == [30_000] * 3
+
+
 @pytest.mark.parametrize("other", [{"group": "7"}, {"size": 999}])
 def test_other_groups_and_sizes_do_not_match(tmp_path: Path, other: dict[str, object]) -> None:
     found = ranks(tmp_path, job(0, [100, 100]), job(1, [100, 100], **other))  # type: ignore[arg-type]

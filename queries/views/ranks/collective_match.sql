@@ -1,12 +1,14 @@
 -- Collectives matched between ranks, on one clock. One row per collective and rank that the run has of it.
 --
--- The n-th collective of one process group, step, kind, type and size on a rank is the n-th on every other; where ranks
--- differ in how many there are (a sampled or cut trace), it is not known which is which, and none is matched. The sizes
--- of an all-to-all differ between ranks and do not count. Point-to-point calls are not matched.
+-- The n-th collective of one process group, step, kind, type and size on a rank is the n-th on every other. Of a rank
+-- that has more or fewer of them in the step than most ranks have (a sampled or cut trace), it is not known which is
+-- which, and its are not matched; without a majority, none is. The sizes of an all-to-all differ between ranks and do
+-- not count. Point-to-point calls are not matched.
 --
 -- Clocks: no rank can end a collective that all ranks take part in before the last one joins, and all end it at about
--- the same time. So a rank's clock is off by the median difference of its ends from those of the lowest rank. Matched
--- calls that then do not overlap are no match.
+-- the same time. So a rank's clock is off by the median difference of its ends from those of the lowest rank. A rank
+-- that shares no collective with the lowest one is compared with a rank that does, and so on, along as few ranks as
+-- possible. Matched calls that then do not overlap are no match.
 --
 -- :reads collective_call, rank_info
 -- :column rank BIGINT            process rank
@@ -20,9 +22,9 @@
 -- :column dtype VARCHAR          element type; NULL when unknown
 -- :column bytes BIGINT           size of the message; NULL when unknown
 -- :column step BIGINT            number of the training step
--- :column offset_ns BIGINT       how far the rank's clock is ahead of the lowest rank's; NULL when they share no
---                                collective
--- :column error_ns BIGINT        median distance of single collectives from that offset
+-- :column offset_ns BIGINT       how far the rank's clock is ahead of the lowest rank's; NULL when no chain of shared
+--                                collectives leads there
+-- :column error_ns BIGINT        median distance of single collectives from that offset; of a chain, the sum
 -- :column shift_ns BIGINT        what was added to the times in the rank's own file
 -- :column start_ns BIGINT        start, on the lowest rank's clock
 -- :column end_ns BIGINT          end, on the lowest rank's clock
@@ -33,7 +35,7 @@
 -- :column late_ns BIGINT         how much later than the middle rank it started, 0 for those before
 -- :column is_last BOOLEAN        it started last; false for all if they started together
 -- :column is_first BOOLEAN       it started first; likewise
-with base as (
+with recursive base as (
     select
         rank,
         case
@@ -64,75 +66,126 @@ call as (
         and collective_call.step is not null
 ),
 
-paired as (
+numbered as (
     select
         *,
-        min(own_count) over of_kind as fewest,
-        max(own_count) over of_kind as most,
-        dense_rank() over (order by kind, step, number) - 1 as match_id,
-        count(*) over (partition by kind, step, number) as rank_count
+        name in ('allreduce', 'allgather', 'reducescatter', 'alltoall', 'barrier') as synchronises,
+        row_number() over (partition by rank, kind, step order by start_ns, event_id) as number,
+        count(*) over (partition by rank, kind, step) as own_count
+    from call
+),
+
+-- Calls of the ranks that have as many in the step as most ranks have.
+candidate as (
+    select
+        numbered.*,
+        dense_rank() over (order by numbered.kind, numbered.step, numbered.number) - 1 as match_id,
+        count(*) over (partition by numbered.kind, numbered.step, numbered.number) as rank_count
+    from numbered
+    semi join (
+        select
+            kind,
+            step,
+            own_count
+        from (from numbered) as first_call
+        where number = 1
+        group by kind, step, own_count
+        qualify 2 * count(*) > sum(count(*)) over (partition by kind, step)
+    ) as usual
+        on
+            numbered.kind = usual.kind
+            and numbered.step = usual.step
+            and numbered.own_count = usual.own_count
+    qualify rank_count > 1
+),
+
+-- One row per rank and the lowest one that it shares collectives with: how far its clock is ahead of that one's.
+pair_clock as (
+    select
+        rank,
+        low_rank,
+        any_value(offset_ns) as offset_ns,
+        quantile_disc(abs(apart_ns - offset_ns), 0.5)::bigint as error_ns,
+        count(*) as call_count
     from (
         select
             *,
-            row_number() over (partition by rank, kind, step order by start_ns, event_id) as number,
-            count(*) over (partition by rank, kind, step) as own_count
-        from call
-    ) as numbered
-    window of_kind as (partition by kind, step)
+            quantile_disc(apart_ns, 0.5) over (partition by rank, low_rank)::bigint as offset_ns
+        from (
+            select
+                rank,
+                min(rank) over of_match as low_rank,
+                end_ns - arg_min(end_ns, rank) over of_match as apart_ns
+            from candidate
+            where synchronises
+            window of_match as (partition by match_id)
+        ) as met_by_low
+        where rank > low_rank
+    ) as apart
+    group by rank, low_rank
 ),
 
-candidate as (
+neighbour as (
     select
-        *,
-        name in ('allreduce', 'allgather', 'reducescatter', 'alltoall', 'barrier') as synchronises
-    from paired
-    where fewest = most and rank_count > 1
+        rank,
+        low_rank as known_rank,
+        offset_ns,
+        error_ns,
+        call_count
+    from pair_clock
+    union all
+    select
+        low_rank,
+        rank,
+        -offset_ns,
+        error_ns,
+        call_count
+    from pair_clock
 ),
 
-reference as (
+-- Ranks, and over how many others they can be compared with the lowest one.
+reached as (
     select
-        match_id,
-        end_ns
-    from candidate
-    where synchronises and rank = (select min(rank) from rank_info)
+        min(rank) as rank,
+        0 as hop_count
+    from rank_info
+    union
+    select
+        neighbour.rank,
+        reached.hop_count + 1
+    from reached
+    inner join neighbour on reached.rank = neighbour.known_rank
+    where reached.hop_count < most_clock_hops()
 ),
 
-apart as (
-    select
-        candidate.rank,
-        candidate.end_ns - reference.end_ns as apart_ns
-    from candidate
-    inner join reference on candidate.match_id = reference.match_id
+-- The rank that each is compared with: of those that are nearer to the lowest rank, the one with most shared calls.
+way as (
+    select neighbour.*
+    from neighbour
+    inner join (select rank, min(hop_count) as hop_count from reached group by rank) as own  -- noqa: ST05
+        on neighbour.rank = own.rank
+    inner join (select rank, min(hop_count) as hop_count from reached group by rank) as known  -- noqa: ST05
+        on neighbour.known_rank = known.rank and own.hop_count = known.hop_count + 1
+    qualify
+        row_number() over (
+            partition by neighbour.rank
+            order by neighbour.call_count desc, neighbour.error_ns, neighbour.known_rank
+        ) = 1
 ),
 
 clock as (
     select
-        rank,
-        quantile_disc(apart_ns, 0.5)::bigint as offset_ns
-    from apart
-    group by rank
-),
-
-clock_error as (
+        min(rank) as rank,
+        0::bigint as offset_ns,
+        0::bigint as error_ns
+    from rank_info
+    union all
     select
-        apart.rank,
-        quantile_disc(abs(apart.apart_ns - clock.offset_ns), 0.5)::bigint as error_ns
-    from apart
-    inner join clock on apart.rank = clock.rank
-    group by apart.rank
-),
-
-aligned as (
-    select
-        candidate.*,
-        clock.offset_ns,
-        clock_error.error_ns,
-        candidate.base_ns - coalesce(clock.offset_ns, 0) as shift_ns,
-        candidate.start_ns - coalesce(clock.offset_ns, 0) as common_start_ns,
-        candidate.end_ns - coalesce(clock.offset_ns, 0) as common_end_ns
-    from candidate
-    left join clock on candidate.rank = clock.rank
-    left join clock_error on candidate.rank = clock_error.rank
+        way.rank,
+        clock.offset_ns + way.offset_ns,
+        clock.error_ns + way.error_ns
+    from clock
+    inner join way on clock.rank = way.known_rank
 ),
 
 met as (
@@ -143,7 +196,17 @@ met as (
         min(common_end_ns) over of_match as first_end_ns,
         quantile_disc(common_start_ns, 0.5) over of_match as middle_start_ns,
         max(coalesce(error_ns, 0)) over of_match as worst_error_ns
-    from aligned
+    from (
+        select
+            candidate.*,
+            clock.offset_ns,
+            clock.error_ns,
+            candidate.base_ns - coalesce(clock.offset_ns, 0) as shift_ns,
+            candidate.start_ns - coalesce(clock.offset_ns, 0) as common_start_ns,
+            candidate.end_ns - coalesce(clock.offset_ns, 0) as common_end_ns
+        from candidate
+        left join clock on candidate.rank = clock.rank
+    ) as aligned
     window of_match as (partition by match_id)
 )
 
