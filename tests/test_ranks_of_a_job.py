@@ -9,6 +9,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -18,6 +19,7 @@ from hotline_analysis.atomic import replace_folder
 from hotline_analysis.cli import app
 from hotline_analysis.errors import MachineError, RunFormatError
 from hotline_analysis.importer import processes
+from hotline_analysis.reports.sections import tables
 from tests.trace_builder import TraceBuilder
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)"
@@ -41,6 +43,19 @@ def job(folder: Path, *ranks: int) -> list[Path]:
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("job")
     return ha.import_traces(job(folder, 0, 1, 2, 3), folder / "run.hotline")
+
+
+def copies(run: Path, target: Path, count: int) -> Path:
+    """A run of so many ranks, of the four in turn, whose files are the same on the disk."""
+    manifest = json.loads((run / "manifest.json").read_text())
+    parts = [{**manifest["parts"][rank % 4], "rank": rank, "world_size": count} for rank in range(count)]
+    for table in [item for item in run.iterdir() if item.is_dir()]:
+        for rank in range(count):
+            place = target / table.name / f"rank={rank}"
+            place.mkdir(parents=True)
+            (place / "data.parquet").hardlink_to(table / f"rank={rank % 4}" / "data.parquet")
+    (target / "manifest.json").write_text(json.dumps({**manifest, "parts": parts, "warnings": []}))
+    return target
 
 
 # --- missing and doubled ----------------------------------------------------------------------------------------------
@@ -197,27 +212,33 @@ def test_a_question_about_one_rank_opens_no_file_of_another(run: Path, tmp_path:
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_many_ranks_open_more_files_than_a_process_usually_may(run: Path, tmp_path: Path) -> None:
     """300 copies of a rank, and a limit of 256 files, which the process may raise to 4,096."""
-    many = tmp_path / "many.hotline"
-    manifest = json.loads((run / "manifest.json").read_text())
-    parts = []
-    for rank in range(300):
-        parts.append({**manifest["parts"][rank % 4], "rank": rank, "world_size": 300})
-        for table in run.iterdir():
-            if table.is_dir():
-                place = many / table.name / f"rank={rank}"
-                place.mkdir(parents=True)
-                (place / "data.parquet").symlink_to(table / f"rank={rank % 4}" / "data.parquet")
+    many = copies(run, tmp_path / "many.hotline", 300)
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (256, 4096));"
         "from hotline_analysis.database import SETTINGS; SETTINGS['threads'] = 64;"
         "import hotline_analysis as ha; trace = ha.load(sys.argv[1]);"
         "print(trace.query('stragglers').height, trace.query('steps').height)"
     )
-    for link in many.rglob("data.parquet"):
-        source = link.resolve()
-        link.unlink()
-        link.hardlink_to(source)
-    (many / "manifest.json").write_text(json.dumps({**manifest, "parts": parts, "warnings": []}))
     done = subprocess.run([sys.executable, "-c", code, str(many)], capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.stdout.split()[1] == "300"
+
+
+def test_a_report_of_many_ranks_shows_those_that_differ(run: Path, tmp_path: Path) -> None:
+    with ha.load(copies(run, tmp_path / "many.hotline", 40)) as trace:
+        sections = {section.name: section for section in ha.report(trace, source_lines=False).sections}
+    assert sections["ranks"].rows.height == 8
+    assert sections["ranks"].note.startswith("40 ranks, with steps of 1.00 ms to 1.00 ms on average")
+    assert sections["stragglers"].rows.height == 8
+    assert "The 8 of 40 ranks" in sections["stragglers"].note
+
+
+def test_the_odd_ranks_are_those_far_from_the_middle() -> None:
+    """Rank 5 is slow, 7 is idle, and the others differ by little."""
+    steps = [100 + rank % 3 for rank in range(20)]
+    busy = [90.0 + rank % 2 for rank in range(20)]
+    steps[5], busy[7] = 150, 20.0
+    rows = pl.DataFrame({"rank": range(20), "dur_ns": steps, "gpu_busy_pct": busy})
+    # The median distance of steps is 1 and that of busy times 0.5: 49 and 141 times as much.
+    assert set(tables._odd_ranks(rows)[:2]) == {5, 7}
+    assert tables._odd_ranks(rows).len() == 8

@@ -50,8 +50,6 @@ _SMALL_TEXT = 1 << 26
 _KEPT_BYTES = 1 << 20
 _ALL_KEPT_BYTES = 1 << 26
 
-# What is known of a rank's collectives takes all ranks. Other answers about one rank read its files alone.
-_OF_ALL_RANKS = "collective_match"
 _KEPT_RANKS = 4  # databases of single ranks that stay open
 _MANY_RANKS = 16  # above it, a question about all ranks may open more files than a process usually may
 _OPEN_FILES = 1 << 16
@@ -270,7 +268,7 @@ class Trace:
     def _ask(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
         """Run a query after its steps."""
         rank = bound.get("rank")
-        if isinstance(rank, int) and not catalog.reads_view(query.name, _OF_ALL_RANKS):
+        if isinstance(rank, int) and not catalog.compares_ranks(query.name):
             return self._of(rank)._run_all(query, bound)
         return self._run_all(query, bound)
 

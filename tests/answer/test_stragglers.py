@@ -151,7 +151,7 @@ def test_a_rank_that_lacks_calls_does_not_part_the_others(tmp_path: Path) -> Non
 
 
 def test_clocks_are_compared_along_groups(tmp_path: Path) -> None:
-    """Groups of rows and columns of two by two ranks: rank 3 shares none with rank 0, and is compared through another."""
+    """Groups of rows and columns of two by two ranks: rank 3 shares none with rank 0, and is compared through one."""
     clocks = {0: 0, 1: 100_000, 2: -50_000, 3: 30_000}  # us
     built = []
     for rank, clock in clocks.items():

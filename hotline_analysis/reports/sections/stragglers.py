@@ -6,6 +6,7 @@ import polars as pl
 
 from hotline_analysis.answers.generated import steps, straggler_causes, stragglers
 from hotline_analysis.reports.content import Field, Section
+from hotline_analysis.reports.sections.tables import ROWS
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, percent, safe
 
@@ -22,10 +23,14 @@ def straggler_section(trace: Trace) -> Section | None:
     rows = stragglers(trace) if len(trace.ranks) > 1 else pl.DataFrame()
     if rows.is_empty():
         return None
+    note = _late(trace, rows)
+    if rows.height > ROWS:
+        note += f"The {ROWS} of {rows.height:,} ranks for which others wait longest. "
+        rows = rows.head(ROWS)
     return Section(
         "stragglers",
         "Who waits for whom in collectives",
-        f"{_late(trace, rows)}Clocks aligned by the ends of collectives. Waited: until the last rank came. Made others"
+        f"{note}Clocks aligned by the ends of collectives. Waited: until the last rank came. Made others"
         " wait: where it was that rank.",
         [
             Field("rank", "rank", "count"),
