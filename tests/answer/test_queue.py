@@ -137,7 +137,7 @@ def counted(builder: TraceBuilder) -> dict[tuple[int, int], list[int]]:
     return lengths
 
 
-@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(launches())
 def test_the_length_is_that_of_a_count_at_every_time(builder: TraceBuilder) -> None:
     expected = counted(builder)
