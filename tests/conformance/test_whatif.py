@@ -116,7 +116,7 @@ def test_kernels_of_dlrm_on_another_gpu() -> None:
 def test_gradients_of_resnet50() -> None:
     """It has 25,557,032 parameters (torchvision's table of weights), and every gradient is accumulated once a step."""
     trace = opened("loader_pairs/1_workers0.json.gz")
-    found = trace.query("gradient", rank=0, start_ns=0, end_ns=2**62).group_by("step").agg(pl.col("bytes").sum())
+    found = trace.sql("select step, sum(bytes)::bigint as bytes from gradient group by step order by step")
     assert found["bytes"].to_list() == [4 * 25_557_032] * 6
 
 
@@ -129,3 +129,14 @@ def test_what_is_reduced_is_what_is_accumulated() -> None:
         " where event.category = 'kernel' and collective.name = 'allreduce' and label.step is not null"
     )
     assert set(reduced.group_by("step").agg(pl.col("in_elements").sum())["in_elements"]) == {25_557_032}
+
+
+def test_buckets_of_one_rank_are_those_that_two_ranks_send() -> None:
+    """The same ResNet-50, in a trace of one rank and in one of two: what is predicted of the one is in the other."""
+    alone, both = opened("loader_pairs/1_workers0.json.gz"), opened("training/ddp_a100_annotated.json.gz")
+    predicted, seen = alone.query("network_by_module", ranks=2), both.query("network_by_module")
+    assert not predicted["is_measured"].any()
+    assert seen["is_measured"].all()
+    key = ["bucket", "gradient_count", "bucket_bytes"]
+    assert predicted.select(key).rows() == seen.select(key).rows()
+    assert predicted["bytes"].sum() == seen["bucket_bytes"].sum() == 102_228_128

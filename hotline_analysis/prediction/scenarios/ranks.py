@@ -96,51 +96,39 @@ def _overlap(loop: Loop) -> Made:
     return made_of("overlap", [Move(_COMMUNICATES)], said)
 
 
-# Of torch.nn.parallel.DistributedDataParallel: a bucket has `bucket_cap_mb` of gradients, and the first one 1 MiB
-# (torch/csrc/distributed/c10d/reducer.hpp, kDefaultFirstBucketBytes).
-_BUCKET_BYTES = 25 * 2**20
-_FIRST_BUCKET_BYTES = 2**20
-
-
 @scenario(
     "Daydream (ATC 2020), distributed training, whose predictions were mostly within 10 %, with NCCL 34 % slower than"
     " in theory; NCCL tests, “Performance”: an all-reduce of n ranks moves 2 (n - 1) / n of its bytes.",
     ranks=Given(8.0, "how many ranks train together", 2),
     gb_per_s=Given((200.0, 50.0, 10.0), "bus bandwidth: from NVLink to one network card", 1e-3),
     mb=Given(None, "megabytes of gradients, if the trace does not tell", 1e-6),
+    bucket_mb=Given(None, "MiB of gradients in a bucket (`bucket_cap_mb`); 25, and 1 in the first, if not given"),
 )
-def _ddp(loop: Loop, ranks: Number, gb_per_s: Number, mb: float | None) -> Made:
+def _ddp(loop: Loop, ranks: Number, gb_per_s: Number, mb: float | None, bucket_mb: float | None) -> Made:
     """More ranks train together (DistributedDataParallel), each with a batch of this size."""
     if not loop.has_gpu_work:
         return NO_GPU
     if not chosen_of(loop, _COMMUNICATES).is_empty():
         return "The run has several ranks already."
-    gradients = loop.trace.query("gradient", rank=loop.rank, start_ns=loop.start_ns, end_ns=loop.end_ns)
-    if mb is not None and not gradients.is_empty():
-        scale = 1e6 * mb * loop.count / max(int(gradients["bytes"].fill_null(1).sum()), 1)
-        gradients = gradients.with_columns((pl.col("bytes").fill_null(1) * scale).cast(pl.Int64))
-    if gradients.is_empty():
+    times = {"rank": loop.rank, "start_ns": loop.start_ns, "end_ns": loop.end_ns}
+    passes, unknown = loop.trace.sql(
+        "select count(distinct (step, pass_ns)), count(*) - count(bytes) from gradient where rank = $rank"
+        " and start_ns >= $start_ns and start_ns < $end_ns and step is not null",
+        **times,
+    ).row(0)
+    if not passes:
         return "No gradient is seen to be accumulated, so it is not known when they are ready."
-    if gradients["bytes"].null_count():
+    if mb is None and unknown:
         return "The sizes of the gradients are not in the trace: give mb, or capture with record_shapes=True."
+    total = None if mb is None else 1e6 * mb * passes
+    gradients = loop.trace.query("gradient_bucket", **times, bucket_mb=bucket_mb, total_bytes=total)
     first = (
         loop.events.work.filter(phase="optimizer").sort("start_ns").group_by("step").agg(until_id=pl.first("event_id"))
     )
     if first.is_empty():
         return "The optimizer launches no work, so it is not known when gradients are needed."
-    offset = pl.col("bytes").cum_sum().over("step") - pl.col("bytes")
-    bucket = (
-        pl.when(offset < _FIRST_BUCKET_BYTES).then(0).otherwise(1 + (offset - _FIRST_BUCKET_BYTES) // _BUCKET_BYTES)
-    )
     number = at(ranks, MID)
-    buckets = (
-        gradients.with_columns(bucket=bucket)
-        .group_by("step", "bucket")
-        .agg(pl.col("bytes").sum(), pl.last("ready_id"))
-        .join(first, on="step")
-        .drop_nulls("ready_id")
-        .sort("step", "bucket")
-    )
+    buckets = gradients.join(first, on="step").drop_nulls("ready_id").sort("step", "pass_ns", "bucket")
     if buckets.is_empty():
         return "No gradient is made on the GPU in a step whose optimizer is seen."
     share = 2 * (number - 1) / number
