@@ -124,6 +124,9 @@ from .prediction.all_gpus import (
 from .prediction.asked import (
     whatif as whatif,
 )
+from .prediction.backward import (
+    backward_chain as backward_chain,
+)
 from .prediction.batch import (
     batch_scaling as batch_scaling,
     BatchScaling as BatchScaling,
@@ -146,6 +149,7 @@ from .prediction.predict import (
     Scenario as Scenario,
 )
 from .prediction.scaling import (
+    bucket_sizes as bucket_sizes,
     data_parallel_scaling as data_parallel_scaling,
 )
 from .prediction.sharing import (
@@ -194,7 +198,9 @@ __all__ = [
     "analyze",
     "annotate",
     "annotation_kernels",
+    "backward_chain",
     "batch_scaling",
+    "bucket_sizes",
     "caveats",
     "charts",
     "collectives",

@@ -97,7 +97,7 @@ def training(rank: int = 0, late: int = 0) -> TraceBuilder:
         trace.backward("ReluBackward0", *ids(330, 350), seq=seq + 1).launches("relu_grad", *ids(350, 360))
         trace.backward("AddmmBackward0", *ids(360, 400), seq=seq).launches("gemm_grad", *ids(400, 450))
         trace.op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", *ids(400, 420))
-        weight = {"Input Dims": [[4, 16]], "Input type": ["float"]}
+        weight: dict[str, Any] = {"Input Dims": [[4, 16]], "Input type": ["float"]}
         trace.op("torch::autograd::AccumulateGrad", *ids(400, 420), **weight)
         trace.launches("add", *ids(450, 455))
         trace.op("c10d::allreduce_", *ids(430, 440)).launches(
@@ -404,10 +404,11 @@ def test_names_are_joined_by_one_key(query: Query) -> None:
 
 
 # Windows in wall time, and what lies between two steps is in none; tests/answer/test_device_time.py adds them up. The
-# throughput of a run is that of its median step, and what goes over the network a mean over backward passes.
+# throughput of a run is that of its median step, what goes over the network a mean over backward passes, and nodes are
+# those of one step.
 WINDOWS = (
     *("temporal_breakdown", "memory_breakdown", "memory_by_category", "memory_peak", "recompute", "throughput"),
-    *("utilisation", "network_by_module"),
+    *("utilisation", "network_by_module", "backward_node"),
 )
 STATISTIC = re.compile(r"(^|_)(min|mean|max|std|median|p\d\d)(_|$)")
 

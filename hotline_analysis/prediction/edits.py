@@ -358,13 +358,11 @@ class AllReduce(Edit):
 
     def redrawn(self, loop: Loop, edges: pl.DataFrame, level: int) -> pl.DataFrame:
         """The edges with those of the buckets, and of what waits for them."""
-        works = edges.filter(kind="work").select("event_id", "from_id", "to_id", "end_ns")
-        first = 1 + edges.select(pl.max_horizontal(pl.col("from_id").max(), pl.col("to_id").max())).item()
         track = edges.select(pl.col("track_id").max() + 1).item()
+        first = 1 + edges.select(pl.max_horizontal(pl.col("from_id").max(), pl.col("to_id").max())).item()
         place = pl.int_range(pl.len())
         made = (
-            self.buckets.join(works.select(ready_id="event_id", ready_node="to_id", at_ns="end_ns"), on="ready_id")
-            .join(works.select(until_id="event_id", until_node="from_id"), on="until_id")
+            self.placed(edges)
             .sort("at_ns", maintain_order=True)
             .with_columns(start_node=first + 2 * place, end_node=first + 2 * place + 1, ns=pl.col(f"ns_{level}"))
         )
@@ -372,7 +370,7 @@ class AllReduce(Edit):
         rows = [
             made.select(from_id="ready_node", to_id="start_node", kind=pl.lit("wait"), weight_ns=nothing),
             made.select(from_id="start_node", to_id="end_node", kind=pl.lit("work"), weight_ns="ns"),
-            made.select(from_id="end_node", to_id="until_node", kind=pl.lit("wait"), weight_ns=nothing),
+            made.select(from_id="end_node", to_id="until_node", kind=pl.lit("wait"), weight_ns="after_ns"),
             made.select(
                 from_id=pl.col("end_node").shift(), to_id="start_node", kind=pl.lit("queue"), weight_ns=nothing
             ),
@@ -389,6 +387,38 @@ class AllReduce(Edit):
             for part in rows
         ]
         return pl.concat([edges, pl.concat(added).filter(pl.col("from_id").is_not_null())], how="diagonal_relaxed")
+
+    def placed(self, edges: pl.DataFrame) -> pl.DataFrame:
+        """The buckets, each with the nodes at which it is ready and needed, and what that takes beyond waiting."""
+        works = edges.filter(kind="work").select("event_id", "from_id", "to_id", "end_ns")
+        return (
+            self.buckets.join(works.select(ready_id="event_id", ready_node="to_id", at_ns="end_ns"), on="ready_id")
+            .join(works.select(until_id="event_id", until_node="from_id"), on="until_id")
+            .with_columns(after_ns=pl.lit(0, pl.Int64))
+        )
+
+
+@dataclass(frozen=True)
+class AllReduceOnCpu(AllReduce):
+    """The same where a CPU computes: its thread waits at the end of backward.
+
+    Of each of the `buckets`, the last gradient is there at `end_ns`, on the thread `track_id`. Those of the same `step`
+    and `pass_ns` are waited for together.
+    """
+
+    def placed(self, edges: pl.DataFrame) -> pl.DataFrame:
+        """The buckets, each with the nodes at which it is ready and needed, and what that takes beyond waiting."""
+        pieces = edges.filter(kind="host").select("track_id", "from_id", "to_id", "end_ns", "weight_ns").sort("end_ns")
+        ready = (
+            self.buckets.sort("end_ns")
+            .join_asof(pieces.select("track_id", ready_node="to_id", at_ns="end_ns"), left_on="end_ns",
+                       right_on="at_ns", by="track_id", coalesce=False, check_sortedness=False)
+            .drop_nulls("ready_node")
+        )  # fmt: skip
+        # The piece of the thread that follows the last gradient begins when all buckets are done.
+        following = pieces.select(last_node="from_id", until_node="to_id", after_ns="weight_ns")
+        last = pl.col("ready_node").last().over("step", "pass_ns", order_by="at_ns")
+        return ready.with_columns(last_node=last).join(following, on="last_node")
 
 
 def picked(state: State, chosen: pl.DataFrame) -> tuple[Mask, Shares]:

@@ -14,6 +14,8 @@
 -- :column bytes BIGINT                 its size
 -- :column gradient_count BIGINT        gradients in it
 -- :column event_id BIGINT              the node of autograd that accumulates the last of them
+-- :column track_id BIGINT              the thread that accumulates the last of them
+-- :column end_ns BIGINT                when it has
 -- :column ready_id BIGINT              the GPU work that makes the last of them; NULL without any
 with asked_gradient as ( -- noqa: ST03
     select
@@ -28,6 +30,8 @@ with asked_gradient as ( -- noqa: ST03
             else (coalesce(bytes, 1) * $total_bytes / sum(coalesce(bytes, 1)) over ())::bigint
         end as bytes,
         event_id,
+        track_id,
+        end_ns,
         ready_id
     from gradient
     where rank = $rank and start_ns >= $start_ns and start_ns < $end_ns and step is not null
@@ -40,6 +44,8 @@ select
     sum(bytes)::bigint as bytes,
     count(*) as gradient_count,
     arg_max(event_id, place) as event_id,
+    arg_max(track_id, place) as track_id,
+    arg_max(end_ns, place) as end_ns,
     arg_max(ready_id, place) as ready_id
 from bucketed('asked_gradient', lane, first_bucket_bytes($bucket_mb), bucket_bytes($bucket_mb))
 group by step, pass_ns, bucket
