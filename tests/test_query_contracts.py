@@ -68,6 +68,7 @@ def name_of(query: Query) -> str:
     return query.name
 
 
+CUT: dict[str, Any] = {"grid": [4, 1, 1], "block": [128, 1, 1]}
 SHAPES: dict[str, Any] = {
     "Input Dims": [[8], [4, 16], [16, 8], [], []],
     "Input type": ["float", "float", "float", "Scalar", "Scalar"],
@@ -95,7 +96,7 @@ def training(rank: int = 0, late: int = 0) -> TraceBuilder:
         trace.op("aten::mse_loss", *ids(210, 230), seq=seq + 2).launches("loss", *ids(240, 250))
         trace.on(2).backward("MseLossBackward0", *ids(300, 320), seq=seq + 2).launches("loss_grad", *ids(310, 330))
         trace.backward("ReluBackward0", *ids(330, 350), seq=seq + 1).launches("relu_grad", *ids(350, 360))
-        trace.backward("AddmmBackward0", *ids(360, 400), seq=seq).launches("gemm_grad", *ids(400, 450))
+        trace.backward("AddmmBackward0", *ids(360, 400), seq=seq).launches("gemm_grad", *ids(400, 450), **CUT)
         trace.op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", *ids(400, 420))
         weight: dict[str, Any] = {"Input Dims": [[4, 16]], "Input type": ["float"]}
         trace.op("torch::autograd::AccumulateGrad", *ids(400, 420), **weight)
