@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -426,12 +427,19 @@ def test_on_a_cpu_the_thread_waits_at_the_end_of_backward(tmp_path: Path) -> Non
             trace.complete("cpu_op", "torch::autograd::AccumulateGrad", begin, begin + 10, args)
         trace.op("aten::add_", at + 80, at + 95)
     loaded = trace.annotation("the end", 500, 501).load(tmp_path)
-    one = ha.whatif(loaded, "ddp", ranks=2, gb_per_s=1, latency_us=50)
+    one = ha.whatif(loaded, "ddp", ranks=2, gb_per_s=1, latency_us=50, copy_gb_per_s=1e6)
     assert one.baseline_ns == 100 * US
     assert one.predicted_ns == pytest.approx((60 + 58 + 40) * US, abs=20)
-    two = ha.whatif(loaded, "ddp", ranks=2, gb_per_s=1, latency_us=10, bucket_mb=0.001)
+    two = ha.whatif(loaded, "ddp", ranks=2, gb_per_s=1, latency_us=10, bucket_mb=0.001, copy_gb_per_s=1e6)
     assert two.predicted_ns == pytest.approx((60 + 14 + 40) * US, abs=20)
-    assert ha.whatif(loaded, "ddp", ranks=2, gb_per_s=1e6, latency_us=0).predicted_ns == pytest.approx(100 * US, abs=20)
+    free: dict[str, Any] = {"ranks": 2, "gb_per_s": 1e6, "latency_us": 0.0}
+    assert ha.whatif(loaded, "ddp", **free, copy_gb_per_s=1e6).predicted_ns == pytest.approx(100 * US, abs=20)
+    # 8,000 bytes are copied to the bucket, and back
+    assert ha.whatif(loaded, "ddp", **free, copy_gb_per_s=1).predicted_ns == pytest.approx(116 * US, abs=20)
+    # The first bucket is copied at 40 us and sent at 44, the second copied at 64 and sent at 68. The first one is there
+    # at 54, and copied back when backward is over, the second one at 78, and copied back until 82.
+    slow = ha.whatif(loaded, "ddp", ranks=2, gb_per_s=1, latency_us=6, bucket_mb=0.001, copy_gb_per_s=1)
+    assert slow.predicted_ns == pytest.approx((82 + 40) * US, abs=20)
 
 
 def test_a_network_that_hides_all(tmp_path: Path) -> None:

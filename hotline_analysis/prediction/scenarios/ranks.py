@@ -103,10 +103,19 @@ def _overlap(loop: Loop) -> Made:
     gb_per_s=Given((200.0, 50.0, 10.0), "bus bandwidth: from NVLink to one network card", 1e-3),
     mb=Given(None, "megabytes of gradients, if the trace does not tell", 1e-6),
     latency_us=Given((5.0, 20.0, 50.0), "microseconds of a collective beside its bytes: NCCL in and between nodes"),
+    copy_gb_per_s=Given(
+        (20.0, 5.0, 2.0), "of a CPU: how fast a thread copies gradients to their bucket, and back; our measurements"
+    ),
     bucket_mb=Given(None, "MiB of gradients in a bucket (`bucket_cap_mb`); 25, and 1 in the first, if not given"),
 )
 def _ddp(
-    loop: Loop, ranks: Number, gb_per_s: Number, mb: float | None, latency_us: Number, bucket_mb: float | None
+    loop: Loop,
+    ranks: Number,
+    gb_per_s: Number,
+    mb: float | None,
+    latency_us: Number,
+    copy_gb_per_s: Number,
+    bucket_mb: float | None,
 ) -> Made:
     """More ranks train together (DistributedDataParallel), each with a batch of this size."""
     if not chosen_of(loop, _COMMUNICATES | pl.col("name").str.contains("^(gloo|mpi):")).is_empty():
@@ -146,6 +155,9 @@ def _ddp(
         .round()
         .cast(pl.Int64)
         .alias(f"ns_{level}")
+        for level in (LOW, MID, HIGH)
+    ).with_columns(
+        (pl.col("bytes") / at(copy_gb_per_s, level)).round().cast(pl.Int64).alias(f"copy_{level}")
         for level in (LOW, MID, HIGH)
     )
     size = int(buckets["bytes"].sum()) // loop.count
