@@ -2,7 +2,7 @@
 
     python tests/benchmarks/bench_ranks.py --repeat 3 --steps 8
 
-So many processes first measure what the network is: all-reduces of 4 bytes and of 8 MiB, while they do nothing else.
+So many processes first measure what the network is: all-reduces of 4 bytes and of 25 MiB, while they do nothing else.
 Then, in turns, one of them trains alone while the others wait; all train at once, each on its own; and all train
 together. From a trace of the first and one of the second, the step of the third is predicted. Layers sleep for the time
 that they take, as a CPU does that waits for an accelerator: so ranks do not take cores from each other, but where they
@@ -39,7 +39,7 @@ DEPTH, SIZE = 12, 2**20
 """Layers, and the parameters of each."""
 FORWARD, BACKWARD = 0.002, 0.004
 """Seconds that a layer takes."""
-LARGE = 2**21  # floats of the large all-reduce
+LARGE = 25 * 2**18  # floats of the large all-reduce: a bucket of 25 MiB
 KINDS = ("alone", "beside", "together")
 
 
@@ -56,7 +56,7 @@ def network() -> dict[str, float]:
             dist.all_reduce(data)
             taken.append(time.perf_counter() - start)
         times.append(median(taken))
-    data, bucket = torch.ones(LARGE), torch.ones(LARGE)
+    data, bucket = torch.ones(SIZE), torch.ones(SIZE)
     taken = []
     for _ in range(15):
         dist.barrier()
@@ -67,7 +67,7 @@ def network() -> dict[str, float]:
     return {
         "latency_us": 1e6 * times[0],
         "gb_per_s": moved / max(times[1] - times[0], 1e-9) / 1e9,
-        "copy_gb_per_s": 4 * LARGE / median(taken) / 1e9,
+        "copy_gb_per_s": 4 * SIZE / median(taken) / 1e9,
     }
 
 
