@@ -53,6 +53,7 @@ from .answers.generated import (
     memory_peak as memory_peak,
     memory_timeline as memory_timeline,
     modules as modules,
+    network_by_module as network_by_module,
     op_delays as op_delays,
     peak_loss as peak_loss,
     phases as phases,
@@ -124,6 +125,9 @@ from .prediction.all_gpus import (
 from .prediction.asked import (
     whatif as whatif,
 )
+from .prediction.backward import (
+    backward_chain as backward_chain,
+)
 from .prediction.batch import (
     batch_scaling as batch_scaling,
     BatchScaling as BatchScaling,
@@ -146,6 +150,7 @@ from .prediction.predict import (
     Scenario as Scenario,
 )
 from .prediction.scaling import (
+    bucket_sizes as bucket_sizes,
     data_parallel_scaling as data_parallel_scaling,
 )
 from .prediction.sharing import (
@@ -195,7 +200,9 @@ __all__ = [
     "analyze",
     "annotate",
     "annotation_kernels",
+    "backward_chain",
     "batch_scaling",
+    "bucket_sizes",
     "caveats",
     "charts",
     "collectives",
@@ -242,6 +249,7 @@ __all__ = [
     "memory_timeline",
     "model_ops",
     "modules",
+    "network_by_module",
     "on_gpu",
     "op_delays",
     "optimizer_bottleneck",

@@ -12,6 +12,7 @@ import hotline_analysis as ha
 from hotline_analysis.gpu_models import named_gpu, shipped_gpus
 from hotline_analysis.prediction.loop import loop_of
 from hotline_analysis.prediction.other_gpu import Move, move_to
+from tests.test_cli import hotline
 from tests.trace_builder import TraceBuilder
 
 US = 1000
@@ -142,6 +143,41 @@ def test_another_cpu(tmp_path: Path) -> None:
     trace = steps(tmp_path, POINTWISE, 5, **shaped(100_000))
     assert ha.whatif(trace, "gpu", to="H200").predicted_ns == 40 * US
     assert ha.whatif(trace, "gpu", to="H200", cpu=2).predicted_ns == pytest.approx(20 * US, abs=10)
+
+
+def test_kernels_that_another_trace_has_take_as_long_as_there(tmp_path: Path) -> None:
+    """A kernel takes 100 us here and 10, 20, 30, 40 and 50 us on the H200; one with another grid goes by the rules."""
+    trace = steps(tmp_path / "here", POINTWISE, 100, **shaped(100_000))
+    there = TraceBuilder(rank=0, deviceProperties=[{**A100, "name": "NVIDIA H200", "numSms": 132}])
+    for number in range(5):
+        at = 100 * number
+        there.step(number, at, at + 100).op("aten::add", at, at + 10)
+        there.launches(POINTWISE, at + 5, at + 15 + 10 * number, at=at + 1, until=at + 2, **shaped(100_000))
+        there.launches(POINTWISE, at + 70, at + 71, at=at + 3, until=at + 4, **shaped(200_000))
+    like = there.load(tmp_path, "like.json")
+    found = move_to(loop_of(trace), named_gpu("H200"), [], like)
+    assert isinstance(found, Move)
+    # a tenth is not longer than 14 us, and a tenth not shorter than 46: between the first two, and the last two
+    assert found.parts.select("part_0", "part_1", "part_2").unique().rows() == [pytest.approx((0.14, 0.30, 0.46))]
+    predicted = ha.whatif(trace, "gpu", like=like)
+    assert predicted.predicted_ns == 40 * US
+    assert "Kernels of 100.0 % of the GPU time have the same name" in " ".join(predicted.assumptions)
+    other = steps(tmp_path / "other", POINTWISE, 100, **shaped(50_000))
+    by_rules = move_to(loop_of(other), named_gpu("H200"), [])
+    with_like = move_to(loop_of(other), named_gpu("H200"), [], like)
+    assert isinstance(by_rules, Move)
+    assert isinstance(with_like, Move)
+    assert with_like.parts.equals(by_rules.parts)
+    assert "Kernels of 0.0 %" in with_like.assumptions[0]
+    rows = {row["gpu"]: row for row in ha.on_gpu(trace, like=like).to_dicts()}
+    assert rows["H200 SXM 141GB"]["high_ns"] == predicted.high_ns
+    assert rows["H100 SXM5 80GB"] == {row["gpu"]: row for row in ha.on_gpu(trace).to_dicts()}["H100 SXM5 80GB"]
+    with pytest.raises(ha.HotlineError, match="recorded on H200 SXM 141GB, not on T4"):
+        ha.whatif(trace, "gpu", to="T4", like=like)
+    with pytest.raises(ha.QueryParameterError, match="like of gpu must be a trace that is open"):
+        ha.whatif(trace, "gpu", like="somewhere")
+    text = hotline("whatif", tmp_path / "here" / "trace.json", "gpu", "-p", f"like={tmp_path / 'like.json'}")
+    assert "have the same name, grid and block" in text
 
 
 def test_what_cannot_be_told_is_refused(tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def name_of(query: Query) -> str:
     return query.name
 
 
+CUT: dict[str, Any] = {"grid": [4, 1, 1], "block": [128, 1, 1]}
 SHAPES: dict[str, Any] = {
     "Input Dims": [[8], [4, 16], [16, 8], [], []],
     "Input type": ["float", "float", "float", "Scalar", "Scalar"],
@@ -95,9 +96,10 @@ def training(rank: int = 0, late: int = 0) -> TraceBuilder:
         trace.op("aten::mse_loss", *ids(210, 230), seq=seq + 2).launches("loss", *ids(240, 250))
         trace.on(2).backward("MseLossBackward0", *ids(300, 320), seq=seq + 2).launches("loss_grad", *ids(310, 330))
         trace.backward("ReluBackward0", *ids(330, 350), seq=seq + 1).launches("relu_grad", *ids(350, 360))
-        trace.backward("AddmmBackward0", *ids(360, 400), seq=seq).launches("gemm_grad", *ids(400, 450))
+        trace.backward("AddmmBackward0", *ids(360, 400), seq=seq).launches("gemm_grad", *ids(400, 450), **CUT)
         trace.op("autograd::engine::evaluate_function: torch::autograd::AccumulateGrad", *ids(400, 420))
-        trace.op("torch::autograd::AccumulateGrad", *ids(400, 420))
+        weight: dict[str, Any] = {"Input Dims": [[4, 16]], "Input type": ["float"]}
+        trace.op("torch::autograd::AccumulateGrad", *ids(400, 420), **weight)
         trace.launches("add", *ids(450, 455))
         trace.op("c10d::allreduce_", *ids(430, 440)).launches(
             "ncclDevKernel_AllReduce", *ids(440 + late, 600), stream=9
@@ -403,10 +405,11 @@ def test_names_are_joined_by_one_key(query: Query) -> None:
 
 
 # Windows in wall time, and what lies between two steps is in none; tests/answer/test_device_time.py adds them up. The
-# throughput of a run is that of its median step.
+# throughput of a run is that of its median step, what goes over the network a mean over backward passes, and nodes are
+# those of one step.
 WINDOWS = (
     *("temporal_breakdown", "memory_breakdown", "memory_by_category", "memory_peak", "recompute", "throughput"),
-    "utilisation",
+    *("utilisation", "network_by_module", "backward_node"),
 )
 STATISTIC = re.compile(r"(^|_)(min|mean|max|std|median|p\d\d)(_|$)")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -10,7 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hotline_analysis as ha
-from tests.test_other_gpu import HALF_GEMM, POINTWISE, shaped, steps
+from hotline_analysis import charts
+from tests.test_cli import Result, hotline
+from tests.test_other_gpu import A100, HALF_GEMM, POINTWISE, shaped, steps
+from tests.trace_builder import TraceBuilder
 
 US = 1000
 # The GPU of the traces has 108 multiprocessors, each of which holds 8 blocks of these kernels at a time.
@@ -69,6 +73,41 @@ def test_memory_ends_it(tmp_path: Path) -> None:
     assert fits == {1: True, 2: True, 4: False, 8: False}
     assert found.filter(~pl.col("fits")).select("low_ns", "gain_high").null_count().row(0) == (6, 6)
     assert set(found.filter(~pl.col("fits"))["limit"]) == {"memory"}
+
+
+def test_a_larger_batch_beside_copies(tmp_path: Path) -> None:
+    """A step has 16 samples: a batch of 32 stands beside two copies, as `batch` predicts it; 64 times is too far."""
+    trace = TraceBuilder(rank=0, deviceProperties=[A100], hotline_metadata={"batch_size": 16})
+    for number in range(5):
+        at = 100 * number
+        trace.step(number, at, at + 100).annotation("## forward ##", at, at + 30).op("aten::relu", at + 2, at + 20)
+        trace.launches(POINTWISE, at + 5, at + 85, at=at + 3, until=at + 4, **shaped(5000))
+    loaded = trace.annotation("the end", 500, 501).load(tmp_path)
+    larger = shared(loaded, 2)["larger_batch"]
+    batch = ha.whatif(loaded, "batch", to=32)
+    assert batch.low_ns < batch.high_ns
+    assert (larger["low_ns"], larger["high_ns"]) == (batch.low_ns, batch.high_ns)
+    assert larger["gain_low"] == pytest.approx(2 * batch.baseline_ns / batch.high_ns)
+    assert "larger_batch" not in shared(loaded, 64)
+
+
+def test_the_command_and_the_chart(tmp_path: Path) -> None:
+    trace = steps(tmp_path, POINTWISE, 100, op="aten::relu", **shaped(432))
+    file = tmp_path / "trace.json"
+    text = hotline("whatif", file, "share_gpu", "-p", "copies=2,4")
+    assert "time sliced" in text
+    assert "2.08×" in text
+    rows = json.loads(hotline("whatif", file, "share_gpu", "-p", "copies=2,4", "--json"))
+    assert rows == ha.share_gpu(trace, copies=[2, 4]).to_dicts()
+    refused = Result("whatif", file, "share_gpu", "-p", "copies=two")
+    assert "copies of share_gpu must be numbers with commas between, not 'two'" in " ".join(refused.err.split())
+    assert "has no parameter 'count'" in " ".join(Result("whatif", file, "share_gpu", "-p", "count=2").err.split())
+    drawn = charts.share_gpu(trace).to_dict()
+    assert drawn["title"]["text"] == "2 copies on this GPU get at most 2.1 times as much done as one"
+    bars = {(row["copies"], row["way"]) for part in drawn["datasets"].values() for row in part if "way" in row}
+    assert len(bars) == 12
+    unknown = steps(tmp_path, HALF_GEMM, 100, op="aten::mm")
+    assert "grids of kernels" in str(charts.share_gpu(unknown).to_dict()["title"])
 
 
 def test_what_cannot_be_told(tmp_path: Path) -> None:

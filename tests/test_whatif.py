@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -314,7 +315,7 @@ def test_all_scenarios_have_numbers_or_a_reason(tmp_path: Path) -> None:
     assert others.select(pl.col("reason").str.ends_with(".").all()).item()
 
 
-def with_gradients(folder: Path, step_us: int = 160) -> ha.Trace:
+def with_gradients(folder: Path, step_us: int = 160, sizes: tuple[int, int] = (262144, 1)) -> ha.Trace:
     """A gradient of 1 MiB is ready when backward's first kernel is done, one of 4 bytes with its second one.
 
     Step: kernels of 100 and 50 us in backward, one of 10 us in the optimizer: 160 us of the GPU. A step of the CPU
@@ -330,7 +331,7 @@ def with_gradients(folder: Path, step_us: int = 160) -> ha.Trace:
             trace.op("aten::mm", begin, begin + 8).launches(
                 f"grad{place}", at + 5 + 100 * place, at + 5 + 100 * place + length, at=begin + 1, until=begin + 3
             )
-            args = {"Input Dims": [[262144]] if place == 0 else [[1]], "Input type": ["float"]}
+            args = {"Input Dims": [[sizes[place]]], "Input type": ["float"]}
             trace.complete("cpu_op", "torch::autograd::AccumulateGrad", begin + 10, begin + 12, args)
         trace.annotation("Optimizer.step#SGD.step", at + 50, at + 70)
         trace.op("aten::add_", at + 52, at + 60).launches("update", at + 155, at + 165, at=at + 54, until=at + 56)
@@ -344,7 +345,7 @@ def test_gradients_are_reduced_while_backward_goes_on(tmp_path: Path) -> None:
     At 1 GB/s, that takes 20 us and 1,048.576 us for the first bucket, 20 and 0.004 for the second one.
     """
     loaded = with_gradients(tmp_path)
-    gradients = loaded.query("gradient", rank=0, start_ns=0, end_ns=800 * US)
+    gradients = loaded.sql("from gradient where step is not null order by start_ns")
     assert gradients["bytes"].to_list() == [1048576, 4] * 5
     assert loaded.sql("select distinct name from event where event_id in $ids", ids=gradients["ready_id"].to_list())[
         "name"
@@ -380,6 +381,65 @@ def test_more_ranks_and_another_network(tmp_path: Path) -> None:
     assert (four["predicted_ns"] >= two["predicted_ns"]).all()
     assert (found["low_ns"] <= found["predicted_ns"]).all()
     assert (found["predicted_ns"] <= found["high_ns"]).all()
+
+
+def test_the_best_buckets(tmp_path: Path) -> None:
+    """Two gradients of 1 MiB are ready 100 us after the step began, and 50 us later; the update takes 10 us.
+
+    At 1,048.576 GB/s, two ranks need 1 us for each, and the latency for each bucket.
+    """
+    trace = with_gradients(tmp_path, sizes=(262144, 262144))
+
+    def asked(latency_us: float) -> dict[float | None, tuple[int, float]]:
+        found = ha.bucket_sizes(trace, ranks=2, gb_per_s=1048.576, latency_us=latency_us)
+        assert found["predicted_ns"].is_sorted()
+        rows = found.select("bucket_mb", "bucket_count", pl.col("predicted_ns") / US).rows()
+        return {size: (count, us) for size, count, us in rows}
+
+    # The second bucket begins when it is ready, at 150 us.
+    small = asked(20)
+    assert {size: count for size, (count, _) in small.items()} == {None: 2, 1: 2, 2: 1}
+    assert small[1][1] == small[None][1] == pytest.approx(150 + 21 + 10, abs=1.5)
+    assert small[2][1] == pytest.approx(150 + 22 + 10, abs=1.5)
+    # It begins when the first one is done, at 100 + 101 us.
+    large = asked(100)
+    assert large[1][1] == pytest.approx(100 + 2 * 101 + 10, abs=1.5)
+    assert large[2][1] == pytest.approx(150 + 102 + 10, abs=1.5)
+    assert next(iter(large)) == 2
+    assert next(iter(small)) is None
+    with pytest.raises(ha.QueryParameterError, match="mb must be numbers over 0"):
+        ha.bucket_sizes(trace, mb=[0])
+
+
+def test_on_a_cpu_the_thread_waits_at_the_end_of_backward(tmp_path: Path) -> None:
+    """Gradients of 4,000 bytes are accumulated 40 and 60 us after the step began, of 100 us.
+
+    At 1 GB/s, two ranks are done with one bucket of both 50 + 8 us after the second gradient. With two, and 10 us for
+    each, they are done with the first at 40 + 14 us, and with the second at 60 + 14. Then 40 us are left of the step.
+    """
+    trace = TraceBuilder(rank=0)
+    for at in range(0, 500, 100):
+        trace.step(at // 100, at, at + 100).op("aten::linear", at, at + 20)
+        trace.annotation("## backward ##", at + 25, at + 70)
+        for place in (0, 1):
+            begin = at + 30 + 20 * place
+            args = {"Input Dims": [[1000]], "Input type": ["float"]}
+            trace.complete("cpu_op", "torch::autograd::AccumulateGrad", begin, begin + 10, args)
+        trace.op("aten::add_", at + 80, at + 95)
+    loaded = trace.annotation("the end", 500, 501).load(tmp_path)
+    one = ha.whatif(loaded, "ddp", ranks=2, gb_per_s=1, latency_us=50, copy_gb_per_s=1e6)
+    assert one.baseline_ns == 100 * US
+    assert one.predicted_ns == pytest.approx((60 + 58 + 40) * US, abs=20)
+    two = ha.whatif(loaded, "ddp", ranks=2, gb_per_s=1, latency_us=10, bucket_mb=0.001, copy_gb_per_s=1e6)
+    assert two.predicted_ns == pytest.approx((60 + 14 + 40) * US, abs=20)
+    free: dict[str, Any] = {"ranks": 2, "gb_per_s": 1e6, "latency_us": 0.0}
+    assert ha.whatif(loaded, "ddp", **free, copy_gb_per_s=1e6).predicted_ns == pytest.approx(100 * US, abs=20)
+    # 8,000 bytes are copied to the bucket, and back
+    assert ha.whatif(loaded, "ddp", **free, copy_gb_per_s=1).predicted_ns == pytest.approx(116 * US, abs=20)
+    # The first bucket is copied at 40 us and sent at 44, the second copied at 64 and sent at 68. The first one is there
+    # at 54, and copied back when backward is over, the second one at 78, and copied back until 82.
+    slow = ha.whatif(loaded, "ddp", ranks=2, gb_per_s=1, latency_us=6, bucket_mb=0.001, copy_gb_per_s=1)
+    assert slow.predicted_ns == pytest.approx((82 + 40) * US, abs=20)
 
 
 def test_a_network_that_hides_all(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import hotline_analysis as ha
 from hotline_analysis import charts
 from tests.test_cli import Result, hotline
 from tests.test_scenarios import GEMM, POINTWISE, kernel, steps
-from tests.test_whatif import two_kernels
+from tests.test_whatif import two_kernels, with_gradients
 
 US = 1000
 
@@ -94,3 +94,23 @@ def test_the_chart_of_one_scenario_adds_up_to_the_step_before_and_after(tmp_path
     total = {label: sum(row["time_ns"] for row in rows if row["label"] == label) for label in ("as recorded", "tf32")}
     assert total == {"as recorded": 130 * US, "tf32": 70 * US}  # 90 / 3 + 40
     assert drawn["title"]["text"] == "tf32: a step takes 70.0 µs, not 130 µs"
+
+
+def test_tables_of_ranks_buckets_and_backward(tmp_path: Path) -> None:
+    """Two ranks of `with_gradients` take 1,198.6 us at 1 GB/s, as `test_more_ranks_and_another_network` has it."""
+    with_gradients(tmp_path)
+    file = tmp_path / "trace.json"
+    text = hotline("whatif", file, "scaling", "-p", "ranks=2", "-p", "gb_per_s=1")
+    assert "1.20 ms" in text
+    assert "GB/s" in text
+    text = hotline("whatif", file, "bucket_sizes", "-p", "ranks=2", "-p", "mb=1,25")
+    assert "default" in text
+    assert "1 MiB" in text
+    refused = Result("whatif", file, "backward_chain")
+    assert "no backward pass with nodes of autograd" in " ".join(refused.err.split())
+    assert "must be a number, not 'many'" in " ".join(
+        Result("whatif", file, "bucket_sizes", "-p", "ranks=many").err.split()
+    )
+    assert "the steps of one scenario can be written" in " ".join(
+        Result("whatif", file, "scaling", "-o", tmp_path / "after.json").err.split()
+    )

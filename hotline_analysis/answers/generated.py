@@ -1159,6 +1159,52 @@ def modules(
     )
 
 
+def network_by_module(
+    trace: Trace,
+    *,
+    rank: int | None = None,
+    step: int | None = None,
+    module: str | None = None,
+    ranks: int = 8,
+    gb_per_s: float = 50.0,
+    bucket_mb: float | None = None,
+) -> pl.DataFrame:
+    """What each module sends over the network when its gradients are reduced: how much, from when on, and what it
+    costs.
+
+    A row is a module's gradients in one bucket of DistributedDataParallel, in the order in which buckets are sent;
+    all times are means over backward passes. Where the trace shows its gradients to be reduced on a GPU
+    (`is_measured`), buckets and times are those, waiting for other ranks included. Else they are predicted, of a
+    trace of one rank: gradients in the order in which they are accumulated, 1 MiB in the first bucket and 25 MiB in
+    the others; an all-reduce takes 20 us and 2 (n - 1) / n of its bytes at the bus bandwidth, after the one before
+    it. `exposed_ns` of all rows add up to what a pass waits for the network. A layer with many bytes and no slack
+    is what makes data parallelism slow.
+
+    Sizes are those of the parameters' shapes, or of the model's table of a capture: then the gradients of a module
+    are taken to be of one size, so the ends of buckets are near.
+
+    * `rank`: only this rank
+    * `step`: only this step
+    * `module`: only this module and those in it, by path
+    * `ranks`: how many ranks would train together
+    * `gb_per_s`: bus bandwidth of the network, as between two nodes
+    * `bucket_mb`: MiB in a bucket (`bucket_cap_mb`); by default 25, of which the first has 1
+
+    Columns: `rank`, `bucket`, `module_path`, `gradient_count`, `bytes`, `evidence`, `ready_ns`, `slack_ns`,
+    `bucket_bytes`, `transfer_ns`, `exposed_ns`, `is_measured`. `hotline queries network_by_module` says what each
+    means.
+    """
+    return trace.query(
+        "network_by_module",
+        rank=rank,
+        step=step,
+        module=module,
+        ranks=ranks,
+        gb_per_s=gb_per_s,
+        bucket_mb=bucket_mb,
+    )
+
+
 def op_delays(
     trace: Trace,
     *,

@@ -49,6 +49,7 @@ from .prediction import (
     batch as batch,
     other_gpus as other_gpus,
     scaling as scaling,
+    share_gpu as share_gpu,
     whatif as whatif,
 )
 from .queue import (
@@ -101,6 +102,7 @@ __all__ = [
     "roofline",
     "save",
     "scaling",
+    "share_gpu",
     "slowest_kernels",
     "slowest_modules",
     "slowest_ops",

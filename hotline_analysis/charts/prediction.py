@@ -18,10 +18,17 @@ from hotline_analysis.prediction.batch import BatchScaling, batch_scaling
 from hotline_analysis.prediction.loop import loop_of
 from hotline_analysis.prediction.predict import Prediction
 from hotline_analysis.prediction.scaling import data_parallel_scaling
+from hotline_analysis.prediction.sharing import share_gpu as copies_of
 from hotline_analysis.run.trace import Trace, takes_traces
 from hotline_analysis.text.formats import SIZE_UNITS, duration, readable_unit
 
 _MOST_PARTS = len(HUES)
+_WAYS = {
+    "time_sliced": "taking turns",
+    "mps": "at once (MPS)",
+    "fused": "fused into one program",
+    "larger_batch": "one program, larger batch",
+}
 
 
 @takes_traces
@@ -186,6 +193,62 @@ def scaling(trace: Trace, *, rank: int | None = None) -> Any:
     )
     chart = alt.layer(band, lines).resolve_scale(color="independent").properties(width=WIDTH - 120, height=260)
     return dress(chart, title, "Lines: what is expected. Bands: another run would be between these.")
+
+
+@takes_traces
+def share_gpu(trace: Trace, *, rank: int | None = None) -> Any:
+    """How many times as much copies of a program get done on one GPU, as ranges: by turns, at once, fused.
+
+    Beside them, what so many times the batch would do. Where nothing can be said, the title says why.
+    """
+    try:
+        found = copies_of(trace, copies=(2, 4, 8, 16), rank=rank)
+    except HotlineError as error:
+        return nothing(error.message)
+    rows = found.drop_nulls("low_ns")
+    if rows.is_empty():
+        return nothing("The memory is not enough for two copies")
+    shown = rows.with_columns(
+        what=pl.format("{} copies", "copies"),
+        way=pl.col("way").replace_strict(_WAYS),
+        least=durations("low_ns"),
+        most=durations("high_ns"),
+    )
+    order = [word for word in _WAYS.values() if word in shown["way"].to_list()]
+    bars = (
+        alt.Chart(shown)
+        .mark_bar()
+        .encode(
+            y=alt.Y("what:N", title=None, sort=shown["what"].unique(maintain_order=True).to_list()),
+            yOffset=alt.YOffset("way:N", sort=order),
+            x=alt.X("gain_low:Q", title="times as much done as by one copy", scale=alt.Scale(zero=True)),
+            x2="gain_high:Q",
+            color=alt.Color(
+                "way:N",
+                title=None,
+                scale=alt.Scale(domain=order, range=[HUES[at] for at in range(len(order))]),
+                legend=alt.Legend(orient="bottom"),
+            ),
+            tooltip=[
+                "copies:Q",
+                "way:N",
+                alt.Tooltip("least:N", title="a step of all takes at least"),
+                alt.Tooltip("most:N", title="at most"),
+                alt.Tooltip("gain_low:Q", format=".2f"),
+                alt.Tooltip("gain_high:Q", format=".2f"),
+                "limit:N",
+            ],
+        )
+    )
+    one = alt.Chart(pl.DataFrame({"at": [1.0]})).mark_rule(color=INK, strokeDash=[4, 3]).encode(x="at:Q")
+    chart = alt.layer(bars, one).properties(width=WIDTH - 120, height=alt.Step(9, **{"for": "offset"}))
+    best = rows.filter(pl.col("way") != "larger_batch").sort(-pl.col("gain_high").round(2), "copies").row(0, named=True)
+    title = (
+        f"{best['copies']} copies on this GPU get at most {best['gain_high']:.1f} times as much done as one"
+        if best["gain_high"] >= 1.1
+        else "Copies on this GPU gain nothing"
+    )
+    return dress(chart, title, "Bars: bounds, between which the gain is. Dashes: one copy.")
 
 
 def _before_and_after(found: Prediction) -> Any:

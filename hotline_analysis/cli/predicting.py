@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,7 +33,12 @@ if TYPE_CHECKING:
 def whatif(
     trace: Annotated[str, typer.Argument(metavar="TRACE", help="A run directory, or a trace file, folder or pattern.")],
     scenario: Annotated[
-        str | None, typer.Argument(metavar="[NAME]", help="Only this scenario, in detail; all that apply by default.")
+        str | None,
+        typer.Argument(
+            metavar="[NAME]",
+            help="Only this scenario, in detail; all that apply by default. Or a table: share_gpu, scaling,"
+            " bucket_sizes, backward_chain.",
+        ),
     ] = None,
     param: Annotated[
         list[str] | None,
@@ -67,31 +73,46 @@ def whatif(
       hotline whatif run.hotline --scale "0.5: phase = 'backward'" -o after.json
     """
     from hotline_analysis.atomic import check_file
+    from hotline_analysis.cli.elsewhere import TABLES
     from hotline_analysis.prediction.asked import check_parameters
     from hotline_analysis.prediction.loop import loop_of
 
     given = arguments(param or [])
-    values: dict[str, float | str] = {}
+    other = given.pop("like", None) if scenario == "gpu" else None
+    values: dict[str, float | str | ha.Trace] = {}
+    values_of_table: dict[str, object] = {}
+    asked_table = None
     edits: list[ha.Scale | ha.Remove] = [_scaled(each) for each in scale or []]
     edits += [ha.Remove(where) for where in remove or []]
     # Complain before a long import.
     if scenario is not None:
         if edits:
             raise typer.BadParameter("--scale and --remove make a scenario of your own: they do not go with a name")
-        values = check_parameters(scenario, given)
+        asked_table = TABLES.get(scenario)
+        if asked_table is None:
+            values = check_parameters(scenario, given)
+        else:
+            values_of_table = asked_table.arguments(scenario, given)
     elif given:
         raise typer.BadParameter("parameters are those of one scenario: name it", param_hint="--param")
     if output is not None:
-        if (scenario is None and not edits) or (scenario == "gpu" and "to" not in values):
+        of_all_gpus = scenario == "gpu" and "to" not in values and other is None
+        if (scenario is None and not edits) or scenario in TABLES or of_all_gpus:
             raise typer.BadParameter("the steps of one scenario can be written: name it", param_hint="--output")
         check_file(output, overwrite=overwrite)
-    with open_traces([trace], model) as opened:
+    with open_traces([trace], model) as opened, open_traces([other]) if other else nullcontext() as like:
+        if like is not None:
+            values["like"] = like
         if scenario is None and not edits:
             table = ha.whatif(opened, rank=rank)
             typer.echo(table.write_json() if as_json else _table(loop_of(opened, rank), table), nl=as_json)
             return
-        if scenario == "gpu" and "to" not in values:
-            table = ha.on_gpu(opened, rank=rank, cpu=float(values.get("cpu", 1.0)))
+        if asked_table is not None:
+            table = asked_table.ask(opened, rank, values_of_table)
+            typer.echo(table.write_json() if as_json else asked_table.text(table), nl=as_json)
+            return
+        if scenario == "gpu" and "to" not in values and like is None:
+            table = ha.on_gpu(opened, rank=rank, cpu=float(str(values.get("cpu", 1.0))))
             typer.echo(table.write_json() if as_json else _gpus(loop_of(opened, rank), table), nl=as_json)
             return
         asked = scenario if scenario is not None else ha.Scenario("your scenario", edits)

@@ -9,7 +9,7 @@ import polars as pl
 from hotline_analysis.errors import HotlineError
 from hotline_analysis.gpu_models import named_gpu, shipped_gpus
 from hotline_analysis.prediction.loop import loop_of
-from hotline_analysis.prediction.other_gpu import memory_needed, own_figures
+from hotline_analysis.prediction.other_gpu import memory_needed, own_figures, source_gpu
 from hotline_analysis.prediction.predict import predict
 from hotline_analysis.prediction.scenarios import KNOWN
 from hotline_analysis.run.trace import Trace
@@ -29,7 +29,12 @@ COLUMNS = {
 
 
 def on_gpu(
-    trace: Trace, *, rank: int | None = None, cpu: float = 1.0, prices: Mapping[str, float] | None = None
+    trace: Trace,
+    *,
+    rank: int | None = None,
+    cpu: float = 1.0,
+    prices: Mapping[str, float] | None = None,
+    like: Trace | None = None,
 ) -> pl.DataFrame:
     """How long a step would take on each GPU of the packaged table, and of the user's own: one row each.
 
@@ -37,8 +42,9 @@ def on_gpu(
     faster that is than recorded, and `limit_after` what most of the step's path is then. `fits` says whether the memory
     that the program held at once is there (`memory_gib`); NULL if the trace has no memory events. `prices` are what an
     hour of a GPU costs, by its name; `steps_per_price` is how many steps one unit of money then buys, NULL without a
-    price. `cpu` is how many times faster the CPU is. The fastest comes first; a GPU of which nothing can be said has a
-    `reason`, and NULLs. `whatif(trace, "gpu", to=NAME)` is the prediction of one.
+    price. `cpu` is how many times faster the CPU is. On the GPU of another trace, `like`, kernels that have the same
+    name, grid and block in both take as much longer as they do there. The fastest comes first; a GPU of which nothing
+    can be said has a `reason`, and NULLs. `whatif(trace, "gpu", to=NAME)` is the prediction of one.
 
     Raises `HotlineError` for a trace from which nothing can be predicted, or without GPU work, or a GPU with a price
     that is not known.
@@ -50,13 +56,17 @@ def on_gpu(
     given = own_figures(loop)
     costs = {str(named_gpu(name, given)["model"]): price for name, price in (prices or {}).items()}
     needed = memory_needed(loop)
+    other = None if like is None else source_gpu(like, like.ranks[0], given)
+    if isinstance(other, str):
+        raise HotlineError(f"of the trace to compare with: {other[:1].lower()}{other[1:]}")
     rows: list[dict[str, object]] = []
     for gpu in {str(each["model"]): each for each in reversed([*given, *shipped_gpus()])}.values():
         model, memory = str(gpu["model"]), gpu.get("memory_gib")
         row: dict[str, object] = {"gpu": model, "memory_gib": memory}
         if needed is not None and memory is not None:
             row["fits"] = needed <= int(str(memory)) << 30
-        made = KNOWN["gpu"].made(loop, {"to": model, "cpu": cpu})
+        measured = {"like": like} if other is not None and other["model"] == model else {}
+        made = KNOWN["gpu"].made(loop, {"to": model, "cpu": cpu, **measured})
         if isinstance(made, str):
             rows.append({**row, "reason": made})
             continue

@@ -44,12 +44,12 @@ def whatif(trace: Trace, scenario: None = None, *, rank: int | None = None) -> p
 
 @overload
 def whatif(
-    trace: Trace, scenario: str | Scenario, *, rank: int | None = None, **parameters: float | str
+    trace: Trace, scenario: str | Scenario, *, rank: int | None = None, **parameters: float | str | Trace
 ) -> Prediction: ...
 
 
 def whatif(
-    trace: Trace, scenario: str | Scenario | None = None, *, rank: int | None = None, **parameters: float | str
+    trace: Trace, scenario: str | Scenario | None = None, *, rank: int | None = None, **parameters: float | str | Trace
 ) -> pl.DataFrame | Prediction:
     """What would help, and by how much: the time of a step if something were different.
 
@@ -94,7 +94,7 @@ def worthwhile(trace: Trace, *, rank: int | None = None, least_pct: float) -> pl
     return found.filter(gains)
 
 
-def check_parameters(scenario: str, parameters: Mapping[str, object]) -> dict[str, float | str]:
+def check_parameters(scenario: str, parameters: Mapping[str, object]) -> dict[str, float | str | Trace]:
     """The parameters as numbers, or text. Raises `QueryParameterError` for those that a scenario does not take."""
     _known(scenario)
     known = KNOWN[scenario]

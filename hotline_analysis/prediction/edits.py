@@ -358,21 +358,19 @@ class AllReduce(Edit):
 
     def redrawn(self, loop: Loop, edges: pl.DataFrame, level: int) -> pl.DataFrame:
         """The edges with those of the buckets, and of what waits for them."""
-        works = edges.filter(kind="work").select("event_id", "from_id", "to_id", "end_ns")
-        first = 1 + edges.select(pl.max_horizontal(pl.col("from_id").max(), pl.col("to_id").max())).item()
         track = edges.select(pl.col("track_id").max() + 1).item()
+        first = 1 + edges.select(pl.max_horizontal(pl.col("from_id").max(), pl.col("to_id").max())).item()
         place = pl.int_range(pl.len())
         made = (
-            self.buckets.join(works.select(ready_id="event_id", ready_node="to_id", at_ns="end_ns"), on="ready_id")
-            .join(works.select(until_id="event_id", until_node="from_id"), on="until_id")
+            self.placed(edges, level)
             .sort("at_ns", maintain_order=True)
             .with_columns(start_node=first + 2 * place, end_node=first + 2 * place + 1, ns=pl.col(f"ns_{level}"))
         )
         nothing = pl.lit(0, pl.Int64)
         rows = [
-            made.select(from_id="ready_node", to_id="start_node", kind=pl.lit("wait"), weight_ns=nothing),
+            made.select(from_id="ready_node", to_id="start_node", kind=pl.lit("wait"), weight_ns="before_ns"),
             made.select(from_id="start_node", to_id="end_node", kind=pl.lit("work"), weight_ns="ns"),
-            made.select(from_id="end_node", to_id="until_node", kind=pl.lit("wait"), weight_ns=nothing),
+            made.select(from_id="end_node", to_id="until_node", kind=pl.lit("wait"), weight_ns="after_ns"),
             made.select(
                 from_id=pl.col("end_node").shift(), to_id="start_node", kind=pl.lit("queue"), weight_ns=nothing
             ),
@@ -389,6 +387,52 @@ class AllReduce(Edit):
             for part in rows
         ]
         return pl.concat([edges, pl.concat(added).filter(pl.col("from_id").is_not_null())], how="diagonal_relaxed")
+
+    def placed(self, edges: pl.DataFrame, level: int) -> pl.DataFrame:
+        """The buckets, each with the nodes at which it is ready and needed, and what it takes before and after."""
+        works = edges.filter(kind="work").select("event_id", "from_id", "to_id", "end_ns")
+        return (
+            self.buckets.join(works.select(ready_id="event_id", ready_node="to_id", at_ns="end_ns"), on="ready_id")
+            .join(works.select(until_id="event_id", until_node="from_id"), on="until_id")
+            .with_columns(before_ns=pl.lit(0, pl.Int64), after_ns=pl.lit(0, pl.Int64))
+        )
+
+
+@dataclass(frozen=True)
+class AllReduceOnCpu(AllReduce):
+    """The same where a CPU computes: its thread copies gradients to their bucket, and waits at the end of backward.
+
+    Of each of the `buckets`, the last gradient is there at `end_ns`, on the thread `track_id`. Copying it takes
+    `copy_0`, `copy_1`, `copy_2`, and as long back. Those of the same `step` and `pass_ns` are waited for together.
+    """
+
+    def redrawn(self, loop: Loop, edges: pl.DataFrame, level: int) -> pl.DataFrame:
+        """The edges with those of the buckets, and longer ones where the thread copies."""
+        found = super().redrawn(loop, edges, level)
+        made = self.placed(edges, level)
+        back = made.group_by(from_id="last_node").agg(more_ns=pl.col(f"copy_{level}").sum())
+        there = made.select(from_id="ready_node", more_ns=f"copy_{level}")
+        copied = pl.concat([there, back]).group_by("from_id").agg(pl.col("more_ns").sum())
+        weights = found.join(copied, on="from_id", how="left", maintain_order="left")
+        more = pl.when(kind="host").then("more_ns").fill_null(0)
+        return weights.with_columns(weight_ns=pl.col("weight_ns") + more).drop("more_ns")
+
+    def placed(self, edges: pl.DataFrame, level: int) -> pl.DataFrame:
+        """The buckets, each with the nodes at which it is ready and needed, and what it takes before and after."""
+        pieces = edges.filter(kind="host").select("track_id", "from_id", "to_id", "end_ns", "weight_ns").sort("end_ns")
+        ready = (
+            self.buckets.sort("end_ns")
+            .join_asof(pieces.select("track_id", ready_node="to_id", at_ns="end_ns"), left_on="end_ns",
+                       right_on="at_ns", by="track_id", coalesce=False, check_sortedness=False)
+            .drop_nulls("ready_node")
+        )  # fmt: skip
+        # The piece of the thread that follows the last gradient begins when all buckets are done and copied back.
+        following = pieces.select(last_node="from_id", until_node="to_id", piece_ns="weight_ns")
+        key = ["step", "pass_ns"]
+        last = pl.col("ready_node").last().over(key, order_by="at_ns")
+        copies = pl.col(f"copy_{level}").cum_sum(reverse=True).over(key, order_by="at_ns")
+        found = ready.with_columns(last_node=last, copies_ns=copies).join(following, on="last_node")
+        return found.with_columns(before_ns=f"copy_{level}", after_ns=pl.col("piece_ns") + pl.col("copies_ns"))
 
 
 def picked(state: State, chosen: pl.DataFrame) -> tuple[Mask, Shares]:

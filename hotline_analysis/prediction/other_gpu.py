@@ -13,6 +13,7 @@ import polars as pl
 
 from hotline_analysis.gpu_models import Figures, named_gpu
 from hotline_analysis.prediction.loop import Loop
+from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import listed, percent, size
 
 # How far a kernel that a library chooses for another GPU may come nearer to the peak than the one that it chose here,
@@ -37,9 +38,13 @@ class Move:
     assumptions: tuple[str, ...]
 
 
-def move_to(loop: Loop, gpu: Figures, given: list[Figures]) -> Move | str:
-    """What another GPU changes, or a sentence why that cannot be told. `given` are the user's own figures of GPUs."""
-    here = source_gpu(loop, given)
+def move_to(loop: Loop, gpu: Figures, given: list[Figures], like: Trace | None = None) -> Move | str:
+    """What another GPU changes, or a sentence why that cannot be told.
+
+    `given` are the user's own figures of GPUs. Kernels that have the same name, grid and block in the trace `like`,
+    which was recorded on that GPU, take as much longer there as they do in it.
+    """
+    here = source_gpu(loop.trace, loop.rank, given)
     if isinstance(here, str):
         return here
     if here["vendor"] != gpu["vendor"]:
@@ -52,24 +57,61 @@ def move_to(loop: Loop, gpu: Figures, given: list[Figures]) -> Move | str:
     traits = loop.trace.query("kernel_trait", rank=loop.rank, start_ns=loop.start_ns, end_ns=loop.end_ns)
     if missing := _lacking(traits, here, gpu):
         return missing
+    measured = traits.select("event_id") if like is None else _measured(traits, like, gpu, given)
+    if isinstance(measured, str):
+        return measured
     frame = traits.with_columns(_of_kernel(here, gpu), _of_library(here, gpu), _of_link(here, gpu))
+    frame = frame.join(measured, on="event_id", how="left", maintain_order="left")
+    rules = ("link", "library", "own") if like is None else ("measured", "link", "library", "own")
     parts = frame.select(
         "event_id",
         *(
-            pl.coalesce(pl.col("link").struct.field(f"part_{level}"), pl.col("library").struct.field(f"part_{level}"),
-                        pl.col("own").struct.field(f"part_{level}")).alias(f"part_{level}")
+            pl.coalesce(pl.col(rule).struct.field(f"part_{level}") for rule in rules).alias(f"part_{level}")
             for level in range(3)
         ),
     )  # fmt: skip
-    return Move(parts, _said(traits, here, gpu))
+    said = _said(traits, here, gpu)
+    if like is not None:
+        known = frame.filter(pl.col("measured").is_not_null())
+        said = (
+            f"Kernels of {_share(known, traits)} of the GPU time have the same name, grid and block in the other trace,"
+            " and take as much longer as they do there.",
+            *said,
+        )
+    return Move(parts, said)
 
 
-def source_gpu(loop: Loop, given: list[Figures]) -> Figures | str:
+def _measured(traits: pl.DataFrame, like: Trace, gpu: Figures, given: list[Figures]) -> pl.DataFrame | str:
+    """By `event_id`, the parts of their time that kernels take in a trace of the other GPU, where it has the same."""
+    there = source_gpu(like, like.ranks[0], given)
+    if isinstance(there, str):
+        return f"Of the trace to compare with: {there[:1].lower()}{there[1:]}"
+    if there["model"] != gpu["model"]:
+        return f"The trace to compare with was recorded on {there['model']}, not on {gpu['model']}."
+    key = ["name", "grid", "block"]
+    own = traits.filter(_COMPUTES & (pl.col("dur_ns") > 0)).drop_nulls(key)
+    others = like.query("kernel_like", rank=like.ranks[0])
+    ratio = (
+        own.group_by(key)
+        .agg(pl.col("dur_ns").mean().alias("own_ns"))
+        .join(others, on=key)
+        .select(
+            *key,
+            _three(
+                pl.col("short_ns") / pl.col("own_ns"), pl.col("mean_ns") / pl.col("own_ns"),
+                pl.col("long_ns") / pl.col("own_ns"), "measured",
+            ),
+        )
+    )  # fmt: skip
+    return own.select("event_id", *key).join(ratio, on=key).select("event_id", "measured")
+
+
+def source_gpu(trace: Trace, rank: int, given: list[Figures]) -> Figures | str:
     """The GPU of the trace that did most work, or a sentence why it is not known."""
-    found = loop.trace.sql(
+    found = trace.sql(
         "select model, scale from gpu_model where rank = $rank and device_id = (select device from gpu_event"
         " where rank = $rank group by device order by sum(dur_ns) desc, device limit 1)",
-        rank=loop.rank,
+        rank=rank,
     )
     if found.is_empty() or found["model"][0] is None:
         return "Which GPU the trace was recorded on is not known: import it with --gpu NAME."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +11,7 @@ import polars as pl
 
 from hotline_analysis.answers.longest import Numbers
 from hotline_analysis.errors import HotlineError, QueryParameterError
+from hotline_analysis.prediction.edits import AllReduce
 from hotline_analysis.prediction.loop import HIGH, LOW, MID, Loop, State, loop_of
 from hotline_analysis.prediction.predict import Scenario, edited
 from hotline_analysis.prediction.scenarios import KNOWN
@@ -79,6 +80,61 @@ def data_parallel_scaling(
     return pl.DataFrame(rows, COLUMNS, orient="row")
 
 
+_BUCKETS = (1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0, 200.0, 500.0)
+
+BUCKET_COLUMNS = {
+    "bucket_mb": pl.Float64,
+    "is_default": pl.Boolean,
+    "bucket_count": pl.Int64,
+    "predicted_ns": pl.Int64,
+    "low_ns": pl.Int64,
+    "high_ns": pl.Int64,
+}
+
+
+def bucket_sizes(
+    trace: Trace,
+    *,
+    ranks: int = 8,
+    gb_per_s: float = 50.0,
+    latency_us: float = 20.0,
+    mb: Sequence[float] = _BUCKETS,
+    rank: int | None = None,
+) -> pl.DataFrame:
+    """How long a step of so many ranks would take with other buckets of gradients (`bucket_cap_mb`): the best first.
+
+    Small buckets are sent early, and each costs a latency (`latency_us`); large ones wait for their last gradient.
+    `bucket_mb` is the size that fills a bucket, in MiB, and `is_default` what DistributedDataParallel does if none is
+    given: 1 MiB in the first bucket and 25 in the others. `bucket_count` is how many a backward pass then sends, and a
+    step takes `predicted_ns`, between `low_ns` and `high_ns`. Sizes of which all gradients are one bucket are one row,
+    the smallest. Where two take equally long, the default comes first, and then the larger one.
+
+    Raises `HotlineError` for a trace from which nothing can be predicted, or that does not show the gradients of one
+    rank, and `QueryParameterError` for numbers that make no sense.
+    """
+    for size in mb:
+        if not 0 < size < math.inf:
+            raise QueryParameterError(f"mb must be numbers over 0, not {size!r}")
+    loop = loop_of(trace, rank)
+    loop.check_explained()
+    rows: list[tuple[object, ...]] = []
+    caps: list[float | None] = [None, *sorted(mb)]
+    for cap in caps:
+        given = {"ranks": ranks, "gb_per_s": gb_per_s, "latency_us": latency_us}
+        made = _made(loop, given if cap is None else {**given, "bucket_mb": cap})
+        [edit] = made.edits
+        assert isinstance(edit, AllReduce)
+        buckets = edit.buckets
+        count = round(buckets.height / buckets.n_unique(["step", "pass_ns"]))
+        low, predicted, high = (loop.per_step(loop.ended(edited(loop, made, level))) for level in (LOW, MID, HIGH))
+        rows.append((cap, cap is None, count, predicted, min(low, predicted), max(high, predicted)))
+        loop.forget()
+        if cap is not None and count == 1:
+            break
+    frame = pl.DataFrame(rows, BUCKET_COLUMNS, orient="row")
+    return frame.sort("predicted_ns", "is_default", "bucket_mb", descending=[False, True, True])
+
+
 class _Network:
     """The loop with the collectives of so many ranks, on a network of any bandwidth.
 
@@ -91,7 +147,7 @@ class _Network:
         self._lines: dict[int, tuple[State, Numbers]] = {}
         self._times: dict[tuple[float, int], int] = {}
         for level in (LOW, MID, HIGH):
-            slow, fast = (edited(loop, _made(loop, ranks, speed), level) for speed in (1.0, 2.0))
+            slow, fast = (edited(loop, _made(loop, {"ranks": ranks, "gb_per_s": speed}), level) for speed in (1.0, 2.0))
             self._lines[level] = fast, 2 * (slow.weight - fast.weight)
 
     def step_ns(self, gb_per_s: float, level: int) -> int:
@@ -114,8 +170,8 @@ class _Network:
         return math.exp(high)
 
 
-def _made(loop: Loop, ranks: int, gb_per_s: float) -> Scenario:
-    made = KNOWN["ddp"].made(loop, {"ranks": ranks, "gb_per_s": gb_per_s})
+def _made(loop: Loop, given: Mapping[str, object]) -> Scenario:
+    made = KNOWN["ddp"].made(loop, given)
     if isinstance(made, str):
         raise HotlineError(f"more ranks cannot be predicted: {made[:1].lower()}{made[1:]}".rstrip("."))
     return made

@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import polars as pl
 
 from hotline_analysis.errors import HotlineError, QueryParameterError
+from hotline_analysis.prediction.batch import blocks_of, peak_of, samples_of
 from hotline_analysis.prediction.edits import Edit, Pace, Scale
 from hotline_analysis.prediction.loop import HIGH, LOW, Loop, loop_of
 from hotline_analysis.prediction.other_gpu import memory_needed
 from hotline_analysis.prediction.predict import Scenario, edited
+from hotline_analysis.prediction.scenarios import KNOWN
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import percent
 
@@ -40,13 +42,15 @@ def share_gpu(trace: Trace, *, copies: Sequence[int] = _COPIES, rank: int | None
 
     One row for each number of copies and each `way`: `time_sliced` (processes take turns, as they do by default), `mps`
     (processes run at the same time: NVIDIA's Multi-Process Service), and `fused` (one program computes all, as HFTA
-    does: a kernel has the blocks of all copies). A step of all copies takes `low_ns` to `high_ns`; `gain_low` to
-    `gain_high` times as much gets done as by one copy. The bounds are: no process is faster than alone; what is busy on
-    the GPU adds up when processes take turns; with MPS, a kernel that has fewer blocks than there are multiprocessors
-    leaves the others free; fused, a kernel takes as much longer as its blocks take more turns on all multiprocessors,
-    at most as many times as there are copies, and ops that HFTA does not fuse run once for each copy. `limit` says what
-    allows no more (`GPU`, `CPU`), and `fits` whether the memory of one copy is there so many times: NULL if the trace
-    has no memory events. What does not fit has no times.
+    does: a kernel has the blocks of all copies). Beside them, `larger_batch` is one program with so many times the
+    samples in a step, as the scenario `batch` predicts it: whether that does the same; it has no row where the trace
+    does not tell the batch, or where it is too far from the recorded one. A step of all copies takes `low_ns` to
+    `high_ns`; `gain_low` to `gain_high` times as much gets done as by one copy. The bounds are: no process is faster
+    than alone; what is busy on the GPU adds up when processes take turns; with MPS, a kernel that has fewer blocks than
+    there are multiprocessors leaves the others free; fused, a kernel takes as much longer as its blocks take more turns
+    on all multiprocessors, at most as many times as there are copies, and ops that HFTA does not fuse run once for each
+    copy. `limit` says what allows no more (`GPU`, `CPU`), and `fits` whether the memory of one copy is there so many
+    times: NULL if the trace has no memory events. What does not fit has no times.
 
     Every process has CPUs of its own, and a context on the GPU whose memory is not counted. `rank` is the lowest of the
     run by default. Raises `HotlineError` for a trace from which nothing can be predicted, or that does not tell the GPU
@@ -70,9 +74,29 @@ def share_gpu(trace: Trace, *, copies: Sequence[int] = _COPIES, rank: int | None
             if fits is False:
                 rows.append((number, way, None, None, None, None, "memory", False))
             else:
-                alone = loop.baseline_ns
-                rows.append((number, way, low, high, number * alone / high, number * alone / low, limit, fits))
+                rows.append((number, way, low, high, *_gains(loop, number, low, high), limit, fits))
+        rows += _larger_batch(loop, number, memory)
     return pl.DataFrame(rows, COLUMNS, orient="row")
+
+
+def _gains(loop: Loop, number: int, low: int, high: int) -> tuple[float, float]:
+    alone = number * loop.baseline_ns
+    return alone / max(high, 1), alone / max(low, 1)
+
+
+def _larger_batch(loop: Loop, number: int, memory: int | None) -> list[tuple[object, ...]]:
+    """The row of a batch that is so many times as large, if it can be predicted."""
+    samples = samples_of(loop)
+    made = "" if samples is None else KNOWN["batch"].made(loop, {"to": number * samples})
+    if samples is None or isinstance(made, str):
+        return []
+    blocks = blocks_of(loop, samples)
+    fits = None if blocks.is_empty() or memory is None else peak_of(blocks, number) <= memory
+    if fits is False:
+        return [(number, "larger_batch", None, None, None, None, "memory", False)]
+    low, high = sorted(loop.per_step(loop.ended(edited(loop, made, level))) for level in (LOW, HIGH))
+    limit = "CPU" if low <= loop.gpu_free_ns * loop.noise(HIGH)[1] else "GPU"
+    return [(number, "larger_batch", low, high, *_gains(loop, number, low, high), limit, fits)]
 
 
 def _gpu(loop: Loop) -> tuple[int, int | None]:

@@ -18,6 +18,8 @@
 -- :column bytes BIGINT            least bytes read and written
 -- :column blocks BIGINT           blocks of its grid; NULL where the trace has none
 -- :column resident_blocks BIGINT  blocks that a multiprocessor holds at a time; NULL where unknown
+-- :column grid VARCHAR            its grid; NULL where the trace has none
+-- :column block VARCHAR           its block, likewise
 select
     gpu_work.event_id,
     gpu_work.dur_ns,
@@ -32,7 +34,9 @@ select
     op_claim.vector_flop,
     op_claim.bytes,
     kernel_shape.blocks,
-    kernel_shape.resident_blocks
+    kernel_shape.resident_blocks,
+    kernel_shape.grid,
+    kernel_shape.block
 from gpu_work
 left join op_claim on gpu_work.rank = op_claim.rank and gpu_work.event_id = op_claim.event_id
 left join op_work on op_claim.rank = op_work.rank and op_claim.work_id = op_work.event_id

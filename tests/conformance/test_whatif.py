@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import polars as pl
 import pytest
 
 import hotline_analysis as ha
 from hotline_analysis.gpu_models import named_gpu
-from hotline_analysis.prediction.loop import loop_of
+from hotline_analysis.prediction.edits import Pace
+from hotline_analysis.prediction.loop import LOW, MID, loop_of
 from hotline_analysis.prediction.other_gpu import Move, move_to
+from hotline_analysis.prediction.predict import edited
+from hotline_analysis.prediction.scenarios import KNOWN
+from hotline_analysis.prediction.scenarios.known import GPU
 from tests.test_real_traces import opened
 
 # Each with the most that the time of a step in the loop may be off, in percent of the mean step.
@@ -116,7 +122,7 @@ def test_kernels_of_dlrm_on_another_gpu() -> None:
 def test_gradients_of_resnet50() -> None:
     """It has 25,557,032 parameters (torchvision's table of weights), and every gradient is accumulated once a step."""
     trace = opened("loader_pairs/1_workers0.json.gz")
-    found = trace.query("gradient", rank=0, start_ns=0, end_ns=2**62).group_by("step").agg(pl.col("bytes").sum())
+    found = trace.sql("select step, sum(bytes)::bigint as bytes from gradient group by step order by step")
     assert found["bytes"].to_list() == [4 * 25_557_032] * 6
 
 
@@ -129,3 +135,41 @@ def test_what_is_reduced_is_what_is_accumulated() -> None:
         " where event.category = 'kernel' and collective.name = 'allreduce' and label.step is not null"
     )
     assert set(reduced.group_by("step").agg(pl.col("in_elements").sum())["in_elements"]) == {25_557_032}
+
+
+def test_buckets_of_one_rank_are_those_that_two_ranks_send() -> None:
+    """The same ResNet-50, in a trace of one rank and in one of two: what is predicted of the one is in the other."""
+    alone, both = opened("loader_pairs/1_workers0.json.gz"), opened("training/ddp_a100_annotated.json.gz")
+    predicted, seen = alone.query("network_by_module", ranks=2), both.query("network_by_module")
+    assert not predicted["is_measured"].any()
+    assert seen["is_measured"].all()
+    key = ["bucket", "gradient_count", "bucket_bytes"]
+    assert predicted.select(key).rows() == seen.select(key).rows()
+    assert predicted["bytes"].sum() == seen["bucket_bytes"].sum() == 102_228_128
+
+
+def test_a_better_network_or_gpu_never_makes_a_step_longer() -> None:
+    """Of a real trace of one rank: over bandwidths, and on the same GPU with all figures so many times as large."""
+    loop = loop_of(opened("loader_pairs/1_workers0.json.gz"))
+
+    def between(scenario: object) -> list[int]:
+        assert isinstance(scenario, ha.Scenario), scenario
+        return [loop.per_step(loop.ended(edited(loop, scenario, level))) for level in (LOW, MID)]
+
+    networks = [between(KNOWN["ddp"].made(loop, {"gb_per_s": speed})) for speed in (0.3, 1.0, 3.0, 30.0)]
+    plain = [loop.plain_ns(level) for level in (LOW, MID)]
+    assert all(
+        later <= earlier + 1 for slow, fast in pairwise(networks) for later, earlier in zip(fast, slow, strict=True)
+    )
+    assert all(ns >= alone - 1 for ns, alone in zip(networks[-1], plain, strict=True))
+    known = dict(named_gpu("Tesla V100 SXM2 16GB"))
+    figures = [key for key in known if key.endswith("_per_s") or key in ("boost_mhz", "sm_count")]
+    gpus = []
+    for factor in (1, 2, 4):
+        better = {**known, **{key: factor * float(str(known[key])) for key in figures if known[key] is not None}}
+        found = move_to(loop, {**better, "sm_count": factor * int(str(known["sm_count"]))}, [])
+        assert isinstance(found, Move)
+        gpus.append(between(ha.Scenario("gpu", [Pace(GPU, found.parts)])))
+    assert all(later <= earlier + 1 for slow, fast in pairwise(gpus) for later, earlier in zip(fast, slow, strict=True))
+    # Whatever is done to the GPU, the CPU needs what it needs.
+    assert gpus[-1][1] >= loop.gpu_free_ns - 1

@@ -19,6 +19,7 @@ from hotline_analysis.prediction.edits import (
 )
 from hotline_analysis.prediction.loop import HIGH, LOW, MID, Loop
 from hotline_analysis.prediction.predict import Scenario
+from hotline_analysis.run.trace import Trace
 
 GPU = pl.col("class").is_not_null()
 COMPUTES = pl.col("class") == "computation"
@@ -39,6 +40,7 @@ class Given:
     meaning: str
     least: float = 0.0
     is_text: bool = False
+    is_trace: bool = False
 
 
 @dataclass(frozen=True)
@@ -55,9 +57,11 @@ class Known:
         """The scenario with parameters that a user gave. Raises `QueryParameterError` for those that do not fit."""
         return self.make(loop, **self.values(given))
 
-    def values(self, given: Mapping[str, object]) -> dict[str, Number | str | None]:
+    def values(self, given: Mapping[str, object]) -> dict[str, Number | str | Trace | None]:
         """All parameters, those that a user gave among them. Raises `QueryParameterError` for those that do not fit."""
-        values: dict[str, Number | str | None] = {name: known.default for name, known in self.parameters.items()}
+        values: dict[str, Number | str | Trace | None] = {
+            name: known.default for name, known in self.parameters.items()
+        }
         for name, value in given.items():
             if name not in self.parameters:
                 known = ", ".join(self.parameters) or "none"
@@ -65,8 +69,15 @@ class Known:
             values[name] = self.converted(name, value)
         return values
 
-    def converted(self, name: str, value: object) -> float | str:
-        """A parameter as a number, or as text where it is one. Raises `QueryParameterError` for what does not fit."""
+    def converted(self, name: str, value: object) -> float | str | Trace:
+        """A parameter as a number, or as text or a trace where it is one.
+
+        Raises `QueryParameterError` for what does not fit.
+        """
+        if self.parameters[name].is_trace:
+            if isinstance(value, Trace):
+                return value
+            raise QueryParameterError(f"{name} of {self.name} must be a trace that is open, not {value!r}")
         if self.parameters[name].is_text:
             return str(value)
         try:

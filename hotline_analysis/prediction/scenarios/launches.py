@@ -83,7 +83,12 @@ def _passes(loop: Loop, ops: pl.DataFrame, kernels: pl.DataFrame) -> tuple[Numbe
     here in kernels that it bounds, and at the high end half as fast.
     """
     limits = loop.kernel_limits.filter(pl.col("memory_ns") > 0)
-    gradients = loop.trace.query("gradient", rank=loop.rank, start_ns=loop.start_ns, end_ns=loop.end_ns)
+    gradients = loop.trace.sql(
+        "select bytes from gradient where rank = $rank and start_ns >= $start_ns and start_ns < $end_ns",
+        rank=loop.rank,
+        start_ns=loop.start_ns,
+        end_ns=loop.end_ns,
+    )
     if limits.is_empty() or gradients.is_empty() or gradients["bytes"].null_count():
         return None
     met = limits.filter(pl.col("memory_ns") == pl.col("now_ns")).join(

@@ -10,7 +10,7 @@ from hotline_analysis.prediction.edits import (
     Pace,
 )
 from hotline_analysis.prediction.loop import Loop
-from hotline_analysis.prediction.other_gpu import move_to, own_figures
+from hotline_analysis.prediction.other_gpu import move_to, own_figures, source_gpu
 from hotline_analysis.prediction.scenarios.known import (
     GPU,
     NO_GPU,
@@ -20,22 +20,33 @@ from hotline_analysis.prediction.scenarios.known import (
     made_of,
     scenario,
 )
+from hotline_analysis.run.trace import Trace
 
 
 @scenario(
     "Habitat (Yu et al., USENIX ATC 2021), wave scaling; Williams et al., “Roofline” (CACM 52(4), 2009).",
     to=Given(None, "the GPU, such as H200 or A100-SXM4-80GB", is_text=True),
     cpu=Given(1.0, "how many times faster the CPU is", 1e-3),
+    like=Given(
+        None,
+        "a trace of such a job on that GPU: how much longer kernels of one name, grid and block take there",
+        is_trace=True,
+    ),
 )
-def _gpu(loop: Loop, to: str | None, cpu: Number) -> Made:
+def _gpu(loop: Loop, to: str | None, cpu: Number, like: Trace | None) -> Made:
     """The job runs on another GPU."""
+    if to is None and like is not None:
+        there = source_gpu(like, like.ranks[0], own_figures(loop))
+        if isinstance(there, str):
+            return f"Of the trace to compare with: {there[:1].lower()}{there[1:]}"
+        to = str(there["model"])
     if to is None:
         return "It needs the name of a GPU, as in `hotline whatif TRACE gpu -p to=H200`; `on_gpu` compares all."
     given = own_figures(loop)
     gpu = named_gpu(to, given)
     if not loop.has_gpu_work:
         return NO_GPU
-    moved = move_to(loop, gpu, given)
+    moved = move_to(loop, gpu, given, like)
     if isinstance(moved, str):
         return moved
     edits: list[Edit] = [Pace(GPU, moved.parts)]

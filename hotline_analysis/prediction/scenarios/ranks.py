@@ -8,6 +8,7 @@ import polars as pl
 
 from hotline_analysis.prediction.edits import (
     AllReduce,
+    AllReduceOnCpu,
     Edit,
     Move,
     Number,
@@ -18,7 +19,6 @@ from hotline_analysis.prediction.edits import (
 from hotline_analysis.prediction.loop import HIGH, LOW, MID, Loop
 from hotline_analysis.prediction.scenarios.known import (
     COMPUTES,
-    NO_GPU,
     Given,
     Made,
     busy_ns,
@@ -96,61 +96,59 @@ def _overlap(loop: Loop) -> Made:
     return made_of("overlap", [Move(_COMMUNICATES)], said)
 
 
-# Of torch.nn.parallel.DistributedDataParallel: a bucket has `bucket_cap_mb` of gradients, and the first one 1 MiB
-# (torch/csrc/distributed/c10d/reducer.hpp, kDefaultFirstBucketBytes).
-_BUCKET_BYTES = 25 * 2**20
-_FIRST_BUCKET_BYTES = 2**20
-
-
 @scenario(
     "Daydream (ATC 2020), distributed training, whose predictions were mostly within 10 %, with NCCL 34 % slower than"
     " in theory; NCCL tests, “Performance”: an all-reduce of n ranks moves 2 (n - 1) / n of its bytes.",
     ranks=Given(8.0, "how many ranks train together", 2),
     gb_per_s=Given((200.0, 50.0, 10.0), "bus bandwidth: from NVLink to one network card", 1e-3),
     mb=Given(None, "megabytes of gradients, if the trace does not tell", 1e-6),
+    latency_us=Given((5.0, 20.0, 50.0), "microseconds of a collective beside its bytes: NCCL in and between nodes"),
+    copy_gb_per_s=Given(
+        (20.0, 5.0, 2.0), "of a CPU: how fast a thread copies gradients to their bucket, and back; our measurements"
+    ),
+    bucket_mb=Given(None, "MiB of gradients in a bucket (`bucket_cap_mb`); 25, and 1 in the first, if not given"),
 )
-def _ddp(loop: Loop, ranks: Number, gb_per_s: Number, mb: float | None) -> Made:
+def _ddp(
+    loop: Loop,
+    ranks: Number,
+    gb_per_s: Number,
+    mb: float | None,
+    latency_us: Number,
+    copy_gb_per_s: Number,
+    bucket_mb: float | None,
+) -> Made:
     """More ranks train together (DistributedDataParallel), each with a batch of this size."""
-    if not loop.has_gpu_work:
-        return NO_GPU
-    if not chosen_of(loop, _COMMUNICATES).is_empty():
+    if not chosen_of(loop, _COMMUNICATES | pl.col("name").str.contains("^(gloo|mpi):")).is_empty():
         return "The run has several ranks already."
-    gradients = loop.trace.query("gradient", rank=loop.rank, start_ns=loop.start_ns, end_ns=loop.end_ns)
-    if mb is not None and not gradients.is_empty():
-        scale = 1e6 * mb * loop.count / max(int(gradients["bytes"].fill_null(1).sum()), 1)
-        gradients = gradients.with_columns((pl.col("bytes").fill_null(1) * scale).cast(pl.Int64))
-    if gradients.is_empty():
+    times = {"rank": loop.rank, "start_ns": loop.start_ns, "end_ns": loop.end_ns}
+    passes, unknown = loop.trace.sql(
+        "select count(distinct (step, pass_ns)), count(*) - count(bytes) from gradient where rank = $rank"
+        " and start_ns >= $start_ns and start_ns < $end_ns and step is not null",
+        **times,
+    ).row(0)
+    if not passes:
         return "No gradient is seen to be accumulated, so it is not known when they are ready."
-    if gradients["bytes"].null_count():
+    if mb is None and unknown:
         return "The sizes of the gradients are not in the trace: give mb, or capture with record_shapes=True."
-    first = (
-        loop.events.work.filter(phase="optimizer").sort("start_ns").group_by("step").agg(until_id=pl.first("event_id"))
-    )
-    if first.is_empty():
-        return "The optimizer launches no work, so it is not known when gradients are needed."
-    offset = pl.col("bytes").cum_sum().over("step") - pl.col("bytes")
-    bucket = (
-        pl.when(offset < _FIRST_BUCKET_BYTES).then(0).otherwise(1 + (offset - _FIRST_BUCKET_BYTES) // _BUCKET_BYTES)
-    )
+    total = None if mb is None else 1e6 * mb * passes
+    gradients = loop.trace.query("gradient_bucket", **times, bucket_mb=bucket_mb, total_bytes=total)
     number = at(ranks, MID)
-    buckets = (
-        gradients.with_columns(bucket=bucket)
-        .group_by("step", "bucket")
-        .agg(pl.col("bytes").sum(), pl.last("ready_id"))
-        .join(first, on="step")
-        .drop_nulls("ready_id")
-        .sort("step", "bucket")
-    )
-    if buckets.is_empty():
-        return "No gradient is made on the GPU in a step whose optimizer is seen."
+    buckets = gradients.sort("step", "pass_ns", "bucket")
+    if loop.has_gpu_work:
+        updates = loop.events.work.filter(phase="optimizer").sort("start_ns")
+        first = updates.group_by("step").agg(until_id=pl.first("event_id"))
+        if first.is_empty():
+            return "The optimizer launches no work, so it is not known when gradients are needed."
+        buckets = buckets.join(first, on="step", maintain_order="left").drop_nulls("ready_id")
+        if buckets.is_empty():
+            return "No gradient is made on the GPU in a step whose optimizer is seen."
     share = 2 * (number - 1) / number
-    latency = (5_000.0, 20_000.0, 50_000.0)  # of one collective: NCCL tests, small messages in and between nodes
     # Every rank waits for the slowest: by how much, on average, follows from how steps differ here.
     late = _slowest_of(number) * float(loop.alike["length_ns"].std() or 0)  # type: ignore[arg-type]
     waits = (0.0, late, 2 * late)
     buckets = buckets.with_columns(
         (
-            pl.lit(latency[level])
+            pl.lit(1000 * at(latency_us, level))
             + share * pl.col("bytes") / at(gb_per_s, level)
             + pl.when(pl.col("bucket") == 0).then(waits[level]).otherwise(0.0)
         )
@@ -158,14 +156,18 @@ def _ddp(loop: Loop, ranks: Number, gb_per_s: Number, mb: float | None) -> Made:
         .cast(pl.Int64)
         .alias(f"ns_{level}")
         for level in (LOW, MID, HIGH)
+    ).with_columns(
+        (pl.col("bytes") / at(copy_gb_per_s, level)).round().cast(pl.Int64).alias(f"copy_{level}")
+        for level in (LOW, MID, HIGH)
     )
     size = int(buckets["bytes"].sum()) // loop.count
+    made = pl.col("event_id").is_in(buckets["ready_id" if loop.has_gpu_work else "event_id"].implode())
     return made_of(
         "ddp",
-        [AllReduce(pl.col("event_id").is_in(buckets["ready_id"].implode()), buckets)],
+        [AllReduce(made, buckets) if loop.has_gpu_work else AllReduceOnCpu(made, buckets)],
         f"{number:g} ranks reduce {size:,} bytes of gradients in {buckets.height // loop.count} buckets.",
         "Each rank waits for the slowest, as far as the steps of this trace differ.",
-        "Kernels that run at the same time do not slow each other down.",
+        "What runs at the same time does not slow each other down.",
         "A step has so many times the samples: compare samples per second.",
     )
 

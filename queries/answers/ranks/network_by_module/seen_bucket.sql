@@ -1,0 +1,93 @@
+-- The buckets of gradients that the trace shows to be reduced, each with its gradients.
+--
+-- DistributedDataParallel sends a bucket in a hook of its last gradient, so a gradient is in the first bucket that is
+-- sent after it.
+--
+-- :takes rank, step
+-- :reads accumulation, collective_call, gpu_work, gpu_state, nesting, event
+-- :column rank BIGINT          process rank
+-- :column place BIGINT         the gradient
+-- :column bucket BIGINT        number of the bucket in its pass, from 0
+-- :column bucket_bytes BIGINT  its size; NULL where the trace does not say
+-- :column transfer_ns BIGINT   how long it is reduced, waiting for other ranks included
+-- :column exposed_ns BIGINT    of that, no computation runs
+with node_call as (
+    select
+        nesting.rank,
+        nesting.track_id,
+        nesting.start_ns,
+        event.name
+    from event
+    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    where event.category = 'cpu_op' and regexp_matches(event.name, '(Backward\d*|AccumulateGrad)$')
+),
+
+-- All-reduces that are launched right behind a gradient, so not by the backward of a layer.
+hook_call as (
+    select
+        collective_call.rank,
+        collective_call.event_id,
+        collective_call.bytes,
+        collective_call.step,
+        collective_call.start_ns,
+        collective_call.end_ns,
+        gpu_work.device,
+        nesting.start_ns as at_ns
+    from collective_call
+    inner join gpu_work on collective_call.rank = gpu_work.rank and collective_call.event_id = gpu_work.event_id
+    inner join nesting on gpu_work.rank = nesting.rank and gpu_work.runtime_id = nesting.event_id
+    asof inner join node_call
+        on
+            nesting.rank = node_call.rank
+            and nesting.track_id = node_call.track_id
+            and nesting.start_ns >= node_call.start_ns
+    where
+        collective_call.name = 'allreduce'
+        and is_asked($rank, collective_call.rank)
+        and is_asked($step, collective_call.step)
+        and contains(node_call.name, 'AccumulateGrad')
+),
+
+exposed_call as (
+    select
+        hook_call.rank,
+        hook_call.event_id,
+        sum(least(hook_call.end_ns, gpu_state.end_ns) - greatest(hook_call.start_ns, gpu_state.start_ns)) as exposed_ns
+    from hook_call
+    inner join gpu_state
+        on
+            hook_call.rank = gpu_state.rank
+            and hook_call.device = gpu_state.device
+            and hook_call.start_ns < gpu_state.end_ns
+            and hook_call.end_ns > gpu_state.start_ns
+    where not gpu_state.computation
+    group by hook_call.rank, hook_call.event_id
+),
+
+sent_gradient as (
+    select
+        accumulation.rank,
+        accumulation.place,
+        accumulation.lane,
+        hook_call.event_id,
+        hook_call.at_ns,
+        hook_call.bytes as bucket_bytes,
+        hook_call.end_ns - hook_call.start_ns as transfer_ns,
+        coalesce(exposed_call.exposed_ns, 0) as exposed_ns
+    from accumulation
+    asof inner join hook_call
+        on
+            accumulation.rank = hook_call.rank
+            and accumulation.step = hook_call.step
+            and accumulation.start_ns <= hook_call.at_ns
+    left join exposed_call on hook_call.rank = exposed_call.rank and hook_call.event_id = exposed_call.event_id
+)
+
+select
+    rank,
+    place,
+    dense_rank() over (partition by lane order by at_ns, event_id) - 1 as bucket,
+    bucket_bytes,
+    transfer_ns,
+    exposed_ns::bigint as exposed_ns
+from sent_gradient

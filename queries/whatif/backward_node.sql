@@ -1,0 +1,107 @@
+-- The nodes of autograd in the order in which backward runs them, with the shapes that tell what hands on to what.
+--
+-- Nodes that add a gradient to that of a parameter are no rows: they follow the node that computes it.
+--
+-- :param rank BIGINT              the process rank
+-- :param step BIGINT              the step
+-- :reads event, nesting, label, op, gradient, gpu_work
+-- :column event_id BIGINT         the node
+-- :column name VARCHAR            its name
+-- :column made_dims JSON          shapes of its gradients, so of the results of the forward op that made it; NULL where
+--                                 they were not recorded
+-- :column read_dims JSON          shapes of the arguments of that op; NULL where it is not known
+-- :column read_types JSON         their types
+-- :column parameter_dims JSON     shapes of the parameters among these: their gradients are added right behind the node
+-- :column cpu_ns BIGINT           how long it takes on the CPU
+-- :column gpu_ns BIGINT           time of the GPU work that it launches
+with node as (
+    select
+        event.event_id,
+        event.name,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        op.sequence_number,
+        op.input_dims
+    from event
+    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    inner join label on event.rank = label.rank and event.event_id = label.event_id
+    left join op on event.rank = op.rank and event.event_id = op.event_id
+    where
+        event.rank = $rank
+        and label.step = $step
+        and event.category = 'cpu_op'
+        and not starts_with(event.name, 'autograd::engine::')
+        and regexp_matches(event.name, '(Backward\d*|CopySlices)$')
+),
+
+-- Ops with the number of the node that they make, or of the next one.
+numbered_op as (
+    select
+        op.sequence_number,
+        nesting.start_ns,
+        op.input_dims,
+        op.input_types
+    from op
+    inner join nesting on op.rank = nesting.rank and op.event_id = nesting.event_id
+    where
+        op.rank = $rank
+        and coalesce(op.forward_thread, 0) = 0
+        and op.event_id not in (select event_id from node)
+        and op.sequence_number in (select sequence_number from node)
+),
+
+made_node as (
+    select
+        node.*,
+        numbered_op.input_dims as read_dims,
+        numbered_op.input_types as read_types
+    from node
+    asof left join numbered_op
+        on node.sequence_number = numbered_op.sequence_number and node.start_ns >= numbered_op.start_ns
+),
+
+parameter_of_node as (
+    select
+        node.event_id,
+        list(op.input_dims -> 0 order by gradient.start_ns) as parameter_dims
+    from gradient
+    asof inner join node on gradient.track_id = node.track_id and gradient.start_ns >= node.start_ns
+    left join op on gradient.rank = op.rank and gradient.event_id = op.event_id
+    where gradient.rank = $rank
+    group by node.event_id
+),
+
+launched_work as (
+    select
+        nesting.track_id,
+        nesting.start_ns,
+        gpu_work.dur_ns
+    from gpu_work
+    inner join nesting on gpu_work.rank = nesting.rank and gpu_work.runtime_id = nesting.event_id
+    where gpu_work.rank = $rank and gpu_work.class != 'communication'
+),
+
+gpu_time_of_node as (
+    select
+        node.event_id,
+        sum(launched_work.dur_ns) as gpu_ns
+    from launched_work
+    asof inner join node on launched_work.track_id = node.track_id and launched_work.start_ns >= node.start_ns
+    where launched_work.start_ns < node.end_ns
+    group by node.event_id
+)
+
+select
+    made_node.event_id,
+    made_node.name,
+    made_node.input_dims as made_dims,
+    made_node.read_dims,
+    made_node.read_types,
+    to_json(parameter_of_node.parameter_dims) as parameter_dims,
+    made_node.end_ns - made_node.start_ns as cpu_ns,
+    coalesce(gpu_time_of_node.gpu_ns, 0)::bigint as gpu_ns
+from made_node
+left join parameter_of_node on made_node.event_id = parameter_of_node.event_id
+left join gpu_time_of_node on made_node.event_id = gpu_time_of_node.event_id
+order by made_node.start_ns, made_node.event_id
