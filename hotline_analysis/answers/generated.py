@@ -1043,13 +1043,19 @@ def memory_breakdown(
     first allocation or release that is asked for to the last. `largest_bytes` are the most that the blocks of a row
     have together at any moment; these moments differ, so they do not add up.
 
+    Where no allocations were recorded, shapes give an estimate (`is_estimated`): what is saved for backward
+    (`backward_shapes`, see `estimated_memory`), parameters that are trained and their gradients (`gradient_shapes`;
+    or parameters by `model_table`), and the optimizer's state (`optimizer_class`). `peak_bytes` is then the most
+    that these have together. What was not estimated, temporary memory and workspaces among it, is a row without
+    bytes, `not_estimated`; a GPU is called cuda.
+
     * `by`: what a row is, beside its category
     * `rank`: only this rank
     * `device`: only this device; -1 is the CPU
     * `step`: only in this step
     * `module`: only what was allocated in this module or one in it, by path
 
-    Columns: `rank`, `device_type`, `device`, `category`, `place`, `evidence`, `bytes`, `bytes_pct`,
+    Columns: `rank`, `device_type`, `device`, `category`, `place`, `evidence`, `is_estimated`, `bytes`, `bytes_pct`,
     `largest_bytes`, `byte_seconds`, `byte_seconds_pct`, `block_count`, `largest_id`, `peak_bytes`, `peak_start_ns`,
     `peak_step`. `hotline queries memory_breakdown` says what each means.
     """
