@@ -48,7 +48,7 @@ IN_DOUBT = {"doubtful_modules"}
 OF_KNOWN_GPU = {"kernel_limit"}
 
 # What keeps a trace from telling anything, of which an ordinary one has nothing.
-OF_ODD_TRACES = {"caveats", "compiled_regions", "recompute"}
+OF_ODD_TRACES = {"caveats", "compiled_regions", "recompute", "recompute_groups"}
 
 
 def taking(name: str) -> list[Query]:
@@ -406,7 +406,7 @@ def test_names_are_joined_by_one_key(query: Query) -> None:
 # throughput of a run is that of its median step.
 WINDOWS = (
     *("temporal_breakdown", "memory_breakdown", "memory_by_category", "memory_peak", "recompute", "throughput"),
-    "utilisation",
+    *("recompute_groups", "utilisation"),
 )
 STATISTIC = re.compile(r"(^|_)(min|mean|max|std|median|p\d\d)(_|$)")
 

@@ -1377,6 +1377,44 @@ def recompute(
     )
 
 
+def recompute_groups(
+    trace: Trace,
+    limit: int = 20,
+    *,
+    rank: int | None = None,
+    step: int | None = None,
+    module: str | None = None,
+) -> pl.DataFrame:
+    """What light ops save for backward and could compute again, in groups that share what has to be kept for it.
+
+    To compute a result again, its op has to be given the same again. What is not saved anyway comes from other
+    light ops, or has to be kept (`kept_bytes`). Ops that need the same block share it: alone, none of them may save
+    more than it has to keep, and together they do. That is the rule of Echo (Zheng et al., ISCA 2020): what is new
+    must be no more than what is old, over all ops that belong together. Products, convolutions and attention never
+    run again. A group shares its largest block to keep, or is the results of one op; a row is all groups of a
+    module with the same ops, per step, and only where they save more than they keep. What an op is given is found
+    by size, as tensors have no names.
+
+    Whole modules, which may hold products, are in `recompute`. Needs `profile_memory` and `record_shapes`.
+
+    * `limit`: so many rows
+    * `rank`: only this rank
+    * `step`: only this step
+    * `module`: only what is saved in this module or one in it, by path
+
+    Columns: `rank`, `module_path`, `ops`, `group_count`, `result_count`, `alone_count`, `saved_bytes`,
+    `kept_bytes`, `net_bytes`, `forward_ns`, `bytes_per_ms`, `is_random`. `hotline queries recompute_groups` says
+    what each means.
+    """
+    return trace.query(
+        "recompute_groups",
+        rank=rank,
+        step=step,
+        module=module,
+        limit=limit,
+    )
+
+
 def roofline(
     trace: Trace,
     limit: int | None = 20,
