@@ -91,6 +91,9 @@ from .answers.rules import (
     Advice as Advice,
     advice as advice,
 )
+from .answers.storage import (
+    encodings_total as encodings_total,
+)
 from .capture import (
     analyze as analyze,
     annotate as annotate,
@@ -216,6 +219,7 @@ __all__ = [
     "diff_report",
     "doubtful_modules",
     "encodings",
+    "encodings_total",
     "event_place",
     "export_perfetto",
     "frequent_kernel_patterns",
