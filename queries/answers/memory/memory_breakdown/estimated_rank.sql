@@ -24,7 +24,7 @@ used_device as (
 busiest_device as (
     select
         rank,
-        arg_max(device, (event_count, -device)) as device
+        arg_min(device, (-event_count, device)) as device
     from used_device
     group by rank
 )
