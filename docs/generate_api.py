@@ -36,6 +36,7 @@ PUBLIC: Mapping[str, Sequence[str]] = {
     "answers.path": ("critical_path", "critical_path_breakdown", "dependency_graph"),
     "answers.patterns": ("frequent_kernel_patterns",),
     "answers.rules": ("Advice", "advice"),
+    "answers.storage": ("encodings_total",),
     "capture": ("ModelOps", "analyze", "annotate", "model_ops"),
     "demo": ("demo_trace",),
     "errors": (

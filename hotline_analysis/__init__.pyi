@@ -60,6 +60,7 @@ from .answers.generated import (
     queue_length as queue_length,
     queue_length_summary as queue_length_summary,
     recompute as recompute,
+    recompute_groups as recompute_groups,
     roofline as roofline,
     slowest_kernels as slowest_kernels,
     slowest_modules as slowest_modules,
@@ -90,6 +91,9 @@ from .answers.patterns import (
 from .answers.rules import (
     Advice as Advice,
     advice as advice,
+)
+from .answers.storage import (
+    encodings_total as encodings_total,
 )
 from .capture import (
     analyze as analyze,
@@ -224,6 +228,7 @@ __all__ = [
     "diff_report",
     "doubtful_modules",
     "encodings",
+    "encodings_total",
     "event_place",
     "export_perfetto",
     "frequent_kernel_patterns",
@@ -259,6 +264,7 @@ __all__ = [
     "queue_length_summary",
     "recomputation",
     "recompute",
+    "recompute_groups",
     "report",
     "roofline",
     "share_gpu",

@@ -84,6 +84,7 @@ COMPUTED = (
     "critical_path_breakdown",
     "detail_size",
     "diff",
+    "encodings_total",
     "frequent_kernel_patterns",
     "gpu_efficiency",
     "gpu_or_cpu_bound",

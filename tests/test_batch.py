@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
+from hotline_analysis.prediction.batch import _edits as edits_of_works
 from hotline_analysis.prediction.batch import batch_scaling, blocks_of, largest_batch, peak_of
 from hotline_analysis.prediction.loop import loop_of
 from tests.trace_builder import TraceBuilder
@@ -79,6 +80,27 @@ def test_one_trace_tells_of_another_batch(tmp_path: Path) -> None:
     with pytest.raises(ha.HotlineError, match="ay how many samples"):
         ha.whatif(trace, "batch")
     assert peak_of(blocks_of(loop_of(trace), 8), 2) == 1200
+
+
+def test_what_the_shortest_calls_of_an_op_take_may_not_grow(tmp_path: Path) -> None:
+    """Steps of the CPU: layers of 20 us and 100 us, and 10 us of an op that is always as long, twice the batch."""
+    trace = TraceBuilder(rank=0, hotline_metadata={"batch_size": 8})
+    for step in (1, 2, 3):
+        at = 200 * step
+        trace.step(step, at, at + 200).annotation("## forward ##", at, at + 190)
+        trace.op("aten::linear", at + 5, at + 25).op("aten::linear", at + 30, at + 130).op(
+            "aten::relu", at + 140, at + 150
+        )
+    loop = loop_of(trace.load(tmp_path))
+    factors = {}
+    for edit in edits_of_works(loop, 2.0):
+        chosen = edit.chosen(loop)
+        assert isinstance(edit, ha.Scale)
+        factors[chosen["name"][0], int(chosen["dur_ns"][0])] = edit.factor
+    # Of 100 us, 20 are also those of the shorter calls, and 10 are the shortest of all; what is shorter may not grow.
+    assert factors["aten::linear", 100_000] == pytest.approx((1.8, 1.9, 2.0))
+    assert factors["aten::linear", 20_000] == pytest.approx((1.0, 1.5, 2.0))
+    assert factors["aten::relu", 10_000] == pytest.approx((1.0, 1.0, 2.0))
 
 
 @pytest.mark.parametrize("name", ["resnet50", "transformer"])

@@ -4,6 +4,7 @@ import functools
 import gzip
 import json
 import os
+import pickle
 import random
 import re
 import resource
@@ -421,6 +422,74 @@ def test_no_trace(tmp_path: Path, content: bytes, error: type[HotlineError], say
     assert str(path) in raised.value.message
     assert raised.value.hint
     assert sorted(tmp_path.iterdir()) == [path]
+
+
+class Creating:
+    """Unpickled, it would create a file."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return (open, (str(self.path), "w"))
+
+
+class Filling:
+    """Unpickled, it would be a terabyte of zeros."""
+
+    def __reduce__(self) -> Any:
+        return (bytearray, (1 << 40,))
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress], ids=["plain", "gzip", "zstd"])
+@pytest.mark.parametrize("name", ["snapshot.pickle", "snapshot.pkl", "trace.json", "trace.json.gz"])
+@pytest.mark.parametrize("protocol", [2, 4, 5])
+def test_a_memory_snapshot_is_no_trace_and_runs_nothing(
+    tmp_path: Path, pack: Callable[[bytes], bytes], name: str, protocol: int
+) -> None:
+    created = tmp_path / "created"
+    content = pickle.dumps({"segments": [Creating(created)], "device_traces": [[]]}, protocol)
+    pickle.loads(content)["segments"][0].close()
+    assert created.exists()  # it is hostile
+    created.unlink()
+    path = tmp_path / name
+    path.write_bytes(pack(content))
+    for ask in (ha.load, lambda file: ha.import_traces(file, tmp_path / "run.hotline")):
+        with pytest.raises(TraceFormatError, match="seems to be a pickle, as memory snapshots are"):
+            ask(path)
+    assert sorted(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["snapshot.pickle", "rank1.json"])
+def test_a_memory_snapshot_beside_a_trace(tmp_path: Path, name: str) -> None:
+    """What has the name of a trace is told of; other files of the folder are not looked at."""
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    write(folder, small(2).text().encode(), "rank0.json")
+    created = tmp_path / "created"
+    (folder / name).write_bytes(pickle.dumps({"segments": [Creating(created)]}, 4))
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with ha.load(folder) as run:
+            assert run.table("op").height > 0
+    assert [("pickle" in str(each.message)) for each in warned] == ([] if name.endswith("pickle") else [True])
+    assert not created.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_pickle_that_would_fill_the_memory_takes_little(tmp_path: Path) -> None:
+    """Unpickled, it would ask for a terabyte; it is packed from 200 MB of text beside that."""
+    bomb = pickle.dumps({"segments": Filling(), "text": b" " * (200 << 20)}, 4)
+    path = tmp_path / "bomb.pickle"
+    path.write_bytes(zstandard.compress(bomb))
+    code = "import sys, hotline_analysis as ha\ntry: ha.import_traces(sys.argv[1], sys.argv[2])\n"
+    code += "except ha.HotlineError as error: print('pickle' in str(error))\n"
+    code += "import re, time\nprint(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1])\n"
+    code += "print(time.process_time())"
+    told, peak_kb, seconds = run_python(code, path, tmp_path / "run.hotline").communicate()[0].splitlines()
+    assert told == "True"
+    assert float(peak_kb) < 900_000
+    assert float(seconds) < 15
 
 
 def test_missing_things(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ IN_DOUBT = {"doubtful_modules"}
 OF_KNOWN_GPU = {"kernel_limit"}
 
 # What keeps a trace from telling anything, of which an ordinary one has nothing.
-OF_ODD_TRACES = {"caveats", "compiled_regions", "recompute"}
+OF_ODD_TRACES = {"caveats", "compiled_regions", "recompute", "recompute_groups"}
 
 
 def taking(name: str) -> list[Query]:
@@ -409,7 +409,7 @@ def test_names_are_joined_by_one_key(query: Query) -> None:
 # those of one step.
 WINDOWS = (
     *("temporal_breakdown", "memory_breakdown", "memory_by_category", "memory_peak", "recompute", "throughput"),
-    *("utilisation", "network_by_module", "backward_node"),
+    *("recompute_groups", "utilisation", "network_by_module", "backward_node"),
 )
 STATISTIC = re.compile(r"(^|_)(min|mean|max|std|median|p\d\d)(_|$)")
 

@@ -806,3 +806,35 @@ def test_the_only_rank_is_the_run() -> None:
             whole, one = trace.query(query.name), trace.query(query.name, rank=3)
             assert_frame_equal(whole, one, rel_tol=1e-9, abs_tol=0)
     assert asked > 30
+
+
+def test_what_is_saved_by_shapes_is_what_the_gpu_allocates_in_forward() -> None:
+    """The old format tells sizes of allocations without addresses: what forward allocates until autograd begins."""
+    file = "loader_pairs/1_workers0.json.gz"
+    events = json.loads(gzip.decompress((TRACES / file).read_bytes()))["traceEvents"]
+    first_node = min(event["ts"] for event in events if str(event.get("name")).endswith("NllLossBackward"))
+    allocated = sum(
+        event["args"]["Bytes"]
+        for event in events
+        if event.get("name") == "[memory]" and event["args"]["Device Type"] == 1 and event["ts"] < first_node
+    )
+    with ha.load(TRACES / file) as trace:
+        frame = trace.query("memory_breakdown", by="category")
+    held = dict(frame.select("category", "bytes").rows())
+    assert held["parameter"] == held["gradient"] == held["optimizer_state"] == 102_228_128
+    assert 0 <= allocated - held["activation"] <= 0.005 * allocated
+    assert frame["is_estimated"].all()
+
+
+def test_parameters_by_shapes_are_what_ranks_reduce() -> None:
+    """ResNet-18 has 11,689,512 parameters, here of two bytes."""
+    with ha.load(TRACES / RESNET) as trace:
+        held = dict(trace.query("memory_breakdown", by="category").select("category", "bytes").rows())
+        reduced = trace.sql(
+            "select sum(collective.in_elements)::bigint as elements from collective"
+            " inner join event on collective.event_id = event.event_id and event.category = 'cpu_op'"
+            " inner join label on collective.event_id = label.event_id"
+            " where collective.name = 'allreduce' and label.step = 16"
+        ).item()
+    assert reduced == 11_689_512
+    assert held["parameter"] == held["gradient"] == 2 * reduced

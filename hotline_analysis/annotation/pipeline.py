@@ -29,7 +29,7 @@ _WORK = (
     *("op_argument", "op_shape", "op_call", "work_gemm", "work_convolution", "work_attention", "work_elementwise"),
     *("work_reduction", "work_gather", "work_rnn", "work_list", "work_pointers", "op_work", "op_claim"),
 )
-_MEMORY = ("engine_call", "engine_segment", "memory_block")
+_MEMORY = ("memory_block", "estimated_memory")
 _DOUBLINGS = 4
 _MOST_CUTS = 10  # twenty spans at random need five
 
@@ -207,12 +207,17 @@ def _count_work(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def _follow_memory(connection: duckdb.DuckDBPyConnection) -> None:
-    """Find out what each block of memory is, from where it is allocated and released; without any there are none."""
+    """Find out what memory holds: by where it is allocated and released, or else by the shapes of ops."""
+    for name in _MEMORY:
+        _keep(connection, name, TABLES[name].arrow.empty_table())
     if _one(connection, "select exists (select 1 from memory_event)"):
-        for name in _MEMORY:
-            _derive(connection, name)
+        told = "memory_block"
+    elif _has_shapes(connection):
+        told = "estimated_memory"
     else:
-        _keep(connection, "memory_block", TABLES["memory_block"].arrow.empty_table())
+        return
+    for name in ("engine_call", "engine_segment", told):
+        _derive(connection, name)
 
 
 def _keep(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
@@ -333,9 +338,10 @@ PIPELINE = (
     _table("gpu_model"),
     _table("device_peak"),
     Stage(
-        _MEMORY,
+        ("engine_call", "engine_segment", *_MEMORY),
         lambda work: _follow_memory(work.connection),
-        condition="where allocations were recorded; else the table has no rows",
+        condition="`memory_block` where allocations were recorded, else `estimated_memory` where shapes were; what is"
+        " not made has no rows",
     ),
     Stage(
         _WORK,

@@ -1043,13 +1043,19 @@ def memory_breakdown(
     first allocation or release that is asked for to the last. `largest_bytes` are the most that the blocks of a row
     have together at any moment; these moments differ, so they do not add up.
 
+    Where no allocations were recorded, shapes give an estimate (`is_estimated`): what is saved for backward
+    (`backward_shapes`, see `estimated_memory`), parameters that are trained and their gradients (`gradient_shapes`;
+    or parameters by `model_table`), and the optimizer's state (`optimizer_class`). `peak_bytes` is then the most
+    that these have together. What was not estimated, temporary memory and workspaces among it, is a row without
+    bytes, `not_estimated`; a GPU is called cuda.
+
     * `by`: what a row is, beside its category
     * `rank`: only this rank
     * `device`: only this device; -1 is the CPU
     * `step`: only in this step
     * `module`: only what was allocated in this module or one in it, by path
 
-    Columns: `rank`, `device_type`, `device`, `category`, `place`, `evidence`, `bytes`, `bytes_pct`,
+    Columns: `rank`, `device_type`, `device`, `category`, `place`, `evidence`, `is_estimated`, `bytes`, `bytes_pct`,
     `largest_bytes`, `byte_seconds`, `byte_seconds_pct`, `block_count`, `largest_id`, `peak_bytes`, `peak_start_ns`,
     `peak_step`. `hotline queries memory_breakdown` says what each means.
     """
@@ -1410,6 +1416,44 @@ def recompute(
     """
     return trace.query(
         "recompute",
+        rank=rank,
+        step=step,
+        module=module,
+        limit=limit,
+    )
+
+
+def recompute_groups(
+    trace: Trace,
+    limit: int = 20,
+    *,
+    rank: int | None = None,
+    step: int | None = None,
+    module: str | None = None,
+) -> pl.DataFrame:
+    """What light ops save for backward and could compute again, in groups that share what has to be kept for it.
+
+    To compute a result again, its op has to be given the same again. What is not saved anyway comes from other
+    light ops, or has to be kept (`kept_bytes`). Ops that need the same block share it: alone, none of them may save
+    more than it has to keep, and together they do. That is the rule of Echo (Zheng et al., ISCA 2020): what is new
+    must be no more than what is old, over all ops that belong together. Products, convolutions and attention never
+    run again. A group shares its largest block to keep, or is the results of one op; a row is all groups of a
+    module with the same ops, per step, and only where they save more than they keep. What an op is given is found
+    by size, as tensors have no names.
+
+    Whole modules, which may hold products, are in `recompute`. Needs `profile_memory` and `record_shapes`.
+
+    * `limit`: so many rows
+    * `rank`: only this rank
+    * `step`: only this step
+    * `module`: only what is saved in this module or one in it, by path
+
+    Columns: `rank`, `module_path`, `ops`, `group_count`, `result_count`, `alone_count`, `saved_bytes`,
+    `kept_bytes`, `net_bytes`, `forward_ns`, `bytes_per_ms`, `is_random`. `hotline queries recompute_groups` says
+    what each means.
+    """
+    return trace.query(
+        "recompute_groups",
         rank=rank,
         step=step,
         module=module,

@@ -20,6 +20,7 @@ from hotline_analysis.answers.limits import step_limits
 from hotline_analysis.answers.path import critical_path, critical_path_breakdown
 from hotline_analysis.answers.patterns import frequent_kernel_patterns
 from hotline_analysis.answers.rules import advice
+from hotline_analysis.answers.storage import encodings_total
 from hotline_analysis.catalog import Column, Param, ParamType, Query
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.run.trace import Trace
@@ -161,6 +162,15 @@ _COLUMNS: Mapping[str, str] = {
         a_graph_count DOUBLE of them, launched by a graph launch
         b_graph_count DOUBLE likewise of B
         """,
+    "encodings_total": """
+        rank BIGINT process rank
+        schemes VARCHAR lossless, or all
+        bytes BIGINT what the maps take that are saved for backward, per step
+        encoded_bytes BIGINT what they would take; those that get no smaller stay as they are
+        ratio DOUBLE how many times smaller that is
+        peak_bytes BIGINT allocated at the peak, on a GPU if there is one
+        peak_ratio DOUBLE how many times smaller that gets at most; NULL if more is saved in all than lives then
+        """,
     "frequent_kernel_patterns": """
         pattern VARCHAR short names of its parts
         length BIGINT how many parts
@@ -223,6 +233,7 @@ _MEANINGS: Mapping[str, str] = {
     "min_count": "how often a sequence occurs at least",
     "min_length": "parts of the shortest sequence",
     "module": "only this module, by path, and those in it",
+    "item_bytes": "bytes of a value",
     "limit": "so many rows; all for NULL",
     "op": "only work that ops of this name launch",
     "partly_pct": "the least share for `partly`",
@@ -234,6 +245,7 @@ _MEANINGS: Mapping[str, str] = {
     "timeline": "of the devices or of the main thread; by default the devices' if both traces have GPU work",
     "until": "a step ends when its work is done, as the CPU marks it (host), or has all that it launches (launched)",
     "yes_pct": "the least share for `yes`",
+    "zeros_pct": "how much of the maps behind a ReLU is 0",
 } | {f"{what}_{side}": f"only this {what} of {side.upper()}" for what in ("rank", "step", "device") for side in "ab"}
 
 
@@ -254,6 +266,7 @@ _FUNCTIONS = (
     critical_path_breakdown,
     detail_size,
     diff,
+    encodings_total,
     frequent_kernel_patterns,
     gpu_efficiency,
     gpu_or_cpu_bound,

@@ -118,10 +118,12 @@ def memory_timeline(frame: pl.DataFrame) -> Any:
 def memory_breakdown(frame: pl.DataFrame) -> Any:
     """Who holds the memory at the peak: a bar for each module, by category, from the answer `memory_breakdown`.
 
-    The places with most have a bar each, all others one together.
+    The places with most have a bar each, all others one together. What is estimated by shapes is called so.
     """
+    by_shapes = pl.when("is_estimated").then(pl.lit(", estimated by shapes")).otherwise(pl.lit(""))
     rows = frame.with_columns(
-        place=rank_of(frame) + device_of(), what=pl.col("place").map_elements(clean, return_dtype=pl.String)
+        place=rank_of(frame) + device_of() + by_shapes,
+        what=pl.col("place").map_elements(clean, return_dtype=pl.String),
     ).filter(pl.col("bytes") > 0)
     if rows.is_empty():
         return nothing()
@@ -138,6 +140,8 @@ def memory_breakdown(frame: pl.DataFrame) -> Any:
     scale, unit = readable_unit(int(most["bytes"].max()), SIZE_UNITS)  # type: ignore[arg-type]
     first = most.row(0, named=True)
     title = f"{first['what']} holds {size(first['bytes'])} at the peak"
+    if rows["is_estimated"].all():
+        title += ", as shapes tell"
     chart = (
         alt.Chart(shown.with_columns(size=pl.col("bytes") / scale, category=_CATEGORY))
         .mark_bar(stroke="white", strokeWidth=0.5)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,9 @@ from hotline_analysis.kineto.decode import Decoder
 from hotline_analysis.kineto.source import TextSource
 from hotline_analysis.kineto.split import Batch, Damage, EventSplitter
 
+_PICKLE = re.compile(
+    "\ufffd[\x02-\x05]"
+)  # as text, what is no UTF-8 is \ufffd: byte 0x80, and the number of the protocol
 _MOST_DECODERS = 4  # each holds about 50 MB; more would wait for the one that splits the file
 
 
@@ -103,6 +107,11 @@ class TraceReader:
             )
         if not self._splitter.beginning:
             raise EmptyTraceError(f"{self.path} is empty", hint="Was the export interrupted?")
+        if _PICKLE.match(self._splitter.beginning) and not self._splitter.has_trace_key:
+            raise TraceFormatError(
+                f"{self.path} seems to be a pickle, as memory snapshots are: none is read, as it could run code",
+                hint="Capture with profile_memory=True and ask memory_breakdown; pytorch.org/memory_viz shows them.",
+            )
         if self.event_count or not self._splitter.has_trace_key:
             what = (
                 "none of its objects is an event, which has a phase `ph`"

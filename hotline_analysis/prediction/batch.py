@@ -271,7 +271,8 @@ def _batch(loop: Loop, to: float | None, batch: float | None) -> Made:
         return "No op or kernel of the steps is known to be of loading, forward, loss or backward."
     said = [
         f"A step has {to:g} samples instead of {samples:,}. Of each work, what the shortest ones take does not grow"
-        " with the batch; the range is from what half of them take to nothing.",
+        " with the batch; the range is from what half of them take to nothing."
+        + ("" if loop.has_gpu_work else " Of an op of the CPU, it is from what its shortest calls take."),
         *_said_of_memory(loop, samples, times),
     ]
     return Scenario("batch", tuple(edits), "A step has more samples, or fewer.", tuple(said), _SOURCE)
@@ -292,11 +293,15 @@ def _edits(loop: Loop, times: float) -> list[Edit]:
     if works.is_empty():
         return []
     shortest, usual = (float(works["dur_ns"].quantile(share) or 0) for share in (0.05, 0.5))
+    # What the shortest calls of an op of the CPU take is at most what each of its calls takes beside its work.
+    least = pl.col("dur_ns").quantile(0.05).over("name") if not loop.has_gpu_work else pl.lit(usual)
+    binned = works.with_columns(least=pl.max_horizontal(least, pl.lit(usual))).with_columns(
+        pl.col("dur_ns", "least").log(2).floor().name.suffix("_length")
+    )
     edits: list[Edit] = []
-    binned = works.with_columns(length=pl.col("dur_ns").log(2).floor())
-    for (_,), group in binned.group_by("length", maintain_order=True):
-        middle = float(group["dur_ns"].median() or 1)  # type: ignore[arg-type]
-        low, mid, high = sorted(_grown(middle, floor, times) for floor in (0.0, shortest, usual))
+    for _, group in binned.group_by("dur_ns_length", "least_length", maintain_order=True):
+        middle, most = (float(group[name].median() or 1) for name in ("dur_ns", "least"))  # type: ignore[arg-type]
+        low, mid, high = sorted(_grown(middle, floor, times) for floor in (0.0, shortest, most))
         edits.append(Scale(pl.col("event_id").is_in(group["event_id"].implode()), (low, mid, high)))
     loading = events.filter((pl.col("category") == "cpu_op") & (pl.col("phase") == "load_data"))
     if not loading.is_empty():

@@ -20,3 +20,16 @@ case
     when optimizer in ('Adam', 'AdamW', 'NAdam', 'RAdam', 'Adamax', 'SparseAdam', 'Adadelta', 'Rprop') then 2
     when optimizer in ('Adagrad', 'RMSprop') then 1
 end;
+
+-- Whether an op computes each number of its result from few others, so that it can be computed again for little: of one
+-- element each, or of one row. Products and convolutions are not among them, and batch norm is not, which changes its
+-- averages.
+create or replace macro is_light_op(name) as
+regexp_matches(
+    name,
+    '^aten::(abs|add|addcdiv|addcmul|cat|clamp|clone|contiguous|cos|div|dropout|elu|erf|exp|expand|gelu|glu'
+    || '|hardsigmoid|hardswish|hardtanh|layer_norm|leaky_relu|log|log_softmax|masked_fill|mish|mul|native_dropout'
+    || '|neg|pow|reciprocal|relu|relu6|repeat|reshape|rms_norm|rsqrt|rsub|selu|sigmoid|silu|sin|softmax|softplus'
+    || '|sqrt|square'
+    || '|stack|sub|tanh|to|where)_?$'
+);

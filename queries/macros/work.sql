@@ -175,3 +175,13 @@ create or replace macro calls_as_learned(roots, spans, events, learned) as table
         argument_id
     from compared_op
     where is_same;
+
+-- Bytes of an element of a type, as the profiler names it in shapes (`rules/dtypes.csv`); NULL for types of no numbers.
+create or replace macro bytes_of_dtype(name) as
+case
+    when regexp_matches(name, '(?i)float8|float4|bool|char|quint8|qint8') then 1
+    when regexp_matches(name, '(?i)complex') then if(contains(name, 'double'), 16, if(contains(name, 'Half'), 4, 8))
+    when regexp_matches(name, '(?i)double|long') then 8
+    when regexp_matches(name, '(?i)half|bfloat16|short') then 2
+    when regexp_matches(name, '(?i)^(float|int|unsigned int|c10::qint32)$') then 4
+end;

@@ -2,14 +2,16 @@
 --
 -- They are older than the trace, so no allocation tells of them. Where the modules of a placed model say how large
 -- their parameters are, each module has its own; where only the table that a capture stored in the trace does, the
--- model is one row. The optimizer's state is what its class keeps for each number (`state_copies`), where an annotation
--- of torch's names one class.
+-- model is one row. Without either, shapes tell of those that are trained (`estimated_memory`). The optimizer's state
+-- is what its class keeps for each number (`state_copies`), where an annotation of torch's names one class. SGD keeps
+-- one if it has momentum: then it multiplies in place, which it does not without (torch/optim/sgd.py).
 --
--- :reads model_op, rank_info, name_info
+-- :reads model_op, rank_info, name_info, estimated_memory, event
 -- :column rank BIGINT          process rank
 -- :column module_path VARCHAR  the module; NULL for the whole model
 -- :column type VARCHAR         its class; NULL for the whole model
 -- :column category VARCHAR     parameter or optimizer_state
+-- :column evidence VARCHAR     model_table, gradient_shapes or optimizer_class
 -- :column bytes BIGINT         its size
 with child_size as (
     select
@@ -56,7 +58,8 @@ parameter as (
         rank,
         path as module_path,
         type,
-        if(adds_up, own_bytes, param_bytes) as bytes
+        if(adds_up, own_bytes, param_bytes) as bytes,
+        'model_table' as evidence
     from own_size
     where if(adds_up, own_bytes > 0, parent_id is null and param_bytes > 0)
     union all
@@ -64,15 +67,57 @@ parameter as (
         rank,
         null,
         null,
-        module.param_bytes
+        module.param_bytes,
+        'model_table'
     from stored_module
     where module.parent_id is null and module.param_bytes > 0
+    union all
+    select
+        estimated_memory.rank,
+        module.path,
+        module.type,
+        estimated_memory.bytes,
+        'gradient_shapes'
+    from estimated_memory
+    left join model_op as module
+        on estimated_memory.rank = module.rank and estimated_memory.module_id = module.module_id
+    where
+        estimated_memory.category = 'parameter'
+        and estimated_memory.rank not in (select rank from model_op where param_bytes is not null)
+        and estimated_memory.rank not in (select rank from stored_module where module.param_bytes > 0)
+),
+
+sgd_step as (
+    select
+        rank,
+        track_id,
+        start_ns,
+        end_ns
+    from event
+    where name = 'Optimizer.step#SGD.step'
+),
+
+-- Ranks whose SGD has momentum.
+sgd_with_momentum as (
+    select distinct product.rank
+    from event as product
+    asof inner join sgd_step
+        on
+            product.rank = sgd_step.rank
+            and product.track_id = sgd_step.track_id
+            and product.start_ns >= sgd_step.start_ns
+    where product.name in ('aten::mul_', 'aten::_foreach_mul_') and product.start_ns < sgd_step.end_ns
 ),
 
 optimizer as (
     select
         rank,
-        any_value(state_copies(regexp_extract(name, '^Optimizer\.step#(\w+)\.step$', 1))) as copies
+        coalesce(
+            any_value(state_copies(regexp_extract(name, '^Optimizer\.step#(\w+)\.step$', 1))),
+            case
+                when any_value(name) = 'Optimizer.step#SGD.step' and rank in (select rank from sgd_with_momentum) then 1
+            end
+        ) as copies
     from name_info
     where regexp_matches(name, '^Optimizer\.step#\w+\.step$')
     group by rank
@@ -84,6 +129,7 @@ select
     module_path,
     type,
     'parameter' as category,
+    evidence,
     bytes
 from parameter
 union all
@@ -92,6 +138,7 @@ select
     parameter.module_path,
     parameter.type,
     'optimizer_state',
+    'optimizer_class',
     optimizer.copies * parameter.bytes
 from parameter
 inner join optimizer on parameter.rank = optimizer.rank

@@ -10,13 +10,19 @@
 -- first allocation or release that is asked for to the last. `largest_bytes` are the most that the blocks of a row have
 -- together at any moment; these moments differ, so they do not add up.
 --
+-- Where no allocations were recorded, shapes give an estimate (`is_estimated`): what is saved for backward
+-- (`backward_shapes`, see `estimated_memory`), parameters that are trained and their gradients (`gradient_shapes`; or
+-- parameters by `model_table`), and the optimizer's state (`optimizer_class`). `peak_bytes` is then the most that these
+-- have together. What was not estimated, temporary memory and workspaces among it, is a row without bytes,
+-- `not_estimated`; a GPU is called cuda.
+--
 -- :param by VARCHAR in (module, type, phase, category) = 'module'
 --                                  what a row is, beside its category
 -- :param rank BIGINT = NULL        only this rank
 -- :param device BIGINT = NULL      only this device; -1 is the CPU
 -- :param step BIGINT = NULL        only in this step
 -- :param module VARCHAR = NULL     only what was allocated in this module or one in it, by path
--- :reads asked_moment, asked_block, older_part
+-- :reads asked_moment, asked_block, older_part, estimated_part
 -- :column rank BIGINT              process rank
 -- :column device_type VARCHAR      cpu, cuda, hip, xpu, hpu, mtia or other
 -- :column device BIGINT            device number; -1 for the CPU
@@ -24,7 +30,8 @@
 --                                  temporary, communication_buffer or unknown
 -- :column place VARCHAR            module, class or phase; NULL when unknown, and for rows by category
 -- :column evidence VARCHAR         the rule that told
--- :column bytes BIGINT             bytes alive at the peak
+-- :column is_estimated BOOLEAN     by shapes, not by allocations
+-- :column bytes BIGINT             bytes alive at the peak; NULL where they were not estimated
 -- :column bytes_pct DOUBLE         share of the peak
 -- :column largest_bytes BIGINT     the most that is alive at once
 -- :column byte_seconds DOUBLE      bytes, times the seconds that they are alive
@@ -129,6 +136,34 @@ memory_group as (
     from older_part
     where in_module(module_path, $module)
     group by rank, device_type, device, category, evidence, place
+    union all by name
+    select
+        asked_moment.rank,
+        asked_moment.device_type,
+        asked_moment.device,
+        estimated_part.category,
+        estimated_part.evidence,
+        estimated_part.place,
+        sum(estimated_part.bytes)::bigint as bytes,
+        sum(estimated_part.bytes::hugeint * (asked_moment.until_ns - asked_moment.from_ns)) as byte_ns,
+        null as block_count,
+        null as largest_id,
+        sum(estimated_part.bytes)::bigint as largest_bytes
+    from estimated_part
+    inner join asked_moment on estimated_part.rank = asked_moment.rank and asked_moment.is_estimated
+    where in_module(estimated_part.module_path, $module)
+    group by
+        asked_moment.rank, asked_moment.device_type, asked_moment.device, estimated_part.category,
+        estimated_part.evidence, estimated_part.place
+    union all by name
+    select
+        rank,
+        device_type,
+        device,
+        'unknown' as category,
+        'not_estimated' as evidence
+    from asked_moment
+    where is_estimated and $module is null
 )
 
 select
@@ -138,6 +173,7 @@ select
     memory_group.category,
     memory_group.place,
     memory_group.evidence,
+    asked_moment.is_estimated,
     memory_group.bytes,
     100.0 * memory_group.bytes / nullif(asked_moment.peak_bytes, 0) as bytes_pct,
     memory_group.largest_bytes,
@@ -155,5 +191,5 @@ inner join asked_moment
         = (asked_moment.rank, asked_moment.device_type, asked_moment.device)
 order by
     memory_group.rank, memory_group.device_type = 'cpu', memory_group.device_type, memory_group.device,
-    memory_group.bytes desc, memory_group.byte_ns desc, memory_group.category, memory_group.evidence,
-    memory_group.place nulls last
+    memory_group.bytes desc nulls last, memory_group.byte_ns desc nulls last, memory_group.category,
+    memory_group.evidence, memory_group.place nulls last

@@ -19,6 +19,7 @@ left join asked_block
     on
         (asked_moment.rank, asked_moment.device_type, asked_moment.device)
         = (asked_block.rank, asked_block.device_type, asked_block.device)
+where not asked_moment.is_estimated
 group by
     asked_moment.rank, asked_moment.device_type, asked_moment.device, asked_moment.peak_bytes, asked_moment.byte_ns,
     asked_moment.until_ns, asked_moment.from_ns

@@ -61,7 +61,7 @@ known_part as (
         device_type,
         device,
         category,
-        if(category = 'parameter', 'model_table', 'optimizer_class') as evidence,
+        evidence,
         case $by when 'module' then module_path when 'type' then type end as place,
         module_path,
         bytes,
