@@ -105,8 +105,8 @@ def _overlap(loop: Loop) -> Made:
     latency_us=Given((5.0, 20.0, 50.0), "microseconds of a collective beside its bytes: NCCL in and between nodes"),
     copy_gb_per_s=Given(
         (20.0, 5.0, 2.0),
-        "of a CPU: how fast a thread copies gradients to their bucket, and back; our choice around what torch's copy_ took"
-        " on one core of a server: 20 GB/s of 1 MB, which a cache holds, and 6 GB/s of 26 MB",
+        "of a CPU: how fast a thread copies gradients to their bucket, and back; our choice around what torch's copy_"
+        " reached on one core of a server: 20 GB/s with 1 MB, which a cache holds, and 6 GB/s with 26 MB",
     ),
     bucket_mb=Given(None, "MiB of gradients in a bucket (`bucket_cap_mb`); 25, and 1 in the first, if not given"),
 )
