@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import hotline_analysis as ha
+from hotline_analysis.prediction.backward import _shapes
 from tests.trace_builder import TraceBuilder
 
 US = 1000
@@ -125,3 +126,17 @@ def test_the_chain_is_the_longest_path_of_autograd(tmp_path: Path) -> None:
             assert found["length"] == longest, name
         else:
             assert longest < found["length"] < count, name
+
+
+@pytest.mark.parametrize(
+    ("text", "types", "shapes"),
+    [
+        ("[[2, 3], [], [4]]", None, [(2, 3), (), (4,)]),
+        ("[[2, 3], [], [4]]", '["float", "Scalar", "float"]', [(2, 3), (4,)]),
+        ("[[[2, 3], [4]], [5]]", '["TensorList", "float"]', [(2, 3), (4,), (5,)]),
+        ('[[1, "x"], [2, 3], [[4], [[5]]], 7, null]', "3", [(2, 3), (4,)]),
+        ('{"a": 1}', None, []),
+    ],
+)
+def test_what_is_no_shape_is_left_out(text: str, types: str | None, shapes: list[tuple[int, ...]]) -> None:
+    assert _shapes(text, types) == shapes

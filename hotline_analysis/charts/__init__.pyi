@@ -47,9 +47,9 @@ from .path import (
 )
 from .prediction import (
     batch as batch,
+    copies as copies,
     other_gpus as other_gpus,
     scaling as scaling,
-    share_gpu as share_gpu,
     whatif as whatif,
 )
 from .queue import (
@@ -77,6 +77,7 @@ __all__ = [
     "Timeline",
     "batch",
     "comm_comp_overlap",
+    "copies",
     "coverage",
     "critical_path",
     "device_use",
@@ -102,7 +103,6 @@ __all__ = [
     "roofline",
     "save",
     "scaling",
-    "share_gpu",
     "slowest_kernels",
     "slowest_modules",
     "slowest_ops",

@@ -18,7 +18,7 @@ from hotline_analysis.prediction.batch import BatchScaling, batch_scaling
 from hotline_analysis.prediction.loop import loop_of
 from hotline_analysis.prediction.predict import Prediction
 from hotline_analysis.prediction.scaling import data_parallel_scaling
-from hotline_analysis.prediction.sharing import share_gpu as copies_of
+from hotline_analysis.prediction.sharing import share_gpu
 from hotline_analysis.run.trace import Trace, takes_traces
 from hotline_analysis.text.formats import SIZE_UNITS, duration, readable_unit
 
@@ -196,13 +196,13 @@ def scaling(trace: Trace, *, rank: int | None = None) -> Any:
 
 
 @takes_traces
-def share_gpu(trace: Trace, *, rank: int | None = None) -> Any:
+def copies(trace: Trace, *, rank: int | None = None) -> Any:
     """How many times as much copies of a program get done on one GPU, as ranges: by turns, at once, fused.
 
     Beside them, what so many times the batch would do. Where nothing can be said, the title says why.
     """
     try:
-        found = copies_of(trace, copies=(2, 4, 8, 16), rank=rank)
+        found = share_gpu(trace, copies=(2, 4, 8, 16), rank=rank)
     except HotlineError as error:
         return nothing(error.message)
     rows = found.drop_nulls("low_ns")

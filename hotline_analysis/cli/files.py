@@ -67,8 +67,7 @@ def import_(
       hotline import "traces/rank*.json.gz" -o run.hotline
     """
     from hotline_analysis.cli import console
-    from hotline_analysis.importer import find_traces
-    from hotline_analysis.run.stored import missing_ranks, read_manifest
+    from hotline_analysis.importer import find_traces, missing_ranks, read_manifest
 
     begun = time.perf_counter()
     with console.progress() as on_progress:

@@ -19,6 +19,7 @@ from hotline_analysis.atomic import undo_all
 
 INTERRUPTED = 130  # the exit status of shells for what Ctrl-C has ended
 _PATIENCE_S = 0.8
+_TRIES = 3
 
 
 def watch() -> None:
@@ -54,5 +55,6 @@ def _end_after(heard: int) -> None:
     while signal.SIGINT not in os.read(heard, 100):
         pass
     time.sleep(_PATIENCE_S)
-    undo_all()
+    for _ in range(_TRIES):  # the library is still at work, and may make again what was just removed
+        undo_all()
     os._exit(INTERRUPTED)

@@ -20,12 +20,23 @@ from hotline_analysis.importer.gpus import Gpus, read_gpus
 from hotline_analysis.importer.options import KernelClasses, Options, Progress, read_kernel_classes
 from hotline_analysis.importer.processes import import_all
 from hotline_analysis.importer.signatures import OpSignatures, read_op_signatures
-from hotline_analysis.run.stored import missing_ranks
+from hotline_analysis.run.stored import missing_ranks, read_manifest
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
 from hotline_analysis.text.formats import lost_events, some_of
 
-__all__ = ["Gpus", "KernelClasses", "OpSignatures", "Progress", "Source", "find_traces", "import_traces", "load"]
+__all__ = [
+    "Gpus",
+    "KernelClasses",
+    "OpSignatures",
+    "Progress",
+    "Source",
+    "find_traces",
+    "import_traces",
+    "load",
+    "missing_ranks",
+    "read_manifest",
+]
 
 
 def load(

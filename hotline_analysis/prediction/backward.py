@@ -168,17 +168,20 @@ def _taken(waiting: list[int], parts: set[int]) -> int:
 
 def _shapes(text: str | None, types: str | None = None) -> list[Shape]:
     """The shapes of tensors among arguments, also of those in lists; what is no tensor by its type has none."""
-    found: list[Any] = json.loads(text) if text else []
-    kinds: list[Any] = json.loads(types) if types else ["float"] * len(found)
+    found, kinds = _list(text), _list(types)
     shapes: list[Shape] = []
-    for each, kind in zip(found, kinds, strict=False):
-        if not isinstance(each, list) or kind in ("Scalar", "ScalarList", ""):
+    for place, each in enumerate(found):
+        if not isinstance(each, list) or (kinds[place : place + 1] or ["float"])[0] in ("Scalar", "ScalarList", ""):
             continue
-        if each and all(isinstance(part, list) for part in each):
-            shapes += [tuple(part) for part in each]
-        else:
-            shapes.append(tuple(each))
+        parts = each if each and all(isinstance(part, list) for part in each) else [each]
+        # Damage can put anything in place of a size.
+        shapes += [tuple(part) for part in parts if all(type(size) is int for size in part)]
     return shapes
+
+
+def _list(text: str | None) -> list[Any]:
+    found = json.loads(text) if text else []
+    return found if isinstance(found, list) else []
 
 
 def _width(text: str | None) -> int:

@@ -80,8 +80,9 @@ def share_gpu(trace: Trace, *, copies: Sequence[int] = _COPIES, rank: int | None
 
 
 def _gains(loop: Loop, number: int, low: int, high: int) -> tuple[float, float]:
+    # No copy is faster than alone, also where the range of a step reaches below what was recorded.
     alone = number * loop.baseline_ns
-    return alone / max(high, 1), alone / max(low, 1)
+    return min(number, alone / max(high, 1)), min(number, alone / max(low, 1))
 
 
 def _larger_batch(loop: Loop, number: int, memory: int | None) -> list[tuple[object, ...]]:

@@ -49,7 +49,7 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
     efficiency = [*(efficiency_sections(trace, chosen) if has_gpu and is_run else []), None, None]
     worth = worth_doing(trace, chosen) if is_run else None
     sections = [
-        help_section(worth),
+        help_section(worth, has_gpu),
         tables.ranks_section(trace) if len(trace.ranks) > 1 else None,
         straggler_section(trace),
         device_section(trace, chosen) if has_gpu else None,

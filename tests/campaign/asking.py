@@ -42,6 +42,8 @@ _RATIOS |= {"roofline.efficiency_pct", "roofline.lost_pct", "kernel_metrics.roof
 # What the sums are made of; of the other answers, and of what is drawn and exported, a case asks one in so many.
 _SUMMED = {"coverage", "phases", "steps", "step_time_breakdown", "temporal_breakdown"}
 _ONE_IN = 3
+_PREDICTIONS = ("whatif", "on_gpu", "data_parallel_scaling", "bucket_sizes", "share_gpu", "backward_chain")
+_PREDICTIONS += ("recomputation",)
 # Where something is, and differences, can be negative.
 _SIGNED = re.compile(r"(.*_)?(start|end|at|call|time_from|lost|delta|shift|first|last|late|lateness)_ns|.*delta.*")
 
@@ -105,6 +107,7 @@ class Asker:
             self._scopes(trace)
             with self.trying("sums"):
                 self._sums(trace, frames)
+            self._predictions(trace)
             self._reports(trace)
             self._exports(trace)
         with self.trying("command line"):
@@ -356,6 +359,16 @@ class Asker:
                 total = sum(values)
                 if values and abs(total - 100) > 0.001:
                     self.find("share", f"{name}.{column} adds up to {total}")
+
+    def _predictions(self, trace: ha.Trace) -> None:
+        """Predictions may be refused with a reason, and end in no other way."""
+        for name in _PREDICTIONS:
+            if not self.chosen():
+                continue
+            with self.trying(f"prediction {name}"), suppress(HotlineError):
+                found = getattr(ha, name)(trace)
+                if isinstance(found, pl.DataFrame):
+                    self._check_frame(name, found)
 
     # --- what leaves --------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,10 @@ from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration
 
 _SHOWN = 3
+_ELSEWHERE = (
+    ", and with the names gpu, scaling and share_gpu, how long a step would take on other GPUs, with more ranks, and"
+    " for several copies on this GPU."
+)
 
 
 def worth_doing(trace: Trace, rank: int) -> pl.DataFrame | None:
@@ -38,7 +42,7 @@ def with_predictions(advice: Sequence[Advice], worth: pl.DataFrame | None) -> li
     ]
 
 
-def help_section(worth: pl.DataFrame | None) -> Section | None:
+def help_section(worth: pl.DataFrame | None, has_gpu: bool) -> Section | None:
     """The three scenarios that gain most; none where nothing can be predicted, or nothing gains anything."""
     if worth is None or worth.is_empty():
         return None
@@ -48,7 +52,7 @@ def help_section(worth: pl.DataFrame | None) -> Section | None:
         "help",
         "What would help",
         f"How long a step would take, instead of {baseline}: another run would be between the two ends. Gains do not"
-        " add up. `hotline whatif TRACE NAME` says what is assumed.",
+        " add up. `hotline whatif TRACE NAME` says what is assumed" + (_ELSEWHERE if has_gpu else "."),
         [
             Field("scenario", "scenario", "name"),
             Field("summary", "what is done", "name"),
