@@ -42,8 +42,9 @@ _RATIOS |= {"roofline.efficiency_pct", "roofline.lost_pct", "kernel_metrics.roof
 # What the sums are made of; of the other answers, and of what is drawn and exported, a case asks one in so many.
 _SUMMED = {"coverage", "phases", "steps", "step_time_breakdown", "temporal_breakdown"}
 _ONE_IN = 3
-_PREDICTIONS = ("whatif", "on_gpu", "data_parallel_scaling", "bucket_sizes", "share_gpu", "backward_chain")
-_PREDICTIONS += ("recomputation",)
+_PREDICTIONS = (
+    *("whatif", "on_gpu", "data_parallel_scaling", "bucket_sizes", "share_gpu", "backward_chain", "recomputation"),
+)
 # Where something is, and differences, can be negative.
 _SIGNED = re.compile(r"(.*_)?(start|end|at|call|time_from|lost|delta|shift|first|last|late|lateness)_ns|.*delta.*")
 
