@@ -46,7 +46,9 @@ _PREDICTIONS = (
     *("whatif", "on_gpu", "data_parallel_scaling", "bucket_sizes", "share_gpu", "backward_chain", "recomputation"),
 )
 # Where something is, and differences, can be negative.
-_SIGNED = re.compile(r"(.*_)?(start|end|at|call|time_from|lost|delta|shift|first|last|late|lateness)_ns|.*delta.*")
+_SIGNED = re.compile(
+    r"(.*_)?(start|end|at|call|time_from|lost|gain|gain_low|gain_high|delta|shift|first|last|late|lateness)_ns|.*delta.*"
+)
 
 
 @dataclass(frozen=True)
@@ -208,6 +210,8 @@ class Asker:
             if not self.chosen() and query.name not in _SUMMED:
                 continue
             given = self._required(trace, query)
+            if None in given.values():  # about a step, where there is none
+                continue
             with self.trying(f"query {query.name}"):
                 frames[query.name] = trace.query(query.name, **given)
         for name, answer in COMPUTED.items():
@@ -224,7 +228,9 @@ class Asker:
         return frames
 
     def _required(self, trace: ha.Trace, query: catalog.Query) -> dict[str, Any]:
-        given = {"rank": trace.ranks[0], "start_ns": 0, "end_ns": 10**9, "event": 0, "span": 0, "step": 0, "samples": 2}
+        step = trace.sql("select min(step) as step from step where rank = $rank", rank=trace.ranks[0]).item()
+        given = {"rank": trace.ranks[0], "start_ns": 0, "end_ns": 10**9, "event": 0, "span": 0, "samples": 2}
+        given["step"] = step
         return {param.name: given[param.name] for param in query.params if param.required}
 
     def _check_frame(self, name: str, frame: pl.DataFrame) -> None:
