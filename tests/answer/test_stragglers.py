@@ -200,6 +200,14 @@ def test_what_does_not_overlap_is_no_match(tmp_path: Path) -> None:
     assert found.filter(rank_count=1)["step"].to_list() == [2, 2]
 
 
+def test_more_elements_than_bytes_can_be_counted(tmp_path: Path) -> None:
+    """A damaged number: the size is not known, and all else is."""
+    found = ranks(tmp_path, job(0, [100, 100], size=2**63 - 1), job(1, [100, 150], size=2**63 - 1))
+    calls = ha.collectives(found)
+    assert calls["bytes"].to_list() == [None] * 4
+    assert ha.stragglers(found)["rank"][0] == 1
+
+
 def test_one_rank_has_no_stragglers(tmp_path: Path) -> None:
     alone = job(0, [100]).load(tmp_path)
     assert ha.stragglers(alone).is_empty()

@@ -146,13 +146,16 @@ select
     spelled.group_ranks,
     spelled.group_size,
     spelled.dtype,
-    spelled.element_bytes
-    * coalesce(
-        case
-            when spelled.kind = 'alltoall' then spelled.in_elements
-            else greatest(spelled.in_elements, spelled.out_elements)
-        end,
-        case when spelled.kind = 'allgather' then spelled.elements * spelled.group_size else spelled.elements end
+    -- In doubles, since a damaged number can be too large for the product.
+    whole(
+        spelled.element_bytes
+        * coalesce(
+            case
+                when spelled.kind = 'alltoall' then spelled.in_elements
+                else greatest(spelled.in_elements, spelled.out_elements)
+            end::double,
+            spelled.elements::double * case when spelled.kind = 'allgather' then spelled.group_size else 1 end
+        )
     ) as bytes,
     label.step,
     spelled.start_ns,
