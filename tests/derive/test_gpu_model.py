@@ -222,6 +222,9 @@ def test_a_run_keeps_its_gpus(tmp_path: Path) -> None:
         {"numSms": "many", "maxThreadsPerMultiprocessor": "x", "computeMajor": None},
         {"computeMajor": 2**62, "computeMinor": 2**62, "warpSize": 32},
         {"regsPerMultiprocessor": -1, "sharedMemPerMultiprocessor": [], "warpSize": {}},
+        {"totalGlobalMem": 2**63 - 1},
+        {"regsPerMultiprocessor": 2**63 - 1, "sharedMemPerMultiprocessor": 2**63 - 1},
+        {"maxThreadsPerMultiprocessor": 2**63 - 1},
     ],
 )
 def test_odd_properties_are_no_error(tmp_path: Path, odd: dict[str, Any]) -> None:

@@ -36,7 +36,7 @@ with described as (
         *,
         coalesce(sm_count, model_sm_count) as shown_sm_count,
         least(1, coalesce(sm_count / model_sm_count, 1)) as part,
-        100 * memory_bytes / (memory_gib * 1024 * 1024 * 1024) as memory_pct,
+        100.0 * memory_bytes / (memory_gib * 1024 * 1024 * 1024) as memory_pct,
         -- AMD's compute capabilities mean something else
         case
             when
