@@ -64,7 +64,8 @@ class Trace:
 
     Open one with `hotline_analysis.load`. Every answer is a `polars.DataFrame`. Statements run in a database of their
     own, which can read the files of this run and nothing else. Use it as a context manager, or let it go out of scope,
-    to close it; `temporary`, a folder that exists for this run alone, is deleted then.
+    to close it; `temporary`, a folder that exists for this run alone, is deleted then. With `rank`, it is as if the run
+    had no other one, and no file of another is opened.
     """
 
     def __init__(self, path: Path, *more: Path, temporary: Path | None = None, rank: int | None = None) -> None:

@@ -16,8 +16,8 @@ from hotline_analysis.text.formats import duration
 
 _SHOWN = 3
 _ELSEWHERE = (
-    ", and with the names gpu, scaling and share_gpu, how long a step would take on other GPUs, with more ranks, and"
-    " for several copies on this GPU."
+    ". Of a trace that names its GPU, gpu and share_gpu as names tell how long a step takes on other GPUs and for"
+    " several copies; of training, scaling tells it with more ranks."
 )
 
 
