@@ -23,6 +23,8 @@ Each query is one file, and its leading comment is its contract:
     -- :param phase PHASE = NULL     only this phase   a type with a meaning, whose words stand in `vocabulary`
     -- :reads gpu_busy, step                           the tables, views and steps it needs
     -- :writes step_idle                               annotate only; the query's own name if left out
+    -- :only_with kernel or copy                       annotate only; no row where both of these tables have none
+    -- :only_with event where dur_ns > 0               annotate only; no row where no event has a duration
     -- :column idle_ns BIGINT        GPU idle time     in the order of the result
 
 A query that is too long for one statement is a folder of its name, `idle/`, with the query itself, `idle/idle.sql`, and
@@ -111,6 +113,7 @@ _MACRO = re.compile(
 )
 _COMMENT = re.compile(r"--[^\n]*")
 _NAMES = re.compile(rf"{_NAME}(?: *, *{_NAME})*")
+_ONLY_WITH = re.compile(rf"(?P<names>{_NAME}(?: or {_NAME})*)|(?P<table>{_NAME}) where (?P<where>\S.*)")
 # Text and comments are matched first, so that a `$` inside them is no placeholder.
 _PLACEHOLDER = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|\$(?P<name>[A-Za-z_]\w*)")
 _IN_WORDS: Mapping[ParamType, str] = {
@@ -201,6 +204,8 @@ class Query:
     """Which scenario (`prediction`) does what a rule advises; empty if none does."""
     takes: tuple[str, ...] = ()
     """The parameters of its query that a step uses; empty for a query that is no step."""
+    only_with: tuple[tuple[str, ...], ...] = ()
+    """Of each of these, one must have a row, or the query has none: tables of `reads`, as a FROM clause names them."""
 
     @property
     def is_private(self) -> bool:
@@ -473,6 +478,7 @@ def _parse(
     reads: tuple[str, ...] | None = None
     takes: tuple[str, ...] = ()
     writes = name if kind == "annotate" and not is_step else None
+    only_with: list[tuple[str, ...]] = []
     is_rule = kind == "advice" and not is_step
     texts = {"what": "", "do": "", "scenario": ""} if is_rule else {}
     if is_rule:
@@ -491,6 +497,8 @@ def _parse(
             if (reads if word == "reads" else takes or None) is not None:
                 raise ValueError(f"{place}: :{word} stands here twice")
             reads, takes = (names, takes) if word == "reads" else (reads, names)
+        elif word == "only_with" and kind == "annotate":
+            only_with.append(_sources(place, text))
         elif word == "writes" and writes is not None:
             writes = _match(re.compile(_NAME), text, place, ":writes NAME")[0]
         else:
@@ -508,6 +516,8 @@ def _parse(
     ):
         if len(set(declared_names)) < len(declared_names):
             raise ValueError(f"{where}: a {what} is declared twice")
+    if odd := {source.split()[0] for sources in only_with for source in sources} - set(reads):
+        raise ValueError(f"{where}: :only_with names {', '.join(sorted(odd))}, which it does not read")
     used = {match["name"] for match in _PLACEHOLDER.finditer(sql) if match["name"]}
     declared = {param.name for param in params} | set(takes)
     if odd := (used - declared) | (declared - used - set(taken)):
@@ -527,6 +537,7 @@ def _parse(
         what=texts.get("what", ""),
         do=texts.get("do", ""),
         scenario=texts.get("scenario", ""),
+        only_with=tuple(only_with),
     )
 
 
@@ -580,6 +591,11 @@ def _column(place: str, text: str) -> Column:
     if words is None:
         return Column(match["name"], match["type"], match["description"])
     return Column(match["name"], "VARCHAR", f"{match['description']} ({one_of(words)})")
+
+
+def _sources(place: str, text: str) -> tuple[str, ...]:
+    match = _match(_ONLY_WITH, text, place, ":only_with TABLE [or TABLE], or TABLE where CONDITION")
+    return (text,) if match["where"] else tuple(text.split(" or "))
 
 
 def _match(pattern: re.Pattern[str], text: str, place: str, form: str) -> re.Match[str]:

@@ -60,12 +60,21 @@ def install_macros(
 
     Each takes a quarter of a millisecond, as long as a small answer needs for a join.
     """
-    macros = catalog.macros()
-    wanted = set(macros)
-    if statements is not None:
-        named = wanted & {word for text in statements for word in _WORD.findall(text.lower())}
-        wanted = named.union(*(macros[name].uses for name in named))
-    made = [name for name in macros if name in wanted and name not in known]
-    for name in made:
-        connection.execute(catalog.parsed(connection, macros[name].sql))
+    wanted = catalog.macros() if statements is None else macros_in(statements)
+    made = [name for name in wanted if name not in known]
+    make_macros(connection, made)
     return made
+
+
+def macros_in(statements: Iterable[str]) -> list[str]:
+    """The macros that some statements name, and those that these are made of, each after those that it needs."""
+    macros = catalog.macros()
+    named = macros.keys() & {word for text in statements for word in _WORD.findall(text.lower())}
+    wanted = named.union(*(macros[name].uses for name in named))
+    return [name for name in macros if name in wanted]
+
+
+def make_macros(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
+    """Make macros, which must be in the order of `catalog.macros`."""
+    for name in names:
+        connection.execute(catalog.parsed(connection, catalog.macros()[name].sql))

@@ -80,6 +80,18 @@ def test_derive_query_writes_its_name_unless_it_says_otherwise(tmp_path: Path) -
     assert [query.writes for query in catalog.queries(root=tmp_path)] == ["nesting", "phase_span"]
 
 
+def test_tables_without_which_a_query_has_no_rows(tmp_path: Path) -> None:
+    said = "-- :only_with event or step\n-- :only_with event where dur_ns > 0 or name = 'a'\n"
+    write(tmp_path, annotate_nesting=NESTING.replace(":reads event\n", f":reads event, step\n{said}"))
+    [query] = catalog.queries(root=tmp_path)
+    assert query.only_with == (("event", "step"), ("event where dur_ns > 0 or name = 'a'",))
+    other = tmp_path / "other"
+    other.mkdir()
+    write(other, answers_bad=NESTING.replace(":reads event\n", f":reads event, step\n{said}"))
+    with pytest.raises(ValueError, match=":only_with cannot stand here in a query of answers"):
+        catalog.queries(root=other)
+
+
 def test_queries_are_sorted_and_filtered_by_kind(root: Path) -> None:
     write(root, views_busy=IDLE)
     (root / "answers" / "README.md").write_text("no query")
@@ -231,6 +243,12 @@ def test_bind_rejects_unknown_and_missing(root: Path) -> None:
         (":reads event", ":reads event\n-- :param n VARCHAR in (a, b) = 'c'  rows", "the default 'c' is not a or b"),
         ("from event", "from event limit $n", "declared or used, but not both: \\$n"),
         (":reads event", ":reads event\n-- :column rank bigint  it", "expected :column NAME TYPE"),
+        (
+            ":reads event",
+            ":reads event\n-- :only_with event, step",
+            "expected :only_with TABLE",
+        ),
+        (":reads event", ":reads event\n-- :only_with event or step", ":only_with names step, which it does not read"),
         (":reads event", ":reads event\n-- :column a BIGINT  b\n-- :column a BIGINT  b", "a column is declared twice"),
     ],
 )

@@ -118,6 +118,8 @@ def test_inserted_time_counts_once_per_event(tmp_path: Path) -> None:
     trace = two_kernels(20, 40, 60).load(tmp_path)
     assert changed(trace, ha.Insert("name = 'k0'", 15 * US)).predicted_ns == 115 * US
     assert changed(trace, ha.Insert("name = 'aten::work'", 90 * US)).predicted_ns == 110 * US
+    # more than 32 bits of nanoseconds
+    assert changed(trace, ha.Insert("name = 'aten::work'", 10**7 * US)).predicted_ns == (10**7 + 20) * US
 
 
 def test_fused_kernels_are_as_long_as_a_share_of_both_but_not_less_than_one(tmp_path: Path) -> None:

@@ -231,15 +231,25 @@ def _derive(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     query = catalog.get(name)
     assert query.writes is not None
     for step in query.steps:
-        _with_memory(connection, partial(make_table, connection, step.name, step.sql))
+        _make(connection, step.name, step)
     # A table that is read gets replaced only when the new one is complete.
     made = "derived" if query.writes in query.reads else query.writes
-    _with_memory(connection, partial(make_table, connection, made, query.sql))
+    _make(connection, made, query)
     if made != query.writes:
         connection.execute(f"drop table {query.writes}")
         connection.execute(f"alter table {made} rename to {query.writes}")
     for step in query.steps:
         connection.execute(f"drop table {step.name}")
+
+
+def _make(connection: duckdb.DuckDBPyConnection, name: str, query: catalog.Query) -> None:
+    """Make the table of a query or step, without it where it can have no rows: to plan takes longer on small traces."""
+    each = (" or ".join(f"exists (from {source})" for source in sources) for sources in query.only_with)
+    if not query.only_with or _one(connection, f"select ({') and ('.join(each)})"):
+        _with_memory(connection, partial(make_table, connection, name, query.sql))
+        return
+    columns = ", ".join(f'"{column.name}" {column.type}' for column in query.columns)
+    connection.execute(catalog.parsed(connection, f"create or replace temp table {name} ({columns})"))
 
 
 def _with_memory(connection: duckdb.DuckDBPyConnection, make: Callable[[], None]) -> None:
@@ -263,7 +273,7 @@ def _with_memory(connection: duckdb.DuckDBPyConnection, make: Callable[[], None]
 
 
 def _one(connection: duckdb.DuckDBPyConnection, question: str) -> bool:
-    return bool(connection.execute(question).fetchall()[0][0])
+    return bool(connection.execute(catalog.parsed(connection, question)).fetchall()[0][0])
 
 
 def _table(name: str) -> Stage:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hotline_analysis import catalog
+from hotline_analysis.database import rows_of
 
 Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
@@ -64,7 +65,7 @@ def infer_steps(connection: duckdb.DuckDBPyConnection) -> pa.Table | None:
     track, first, last = connection.sql(
         "select main_track.track_id, step.start_ns, step.end_ns from main_track, step"
     ).fetchall()[0]
-    calls = connection.sql(catalog.get("step_unit").sql).to_arrow_table()
+    calls = rows_of(connection.execute(catalog.parsed(connection, catalog.get("step_unit").sql)))
     begin, end = (calls.column(name).to_numpy().astype(np.int64) for name in ("start_ns", "end_ns"))
     if len(begin):
         spans, evidence = _steps_of(items, _with_backward(items, begin, end), first, last), "module"
@@ -88,7 +89,7 @@ def infer_steps(connection: duckdb.DuckDBPyConnection) -> pa.Table | None:
 
 
 def _read_items(connection: duckdb.DuckDBPyConnection) -> _Items:
-    table = connection.sql(catalog.get("step_item").sql).to_arrow_table()
+    table = rows_of(connection.execute(catalog.parsed(connection, catalog.get("step_item").sql)))
     start, end, forward = (
         table.column(name).fill_null(-1).to_numpy().astype(np.int64) for name in ("start_ns", "end_ns", "forward_ns")
     )

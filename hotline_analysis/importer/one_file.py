@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,11 @@ import pyarrow as pa
 from hotline_analysis import catalog
 from hotline_analysis.annotation.model_file import METADATA_KEY, Model, parse_model, read_model
 from hotline_analysis.annotation.pipeline import annotate
-from hotline_analysis.database import SETTINGS, install_macros
+from hotline_analysis.database import macros_in, make_macros
 from hotline_analysis.errors import HotlineError, MachineError, ModelMismatchError
 from hotline_analysis.importer.options import Options, Progress
-from hotline_analysis.importer.tables import open_raw, save, save_table, settle_times, write_raw
-from hotline_analysis.kineto.reader import TraceReader
+from hotline_analysis.importer.tables import open_raw, save, save_derived, save_table, settle_times, write_raw
+from hotline_analysis.kineto.reader import READER_SETTINGS, TraceReader
 from hotline_analysis.schema import TABLES
 from hotline_analysis.text import masking
 
@@ -40,36 +41,42 @@ def import_file(
     options = options or Options()
     notes: list[str] = []
     size = max(1, file.stat().st_size)
-    reader = TraceReader(file, lambda done: on_progress(f"reading {file.name}", _READING * done / size), threads)
-    tracks = write_raw(reader, folder, keep_secrets=options.keep_secrets)
-    if not options.keep_secrets:
-        masking.mask(reader.metadata)
-    save_table(_devices(reader.metadata), "device", folder)
-    save_table(options.classes, "kernel_class", folder)
-    save_table(options.gpus, "gpu_given", folder)
-    save_table(options.signatures, "op_signature", folder)
-    for memory in _MEMORY_LIMITS:
-        spill = str(folder / "spill")
-        connection = duckdb.connect(
-            config={**SETTINGS, "threads": threads, "memory_limit": memory, "temp_directory": spill}
+    # One database reads and annotates, as to start one takes as long as to read a small trace.
+    with duckdb.connect(config=READER_SETTINGS) as database:
+        reader = TraceReader(
+            file, lambda done: on_progress(f"reading {file.name}", _READING * done / size), threads, database
         )
+        tracks = write_raw(reader, folder, keep_secrets=options.keep_secrets)
+        if not options.keep_secrets:
+            masking.mask(reader.metadata)
+        save_table(_devices(reader.metadata), "device", folder)
+        save_table(options.classes, "kernel_class", folder)
+        save_table(options.gpus, "gpu_given", folder)
+        save_table(options.signatures, "op_signature", folder)
+
+        def annotate_in(connection: duckdb.DuckDBPyConnection, memory: str) -> dict[str, Any]:
+            spill = str(folder / "spill").replace("'", "''")
+            connection.execute(
+                f"set threads = {threads}; set memory_limit = '{memory}'; set temp_directory = '{spill}'"
+            )
+            return _annotate_file(connection, reader, tracks, folder, options.model, on_progress, notes)
+
         try:
-            info = _annotate_file(connection, reader, tracks, folder, options.model, on_progress, notes)
-            break
-        except duckdb.Error as error:
-            is_defect = isinstance(error, duckdb.InternalException)
-            if is_defect and memory != _MEMORY_LIMITS[-1]:
+            try:
+                info = annotate_in(database, _MEMORY_LIMITS[0])
+            except duckdb.InternalException:
                 notes.clear()
-                continue
+                with duckdb.connect(config=READER_SETTINGS) as another:
+                    info = annotate_in(another, _MEMORY_LIMITS[1])
+        except duckdb.Error as error:
             what = str(error).partition("\n")[0]  # a stack trace may follow
             if isinstance(error, duckdb.IOException | duckdb.OutOfMemoryException):
                 raise MachineError(
                     f"{file} cannot be annotated: {what}", hint="Is there enough memory and disk?"
                 ) from error
+            is_defect = isinstance(error, duckdb.InternalException)
             hint = "This is a defect of DuckDB; please report it." if is_defect else None
             raise HotlineError(f"{file} cannot be annotated: {what}", hint=hint) from error
-        finally:
-            connection.close()
     rank, _ = _rank_of(file, reader.metadata)
     world = info["world_size"]
     info["world_size"] = world if world is not None and 0 < world <= _MAX_RANK else None
@@ -103,7 +110,7 @@ def _annotate_file(
 ) -> dict[str, Any]:
     """Add the derived tables to those that were read; return the row of `rank_info`."""
     file = reader.path
-    install_macros(connection, (each.sql for query in catalog.queries("annotate") for each in (*query.steps, query)))
+    make_macros(connection, _macros())
     if note := settle_times(connection, folder):
         reader.damage.note(note)
     open_raw(connection, folder)
@@ -115,11 +122,16 @@ def _annotate_file(
         model=_model_of(file, reader.metadata, model, notes),
         on_note=lambda note: notes.append(f"{file.name}: {note}"),
     )
-    for name in derived:
-        save(connection, name, f"from {name}", folder)
+    save_derived(connection, derived, folder)
     info = _rank_info(connection, file, reader)
     save_table(pa.Table.from_pylist([info], TABLES["rank_info"].arrow), "rank_info", folder)
     return info
+
+
+@cache
+def _macros() -> tuple[str, ...]:
+    """The macros that the annotation needs."""
+    return tuple(macros_in(each.sql for query in catalog.queries("annotate") for each in (*query.steps, query)))
 
 
 def _model_of(file: Path, metadata: Mapping[str, Any], given: Path | None, notes: list[str]) -> Model | None:

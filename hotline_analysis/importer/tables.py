@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import duckdb
@@ -97,7 +98,11 @@ def open_raw(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     """Make the tables that come from the file known to the database; small ones are read only once."""
     for table in READ_TABLES:
         path = folder / f"{table.name}.parquet"
-        if path.exists():
+        if not path.exists():
+            continue
+        if not pq.read_metadata(path).num_rows:
+            connection.execute(catalog.parsed(connection, f"create temp table {table.name} ({_columns(table.name)})"))
+        else:
             kind = "table" if path.stat().st_size < SMALL_BYTES else "view"
             connection.execute(f"create temp {kind} {table.name} as from {_reading(path)}")
 
@@ -173,15 +178,34 @@ def save(connection: duckdb.DuckDBPyConnection, name: str, query: str, folder: P
     """Write the result of a query as the Parquet file of a table, with exactly the columns of the schema."""
     target = folder / f"{name}.parquet"
     new = folder / f"{name}.new.parquet" if replace else target
-    # Other readers of Parquet take its type JSON for bytes.
-    kinds = {column.name: "VARCHAR" if column.type == "JSON" else column.type for column in TABLES[name].columns}
-    columns = ", ".join(f'"{column}"::{kind} as "{column}"' for column, kind in kinds.items())
+    columns = ", ".join(f'"{column}"::{kind} as "{column}"' for column, kind in _kinds(name).items())
     escaped = str(new).replace("'", "''")
     connection.execute(
         f"copy (select {columns} from ({query})) to '{escaped}' (format parquet, compression zstd, compression_level 1)"  # noqa: S608
     )
     if replace:
         new.replace(target)
+
+
+def save_derived(connection: duckdb.DuckDBPyConnection, names: Sequence[str], folder: Path) -> None:
+    """Write tables of the annotation; one without rows without asking the database for them, which takes longer."""
+    counts = ", ".join(f"exists (from {name})" for name in names)
+    found = connection.execute(catalog.parsed(connection, f"select {counts}")).fetchall()[0]
+    for name, has_rows in zip(names, found, strict=True):
+        if has_rows:
+            save(connection, name, f"from {name}", folder)
+        else:
+            save_table(TABLES[name].arrow.empty_table(), name, folder)
+
+
+def _kinds(name: str) -> dict[str, str]:
+    """The columns of a table with their types in the file. Other readers of Parquet take its type JSON for bytes."""
+    return {column.name: "VARCHAR" if column.type == "JSON" else column.type for column in TABLES[name].columns}
+
+
+def _columns(name: str) -> str:
+    """The columns of a table as a CREATE statement has them."""
+    return ", ".join(f'"{column}" {kind}' for column, kind in _kinds(name).items())
 
 
 def save_table(table: pa.Table, name: str, folder: Path) -> None:

@@ -22,6 +22,8 @@ from hotline_analysis.kineto.split import Batch, Damage, EventSplitter
 _PICKLE = re.compile(
     "\ufffd[\x02-\x05]"
 )  # as text, what is no UTF-8 is \ufffd: byte 0x80, and the number of the protocol
+# How a database is set that reads: each batch in one thread, and it fits into memory.
+READER_SETTINGS = {**SETTINGS, "threads": 1, "temp_directory": ""}
 _MOST_DECODERS = 4  # each holds about 50 MB; more would wait for the one that splits the file
 
 
@@ -30,19 +32,24 @@ class TraceReader:
 
     Each item maps table names to Arrow tables (see `Decoder.decode`); rows come in file order. Raises
     `TraceFormatError` for a file that is no trace and `EmptyTraceError` for one without events. `threads` is how many
-    processors there are for it.
+    processors there are for it. It reads in `database`, if one is given, which should run statements in one thread.
     """
 
-    def __init__(self, path: Path, on_progress: Callable[[int], None] | None = None, threads: int = 2) -> None:
+    def __init__(
+        self,
+        path: Path,
+        on_progress: Callable[[int], None] | None = None,
+        threads: int = 2,
+        database: duckdb.DuckDBPyConnection | None = None,
+    ) -> None:
         self.path = path
         self._decoder_count = min(max(2, threads), _MOST_DECODERS)
         self.event_count = 0
         self._phase_count = 0
         self._source = TextSource(path)
         # One database, as starting one takes as long as reading a small trace; each of its users has a connection.
-        self._database = duckdb.connect(
-            config={**SETTINGS, "threads": 1, "temp_directory": ""}  # a batch fits into memory
-        )
+        self._is_own = database is None
+        self._database = database or duckdb.connect(config=READER_SETTINGS)
         self._splitter = EventSplitter(self._source, self._database.cursor())
         self._on_progress = on_progress
         self._local = threading.local()
@@ -75,7 +82,8 @@ class TraceReader:
             pool.shutdown(cancel_futures=True)
             for decoder in self._decoders:
                 decoder.close()
-            self._database.close()
+            if self._is_own:
+                self._database.close()
         self._finish()
 
     def _decode(self, batch: Batch) -> Mapping[str, pa.Table]:

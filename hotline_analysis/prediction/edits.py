@@ -138,7 +138,7 @@ class Insert(Edit):
         ends = table.edges.select("kind", "track_id", at_ns="end_ns").join(
             spans, on=["track_id", "at_ns"], how="left", maintain_order="left"
         )
-        number = ends.select(pl.when(kind="host").then("number").fill_null(0)).to_series().to_numpy()
+        number = ends.select(pl.when(kind="host").then("number").fill_null(0).cast(pl.Int64)).to_series().to_numpy()
         state.weight = state.weight + number * ns
 
 

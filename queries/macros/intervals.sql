@@ -120,19 +120,27 @@ create or replace macro innermost(spans, lane, depth, around) as table
 -- The time that any span of a lane takes, `lane`, `start_ns` and `end_ns`: what overlaps or touches is one. The spans
 -- need no `event_id`.
 create or replace macro merged(spans, lane) as table
-    with reached_span as (
+    -- One span for each start: of two that are equal, windows may take either first, one this way and one that way.
+    with longest_span as (
         select
             lane as lane_of_span,
             start_ns,
-            end_ns,
-            max(end_ns) over (partition by lane order by start_ns, end_ns rows unbounded preceding) as reached_ns
+            max(end_ns) as end_ns
         from query_table(spans)
+        group by lane, start_ns
+    ),
+
+    reached_span as (
+        select
+            *,
+            max(end_ns) over (partition by lane_of_span order by start_ns rows unbounded preceding) as reached_ns
+        from longest_span
     ),
 
     compared_span as (
         select
             *,
-            lag(reached_ns) over (partition by lane_of_span order by start_ns, end_ns) as covered_to_ns
+            lag(reached_ns) over (partition by lane_of_span order by start_ns) as covered_to_ns
         from reached_span
     ),
 
@@ -140,7 +148,7 @@ create or replace macro merged(spans, lane) as table
         select
             *,
             sum((covered_to_ns is null or start_ns > covered_to_ns)::integer) over (
-                partition by lane_of_span order by start_ns, end_ns rows unbounded preceding
+                partition by lane_of_span order by start_ns rows unbounded preceding
             ) as island
         from compared_span
     )

@@ -1,3 +1,5 @@
+import random
+from itertools import accumulate
 from pathlib import Path
 
 from hotline_analysis import Trace
@@ -28,6 +30,19 @@ def test_a_long_kernel_covers_short_ones_and_gaps_between_them(tmp_path: Path) -
     trace = TraceBuilder().kernel("long", 0, 100, stream=7)
     trace.kernel("a", 10, 20, stream=8).kernel("b", 30, 40, stream=8).kernel("c", 90, 110, stream=8)
     assert busy(trace.load(tmp_path)) == [(0, 0, 110)]
+
+
+def test_work_that_starts_and_ends_together_on_many_streams(tmp_path: Path) -> None:
+    """As a file has it in which events stand twice, in whatever order."""
+    chance = random.Random(0)
+    edges = list(accumulate(chance.randint(1, 30) for _ in range(80)))
+    spans = list(zip(edges[::2], edges[1::2], strict=True))
+    twice = [*spans, *chance.sample(spans, 30)]
+    chance.shuffle(twice)
+    trace = TraceBuilder()
+    for stream, (start, end) in enumerate(twice):
+        trace.kernel("k", start, end, stream=stream)
+    assert busy(trace.load(tmp_path)) == [(0, start, end) for start, end in spans]
 
 
 def test_what_is_no_work_does_not_count(tmp_path: Path) -> None:

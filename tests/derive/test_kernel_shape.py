@@ -134,6 +134,7 @@ TOLD = {"blocks per SM": 0.5, "est. achieved occupancy %": 13}
         (48 * 1024 + 1, TOLD | {"est. achieved occupancy %": 0}, (None, 50, None)),
         (0, TOLD | {"est. achieved occupancy %": 101}, (None, 50, None)),
         (0, TOLD | {"est. achieved occupancy %": -1}, (None, 50, None)),
+        (0, {"blocks per SM": -2}, (None, None, None)),  # damaged
         (0, {}, (None, None, None)),
     ],
 )

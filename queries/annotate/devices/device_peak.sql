@@ -5,6 +5,7 @@
 -- vendor does not say, or the unit cannot do, has no row. The bandwidth of memory is `gpu_model.memory_bytes_per_s`.
 --
 -- :reads gpu_match, gpu_model
+-- :only_with gpu_match
 -- :column device_id BIGINT     device number, as in `gpu_work.device`
 -- :column unit VARCHAR         matrix (tensor cores, matrix cores) or vector
 -- :column precision VARCHAR    fp64, fp32, tf32, fp16, bf16, fp8, fp4 or int8

@@ -12,6 +12,7 @@
 -- registers.
 --
 -- :reads gpu_match, compute_capabilities
+-- :only_with gpu_match
 -- :column device_id BIGINT              device number, as in `gpu_work.device`; -1 for work that names none
 -- :column name VARCHAR                  the name that the file gives; NULL without one
 -- :column model VARCHAR                 the vendor's name of the model; NULL, like what follows, for an unknown name

@@ -3,6 +3,7 @@
 -- A gap belongs to the step and phase in which most of it passes.
 --
 -- :reads idle_part
+-- :only_with idle_part
 -- :column device BIGINT         device number; -1 when the events name none
 -- :column start_ns BIGINT       start
 -- :column end_ns BIGINT         end

@@ -4,6 +4,7 @@
 -- Touching intervals are merged. Synchronisation records and annotations on GPU tracks are no work and do not count.
 --
 -- :reads timed, gpu_op
+-- :only_with timed where category in ('kernel', 'gpu_memcpy', 'gpu_memset')
 -- :column device BIGINT    device number; -1 when the events name none
 -- :column start_ns BIGINT  start
 -- :column end_ns BIGINT    end

@@ -8,6 +8,7 @@
 -- pending on its stream, waits until one of them starts. Of calls inside each other, the outer one counts.
 --
 -- :reads timed, event, name_class, nesting, launch, gpu_op, gpu_busy
+-- :only_with timed where category in ('cuda_runtime', 'cuda_driver')
 -- :column event_id BIGINT   the call
 -- :column track_id BIGINT   the thread
 -- :column kind VARCHAR      sync, copy (of pageable memory) or full_queue (a launch with 1000 pending on its stream)

@@ -6,6 +6,7 @@
 -- modules around it have none of their own.
 --
 -- :reads module_call, model_op, module_segment, node, node_module
+-- :only_with model_op
 -- :column module_id BIGINT       the module
 -- :column call BIGINT            which call of the module in this pass, from 0
 -- :column pass VARCHAR           forward, backward or recompute

@@ -7,6 +7,7 @@
 -- serves several modules counts to each with its part.
 --
 -- :reads label, timed, nesting, model_op, shared_kernel
+-- :only_with model_op
 -- :column step BIGINT          the step; NULL outside every step
 -- :column module_id BIGINT     the module
 -- :column pass VARCHAR         forward, backward or recompute

@@ -6,6 +6,7 @@
 -- they launched, by duration. Sums over the events of an op are exactly what the op has.
 --
 -- :reads op_work, launch, nesting, event, name_info
+-- :only_with launch
 -- :column event_id BIGINT      the GPU event
 -- :column work_id BIGINT       the op that it belongs to, a row of `op_work`
 -- :column time_ns BIGINT       the part of its duration in which no earlier work of the same op runs

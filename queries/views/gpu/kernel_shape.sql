@@ -37,7 +37,7 @@ with sized as (
         try_cast(gpu_op.block as bigint[]) as threads_by_axis,
         gpu_op.registers_per_thread as registers,
         gpu_op.shared_memory_bytes,
-        gpu_op.blocks_per_sm,
+        case when gpu_op.blocks_per_sm >= 0 then gpu_op.blocks_per_sm end as blocks_per_sm,
         gpu_op.occupancy_pct,
         case
             when grid_is_in_threads(call.name)

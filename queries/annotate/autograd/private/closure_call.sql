@@ -9,6 +9,7 @@
 -- that lies inside forward or backward. `is_again` is true where the same run of the optimizer has called it before.
 --
 -- :reads cpu_span, nesting, name_class, node, event
+-- :only_with name_class where strong_phase = 'optimizer'
 -- :column track_id BIGINT   the thread
 -- :column start_ns BIGINT   the last border before the call: the start or end of a mark of the optimizer, or the end of
 --                           an update

@@ -6,6 +6,7 @@
 -- forward-to-backward flows tell.
 --
 -- :reads op, cpu_span, nesting, flow, name_class
+-- :only_with name_class where is_node
 -- :column event_id BIGINT    the node, or the engine's call of it
 -- :column track_id BIGINT    its thread
 -- :column start_ns BIGINT    start

@@ -5,6 +5,8 @@
 -- module.
 --
 -- :reads node, nesting, frame_segment, model_op, cpu_span, name_class
+-- :only_with model_op
+-- :only_with node
 -- :column event_id BIGINT   the node, or the engine's call of it
 -- :column module_id BIGINT  its module, of `model_op`
 -- :column evidence VARCHAR  what tells the forward op: sequence_number, flow or alignment; autograd_order where a

@@ -4,6 +4,7 @@
 -- The GPU that the user names comes first, then the user's own rows, then those of `rules/gpus.csv`.
 --
 -- :reads device, gpu_op, gpu_given, gpus
+-- :only_with device or gpu_op
 -- :column device_id BIGINT           device number, as in `gpu_work.device`; -1 for work that names none
 -- :column name VARCHAR               the name that the file gives
 -- :column memory_bytes BIGINT        memory of the device by the file

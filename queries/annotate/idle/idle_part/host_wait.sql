@@ -4,6 +4,7 @@
 -- that a stretch of its time is a range of numbers.
 --
 -- :reads launched_gap, host_activity, main_track
+-- :only_with launched_gap
 -- :column device BIGINT    device number; -1 when the events name none
 -- :column gap_ns BIGINT    start of the gap
 -- :column next_id BIGINT   the GPU event that ends the gap; NULL for the gap after the last one

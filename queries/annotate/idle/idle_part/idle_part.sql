@@ -14,6 +14,7 @@
 -- launch is not in the trace are `unknown`. The gap after the last work has parts of the main thread only.
 --
 -- :reads launched_gap, host_wait, gpu_busy, label, host_activity
+-- :only_with launched_gap or host_wait
 -- :column device BIGINT    device number; -1 when the events name none
 -- :column gap_ns BIGINT    start of the whole gap; a gap has one part or several
 -- :column start_ns BIGINT  start of the part

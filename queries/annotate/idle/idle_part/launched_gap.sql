@@ -3,6 +3,7 @@
 -- The observed time of a device reaches from the first step or its first work to the last step's end or its last work.
 --
 -- :reads gpu_busy, step, timed, gpu_op, launch, nesting, main_track
+-- :only_with gpu_busy
 -- :column device BIGINT        device number; -1 when the events name none
 -- :column start_ns BIGINT      start of the gap
 -- :column end_ns BIGINT        its end

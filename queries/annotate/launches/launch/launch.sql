@@ -6,6 +6,7 @@
 -- `busy_ns` shares out the time a device is busy: of work that overlaps, the one that started first has the time.
 --
 -- :reads launch_link, timed, nesting, gpu_op
+-- :only_with timed where category in ('kernel', 'gpu_memcpy', 'gpu_memset')
 -- :column event_id BIGINT         the GPU event
 -- :column runtime_id BIGINT       the runtime or driver call that launched it; NULL when the trace holds none
 -- :column op_id BIGINT            the innermost CPU op around the launch; NULL without one

@@ -1,6 +1,7 @@
 -- One row per GPU event whose launch the trace tells: by correlation id, else by launch flow, else by External id.
 --
 -- :reads timed, nesting, flow
+-- :only_with timed where category in ('kernel', 'gpu_memcpy', 'gpu_memset')
 -- :column event_id BIGINT    the GPU event
 -- :column runtime_id BIGINT  the call that launched it; NULL for `external_id`
 -- :column op_id BIGINT       the op with its External id; NULL for other links

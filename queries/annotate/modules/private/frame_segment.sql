@@ -1,6 +1,7 @@
 -- Each thread's time cut where module calls start and end: the innermost module call of each piece.
 --
 -- :reads module_call
+-- :only_with module_call
 -- :column track_id BIGINT     the thread
 -- :column start_ns BIGINT     start of the piece
 -- :column end_ns BIGINT       end of the piece

@@ -5,6 +5,7 @@
 -- number of its first `ParametrizationList`, which no other module has.
 --
 -- :reads cpu_span, name_class, nesting
+-- :only_with name_class where is_module
 -- :column event_id BIGINT        the frame
 -- :column track_id BIGINT        its thread
 -- :column module_key VARCHAR     name of the module: `Conv2d_3`

@@ -4,6 +4,7 @@
 -- without a module hides the module around it: its work belongs to whatever created it, not to the code that runs it.
 --
 -- :reads module_call, model_op, node, node_module
+-- :only_with module_call or node
 -- :column track_id BIGINT   the thread
 -- :column start_ns BIGINT   start of the piece
 -- :column end_ns BIGINT     end of the piece

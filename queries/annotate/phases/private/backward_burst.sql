@@ -4,6 +4,7 @@
 -- marker on the main thread itself counts more.
 --
 -- :reads node, nesting, marker_segment, main_track, step
+-- :only_with node
 -- :column track_id BIGINT  autograd's thread, or the main thread for the same stretch
 -- :column start_ns BIGINT  start of the first node of the stretch
 -- :column end_ns BIGINT    end of what autograd's thread does after the last node, at most the start of its next

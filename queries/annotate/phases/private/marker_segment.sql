@@ -1,6 +1,7 @@
 -- Each thread's time cut where markers of one family start and end: the innermost marker of each piece.
 --
 -- :reads marker
+-- :only_with marker
 -- :column family VARCHAR    strong, weak, aside or bucket, as in `marker`
 -- :column track_id BIGINT   the thread
 -- :column start_ns BIGINT   start of the piece

@@ -6,6 +6,7 @@
 -- server count (vLLM's and SGLang's `execute_context_1(888)_generation_0(0)`).
 --
 -- :reads ended_annotation
+-- :only_with ended_annotation
 -- :column step BIGINT       number of the step: as annotated, or counted from 0 unless each has a number of its own
 -- :column name VARCHAR      the annotation
 -- :column event_id BIGINT   the annotating event

@@ -9,6 +9,7 @@
 -- et al., "FlashAttention", NeurIPS 2022, algorithms 2 and 4; schemas: torch 2.13, native_functions.yaml.
 --
 -- :reads op_shape
+-- :only_with op_shape where family in ('attention', 'attention_backward')
 -- :column shape_id BIGINT      the call
 -- :column dtype VARCHAR        type of the queries
 -- :column batch BIGINT         sequences times heads

@@ -8,6 +8,7 @@
 -- native_functions.yaml.
 --
 -- :reads op_shape
+-- :only_with op_shape where family in ('convolution', 'transposed_convolution', 'convolution_backward')
 -- :column shape_id BIGINT      the call
 -- :column dtype VARCHAR        type of the input
 -- :column batch BIGINT         images

@@ -7,6 +7,7 @@
 -- Some ops sum their result up (`reduction`), or halve it (`parts`).
 --
 -- :reads op_shape
+-- :only_with op_shape where family in ('pointwise', 'copy', 'fill', 'dropout')
 -- :column shape_id BIGINT      the call
 -- :column dtype VARCHAR        type of the result
 -- :column batch BIGINT         NULL

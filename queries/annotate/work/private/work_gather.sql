@@ -8,6 +8,9 @@
 -- was.
 --
 -- :reads op_shape
+-- :only_with op_shape where family in (
+--     'embedding', 'embedding_backward', 'index_select', 'gather', 'loss', 'loss_backward', 'pooling',
+--     'pooling_backward')
 -- :column shape_id BIGINT      the call
 -- :column dtype VARCHAR        type of the table or input
 -- :column batch BIGINT         NULL

@@ -5,6 +5,7 @@
 -- row is multiplied once, and the bytes are at most those of all matrices. Schemas: torch 2.13, native_functions.yaml.
 --
 -- :reads op_shape
+-- :only_with op_shape where family in ('gemm', 'grouped_gemm', 'linear')
 -- :column shape_id BIGINT      the call
 -- :column dtype VARCHAR        type of the first operand
 -- :column batch BIGINT         products

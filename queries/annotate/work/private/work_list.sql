@@ -8,6 +8,7 @@
 -- parameter.
 --
 -- :reads op_shape, op_call, launch, event, dtypes
+-- :only_with op_shape where family in ('concatenation', 'foreach', 'fused_optimizer')
 -- :column shape_id BIGINT      the call
 -- :column dtype VARCHAR        type of the elements; NULL where the kernel does not tell
 -- :column batch BIGINT         NULL

@@ -5,6 +5,7 @@
 -- Where the compiler has written its own figures into the trace, these count (`op_work`).
 --
 -- :reads op_shape
+-- :only_with op_shape where family = 'pointers'
 -- :column shape_id BIGINT      the call
 -- :column dtype VARCHAR        type of the largest tensor
 -- :column batch BIGINT         NULL

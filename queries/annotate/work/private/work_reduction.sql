@@ -8,6 +8,7 @@
 -- written is not known. FLOP per element: fvcore, flop_count (batch norm 2 in evaluation, layer norm 5); a convention.
 --
 -- :reads op_shape
+-- :only_with op_shape where family in ('normalisation', 'softmax', 'reduction')
 -- :column shape_id BIGINT      the call
 -- :column dtype VARCHAR        type of the input
 -- :column batch BIGINT         NULL

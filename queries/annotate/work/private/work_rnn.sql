@@ -7,6 +7,7 @@
 -- Modes: cudnnRNNMode_t and torch's own, both relu 0, tanh 1, LSTM 2, GRU 3.
 --
 -- :reads op_shape
+-- :only_with op_shape where family in ('rnn', 'rnn_backward')
 -- :column shape_id BIGINT      the call
 -- :column dtype VARCHAR        type of the input
 -- :column batch BIGINT         layers times directions

@@ -4,6 +4,7 @@
 -- thread begins.
 --
 -- :reads phase_name, nesting, node
+-- :only_with phase_name
 -- :column family VARCHAR     strong, weak, aside or bucket: how the name tells, see `name_class`
 -- :column label VARCHAR      the phase that it shows; of a bucket, its name
 -- :column event_id BIGINT    the event; of a model placed on the ops, the negative id of its first call in the pass

@@ -4,6 +4,7 @@
 -- that backward comes back to.
 --
 -- :reads gap_sign, phase_stretch
+-- :only_with gap_sign where kind in ('read', 'update', 'rescale', 'fetch', 'draw', 'create')
 -- :column step_start_ns BIGINT  start of the step
 -- :column stretch HUGEINT       the stretch, as in `phase_timeline`
 -- :column fetching_ns BIGINT    start of the first op that puts a batch together or draws at random; NULL without one

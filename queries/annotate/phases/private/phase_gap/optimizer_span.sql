@@ -4,6 +4,7 @@
 -- added up in the turn, and not just one; or if one op updates many.
 --
 -- :reads gap_sign, trained_span, phase_timeline, cpu_span, name_class
+-- :only_with gap_sign where kind in ('update', 'rescale')
 -- :column step_start_ns BIGINT  start of the step
 -- :column stretch HUGEINT       the stretch, as in `phase_timeline`
 -- :column start_ns BIGINT       start of the first update

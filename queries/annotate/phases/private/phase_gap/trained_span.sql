@@ -1,6 +1,7 @@
 -- One row per stretch with ops that autograd comes back to: where they start and end.
 --
 -- :reads gap_sign, nesting
+-- :only_with gap_sign where kind = 'differentiable'
 -- :column step_start_ns BIGINT  start of the step
 -- :column stretch HUGEINT       the stretch, as in `phase_timeline`
 -- :column first_ns BIGINT       start of the first of these ops, or of an op around it
