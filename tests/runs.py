@@ -13,6 +13,11 @@ import hotline_analysis as ha
 SESSION = "HOTLINE_TEST_SESSION"
 
 
+def is_as_another(path: Path) -> bool:
+    """Whether a real trace is of the same program as another one, with another size or number of workers."""
+    return path.parent.name == "loader_pairs" and path.name != "1_workers0.json.gz"
+
+
 def opened(path: Path) -> ha.Trace:
     """What `ha.load` gives, but of a run that stays, and that others use as well: nobody may change it.
 

@@ -130,7 +130,6 @@ def phase_at(marks: list[dict[str, Any]], event: dict[str, Any]) -> str | None:
     [
         ("nothing", "eager", True),
         ("all", "aot_eager", True),
-        ("all", "eager", True),
         ("all", "aot_eager", False),
         ("by its method", "aot_eager", True),
         ("graph break", "aot_eager", True),

@@ -14,14 +14,11 @@ from tests.benchmarks.odd_traces import write
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads peaks from /proc")
 
 # Of the parts that took too long, those that no other one here shows as well; `make bench` tries more. They were:
-# pairs of arrows that share a place, of streams and idle times, of ranges and kernels; spans that nest; a search for
-# each series; tables of names.
+# pairs of arrows that share a place, of streams and idle times, of ranges and kernels; a search for each series.
 SHAPES = {
     "flow_launch/one_id_at_one_time": 4000,
     "sync/own_tracks": 4000,
-    "launch/nested": 8000,
     "counter/many_series": 40_000,
-    "engine_call/own_names": 16_000,
 }
 
 

@@ -30,11 +30,11 @@ from hotline_analysis.text.formats import (
     size,
 )
 from hotline_analysis.text.html import frame_table
-from tests.runs import opened
+from tests.runs import is_as_another, opened
 from tests.trace_builder import TraceBuilder
 
 SHARED = Path(os.environ["HOTLINE_TRACES"]) if "HOTLINE_TRACES" in os.environ else None
-REAL = sorted(SHARED.rglob("*.json.gz")) if SHARED else []
+REAL = [path for path in sorted(SHARED.rglob("*.json.gz")) if not is_as_another(path)] if SHARED else []
 OWN = sorted((Path(__file__).parent / "data").glob("*.json.gz"))
 
 

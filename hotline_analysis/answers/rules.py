@@ -76,9 +76,10 @@ def find_advice(trace: Trace, rank: int | None = None, *, rules: Collection[str]
         return []
     with trace.of_step(_OFTEN, chosen, typical.step) as narrow:
         asked = [rule for rule in catalog.queries("advice") if rules is None or rule.name in rules]
-        found = [
-            _of_rule(trace if catalog.compares_ranks(rule.name) else narrow, chosen, typical, rule) for rule in asked
-        ]
+        about_all = {rule.name for rule in asked if catalog.compares_ranks(rule.name)}
+        if len(trace.ranks) == 1:  # nothing to compare, which takes longer to find out than most rules
+            asked = [rule for rule in asked if rule.name not in about_all]
+        found = [_of_rule(trace if rule.name in about_all else narrow, chosen, typical, rule) for rule in asked]
     return sorted((each for each in found if each), key=lambda each: (-each.gain_ns, each.rule))
 
 
