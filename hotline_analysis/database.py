@@ -46,6 +46,25 @@ def make_table(
         connection.execute(statement)
 
 
+def make_table_of(
+    connection: duckdb.DuckDBPyConnection,
+    query: catalog.Query,
+    name: str,
+    parameters: Mapping[str, object] | None = None,
+) -> None:
+    """Make the table of a query, or of a step of one.
+
+    Where it can have no rows (`Query.only_with`), the query is not asked: to plan it takes longer, on a small trace.
+    """
+    each = (" or ".join(f"exists (from {source})" for source in sources) for sources in query.only_with)
+    condition = f"select ({') and ('.join(each)})"
+    if not query.only_with or connection.execute(catalog.parsed(connection, condition)).fetchall()[0][0]:
+        make_table(connection, name, query.sql, parameters)
+        return
+    columns = ", ".join(f'"{column.name}" {column.type}' for column in query.columns)
+    connection.execute(catalog.parsed(connection, f"create or replace temp table {name} ({columns})"))
+
+
 def rows_of(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     """Return the rows of the statement that was executed last, copied once more than those of a relation."""
     with warnings.catch_warnings():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
@@ -11,6 +12,9 @@ import pytest
 import hotline_analysis as ha
 from hotline_analysis import catalog
 from hotline_analysis.annotation import pipeline
+from hotline_analysis.database import make_table_of
+from hotline_analysis.run import trace as run
+from tests.answer.test_path_steps import two_kernels, two_streams
 from tests.campaign import bases
 from tests.derive.test_kernel_shape import A100
 from tests.derive.test_op_work import CASES, call
@@ -19,7 +23,7 @@ from tests.trace_builder import TraceBuilder
 
 CONDITIONS = {
     (query.name, sources): query
-    for whole in catalog.queries("annotate")
+    for whole in catalog.queries()
     for query in (*whole.steps, whole)
     for sources in query.only_with
 }
@@ -33,39 +37,43 @@ def without(connection: duckdb.DuckDBPyConnection, source: str) -> None:
     connection.execute(f"create temp table {name} as from whole_{name} where not coalesce({where or 'true'}, false)")
 
 
-def count(connection: duckdb.DuckDBPyConnection, query: catalog.Query) -> int:
-    return int(connection.execute(f"select count(*) from ({query.sql})").fetchall()[0][0])
-
-
 def test_a_query_has_rows_only_with_these_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[tuple[str, tuple[str, ...]], list[tuple[int, int]]] = defaultdict(list)
-    derive = pipeline._derive
 
-    def check(connection: duckdb.DuckDBPyConnection, query: catalog.Query) -> None:
-        if not query.only_with:
-            return
-        result = connection.execute(f"describe ({query.sql})").fetchall()
-        assert [row[:2] for row in result] == [(column.name, column.type) for column in query.columns], query.name
-        whole = count(connection, query)
+    def checked(
+        connection: duckdb.DuckDBPyConnection,
+        query: catalog.Query,
+        name: str,
+        parameters: Mapping[str, object] | None = None,
+    ) -> None:
+        def count() -> int:
+            return int(connection.execute(f"select count(*) from ({query.sql})", parameters).fetchall()[0][0])
+
+        if query.only_with:
+            result = connection.execute(f"describe ({query.sql})", parameters).fetchall()
+            assert [row[:2] for row in result] == [(column.name, column.type) for column in query.columns], query.name
+            whole = count()
         for sources in query.only_with:
             connection.execute("begin")
             for source in sources:
                 without(connection, source)
-            seen[query.name, sources].append((whole, count(connection, query)))
+            seen[query.name, sources].append((whole, count()))
             connection.execute("rollback")
+        make_table_of(connection, query, name, parameters)
 
-    def checked(connection: duckdb.DuckDBPyConnection, name: str) -> None:
-        query = catalog.get(name)
-        for step in query.steps:
-            check(connection, step)
-            pipeline.make_table(connection, step.name, step.sql)
-        check(connection, query)
-        derive(connection, name)
-
-    monkeypatch.setattr(pipeline, "_derive", checked)
+    monkeypatch.setattr(pipeline, "make_table_of", checked)
+    monkeypatch.setattr(run, "make_table_of", checked)
     for name in bases.GENERATED:
         (tmp_path / f"{name}.json").write_text(bases.base(name).text(), encoding="utf-8")
     updating(60, 70).write(tmp_path / "updating.json")
+    two_kernels().write(tmp_path / "two_kernels.json")
+    for recorded in (True, False):
+        two_streams(recorded=recorded).write(tmp_path / f"two_streams_{recorded}.json")
+    full = TraceBuilder().step(0, 0, 60_000)  # a thread launches as far ahead of the GPU as it can (`most_pending`)
+    for number in range(1_100):
+        at = 2 * number + (3_000 + 50 * (number - 1_025) if number > 1_025 else 0)
+        full.op("aten::mul", at, at + 1).launches("k", 3_000 + 50 * number, 3_050 + 50 * number)
+    full.write(tmp_path / "full.json")
     closure = TraceBuilder().step(0, 0, 100).annotation("Optimizer.step#LBFGS.step", 10, 90)
     closure.op("aten::linear", 20, 30, seq=1).backward("AddmmBackward0", 40, 50, seq=1).write(tmp_path / "closure.json")
     work = TraceBuilder(rank=0, deviceProperties=[A100])
@@ -74,7 +82,9 @@ def test_a_query_has_rows_only_with_these_tables(tmp_path: Path, monkeypatch: py
         work.launches("gemm", 10 * at + 5, 10 * at + 8)
     work.write(tmp_path / "work.json")
     for file in (*tmp_path.iterdir(), bases.DATA / "lstm.json.gz", bases.DATA / "dlrm.json.gz"):
-        ha.load(file).close()
+        with ha.load(file) as trace:
+            for step in ha.steps(trace)["step"][:1]:
+                ha.dependency_graph(trace, rank=trace.ranks[0], step=step, until="work")
     assert seen.keys() == CONDITIONS.keys()
     assert [condition for condition, counts in seen.items() if any(rest for _, rest in counts)] == []
     # each has rows in one of the traces

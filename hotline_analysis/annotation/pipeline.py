@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from hotline_analysis import catalog
 from hotline_analysis.annotation.model_file import REGION, Model
-from hotline_analysis.database import make_table
+from hotline_analysis.database import make_table_of
 from hotline_analysis.errors import ModelMismatchError
 from hotline_analysis.schema import TABLES, derived_tables
 
@@ -231,25 +231,15 @@ def _derive(connection: duckdb.DuckDBPyConnection, name: str) -> None:
     query = catalog.get(name)
     assert query.writes is not None
     for step in query.steps:
-        _make(connection, step.name, step)
+        _with_memory(connection, partial(make_table_of, connection, step, step.name))
     # A table that is read gets replaced only when the new one is complete.
     made = "derived" if query.writes in query.reads else query.writes
-    _make(connection, made, query)
+    _with_memory(connection, partial(make_table_of, connection, query, made))
     if made != query.writes:
         connection.execute(f"drop table {query.writes}")
         connection.execute(f"alter table {made} rename to {query.writes}")
     for step in query.steps:
         connection.execute(f"drop table {step.name}")
-
-
-def _make(connection: duckdb.DuckDBPyConnection, name: str, query: catalog.Query) -> None:
-    """Make the table of a query or step, without it where it can have no rows: to plan takes longer on small traces."""
-    each = (" or ".join(f"exists (from {source})" for source in sources) for sources in query.only_with)
-    if not query.only_with or _one(connection, f"select ({') and ('.join(each)})"):
-        _with_memory(connection, partial(make_table, connection, name, query.sql))
-        return
-    columns = ", ".join(f'"{column.name}" {column.type}' for column in query.columns)
-    connection.execute(catalog.parsed(connection, f"create or replace temp table {name} ({columns})"))
 
 
 def _with_memory(connection: duckdb.DuckDBPyConnection, make: Callable[[], None]) -> None:

@@ -20,7 +20,7 @@ import polars as pl
 
 from hotline_analysis import catalog
 from hotline_analysis.atomic import begin, check_name, end, path_of, remove, replace_folder
-from hotline_analysis.database import SETTINGS, install_macros, make_table, rows_of
+from hotline_analysis.database import SETTINGS, install_macros, make_table_of, rows_of
 from hotline_analysis.errors import HotlineError, QueryParameterError, RunFormatError
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.stored import Size, most_bytes, read_manifest, table_files
@@ -286,7 +286,7 @@ class Trace:
             # A connection of its own, so that nobody else sees the steps. They go with it.
             with self._apart() as other:
                 for step in query.steps:
-                    make_table(other._connection, step.name, step.sql, {name: bound[name] for name in step.takes})
+                    make_table_of(other._connection, step, step.name, {name: bound[name] for name in step.takes})
                 used = {name: bound[name] for name in query.uses}
                 return other._run_shipped(needed, catalog.parsed(other._connection, query.sql), used)
 

@@ -5,6 +5,7 @@
 --
 -- :takes end_ns
 -- :reads device_ending, path_window, pending_launch, rank_work, sync_call, thread_point, told_wait, window_work
+-- :only_with window_work
 -- :column event_id BIGINT        the call
 -- :column track_id BIGINT        its thread
 -- :column at_ns BIGINT           its end

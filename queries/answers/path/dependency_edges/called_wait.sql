@@ -6,6 +6,7 @@
 --
 -- :takes rank
 -- :reads event, launch_batch, nesting, rank_work, sync_mark
+-- :only_with launch_batch
 -- :column event_id BIGINT  the call
 -- :column first_id BIGINT  the GPU event that waits
 -- :column last_id BIGINT   the GPU event that it waits for

@@ -1,6 +1,7 @@
 -- A row is a point of time at which GPU work of the window ends on a device.
 --
 -- :reads window_work
+-- :only_with window_work
 -- :column device BIGINT       the device
 -- :column end_ns BIGINT       when it ends
 -- :column event_id BIGINT     the work that ends; of several, the one that started last

@@ -1,6 +1,7 @@
 -- A row is what one call launches on one stream: one place in the stream's queue.
 --
 -- :reads rank_work
+-- :only_with rank_work
 -- :column device BIGINT       the device
 -- :column stream BIGINT       the stream
 -- :column launched_ns BIGINT  since when it waits

@@ -1,6 +1,7 @@
 -- A row is a launch, and how many others are pending on its stream when its call starts.
 --
 -- :reads launch_batch
+-- :only_with launch_batch
 -- :column first_id BIGINT  the GPU event that starts first of what is launched
 -- :column pending BIGINT   launches on its stream that have not started, but for this one
 with change_of_queue as (

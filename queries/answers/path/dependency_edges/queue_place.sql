@@ -6,6 +6,7 @@
 --
 -- :takes end_ns, until
 -- :reads launch_batch, pending_launch, thread_point, window_work
+-- :only_with pending_launch
 -- :column to_id BIGINT        the thread's point where the call ends
 -- :column from_place BIGINT   number of the work, as in `window_work`
 -- :column start_ns BIGINT     when the work starts

@@ -1,6 +1,7 @@
 -- A row is work of the window, what its stream did last before it, and what the device began last before it.
 --
 -- :reads path_window, rank_work, window_work
+-- :only_with window_work
 -- :column place BIGINT         number of the work, as in `window_work`
 -- :column queue_place BIGINT   the work of its stream that ended last before it starts; NULL if there is none in the
 --                              window

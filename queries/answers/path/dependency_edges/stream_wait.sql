@@ -4,6 +4,7 @@
 -- contradict: the other was over when the work started.
 --
 -- :reads called_wait, launch_batch, sync_record, window_work
+-- :only_with called_wait or sync_record
 -- :column to_place BIGINT    number of the work that waited, as in `window_work`
 -- :column from_place BIGINT  number of the other
 -- :column end_ns BIGINT      when the other ended

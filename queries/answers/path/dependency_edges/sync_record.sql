@@ -1,6 +1,7 @@
 -- A row is a synchronisation record and the calls it is about.
 --
 -- :reads sync_call, sync_mark
+-- :only_with sync_mark
 -- :column kind VARCHAR            Event Sync, Stream Sync, Context Sync or Stream Wait Event; NULL if not said
 -- :column device BIGINT           the device
 -- :column awaited_stream BIGINT   the stream that the call waits for; NULL if it waits for none

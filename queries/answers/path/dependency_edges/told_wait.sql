@@ -3,6 +3,8 @@
 -- It waits for the last work that was launched there before it, or before the CUDA event was recorded.
 --
 -- :reads launch_batch, sync_call, sync_record
+-- :only_with launch_batch
+-- :only_with sync_call
 -- :column event_id BIGINT  the call
 -- :column work_id BIGINT   the last GPU event that it waits for; NULL if nothing was launched there
 -- :column end_ns BIGINT    when this is done

@@ -2,6 +2,7 @@
 --
 -- :takes start_ns, end_ns, until
 -- :reads path_window, rank_work
+-- :only_with rank_work
 -- :column place BIGINT          number of the work, in order of time
 -- :column event_id BIGINT       the GPU event
 -- :column track_id BIGINT       its track

@@ -1,6 +1,7 @@
 -- A row is work that starts in the window, and why it started when it did.
 --
 -- :reads device_ending, path_window, stream_order, stream_wait, window_work
+-- :only_with window_work
 -- :column place BIGINT          number of the work, as in `window_work`
 -- :column event_id BIGINT       the GPU event
 -- :column track_id BIGINT       its track
