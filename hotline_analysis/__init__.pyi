@@ -119,6 +119,15 @@ from .errors import (
 from .export import (
     export_perfetto as export_perfetto,
 )
+from .gating import (
+    Check as Check,
+    gate as gate,
+    measure as measure,
+    Measured as Measured,
+    read_baseline as read_baseline,
+    Verdict as Verdict,
+    write_baseline as write_baseline,
+)
 from .importer import (
     import_traces as import_traces,
     load as load,
@@ -174,6 +183,7 @@ __version__: str
 __all__ = [
     "Advice",
     "BatchScaling",
+    "Check",
     "DependencyGraph",
     "EmptyTraceError",
     "ExportExistsError",
@@ -184,6 +194,7 @@ __all__ = [
     "HotlineWarning",
     "Insert",
     "MachineError",
+    "Measured",
     "ModelMismatchError",
     "ModelOps",
     "Move",
@@ -199,6 +210,7 @@ __all__ = [
     "Trace",
     "TraceFormatError",
     "Unwait",
+    "Verdict",
     "__version__",
     "advice",
     "analyze",
@@ -232,6 +244,7 @@ __all__ = [
     "event_place",
     "export_perfetto",
     "frequent_kernel_patterns",
+    "gate",
     "gpu_efficiency",
     "gpu_or_cpu_bound",
     "gpu_parts",
@@ -247,6 +260,7 @@ __all__ = [
     "launch_stats",
     "level_of_detail",
     "load",
+    "measure",
     "memory_bandwidth",
     "memory_bandwidth_summary",
     "memory_breakdown",
@@ -262,6 +276,7 @@ __all__ = [
     "phases",
     "queue_length",
     "queue_length_summary",
+    "read_baseline",
     "recomputation",
     "recompute",
     "recompute_groups",
@@ -285,4 +300,5 @@ __all__ = [
     "user_annotations",
     "utilisation",
     "whatif",
+    "write_baseline",
 ]

@@ -36,12 +36,16 @@ ARROWS: dict[str, set[str]] = {
     "charts": {"answers", "atomic", "catalog", "errors", "prediction", "run", "text", "vocabulary"},
     # A report is drawn with charts; charts know nothing of reports.
     "reports": {"answers", "catalog", "charts", "errors", "prediction", "run", "text", "vocabulary"},
+    "gating": {"answers", "atomic", "errors", "reports", "run", "text"},
     "export": {"answers", "atomic", "errors", "run", "text"},
     "capture": {"atomic", "errors", "importer", "reports", "run", "text"},
-    FACADE: {"answers", "capture", "charts", "demo", "errors", "export", "importer", "prediction", "reports", "run"},
+    FACADE: {
+        *("answers", "capture", "charts", "demo", "errors", "export", "gating", "importer", "prediction", "reports"),
+        "run",
+    },
     "cli": {
-        *("answers", "atomic", "catalog", "charts", "errors", "importer", "prediction", "reports", "schema", "text"),
-        *("vocabulary", FACADE),
+        *("answers", "atomic", "catalog", "charts", "errors", "gating", "importer", "prediction", "reports", "schema"),
+        *("text", "vocabulary", FACADE),
     },
     "__main__": {"cli"},
 }

@@ -19,7 +19,7 @@ from hotline_analysis.answers.named import COMPUTED
 from hotline_analysis.charts import CHARTS
 from hotline_analysis.charts.page import page
 from hotline_analysis.cli import app, console
-from hotline_analysis.reports.renderers.markdown import _escape
+from hotline_analysis.reports.renderers.markdown import escape
 from tests.browser import CHROMIUM, Browser
 from tests.trace_builder import TraceBuilder
 
@@ -242,7 +242,7 @@ def test_markdown_has_no_markup_of_names(trace: Trace) -> None:
     ],
 )
 def test_names_in_markdown(name: str, shown: str) -> None:
-    assert _escape(name) == shown
+    assert escape(name) == shown
 
 
 # --- pictures, pages and traces --------------------------------------------------------------------------------------
