@@ -68,7 +68,7 @@ def gate(
 
     \b
     Example:
-      hotline gate before.hotline after.hotline --fail-if "memory_peak > +5 %"
+      hotline gate run.hotline traces/ --fail-if "phase:backward > +20 ms"
       hotline gate baseline.json --new new1.hotline --new new2.hotline -o gate.xml
     """
     from hotline_analysis.cli import console
@@ -111,14 +111,16 @@ def baseline(
     keep: Annotated[int | None, typer.Option(min=1, help="Keep only so many runs: those named last.")] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Measure runs for `hotline gate`, and keep that instead of the runs.
+    """Measure runs for a gate, and keep that.
+
+    The file stands for the runs as a baseline of `hotline gate`, which need not be kept.
 
     A baseline file among the runs is continued: name it first, the new run behind it, and write it again.
 
     \b
     Example:
-      hotline baseline before.hotline after.hotline -o baseline.json
-      hotline baseline baseline.json after.hotline --keep 10 -o baseline.json --overwrite
+      hotline baseline run.hotline -o baseline.json
+      hotline baseline baseline.json run.hotline --keep 10 -o baseline.json --overwrite
     """
     check_file(output, overwrite=overwrite)
     kept = list(_measured(runs))[-(keep or 0) :]

@@ -13,8 +13,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-LEVEL = 0.05
-"""How often a gate may fail by chance, all of its checks together: the usual 5 %."""
+LEVEL = 0.01
+"""How often a gate may fail by chance, all of its checks together: once in a hundred runs of it.
+
+The usual 5 % would be a false alarm every week where there are four changes a day.
+"""
 POWER = 0.8
 """How often a change of the size that is called detectable is found: the usual 80 % (Cohen 1988)."""
 _RESAMPLES = 4000
@@ -44,7 +47,7 @@ def t_quantile(tail: float, df: int) -> float:
     low, high = 0.0, 1.0
     while t_tail(high, df) > tail:
         high *= 2
-    for _ in range(100):
+    for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if t_tail(middle, df) > tail else (low, middle)
     return (low + high) / 2

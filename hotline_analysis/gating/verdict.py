@@ -107,7 +107,7 @@ def gate(
     """Say whether new runs are worse than those of a baseline: each is a run of the same program.
 
     `fail_if` are rules such as `step > +3 %`, `module:* > +1 % of step`, `memory_peak > 20 GiB` or `mfu < -2 points`.
-    A check fails if the change is beyond the limit and beyond what chance gives in 5 % of cases, for all checks
+    A check fails if the change is beyond the limit and beyond what chance gives in 1 % of cases, for all checks
     together. It passes if the change is within the limit, and the noise is smaller than the limit. Else it cannot be
     told: more runs are needed. Runs that differ in what they ran on or in what was recorded are not compared, but for
     the names in `allow_different`.
@@ -160,6 +160,11 @@ def _notes(before: Sequence[Measured], after: Sequence[Measured], rules: Sequenc
         )
     elif len(before) == 1 and any(rule.kind != "level" for rule in rules):
         yield "One baseline run: the noise between runs is that of the new ones."
+    if len(before) > 1 and len(after) == 1:
+        yield (
+            "One new run: a run that is unusual for a reason of the machine looks like a slower program. Before you"
+            " believe a failure, run it again and give both (--new)."
+        )
     few = min((run.step_count for run in [*before, *after]), default=0)
     if few < 3:
         yield f"A run has {few} step{'s' if few != 1 else ''}: of more, the median leaves out what is unusual."

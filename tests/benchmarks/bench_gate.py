@@ -39,8 +39,8 @@ class Block(nn.Module):
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
-        self.stem, self.proj = nn.Conv2d(3, 32, 5, stride=2), nn.Linear(32 * 14 * 14, 256)
-        self.blocks, self.head = nn.Sequential(*(Block(256) for _ in range(3))), nn.Linear(256, 10)
+        self.stem, self.proj = nn.Conv2d(3, 8, 5, stride=2), nn.Linear(8 * 6 * 6, 128)
+        self.blocks, self.head = nn.Sequential(*(Block(128) for _ in range(3))), nn.Linear(128, 10)
 
     def forward(self, x):
         return self.head(self.blocks(self.proj(torch.relu(self.stem(x)).flatten(1))))
@@ -53,7 +53,7 @@ torch.manual_seed(0)
 torch.set_num_threads(1)
 model, loss = Net(), nn.CrossEntropyLoss()
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-x, y = torch.randn(128, 3, 32, 32), torch.randint(0, 10, (128,))
+x, y = torch.randn(64, 3, 16, 16), torch.randint(0, 10, (64,))
 steps = schedule(wait=5, warmup=3, active=60, repeat=1)
 cpu = [ProfilerActivity.CPU]
 with profile(activities=cpu, schedule=steps, record_shapes=True, profile_memory=True, with_stack=True) as profiler:
@@ -67,7 +67,7 @@ if alone:
 profiler.export_chrome_trace(output)
 """
 SPLITS = 100
-MODULE = "module:Net_0.Linear_0"
+MODULE = "module:Net_0.Sequential_0"
 
 
 def capture(folder: Path, runs: int, alone: bool) -> None:
