@@ -36,8 +36,10 @@ def test_a_slower_run_fails_with_its_change() -> None:
     assert verdict.answer == "fail"
     (check,) = verdict.checks
     assert check.change == pytest.approx(5.0, abs=0.01)
-    assert check.low is not None and 3 < check.low < 5
-    assert check.high is not None and 5 < check.high < 7
+    assert check.low is not None
+    assert 3 < check.low < 5
+    assert check.high is not None
+    assert 5 < check.high < 7
     assert verdict.statement.startswith(
         "step 100 ms → 105 ms, +5.00 %, beyond the limit and beyond noise (step > +3 %)"
     )
@@ -58,7 +60,8 @@ def test_what_is_within_noise_cannot_be_told() -> None:
     assert ha.gate(noisy, [run(200.0)]).answer == "fail"
     assert ha.gate(noisy, [run(50.0)]).answer == "pass"
     detectable = below.checks[0].detectable
-    assert detectable is not None and detectable > 20
+    assert detectable is not None
+    assert detectable > 20
 
 
 def test_one_run_on_either_side_has_the_noise_of_steps_and_says_so() -> None:
@@ -186,7 +189,8 @@ def test_forms_say_the_same() -> None:
     verdict = ha.gate(base, new, ["step > +3 %", "module:* > +1 %", "phase:x > +1 %"])
     assert str(verdict).startswith("FAIL: ")
     markdown = verdict.to_markdown()
-    assert "<b>" not in markdown and "\\|x" in markdown
+    assert "<b>" not in markdown
+    assert "\\|x" in markdown
     rows = [line for line in markdown.splitlines() if line.startswith("|")]
     assert len({line.replace("\\|", "").count("|") for line in rows[:5]}) == 1
     suite = ET.fromstring(verdict.to_junit())[0]
@@ -194,7 +198,8 @@ def test_forms_say_the_same() -> None:
     assert [[child.tag for child in case] for case in suite] == [["failure"], [], ["error"]]
     plain = json.loads(json.dumps(verdict.as_dict()))
     assert [check["answer"] for check in plain["checks"]] == ["fail", "pass", "cannot tell"]
-    assert plain["checks"][0]["unit"] == "%" and plain["base"] == ["run", "run"]
+    assert plain["checks"][0]["unit"] == "%"
+    assert plain["base"] == ["run", "run"]
 
 
 def test_a_baseline_file_holds_what_is_needed(tmp_path: Path) -> None:
