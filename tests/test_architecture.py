@@ -19,6 +19,7 @@ ARROWS: dict[str, set[str]] = {
     "text": set(),
     "vocabulary": set(),
     "demo": set(),
+    "envelope": set(),
     "atomic": {"errors"},
     "catalog": {"errors", "text", "vocabulary"},
     "schema": {"catalog"},
@@ -43,14 +44,31 @@ ARROWS: dict[str, set[str]] = {
         *("answers", "capture", "charts", "demo", "errors", "export", "gating", "importer", "prediction", "reports"),
         "run",
     },
+    "agents": {
+        *("answers", "atomic", "catalog", "charts", "envelope", "errors", "export", "gating", "importer", "prediction"),
+        *("reports", "run", "schema"),
+    },
     "cli": {
-        *("answers", "atomic", "catalog", "charts", "errors", "gating", "importer", "prediction", "reports", "schema"),
+        *(
+            "agents",
+            "answers",
+            "atomic",
+            "catalog",
+            "charts",
+            "envelope",
+            "errors",
+            "gating",
+            "importer",
+            "prediction",
+            "reports",
+            "schema",
+        ),
         *("text", "vocabulary", FACADE),
     },
     "__main__": {"cli"},
 }
 # Heavy or optional, each with the only part that may import it.
-RESERVED = {"torch": "capture", "altair": "charts", "vl_convert": "charts", "typer": "cli"}
+RESERVED = {"mcp": "agents", "torch": "capture", "altair": "charts", "vl_convert": "charts", "typer": "cli"}
 
 FILES = sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")])
 
