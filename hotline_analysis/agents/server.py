@@ -38,6 +38,8 @@ _READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent
 _WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 _GPU = {"launch", "gpu_work", "gpu_event", "gpu_busy", "gpu_state", "gpu_op", "kernel_roofline", "gpu_copy", "gpu_wait"}
 _MEMORY = {"memory_event", "memory_block", "memory_change"}
+_ARGUMENTS = ("op", "gpu_op", "runtime_call", "event_args")
+"""Tables with what the file says of an event beside its name and time."""
 _RANKS = {"collective_call", "collective_match", "collective"}
 
 Answer = dict[str, Any]
@@ -52,7 +54,7 @@ def guide() -> str:
 
 def serve(given: Sequence[Path], output: Path | None = None) -> MCPServer[Any]:
     """A server over the runs and traces in these folders. With `output`, exports are written there, and only there."""
-    server: MCPServer[Any] = MCPServer("hotline", instructions=guide())
+    server: MCPServer[Any] = MCPServer("hotline", instructions=guide(), log_level="WARNING")
     tools = _Tools(Folders(given), output)
     for tool in (
         tools.list_runs,
@@ -283,13 +285,17 @@ class _Tools:
         ).to_dicts()
         if not found:
             raise HotlineError(f"rank {chosen} has no event {event_id}", hint="Ids stand in columns such as event_id.")
-        arguments = trace.sql(
-            "select * exclude (rank, event_id) from event_args where rank = $rank and event_id = $event",
-            rank=chosen,
-            event=event_id,
-        ).to_dicts()
+        arguments = {
+            table: trace.sql(
+                f"select * exclude (rank, event_id) from {table} where rank = $rank and event_id = $event",  # noqa: S608
+                rank=chosen,
+                event=event_id,
+            ).to_dicts()
+            for table in _ARGUMENTS
+        }
         place = trace.query("event_place", rank=chosen, event=event_id).to_dicts()
-        content = {"event": found[0], "arguments": arguments, "place": place}
+        known = {table: rows[0] for table, rows in arguments.items() if rows}
+        content = {"event": found[0], "arguments": known, "place": place}
         return envelope("event", content, runs=[trace], warnings=said)
 
     def timeline(self, run: str, step: int | None = None, rank: int | None = None) -> Image:
