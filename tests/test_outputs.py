@@ -193,7 +193,7 @@ def test_answers_in_every_form(trace: Trace, answer: str) -> None:
 def test_json_is_exact_and_has_no_raw_control_characters(run: Path) -> None:
     text = said("sql", "select distinct name from event where category = 'cpu_op'", run, "--json")
     assert text.isascii()
-    assert {row["name"] for row in json.loads(text)} >= {name for name in ATTACKS if "\x00" not in name}
+    assert {row["name"] for row in json.loads(text)["rows"]} >= {name for name in ATTACKS if "\x00" not in name}
 
 
 # --- reports ---------------------------------------------------------------------------------------------------------

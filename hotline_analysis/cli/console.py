@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import StringIO
@@ -60,8 +60,13 @@ def error(message: str, hint: str | None) -> None:
     print(f"error: {text}{stop} Hint: {one_line(hint)}" if hint else f"error: {text}", file=sys.stderr)
 
 
+WARNINGS: list[str] = []
+"""What was warned of since the command began, for its envelope."""
+
+
 def warning(message: str) -> None:
     """Print one line on stderr."""
+    WARNINGS.append(message)
     print(f"warning: {one_line(message)}", file=sys.stderr)
 
 
@@ -109,6 +114,16 @@ def to_json(frame: pl.DataFrame) -> str:
     """
     rows = (json.dumps(plain(row)) for row in frame.iter_rows(named=True))
     return "[" + ",\n ".join(rows) + "]\n"
+
+
+def to_envelope(content: Mapping[str, object]) -> str:
+    """Return an envelope as JSON. Rows come last, each in a line of its own."""
+    rows = content.get("rows")
+    if not isinstance(rows, list):
+        return json.dumps(content, indent=2) + "\n"
+    head = json.dumps({key: value for key, value in content.items() if key != "rows"}, indent=2)
+    lines = ",\n    ".join(json.dumps(row) for row in rows)
+    return f'{head[:-2]},\n  "rows": [' + (f"\n    {lines}\n  " if rows else "") + "]\n}\n"
 
 
 def to_csv(frame: pl.DataFrame) -> str:

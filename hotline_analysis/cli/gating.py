@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,7 +11,7 @@ import typer
 import hotline_analysis as ha
 from hotline_analysis.atomic import check_file, form_of, path_of
 from hotline_analysis.cli.app import app
-from hotline_analysis.cli.common import Overwrite, open_traces, output_option, said_of, write
+from hotline_analysis.cli.common import Overwrite, content_json, open_traces, output_option, said_of, write
 from hotline_analysis.errors import HotlineError
 
 if TYPE_CHECKING:
@@ -157,7 +156,7 @@ def _run_directories(name: str) -> list[str]:
 
 def _text(verdict: Verdict, form: str) -> str:
     if form == "json":
-        return json.dumps(verdict.as_dict(), indent=2) + "\n"
+        return content_json("gate", verdict.as_dict())
     if form == "markdown":
         return verdict.to_markdown()
     return verdict.to_junit() if form == "junit" else verdict.to_text()

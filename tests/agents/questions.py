@@ -62,7 +62,8 @@ def events(name: str, category: str, of: str = "") -> list[tuple[int, dict[str, 
 
 
 def ns(event: Mapping[str, Any]) -> int:
-    return round(1000 * event["dur"])
+    duration: float = event["dur"]
+    return round(1000 * duration)
 
 
 def steps(name: str) -> list[int]:

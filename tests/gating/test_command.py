@@ -131,7 +131,7 @@ def test_all_forms_at_once(folder: Path, tmp_path: Path) -> None:
     assert (done, said) == (1, files[1].read_text(encoding="utf-8"))
     assert files[0].read_text(encoding="utf-8").startswith("FAIL: ")
     assert ET.parse(files[2]).getroot()[0].get("failures") == "1"
-    assert json.loads(files[3].read_text(encoding="utf-8"))["answer"] == "fail"
+    assert json.loads(files[3].read_text(encoding="utf-8"))["gate"]["answer"] == "fail"
     assert hotline(folder, "gate", "fast.json", "runs", "-o", str(files[0]))[0] == 3  # it exists
 
 

@@ -6,6 +6,7 @@ import json
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ GIB = 2**30
 IDENTITY = {"device": "A100", "ranks": "1"}
 
 
-def run(step: float, name: str = "run", *, device: str = "A100", peak: float = GIB, **parts: float) -> ha.Measured:
+def run(step: float, name: str = "run", *, device: str = "A100", peak: float = GIB, **parts: Any) -> ha.Measured:
     """A run of steps around so many ms; `parts` in ms are of the same in each step."""
     steps = [step * MS * (1 + wiggle) for wiggle in (-0.02, 0, 0.02, 0.01, -0.01, 0, 0)]
     values: dict[str, Sequence[float]] = {"step": steps, "memory_peak": [peak / 2, peak], "mfu": [40.0] * 7}
@@ -102,7 +103,12 @@ def test_less_than_the_baseline_fails_where_less_is_worse() -> None:
 
 
 def test_a_pattern_is_a_check_for_each_part() -> None:
-    parts = {"module__net": 60.0, "module__net_in_a": 40.0, "module__net_in_b": 20.0, "phase__forward": 60.0}
+    parts: dict[str, Any] = {
+        "module__net": 60.0,
+        "module__net_in_a": 40.0,
+        "module__net_in_b": 20.0,
+        "phase__forward": 60.0,
+    }
     base = [run(100 + wiggle, **parts) for wiggle in (-0.5, 0, 0.5)]
     new = [run(100 + wiggle, **{**parts, "module__net_in_a": 44.0}) for wiggle in (-0.5, 0, 0.5)]
     verdict = ha.gate(base, new, ["module:* > +1 % of step"])
@@ -123,7 +129,8 @@ def test_many_checks_need_more_evidence() -> None:
     names = [f"module__m{number}" for number in range(40)]
 
     def noisy() -> ha.Measured:
-        return run(100.0, **{name: 1.0 + random.normal(0, 0.05) for name in names})
+        times: dict[str, Any] = {name: 1.0 + random.normal(0, 0.05) for name in names}
+        return run(100.0, **times)
 
     failed = sum(
         ha.gate([noisy() for _ in range(5)], [noisy() for _ in range(3)], ["module:* > +1 %"]).answer == "fail"
@@ -184,7 +191,7 @@ def test_rules_are_read() -> None:
 
 
 def test_forms_say_the_same() -> None:
-    evil = {"module__<b>|x": 10.0}
+    evil: dict[str, Any] = {"module__<b>|x": 10.0}
     base, new = [run(100.0, **evil), run(100.5, **evil)], [run(120.0, **evil), run(120.5, **evil)]
     verdict = ha.gate(base, new, ["step > +3 %", "module:* > +1 %", "phase:x > +1 %"])
     assert str(verdict).startswith("FAIL: ")
