@@ -75,7 +75,7 @@ def query(
     # Complain before a long import.
     if name in COMPUTED:
         answer = COMPUTED[name]
-        answer.arguments(given)
+        asked_with = answer.arguments(given)
         if answer.traces > 1 and len(traces) != answer.traces:
             raise typer.BadParameter(
                 f"{name} compares {answer.traces} traces, each a run directory, file, folder or pattern"
@@ -86,10 +86,11 @@ def query(
             asked = [opened.enter_context(each) for each in opening]
             frame = answer.ask(*asked, **given)
     else:
-        catalog.get(name).bind(**given)
+        bound = catalog.get(name).bind(**given)
+        asked_with = {key: bound[key] for key in given}
         with open_traces(traces, model, gpu, gpus) as trace:
             frame, asked = trace.query(name, **given), [trace]
-    write_frame(frame, form, output, name, given, asked)
+    write_frame(frame, form, output, name, asked_with, asked)
 
 
 @app.command("queries")
