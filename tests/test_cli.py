@@ -149,11 +149,11 @@ def test_report_formats(run: Path, tmp_path: Path) -> None:
 
 def test_query(run: Path) -> None:
     table = hotline("query", "slowest_ops", run, "-p", "limit=3")
-    header, rule, *rows = table.splitlines()
+    header, rule, *lines = table.splitlines()
     assert header.split()[:2] == ["name", "count"]
     assert "cpu_self ms" in header
     assert set(rule) == {"─"}
-    assert len(rows) == 3
+    assert len(lines) == 3
     assert rows(hotline("query", "slowest_ops", run, "-p", "limit=3", "--json"))[0]["name"].startswith("aten::")
     assert hotline("query", "slowest_ops", run, "--csv").startswith("name,count,cpu_self_ns,")
 
@@ -298,7 +298,7 @@ def test_an_option_counts_more_than_the_ending(run: Path, tmp_path: Path) -> Non
     hotline("sql", "select 1 as n", run, "--json", "-o", tmp_path / "n.csv")
     hotline("diff", run, run, "--markdown", "-o", tmp_path / "diff.json")
     assert (tmp_path / "n.tsv").read_text() == "n\n1\n"
-    assert (tmp_path / "n.csv").read_text() == '[{"n": 1}]\n'
+    assert rows((tmp_path / "n.csv").read_text()) == [{"n": 1}]
     assert (tmp_path / "diff.json").read_text(encoding="utf-8").startswith("# What changed")
 
 
@@ -527,7 +527,7 @@ def test_an_output_file_is_not_replaced_unasked(run: Path, tmp_path: Path) -> No
         assert (refused.status, target.read_text()) == (1, "mine")
         assert "--overwrite" in refused.err
     hotline("sql", "select 1 as n", run, "-o", target, "--overwrite")
-    assert json.loads(target.read_text()) == [{"n": 1}]
+    assert rows(target.read_text()) == [{"n": 1}]
     assert Result("report", run, "-o", tmp_path, "--overwrite").status == 1
     assert [path.name for path in tmp_path.iterdir()] == ["n.json"]
 

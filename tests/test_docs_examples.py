@@ -37,7 +37,7 @@ RUNS = (
     "BEFORE",
     "AFTER",
 )
-WITHOUT_TRACE = {"hotline demo", "hotline queries", "hotline schema", "hotline chart --list"}
+WITHOUT_TRACE = {"hotline demo", "hotline mcp --skill", "hotline queries", "hotline schema", "hotline chart --list"}
 
 
 def examples() -> list[str]:
