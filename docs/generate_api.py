@@ -52,6 +52,7 @@ PUBLIC: Mapping[str, Sequence[str]] = {
         "TraceFormatError",
     ),
     "export": ("export_perfetto",),
+    "gating": ("Check", "Measured", "Verdict", "gate", "measure", "read_baseline", "write_baseline"),
     "importer": ("import_traces", "load"),
     "prediction.all_gpus": ("on_gpu",),
     "prediction.asked": ("whatif",),

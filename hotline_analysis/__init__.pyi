@@ -47,6 +47,7 @@ from .answers.generated import (
     kernel_sequence as kernel_sequence,
     launch_stats as launch_stats,
     level_of_detail as level_of_detail,
+    longest_events as longest_events,
     memory_bandwidth as memory_bandwidth,
     memory_bandwidth_summary as memory_bandwidth_summary,
     memory_breakdown as memory_breakdown,
@@ -119,6 +120,15 @@ from .errors import (
 from .export import (
     export_perfetto as export_perfetto,
 )
+from .gating import (
+    Check as Check,
+    gate as gate,
+    measure as measure,
+    Measured as Measured,
+    read_baseline as read_baseline,
+    Verdict as Verdict,
+    write_baseline as write_baseline,
+)
 from .importer import (
     import_traces as import_traces,
     load as load,
@@ -174,6 +184,7 @@ __version__: str
 __all__ = [
     "Advice",
     "BatchScaling",
+    "Check",
     "DependencyGraph",
     "EmptyTraceError",
     "ExportExistsError",
@@ -184,6 +195,7 @@ __all__ = [
     "HotlineWarning",
     "Insert",
     "MachineError",
+    "Measured",
     "ModelMismatchError",
     "ModelOps",
     "Move",
@@ -199,6 +211,7 @@ __all__ = [
     "Trace",
     "TraceFormatError",
     "Unwait",
+    "Verdict",
     "__version__",
     "advice",
     "analyze",
@@ -232,6 +245,7 @@ __all__ = [
     "event_place",
     "export_perfetto",
     "frequent_kernel_patterns",
+    "gate",
     "gpu_efficiency",
     "gpu_or_cpu_bound",
     "gpu_parts",
@@ -247,6 +261,8 @@ __all__ = [
     "launch_stats",
     "level_of_detail",
     "load",
+    "longest_events",
+    "measure",
     "memory_bandwidth",
     "memory_bandwidth_summary",
     "memory_breakdown",
@@ -262,6 +278,7 @@ __all__ = [
     "phases",
     "queue_length",
     "queue_length_summary",
+    "read_baseline",
     "recomputation",
     "recompute",
     "recompute_groups",
@@ -285,4 +302,5 @@ __all__ = [
     "user_annotations",
     "utilisation",
     "whatif",
+    "write_baseline",
 ]

@@ -19,6 +19,7 @@ ARROWS: dict[str, set[str]] = {
     "text": set(),
     "vocabulary": set(),
     "demo": set(),
+    "envelope": set(),
     "atomic": {"errors"},
     "catalog": {"errors", "text", "vocabulary"},
     "schema": {"catalog"},
@@ -36,17 +37,38 @@ ARROWS: dict[str, set[str]] = {
     "charts": {"answers", "atomic", "catalog", "errors", "prediction", "run", "text", "vocabulary"},
     # A report is drawn with charts; charts know nothing of reports.
     "reports": {"answers", "catalog", "charts", "errors", "prediction", "run", "text", "vocabulary"},
+    "gating": {"answers", "atomic", "errors", "reports", "run", "text"},
     "export": {"answers", "atomic", "errors", "run", "text"},
     "capture": {"atomic", "errors", "importer", "reports", "run", "text"},
-    FACADE: {"answers", "capture", "charts", "demo", "errors", "export", "importer", "prediction", "reports", "run"},
+    FACADE: {
+        *("answers", "capture", "charts", "demo", "errors", "export", "gating", "importer", "prediction", "reports"),
+        "run",
+    },
+    "agents": {
+        *("answers", "atomic", "catalog", "charts", "envelope", "errors", "export", "gating", "importer", "prediction"),
+        *("reports", "run", "schema"),
+    },
     "cli": {
-        *("answers", "atomic", "catalog", "charts", "errors", "importer", "prediction", "reports", "schema", "text"),
-        *("vocabulary", FACADE),
+        *(
+            "agents",
+            "answers",
+            "atomic",
+            "catalog",
+            "charts",
+            "envelope",
+            "errors",
+            "gating",
+            "importer",
+            "prediction",
+            "reports",
+            "schema",
+        ),
+        *("text", "vocabulary", FACADE),
     },
     "__main__": {"cli"},
 }
 # Heavy or optional, each with the only part that may import it.
-RESERVED = {"torch": "capture", "altair": "charts", "vl_convert": "charts", "typer": "cli"}
+RESERVED = {"mcp": "agents", "torch": "capture", "altair": "charts", "vl_convert": "charts", "typer": "cli"}
 
 FILES = sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")])
 

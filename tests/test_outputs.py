@@ -19,7 +19,7 @@ from hotline_analysis.answers.named import COMPUTED
 from hotline_analysis.charts import CHARTS
 from hotline_analysis.charts.page import page
 from hotline_analysis.cli import app, console
-from hotline_analysis.reports.renderers.markdown import _escape
+from hotline_analysis.reports.renderers.markdown import escape
 from tests.browser import CHROMIUM, Browser
 from tests.trace_builder import TraceBuilder
 
@@ -193,7 +193,7 @@ def test_answers_in_every_form(trace: Trace, answer: str) -> None:
 def test_json_is_exact_and_has_no_raw_control_characters(run: Path) -> None:
     text = said("sql", "select distinct name from event where category = 'cpu_op'", run, "--json")
     assert text.isascii()
-    assert {row["name"] for row in json.loads(text)} >= {name for name in ATTACKS if "\x00" not in name}
+    assert {row["name"] for row in json.loads(text)["rows"]} >= {name for name in ATTACKS if "\x00" not in name}
 
 
 # --- reports ---------------------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def test_markdown_has_no_markup_of_names(trace: Trace) -> None:
     ],
 )
 def test_names_in_markdown(name: str, shown: str) -> None:
-    assert _escape(name) == shown
+    assert escape(name) == shown
 
 
 # --- pictures, pages and traces --------------------------------------------------------------------------------------

@@ -28,7 +28,16 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
 
 def test_wheel_holds_the_package_and_nothing_else(wheel: set[str]) -> None:
     # The same patterns as package-data in pyproject.toml.
-    patterns = ("**/*.py", "**/*.pyi", "py.typed", "data/*", "kineto/sql/*.sql", "charts/assets/*")
+    patterns = (
+        "**/*.py",
+        "**/*.pyi",
+        "py.typed",
+        "data/*",
+        "kineto/sql/*.sql",
+        "charts/assets/*",
+        "schemas/*",
+        "agents/text/*",
+    )
     code = [file for pattern in patterns for file in (ROOT / "hotline_analysis").glob(pattern)]
     sql = [file for pattern in ("*.py", "**/*.sql", "rules/*.csv") for file in (ROOT / "queries").glob(pattern)]
     expected = {file.relative_to(ROOT).as_posix() for file in code}

@@ -549,10 +549,12 @@ def test_a_defect_of_the_database_is_told_in_one_line(trace: Trace, monkeypatch:
 def test_a_module_is_those_in_it(query: Query, trace: Trace) -> None:
     """The root has what its children have, as it launches nothing itself; other modules have nothing."""
 
-    def ask(module: str) -> pl.DataFrame:
-        return trace.query(query.name, **arguments(query, module=module))
+    most = {"limit": 1000} if any(param.name == "limit" and not param.or_null for param in query.params) else {}
 
-    whole = trace.query(query.name, **arguments(query))
+    def ask(module: str) -> pl.DataFrame:
+        return trace.query(query.name, **arguments(query, module=module, **most))
+
+    whole = trace.query(query.name, **arguments(query, **most))
     beside = "Net_0.Linear"  # the beginning of a name is no name
     assert unchecked(trace, query, module=beside).is_empty()
     with pytest.raises(QueryParameterError, match=r"no module 'Net_0\.Linear' Hint: .* Net_0\.Linear_0"):
@@ -596,7 +598,7 @@ def test_functions_take_what_their_queries_take(query: Query, trace: Trace) -> N
 
 WORDS = [(query, param) for query in SORTED for param in query.params if param.words]
 # What a trace names can be any text; everything else that is text is one of a few words, which the header says.
-NAMES = {"annotation", "module", "op"}
+NAMES = {"annotation", "kernel", "module", "op"}
 
 
 @pytest.mark.parametrize("query", catalog.queries(), ids=name_of)

@@ -98,7 +98,7 @@ def test_the_command_and_the_chart(tmp_path: Path) -> None:
     text = hotline("whatif", file, "share_gpu", "-p", "copies=2,4")
     assert "time sliced" in text
     assert "2.00×" in text
-    rows = json.loads(hotline("whatif", file, "share_gpu", "-p", "copies=2,4", "--json"))
+    rows = json.loads(hotline("whatif", file, "share_gpu", "-p", "copies=2,4", "--json"))["rows"]
     assert rows == ha.share_gpu(trace, copies=[2, 4]).to_dicts()
     refused = Result("whatif", file, "share_gpu", "-p", "copies=two")
     assert "copies of share_gpu must be numbers with commas between, not 'two'" in " ".join(refused.err.split())

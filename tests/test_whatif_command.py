@@ -27,7 +27,7 @@ def test_the_list_has_a_range_for_each_and_a_reason_for_the_others(file: Path) -
     assert text.startswith("A step takes 100 µs (step 1 to 4); another run would take 96.0 µs to 104 µs.")
     assert "Alone, the CPU needs 20.0 µs, the GPU 100 µs. 100.0 % of it is explained." in text
     assert "No call of a DataLoader is seen." in text
-    rows = json.loads(hotline("whatif", file, "--json"))
+    rows = json.loads(hotline("whatif", file, "--json"))["rows"]
     assert {row["scenario"] for row in rows} >= {"amp", "ddp", "loader"}
     assert all((row["predicted_ns"] is None) == (row["reason"] is not None) for row in rows)
     assert all(row["low_ns"] <= row["predicted_ns"] <= row["high_ns"] for row in rows if row["reason"] is None)
@@ -39,7 +39,7 @@ def test_edits_of_ones_own(file: Path, tmp_path: Path) -> None:
     assert text.startswith("your scenario: a step takes 20.0 µs (")
     with ha.load(after) as trace:
         assert trace.sql("select distinct name from event where category = 'kernel'")["name"].to_list() == ["k0"]
-    found = json.loads(hotline("whatif", file, "--scale", "0.5: name = 'k0'", "--json"))
+    found = json.loads(hotline("whatif", file, "--scale", "0.5: name = 'k0'", "--json"))["prediction"]
     assert (found["baseline_ns"], found["predicted_ns"]) == (100 * US, 80 * US)
     assert len(found["evidence"]) == 4
 

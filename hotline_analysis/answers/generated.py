@@ -954,6 +954,49 @@ def level_of_detail(
     )
 
 
+def longest_events(
+    trace: Trace,
+    limit: int = 10,
+    *,
+    side: Literal["all", "cpu", "gpu"] = "all",
+    rank: int | None = None,
+    step: int | None = None,
+    phase: Phase | None = None,
+    module: str | None = None,
+    op: str | None = None,
+    kernel: str | None = None,
+) -> pl.DataFrame:
+    """The longest events of a step, phase, module, op or kernel: where to look for what a sum is made of.
+
+    With them, every figure by step, phase, module, op or kernel leads to events of the file. An event of an op is
+    its call, or GPU work that it launched. Annotations and python frames are left out, as they are around other
+    events.
+
+    * `limit`: so many rows
+    * `side`: events of both, ops and calls of the CPU, or GPU work
+    * `rank`: only this rank
+    * `step`: only this step
+    * `phase`: only this phase
+    * `module`: only this module or one in it, by path
+    * `op`: only calls of this op, and work that they launched
+    * `kernel`: only kernels and copies of this name, or short name
+
+    Columns: `rank`, `event_id`, `category`, `name`, `step`, `phase`, `module_path`, `op`, `start_ns`, `dur_ns`,
+    `self_ns`. `hotline queries longest_events` says what each means.
+    """
+    return trace.query(
+        "longest_events",
+        side=side,
+        rank=rank,
+        step=step,
+        phase=phase,
+        module=module,
+        op=op,
+        kernel=kernel,
+        limit=limit,
+    )
+
+
 def memory_bandwidth(
     trace: Trace,
     *,

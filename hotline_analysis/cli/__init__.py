@@ -11,11 +11,11 @@ import os
 import sys
 
 from hotline_analysis.atomic import undo_all
-from hotline_analysis.cli import asking, drawing, files, interrupt, predicting, reports
+from hotline_analysis.cli import agents, asking, drawing, files, gating, interrupt, predicting, reports
 from hotline_analysis.cli.app import app
 
 # The commands have registered when their modules were imported.
-__all__ = ["app", "asking", "drawing", "files", "main", "predicting", "reports"]
+__all__ = ["agents", "app", "asking", "drawing", "files", "gating", "main", "predicting", "reports"]
 
 _IN_ORDER_OF_NEED = (
     "demo",
@@ -23,12 +23,15 @@ _IN_ORDER_OF_NEED = (
     "report",
     "whatif",
     "diff",
+    "gate",
+    "baseline",
     "timeline",
     "chart",
     "query",
     "queries",
     "sql",
     "export",
+    "mcp",
 )
 app.registered_commands.sort(key=lambda command: (*_IN_ORDER_OF_NEED, command.name).index(command.name))
 

@@ -62,6 +62,7 @@ class _Commands(TyperGroup):
 def _warnings_in_one_line() -> Iterator[None]:
     from hotline_analysis.cli import console
 
+    console.WARNINGS.clear()
     with warnings.catch_warnings():
         warnings.simplefilter("always", HotlineWarning)
         show_as_python_does = warnings.showwarning

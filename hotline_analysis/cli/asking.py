@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -21,6 +20,7 @@ from hotline_analysis.cli.common import (
     Overwrite,
     Traces,
     arguments,
+    content_json,
     listing,
     open_traces,
     settle_frame,
@@ -75,7 +75,7 @@ def query(
     # Complain before a long import.
     if name in COMPUTED:
         answer = COMPUTED[name]
-        answer.arguments(given)
+        asked_with = answer.arguments(given)
         if answer.traces > 1 and len(traces) != answer.traces:
             raise typer.BadParameter(
                 f"{name} compares {answer.traces} traces, each a run directory, file, folder or pattern"
@@ -83,12 +83,14 @@ def query(
         with ExitStack() as opened:
             sources = [traces] if answer.traces == 1 else [[source] for source in traces]
             opening = (open_traces(source, model, gpu, gpus) for source in sources)
-            frame = answer.ask(*map(opened.enter_context, opening), **given)
+            asked = [opened.enter_context(each) for each in opening]
+            frame = answer.ask(*asked, **given)
     else:
-        catalog.get(name).bind(**given)
+        bound = catalog.get(name).bind(**given)
+        asked_with = {key: bound[key] for key in given}
         with open_traces(traces, model, gpu, gpus) as trace:
-            frame = trace.query(name, **given)
-    write_frame(frame, form, output)
+            frame, asked = trace.query(name, **given), [trace]
+    write_frame(frame, form, output, name, asked_with, asked)
 
 
 @app.command("queries")
@@ -126,7 +128,8 @@ def queries(
         found.sort(key=lambda query: query.name)
     if as_json:
         traces = {each: answer.traces for each, answer in COMPUTED.items()}
-        typer.echo(json.dumps([asdict(query) | {"traces": traces.get(query.name, 1)} for query in found], indent=2))
+        listed = [asdict(query) | {"traces": traces.get(query.name, 1)} for query in found]
+        typer.echo(content_json("answers", listed), nl=False)
     elif name is not None:
         _tell(found[0])
     else:
@@ -203,7 +206,7 @@ def sql(
     """
     form = settle_frame(output, overwrite, as_json, as_csv)
     with open_traces(traces, model, gpu, gpus) as trace:
-        write_frame(trace.sql(statement), form, output)
+        write_frame(trace.sql(statement), form, output, "sql", {"statement": statement}, [trace])
 
 
 @app.command("schema")
@@ -211,6 +214,9 @@ def schema(
     table: Annotated[str | None, typer.Argument(metavar="TABLE", help="Only this table, with its columns.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON, with the columns of each table.")] = False,
     ddl: Annotated[bool, typer.Option("--ddl", help="`create table` statements.")] = False,
+    envelope: Annotated[
+        bool, typer.Option("--envelope", help="The JSON Schema of what every --json of hotline prints.")
+    ] = False,
 ) -> None:
     """List the tables of a run, or the columns of one.
 
@@ -220,13 +226,18 @@ def schema(
     """
     from hotline_analysis.schema import TABLES
 
-    if as_json and ddl:
-        raise typer.BadParameter("--json and --ddl exclude each other")
+    if as_json + ddl + envelope > 1:
+        raise typer.BadParameter("--json, --ddl and --envelope exclude each other")
+    if envelope:
+        from hotline_analysis.envelope import SCHEMA
+
+        typer.echo(SCHEMA.read_text(encoding="utf-8"), nl=False)
+        return
     tables = list(TABLES.values()) if table is None else [_table(table)]
     if ddl:
         typer.echo(";\n\n".join(table.ddl for table in tables) + ";")
     elif as_json:
-        typer.echo(json.dumps([_describe(table) for table in tables], indent=2))
+        typer.echo(content_json("tables", [_describe(table) for table in tables]), nl=False)
     elif table is None:
         typer.echo(
             listing(("table", "kind", "meaning"), [(each.name, each.kind, each.doc) for each in tables]), nl=False

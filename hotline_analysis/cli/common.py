@@ -70,7 +70,9 @@ SourceLines = Annotated[
     bool,
     typer.Option("--source-lines/--no-source-lines", help="Show lines of code that this python could import."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="JSON, one object per row: exact numbers, complete names.")]
+AsJson = Annotated[
+    bool, typer.Option("--json", help="JSON: the rows, what they answer, their units, and of which run.")
+]
 AsCsv = Annotated[
     bool,
     typer.Option(
@@ -122,20 +124,34 @@ def settle_frame(output: Path | None, overwrite: bool, as_json: bool, as_csv: bo
     return settle(output, overwrite, asked, _FRAME_FORMS, "table")
 
 
-def write_frame(frame: pl.DataFrame, form: FrameForm, output: Path | None) -> None:
-    """Print a frame, or write it to a file that appears when it is complete."""
+def write_frame(
+    frame: pl.DataFrame,
+    form: FrameForm,
+    output: Path | None,
+    query: str,
+    parameters: Mapping[str, object],
+    runs: Sequence[ha.Trace],
+) -> None:
+    """Print a frame, or write it to a file that appears when it is complete. JSON says what it answers."""
     if form == "parquet" and output is not None:
         replace_file(output, frame.write_parquet)
     else:
-        write(_format_frame(frame, form, output), output)
+        write(_format_frame(frame, form, output, query, parameters, runs), output)
 
 
-def _format_frame(frame: pl.DataFrame, form: FrameForm, output: Path | None) -> str:
+def _format_frame(
+    frame: pl.DataFrame,
+    form: FrameForm,
+    output: Path | None,
+    query: str,
+    parameters: Mapping[str, object],
+    runs: Sequence[ha.Trace],
+) -> str:
     from hotline_analysis.answers.named import FINDING
     from hotline_analysis.cli import console
 
     if form == "json":
-        return console.to_json(frame)
+        return rows_json(frame, query, parameters, runs)
     if form == "csv":
         return console.to_csv(frame)
     if frame.columns[: len(FINDING)] == list(FINDING):
@@ -144,6 +160,23 @@ def _format_frame(frame: pl.DataFrame, form: FrameForm, output: Path | None) -> 
     if output is None:
         return console.to_table(frame, width=console.width(), color=console.colored())
     return console.to_table(frame)
+
+
+def rows_json(frame: pl.DataFrame, query: str, parameters: Mapping[str, object], runs: Sequence[ha.Trace]) -> str:
+    """Return rows in their envelope, as JSON."""
+    from hotline_analysis.cli import console
+    from hotline_analysis.envelope import rows_envelope
+
+    found = rows_envelope(frame, query=query, parameters=parameters, runs=runs, warnings=console.WARNINGS)
+    return console.to_envelope(found)
+
+
+def content_json(kind: str, content: object, runs: Sequence[ha.Trace] = (), *, key: str = "") -> str:
+    """Return content in its envelope, as JSON; it stands under `key`, or the kind."""
+    from hotline_analysis.cli import console
+    from hotline_analysis.envelope import envelope
+
+    return console.to_envelope(envelope(kind, {key or kind: content}, runs=runs, warnings=console.WARNINGS))
 
 
 def listing(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -11,10 +11,9 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import Decimal
 from io import StringIO
 from typing import TYPE_CHECKING, Literal
 
@@ -24,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hotline_analysis.envelope import plain
 from hotline_analysis.text.formats import SIZE_UNITS, TIME_UNITS, UNSAFE, readable_unit, safe
 
 if TYPE_CHECKING:
@@ -60,8 +60,13 @@ def error(message: str, hint: str | None) -> None:
     print(f"error: {text}{stop} Hint: {one_line(hint)}" if hint else f"error: {text}", file=sys.stderr)
 
 
+WARNINGS: list[str] = []
+"""What was warned of since the command began, for its envelope."""
+
+
 def warning(message: str) -> None:
     """Print one line on stderr."""
+    WARNINGS.append(message)
     print(f"warning: {one_line(message)}", file=sys.stderr)
 
 
@@ -107,8 +112,18 @@ def to_json(frame: pl.DataFrame) -> str:
 
     Integers are exact. A decimal fraction that no double equals is text.
     """
-    rows = (json.dumps(_plain(row)) for row in frame.iter_rows(named=True))
+    rows = (json.dumps(plain(row)) for row in frame.iter_rows(named=True))
     return "[" + ",\n ".join(rows) + "]\n"
+
+
+def to_envelope(content: Mapping[str, object]) -> str:
+    """Return an envelope as JSON. Rows come last, each in a line of its own."""
+    rows = content.get("rows")
+    if not isinstance(rows, list):
+        return json.dumps(content, indent=2) + "\n"
+    head = json.dumps({key: value for key, value in content.items() if key != "rows"}, indent=2)
+    lines = ",\n    ".join(json.dumps(row) for row in rows)
+    return f'{head[:-2]},\n  "rows": [' + (f"\n    {lines}\n  " if rows else "") + "]\n}\n"
 
 
 def to_csv(frame: pl.DataFrame) -> str:
@@ -147,26 +162,9 @@ def _harmless(texts: pl.Series) -> pl.Series:
     return texts.str.replace(f"({_FORMULA})", "'${1}")
 
 
-def _plain(value: object) -> object:
-    """Return the value in types that JSON has."""
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, Decimal):
-        if value == value.to_integral_value():
-            return int(value)
-        return float(value) if Decimal(repr(float(value))) == value else str(value)
-    if isinstance(value, bytes):
-        return value.hex()
-    return value if value is None or isinstance(value, str | int) else str(value)
-
-
 def _text(value: object) -> str:
-    plain = _plain(value)
-    return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
+    said = plain(value)
+    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False)
 
 
 # --- frames for people -----------------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from hotline_analysis.cli.common import (
     ModelFile,
     Overwrite,
     Traces,
+    content_json,
     open_traces,
     output_option,
     said_of,
@@ -55,6 +56,7 @@ def import_(
             help="Leave out files that cannot be imported, and end with 0 if ranks of the job are missing.",
         ),
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Say as JSON what was written.")] = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Read and annotate traces, and keep the result as a run.
@@ -90,10 +92,15 @@ def import_(
     read = size(sum(file.stat().st_size for file in find_traces(source(traces))[0] if file.name in names))
     ranks = "1 rank" if len(parts) == 1 else f"{len(parts)} ranks"
     events = sum(part["event_count"] for part in parts)
-    typer.echo(
-        f"{console.one_line(str(run))}: {ranks}, {events:,} events"
-        f" from {read} in {seconds:.1f} s ({events / seconds:,.0f} events/s)"
-    )
+    if as_json:
+        written = {"run": str(run), "rank_count": len(parts), "event_count": events, "seconds": round(seconds, 3)}
+        with ha.load(run) as trace:
+            typer.echo(content_json("import", written, [trace]), nl=False)
+    else:
+        typer.echo(
+            f"{console.one_line(str(run))}: {ranks}, {events:,} events"
+            f" from {read} in {seconds:.1f} s ({events / seconds:,.0f} events/s)"
+        )
     if missing_ranks(parts) and not allow_missing:
         console.error("the run lacks ranks of its job", "Add their traces, or allow it (--allow-missing).")
         raise typer.Exit(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -16,9 +16,11 @@ from hotline_analysis.cli.common import (
     ModelFile,
     Overwrite,
     arguments,
+    content_json,
     listing,
     open_traces,
     output_option,
+    rows_json,
     said_of,
 )
 from hotline_analysis.text.formats import duration, percent, runs
@@ -27,6 +29,17 @@ if TYPE_CHECKING:
     import polars as pl
 
     from hotline_analysis.prediction.loop import Loop
+
+
+def _say(
+    table: pl.DataFrame,
+    query: str,
+    parameters: Mapping[str, object],
+    run: ha.Trace,
+    as_json: bool,
+    text: Callable[[], str],
+) -> None:
+    typer.echo(rows_json(table, query, parameters, [run]) if as_json else text(), nl=False)
 
 
 @app.command("whatif")
@@ -105,19 +118,19 @@ def whatif(
             values["like"] = like
         if scenario is None and not edits:
             table = ha.whatif(opened, rank=rank)
-            typer.echo(table.write_json() if as_json else _table(loop_of(opened, rank), table), nl=as_json)
+            _say(table, "whatif", {}, opened, as_json, lambda: _table(loop_of(opened, rank), table))
             return
         if asked_table is not None:
             table = asked_table.ask(opened, rank, values_of_table)
-            typer.echo(table.write_json() if as_json else asked_table.text(table), nl=as_json)
+            _say(table, str(scenario), given, opened, as_json, lambda: asked_table.text(table))
             return
         if scenario == "gpu" and "to" not in values and like is None:
             table = ha.on_gpu(opened, rank=rank, cpu=float(str(values.get("cpu", 1.0))))
-            typer.echo(table.write_json() if as_json else _gpus(loop_of(opened, rank), table), nl=as_json)
+            _say(table, "gpu", given, opened, as_json, lambda: _gpus(loop_of(opened, rank), table))
             return
         asked = scenario if scenario is not None else ha.Scenario("your scenario", edits)
         found = ha.whatif(opened, asked, rank=rank, **values)
-        typer.echo(json.dumps(found.as_dict(), indent=2) if as_json else _detail(found))
+        typer.echo(content_json("prediction", found.as_dict(), [opened]).rstrip() if as_json else _detail(found))
         if output is not None:
             file = found.save(output, overwrite=overwrite)
             typer.echo(f"{said_of(file)}; open it in ui.perfetto.dev", err=as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,6 +19,7 @@ from hotline_analysis.cli.common import (
     Overwrite,
     SourceLines,
     Traces,
+    content_json,
     open_traces,
     settle,
     settle_frame,
@@ -43,14 +45,14 @@ _DIFF_FORMS = {ending: form for ending, form in _FORMS.items() if form != "html"
 
 
 @app.command("demo")
-def demo() -> None:
+def demo(as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False) -> None:
     """Print the report of a trace that comes with the package.
 
     \b
     Example:
       hotline demo
     """
-    _print_report([str(ha.demo_trace())])
+    _print_report([str(ha.demo_trace())], format="json" if as_json else "text")
 
 
 @app.command("report")
@@ -137,9 +139,11 @@ def diff(
     }
     with open_traces([a]) as first, open_traces([b]) as second:
         if by is not None:
-            write_frame(ha.diff(first, second, by=by, **options), frame_form, output)
+            given = {key: value for key, value in {"by": by, **options}.items() if value is not None}
+            frame = ha.diff(first, second, by=by, **options)
+            write_frame(frame, frame_form, output, "diff", given, [first, second])
         else:
-            _write_report(ha.diff_report(first, second, **options), form, output)
+            _write_report(ha.diff_report(first, second, **options), form, output, [first, second])
 
 
 def _print_report(
@@ -155,10 +159,12 @@ def _print_report(
     with open_traces(traces, model, gpu, gpus) as trace:
         result = ha.report(trace, rank=rank, source_lines=source_lines)
         timeline = ha.charts.timeline(trace, rank=rank, source_lines=source_lines) if format == "html" else None
-    _write_report(result, format, output, timeline)
+    _write_report(result, format, output, [trace], timeline)
 
 
-def _write_report(result: Report, form: Format, output: Path | None, timeline: Timeline | None = None) -> None:
+def _write_report(
+    result: Report, form: Format, output: Path | None, runs: Sequence[ha.Trace], timeline: Timeline | None = None
+) -> None:
     from hotline_analysis.cli import console
 
     if form == "html":
@@ -166,7 +172,7 @@ def _write_report(result: Report, form: Format, output: Path | None, timeline: T
     elif form == "markdown":
         text = result.to_markdown()
     elif form == "json":
-        text = result.to_json()
+        text = content_json("report", result.as_dict(), runs)
     elif output is None:
         text = result.to_text(width=console.width(), color=console.colored())
     else:

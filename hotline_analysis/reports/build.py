@@ -84,4 +84,6 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
         recapture=recapture(trace, info, steps, cover),
         warnings=[safe(text) for text in trace.manifest["warnings"]],
         subject=subject(trace, chosen, steps, about),
+        rank=chosen,
+        finding_queries=["gpu_or_cpu_bound", "optimizer_bottleneck", "slowest_ops"],
     )

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from types import MappingProxyType
 from typing import Any, Literal
 
 import polars as pl
 
+from hotline_analysis import catalog
 from hotline_analysis.answers.finding import Finding
+from hotline_analysis.answers.named import COMPUTED
 from hotline_analysis.answers.rules import Advice
 from hotline_analysis.text.formats import delta, duration, percent, safe
+
+_ASKED: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "device": ("device_use", {}),
+    "module_types": ("slowest_modules", {"by": "type"}),
+}
+"""The answers behind sections that have neither its name nor its default parameters."""
 
 Kind = Literal["name", "place", "count", "time", "delta", "share"]
 
@@ -67,6 +76,10 @@ class Content:
     warnings: Sequence[str] = field(default_factory=tuple)
     subject: str = ""
     """The model, the device and the number of steps, for a page's title."""
+    rank: int | None = None
+    """The rank that it is about; None for a comparison."""
+    finding_queries: Sequence[str] = field(default_factory=tuple)
+    """The answers that the findings are, one for each."""
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain values: times in integer nanoseconds, shares in per cent."""
@@ -76,15 +89,35 @@ class Content:
             "headline": self.headline,
             "caveats": list(self.caveats),
             "advice": [asdict(advice) for advice in self.advice],
-            "findings": [finding.as_dict() for finding in self.findings],
+            "findings": [
+                finding.as_dict() | {"drill": self._drill(query)}
+                for finding, query in zip(self.findings, self.finding_queries, strict=True)
+            ],
             "sections": [
-                {"name": section.name, "title": section.title, "note": section.note, "rows": section.rows.to_dicts()}
+                {
+                    "name": section.name,
+                    "title": section.title,
+                    "note": section.note,
+                    "rows": section.rows.to_dicts(),
+                    "drill": self._drill(*_ASKED.get(section.name, (section.query or section.name, {}))),
+                }
                 for section in self.sections
             ],
             "coverage": self.coverage,
             "recapture": list(self.recapture),
             "warnings": list(self.warnings),
         }
+
+    def _drill(self, query: str, given: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any] | None:
+        """The answer behind figures, with the parameters that give it; None where no single answer does."""
+        if query in COMPUTED:
+            known = set(COMPUTED[query].parameters)
+        else:
+            found = [each for each in catalog.queries("answers") if each.name == query]
+            if not found or self.rank is None:
+                return None
+            known = {param.name for param in found[0].params}
+        return {"query": query, "parameters": {**given, **({"rank": self.rank} if "rank" in known else {})}}
 
 
 def cell(field: Field, value: object) -> str:

@@ -9,37 +9,38 @@ from hotline_analysis.reports.content import Content, Section, cell
 
 def render(report: Content) -> str:
     """Render headings, lists and tables. What Markdown or HTML could read as markup in a name is escaped."""
-    lines = [f"# {_escape(report.title)}", ""]
-    lines += [f"- {_escape(name)}: {_escape(value)}" for name, value in report.facts.items()]
-    lines += ["", f"**{_escape(report.headline)}**", ""]
+    lines = [f"# {escape(report.title)}", ""]
+    lines += [f"- {escape(name)}: {escape(value)}" for name, value in report.facts.items()]
+    lines += ["", f"**{escape(report.headline)}**", ""]
     if report.advice:
         lines += ["## What to do, and what a step gains by it at most", ""]
-        lines += [f"{number}. {_escape(str(advice))}" for number, advice in enumerate(report.advice, start=1)]
+        lines += [f"{number}. {escape(str(advice))}" for number, advice in enumerate(report.advice, start=1)]
         lines += [""]
     if report.caveats:
-        lines += ["## Before you believe it", "", *(f"- {_escape(caveat)}" for caveat in report.caveats), ""]
-    lines += [f"- **{_escape(finding.question)}** {_escape(finding.statement)}" for finding in report.findings]
+        lines += ["## Before you believe it", "", *(f"- {escape(caveat)}" for caveat in report.caveats), ""]
+    lines += [f"- **{escape(finding.question)}** {escape(finding.statement)}" for finding in report.findings]
     for section in report.sections:
-        lines += ["", f"## {_escape(section.title)}", "", *_table(section), "", _escape(section.note)]
-    lines += ["", "## Coverage", "", _escape(report.coverage)]
+        lines += ["", f"## {escape(section.title)}", "", *_table(section), "", escape(section.note)]
+    lines += ["", "## Coverage", "", escape(report.coverage)]
     if report.recapture:
-        lines += ["", "## To know more", "", *(f"- {_escape(hint)}" for hint in report.recapture)]
+        lines += ["", "## To know more", "", *(f"- {escape(hint)}" for hint in report.recapture)]
     if report.warnings:
-        lines += ["", "## Warnings", "", *(f"- {_escape(warning)}" for warning in report.warnings)]
+        lines += ["", "## Warnings", "", *(f"- {escape(warning)}" for warning in report.warnings)]
     return "\n".join(lines) + "\n"
 
 
 def _table(section: Section) -> list[str]:
-    head = "| " + " | ".join(_escape(field.title) for field in section.fields) + " |"
+    head = "| " + " | ".join(escape(field.title) for field in section.fields) + " |"
     rule = "|" + "|".join("---" if field.is_text else "---:" for field in section.fields) + "|"
     body = [
-        "| " + " | ".join(_escape(cell(field, row[field.column])) for field in section.fields) + " |"
+        "| " + " | ".join(escape(cell(field, row[field.column])) for field in section.fields) + " |"
         for row in section.rows.iter_rows(named=True)
     ]
     return [head, rule, *body]
 
 
-def _escape(text: str) -> str:
+def escape(text: str) -> str:
+    """A text without what Markdown or HTML could read as markup."""
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"([\\`*_\[\]|#~!$])", r"\\\1", text)
     # Addresses become links, and names behind an @ are told that somebody wrote of them.

@@ -1,0 +1,122 @@
+"""What surrounds every answer in JSON: who says it, of which run, with which units, and whether rows are left out.
+
+The schema is `schemas/envelope.json`. A change that breaks a reader raises `SCHEMA_VERSION`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import polars as pl
+
+SCHEMA_VERSION = 1
+SCHEMA = Path(__file__).parent / "schemas" / "envelope.json"
+"""The JSON Schema of all envelopes."""
+_UNITS = {"ns": "ns", "bytes": "bytes", "pct": "%", "us": "us", "mb": "MB"}
+_RATES = {"gb_per_s": "GB/s", "tflop_per_s": "TFLOP/s"}
+
+
+class Run(Protocol):
+    """An open run, a `Trace`."""
+
+    path: Path
+    manifest: Mapping[str, Any]
+
+
+def envelope(
+    kind: str,
+    content: Mapping[str, Any],
+    *,
+    runs: Sequence[Run] = (),
+    warnings: Sequence[str] = (),
+    units: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Put an envelope around the content, whose keys stand beside those of the envelope."""
+    from importlib.metadata import version
+
+    noted = [text for run in runs for text in run.manifest["warnings"]]
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kind": kind,
+        "tool": {"name": "hotline_analysis", "version": version("hotline-analysis")},
+        "runs": [identity(run) for run in runs],
+        "warnings": list(dict.fromkeys([*noted, *warnings])),
+        "units": dict(units or {}),
+        **{key: plain(value) for key, value in content.items()},
+    }
+
+
+def rows_envelope(
+    frame: pl.DataFrame,
+    *,
+    query: str = "",
+    parameters: Mapping[str, object] | None = None,
+    runs: Sequence[Run] = (),
+    warnings: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+) -> dict[str, Any]:
+    """Rows with what they answer. `columns`, `limit` and `offset` choose of them; `truncation` says what is left."""
+    chosen = frame if columns is None else frame.select(columns)
+    part = chosen.slice(offset, limit)
+    content = {
+        "query": {"name": query, "parameters": dict(parameters or {})},
+        "columns": [{"name": name, "type": str(kind)} for name, kind in chosen.schema.items()],
+        "rows": part.to_dicts(),
+        "truncation": {
+            "total": chosen.height,
+            "offset": offset,
+            "returned": part.height,
+            "is_truncated": offset + part.height < chosen.height,
+        },
+    }
+    return envelope("rows", content, runs=runs, warnings=warnings, units=units_of(chosen.columns))
+
+
+def identity(run: Run) -> dict[str, Any]:
+    """What a run is: its name, ranks and files, and an id that is the same wherever the run lies."""
+    parts = [
+        {"rank": part["rank"], "file": part["file"], "event_count": part["event_count"]}
+        for part in run.manifest["parts"]
+    ]
+    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    return {"name": run.path.name, "id": digest, "parts": parts}
+
+
+def units_of(names: Sequence[str]) -> dict[str, str]:
+    """The units that the names of columns tell; ids, counts and texts have none."""
+    found: dict[str, str] = {}
+    for name in names:
+        rate = next((unit for ending, unit in _RATES.items() if name.endswith(ending)), None)
+        unit = rate or _UNITS.get(name.rpartition("_")[2])
+        if unit is not None and (unit != "bytes" or not name.endswith("per_bytes")):
+            found[name] = unit
+    return found
+
+
+def plain(value: object) -> Any:
+    """Return the value in types that JSON has. Integers are exact; a number that JSON cannot say is null.
+
+    A decimal fraction that no double equals is text.
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Decimal):
+        if value == value.to_integral_value():
+            return int(value)
+        return float(value) if Decimal(repr(float(value))) == value else str(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    return value if value is None or isinstance(value, str | int) else str(value)

@@ -1,0 +1,141 @@
+"""What a gate knows of a run: what it is, and the values of each metric in each of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from hotline_analysis.answers.generated import cpu_parts, gpu_parts, step_lengths, throughput, utilisation
+from hotline_analysis.answers.recorded import has_gpu_work
+from hotline_analysis.gating.rules import WHOLE, Unit
+from hotline_analysis.run.trace import Trace
+from hotline_analysis.text.formats import safe
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One run: its name, what must be the same for a comparison, and each metric's value in each step.
+
+    Several ranks are one: a time is their mean, memory and utilisation those of the rank that has most and least.
+    """
+
+    name: str
+    identity: Mapping[str, str]
+    values: Mapping[str, Sequence[float]]
+
+    @property
+    def step_count(self) -> int:
+        """How many steps it has."""
+        return len(self.values.get("step", ()))
+
+    def unit(self, metric: str) -> Unit:
+        """The unit of a metric."""
+        return WHOLE[metric][0] if metric in WHOLE else "ns"
+
+
+def measure(trace: Trace, name: str | None = None) -> Measured:
+    """Read the values of all metrics from a run.
+
+    Warm-up and empty steps (`step_lengths`) are left out. Times of parts are those of `diff`: on the GPU, busy and
+    idle, if the run has GPU work; else on the main thread. A part that a step does not have takes 0 in it.
+    """
+    lengths = step_lengths(trace).filter(~pl.col("role").is_in(["warm_up", "empty"]))
+    steps = lengths.group_by("step").agg(pl.col("length_ns").mean().alias("value")).sort("step")
+    order = steps.select("step")
+    on_gpu = has_gpu_work(trace)
+    parts = gpu_parts(trace) if on_gpu else cpu_parts(trace).with_columns(kernel=pl.lit(None, pl.String))
+    rank_count = max(1, lengths["rank"].n_unique())
+    timed = parts.filter(pl.col("step").is_in(order["step"].implode()))
+    # The time of no step counts to none, and what one rank lacks is 0 there.
+    frames = [
+        frame.group_by("step", "metric").agg((pl.col("time_ns").sum() / rank_count).alias("value"))
+        for frame in _by_metric(timed, on_gpu)
+    ]
+    values: dict[str, list[float]] = {"step": steps["value"].to_list()}
+    for (metric,), frame in pl.concat(frames).sort("metric", "step").group_by("metric", maintain_order=True):
+        filled = order.join(frame, on="step", how="left", maintain_order="left")
+        values[str(metric)] = filled["value"].fill_null(0.0).to_list()
+    for metric, found in (("memory_peak", _memory(trace)), ("mfu", _mfu(trace) if on_gpu else None)):
+        if found is not None:
+            kept = order.join(found, on="step", how="inner").sort("step")["value"].drop_nulls()
+            if len(kept):
+                values[metric] = kept.to_list()
+    return Measured(name or trace.path.name, _identity(trace), values)
+
+
+def _by_metric(parts: pl.DataFrame, on_gpu: bool) -> list[pl.DataFrame]:
+    """The rows of parts, once for each kind of metric, with the metric's name."""
+
+    def named(kind: str, column: str, rows: pl.DataFrame = parts) -> pl.DataFrame:
+        known = rows.filter(pl.col(column).is_not_null())
+        return known.select("step", pl.concat_str(pl.lit(f"{kind}:"), column).alias("metric"), "time_ns")
+
+    # A module has the time of those in it: one row for each part of the path, from the root.
+    paths = (
+        parts.filter(pl.col("module_path").is_not_null())
+        .group_by("step", "module_path")
+        .agg(pl.col("time_ns").sum())
+        .with_columns(name=pl.col("module_path").str.split("."))
+    )
+    inside = (
+        paths.with_columns(depth=pl.int_ranges(1, pl.col("name").list.len() + 1))
+        .explode("depth")
+        .with_columns(path=pl.col("name").list.head(pl.col("depth")).list.join("."))
+    )
+    frames = [named("phase", "phase"), named("op", "op"), named("module", "path", inside)]
+    if on_gpu:
+        is_idle = pl.col("part").str.starts_with("idle: ")
+        idle = parts.filter(is_idle).with_columns(part=pl.col("part").str.strip_prefix("idle: "))
+        busy = parts.filter(~is_idle)
+        frames += [
+            named("class", "part", busy),
+            named("kernel", "kernel", busy),
+            named("idle", "part", idle),
+            idle.select("step", pl.lit("gpu_idle").alias("metric"), "time_ns"),
+            busy.select("step", pl.lit("gpu_busy").alias("metric"), "time_ns"),
+        ]
+    return frames
+
+
+def _memory(trace: Trace) -> pl.DataFrame:
+    """The most that a device has allocated in each step; of GPUs, if there is memory of one."""
+    return trace.sql(
+        "select step, max(allocated_bytes)::double as value from memory_change where step is not null"
+        " and (device >= 0) = (select bool_or(device >= 0) from memory_change) group by step"
+    )
+
+
+def _mfu(trace: Trace) -> pl.DataFrame:
+    found = utilisation(trace, by="step").filter(pl.col("step").is_not_null())
+    return found.group_by("step").agg(pl.col("mfu_pct").min().alias("value"))
+
+
+def _identity(trace: Trace) -> dict[str, str]:
+    """What a comparison asks to be the same: an absent entry is not known."""
+    info = trace.sql("from rank_info order by rank").to_dicts()
+    gpus = trace.sql("select coalesce(model, name) as name from gpu_model order by all")["name"].drop_nulls()
+    known: dict[str, Any] = {
+        "device": ", ".join(sorted(set(gpus))) if len(gpus) else None if has_gpu_work(trace) else "CPU only",
+        "ranks": len(info),
+        "world size": next((row["world_size"] for row in info if row["world_size"] is not None), None),
+        "python frames": _yes(info, "with_stack"),
+        "shapes": _yes(info, "record_shapes"),
+        "memory": _yes(info, "profile_memory"),
+        "samples per step": next(iter(throughput(trace)["samples"].drop_nulls()), None),
+    }
+    versions = trace.sql(
+        "select distinct key, json_extract_string(metadata, '$.' || key) as value"
+        " from (select metadata, unnest(json_keys(metadata)) as key from rank_info)"
+        " where regexp_full_match(key, '(\\w*_)?version')"
+        " order by all"
+    )
+    # PyTorch's exporter and Kineto write the versions that a file names under such keys.
+    known |= {safe(row["key"]).replace("_", " "): row["value"] for row in versions.to_dicts() if row["value"]}
+    return {what: str(value) for what, value in known.items() if value is not None}
+
+
+def _yes(info: Sequence[Mapping[str, Any]], flag: str) -> str:
+    return "recorded" if any(row[flag] for row in info) else "not recorded"

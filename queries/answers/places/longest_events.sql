@@ -1,0 +1,56 @@
+-- The longest events of a step, phase, module, op or kernel: where to look for what a sum is made of.
+--
+-- With them, every figure by step, phase, module, op or kernel leads to events of the file. An event of an op is its
+-- call, or GPU work that it launched. Annotations and python frames are left out, as they are around other events.
+--
+-- :param side VARCHAR in (all, cpu, gpu) = 'all'
+--                                 events of both, ops and calls of the CPU, or GPU work
+-- :param rank BIGINT = NULL       only this rank
+-- :param step BIGINT = NULL       only this step
+-- :param phase PHASE = NULL       only this phase
+-- :param module VARCHAR = NULL    only this module or one in it, by path
+-- :param op VARCHAR = NULL        only calls of this op, and work that they launched
+-- :param kernel VARCHAR = NULL    only kernels and copies of this name, or short name
+-- :param limit BIGINT >= 0 = 10   so many rows
+-- :reads annotated_event, event, name_info
+-- :column rank BIGINT             process rank
+-- :column event_id BIGINT         the event
+-- :column category VARCHAR        kind of event
+-- :column name VARCHAR            its name
+-- :column step BIGINT             step; NULL outside every step
+-- :column phase VARCHAR           phase, likewise
+-- :column module_path VARCHAR     module; NULL where none is known
+-- :column op VARCHAR              the op itself, or the one around the event or its launch; NULL without one
+-- :column start_ns BIGINT         start
+-- :column dur_ns BIGINT           duration
+-- :column self_ns BIGINT          time outside the events in it; the duration for GPU work
+select
+    found.rank,
+    found.event_id,
+    found.category,
+    found.name,
+    found.step,
+    found.phase,
+    found.module_path,
+    op.name as op,
+    found.start_ns,
+    found.dur_ns,
+    found.self_ns
+from annotated_event as found
+inner join name_info
+    on (found.rank, found.category, found.name) = (name_info.rank, name_info.category, name_info.name)
+left join event as op
+    on found.rank = op.rank and found.op_id = op.event_id
+where
+    found.category in (
+        'cpu_op', 'cuda_runtime', 'cuda_driver', 'kernel', 'gpu_memcpy', 'gpu_memset'
+    )
+    and ($side = 'all' or ($side = 'gpu') = (found.category in ('kernel', 'gpu_memcpy', 'gpu_memset')))
+    and is_asked($rank, found.rank)
+    and is_asked($step, found.step)
+    and is_asked($phase, found.phase)
+    and in_module(found.module_path, $module)
+    and is_asked($op, op.name)
+    and ($kernel is null or (found.device is not null and $kernel in (found.name, name_info.short_name)))
+order by found.dur_ns desc, found.rank, found.event_id
+limit $limit

@@ -1,0 +1,238 @@
+"""Verdicts on made-up runs, whose changes are known."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hotline_analysis as ha
+from hotline_analysis.errors import HotlineError, QueryParameterError
+from hotline_analysis.gating.rules import parse
+
+MS = 1_000_000
+GIB = 2**30
+IDENTITY = {"device": "A100", "ranks": "1"}
+
+
+def run(step: float, name: str = "run", *, device: str = "A100", peak: float = GIB, **parts: Any) -> ha.Measured:
+    """A run of steps around so many ms; `parts` in ms are of the same in each step."""
+    steps = [step * MS * (1 + wiggle) for wiggle in (-0.02, 0, 0.02, 0.01, -0.01, 0, 0)]
+    values: dict[str, Sequence[float]] = {"step": steps, "memory_peak": [peak / 2, peak], "mfu": [40.0] * 7}
+    for part, time in parts.items():
+        values[part.replace("__", ":").replace("_in_", ".")] = [time * MS] * 7
+    return ha.Measured(name, IDENTITY | {"device": device}, values)
+
+
+BASE = [run(100 + wiggle, f"base{place}") for place, wiggle in enumerate((-0.5, 0.5, 0, 0.3, -0.3))]
+
+
+def test_a_slower_run_fails_with_its_change() -> None:
+    verdict = ha.gate(BASE, [run(105.0), run(105.2), run(104.8)])
+    assert verdict.answer == "fail"
+    (check,) = verdict.checks
+    assert check.change == pytest.approx(5.0, abs=0.01)
+    assert check.low is not None
+    assert 3 < check.low < 5
+    assert check.high is not None
+    assert 5 < check.high < 7
+    assert verdict.statement.startswith(
+        "step 100 ms → 105 ms, +5.00 %, beyond the limit and beyond noise (step > +3 %)"
+    )
+    assert "(3 new runs against 5)" in verdict.statement
+
+
+@pytest.mark.parametrize("step", [95.0, 100.0, 102.0])
+def test_what_is_within_the_limit_passes(step: float) -> None:
+    assert ha.gate(BASE, [run(step), run(step + 0.2)]).answer == "pass"
+
+
+def test_what_is_within_noise_cannot_be_told() -> None:
+    noisy = [run(step) for step in (90.0, 100.0, 110.0, 95.0, 105.0)]
+    above = ha.gate(noisy, [run(105.0)])
+    assert (above.answer, above.checks[0].reason) == ("cannot tell", "beyond the limit, but not beyond noise")
+    below = ha.gate(noisy, [run(100.0)])
+    assert (below.answer, below.checks[0].reason) == ("cannot tell", "noise is larger than the limit")
+    assert ha.gate(noisy, [run(200.0)]).answer == "fail"
+    assert ha.gate(noisy, [run(50.0)]).answer == "pass"
+    detectable = below.checks[0].detectable
+    assert detectable is not None
+    assert detectable > 20
+
+
+def test_one_run_on_either_side_has_the_noise_of_steps_and_says_so() -> None:
+    for step, answer in ((100.0, "pass"), (103.0, "cannot tell"), (110.0, "fail")):
+        verdict = ha.gate(run(100.0), run(step))
+        assert verdict.answer == answer
+        assert verdict.notes[0].startswith("One run on either side: the noise is that of steps")
+    short = ha.Measured("short", IDENTITY, {"step": [100.0 * MS]})
+    assert ha.gate(run(100.0), short).answer == "cannot tell"
+
+
+def test_memory_is_one_number_a_run() -> None:
+    rule = ["memory_peak > +1 %"]
+    assert ha.gate(run(100.0), run(100.0), rule).answer == "pass"
+    assert ha.gate(run(100.0), run(100.0, peak=1.02 * GIB), rule).answer == "fail"
+    assert ha.gate(BASE, run(100.0, peak=1.02 * GIB), ["memory_peak > +100 MiB"]).answer == "pass"
+    assert ha.gate(BASE, run(100.0, peak=1.2 * GIB), ["memory_peak > +100 MiB"]).answer == "fail"
+    assert ha.gate(BASE, run(100.0), ["memory_peak > 1 GiB"]).answer == "pass"
+    assert ha.gate(BASE, run(100.0), ["memory_peak > 0.9 GiB"]).answer == "fail"
+
+
+def test_a_limit_without_a_sign_is_a_value() -> None:
+    for limit, answer in ((90, "fail"), (100, "cannot tell"), (110, "pass")):
+        verdict = ha.gate(BASE, [run(99.0), run(101.0), run(100.0)], [f"step > {limit} ms"])
+        assert verdict.answer == answer
+        assert verdict.checks[0].change == pytest.approx(100 * MS)
+    assert ha.gate(BASE, run(100.0), ["mfu < 50 %"]).answer == "fail"
+    assert ha.gate(BASE, run(100.0), ["mfu < 30 %"]).answer == "pass"
+
+
+def test_less_than_the_baseline_fails_where_less_is_worse() -> None:
+    slow = ha.Measured("new", IDENTITY, {**run(100.0).values, "mfu": [36.0] * 7})
+    for rule, answer in (("mfu < -5 %", "fail"), ("mfu < -15 %", "pass"), ("mfu < -3 points", "fail")):
+        verdict = ha.gate(BASE, slow, [rule])
+        assert verdict.answer == answer
+        assert verdict.checks[0].change == pytest.approx(-10.0 if "%" in rule else -4.0)
+    assert ha.gate(BASE, slow, ["mfu < -5 points"]).answer == "pass"
+
+
+def test_a_pattern_is_a_check_for_each_part() -> None:
+    parts: dict[str, Any] = {
+        "module__net": 60.0,
+        "module__net_in_a": 40.0,
+        "module__net_in_b": 20.0,
+        "phase__forward": 60.0,
+    }
+    base = [run(100 + wiggle, **parts) for wiggle in (-0.5, 0, 0.5)]
+    new = [run(100 + wiggle, **{**parts, "module__net_in_a": 44.0}) for wiggle in (-0.5, 0, 0.5)]
+    verdict = ha.gate(base, new, ["module:* > +1 % of step"])
+    assert {check.metric: check.answer for check in verdict.checks} == {
+        "module:net": "pass",
+        "module:net.a": "fail",
+        "module:net.b": "pass",
+    }
+    assert verdict.checks[1].change == pytest.approx(4.0)
+    assert {each.metric: each.change_ns for each in verdict.changed} == {"module:net.a": pytest.approx(4 * MS)}
+    assert ha.gate(base, new, ["module:net.a > +5 ms"]).answer == "pass"
+    assert ha.gate(base, new, ["module:net.a > +3 ms"]).answer == "fail"
+    assert ha.gate(base, new, ["module:net.a > +9 %"]).answer == "fail"
+
+
+def test_many_checks_need_more_evidence() -> None:
+    random = np.random.default_rng(7)
+    names = [f"module__m{number}" for number in range(40)]
+
+    def noisy() -> ha.Measured:
+        times: dict[str, Any] = {name: 1.0 + random.normal(0, 0.05) for name in names}
+        return run(100.0, **times)
+
+    failed = sum(
+        ha.gate([noisy() for _ in range(5)], [noisy() for _ in range(3)], ["module:* > +1 %"]).answer == "fail"
+        for _ in range(100)
+    )
+    assert failed <= 5  # 1 is expected; without the correction 33 of 100
+
+
+def test_runs_that_differ_are_not_compared() -> None:
+    verdict = ha.gate(BASE, run(200.0, device="H100"))
+    assert (verdict.answer, verdict.changed) == ("cannot tell", [])
+    assert verdict.checks[0].reason == "not comparable: device is A100 and H100"
+    assert ha.gate(BASE, run(200.0, device="H100"), allow_different=["device"]).answer == "fail"
+    assert ha.gate(BASE, run(200.0, device="H100"), ["step > 150 ms"]).answer == "fail"
+    with pytest.raises(QueryParameterError, match="no run knows 'colour'"):
+        ha.gate(BASE, run(100.0), allow_different=["colour"])
+
+
+def test_a_metric_that_is_not_there_cannot_be_told() -> None:
+    verdict = ha.gate(BASE, run(100.0), ["phase:forward > +1 %", "step > +3 %"])
+    assert [check.answer for check in verdict.checks] == ["cannot tell", "pass"]
+    assert verdict.checks[0].reason == "the baseline and the new runs have no such metric"
+    assert verdict.answer == "cannot tell"
+    nothing = [run(100.0, phase__loss=0.0)]
+    assert "no change in per cent" in ha.gate(nothing, nothing, ["phase:loss > +1 %"]).checks[0].reason
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("step", "is no rule"),
+        ("step > fast", "is no rule"),
+        ("steps > +3 %", "no metric 'steps'"),
+        ("module: > +3 %", "no metric 'module:'"),
+        ("step > 3 %", "has no sign"),
+        ("step > +3", "no unit"),
+        ("step > +3 MiB", "the unit 'MiB'"),
+        ("step > -3 %", "would fail without any change"),
+        ("mfu < +3 points", "would fail without any change"),
+        ("memory_peak > +3 % of step", "share of the step"),
+    ],
+)
+def test_what_is_no_rule_says_why(rule: str, said: str) -> None:
+    with pytest.raises(QueryParameterError, match=said) as error:
+        parse(rule)
+    assert error.value.hint
+
+
+def test_rules_are_read() -> None:
+    rule = parse(" kernel:void f<int, (a)1>(x) >+1.5ms ")
+    assert (rule.metric, rule.direction, rule.kind, rule.limit) == ("kernel:void f<int, (a)1>(x)", 1, "change", 1.5e6)
+    assert parse("module: net.* > +1 % of step").metric == "module:net.*"
+    assert parse("memory_peak > 20 GiB").limit == 20 * GIB
+    assert parse("step < -3 %").direction == -1
+
+
+# --- forms -----------------------------------------------------------------------------------------------------------
+
+
+def test_forms_say_the_same() -> None:
+    evil: dict[str, Any] = {"module__<b>|x": 10.0}
+    base, new = [run(100.0, **evil), run(100.5, **evil)], [run(120.0, **evil), run(120.5, **evil)]
+    verdict = ha.gate(base, new, ["step > +3 %", "module:* > +1 %", "phase:x > +1 %"])
+    assert str(verdict).startswith("FAIL: ")
+    markdown = verdict.to_markdown()
+    assert "<b>" not in markdown
+    assert "\\|x" in markdown
+    rows = [line for line in markdown.splitlines() if line.startswith("|")]
+    assert len({line.replace("\\|", "").count("|") for line in rows[:5]}) == 1
+    suite = ET.fromstring(verdict.to_junit())[0]
+    assert [suite.get(name) for name in ("tests", "failures", "errors")] == ["3", "1", "1"]
+    assert [[child.tag for child in case] for case in suite] == [["failure"], [], ["error"]]
+    plain = json.loads(json.dumps(verdict.as_dict()))
+    assert [check["answer"] for check in plain["checks"]] == ["fail", "pass", "cannot tell"]
+    assert plain["checks"][0]["unit"] == "%"
+    assert plain["base"] == ["run", "run"]
+
+
+def test_a_baseline_file_holds_what_is_needed(tmp_path: Path) -> None:
+    file = ha.write_baseline(BASE, tmp_path / "base.json")
+    again = ha.read_baseline(file)
+    assert [each.name for each in again] == ["base0", "base1", "base2", "base3", "base4"]
+    assert ha.gate(again, run(110.0)).checks == ha.gate(BASE, run(110.0)).checks
+    with pytest.raises(HotlineError, match="exists already"):
+        ha.write_baseline(BASE, file)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("no", "it is not JSON"),
+        ("[]", "is no baseline"),
+        ('{"kind": "hotline-baseline", "schema_version": 9, "runs": []}', "has the version 9"),
+        ('{"kind": "hotline-baseline", "schema_version": 1, "runs": [{}]}', "damaged"),
+        (
+            '{"kind": "hotline-baseline", "schema_version": 1,'
+            ' "runs": [{"name": "a", "identity": {}, "values": {"step": [NaN]}}]}',
+            "damaged",
+        ),
+    ],
+)
+def test_a_file_that_is_no_baseline_says_so(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "b.json").write_text(text)
+    with pytest.raises(HotlineError, match=said):
+        ha.read_baseline(tmp_path / "b.json")

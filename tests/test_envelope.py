@@ -1,0 +1,96 @@
+"""Everything that a command prints with `--json` is in one envelope, and as its schema says."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import hotline_analysis as ha
+from hotline_analysis.cli import app
+from hotline_analysis.envelope import SCHEMA, rows_envelope, units_of
+from tests.runs import opened
+
+ROOT = Path(__file__).parents[1]
+VALIDATOR = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
+COMMANDS = {
+    "query steps RUN --json": "rows",
+    "query optimizer_bottleneck RUN --json": "rows",
+    "query advice RUN --json": "rows",
+    "sql from+step RUN --json": "rows",
+    "diff RUN RUN --by phase --json": "rows",
+    "diff RUN RUN --json": "report",
+    "report RUN --format json": "report",
+    "whatif RUN --json": "rows",
+    "whatif RUN backward_chain --json": "rows",
+    "whatif RUN --scale 0.5:phase='backward' --json": "prediction",
+    "gate RUN RUN --json": "gate",
+    "import TRACE -o NEW --json": "import",
+    "queries --json": "answers",
+    "queries steps --json": "answers",
+    "schema --json": "tables",
+}
+
+
+@pytest.fixture(scope="module")
+def run() -> Path:
+    with opened(ROOT / "tests/data/cnn.json.gz") as trace:
+        return trace.path
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_prints_an_envelope(command: str, run: Path, tmp_path: Path) -> None:
+    names = {
+        "RUN": str(run),
+        "TRACE": str(ROOT / "tests/data/twice/gnn_1.json.gz"),
+        "NEW": str(tmp_path / "new.hotline"),
+    }
+    words = [names.get(word, word).replace("+", " ") for word in command.split()]
+    done = CliRunner().invoke(app, words, prog_name="hotline")
+    assert done.exit_code in ((0, 3) if command.startswith("gate") else (0,)), done.output
+    found: dict[str, Any] = json.loads(done.stdout)
+    VALIDATOR.validate(found)
+    assert found["kind"] == COMMANDS[command]
+    assert found["tool"]["version"] == ha.__version__
+    if "RUN" in command and not command.startswith("gate"):
+        assert [part["file"] for part in found["runs"][0]["parts"]] == ["cnn.json.gz"]
+    if found["kind"] == "rows":
+        assert found["truncation"]["returned"] == len(found["rows"])
+        assert [column["name"] for column in found["columns"]] == list(found["rows"][0])
+
+
+def test_the_schema_is_printed() -> None:
+    done = CliRunner().invoke(app, ["schema", "--envelope"], prog_name="hotline")
+    assert json.loads(done.stdout) == VALIDATOR.schema
+
+
+def test_the_id_of_a_run_is_that_of_its_content(run: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    shutil.copytree(run, moved)
+    with ha.load(run) as here, ha.load(moved) as there, opened(ROOT / "tests/data/dlrm.json.gz") as other:
+        ids = [rows_envelope(pl.DataFrame(), runs=[each])["runs"][0]["id"] for each in (here, there, other)]
+    assert ids[0] == ids[1] != ids[2]
+
+
+def test_units_are_those_of_the_names() -> None:
+    names = ["step", "dur_ns", "bytes", "peak_bytes", "gpu_busy_pct", "bus_gb_per_s", "event_id", "count"]
+    assert units_of(names) == {
+        "dur_ns": "ns",
+        "bytes": "bytes",
+        "peak_bytes": "bytes",
+        "gpu_busy_pct": "%",
+        "bus_gb_per_s": "GB/s",
+    }
+
+
+def test_a_warning_is_in_the_envelope(tmp_path: Path) -> None:
+    cut = tmp_path / "cut.json"
+    cut.write_text('{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 5},')
+    done = CliRunner().invoke(app, ["sql", "select 1 as n", str(cut), "--json"], prog_name="hotline")
+    assert any("cut.json" in text for text in json.loads(done.stdout)["warnings"])
