@@ -71,6 +71,7 @@ class Trace:
     def __init__(self, path: Path, *more: Path, temporary: Path | None = None, rank: int | None = None) -> None:
         self.path = path  # of several, that named first
         self._rank_folders: dict[int, Path] = {}
+        self._joined: dict[Path, Mapping[str, list[int]]] = {}
         self.manifest: Mapping[str, Any] = self._read_manifests((path, *more))
         if rank is not None:  # the others are as if they were not there
             self._rank_folders = {rank: self._rank_folders[rank]}
@@ -112,6 +113,7 @@ class Trace:
             check_name(run)
             manifests.append(read_manifest(run))
         for run, manifest in zip(runs, manifests, strict=True):
+            self._joined[run] = manifest["joined"]
             for part in manifest["parts"]:
                 other = self._rank_folders.setdefault(part["rank"], run)
                 if other is not run:
@@ -163,26 +165,35 @@ class Trace:
     def _create(self, name: str, columns: Sequence[str]) -> None:
         # The table and its columns come from the schema; only the path is foreign. Glob characters in it are escaped.
         # Hive partitioning is not left to the database, which would see `lr=0.1/` anywhere in the path as a column.
-        files, size = table_files(TABLES[name], self._rank_folders)
-        listed = ", ".join(_quote(_glob_escape(file)) for file in files)
-        source = f"read_parquet([{listed}], hive_partitioning = false, filename = true)"
+        found = table_files(TABLES[name], self._rank_folders, self._joined)
+        size = found.size
+        quoted = ", ".join(f'"{column}"' for column in columns)
+        sources = []
+        if found.own:
+            rank = "regexp_extract(filename, 'rank=(\\d+)[/\\\\]data.parquet$', 1)::bigint"
+            files = ", ".join(_quote(_glob_escape(file)) for file in found.own)
+            sources.append(
+                f"select {rank} as rank, {quoted} from"  # noqa: S608
+                f" read_parquet([{files}], hive_partitioning = false, filename = true)"
+            )
+        if found.shared:
+            files = ", ".join(_quote(_glob_escape(file)) for file in found.shared)
+            only = f" where rank = {self.ranks[0]}" if len(self.ranks) == 1 else ""
+            sources.append(f"select rank, {quoted} from read_parquet([{files}], hive_partitioning = false){only}")  # noqa: S608
+        source = " union all ".join(sources)
         is_small = size.file_bytes < SMALL_BYTES and size.rows < _SMALL_ROWS
         if size.text_bytes > (_SMALL_TEXT if is_small else most_bytes(size.file_bytes)):
             is_small &= self._text_bytes(name, source, size) < _SMALL_TEXT
         if name == "name_info":
             self._check_names(source)
-        rank = "regexp_extract(filename, 'rank=(\\d+)[/\\\\]data.parquet$', 1)::bigint"
-        quoted = ", ".join(f'"{column}"' for column in columns)
         kind = "table" if is_small else "view"
-        self._connection.execute(
-            f"create {kind} {name} as select {rank} as rank, {quoted} from {source}"  # noqa: S608
-        )
+        self._connection.execute(f"create {kind} {name} as {source}")
 
     def _text_bytes(self, name: str, source: str, size: Size) -> int:
         """How long the texts of a table are together; `RunFormatError` if that is more than it can have."""
         columns = [column.name for column in TABLES[name].columns if column.type in ("VARCHAR", "JSON")]
         texts = [f'sum(strlen("{column}"))' for column in columns]
-        found = self._connection.execute(f"select {', '.join(texts)} from {source}").fetchall()[0]  # noqa: S608
+        found = self._connection.execute(f"select {', '.join(texts)} from ({source})").fetchall()[0]  # noqa: S608
         total = sum(map(int, filter(None, found)))
         if total > most_bytes(size.file_bytes):
             raise self._damaged(
@@ -192,7 +203,7 @@ class Trace:
 
     def _check_names(self, source: str) -> None:
         """Raise `RunFormatError` if what a name says is told twice: joins would double all events of that name."""
-        twice = f"select 1 from {source} group by filename, category, name having count(*) > 1 limit 1"  # noqa: S608
+        twice = f"select 1 from ({source}) group by rank, category, name having count(*) > 1 limit 1"  # noqa: S608
         if self._connection.execute(twice).fetchall():
             raise self._damaged("two rows of name_info have the same category and name")
 
