@@ -1396,7 +1396,8 @@ def ranks(
 
     Far from usual is measured as the modified z-score of Iglewicz and Hoaglin, "How to detect and handle outliers",
     1993: the distance from the median of the ranks over 1.4826 times the median of these distances, which for
-    normal noise is the standard deviation. They call more than 3.5 an outlier.
+    normal noise is the standard deviation (where most ranks are equal, 1.2533 times the mean). More than 3.5 is an
+    outlier.
 
 
 

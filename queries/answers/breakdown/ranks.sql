@@ -2,7 +2,7 @@
 --
 -- Far from usual is measured as the modified z-score of Iglewicz and Hoaglin, "How to detect and handle outliers",
 -- 1993: the distance from the median of the ranks over 1.4826 times the median of these distances, which for normal
--- noise is the standard deviation. They call more than 3.5 an outlier.
+-- noise is the standard deviation (where most ranks are equal, 1.2533 times the mean). More than 3.5 is an outlier.
 --
 -- :reads rank_info, step, rank_summary
 -- :column rank BIGINT                  process rank
@@ -17,7 +17,7 @@
 -- :column idle_cause USE_CAUSE         the largest cause of idle time, as in `device_use`; NULL without idle time
 -- :column idle_cause_ns BIGINT         idle time of that cause; NULL likewise
 -- :column oddity DOUBLE                the largest of its modified z-scores, of `step_ns`, `gpu_busy_pct` and
---                                      `computation_ns`; NULL where most ranks are exactly equal in all of them
+--                                      `computation_ns`; NULL where the ranks are equal in all of them
 -- :column is_outlier BOOLEAN           it is above 3.5
 with use as (
     select
@@ -106,9 +106,9 @@ judged as (
     select
         * exclude (step_off, busy_off, computation_off),
         greatest(
-            modified_z_score(step_off, median(step_off) over ()),
-            modified_z_score(busy_off, median(busy_off) over ()),
-            modified_z_score(computation_off, median(computation_off) over ())
+            modified_z_score(step_off, median(step_off) over (), avg(step_off) over ()),
+            modified_z_score(busy_off, median(busy_off) over (), avg(busy_off) over ()),
+            modified_z_score(computation_off, median(computation_off) over (), avg(computation_off) over ())
         ) as oddity
     from distance
 )
