@@ -39,7 +39,7 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
     """
     check_scope(trace, {"rank": rank})
     chosen = trace.ranks[0] if rank is None else rank
-    info = trace.sql("from rank_info where rank = $rank", rank=chosen).row(0, named=True)
+    info = trace.of(chosen).sql("from rank_info where rank = $rank", rank=chosen).row(0, named=True)
     has_gpu = has_gpu_work(trace, rank=chosen)
     bound = bottleneck.gpu_or_cpu_bound(trace, rank=chosen)
     is_run = bound.answer != "no-run"

@@ -28,7 +28,7 @@ def facts(
 ) -> dict[str, str]:
     """What the run is: device, ranks, steps, events, flags of the profiler, damage; by name, in order."""
     rank = info["rank"]
-    used = trace.sql(
+    used = trace.of(rank).sql(
         "select distinct gpu_op.device, device.name from gpu_op"
         " left join device on gpu_op.rank = device.rank and gpu_op.device = device.device_id"
         " where gpu_op.rank = $rank order by all",
