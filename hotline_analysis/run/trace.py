@@ -322,10 +322,11 @@ class Trace:
     def _run_all(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
         """Run a query over all ranks that this trace has."""
         with _as_hotline_error():
+            # By its words, tables would be opened that it does not read: `step` is a column, and `op` a cause, too.
+            needed = " ".join(query.tables) or query.sql
             if not query.steps:
-                return self._run_shipped(query.sql, catalog.parsed(self._connection, query.sql), bound)
-            # By the words of a step, tables would be opened that it does not read: `step` is a column, too.
-            needed = " ".join(query.tables)
+                self._known.update(install_macros(self._connection, [query.sql], self._known))
+                return self._run_shipped(needed, catalog.parsed(self._connection, query.sql), bound)
             self._provide(needed)
             statements = [*(step.sql for step in query.steps), query.sql]
             self._known.update(install_macros(self._connection, statements, self._known))
