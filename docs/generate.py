@@ -126,8 +126,10 @@ What a run directory holds, and what `hotline sql` and `Trace.sql` can ask about
   such a name nor such a form is not found, and the trace file itself stays as it is.
 * **NULL** means that a value is unknown or does not apply; each column says which.
 
-A run directory is `<table>/rank=<rank>/data.parquet` for each table, and a `manifest.json`. Any engine reads it. The
-views are not stored: a `Trace` makes them when it opens the run.
+A run directory is `<table>/rank=<rank>/data.parquet` for each table, and a `manifest.json`. With more than 16 ranks,
+the rows of many ranks are in one file, `<table>/from-<rank>/data.parquet`, behind a column `rank`; `joined` in the
+manifest names the first rank of each such file. Any engine reads both. The views are not stored: a `Trace` makes them
+when it opens the run.
 """
 
 _TABLE_KINDS = {

@@ -322,12 +322,13 @@ def test_manifest(run_directory: Path) -> None:
         "truncated": False,
     }
     assert manifest == {
-        "format_version": 7,
+        "format_version": 8,
         "parts": [
             {"rank": 0, "file": "0.json", "event_count": 6, **clean},
             {"rank": 3, "file": "3.json", "event_count": 15, **clean},
         ],
         "warnings": [],
+        "joined": {},
     }
 
 

@@ -9,7 +9,6 @@ import sys
 import warnings
 from pathlib import Path
 
-import polars as pl
 import pytest
 from typer.testing import CliRunner
 
@@ -19,7 +18,6 @@ from hotline_analysis.atomic import replace_folder
 from hotline_analysis.cli import app
 from hotline_analysis.errors import MachineError, RunFormatError
 from hotline_analysis.importer import processes
-from hotline_analysis.reports.sections import tables
 from tests.trace_builder import TraceBuilder
 
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)"
@@ -231,14 +229,3 @@ def test_a_report_of_many_ranks_shows_those_that_differ(run: Path, tmp_path: Pat
     assert sections["ranks"].note.startswith("40 ranks, with steps of 1.00 ms to 1.00 ms on average")
     assert sections["stragglers"].rows.height == 8
     assert "The 8 of 40 ranks" in sections["stragglers"].note
-
-
-def test_the_odd_ranks_are_those_far_from_the_middle() -> None:
-    """Rank 5 is slow, 7 is idle, and the others differ by little."""
-    steps = [100 + rank % 3 for rank in range(20)]
-    busy = [90.0 + rank % 2 for rank in range(20)]
-    steps[5], busy[7] = 150, 20.0
-    rows = pl.DataFrame({"rank": range(20), "dur_ns": steps, "gpu_busy_pct": busy})
-    # The median distance of steps is 1 and that of busy times 0.5: 49 and 141 times as much.
-    assert set(tables._odd_ranks(rows)[:2]) == {5, 7}
-    assert tables._odd_ranks(rows).len() == 8

@@ -168,7 +168,9 @@ def _parts(chosen: Chosen, timeline: Timeline, phase: Phase | None, module: str 
 
 
 def _side(chosen: Chosen, parts: pl.DataFrame) -> Side:
-    marked = chosen.trace.sql("select step from step where $rank is null or rank = $rank", rank=chosen.rank)
+    marked = chosen.trace.of(chosen.rank).sql(
+        "select step from step where $rank is null or rank = $rank", rank=chosen.rank
+    )
     if chosen.step is not None:
         marked = marked.filter(pl.col("step") == chosen.step)
         parts = parts.filter(pl.col("step") == chosen.step)

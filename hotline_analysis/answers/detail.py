@@ -103,7 +103,7 @@ def detail_size(trace: Trace) -> pl.DataFrame:
     for rank in trace.ranks:
         step = median_step(trace, rank)
         nodes = tree_nodes(level_of_detail(trace, rank=rank, step=step))
-        events = trace.sql(
+        events = trace.of(rank).sql(
             "select count(*) as n from label inner join event on label.rank = event.rank"
             " and label.event_id = event.event_id where label.rank = $rank and label.step is not distinct from $step",
             rank=rank,

@@ -50,14 +50,18 @@ def missing_for_flop(trace: Trace, *, rank: int | None = None) -> str:
     """What a trace lacks to tell how much of the GPU is used, and how to get it: a sentence. Empty if nothing."""
     if not has_gpu_work(trace, rank=rank):
         return "The trace has no GPU work; record it with ProfilerActivity.CUDA."
-    found = trace.sql(
-        "select"
-        " exists (select 1 from op where input_dims is not null and ($rank is null or rank = $rank))"
-        " or exists (select 1 from captured_op where $rank is null or rank = $rank) as has_shapes,"
-        " exists (select 1 from op_claim where $rank is null or rank = $rank) as has_work,"
-        " exists (select 1 from event where category = 'cpu_op' and ($rank is null or rank = $rank)) as has_ops",
-        rank=rank,
-    ).row(0, named=True)
+    found = (
+        trace.of(rank)
+        .sql(
+            "select"
+            " exists (select 1 from op where input_dims is not null and ($rank is null or rank = $rank))"
+            " or exists (select 1 from captured_op where $rank is null or rank = $rank) as has_shapes,"
+            " exists (select 1 from op_claim where $rank is null or rank = $rank) as has_work,"
+            " exists (select 1 from event where category = 'cpu_op' and ($rank is null or rank = $rank)) as has_ops",
+            rank=rank,
+        )
+        .row(0, named=True)
+    )
     if not found["has_ops"]:
         return "The trace has no CPU ops, so FLOP and bytes are not known; record them with ProfilerActivity.CPU."
     if not found["has_shapes"]:
@@ -70,7 +74,7 @@ def missing_for_flop(trace: Trace, *, rank: int | None = None) -> str:
             "No GPU work in the trace belongs to an op whose FLOP are known: graphs, generated code or ops without a"
             " rule launch it. Give rules for your ops with --op-signatures, or record steps without CUDA graphs."
         )
-    unknown = trace.sql(
+    unknown = trace.of(rank).sql(
         "select distinct gpu_model.name from gpu_model inner join gpu_op on gpu_model.rank = gpu_op.rank"
         " and gpu_model.device_id = device_of(gpu_op.device) where gpu_model.model is null"
         " and ($rank is null or gpu_model.rank = $rank) order by gpu_model.name",
@@ -85,7 +89,7 @@ def missing_for_flop(trace: Trace, *, rank: int | None = None) -> str:
 
 def _has_captured_work(trace: Trace, rank: int) -> bool:
     question = "select exists (select 1 from op_work where rank = $rank and evidence like 'captured%')"
-    return bool(trace.sql(question, rank=rank).item())
+    return bool(trace.of(rank).sql(question, rank=rank).item())
 
 
 def gpu_efficiency(trace: Trace, *, rank: int | None = None, mfu_pct: float = 20.0) -> Finding:
@@ -159,7 +163,11 @@ def tensor_core_use(trace: Trace, *, rank: int | None = None, eligible_pct: floa
     rows = tensor_cores(trace, rank=chosen, limit=None)
     if rows.is_empty():
         return Finding(question, "none", "The trace has no kernels of matrix products.", "", thresholds, rows)
-    busy = trace.sql("select sum(end_ns - start_ns)::bigint from gpu_busy where rank = $rank", rank=chosen).item()
+    busy = (
+        trace.of(chosen)
+        .sql("select sum(end_ns - start_ns)::bigint from gpu_busy where rank = $rank", rank=chosen)
+        .item()
+    )
     if not busy or rows["gpu_time_ns"].sum() == 0:
         return Finding(question, "none", "The kernels of matrix products take no time.", "", thresholds, rows)
     total, on_matrix, eligible = (int(rows[name].sum()) for name in ("gpu_time_ns", "matrix_ns", "eligible_ns"))

@@ -1432,6 +1432,27 @@ def queue_length_summary(
     )
 
 
+def ranks(
+    trace: Trace,
+) -> pl.DataFrame:
+    """Each rank beside the others: its steps, what its GPUs did, and how far it is from what is usual in the job.
+
+    Far from usual is measured as the modified z-score of Iglewicz and Hoaglin, "How to detect and handle outliers",
+    1993: the distance from the median of the ranks over 1.4826 times the median of these distances, which for
+    normal noise is the standard deviation (where most ranks are equal, 1.2533 times the mean). More than 3.5 is an
+    outlier.
+
+
+
+    Columns: `rank`, `step_count`, `step_ns`, `gpu_busy_ns`, `gpu_idle_ns`, `gpu_busy_pct`, `computation_ns`,
+    `communication_ns`, `copy_ns`, `idle_cause`, `idle_cause_ns`, `oddity`, `is_outlier`. `hotline queries ranks`
+    says what each means.
+    """
+    return trace.query(
+        "ranks",
+    )
+
+
 def recompute(
     trace: Trace,
     limit: int = 20,

@@ -115,7 +115,9 @@ def step_limits(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
 def _has_host_events(trace: Trace, rank: int) -> bool:
     """Whether the file tells what the CPU does between calls of the GPU's runtime."""
     found = "select exists (select 1 from event where rank = $rank and category in $categories)"
-    return bool(trace.sql(found, rank=rank, categories=["cpu_op", "user_annotation", "python_function"]).item())
+    return bool(
+        trace.of(rank).sql(found, rank=rank, categories=["cpu_op", "user_annotation", "python_function"]).item()
+    )
 
 
 _COLUMNS = {

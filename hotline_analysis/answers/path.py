@@ -58,12 +58,16 @@ def _window(trace: Trace, rank: int, step: int | None, start_ns: int | None, end
     if start_ns is not None or end_ns is not None:
         raise QueryParameterError("a window needs start_ns and end_ns")
     check_scope(trace, {"rank": rank, "step": step})
-    found = trace.sql(
-        "select min(start_ns) as start_ns, max(end_ns) as end_ns from step"
-        " where rank = $rank and ($step is null or step = $step)",
-        rank=rank,
-        step=step,
-    ).row(0)
+    found = (
+        trace.of(rank)
+        .sql(
+            "select min(start_ns) as start_ns, max(end_ns) as end_ns from step"
+            " where rank = $rank and ($step is null or step = $step)",
+            rank=rank,
+            step=step,
+        )
+        .row(0)
+    )
     return (0, 0) if found[0] is None else (found[0], found[1])
 
 
@@ -125,7 +129,7 @@ def _with_waits_apart(trace: Trace, rank: int, path: pl.DataFrame) -> pl.DataFra
     is_transfer = (pl.col("bound_by") == "communication") & (pl.col("kind") == "work")
     if path.filter(is_transfer).is_empty():
         return path
-    found = trace.sql(
+    found = trace.of(rank).sql(
         "select event.event_id, event.start_ns + collective_match.wait_ns as last_ns from collective_match"
         " inner join event on (collective_match.rank, collective_match.event_id) = (event.rank, event.event_id)"
         " where collective_match.rank = $rank and collective_match.on_gpu and collective_match.wait_ns > 0",

@@ -57,7 +57,7 @@ def lacks_gpu_work(trace: Trace, rank: int) -> bool:
 
 
 def _has_lost_gpu_work(trace: Trace, rank: int) -> bool:
-    found = trace.sql(
+    found = trace.of(rank).sql(
         "select damage is not null or exists (select 1 from event where rank = $rank and category like 'cuda%')"
         " from rank_info where rank = $rank and not exists (select 1 from gpu_op where gpu_op.rank = $rank)",
         rank=rank,
@@ -67,7 +67,7 @@ def _has_lost_gpu_work(trace: Trace, rank: int) -> bool:
 
 def has_gpu_work(trace: Trace, *, rank: int | None = None) -> bool:
     """Whether the trace holds any kernel, copy or memset that takes time."""
-    found = trace.sql(
+    found = trace.of(rank).sql(
         "select exists (select 1 from launch where busy_ns > 0 and ($rank is null or rank = $rank)) as found", rank=rank
     )
     return bool(found["found"][0])

@@ -41,11 +41,15 @@ def slowest_op(trace: Trace, rank: int, limit: int) -> Finding:
         )
         numbers = {"cpu_self_ns": row["cpu_self_ns"], "cpu_self_pct": row["cpu_self_pct"], "count": row["count"]}
         return Finding(question, row["name"], said, "", {}, frame, numbers)
-    whole = int(trace.sql("select sum(dur_ns)::bigint from gpu_event where rank = $rank", rank=rank).item() or 0)
+    whole = int(
+        trace.of(rank).sql("select sum(dur_ns)::bigint from gpu_event where rank = $rank", rank=rank).item() or 0
+    )
     by_ops = int(
-        trace.sql(
+        trace.of(rank)
+        .sql(
             "select coalesce(sum(dur_ns), 0)::bigint from gpu_work where rank = $rank and op_id is not null", rank=rank
-        ).item()
+        )
+        .item()
     )
     if row is not None and row["gpu_self_ns"] and 2 * by_ops >= whole and not _COMPILED.match(row["name"]):
         said = (

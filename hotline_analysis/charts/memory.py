@@ -191,15 +191,19 @@ def memory_over_step(trace: Trace, *, rank: int | None = None, step: int | None 
         .transform_calculate(rank_of_category=f"indexof({list(_CATEGORIES)}, datum.category)")
         .properties(width=WIDTH, height=220)
     )
-    spans = trace.sql(
-        "select phase, start_ns, end_ns from phase_span where rank = $rank and is_main and start_ns < $end_ns"
-        " and end_ns > $begin_ns order by start_ns limit 2000",
-        rank=first["rank"],
-        begin_ns=first["start_ns"],
-        end_ns=first["start_ns"] + int(rows["at_ns"].max()),  # type: ignore[arg-type]
-    ).with_columns(
-        begin=(pl.col("start_ns") - first["start_ns"]).clip(0) / axis.size,
-        end=(pl.col("end_ns") - first["start_ns"]).clip(0, rows["at_ns"].max()) / axis.size,
+    spans = (
+        trace.of(first["rank"])
+        .sql(
+            "select phase, start_ns, end_ns from phase_span where rank = $rank and is_main and start_ns < $end_ns"
+            " and end_ns > $begin_ns order by start_ns limit 2000",
+            rank=first["rank"],
+            begin_ns=first["start_ns"],
+            end_ns=first["start_ns"] + int(rows["at_ns"].max()),  # type: ignore[arg-type]
+        )
+        .with_columns(
+            begin=(pl.col("start_ns") - first["start_ns"]).clip(0) / axis.size,
+            end=(pl.col("end_ns") - first["start_ns"]).clip(0, rows["at_ns"].max()) / axis.size,
+        )
     )
     bars = (
         alt.Chart(spans.select("phase", "begin", "end"))

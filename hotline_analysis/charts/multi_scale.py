@@ -304,14 +304,18 @@ def timeline(
     elif chosen_step is not None:
         frame = with_python(trace, chosen_rank, chosen_step, frame)
     places = event_nodes(trace, chosen_rank, chosen_step, frame)
-    file = trace.sql("select file from rank_info where rank = $rank", rank=chosen_rank)["file"][0]
+    file = trace.of(chosen_rank).sql("select file from rank_info where rank = $rank", rank=chosen_rank)["file"][0]
     tracks = trace.query("track_name", rank=chosen_rank).select("track_id", "name")
-    marks = trace.sql(
-        "select event_id from step where rank = $rank and step = $step and event_id is not null",
-        rank=chosen_rank,
-        step=chosen_step,
-    )["event_id"].to_list()
-    modules = trace.sql(
+    marks = (
+        trace.of(chosen_rank)
+        .sql(
+            "select event_id from step where rank = $rank and step = $step and event_id is not null",
+            rank=chosen_rank,
+            step=chosen_step,
+        )["event_id"]
+        .to_list()
+    )
+    modules = trace.of(chosen_rank).sql(
         "select model_op.module_id, model_op.path, module_source.source, module_source.function from model_op"
         " left join module_source on model_op.rank = module_source.rank"
         " and model_op.module_id = module_source.module_id where model_op.rank = $rank",
@@ -327,13 +331,13 @@ def timeline(
             "places": places,
             "waits": waited_for(trace, chosen_rank, chosen_step, frame, places) if chosen_step is not None else None,
             "events": trace.query("event_source", rank=chosen_rank, step=chosen_step),
-            "streams": trace.sql(
+            "streams": trace.of(chosen_rank).sql(
                 "select event.track_id, min(coalesce(gpu_op.device, -1)) as gpu from gpu_op inner join event"
                 " on gpu_op.rank = event.rank and gpu_op.event_id = event.event_id"
                 " where gpu_op.rank = $rank group by event.track_id",
                 rank=chosen_rank,
             ),
-            "idle": trace.sql(
+            "idle": trace.of(chosen_rank).sql(
                 "select device as gpu, start_ns, end_ns, cause from idle_part where rank = $rank", rank=chosen_rank
             ),
             "lines": Lines() if source_lines else None,

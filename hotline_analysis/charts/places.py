@@ -130,7 +130,7 @@ def event_nodes(trace: Trace, rank: int, step: int | None, detail: pl.DataFrame)
 
     Columns: `event_id` and `node_id`; events that no node contains are left out.
     """
-    events = trace.sql(
+    events = trace.of(rank).sql(
         "select label.event_id, nesting.track_id, nesting.start_ns, nesting.end_ns from label"
         " left join launch on label.rank = launch.rank and label.event_id = launch.event_id"
         " inner join nesting on label.rank = nesting.rank"

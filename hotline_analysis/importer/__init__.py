@@ -17,10 +17,11 @@ from hotline_analysis.atomic import MANIFEST, begin, end, path_of, remove, repla
 from hotline_analysis.errors import HotlineError, HotlineWarning
 from hotline_analysis.importer.files import Source, find_runs, find_traces
 from hotline_analysis.importer.gpus import Gpus, read_gpus
+from hotline_analysis.importer.joined import MOST_OWN_FILES, join_ranks
 from hotline_analysis.importer.options import KernelClasses, Options, Progress, read_kernel_classes
 from hotline_analysis.importer.processes import import_all
 from hotline_analysis.importer.signatures import OpSignatures, read_op_signatures
-from hotline_analysis.run.stored import missing_ranks, read_manifest
+from hotline_analysis.run.stored import missing_ranks, own_file, read_manifest
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
 from hotline_analysis.text.formats import lost_events, some_of
@@ -150,16 +151,20 @@ def import_traces(
         warned += copied
         if sentence := missing_ranks(ranked):
             more.append(sentence)
+        folders = {part["rank"]: Path(part.pop("folder")) for part in ranked}
+        stored = [table for table in TABLES.values() if table.kind != "view"]
+        joined = join_ranks(stored, folders, partial) if len(folders) > MOST_OWN_FILES else {}
+        for rank, folder in folders.items():
+            for table in stored:
+                if table.name not in joined:
+                    place = partial / own_file(table, rank)
+                    place.parent.mkdir(parents=True)
+                    (folder / f"{table.name}.parquet").rename(place)
+            shutil.rmtree(folder, ignore_errors=True)
         for part in ranked:
-            for table in TABLES.values():
-                if table.kind != "view":
-                    place = partial / table.name / f"rank={part['rank']}"
-                    place.mkdir(parents=True)
-                    (Path(part["folder"]) / f"{table.name}.parquet").rename(place / "data.parquet")
-            shutil.rmtree(part.pop("folder"), ignore_errors=True)
             del part["path"]
         warned += more
-        manifest = {"format_version": FORMAT_VERSION, "parts": ranked, "warnings": warned}
+        manifest = {"format_version": FORMAT_VERSION, "parts": ranked, "warnings": warned, "joined": joined}
         (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         for text in warned:
             warnings.warn(text, HotlineWarning, stacklevel=4)

@@ -116,6 +116,10 @@ def _annotate_file(
     open_raw(connection, folder)
     connection.register("track_key", tracks)
     save(connection, "track", catalog.get("track").sql, folder)
+    info = _rank_info(connection, file, reader)
+    row = pa.Table.from_pylist([info], TABLES["rank_info"].arrow)
+    save_table(row, "rank_info", folder)
+    connection.register("rank_info", row)
     derived = annotate(
         connection,
         lambda share: on_progress(f"annotating {file.name}", _READING + (1 - _READING) * share),
@@ -123,8 +127,6 @@ def _annotate_file(
         on_note=lambda note: notes.append(f"{file.name}: {note}"),
     )
     save_derived(connection, derived, folder)
-    info = _rank_info(connection, file, reader)
-    save_table(pa.Table.from_pylist([info], TABLES["rank_info"].arrow), "rank_info", folder)
     return info
 
 

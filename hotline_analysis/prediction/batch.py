@@ -208,11 +208,15 @@ def samples_of(loop: Loop, given: float | None = None) -> int | None:
     """How many samples a step of a loop has: as given, as its capture said, or by its first op; None if unknown."""
     if given is not None:
         return int(given)
-    said = loop.trace.sql(
-        "select try_cast(json_extract_string(metadata, '$.hotline_metadata.batch_size') as bigint) as samples"
-        " from rank_info where rank = $rank",
-        rank=loop.rank,
-    )["samples"].drop_nulls()
+    said = (
+        loop.trace.of(loop.rank)
+        .sql(
+            "select try_cast(json_extract_string(metadata, '$.hotline_metadata.batch_size') as bigint) as samples"
+            " from rank_info where rank = $rank",
+            rank=loop.rank,
+        )["samples"]
+        .drop_nulls()
+    )
     if not said.is_empty() and said[0] > 0:
         return int(said[0])
     found = loop.trace.query("throughput", rank=loop.rank)["samples"].drop_nulls()

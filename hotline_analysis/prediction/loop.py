@@ -407,12 +407,16 @@ def _loop(trace: Trace, rank: int) -> Loop:
 
 def _not_too_many(trace: Trace, rank: int, steps: pl.DataFrame) -> pl.DataFrame:
     """The steps; where they have many events, one that stands for all, or as many from the middle as take a second."""
-    found = trace.sql(
-        "select count(*) from event where rank = $rank and start_ns >= $start_ns and start_ns < $end_ns",
-        rank=rank,
-        start_ns=steps["start_ns"][0],
-        end_ns=steps["end_ns"][-1],
-    ).item()
+    found = (
+        trace.of(rank)
+        .sql(
+            "select count(*) from event where rank = $rank and start_ns >= $start_ns and start_ns < $end_ns",
+            rank=rank,
+            start_ns=steps["start_ns"][0],
+            end_ns=steps["end_ns"][-1],
+        )
+        .item()
+    )
     if found > _MANY_EVENTS and steps.height > 1:
         typical = steps.filter(role="typical")
         mean = float(steps["length_ns"].mean() or 0)  # type: ignore[arg-type]
@@ -428,7 +432,7 @@ def _not_too_many(trace: Trace, rank: int, steps: pl.DataFrame) -> pl.DataFrame:
 
 def _launch_the_same(trace: Trace, rank: int, steps: pl.DataFrame) -> bool:
     """Whether all steps launch as much of each kind of GPU work."""
-    found = trace.sql(
+    found = trace.of(rank).sql(
         "select label.step, count(*) as number, sum(hash(event.name)::hugeint)::varchar as names from event"
         " inner join label on (event.rank, event.event_id) = (label.rank, label.event_id)"
         " where event.rank = $rank and event.category in ('kernel', 'gpu_memcpy', 'gpu_memset')"

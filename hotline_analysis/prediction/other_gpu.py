@@ -108,7 +108,7 @@ def _measured(traits: pl.DataFrame, like: Trace, gpu: Figures, given: list[Figur
 
 def source_gpu(trace: Trace, rank: int, given: list[Figures]) -> Figures | str:
     """The GPU of the trace that did most work, or a sentence why it is not known."""
-    found = trace.sql(
+    found = trace.of(rank).sql(
         "select model, scale from gpu_model where rank = $rank and device_id = (select device from gpu_event"
         " where rank = $rank group by device order by sum(dur_ns) desc, device limit 1)",
         rank=rank,
@@ -132,7 +132,7 @@ def _too_large(loop: Loop, gpu: Figures) -> str:
 
 def memory_needed(loop: Loop) -> int | None:
     """The most memory that was allocated on a GPU at once, in bytes; None if the trace does not tell."""
-    found = loop.trace.sql(
+    found = loop.trace.of(loop.rank).sql(
         "select max(total_allocated_bytes) as bytes from memory_event where rank = $rank and device_type = 1",
         rank=loop.rank,
     )
@@ -287,6 +287,6 @@ def _share(some: pl.DataFrame, of: pl.DataFrame) -> str:
 
 def own_figures(loop: Loop) -> list[Figures]:
     """The user's own figures of GPUs, as they were given at the import."""
-    rows = loop.trace.sql("from gpu_given where rank = $rank order by position", rank=loop.rank)
+    rows = loop.trace.of(loop.rank).sql("from gpu_given where rank = $rank order by position", rank=loop.rank)
     found: list[Figures] = list(rows.drop("rank", "position").to_dicts())
     return [row for row in found if row["name_pattern"] is not None]

@@ -102,7 +102,7 @@ def _larger_batch(loop: Loop, number: int, memory: int | None) -> list[tuple[obj
 
 def _gpu(loop: Loop) -> tuple[int, int | None]:
     """How many multiprocessors the busiest GPU has, and how much memory."""
-    found = loop.trace.sql(
+    found = loop.trace.of(loop.rank).sql(
         "select gpu_model.sm_count, device.memory_bytes from gpu_model left join device using (rank, device_id)"
         " where rank = $rank and device_id = (select device from gpu_event where rank = $rank group by device"
         " order by sum(dur_ns) desc, device limit 1)",

@@ -84,7 +84,7 @@ def save_timeline(loop: Loop, events: pl.DataFrame, path: str | Path, title: str
     """Write events as a trace file for ui.perfetto.dev. Raises `ExportExistsError` if it exists."""
     target = path_of(path)
     check_file(target, overwrite=overwrite)
-    tracks = loop.trace.sql(
+    tracks = loop.trace.of(loop.rank).sql(
         "select track_id, pid, tid, thread_name, process_name from track where rank = $rank", rank=loop.rank
     )
     names = {

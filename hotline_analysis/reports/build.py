@@ -24,17 +24,22 @@ from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import safe
 from hotline_analysis.text.source_lines import Lines
 
+# Sections of the report about a large job. Those of one rank fill a page, and are in its own report.
+_OF_A_JOB = ("help", "ranks", "stragglers", "device", "phases", "modules")
+_ADVICE_OF_A_JOB = 3
+
 
 def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) -> Report:
     """Report on a trace: what limits a step, what to do about it, the three questions, and tables.
 
-    With several ranks it is about one of them: `rank`, or the lowest; a table compares all. With `source_lines`, places
+    With several ranks it is about one of them: `rank`, or the lowest; a table compares all. Of more than a few, without
+    `rank`, it is short, and has of one rank only what stands for all. With `source_lines`, places
     in the code show their line if this python could import the file. Raises `QueryParameterError` for a rank that the
     trace does not have.
     """
     check_scope(trace, {"rank": rank})
     chosen = trace.ranks[0] if rank is None else rank
-    info = trace.sql("from rank_info where rank = $rank", rank=chosen).row(0, named=True)
+    info = trace.of(chosen).sql("from rank_info where rank = $rank", rank=chosen).row(0, named=True)
     has_gpu = has_gpu_work(trace, rank=chosen)
     bound = bottleneck.gpu_or_cpu_bound(trace, rank=chosen)
     is_run = bound.answer != "no-run"
@@ -48,6 +53,7 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
     caveats = caveat_sentences(trace, chosen, info, typical, bound.evidence, run)
     efficiency = [*(efficiency_sections(trace, chosen) if has_gpu and is_run else []), None, None]
     worth = worth_doing(trace, chosen) if is_run else None
+    advice = with_predictions(find_advice(trace, chosen), worth) if is_run else []
     sections = [
         help_section(worth, has_gpu),
         tables.ranks_section(trace) if len(trace.ranks) > 1 else None,
@@ -67,6 +73,9 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
         resources.recomputation(trace, chosen) if info["profile_memory"] else None,
         coverage_section(cover) if has_gpu else None,
     ]
+    if rank is None and len(trace.ranks) > tables.ROWS:
+        sections = [section for section in sections if section is not None and section.name in _OF_A_JOB]
+        advice = advice[:_ADVICE_OF_A_JOB]
     name = safe(info["file"])
     about = facts(trace, info, steps, has_gpu, typical)
     return Report(
@@ -75,7 +84,7 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
         headline=headline(bound, optimizer.evidence, damaged=bool(info["damage"])),
         # What the headline says already needs no second place.
         caveats=[text for text in caveats if text != bound.statement],
-        advice=with_predictions(find_advice(trace, chosen), worth) if is_run else [],
+        advice=advice,
         findings=[bound, optimizer, slowest],
         sections=[section for section in sections if section is not None and not section.rows.is_empty()],
         coverage=coverage_line(cover)

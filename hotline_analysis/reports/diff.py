@@ -81,7 +81,9 @@ def diff_report(
 
 def _describe(side: Side) -> str:
     trace, rank, step = side.chosen.trace, side.chosen.rank, side.chosen.step
-    files = trace.sql("select file from rank_info where $rank is null or rank = $rank order by rank", rank=rank)["file"]
+    files = trace.of(rank).sql(
+        "select file from rank_info where $rank is null or rank = $rank order by rank", rank=rank
+    )["file"]
     ranks = f"rank {rank if rank is not None else trace.ranks[0]}"
     if rank is None and len(trace.ranks) > 1:
         ranks = f"{len(trace.ranks)} ranks"
@@ -91,7 +93,7 @@ def _describe(side: Side) -> str:
 
 
 def _devices(trace: Trace, rank: int | None) -> list[str]:
-    found = trace.sql(
+    found = trace.of(rank).sql(
         "select distinct device.name from gpu_op"
         " inner join device on gpu_op.rank = device.rank and gpu_op.device = device.device_id"
         " where ($rank is null or gpu_op.rank = $rank) and device.name is not null order by all",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -49,7 +50,14 @@ _PART: Mapping[str, tuple[type, ...]] = {
     "world_size": (int, type(None)),
 }
 _LATER = ("world_size",)  # runs of before do not have it
-_WORDS = {int: "a whole number", str: "text", bool: "true or false", type(None): "null"}
+_WORDS = {
+    dict: "an object",
+    list: "a list",
+    int: "a whole number",
+    str: "text",
+    bool: "true or false",
+    type(None): "null",
+}
 # How Parquet stores each type, and what it may say of it: dates and decimals are stored as numbers, too.
 _TEXT = {("BYTE_ARRAY", "UTF8", "STRING"), ("BYTE_ARRAY", "JSON", "JSON")}
 _STORED: Mapping[str, set[tuple[str, str, str]]] = {
@@ -81,6 +89,10 @@ class Size:
     rows: int
     text_bytes: int
     """What the texts could come to at most: a text that is stored once may stand in every row."""
+
+    def __add__(self, other: Size) -> Size:
+        """Both together."""
+        return Size(*(each + more for each, more in zip(astuple(self), astuple(other), strict=True)))
 
 
 def read_manifest(run: Path) -> Mapping[str, Any]:
@@ -120,6 +132,7 @@ def read_manifest(run: Path) -> Mapping[str, Any]:
         raise RunFormatError(f"{path} names a rank twice in parts", hint=_HINT)
     for number, text in enumerate(warnings):
         _check(path, f"warnings[{number}]", text, (str,))
+    _check_joined(path, manifest.setdefault("joined", {}), min(ranks))
     return dict(manifest)
 
 
@@ -143,6 +156,18 @@ def _list(path: Path, manifest: Mapping[str, Any], name: str) -> Sequence[Any]:
     if not isinstance(listed, list):
         raise RunFormatError(f"{path} is damaged: {name} is no list", hint=_HINT)
     return listed
+
+
+def _check_joined(path: Path, joined: Any, lowest: int) -> None:
+    """Each table has the first ranks of its files, ascending from the lowest rank on."""
+    _check(path, "joined", joined, (dict,))
+    for name, firsts in joined.items():
+        place = f"joined.{name}"
+        _check(path, place, firsts, (list,))
+        for number, first in enumerate(firsts):
+            _check(path, f"{place}[{number}]", first, (int,))
+        if not firsts or firsts != sorted(set(firsts)) or not 0 <= firsts[0] <= lowest:
+            raise RunFormatError(f"{path} is damaged: {place} does not name the first rank of each file", hint=_HINT)
 
 
 def _check_part(path: Path, place: str, part: object) -> None:
@@ -179,35 +204,98 @@ def _own_file(run: Path, name: str) -> str:
     return file
 
 
-def table_files(table: Table, runs: Mapping[int, Path]) -> tuple[list[str], Size]:
-    """The files of a table, by rank, and their size. `runs` has the run directory of each rank.
+def own_file(table: Table, rank: int) -> str:
+    """The file of a table that has the rows of one rank, in its run."""
+    return f"{table.name}/rank={rank}/data.parquet"
 
-    Raises `RunFormatError` for one that is missing, lies outside its run, is no Parquet file of this table, unpacks to
-    more than a file of its size can hold, or has two rows where a table has one.
+
+def shared_file(table: Table, first: int) -> str:
+    """The file of a table that has the rows of several ranks, the first of which is this."""
+    return f"{table.name}/from-{first}/data.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """The files of a table that hold some ranks."""
+
+    own: list[str]
+    """Of one rank each, which stands in the path."""
+    shared: list[str]
+    """Of several ranks, with a column `rank`."""
+    size: Size
+    """Of shared files, that of the parts that can have rows of these ranks."""
+
+
+def table_files(table: Table, runs: Mapping[int, Path], joined: Mapping[Path, Mapping[str, list[int]]]) -> Files:
+    """The files of a table that hold some ranks, by rank.
+
+    `runs` has the run directory of each rank, and `joined` what the manifest of each says. Raises `RunFormatError` for
+    a file that is missing, lies outside its run, is no Parquet file of this table, unpacks to more than a file of its
+    size can hold, or has two rows where a table has one.
     """
+    own, shared = [], []
+    total = Size(0, 0, 0)
+    asked: dict[tuple[Path, int], list[int]] = {}  # ranks of each shared file
+    for rank in sorted(runs):
+        run = runs[rank]
+        firsts = joined.get(run, {}).get(table.name)
+        if firsts is None:
+            file, size = _looked_at(table, run, own_file(table, rank), None)
+            own.append(file)
+            total += size
+        else:
+            asked.setdefault((run, firsts[bisect_right(firsts, rank) - 1]), []).append(rank)
+    for (run, first), ranks in asked.items():
+        file, size = _looked_at(table, run, shared_file(table, first), ranks)
+        shared.append(file)
+        total += size
+    return Files(own, shared, total)
+
+
+def _looked_at(table: Table, run: Path, name: str, ranks: Sequence[int] | None) -> tuple[str, Size]:
+    """A file and its size; of one that is shared, that of the groups of rows that can have some ranks."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    files = []
-    total = Size(0, 0, 0)
-    for rank in sorted(runs):
-        run = runs[rank]
-        name = f"{table.name}/rank={rank}/data.parquet"
-        try:
-            file = _own_file(run, name)
-            with pq.ParquetFile(file, memory_map=False) as opened:
-                size = _size(table, opened.metadata, os.stat(file).st_size)
-                _check_key(table, opened)
-        except (OSError, pa.ArrowException, ValueError, KeyError) as error:
-            what = error.strerror if isinstance(error, OSError) and error.strerror else _first_line(error)
-            raise RunFormatError(f"{run} is damaged: {name}: {what}", hint=_HINT) from error
-        files.append(file)
-        total = Size(*(each + other for each, other in zip(astuple(total), astuple(size), strict=True)))
-    return files, total
+    try:
+        file = _own_file(run, name)
+        with pq.ParquetFile(file, memory_map=False) as opened:
+            spans = None if ranks is None else _spans(opened.metadata)
+            groups = [
+                number
+                for number in range(opened.num_row_groups)
+                if ranks is None or spans is None or _has_one(ranks, *spans[number])
+            ]
+            size = _size(table, opened.metadata, os.stat(file).st_size, groups)
+            _check_keys(table, opened, groups, spans)
+    except (OSError, pa.ArrowException, ValueError, KeyError) as error:
+        what = error.strerror if isinstance(error, OSError) and error.strerror else _first_line(error)
+        raise RunFormatError(f"{run} is damaged: {name}: {what}", hint=_HINT) from error
+    return file, size
 
 
-def _size(table: Table, footer: FileMetaData, file_bytes: int) -> Size:
-    """Raises `ValueError` for a file of another table, or one that unpacks to too much."""
+def _spans(footer: FileMetaData) -> list[tuple[int, int]]:
+    """The lowest and highest rank of each group of rows; raises `ValueError` if they are not in order."""
+    place = footer.schema.names.index("rank") if "rank" in footer.schema.names else -1
+    if place < 0 or footer.schema.column(place).physical_type != "INT64":
+        raise ValueError("it has no column rank")
+    spans: list[tuple[int, int]] = []
+    for number in range(footer.num_row_groups):
+        told = footer.row_group(number).column(place).statistics
+        if told is None or not told.has_min_max or (spans and told.min < spans[-1][1]):
+            raise ValueError("its ranks are not in order")
+        spans.append((told.min, told.max))
+    return spans
+
+
+def _has_one(ranks: Sequence[int], low: int, high: int) -> bool:
+    """Whether one of the ranks, which are in order, is in a span."""
+    place = bisect_left(ranks, low)
+    return place < len(ranks) and ranks[place] <= high
+
+
+def _size(table: Table, footer: FileMetaData, file_bytes: int, groups: Sequence[int]) -> Size:
+    """The size of some groups of rows. Raises `ValueError` for another table, or one that unpacks to too much."""
     kinds = {}
     for number in range(len(footer.schema)):
         column = footer.schema.column(number)
@@ -218,33 +306,50 @@ def _size(table: Table, footer: FileMetaData, file_bytes: int) -> Size:
             raise ValueError(f"it has no column {wanted.name}")
         if kinds[wanted.name] not in _STORED[wanted.type]:
             raise ValueError(f"its column {wanted.name} is not {wanted.type}")
-    groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
-    rows = sum(group.num_rows for group in groups)
-    unpacked = texts = 0
-    for group in groups:
+    rows = packed = unpacked = texts = 0
+    for group in map(footer.row_group, groups):
+        rows += group.num_rows
         for number in range(group.num_columns):
             column = group.column(number)
+            packed += column.total_compressed_size
             unpacked += column.total_uncompressed_size
             if column.physical_type == "BYTE_ARRAY":
                 texts += group.num_rows * column.total_uncompressed_size
+    if len(groups) == footer.num_row_groups:
+        packed = file_bytes
     if rows > most_rows(file_bytes):
         raise ValueError(f"it would unpack to {rows:,} rows, which no table of {file_bytes:,} bytes has")
     if unpacked > most_bytes(file_bytes):
         raise ValueError(f"it would unpack to {unpacked:,} bytes, which no table of {file_bytes:,} bytes does")
-    return Size(file_bytes, rows, texts)
+    return Size(packed, rows, texts)
 
 
-def _check_key(table: Table, file: ParquetFile) -> None:
-    """Raises `ValueError` if two rows have the same key. Takes a few milliseconds for 100,000 rows."""
+def _check_keys(
+    table: Table, file: ParquetFile, groups: Sequence[int], spans: Sequence[tuple[int, int]] | None
+) -> None:
+    """Raises `ValueError` if two rows of a rank have the same key. Takes a few milliseconds for 100,000 rows.
+
+    Of a file of several ranks, those groups of rows are looked at together that have rows of one rank.
+    """
     key = _KEYS.get(table.name, [])
     if table.columns[0].name == "event_id" and table.name not in _SEVERAL:
         key = ["event_id"]
     if not key or file.metadata.num_rows < _FEW_ROWS:
         return
-    found = pl.DataFrame(file.read(columns=key))
-    unique = found.to_series().n_unique() if len(key) == 1 else found.n_unique()
-    if unique < found.height:
-        raise ValueError(f"two of its rows have the same {' and '.join(key)}")
+    together: list[list[int]] = []
+    for number in groups:
+        if together and (spans is None or spans[number][0] == spans[together[-1][-1]][1]):
+            together[-1].append(number)
+        else:
+            together.append([number])
+    columns = key if spans is None else ["rank", *key]
+    for some in together:
+        found = pl.DataFrame(file.read_row_groups(some, columns=columns))
+        if spans is not None and len(some) == 1 and spans[some[0]][0] == spans[some[0]][1]:
+            found = found.select(key)  # of one rank, as the file says
+        unique = found.to_series().n_unique() if found.width == 1 else found.n_unique()
+        if unique < found.height:
+            raise ValueError(f"two of its rows have the same {' and '.join(key)}")
 
 
 def most_rows(file_bytes: int) -> int:

@@ -65,17 +65,27 @@ class Trace:
     Open one with `hotline_analysis.load`. Every answer is a `polars.DataFrame`. Statements run in a database of their
     own, which can read the files of this run and nothing else. Use it as a context manager, or let it go out of scope,
     to close it; `temporary`, a folder that exists for this run alone, is deleted then. With `rank`, it is as if the run
-    had no other one, and no file of another is opened.
+    had no other one, and no file of another is opened; likewise with several `only`.
     """
 
-    def __init__(self, path: Path, *more: Path, temporary: Path | None = None, rank: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        *more: Path,
+        temporary: Path | None = None,
+        rank: int | None = None,
+        only: Collection[int] | None = None,
+    ) -> None:
         self.path = path  # of several, that named first
         self._rank_folders: dict[int, Path] = {}
+        self._joined: dict[Path, Mapping[str, list[int]]] = {}
         self.manifest: Mapping[str, Any] = self._read_manifests((path, *more))
-        if rank is not None:  # the others are as if they were not there
-            self._rank_folders = {rank: self._rank_folders[rank]}
-            parts = [part for part in self.manifest["parts"] if part["rank"] == rank]
+        only = [rank] if rank is not None else only
+        if only is not None:  # the others are as if they were not there
+            self._rank_folders = {each: self._rank_folders[each] for each in only}
+            parts = [part for part in self.manifest["parts"] if part["rank"] in self._rank_folders]
             self.manifest = {**self.manifest, "parts": parts}
+        self._is_part = only is not None
         self._of_ranks: dict[int, Trace] = {}
         if len(self.ranks) > _MANY_RANKS:
             _allow_open_files()
@@ -112,6 +122,7 @@ class Trace:
             check_name(run)
             manifests.append(read_manifest(run))
         for run, manifest in zip(runs, manifests, strict=True):
+            self._joined[run] = manifest["joined"]
             for part in manifest["parts"]:
                 other = self._rank_folders.setdefault(part["rank"], run)
                 if other is not run:
@@ -163,26 +174,36 @@ class Trace:
     def _create(self, name: str, columns: Sequence[str]) -> None:
         # The table and its columns come from the schema; only the path is foreign. Glob characters in it are escaped.
         # Hive partitioning is not left to the database, which would see `lr=0.1/` anywhere in the path as a column.
-        files, size = table_files(TABLES[name], self._rank_folders)
-        listed = ", ".join(_quote(_glob_escape(file)) for file in files)
-        source = f"read_parquet([{listed}], hive_partitioning = false, filename = true)"
+        found = table_files(TABLES[name], self._rank_folders, self._joined)
+        size = found.size
+        quoted = ", ".join(f'"{column}"' for column in columns)
+        sources = []
+        if found.own:
+            rank = "regexp_extract(filename, 'rank=(\\d+)[/\\\\]data.parquet$', 1)::bigint"
+            files = ", ".join(_quote(_glob_escape(file)) for file in found.own)
+            sources.append(
+                f"select {rank} as rank, {quoted} from"  # noqa: S608
+                f" read_parquet([{files}], hive_partitioning = false, filename = true)"
+            )
+        if found.shared:
+            files = ", ".join(_quote(_glob_escape(file)) for file in found.shared)
+            ranks = ", ".join(map(str, self.ranks)) if self._is_part else ""
+            only = f" where rank in ({ranks})" if ranks else ""
+            sources.append(f"select rank, {quoted} from read_parquet([{files}], hive_partitioning = false){only}")  # noqa: S608
+        source = " union all ".join(sources)
         is_small = size.file_bytes < SMALL_BYTES and size.rows < _SMALL_ROWS
         if size.text_bytes > (_SMALL_TEXT if is_small else most_bytes(size.file_bytes)):
             is_small &= self._text_bytes(name, source, size) < _SMALL_TEXT
         if name == "name_info":
             self._check_names(source)
-        rank = "regexp_extract(filename, 'rank=(\\d+)[/\\\\]data.parquet$', 1)::bigint"
-        quoted = ", ".join(f'"{column}"' for column in columns)
         kind = "table" if is_small else "view"
-        self._connection.execute(
-            f"create {kind} {name} as select {rank} as rank, {quoted} from {source}"  # noqa: S608
-        )
+        self._connection.execute(f"create {kind} {name} as {source}")
 
     def _text_bytes(self, name: str, source: str, size: Size) -> int:
         """How long the texts of a table are together; `RunFormatError` if that is more than it can have."""
         columns = [column.name for column in TABLES[name].columns if column.type in ("VARCHAR", "JSON")]
         texts = [f'sum(strlen("{column}"))' for column in columns]
-        found = self._connection.execute(f"select {', '.join(texts)} from {source}").fetchall()[0]  # noqa: S608
+        found = self._connection.execute(f"select {', '.join(texts)} from ({source})").fetchall()[0]  # noqa: S608
         total = sum(map(int, filter(None, found)))
         if total > most_bytes(size.file_bytes):
             raise self._damaged(
@@ -192,7 +213,7 @@ class Trace:
 
     def _check_names(self, source: str) -> None:
         """Raise `RunFormatError` if what a name says is told twice: joins would double all events of that name."""
-        twice = f"select 1 from {source} group by filename, category, name having count(*) > 1 limit 1"  # noqa: S608
+        twice = f"select 1 from ({source}) group by rank, category, name having count(*) > 1 limit 1"  # noqa: S608
         if self._connection.execute(twice).fetchall():
             raise self._damaged("two rows of name_info have the same category and name")
 
@@ -269,17 +290,43 @@ class Trace:
     def _ask(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
         """Run a query after its steps."""
         rank = bound.get("rank")
-        if isinstance(rank, int) and not catalog.compares_ranks(query.name):
+        if not isinstance(rank, int) or len(self.ranks) == 1:
+            return self._run_all(query, bound)
+        if not catalog.compares_ranks(query.name):
             return self._of(rank)._run_all(query, bound)
-        return self._run_all(query, bound)
+        with self._beside(rank) as few:
+            return few._run_all(query, bound)
+
+    @contextmanager
+    def _beside(self, rank: int) -> Iterator[Trace]:
+        """This trace with the collectives of all ranks, and of the rest only a rank and those that it is compared with.
+
+        These are the ranks that come first to the collectives to which it comes last. Of few ranks, it is this trace.
+        """
+        with _as_hotline_error():
+            matched = self._run("collective_match", "from collective_match", {})
+        late = matched.filter(pl.col("is_last") & (pl.col("rank") == rank))["match_id"].implode()
+        others = matched.filter(pl.col("is_first") & pl.col("match_id").is_in(late))["rank"]
+        only = sorted({rank, *others.to_list()})
+        if 2 * len(only) > len(self.ranks) or not self._close.alive:
+            yield self
+            return
+        paths = dict.fromkeys(self._rank_folders[each] for each in only)
+        with Trace(*paths, only=only) as few:
+            with _as_hotline_error():
+                few._connection.register("matched", matched.to_arrow())
+                few._connection.execute("create temp table collective_match as from matched")
+                few._known.add("collective_match")
+            yield few
 
     def _run_all(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
         """Run a query over all ranks that this trace has."""
         with _as_hotline_error():
+            # By its words, tables would be opened that it does not read: `step` is a column, and `op` a cause, too.
+            needed = " ".join(query.tables) or query.sql
             if not query.steps:
-                return self._run_shipped(query.sql, catalog.parsed(self._connection, query.sql), bound)
-            # By the words of a step, tables would be opened that it does not read: `step` is a column, too.
-            needed = " ".join(query.tables)
+                self._known.update(install_macros(self._connection, [query.sql], self._known))
+                return self._run_shipped(needed, catalog.parsed(self._connection, query.sql), bound)
             self._provide(needed)
             statements = [*(step.sql for step in query.steps), query.sql]
             self._known.update(install_macros(self._connection, statements, self._known))
@@ -319,9 +366,13 @@ class Trace:
                     )
             yield other
 
+    def of(self, rank: int | None) -> Trace:
+        """The trace of one rank, for statements about it, or this one for None. It is closed with this one."""
+        return self if rank is None else self._of(int(rank))
+
     def _of(self, rank: int) -> Trace:
         """The trace of one rank, which opens no file of another one; the last few are kept."""
-        if len(self.ranks) == 1 or not self._close.alive:
+        if len(self.ranks) == 1 or rank not in self._rank_folders or not self._close.alive:
             return self
         only = self._of_ranks.pop(rank, None) or Trace(self._rank_folders[rank], rank=rank)
         self._of_ranks[rank] = only

@@ -138,7 +138,7 @@ def among(events: pl.DataFrame) -> pl.Expr:
 
 def device_property(loop: Loop, name: str) -> float | None:
     """A property of the first GPU, if the file has it."""
-    found = loop.trace.sql(
+    found = loop.trace.of(loop.rank).sql(
         "select try_cast(json_extract_string(properties, $path) as double) as value from device where rank = $rank"
         " order by device_id limit 1",
         path=f"$.{name}",
@@ -149,7 +149,9 @@ def device_property(loop: Loop, name: str) -> float | None:
 
 def is_amd(loop: Loop) -> bool:
     """Whether the GPU is one of AMD's, by its name or the calls."""
-    found = loop.trace.sql("select 1 from device where rank = $rank and name ilike '%AMD%'", rank=loop.rank)
+    found = loop.trace.of(loop.rank).sql(
+        "select 1 from device where rank = $rank and name ilike '%AMD%'", rank=loop.rank
+    )
     calls = chosen_of(loop, (pl.col("category") == "cuda_runtime") & NAME.str.starts_with("hip"))
     return not found.is_empty() or not calls.is_empty()
 

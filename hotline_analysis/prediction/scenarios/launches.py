@@ -83,7 +83,7 @@ def _passes(loop: Loop, ops: pl.DataFrame, kernels: pl.DataFrame) -> tuple[Numbe
     here in kernels that it bounds, and at the high end half as fast.
     """
     limits = loop.kernel_limits.filter(pl.col("memory_ns") > 0)
-    gradients = loop.trace.sql(
+    gradients = loop.trace.of(loop.rank).sql(
         "select bytes from gradient where rank = $rank and start_ns >= $start_ns and start_ns < $end_ns",
         rank=loop.rank,
         start_ns=loop.start_ns,
@@ -114,7 +114,7 @@ def _without_loop(loop: Loop, optimizer: pl.Expr) -> list[Edit]:
 
 def _phase_spans(loop: Loop, phases: tuple[str, ...]) -> pl.DataFrame:
     """When threads are in some phases."""
-    return loop.trace.sql(
+    return loop.trace.of(loop.rank).sql(
         "select track_id, start_ns, end_ns from phase_span where rank = $rank and start_ns < $end_ns"
         " and end_ns > $start_ns and list_contains($phases, phase)",
         rank=loop.rank,

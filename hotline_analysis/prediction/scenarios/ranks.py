@@ -59,14 +59,14 @@ def _transfers(loop: Loop, kernels: pl.DataFrame) -> pl.DataFrame:
     of any step, as every rank may be late in some; in a trace of one step, of the same kernel.
     """
     if len(loop.trace.ranks) > 1:
-        found = loop.trace.sql(
+        found = loop.trace.of(loop.rank).sql(
             "select event_id, least(transfer_ns, dur_ns) as transfer_ns from collective_match"
             " where rank = $rank and transfer_ns is not null",
             rank=loop.rank,
         )
         known = kernels.select("event_id", "dur_ns").join(found, on="event_id", how="left")
         return known.select("event_id", pl.coalesce("transfer_ns", "dur_ns").alias("transfer_ns"))
-    every = loop.trace.sql(
+    every = loop.trace.of(loop.rank).sql(
         "select event_id, step, short_name, start_ns, dur_ns from gpu_work where rank = $rank and"
         " class = 'communication' and list_contains($steps, step)",
         rank=loop.rank,

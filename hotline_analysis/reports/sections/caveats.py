@@ -58,11 +58,15 @@ def _unobserved(trace: Trace, rank: int, use: pl.DataFrame) -> list[str]:
         f" have done work that was not recorded. It is busy for {run['gpu_busy_pct']:.1f} to"
         f" {percent(run['gpu_busy_most_pct'])} of the time."
     )
-    since = trace.sql(
-        "select sum(end_ns - start_ns)::bigint as busy_ns, max(end_ns) - min(start_ns) as window_ns"
-        " from gpu_busy where rank = $rank",
-        rank=rank,
-    ).row(0, named=True)
+    since = (
+        trace.of(rank)
+        .sql(
+            "select sum(end_ns - start_ns)::bigint as busy_ns, max(end_ns) - min(start_ns) as window_ns"
+            " from gpu_busy where rank = $rank",
+            rank=rank,
+        )
+        .row(0, named=True)
+    )
     share = 100 * since["busy_ns"] / max(since["window_ns"], 1)
     if share - run["gpu_busy_pct"] >= _SPEAK_PCT:
         text += f" From its first recorded work to the last, it is busy for {percent(share)}."
@@ -71,7 +75,7 @@ def _unobserved(trace: Trace, rank: int, use: pl.DataFrame) -> list[str]:
 
 def _unknown_gpu(trace: Trace, rank: int) -> list[str]:
     """A GPU of which nothing is known, and how to say what it is."""
-    found = trace.sql(
+    found = trace.of(rank).sql(
         "select distinct gpu_model.name from gpu_model inner join gpu_op on gpu_model.rank = gpu_op.rank"
         " and gpu_model.device_id = device_of(gpu_op.device) where gpu_model.rank = $rank and gpu_model.model is null"
         " order by gpu_model.name",
@@ -85,7 +89,7 @@ def _unknown_gpu(trace: Trace, rank: int) -> list[str]:
 
 
 def _has_frames(trace: Trace, rank: int) -> bool:
-    return bool(trace.sql("select exists (select 1 from python_call where rank = $rank)", rank=rank).item())
+    return bool(trace.of(rank).sql("select exists (select 1 from python_call where rank = $rank)", rank=rank).item())
 
 
 _ROLES = {

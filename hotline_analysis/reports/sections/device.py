@@ -28,7 +28,7 @@ def device_section(trace: Trace, rank: int) -> Section | None:
     rows: list[tuple[str, int, str | None, str]] = [
         (words, busy[name], None, "") for name, words in _BUSY.items() if busy[name]
     ]
-    phase = trace.sql(
+    phase = trace.of(rank).sql(
         "select cause, phase, sum(end_ns - start_ns)::bigint as idle_ns from idle_part where rank = $rank"
         " group by all order by idle_ns desc, phase",
         rank=rank,

@@ -12,6 +12,8 @@ from hotline_analysis.answers.recorded import lacks_gpu_work
 from hotline_analysis.answers.verdicts import VERDICTS
 from hotline_analysis.reports.sections.given import given
 from hotline_analysis.reports.sections.recapture import INFERRED
+from hotline_analysis.reports.sections.stragglers import late_rank
+from hotline_analysis.run.stored import missing_ranks
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, lost_events, percent, runs, safe
 
@@ -26,7 +28,7 @@ def facts(
 ) -> dict[str, str]:
     """What the run is: device, ranks, steps, events, flags of the profiler, damage; by name, in order."""
     rank = info["rank"]
-    used = trace.sql(
+    used = trace.of(rank).sql(
         "select distinct gpu_op.device, device.name from gpu_op"
         " left join device on gpu_op.rank = device.rank and gpu_op.device = device.device_id"
         " where gpu_op.rank = $rank order by all",
@@ -50,6 +52,7 @@ def facts(
     found = {
         "device": ", ".join(devices) + ("" if has_gpu else ", whose work takes no time") if devices else no_device,
         "ranks": ("rank " if len(trace.ranks) == 1 else "ranks ") + runs(trace.ranks) + world,
+        **_of_the_job(trace),
         "steps": _steps(steps, typical),
         "events": f"{info['event_count']:,} in {duration((info['end_ns'] or 0) - (info['start_ns'] or 0))}",
         "recorded": ", ".join(flags) if flags else "times only (no stacks, shapes or memory)",
@@ -58,6 +61,12 @@ def facts(
     if info["damage"]:
         found["damage"] = f"{safe(info['damage'])}; {lost_events(info['lost_event_count'], info['truncated'])}"
     return found
+
+
+def _of_the_job(trace: Trace) -> dict[str, str]:
+    """What is wrong with the job, not with one rank: ranks that are missing, and one that is late."""
+    found = {"missing": missing_ranks(trace.manifest["parts"]), "late": late_rank(trace)}
+    return {name: text for name, text in found.items() if text}
 
 
 def _steps(steps: pl.DataFrame, typical: TypicalStep | None) -> str:

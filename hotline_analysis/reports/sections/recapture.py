@@ -21,15 +21,19 @@ _PRE_WINDOW_PCT = 2.0  # from here on the report says how to capture less of it
 def recapture(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, cover: pl.DataFrame) -> list[str]:
     """What to record for a better answer, for everything that this trace lacks."""
     rank = info["rank"]
-    found = trace.sql(
-        "select"
-        " exists (select 1 from op where rank = $rank) or exists"
-        "   (select 1 from event where rank = $rank and category = 'cpu_op') as has_ops,"
-        " exists (select 1 from captured_op where rank = $rank) as has_captured,"
-        " exists (select 1 from model_op where rank = $rank) as has_modules,"
-        " exists (select 1 from event where rank = $rank and category like 'cuda%') as has_runtime",
-        rank=rank,
-    ).row(0, named=True)
+    found = (
+        trace.of(rank)
+        .sql(
+            "select"
+            " exists (select 1 from op where rank = $rank) or exists"
+            "   (select 1 from event where rank = $rank and category = 'cpu_op') as has_ops,"
+            " exists (select 1 from captured_op where rank = $rank) as has_captured,"
+            " exists (select 1 from model_op where rank = $rank) as has_modules,"
+            " exists (select 1 from event where rank = $rank and category like 'cuda%') as has_runtime",
+            rank=rank,
+        )
+        .row(0, named=True)
+    )
     advice = []
     if not found["has_ops"]:
         advice.append("No CPU ops: add ProfilerActivity.CPU to `activities`, so that GPU work has ops and phases.")
@@ -51,7 +55,7 @@ def recapture(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, cover: pl
             " is used."
         )
     early = cover.filter(pl.col("bucket") == "pre_window")
-    if not early.is_empty() and early["gpu_time_pct"][0] >= _PRE_WINDOW_PCT:
+    if not early.is_empty() and (early["gpu_time_pct"][0] or 0) >= _PRE_WINDOW_PCT:
         advice.append(
             f"{duration(early['gpu_time_ns'][0])} of GPU work was launched before the trace began:"
             " call torch.cuda.synchronize() before it starts, or record more active steps."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from hotline_analysis.answers.generated import steps, straggler_causes, stragglers
+from hotline_analysis.answers.generated import ranks, straggler_causes, stragglers
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.reports.sections.tables import ROWS
 from hotline_analysis.run.trace import Trace
@@ -23,7 +23,7 @@ def straggler_section(trace: Trace) -> Section | None:
     rows = stragglers(trace) if len(trace.ranks) > 1 else pl.DataFrame()
     if rows.is_empty():
         return None
-    note = _late(trace, rows)
+    note = "".join(f"{sentence} " for sentence in _late(trace, rows) if sentence)
     if rows.height > ROWS:
         note += f"The {ROWS} of {rows.height:,} ranks for which others wait longest. "
         rows = rows.head(ROWS)
@@ -44,28 +44,39 @@ def straggler_section(trace: Trace) -> Section | None:
     )
 
 
-def _late(trace: Trace, rows: pl.DataFrame) -> str:
+def late_rank(trace: Trace) -> str:
+    """Which rank keeps the others waiting, in a sentence; empty if none does."""
+    rows = stragglers(trace) if len(trace.ranks) > 1 else pl.DataFrame()
+    return "" if rows.is_empty() else _late(trace, rows)[0]
+
+
+def _late(trace: Trace, rows: pl.DataFrame) -> tuple[str, str]:
+    """The rank that keeps the others waiting, and what makes it late, in sentences; empty if none does."""
     worst = rows.row(0, named=True)
     # The wait of each other rank, against the time of its steps.
     others = max(1, rows.height - 1)
     mean_wait = worst["caused_wait_ns"] / others
-    time = int(steps(trace).filter(pl.col("rank") == worst["rank"])["dur_ns"].sum())
+    pace = ranks(trace).row(by_predicate=pl.col("rank") == worst["rank"], named=True)
+    time = pace["step_count"] * (pace["step_ns"] or 0)
     all_waits = int(rows["wait_ns"].sum())
     if not time or 100 * mean_wait < _WAIT_PCT * time or 100 * worst["caused_wait_ns"] < _BLAME_PCT * all_waits:
-        return ""
+        return "", ""
     text = (
         f"Rank {worst['rank']} comes last to {worst['last_count']:,} of {worst['collective_count']:,} collectives; each"
         f" other rank waits {duration(mean_wait)} for it ({percent(100 * mean_wait / time)} of its steps, where calls"
         " overlap each counts)."
     )
+    cause_text = ""
     causes = straggler_causes(trace, rank=worst["rank"]).filter(pl.col("excess_ns") > 0)
     if causes.height:
         cause = causes.row(0, named=True)
         where = cause["module_path"] or cause["region"]
         place = " in " + ", ".join(safe(part) for part in (cause["phase"], where) if part) if cause["phase"] else ""
-        text += f" Most of its delay is {_ACTIVITY[cause['activity']]}{place} ({duration(cause['excess_ns'])} more)."
-        text += f" {_REMEDY[cause['activity']]}"
-    return f"{text} "
+        cause_text = (
+            f"Most of its delay is {_ACTIVITY[cause['activity']]}{place} ({duration(cause['excess_ns'])} more)."
+        )
+        cause_text += f" {_REMEDY[cause['activity']]}"
+    return text, cause_text
 
 
 _ACTIVITY = {

@@ -30,14 +30,14 @@ def subject(trace: Trace, rank: int, steps: pl.DataFrame, facts: Mapping[str, st
 
 def _model(trace: Trace, rank: int) -> str:
     """The class of the module that has most of the modules in it, without what torch puts around it."""
-    inside = trace.sql(
+    inside = trace.of(rank).sql(
         "select around.path, around.type, around.depth, count(part.path) as part_count"
         " from model_op as around left join model_op as part"
         " on around.rank = part.rank and starts_with(part.path, around.path || '.')"
         " where around.rank = $rank and around.depth < 3 group by all order by around.depth, part_count desc, path",
         rank=rank,
     )
-    total = trace.sql("select count(*) from model_op where rank = $rank", rank=rank).item()
+    total = trace.of(rank).sql("select count(*) from model_op where rank = $rank", rank=rank).item()
     for row in inside.iter_rows(named=True):
         if row["type"] not in _WRAPPERS and row["part_count"] and 2 * (row["part_count"] + 1) >= total:
             return shorten(safe(row["type"] or row["path"]), _LONGEST)

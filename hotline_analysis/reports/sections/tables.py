@@ -8,7 +8,7 @@ from hotline_analysis.answers import generated as answers
 from hotline_analysis.answers.finding import Finding
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.run.trace import Trace
-from hotline_analysis.text.formats import duration, module_name, percent, shares
+from hotline_analysis.text.formats import duration, module_name, percent, runs, shares
 from hotline_analysis.text.source_lines import Lines
 
 _OVERLAP = 0.99  # with less busy time than that, of the time of all work, it is worth a word that work overlaps
@@ -18,18 +18,11 @@ ROWS = 8  # of what has no end, the report shows so many
 
 def ranks_section(trace: Trace) -> Section:
     """The ranks beside each other; of many, those that differ most from the others."""
-    use = trace.query("device_use").filter(pl.col("scope") == "run")
-    times = (
-        answers.steps(trace)
-        .group_by("rank")
-        .agg(pl.len().alias("step_count"), pl.col("dur_ns").mean().round().cast(pl.Int64))
-    )
-    rows = times.join(use, on="rank", how="left").sort("rank")
+    rows = answers.ranks(trace).rename({"step_ns": "dur_ns"})
     note = "GPU busy: share of the observed time in which the device works. Idle: the largest cause of the rest."
-    ranks = rows["rank"].n_unique()
-    if ranks > ROWS:
-        note = f"{_range_of(rows, ranks)} These {ROWS} differ most from the others. {note}"
-        rows = rows.filter(pl.col("rank").is_in(_odd_ranks(rows)))
+    if rows.height > ROWS:
+        note = f"{_range_of(rows)} These {ROWS} differ most from the others. {note}"
+        rows = rows.sort("oddity", "rank", descending=[True, False], nulls_last=True).head(ROWS)
     return Section(
         "ranks",
         "Ranks",
@@ -43,28 +36,22 @@ def ranks_section(trace: Trace) -> Section:
             Field("idle_cause", "idle", "name"),
         ],
         rows.select("rank", "step_count", "dur_ns", "gpu_busy_ns", "gpu_busy_pct", "idle_cause"),
-        query="device_use",
+        query="ranks",
     )
 
 
-def _range_of(rows: pl.DataFrame, ranks: int) -> str:
-    steps, busy = rows["dur_ns"], rows["gpu_busy_pct"]
-    said = f"{ranks:,} ranks, with steps of {duration(steps.min())} to {duration(steps.max())} on average"  # type: ignore[arg-type]
-    if busy.null_count() < busy.len():
+def _range_of(rows: pl.DataFrame) -> str:
+    steps, busy = rows["dur_ns"].drop_nulls(), rows["gpu_busy_pct"].drop_nulls()
+    said = f"{rows.height:,} ranks"
+    if steps.len():
+        said += f", with steps of {duration(steps.min())} to {duration(steps.max())} on average"  # type: ignore[arg-type]
+    if busy.len():
         said += f", and GPUs that are busy for {percent(busy.min())} to {percent(busy.max())} of the time"  # type: ignore[arg-type]
-    return f"{said}."
-
-
-def _odd_ranks(rows: pl.DataFrame) -> pl.Series:
-    """The ranks whose steps or busy times are farthest from the median, as a multiple of its median distance."""
-
-    def oddity(column: str) -> pl.Expr:
-        distance = (pl.col(column) - pl.col(column).median()).abs()
-        return (distance / distance.median()).fill_nan(0).fill_null(0)
-
-    odd = rows.select("rank", odd=pl.max_horizontal(oddity("dur_ns"), oddity("gpu_busy_pct")))
-    worst = odd.group_by("rank").agg(pl.col("odd").max()).sort("odd", "rank", descending=[True, False])
-    return worst["rank"].head(ROWS)
+    odd = rows.filter("is_outlier")["rank"].to_list()
+    if not odd:
+        return f"{said}. None is an outlier."
+    which = f"rank{'s' if len(odd) > 1 else ''} {runs(odd)}" if len(odd) <= ROWS else f"{len(odd):,} of them"
+    return f"{said}. Outliers: {which}."
 
 
 def steps_section(steps: pl.DataFrame, use: pl.DataFrame, has_gpu: bool) -> Section:

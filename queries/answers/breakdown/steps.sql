@@ -5,7 +5,7 @@
 -- the launch to the step of the work. With several devices, both are sums over them.
 --
 -- :param rank BIGINT = NULL        only this rank
--- :reads step, label, event, launch, idle_part
+-- :reads step, rank_summary
 -- :column rank BIGINT              process rank
 -- :column step BIGINT              number of the step
 -- :column name VARCHAR             the annotation that marks it; NULL when the whole trace is one step
@@ -16,25 +16,16 @@
 -- :column gpu_busy_ns BIGINT       time in which they kept a device busy
 -- :column gpu_idle_ns BIGINT       time in which a device had no work
 -- :column gpu_busy_pct DOUBLE      busy time as a share of busy and idle time; NULL without GPU work
-with work as (
-    select
-        label.rank,
-        label.step,
-        count(*) as gpu_event_count,
-        sum(event.dur_ns)::bigint as gpu_time_ns,
-        sum(launch.busy_ns)::bigint as gpu_busy_ns
-    from launch
-    inner join label on launch.rank = label.rank and launch.event_id = label.event_id
-    inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-    group by label.rank, label.step
-),
-
-idle as (
+with use as (
     select
         rank,
         step,
-        sum(end_ns - start_ns)::bigint as gpu_idle_ns
-    from idle_part
+        sum(event_count)::bigint as gpu_event_count,
+        sum(time_ns) filter (where cause is null)::bigint as gpu_time_ns,
+        sum(busy_ns)::bigint as gpu_busy_ns,
+        coalesce(sum(time_ns) filter (where cause is not null), 0)::bigint as gpu_idle_ns
+    from rank_summary
+    where is_asked($rank, rank)
     group by rank, step
 )
 
@@ -44,13 +35,15 @@ select
     step.name,
     step.evidence,
     step.end_ns - step.start_ns as dur_ns,
-    coalesce(work.gpu_event_count, 0) as gpu_event_count,
-    coalesce(work.gpu_time_ns, 0) as gpu_time_ns,
-    coalesce(work.gpu_busy_ns, 0) as gpu_busy_ns,
-    coalesce(idle.gpu_idle_ns, 0) as gpu_idle_ns,
-    100.0 * work.gpu_busy_ns / nullif(work.gpu_busy_ns + coalesce(idle.gpu_idle_ns, 0), 0) as gpu_busy_pct
+    coalesce(use.gpu_event_count, 0) as gpu_event_count,
+    coalesce(use.gpu_time_ns, 0) as gpu_time_ns,
+    coalesce(use.gpu_busy_ns, 0) as gpu_busy_ns,
+    coalesce(use.gpu_idle_ns, 0) as gpu_idle_ns,
+    case
+        when use.gpu_event_count > 0
+            then 100.0 * use.gpu_busy_ns / nullif(use.gpu_busy_ns + use.gpu_idle_ns, 0)
+    end as gpu_busy_pct
 from step
-left join work on step.rank = work.rank and step.step = work.step
-left join idle on step.rank = idle.rank and step.step = idle.step
+left join use on step.rank = use.rank and step.step = use.step
 where is_asked($rank, step.rank)
 order by step.rank, step.start_ns

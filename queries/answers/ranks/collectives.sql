@@ -15,7 +15,7 @@
 -- :param phase PHASE = NULL
 --                                    only collectives launched in this phase
 -- :param module VARCHAR = NULL       only collectives launched in this module or one in it, by path
--- :reads collective_match, collective_call, label, model_op
+-- :reads collective_match, collective_call
 -- :column step BIGINT                number of the training step; NULL outside every step
 -- :column match_id BIGINT            rows with the same number are one collective; NULL when known of no other rank
 -- :column name VARCHAR               allreduce, allgather, …; NULL when unknown
@@ -53,6 +53,8 @@ done as (
         rank,
         event_id,
         step,
+        phase,
+        module_path,
         match_id,
         name,
         group_name,
@@ -72,6 +74,8 @@ done as (
         call.rank,
         call.event_id,
         call.step,
+        call.phase,
+        call.module_path,
         null as match_id,
         call.name,
         call.group_name,
@@ -115,11 +119,9 @@ select
         when done.name is not null then 1.0
     end as bus_gb_per_s
 from done
-left join label on done.rank = label.rank and done.event_id = label.event_id
-left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
 where
     is_asked($rank, done.rank)
     and is_asked($step, done.step)
-    and is_asked($phase, label.phase)
-    and in_module(model_op.path, $module)
+    and is_asked($phase, done.phase)
+    and in_module(done.module_path, $module)
 order by done.step, done.match_id, done.rank, done.start_ns, done.event_id

@@ -63,6 +63,7 @@ compared as (
     from matched
     inner join since on matched.match_id = since.match_id
     where matched.is_last or matched.is_first
+    qualify is_asked($rank, late_rank)
 ),
 
 main as (
@@ -103,6 +104,7 @@ piece as (
         label_segment.end_ns
     from label_segment
     inner join main on label_segment.rank = main.rank and label_segment.track_id = main.track_id
+    where label_segment.rank in (select rank from compared)
     union all
     select
         launched.rank,
@@ -131,6 +133,7 @@ piece as (
         idle_part.end_ns
     from idle_part
     left join launched on idle_part.rank = launched.rank and idle_part.next_id = launched.event_id
+    where idle_part.rank in (select rank from compared)
 ),
 
 spent as (
@@ -167,8 +170,7 @@ select
 from spent
 left join model_op on spent.rank = model_op.rank and spent.module_id = model_op.module_id
 where
-    is_asked($rank, spent.late_rank)
-    and is_asked($phase, spent.phase)
+    is_asked($phase, spent.phase)
     and in_module(model_op.path, $module)
 group by spent.late_rank, spent.activity, spent.phase, model_op.path, spent.region
 order by excess_ns desc, rank, activity, phase, module_path, region

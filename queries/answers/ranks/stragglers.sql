@@ -8,7 +8,7 @@
 -- :param phase PHASE = NULL
 --                                    only collectives launched in this phase
 -- :param module VARCHAR = NULL       only collectives launched in this module or one in it, by path
--- :reads collective_match, label, model_op
+-- :reads collective_match
 -- :column rank BIGINT                process rank
 -- :column collective_count BIGINT    collectives that it shares with other ranks of the run
 -- :column last_count BIGINT          of them, in which it came last
@@ -20,13 +20,9 @@
 -- :column clock_error_ns BIGINT      median distance of single collectives from that offset
 with waited as (
     select
-        collective_match.*,
-        label.phase,
-        model_op.path as module_path,
-        sum(collective_match.wait_ns) over (partition by collective_match.match_id) as all_wait_ns
+        *,
+        sum(wait_ns) over (partition by match_id) as all_wait_ns
     from collective_match
-    left join label on collective_match.rank = label.rank and collective_match.event_id = label.event_id
-    left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
 )
 
 select

@@ -22,6 +22,8 @@
 -- :column dtype VARCHAR          element type; NULL when unknown
 -- :column bytes BIGINT           size of the message; NULL when unknown
 -- :column step BIGINT            number of the training step
+-- :column phase VARCHAR          phase that launched it; NULL when unknown
+-- :column module_path VARCHAR    module that launched it; NULL when unknown
 -- :column offset_ns BIGINT       how far the rank's clock is ahead of the lowest rank's; NULL when no chain of shared
 --                                collectives leads there
 -- :column error_ns BIGINT        median distance of single collectives from that offset; of a chain, the sum
@@ -222,6 +224,8 @@ select
     dtype,
     bytes,
     step,
+    phase,
+    module_path,
     offset_ns,
     error_ns,
     shift_ns,

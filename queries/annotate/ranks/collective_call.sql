@@ -4,8 +4,7 @@
 -- torch puts around the call, else from the kernel's name. Names are in one spelling: allreduce, allgather,
 -- reducescatter, alltoall, broadcast, reduce, gather, scatter, barrier, send, recv.
 --
--- :reads event, name_info, launch, nesting, collective, op, label, rank_info
--- :column rank BIGINT         process rank
+-- :reads event, name_info, launch, nesting, collective, op, label, model_op, rank_info
 -- :column event_id BIGINT     the kernel or span
 -- :column on_gpu BOOLEAN      it is a kernel
 -- :column name VARCHAR        allreduce, allgather, … in one spelling; NULL when unknown
@@ -15,24 +14,24 @@
 -- :column dtype VARCHAR       element type, in lower case; NULL when unknown
 -- :column bytes BIGINT        size of the whole message, as NCCL's tests count it; NULL when unknown
 -- :column step BIGINT         number of the training step; NULL outside every step
+-- :column phase VARCHAR       phase that launched it; NULL when unknown
+-- :column module_path VARCHAR module that launched it; NULL when unknown
 -- :column start_ns BIGINT     start
 -- :column end_ns BIGINT       end
 with announced as (
     select
-        nesting.rank,
         nesting.track_id,
         nesting.event_id,
         nesting.start_ns,
         nesting.end_ns,
         event.name
     from event
-    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    inner join nesting on event.event_id = nesting.event_id
     where event.category = 'user_annotation' and regexp_matches(event.name, '^(nccl|gloo|mpi|ucc|xccl|hccl):')
 ),
 
 kernel as (
     select
-        event.rank,
         event.event_id,
         event.start_ns,
         event.end_ns,
@@ -41,16 +40,14 @@ kernel as (
         nesting.track_id,
         nesting.start_ns as launched_ns
     from event
-    inner join name_info
-        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    inner join launch on event.rank = launch.rank and event.event_id = launch.event_id
-    left join nesting on launch.rank = nesting.rank and coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
+    inner join name_info on (event.category, event.name) = (name_info.category, name_info.name)
+    inner join launch on event.event_id = launch.event_id
+    left join nesting on coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
     where event.category = 'kernel' and name_info.class = 'communication' and event.end_ns > event.start_ns
 ),
 
 done as (
     select
-        kernel.rank,
         kernel.event_id,
         kernel.start_ns,
         kernel.end_ns,
@@ -61,13 +58,9 @@ done as (
         case when kernel.launched_ns < announced.end_ns then announced.name end as annotation
     from kernel
     asof left join announced
-        on
-            kernel.rank = announced.rank
-            and kernel.track_id = announced.track_id
-            and kernel.launched_ns >= announced.start_ns
+        on kernel.track_id = announced.track_id and kernel.launched_ns >= announced.start_ns
     union all
     select
-        rank,
         event_id,
         start_ns,
         end_ns,
@@ -98,10 +91,10 @@ described as (
         coalesce(own.out_elements, called.out_elements) as out_elements,
         try_cast(list_product(try_cast(json_extract(op.input_dims, '$[0]') as bigint[])) as bigint) as elements
     from done
-    inner join rank_info on done.rank = rank_info.rank
-    left join collective as own on done.rank = own.rank and done.event_id = own.event_id
-    left join collective as called on done.rank = called.rank and done.op_id = called.event_id
-    left join op on done.rank = op.rank and done.annotation_id = op.event_id
+    cross join rank_info
+    left join collective as own on done.event_id = own.event_id
+    left join collective as called on done.op_id = called.event_id
+    left join op on done.annotation_id = op.event_id
 ),
 
 named as (
@@ -138,7 +131,6 @@ spelled as (
 )
 
 select
-    spelled.rank,
     spelled.event_id,
     spelled.on_gpu,
     spelled.kind as name,
@@ -158,7 +150,11 @@ select
         )
     ) as bytes,
     label.step,
+    label.phase,
+    model_op.path as module_path,
     spelled.start_ns,
     spelled.end_ns
 from spelled
-left join label on spelled.rank = label.rank and spelled.event_id = label.event_id
+left join label on spelled.event_id = label.event_id
+left join model_op on label.module_id = model_op.module_id
+order by spelled.event_id

@@ -1,0 +1,64 @@
+"""A job with a planted slow rank and a missing one: the report names both where it begins, and is short."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import hotline_analysis as ha
+from hotline_analysis import Trace
+from tests.benchmarks import fleet
+
+RANKS, SLOW, MISSING = 20, 11, 4
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    folder = tmp_path_factory.mktemp("fleet")
+    files = fleet.write_fleet(fleet.tiny(layers=8), folder, RANKS, slow=SLOW, missing=[MISSING])
+    assert len(files) == RANKS - 1
+    return ha.load(folder)
+
+
+def test_the_slow_rank_is_last_to_all_collectives(trace: Trace) -> None:
+    worst = ha.stragglers(trace).row(0, named=True)
+    assert (worst["rank"], worst["last_count"], worst["collective_count"]) == (SLOW, 8, 8)
+
+
+def test_clocks_are_found(trace: Trace) -> None:
+    """All ranks end a collective at one time, to the nanosecond that is rounded off at start and end."""
+    for rank, offset in ha.stragglers(trace).select("rank", "clock_offset_ns").iter_rows():
+        clock = random.Random(f"0 {rank}").gauss(0, fleet.CLOCK_US) if rank else 0.0
+        assert offset == pytest.approx(1000 * clock, abs=2)
+
+
+def test_the_report_of_a_large_job_is_short_and_begins_with_what_is_wrong(trace: Trace) -> None:
+    lines = str(ha.report(trace)).splitlines()
+    first = "\n".join(lines[:10])
+    assert f"1 of {RANKS} ranks are missing: {MISSING}" in first
+    assert f"Rank {SLOW} comes last to 8 of 8 collectives" in first
+    assert len(lines) < 120
+    sections = {section.name: section for section in ha.report(trace).sections}
+    assert sections["ranks"].rows["rank"][0] == SLOW
+    assert sections["stragglers"].rows["rank"][0] == SLOW
+    assert "kernels" not in sections
+
+
+def test_the_report_of_one_rank_has_all_sections(trace: Trace) -> None:
+    sections = {section.name for section in ha.report(trace, rank=3).sections}
+    assert sections > {"ranks", "stragglers", "device", "kernels", "steps"}
+
+
+def test_groups_are_neighbours_and_places(tmp_path: Path) -> None:
+    files = fleet.write_fleet(fleet.tiny(layers=4), tmp_path, 4, group=2)
+    said = [
+        {
+            event["args"]["Process Group Ranks"]
+            for event in fleet.read(file)["traceEvents"]
+            if "Collective name" in event.get("args", {})
+        }
+        for file in files
+    ]
+    assert said == [{"[0, 1]", "[0, 2]"}, {"[0, 1]", "[1, 3]"}, {"[2, 3]", "[0, 2]"}, {"[2, 3]", "[1, 3]"}]
