@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import hotline_analysis as ha
+from tests.derive.tables import Row, step_rows
 from tests.trace_builder import TraceBuilder
 
 ENGINE = "autograd::engine::evaluate_function: "
@@ -74,6 +75,55 @@ def test_what_two_layers_save(tmp_path: Path) -> None:
         ("activation", 4 * 20, 60_000, 500_000),
     }
     assert {row["step"] for row in found if row["category"] != "parameter"} == {0}
+
+
+# --- the steps on the way to it --------------------------------------------------------------------------------------
+
+
+def steps(folder: Path, sql: str) -> list[Row]:
+    """Rows of a step for the two layers; times are in microseconds."""
+    return step_rows(training().load(folder), "estimated_memory", sql)
+
+
+def test_accumulated_gradients_are_those_of_one_pass(tmp_path: Path) -> None:
+    sql = "select pass_number, sizes, item_bytes, module_id from accumulated_gradient order by sizes"
+    assert steps(tmp_path, sql) == [(1, sizes, 4, None) for sizes in ([2], [3, 5], [5], [5, 2])]
+
+
+def test_sized_nodes_have_the_shape_of_the_result_of_their_op(tmp_path: Path) -> None:
+    sql = "select token, place, sizes, item_bytes, start_ns // 1000, end_ns // 1000 from sized_node"
+    assert steps(tmp_path, f"{sql} where forward_id is not null order by start_ns") == [
+        ("addmm", 0, [4, 2], 4, 310, 400),
+        ("relu", 0, [4, 5], 4, 450, 500),
+        ("addmm", 0, [4, 5], 4, 510, 600),
+    ]
+
+
+def test_tensor_makers_are_numbered_among_results_of_their_size(tmp_path: Path) -> None:
+    """The first layer and ReLU make 20 elements each, the second layer 8."""
+    sql = "select start_ns // 1000, elements, number, place, node_ns // 1000 from tensor_maker order by start_ns"
+    assert steps(tmp_path, sql) == [(10, 20, 1, 0, 510), (60, 20, 2, 0, 450), (100, 8, 1, 0, 310)]
+
+
+def test_saved_arguments_are_neither_gradients_nor_parameters(tmp_path: Path) -> None:
+    """Of the product at 320 both operands are: a gradient of 4 x 2, and a weight, of which there is a gradient."""
+    sql = (
+        "select event.start_ns // 1000, position, origin, elements, item_bytes"
+        " from saved_argument inner join event using (event_id) order by 1"
+    )
+    assert steps(tmp_path, sql) == [(350, 1, "argument", 20, 4), (460, 1, "result", 20, 4), (520, 1, "argument", 12, 4)]
+
+
+def test_saved_tensors_are_kept_until_the_last_node_that_needs_them(tmp_path: Path) -> None:
+    """The second layer's node, until 400, and that of ReLU, until 500, need the result of ReLU."""
+    sql = (
+        "select event.name, event.start_ns // 1000, is_input, bytes, saved_tensor.end_ns // 1000"
+        " from saved_tensor inner join event using (event_id) order by 2"
+    )
+    assert steps(tmp_path, sql) == [("aten::addmm", 10, True, 48, 600), ("aten::relu", 60, False, 80, 500)]
+
+
+# --- what is made of it ----------------------------------------------------------------------------------------------
 
 
 def test_memory_breakdown_is_an_estimate(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.derive.tables import rows
+from tests.derive.tables import derived, rows, step_rows
 from tests.trace_builder import TraceBuilder
 
 BF16, FP16, FP32, FP64 = "c10::BFloat16", "c10::Half", "float", "double"
@@ -1028,6 +1028,49 @@ def test_without_shapes_both_tables_are_empty(tmp_path: Path) -> None:
     builder = TraceBuilder().op("aten::mm", 0, 10).launches(GEMM, 10, 20)
     with builder.load(tmp_path) as trace:
         assert rows(trace, "from op_work") == rows(trace, "from op_claim") == []
+
+
+def products_and_a_sum() -> TraceBuilder:
+    """Two equal products, a sum whose first operand is one row that counts four times, and an op without a rule."""
+    builder = TraceBuilder()
+    call(builder, "aten::mm", MM, 0, 5)
+    call(builder, "aten::mm", MM, 10, 15)
+    call(builder, "aten::add", (t(FP32, 4, 5, strides=[0, 1]), t(FP32, 4, 5), s(1)), 20, 25)
+    return call(builder, "my::op", (t(FP32, 4, 5),), 30, 35)
+
+
+def test_arguments_are_those_of_ops_that_have_some(tmp_path: Path) -> None:
+    builder = products_and_a_sum().op("aten::relu", 40, 45)
+    sql = "select input_dims, is_captured from op_argument order by event_id"
+    mm, add, own = "[[30,50],[50,70]]", "[[4,5],[4,5],[]]", "[[4,5]]"
+    found = [(dims.replace(" ", ""), is_captured) for dims, is_captured in derived(builder, tmp_path, sql)]
+    assert found == [(mm, False), (mm, False), (add, False), (own, False)]
+
+
+def test_calls_share_a_shape(tmp_path: Path) -> None:
+    sql = (
+        "select name, family, in_place, argument_count, counts, read_counts, dtypes, floats from op_shape order by name"
+    )
+    assert derived(products_and_a_sum(), tmp_path, sql) == [
+        ("aten::add", "pointwise", False, 3, [20, 20, None], [5, 20, None], ["fp32"] * 2 + [None], [True] * 2 + [None]),
+        ("aten::mm", "gemm", False, 2, [1500, 3500], [1500, 3500], ["bf16"] * 2, [True] * 2),
+    ]
+    sql = "select name, count(*) from op_call inner join op_shape using (shape_id) group by name order by name"
+    assert derived(products_and_a_sum(), tmp_path, sql) == [("aten::add", 1), ("aten::mm", 2)]
+
+
+def test_steps_to_a_shape(tmp_path: Path) -> None:
+    trace = products_and_a_sum().load(tmp_path)
+    assert step_rows(trace, "op_shape", "select name, family from shaped_call order by name") == [
+        ("aten::add", "pointwise"),
+        ("aten::mm", "gemm"),
+    ]
+    sql = "select position, sizes, read_count, item_bytes from shaped_argument inner join shaped_call using (shape_id)"
+    assert step_rows(trace, "op_shape", f"{sql} where name = 'aten::add' order by position") == [
+        (1, [4, 5], 5, 4),
+        (2, [4, 5], 20, 4),
+        (3, None, None, None),
+    ]
 
 
 def test_equal_calls_have_the_same_shape(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@
 -- reducescatter, alltoall, broadcast, reduce, gather, scatter, barrier, send, recv.
 --
 -- :reads event, name_info, launch, nesting, collective, op, label, model_op, rank_info
+-- :only_with name_info where class = 'communication' or regexp_matches(name, '^(gloo|mpi):')
 -- :column event_id BIGINT     the kernel or span
 -- :column on_gpu BOOLEAN      it is a kernel
 -- :column name VARCHAR        allreduce, allgather, … in one spelling; NULL when unknown

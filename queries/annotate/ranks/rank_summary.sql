@@ -4,6 +4,7 @@
 -- is in exactly one row.
 --
 -- :reads event, name_info, launch, label, idle_part
+-- :only_with launch or idle_part
 -- :column step BIGINT         the step that launched the work, or that the idle time is of; NULL outside every step
 -- :column phase VARCHAR       the phase, likewise; NULL when unknown
 -- :column class VARCHAR       computation, communication or memory; NULL for idle time
