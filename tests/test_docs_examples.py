@@ -70,6 +70,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         listed = trace.sql("select path as name, type from model_op order by module_id").to_dicts()
         ha.write_baseline([ha.measure(trace)] * 3, place / "baseline.json")
     (place / "model.json").write_text(json.dumps(listed))
+    (place / "ops.csv").write_text("name,family,roles\nmylib::scan,own,\n")
+    shown = re.search(
+        r"(?m)^ {4}-- scan\.sql\n(?: {4}.*\n)+", (ROOT / "docs/utilisation.md").read_text(encoding="utf-8")
+    )
+    assert shown
+    (place / "scan.sql").write_text(textwrap.dedent(shown[0]))
     return place
 
 

@@ -18,7 +18,7 @@ from hotline_analysis import Trace, catalog, load
 from hotline_analysis.annotation.backward import match_backward
 from hotline_analysis.annotation.model_file import parse_model
 from hotline_analysis.annotation.model_shapes import parse_shapes
-from hotline_analysis.annotation.pipeline import PIPELINE
+from hotline_analysis.annotation.pipeline import NO_WORK, PIPELINE
 from hotline_analysis.annotation.placing.match import match_model
 from hotline_analysis.catalog import Query
 from hotline_analysis.database import install_macros, make_table
@@ -179,6 +179,7 @@ def place_model(connection: duckdb.DuckDBPyConnection) -> None:
         ("fused_candidate", placed.fused),
         ("leaf_type", pa.table({"type": ["Linear", "ReLU"]})),
         ("module_type", pa.table({"type": ["Linear", "Sequential"], "has_children": [False, True]})),
+        ("own_work", NO_WORK),
         *shapes.items(),
     ):
         connection.register("given", table)
@@ -637,7 +638,7 @@ def test_the_annotation_knows_the_phases_of_the_schema(database: duckdb.DuckDBPy
 
 # What Python gives to a stage: the model and the matches of an alignment, and the spans that cross others.
 GIVEN = {"autograd_match", "compiled_part", "crossing", "fused_candidate", "leaf_type", "model_given", "module_match"}
-GIVEN |= {"module_type", "forward_item", "given_op", "given_call", "given_argument", "given_node"}
+GIVEN |= {"module_type", "forward_item", "given_op", "given_call", "given_argument", "given_node", "own_work"}
 
 
 def test_the_annotation_runs_in_an_order_that_works() -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from hotline_analysis import catalog
 from hotline_analysis.annotation.model_file import REGION, Model
 from hotline_analysis.database import make_table_of
-from hotline_analysis.errors import ModelMismatchError
+from hotline_analysis.errors import HotlineError, ModelMismatchError
 from hotline_analysis.schema import TABLES, derived_tables
 
 # What `shared_kernel` reads where no model was placed.
@@ -21,6 +21,17 @@ _NOTHING = pa.table(
     {
         name: pa.array([], pa.string() if name in ("word", "name") else pa.int64())
         for name in ("event_id", "track_id", "start_ns", "end_ns", "module_id", "name", "word")
+    }
+)
+
+# What `op_work` reads where the user has no query.
+NO_WORK = pa.table(
+    {
+        name: pa.array([], pa.string() if name in ("dtype", "evidence") else pa.int64())
+        for name in (
+            *("shape_id", "dtype", "batch", "m", "n", "k", "matrix_flop", "model_flop", "dense_flop", "vector_flop"),
+            *("bytes", "evidence"),
+        )
     }
 )
 
@@ -41,6 +52,8 @@ class Work:
     connection: duckdb.DuckDBPyConnection
     model: Model | None
     on_note: Callable[[str], None]
+    own_work: str | None = None
+    """A statement of the user's that counts the work of ops."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,7 @@ def annotate(
     on_progress: Callable[[float], None] | None = None,
     *,
     model: Model | None = None,
+    own_work: str | None = None,
     on_note: Callable[[str], None] = lambda note: None,
 ) -> list[str]:
     """Derive the annotation of one rank and return the names of the tables that make it up.
@@ -67,7 +81,7 @@ def annotate(
     The connection must hold the tables of the file (`schema.READ_TABLES`), without a `rank` column. The derived ones
     are left in it as temporary tables, together with those that only serve the next. The `model` is placed on the ops
     if the trace has no `nn.Module` frames. `ModelMismatchError` says that it does not fit; a model that stands in
-    the trace itself is then left out, and `on_note` is told.
+    the trace itself is then left out, and `on_note` is told. `own_work` is a statement that counts the work of ops.
     """
     for name, rules in catalog.rules().items():
         connection.register(name, rules)
@@ -75,7 +89,7 @@ def annotate(
     _keep(connection, "fused_candidate", _NOTHING)
     _keep(connection, "compiled_part", _parts([]))
     _keep(connection, "captured_op", TABLES["captured_op"].arrow.empty_table())
-    work = Work(connection, model, on_note)
+    work = Work(connection, model, on_note, own_work)
     for number, stage in enumerate(PIPELINE):
         if stage.when is None or stage.when(work):
             stage.build(work)
@@ -196,14 +210,33 @@ def _has_shapes(connection: duckdb.DuckDBPyConnection) -> bool:
     return _one(connection, "select exists (select 1 from op where input_dims is not null)")
 
 
-def _count_work(connection: duckdb.DuckDBPyConnection) -> None:
+def _count_work(work: Work) -> None:
     """Count what ops compute and move, by the shapes of their arguments; without any there is nothing to count."""
+    connection = work.connection
     if _has_shapes(connection) or _one(connection, "select exists (select 1 from captured_op)"):
         for name in _WORK:
+            if name == "op_work":
+                _count_own_work(work)
             _derive(connection, name)
     else:
         for name in ("op_work", "op_claim"):
             _keep(connection, name, TABLES[name].arrow.empty_table())
+
+
+def _count_own_work(work: Work) -> None:
+    """Count what the user's own query knows, with one row for a shape."""
+    if work.own_work is None:
+        _keep(work.connection, "own_work", NO_WORK)
+        return
+    try:
+        work.connection.execute(f"create or replace temp table own_work as {work.own_work}")
+    except duckdb.Error as error:
+        what = str(error).partition("\n")[0]
+        raise HotlineError(
+            f"the query for the work of ops fails: {what}", hint="Mend the file of --op-work."
+        ) from error
+    if _one(work.connection, "select count(*) > count(distinct shape_id) from own_work"):
+        raise HotlineError("the query for the work of ops has two rows for a shape", hint="Mend the file of --op-work.")
 
 
 def _follow_memory(connection: duckdb.DuckDBPyConnection) -> None:
@@ -347,7 +380,7 @@ PIPELINE = (
     ),
     Stage(
         _WORK,
-        lambda work: _count_work(work.connection),
+        _count_work,
         condition="where shapes were recorded or captured; else the two tables that are kept have no rows",
     ),
 )

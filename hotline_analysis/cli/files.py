@@ -45,6 +45,10 @@ def import_(
             metavar="FILE", help="CSV file with the columns name, family and roles: what your own ops compute."
         ),
     ] = None,
+    op_work: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="A query over op_shape that counts what no formula knows of your own ops."),
+    ] = None,
     keep_secrets: Annotated[
         bool,
         typer.Option("--keep-secrets", help="Keep what looks like a key or password in the metadata, instead of ***."),
@@ -82,6 +86,7 @@ def import_(
             gpu=gpu,
             gpus=gpus,
             op_signatures=op_signatures,
+            op_work=op_work,
             keep_secrets=keep_secrets,
             allow_missing=allow_missing,
             on_progress=on_progress,

@@ -21,6 +21,7 @@ from hotline_analysis.importer.joined import MOST_OWN_FILES, join_ranks
 from hotline_analysis.importer.options import KernelClasses, Options, Progress, read_kernel_classes
 from hotline_analysis.importer.processes import import_all
 from hotline_analysis.importer.signatures import OpSignatures, read_op_signatures
+from hotline_analysis.importer.work import OpWork, read_op_work
 from hotline_analysis.run.stored import missing_ranks, own_file, read_manifest
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
@@ -48,6 +49,7 @@ def load(
     gpu: str | None = None,
     gpus: Gpus | None = None,
     op_signatures: OpSignatures | None = None,
+    op_work: OpWork | None = None,
     keep_secrets: bool = False,
     on_progress: Progress | None = None,
 ) -> Trace:
@@ -61,7 +63,7 @@ def load(
     what was lost, and about ranks of the job that a run of several ranks lacks.
     """
     if runs := find_runs(source):
-        if keep_secrets or not (kernel_classes is model is gpu is gpus is op_signatures is None):
+        if keep_secrets or not (kernel_classes is model is gpu is gpus is op_signatures is op_work is None):
             raise HotlineError(
                 f"{runs[0]} is imported already, and has its modules, classes, GPUs and metadata",
                 hint="Import the trace files again with the model, the classes, the GPUs or the secrets.",
@@ -82,6 +84,7 @@ def load(
             gpu=gpu,
             gpus=gpus,
             op_signatures=op_signatures,
+            op_work=op_work,
             keep_secrets=keep_secrets,
             on_progress=on_progress,
         )
@@ -103,6 +106,7 @@ def import_traces(
     gpu: str | None = None,
     gpus: Gpus | None = None,
     op_signatures: OpSignatures | None = None,
+    op_work: OpWork | None = None,
     keep_secrets: bool = False,
     allow_missing: bool = False,
     on_progress: Progress | None = None,
@@ -125,19 +129,20 @@ def import_traces(
     peaks are known (`gpu_model`, `device_peak`): a CSV file, or a dict for each.
 
     `op_signatures` say of ops of your own which formula counts their work (`op_work`), and which argument is what; they
-    count before those that are known.
+    count before those that are known. `op_work` is a file with a query of your own over the table `op_shape`, for ops
+    that no formula fits: `shape_id`, and `matrix_flop`, `vector_flop` or `bytes`. It counts before all formulas.
 
     What looks like a key, password or token of a service is replaced by `***` before anything is written; with
     `keep_secrets`, it stays in the metadata of the trace and in the arguments of events (`rank_info`, `device`,
     `event_args`), and in what is exported of them. Raises `TraceFormatError` or `EmptyTraceError` if nothing can be
     read, `MachineError` if memory or disk do not suffice or a process was killed, `ExportExistsError` if the output
-    exists and `overwrite` is false, and `HotlineError` for a wrong class, pattern or GPU.
+    exists and `overwrite` is false, and `HotlineError` for a wrong class, pattern, GPU or query.
     """
     files, is_search = find_traces(source)
     classes = read_kernel_classes(kernel_classes)
     signatures = read_op_signatures(op_signatures)
     model_file = None if model is None else path_of(model)
-    options = Options(model_file, classes, read_gpus(gpus, gpu), signatures, keep_secrets)
+    options = Options(model_file, classes, read_gpus(gpus, gpu), signatures, keep_secrets, read_op_work(op_work))
     if options.model is not None:
         read_model(options.model)  # a mistake in it is better told before the traces are read
     target = path_of(output)

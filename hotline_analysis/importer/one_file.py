@@ -59,7 +59,7 @@ def import_file(
             connection.execute(
                 f"set threads = {threads}; set memory_limit = '{memory}'; set temp_directory = '{spill}'"
             )
-            return _annotate_file(connection, reader, tracks, folder, options.model, on_progress, notes)
+            return _annotate_file(connection, reader, tracks, folder, options, on_progress, notes)
 
         try:
             try:
@@ -104,7 +104,7 @@ def _annotate_file(
     reader: TraceReader,
     tracks: pa.Table,
     folder: Path,
-    model: Path | None,
+    options: Options,
     on_progress: Progress,
     notes: list[str],
 ) -> dict[str, Any]:
@@ -123,7 +123,8 @@ def _annotate_file(
     derived = annotate(
         connection,
         lambda share: on_progress(f"annotating {file.name}", _READING + (1 - _READING) * share),
-        model=_model_of(file, reader.metadata, model, notes),
+        model=_model_of(file, reader.metadata, options.model, notes),
+        own_work=options.op_work,
         on_note=lambda note: notes.append(f"{file.name}: {note}"),
     )
     save_derived(connection, derived, folder)

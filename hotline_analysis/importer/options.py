@@ -31,7 +31,7 @@ class Options:
     """What the user says beside the trace.
 
     The model (a file), classes of kernels (the table `kernel_class`), GPUs (the table `gpu_given`), rules for the
-    work of ops (the table `op_signature`), and whether secrets in the metadata stay.
+    work of ops (the table `op_signature`), a statement that counts it, and whether secrets in the metadata stay.
     """
 
     model: Path | None = None
@@ -39,10 +39,11 @@ class Options:
     gpus: pa.Table = field(default_factory=lambda: read_gpus(None))
     signatures: pa.Table = field(default_factory=lambda: read_op_signatures(None))
     keep_secrets: bool = False
+    op_work: str | None = None
 
     def to_json(self) -> str:
         """The options as text, for a process that imports one of several files."""
-        given = {"model": self.model and str(self.model), "keep_secrets": self.keep_secrets}
+        given = {"model": self.model and str(self.model), "keep_secrets": self.keep_secrets, "op_work": self.op_work}
         tables = {"classes": self.classes, "gpus": self.gpus, "signatures": self.signatures}
         return json.dumps(given | {name: table.to_pylist() for name, table in tables.items()})
 
@@ -54,6 +55,7 @@ class Options:
         return cls(
             model=Path(given["model"]) if given["model"] else None,
             keep_secrets=given["keep_secrets"],
+            op_work=given["op_work"],
             **{name: pa.Table.from_pylist(given[name], TABLES[table].arrow) for name, table in tables.items()},
         )
 

@@ -19,6 +19,8 @@ OpSignatures = Sequence[tuple[str, str, str]] | str | os.PathLike[str]
 """Name of an op, family and roles of its arguments, as tuples or as a CSV file with the columns `name`, `family` and
 `roles`, like `rules/op_signatures.csv`."""
 
+OWN = "own"
+"""The family of ops whose work a query of the user counts (`read_op_work`)."""
 _COLUMNS = ("name", "family", "roles")
 _ROLES = re.compile(r"(?:\w+=\d+(?:\s+\w+=\d+)*)?")
 
@@ -32,7 +34,7 @@ def read_op_signatures(given: OpSignatures | None) -> pa.Table:
         rows = _read(given)
     else:
         rows = given
-    families = sorted(set(catalog.rules()["op_signatures"]["family"].to_pylist()))
+    families = sorted({*catalog.rules()["op_signatures"]["family"].to_pylist(), OWN})
     for name, family, roles in rows:
         if not name:
             raise HotlineError("a rule for the work of an op has no name", hint="Names are as in the trace: aten::mm.")

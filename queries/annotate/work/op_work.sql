@@ -7,7 +7,7 @@
 -- recorded nor captured.
 --
 -- :reads op_call, op_shape, op, nesting, work_gemm, work_convolution, work_attention, work_elementwise, work_reduction,
---     work_gather, work_rnn, work_list, work_pointers
+--     work_gather, work_rnn, work_list, work_pointers, own_work
 -- :column event_id BIGINT       the op
 -- :column shape_id BIGINT       the same for all calls of the op with the same arguments
 -- :column family VARCHAR        which formula counted: gemm, convolution, attention, pointwise, …
@@ -23,11 +23,12 @@
 -- :column bytes BIGINT          least bytes read and written; NULL when unknown
 -- :column evidence VARCHAR      shapes; bound, if some of it is data and this is the most; pointers, if the bytes are
 --                               those of all tensors that a generated kernel is given; given, if the compiler that made
---                               it has written its figures into the trace; captured, if the shapes are
+--                               it has written its figures into the trace; user, if a query of the user's did;
+--                               captured, if the shapes are
 --                               those of a pass before the recording that ran the same ops: if its inputs had other
 --                               sizes, so has this; likewise captured_bound
 -- :column is_outermost BOOLEAN  in no other op with a row
-with shape_work as (
+with known_work as (
     from work_gemm
     union all
     from work_convolution
@@ -45,6 +46,14 @@ with shape_work as (
     from work_list
     union all
     from work_pointers
+),
+
+-- What the user's own query says counts instead.
+shape_work as (
+    from own_work
+    union all
+    select known_work.* from known_work
+    anti join own_work on known_work.shape_id = own_work.shape_id
 ),
 
 -- Calls of generated kernels, with what the compiler says of them: TorchInductor counts the FLOP of products alone.
