@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -274,6 +275,18 @@ def test_damage_in_the_middle_is_no_mistake_in_the_question(run: Path, tmp_path:
         assert not (tmp_path / "out").exists()
         with pytest.raises(HotlineError, match="the SQL statement failed"):
             trace.sql("select nothing from step")
+
+
+def test_a_question_that_would_take_for_ever_is_stopped(run: Path) -> None:
+    with Trace(run) as trace:
+        begun = time.monotonic()
+        with pytest.raises(HotlineError, match="took too long"), trace.at_most(0.3):
+            trace.sql(
+                "select count(*) from range(10000000) as a, range(10000000) as b where (a.range * b.range) % 7 = 3"
+            )
+        assert time.monotonic() - begun < 10
+        with trace.at_most(60):
+            assert trace.sql("select 1 as one")["one"].to_list() == [1]
 
 
 def test_text_that_is_no_text(run: Path) -> None:

@@ -34,6 +34,7 @@ from hotline_analysis.schema import TABLES
 
 _LIMIT = 50
 _MOST_ROWS = 1000
+_MOST_SECONDS = 30  # for a statement of the agent's own; while it runs, no other tool answers
 _READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 _WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 _GPU = {"launch", "gpu_work", "gpu_event", "gpu_busy", "gpu_state", "gpu_op", "kernel_roofline", "gpu_copy", "gpu_wait"}
@@ -272,9 +273,14 @@ class _Tools:
         return envelope("tables", {"tables": [described]})
 
     def sql(self, run: str, statement: str, limit: int = _LIMIT, offset: int = 0) -> Answer:
-        """Run one SELECT in DuckDB's dialect on the tables of a run; it can read them and nothing else."""
+        """Run one SELECT in DuckDB's dialect on the tables of a run; it can read them and nothing else.
+
+        A statement that takes over 30 seconds is stopped.
+        """
         trace, said = self._opened(run)
-        return _rows(trace.sql(statement), "sql", {"statement": statement}, [trace], said, None, limit, offset)
+        with trace.at_most(_MOST_SECONDS):
+            frame = trace.sql(statement)
+        return _rows(frame, "sql", {"statement": statement}, [trace], said, None, limit, offset)
 
     def event(self, run: str, event_id: int, rank: int | None = None) -> Answer:
         """Say all that is known of one event: its labels, its arguments, and the place in the user's code."""

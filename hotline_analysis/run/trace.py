@@ -7,6 +7,7 @@ import functools
 import re
 import shutil
 import tempfile
+import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -260,6 +261,17 @@ class Trace:
                 )
             )
         return _narrow(relation.pl())
+
+    @contextmanager
+    def at_most(self, seconds: float) -> Iterator[None]:
+        """Stop the statement (`sql`) that runs after so many seconds; it ends in a `HotlineError` that says so."""
+        timer = threading.Timer(seconds, self._connection.interrupt)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def query(self, name: str, **parameters: object) -> pl.DataFrame:
         """Run a query that this package ships, by name; see `hotline queries` for the list.
@@ -540,6 +552,8 @@ def _as_hotline_error() -> Iterator[None]:
             "the question takes more memory than one may, and more of the disk than a quarter of what is free",
             hint="Ask about one step or rank. If somebody else made the run, import the traces yourself.",
         ) from error
+    except duckdb.InterruptException as error:
+        raise HotlineError("the question took too long, and was stopped", hint="Ask about one step or rank.") from error
     except duckdb.Error as error:
         raise HotlineError(f"the SQL statement failed: {error}", hint="`hotline schema` lists the tables.") from error
     except pl.exceptions.PolarsError as error:
