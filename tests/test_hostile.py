@@ -895,7 +895,7 @@ def test_damaged_runs(tmp_path: Path) -> None:
     with Trace(run) as trace:
         for _ in range(2):
             with pytest.raises(RunFormatError, match="is damaged"):
-                ha.steps(trace)
+                ha.slowest_kernels(trace)
         with pytest.raises(RunFormatError, match="is damaged"):
             trace.sql("select count(*) from Event")
     with pytest.raises(RunFormatError):

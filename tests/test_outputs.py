@@ -251,7 +251,8 @@ def test_names_in_markdown(name: str, shown: str) -> None:
 @pytest.mark.parametrize("name", [name for name, kind in CHARTS.items() if kind.traces == 1])
 def test_charts(trace: Trace, tmp_path: Path, name: str) -> None:
     drawn = ha.charts.draw(name, trace)
-    for ending in ("html", "svg", "json"):
+    # One function writes the page of every chart, so those of a few show it.
+    for ending in ("svg", "json", *(["html"] if name in ("overview", "modules", "memory_timeline") else [])):
         text = ha.charts.save(drawn, tmp_path / f"chart.{ending}").read_text(encoding="utf-8")
         if ending == "json":
             assert not RAW.search(text)

@@ -143,6 +143,30 @@ def test_waiting_for_other_ranks_is_no_transfer(tmp_path: Path) -> None:
     assert found.gain_high_ns > 25 * US  # waiting may shrink alike
 
 
+def test_waiting_for_a_rank_of_the_run_is_no_transfer(tmp_path: Path) -> None:
+    """Rank 1 comes 40 us later to collectives that take rank 0 100 us: 60 us are transfer, half of that is saved."""
+    group: dict[str, Any] = {
+        "Collective name": "allreduce",
+        "dtype": "Float",
+        "In msg nelems": 1000,
+        "Out msg nelems": 1000,
+    }
+    group |= {"Group size": 2, "Process Group Name": "0", "Process Group Ranks": "[0, 1]"}
+    for rank, begun in ((0, 100), (1, 140)):
+        trace = TraceBuilder(rank=rank, world_size=2)
+        for number in range(4):
+            at = 220 * number
+            trace.step(number, at, at + 220).annotation("## backward ##", at, at + 98)
+            trace.op("c10d::allreduce_", at + 90, at + 97)
+            trace.launches(NCCL, at + begun, at + 200, at=at + 92, until=at + 94, **group)
+            trace.runtime("cudaDeviceSynchronize", at + 99, at + 205, correlation=trace.new_correlation())
+        trace.write(tmp_path / f"rank{rank}.json")
+    with ha.load(tmp_path) as loaded:
+        found = ha.whatif(loaded, "bandwidth", rank=0, factor=2)
+    assert found.baseline_ns == 220 * US
+    assert found.predicted_ns == (220 - 30) * US
+
+
 def test_an_optimizer_of_many_kernels(tmp_path: Path) -> None:
     """20 kernels of 5 us for the optimizer, which become 0.3 of their 100 us; forward has 50."""
     works: Sequence[Work] = (kernel(GEMM, 50), *(kernel(POINTWISE, 5, "optimizer") for _ in range(20)))

@@ -129,7 +129,7 @@ def _with_waits_apart(trace: Trace, rank: int, path: pl.DataFrame) -> pl.DataFra
     is_transfer = (pl.col("bound_by") == "communication") & (pl.col("kind") == "work")
     if path.filter(is_transfer).is_empty():
         return path
-    found = trace.of(rank).sql(
+    found = trace.sql(  # of all ranks, as one waits for another
         "select event.event_id, event.start_ns + collective_match.wait_ns as last_ns from collective_match"
         " inner join event on (collective_match.rank, collective_match.event_id) = (event.rank, event.event_id)"
         " where collective_match.rank = $rank and collective_match.on_gpu and collective_match.wait_ns > 0",

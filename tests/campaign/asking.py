@@ -372,10 +372,19 @@ class Asker:
         for name in _PREDICTIONS:
             if not self.chosen():
                 continue
-            with self.trying(f"prediction {name}"), suppress(HotlineError):
-                found = getattr(ha, name)(trace)
-                if isinstance(found, pl.DataFrame):
-                    self._check_frame(name, found)
+            with self.trying(f"prediction {name}"):
+                try:
+                    found = getattr(ha, name)(trace)
+                except HotlineError as error:
+                    reasons = [str(error)]
+                else:
+                    reasons = []
+                    if isinstance(found, pl.DataFrame):
+                        self._check_frame(name, found)
+                        reasons += found["reason"].drop_nulls().to_list() if "reason" in found.columns else []
+                for reason in reasons:
+                    if "SQL statement failed" in reason:
+                        self.find("refused", f"prediction {name}: {reason}")
 
     # --- what leaves --------------------------------------------------------------------------------------------------
 

@@ -59,8 +59,8 @@ def _transfers(loop: Loop, kernels: pl.DataFrame) -> pl.DataFrame:
     of any step, as every rank may be late in some; in a trace of one step, of the same kernel.
     """
     if len(loop.trace.ranks) > 1:
-        found = loop.trace.of(loop.rank).sql(
-            "select event_id, least(transfer_ns, dur_ns) as transfer_ns from collective_match"
+        found = loop.trace.sql(  # of all ranks, as one waits for another
+            "select event_id, least(transfer_ns, end_ns - start_ns) as transfer_ns from collective_match"
             " where rank = $rank and transfer_ns is not null",
             rank=loop.rank,
         )
