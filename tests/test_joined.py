@@ -44,6 +44,12 @@ def join(apart: Path, target: Path, *, group_rows: int = 64, file_bytes: int = 1
 
 
 @pytest.fixture(scope="module")
+def whole(apart: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Each table has one file."""
+    return join(apart, tmp_path_factory.mktemp("whole") / "run.hotline")
+
+
+@pytest.fixture(scope="module")
 def several(apart: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Each table has one file, or two."""
     return join(apart, tmp_path_factory.mktemp("several") / "run.hotline", file_bytes=2_000)
@@ -88,9 +94,8 @@ def test_answers_are_the_same(several: Path, apart: Path, rank: int | None) -> N
     assert asked > 30
 
 
-def test_a_group_of_rows_has_whole_small_ranks_or_a_part_of_one(apart: Path, tmp_path: Path) -> None:
-    run = join(apart, tmp_path / "run.hotline", group_rows=64)
-    file = pq.ParquetFile(run / shared_file(TABLES["event"], 0))
+def test_a_group_of_rows_has_whole_small_ranks_or_a_part_of_one(apart: Path, whole: Path) -> None:
+    file = pq.ParquetFile(whole / shared_file(TABLES["event"], 0))
     ranks = [set(file.read_row_group(number)["rank"].to_pylist()) for number in range(file.num_row_groups)]
     with ha.load(apart) as own:
         events = dict(own.sql("select rank, count(*) from event group by rank").rows())
@@ -193,9 +198,9 @@ def doubled(rows: pa.Table) -> pa.Table:
 )
 @pytest.mark.parametrize("rank", [None, 2])
 def test_a_shared_file_is_checked(
-    apart: Path, tmp_path: Path, change: Callable[[pa.Table], pa.Table], error: str, rank: int | None
+    whole: Path, tmp_path: Path, change: Callable[[pa.Table], pa.Table], error: str, rank: int | None
 ) -> None:
-    run = join(apart, tmp_path / "run.hotline")
+    run = Path(shutil.copytree(whole, tmp_path / "run.hotline"))
     file = run / shared_file(TABLES["event"], 0)
     rows = pq.ParquetFile(file).read()
     pq.write_table(change(rows), file, row_group_size=64)
