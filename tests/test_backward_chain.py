@@ -136,6 +136,8 @@ def test_the_chain_is_the_longest_path_of_autograd(tmp_path: Path) -> None:
         ("[[[2, 3], [4]], [5]]", '["TensorList", "float"]', [(2, 3), (4,), (5,)]),
         ('[[1, "x"], [2, 3], [[4], [[5]]], 7, null]', "3", [(2, 3), (4,)]),
         ('{"a": 1}', None, []),
+        ("[[2, 3", None, []),  # cut
+        ("[" * 100_000, None, []),
     ],
 )
 def test_what_is_no_shape_is_left_out(text: str, types: str | None, shapes: list[tuple[int, ...]]) -> None:

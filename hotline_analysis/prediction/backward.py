@@ -180,7 +180,10 @@ def _shapes(text: str | None, types: str | None = None) -> list[Shape]:
 
 
 def _list(text: str | None) -> list[Any]:
-    found = json.loads(text) if text else []
+    try:
+        found = json.loads(text) if text else []
+    except (ValueError, RecursionError):  # damaged
+        return []
     return found if isinstance(found, list) else []
 
 

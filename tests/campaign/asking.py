@@ -258,7 +258,11 @@ class Asker:
             "phase": ["forward", "backward", "optimizer", "other"],
             "device": trace.sql("select distinct coalesce(device, -1) as device from gpu_op")["device"].to_list()[:10],
         }
-        queries = [query for query in catalog.queries("answers") if not any(param.required for param in query.params)]
+        queries = [
+            query
+            for query in catalog.queries("answers")
+            if query.params and not any(param.required for param in query.params)
+        ]
         for query in self.rng.sample(queries, 8):
             name = self.rng.choice([param.name for param in query.params])
             if values := scopes.get(name):
