@@ -124,25 +124,26 @@ def phase_at(marks: list[dict[str, Any]], event: dict[str, Any]) -> str | None:
 
 
 @pytest.mark.usefixtures("without_compiled_code")
-@pytest.mark.parametrize("knows_model", [True, False], ids=["model", "no model"])
 @pytest.mark.parametrize(
-    ("what", "backend", "trains"),
+    ("what", "backend", "trains", "knows_model"),
     [
-        ("nothing", "eager", True),
-        ("all", "aot_eager", True),
-        ("all", "aot_eager", False),
-        ("by its method", "aot_eager", True),
-        ("graph break", "aot_eager", True),
-        ("submodules", "aot_eager", True),
-        ("submodules", "eager", True),
-        ("submodules", "aot_eager", False),
-        ("submodules, by their method", "aot_eager", True),
-        pytest.param("all", "inductor", True, marks=NEEDS_COMPILER),
-        pytest.param("graph break", "inductor", True, marks=NEEDS_COMPILER),
-        pytest.param("submodules", "inductor", True, marks=NEEDS_COMPILER),
+        ("nothing", "eager", True, False),
+        ("all", "aot_eager", True, True),
+        ("all", "aot_eager", True, False),
+        ("all", "aot_eager", False, True),
+        ("all", "aot_eager", False, False),
+        ("by its method", "aot_eager", True, True),
+        ("graph break", "aot_eager", True, True),
+        ("graph break", "aot_eager", True, False),
+        ("submodules", "aot_eager", True, False),
+        ("submodules", "eager", True, True),
+        ("submodules", "aot_eager", False, True),
+        ("submodules, by their method", "aot_eager", True, True),
+        pytest.param("all", "inductor", True, True, marks=NEEDS_COMPILER),
+        pytest.param("submodules", "inductor", True, False, marks=NEEDS_COMPILER),
     ],
 )
-def test_phases(tmp_path: Path, what: str, backend: str, *, trains: bool, knows_model: bool) -> None:
+def test_phases(tmp_path: Path, what: str, backend: str, trains: bool, knows_model: bool) -> None:
     file = captured(tmp_path, what, backend, trains=trains, knows_model=knows_model)
     events, marks = without_marks(file)
     assert len(marks) == 2 * (4 if trains else 2)

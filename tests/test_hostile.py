@@ -101,8 +101,14 @@ def parsed(text: str) -> Any:
 # --- cut and corrupted files ------------------------------------------------------------------------------------
 
 
+@functools.cache
+def database() -> duckdb.DuckDBPyConnection:
+    """One for all that is split here: a new one costs more than most of these texts."""
+    return duckdb.connect()
+
+
 def split(text: str) -> tuple[list[tuple[int, Any]], EventSplitter]:
-    splitter = EventSplitter([text], duckdb.connect())
+    splitter = EventSplitter([text], database().cursor())
     found = [
         (event_id, parsed(event))
         for batch in splitter
@@ -117,7 +123,7 @@ def test_cut_anywhere() -> None:
     text = trace.text()
     events = json.loads(text)["traceEvents"]
     ends = [end for _, end in places(trace, text)]
-    for cut in sorted({*range(1, text.rindex("}"), 11), *(end + by for end in ends for by in range(-3, 3))}):
+    for cut in sorted({*range(1, text.rindex("}"), 23), *(end + by for end in ends for by in range(-3, 3))}):
         found, splitter = split(text[:cut])
         assert found == list(enumerate(events))[: sum(end <= cut for end in ends)], cut
         if cut >= ends[0]:
@@ -222,8 +228,9 @@ def test_a_small_file_that_unpacks_to_much_comes_in_pieces(tmp_path: Path, compr
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
-@pytest.mark.parametrize("is_inside", [False, True], ids=["behind", "inside"])
-@pytest.mark.parametrize("filling", ["[", "[1,", " ", '"', "{"])
+@pytest.mark.parametrize(
+    ("filling", "is_inside"), [("[", False), ('"', False), ("[", True), ("[1,", True), (" ", True), ("{", True)]
+)
 def test_much_text_that_is_no_event_takes_little(tmp_path: Path, filling: str, is_inside: bool) -> None:
     """To check it as one event would take the database many bytes for each character, and to parse each piece long."""
     text = wrap(*[KERNEL] * 4)
@@ -302,7 +309,7 @@ def test_a_piece_that_is_missing_or_there_twice(kind: str, as_array: bool) -> No
     text, spans = (text[first:-3], [(start - first, end - first) for start, end in places(trace, text)])
     opening, closing = ("[", "]") if as_array else ('{"traceEvents": [', "]}")
     damaged = 0
-    for seed in range(120):
+    for seed in range(60):
         rng = random.Random(seed)
         begin = rng.randrange(spans[3][0], spans[-4][1])
         end = min(begin + rng.choice([1, 3, 10, 40, 100, 300, 1000]), spans[-3][1])
@@ -318,7 +325,7 @@ def test_a_piece_that_is_missing_or_there_twice(kind: str, as_array: bool) -> No
             told = bool(splitter.damage.notes) and splitter.damage.lost_bytes > 0
             assert told or is_json(opening + changed + closing), seed
             damaged += told
-    assert damaged > 20
+    assert damaged > 10
 
 
 def is_json(text: str) -> bool:
@@ -352,7 +359,7 @@ def test_time_grows_with_the_damage(pattern: str) -> None:
             pass
         return time.process_time() - start
 
-    assert seconds(400_000) < 12 * max(seconds(100_000), 0.1)
+    assert seconds(200_000) < 12 * max(seconds(50_000), 0.1)
 
 
 def test_one_damaged_event_keeps_the_numbers_of_the_others() -> None:
