@@ -11,7 +11,7 @@ import hotline_analysis as ha
 from hotline_analysis import Trace
 from tests.benchmarks import fleet
 
-RANKS, SLOW, MISSING = 20, 11, 4
+RANKS, SLOW, MISSING = 18, 11, 4  # above 16, tables are joined
 
 
 @pytest.fixture(scope="module")
@@ -35,12 +35,13 @@ def test_clocks_are_found(trace: Trace) -> None:
 
 
 def test_the_report_of_a_large_job_is_short_and_begins_with_what_is_wrong(trace: Trace) -> None:
-    lines = str(ha.report(trace)).splitlines()
+    report = ha.report(trace)
+    lines = str(report).splitlines()
     first = "\n".join(lines[:10])
     assert f"1 of {RANKS} ranks are missing: {MISSING}" in first
     assert f"Rank {SLOW} comes last to 8 of 8 collectives" in first
     assert len(lines) < 120
-    sections = {section.name: section for section in ha.report(trace).sections}
+    sections = {section.name: section for section in report.sections}
     assert sections["ranks"].rows["rank"][0] == SLOW
     assert sections["stragglers"].rows["rank"][0] == SLOW
     assert "kernels" not in sections

@@ -161,12 +161,12 @@ def test_runs_of_several_ranks_are_one(runs_of_two_ranks: list[Path], tmp_path: 
                     known = frames(expected, rank)
                     assert all(frame.equals(known[name]) for name, frame in frames(both, rank).items())
                 assert both.query("kernel_launches").equals(expected.query("kernel_launches"))
-                said = [ha.report(each).to_text().replace("together", "t.rank0") for each in (both, expected)]
-                assert said[0] == said[1]
-                with pytest.raises(HotlineError, match="failed"):
-                    both.sql(f"from read_text('{tmp_path}/together.hotline/manifest.json')")
-    with ha.load([second, first]) as both:
-        assert repr(both) == f"<Trace t.rank3.hotline and 1 more: 2 ranks, {(2 + 5) * 3} events>"
+        with ha.load([second, first]) as both:
+            assert repr(both) == f"<Trace t.rank3.hotline and 1 more: 2 ranks, {(2 + 5) * 3} events>"
+            said = [ha.report(each).to_text().replace("together", "t.rank3") for each in (both, expected)]
+            assert said[0] == said[1]
+            with pytest.raises(HotlineError, match="failed"):
+                both.sql(f"from read_text('{tmp_path}/together.hotline/manifest.json')")
 
 
 def test_runs_that_hold_the_same_rank(runs_of_two_ranks: list[Path], tmp_path: Path) -> None:
