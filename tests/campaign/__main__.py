@@ -67,16 +67,16 @@ def write_and_read(chosen: Case, folder: Path) -> reading.Reading:
     return reading.read(data)
 
 
-def ask(chosen: Case, folder: Path, expected: reading.Reading | None, *, everything: bool) -> Asker:
+def ask(chosen: Case, folder: Path, expected: reading.Reading | None, *, one_in: int) -> Asker:
     """Import the file of a case and ask of it."""
     rng = random.Random(f"ask {chosen.seed}")
-    asker = Asker(folder / f"{chosen.base}.json", expected, rng, everything=everything)
+    asker = Asker(folder / f"{chosen.base}.json", expected, rng, one_in=one_in)
     asker.run()
     asker.expected = None  # it has been compared
     return asker
 
 
-def run(chosen: Sequence[Case], jobs: int, keep: Path | None, *, everything: bool) -> list[Done]:
+def run(chosen: Sequence[Case], jobs: int, keep: Path | None, *, one_in: int) -> list[Done]:
     """Run cases, so many at a time."""
     waiting = list(reversed(chosen))
     running: list[Running] = []
@@ -89,7 +89,7 @@ def run(chosen: Sequence[Case], jobs: int, keep: Path | None, *, everything: boo
                 child = children.start(lambda at, of=next_case: write_and_read(of, at), folder=folder, limited=False)  # type: ignore[misc]
                 running.append(Running(next_case, folder, child))
             for each in list(running):
-                if _go_on(each, everything=everything):
+                if _go_on(each, one_in):
                     running.remove(each)
                     assert each.result is not None
                     done.append(each.result)
@@ -103,7 +103,7 @@ def run(chosen: Sequence[Case], jobs: int, keep: Path | None, *, everything: boo
     return sorted(done, key=lambda each: each.case.seed)
 
 
-def _go_on(each: Running, *, everything: bool) -> bool:
+def _go_on(each: Running, one_in: int) -> bool:
     """Whether a case is done; begins its second part after the first."""
     result = each.child.poll()
     if result is None:
@@ -113,9 +113,7 @@ def _go_on(each: Running, *, everything: bool) -> bool:
             print(f"case {each.case.seed} is not read in plain Python: {result.problem}", flush=True)
         (each.folder / "result").unlink(missing_ok=True)
         each.expected = result.value
-        each.child = children.start(
-            lambda at: ask(each.case, at, each.expected, everything=everything), folder=each.folder
-        )
+        each.child = children.start(lambda at: ask(each.case, at, each.expected, one_in=one_in), folder=each.folder)
         each.is_asked = True
         return False
     asker: Asker | None = result.value
@@ -218,10 +216,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a campaign; the exit status says whether there was a finding."""
     parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__)
     parser.add_argument("--cases", type=int, default=100, help="how many")
+    parser.add_argument("--skip", type=int, default=0, help="how many of them have been run before")
     parser.add_argument("--seed", type=int, default=1, help="of the campaign; its cases have seeds of their own")
     parser.add_argument("--jobs", type=int, default=1, help="cases at a time")
     parser.add_argument("--case", type=int, action="append", help="only the case of this seed; repeatable")
-    parser.add_argument("--everything", action="store_true", help="each case asks all questions, not one in three")
+    parser.add_argument(
+        "--one-in", type=int, default=3, help="a case asks one in so many questions; 1: all (default: 3)"
+    )
     parser.add_argument("--generated", action="store_true", help="only the traces that are generated")
     parser.add_argument("--untouched", action="store_true", help="the traces as they are")
     parser.add_argument("--keep", type=Path, help="a folder for the files of cases with findings")
@@ -233,10 +234,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     elif given.case:
         chosen = [case(seed, names) for seed in given.case]
     else:
-        chosen = [case(_SEEDS * given.seed + number, names) for number in range(given.cases)]
+        chosen = [case(_SEEDS * given.seed + number, names) for number in range(given.skip, given.cases)]
     if given.keep is not None:
         given.keep.mkdir(parents=True, exist_ok=True)
-    done = run(chosen, given.jobs, given.keep, everything=given.everything)
+    done = run(chosen, given.jobs, given.keep, one_in=given.one_in)
     seeds = f"{chosen[0].seed} to {chosen[-1].seed}"
     print(f"\n{summary(done, seeds)}\n")
     if found := grouped(done):

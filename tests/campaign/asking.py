@@ -39,9 +39,8 @@ _RATIOS = {"launch_stats.idle_pct", "memory_peak.bytes_pct"}
 _RATIOS |= {"memory_breakdown.bytes_pct", "memory_breakdown.byte_seconds_pct"}
 # More than the peak of a GPU, where a row says why; what is lost is then less than nothing.
 _RATIOS |= {"roofline.efficiency_pct", "roofline.lost_pct", "kernel_metrics.roofline_pct"}
-# What the sums are made of; of the other answers, and of what is drawn and exported, a case asks one in so many.
+# What the sums are made of; of the other answers, and of what is drawn and exported, a case asks one in so many (`one_in`).
 _SUMMED = {"coverage", "phases", "steps", "step_time_breakdown", "temporal_breakdown"}
-_ONE_IN = 3
 _PREDICTIONS = (
     *("whatif", "on_gpu", "data_parallel_scaling", "bucket_sizes", "share_gpu", "backward_chain", "recomputation"),
 )
@@ -60,11 +59,11 @@ class Finding:
 
 
 class Asker:
-    """Imports one file, asks everything, and collects what is wrong."""
+    """Imports one file, asks one in so many questions, all if `one_in` is 1, and collects what is wrong."""
 
-    def __init__(self, path: Path, expected: Reading | None, rng: random.Random, *, everything: bool) -> None:
+    def __init__(self, path: Path, expected: Reading | None, rng: random.Random, *, one_in: int) -> None:
         self.path = path
-        self.everything = everything
+        self.one_in = one_in
         self.expected = expected
         self.rng = rng
         self.folder = path.parent
@@ -72,9 +71,9 @@ class Asker:
         self.outcome = "asked"
         self.missed = 0
 
-    def chosen(self) -> bool:
+    def chosen(self, weight: int = 1) -> bool:
         """Whether something is asked that only some cases ask."""
-        return self.rng.random() < 1 / _ONE_IN or self.everything
+        return self.rng.random() < weight / self.one_in
 
     def find(self, kind: str, text: str) -> None:
         """Note a finding, once."""
@@ -393,6 +392,8 @@ class Asker:
     # --- what leaves --------------------------------------------------------------------------------------------------
 
     def _reports(self, trace: ha.Trace) -> None:
+        if not self.chosen(3):
+            return
         with self.trying("report"):
             report = ha.report(trace, source_lines=False)
             self._clean("report as text", report.to_text())
