@@ -39,7 +39,7 @@ _RATIOS = {"launch_stats.idle_pct", "memory_peak.bytes_pct"}
 _RATIOS |= {"memory_breakdown.bytes_pct", "memory_breakdown.byte_seconds_pct"}
 # More than the peak of a GPU, where a row says why; what is lost is then less than nothing.
 _RATIOS |= {"roofline.efficiency_pct", "roofline.lost_pct", "kernel_metrics.roofline_pct"}
-# What the sums are made of; of the other answers, and of what is drawn and exported, a case asks one in so many (`one_in`).
+# What the sums are made of. Of the other answers, and of what is drawn and exported, a case asks one in `one_in`.
 _SUMMED = {"coverage", "phases", "steps", "step_time_breakdown", "temporal_breakdown"}
 _PREDICTIONS = (
     *("whatif", "on_gpu", "data_parallel_scaling", "bucket_sizes", "share_gpu", "backward_chain", "recomputation"),
