@@ -417,17 +417,18 @@ def encodings(
     needs only whether a value is above 0, one bit, pool_map the indices of max pooling: int64 in PyTorch, and 4
     bits do for windows of up to 16 values, sparse the result of a ReLU, or of pooling behind one, that goes into a
     convolution or linear layer: each value that is not 0, with a byte for its place. It pays above
-    `break_even_zeros_pct`. How many are 0 is in no trace: say it with `zeros_pct`, half all else in half of its
-    bits, which loses precision (`is_lossless`). A storage counts once: a map that an in-place ReLU changes is the
-    ReLU's. Needs `profile_memory`.
+    `break_even_zeros_pct`. How many are 0 a trace knows if `analyze(count_zeros=True)` captured it; else say it
+    with `zeros_pct`, half all else in half of its bits, which loses precision (`is_lossless`). A storage counts
+    once: a map that an in-place ReLU changes is the ReLU's. Needs `profile_memory`.
 
     * `rank`: only this rank
     * `step`: only this step
-    * `zeros_pct`: how much of the maps behind a ReLU is 0
+    * `zeros_pct`: how much of the maps behind a ReLU is 0, instead of what was counted
     * `item_bytes`: bytes of a value
 
     Columns: `rank`, `module_path`, `made_by`, `used_by`, `scheme`, `is_lossless`, `map_count`, `bytes`,
-    `encoded_bytes`, `freed_bytes`, `break_even_zeros_pct`. `hotline queries encodings` says what each means.
+    `zeros_pct`, `encoded_bytes`, `freed_bytes`, `break_even_zeros_pct`. `hotline queries encodings` says what each
+    means.
     """
     return trace.query(
         "encodings",

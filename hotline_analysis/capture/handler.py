@@ -15,7 +15,7 @@ from typing import IO, Any, Literal
 from isal import igzip
 
 from hotline_analysis.atomic import check_replaceable, path_of
-from hotline_analysis.capture import need
+from hotline_analysis.capture import need, zeros
 from hotline_analysis.capture.learn import Learner, model_ops
 from hotline_analysis.capture.table import KEY, ModelOps
 from hotline_analysis.errors import HotlineError, HotlineWarning
@@ -37,6 +37,7 @@ def analyze(
     *,
     inputs: Any = None,
     shapes: bool = True,
+    count_zeros: bool = False,
     report_format: Format | None = "text",
     worker_name: str | None = None,
     keep_trace: bool = True,
@@ -62,7 +63,9 @@ def analyze(
     arguments), which is then run at once, see `model_ops`. The hooks of that pass are removed when it ends, so the
     recorded steps run the program as it is. If it cannot be learned, the table has the modules in the order of their
     registration, and says why. It is stored in the trace itself. With `shapes`, so are the shapes of the arguments of
-    that pass and of the backward pass after it, unless the profiler records them itself (`record_shapes=True`).
+    that pass and of the backward pass after it, unless the profiler records them itself (`record_shapes=True`). With
+    `count_zeros`, the zeros in what its ReLUs and max pooling return are counted when the pass is over, for
+    `encodings`; `inputs` cannot be given then, as their zeros need not be those of the training.
 
     `report_format` is text, markdown, json, or None for no report. `keep_trace=False` keeps only the run. `batch_size`
     (samples that one step of this process trains on), `dataset`, `optimizer` (a name, or the object) and `metadata`
@@ -80,8 +83,13 @@ def analyze(
         keep_trace,
         {name: value for name, value in said.items() if value is not None},
     )
+    if count_zeros and (model is None or inputs is not None):
+        raise HotlineError(
+            "zeros are counted in the model's first forward pass of the training",
+            hint="Give the model and no inputs, and a warm-up step in the schedule.",
+        )
     if model is not None:
-        handler.learn(model, inputs, shapes=shapes)
+        handler.learn(model, inputs, shapes=shapes, count_zeros=count_zeros)
     return handler
 
 
@@ -107,10 +115,10 @@ class TraceHandler:
         self._count = 0
         check_replaceable(self._name())
 
-    def learn(self, model: Any, inputs: Any = None, *, shapes: bool = True) -> None:
+    def learn(self, model: Any, inputs: Any = None, *, shapes: bool = True, count_zeros: bool = False) -> None:
         """Learn the model from these inputs now, or from its next forward pass."""
         if inputs is None:
-            self._learner = Learner(model, shapes=shapes)
+            self._learner = Learner(model, shapes=shapes, count_zeros=count_zeros)
         elif isinstance(inputs, Mapping):
             self._learned = model_ops(model, **inputs)
         else:
@@ -166,6 +174,8 @@ class TraceHandler:
             contents[METADATA_KEY] = json.dumps(said)
         if (learned := self.model_ops) is not None:
             contents[KEY] = (learned if with_shapes else learned.without_shapes()).to_json()
+        if self._learner is not None and (zeros_pct := self._learner.zeros_pct()):
+            contents[zeros.METADATA_KEY] = json.dumps(zeros_pct)
         return contents
 
     def _name(self, suffix: str | None = None) -> Path:

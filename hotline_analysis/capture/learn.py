@@ -18,6 +18,7 @@ from typing import Any
 from hotline_analysis.capture import need
 from hotline_analysis.capture.shapes import ENGINE, Call, Observer, Tree, places_of, tree_of
 from hotline_analysis.capture.table import Facts, ModelOps, Module, NodeTree, Op, Parameter, Seen, build
+from hotline_analysis.capture.zeros import ZeroCount
 
 _MARK = "hotline_analysis.module#"
 _COMPILED = ("compiled with torch.compile()", "compiled with its method compile()")
@@ -74,9 +75,10 @@ class Learner:
     If a profiler records already, or the model is compiled, it does not watch: it must not disturb a measurement. If
     modules in it are compiled, they run as they were written in that pass, and their ops are those of compiled code.
     With `shapes`, the first backward pass from what the forward pass returns is observed too, if it is not recorded.
+    With `count_zeros`, the zeros behind ReLUs are counted when the forward pass is over.
     """
 
-    def __init__(self, model: Any, *, shapes: bool = True) -> None:
+    def __init__(self, model: Any, *, shapes: bool = True, count_zeros: bool = False) -> None:
         self._model = getattr(model, _INSIDE, model)  # what torch.compile() wraps
         self._modules, self._wrapped = _without_wrappers(self._model)
         self._handles: list[Any] = []
@@ -85,6 +87,8 @@ class Learner:
         self._stacks: dict[int, list[tuple[int, Any]]] = {}
         self._ops: list[Op] = []
         self._with_shapes = shapes
+        self._zeros = ZeroCount(self._module_at) if count_zeros else None
+        self._zero_shares: dict[int, float] = {}
         self._observer: Observer | None = None
         self._calls: list[Call] = []  # of the forward pass, from its begin
         self._backward_calls: list[Call] = []
@@ -113,6 +117,8 @@ class Learner:
         self._handles.clear()
         self._output_handles.clear()
         self._end_backward()
+        if self._zeros is not None:
+            self._zeros.stop()
         if self._stance is not None:
             self._stance.__exit__(None, None, None)
             self._stance = None
@@ -135,6 +141,11 @@ class Learner:
                 notes=notes,
             )
         )
+
+    def zeros_pct(self) -> dict[str, float]:
+        """The share of zeros behind ReLUs, in percent, by the path of the module that makes them."""
+        paths = {module.number: module.path for module in _describe(self._modules, self._parents)}
+        return {paths[number]: share for number, share in self._zero_shares.items()}
 
     # --- hooks -------------------------------------------------------------------------------------------------------
 
@@ -172,6 +183,8 @@ class Learner:
             self._notes.append("this version of torch does not tell the names of ops")
         self._observer = Observer.started() if self._recording and self._with_shapes else None
         self._enter(0)
+        if self._zeros is not None:
+            self._zeros.start()
 
     def _numbered(self) -> Iterator[tuple[int, Any]]:
         return enumerate(module for _, module in self._modules)
@@ -215,6 +228,8 @@ class Learner:
             self._notes.append("the first forward pass failed: the modules are in the order of their registration")
             return
         self._complete = True
+        if self._zeros is not None:
+            self._zero_shares = self._zeros.by_module()
         if _compiled_graphs() != self._graphs:
             self._notes.append(
                 "code was compiled during the pass: its ops are those of compiling, and the next pass compiles again"
@@ -279,6 +294,10 @@ class Learner:
                 if (maker := makers.get(node.sequence)) is not None:
                     found.append(NodeTree(*maker, tree_of(calls, at)))
         return found
+
+    def _module_at(self, thread: int) -> int | None:
+        stack = self._stacks.get(thread)
+        return stack[-1][0] if stack else None
 
     def _called_parent(self, number: int) -> int | None:
         parent = self._parents[number]

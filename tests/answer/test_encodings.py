@@ -5,10 +5,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import hotline_analysis as ha
+from hotline_analysis import HotlineError
 from tests.trace_builder import TraceBuilder
 
 
@@ -102,6 +104,79 @@ def test_the_maps_of_vgg16_are_those_of_its_architecture(tmp_path: Path) -> None
     assert freed[1] == pytest.approx(
         found["binarize"] / 32 + found["pool_map"] / 16 + found["sparse"] * 5 / 8, rel=0.01
     )
+
+
+def test_zeros_that_the_capture_counted(tmp_path: Path) -> None:
+    """Behind functional and in-place ReLUs, by module; the oracle counts in the convolutions that read them."""
+    torch = pytest.importorskip("torch")
+    from torch import nn
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Conv2d(3, 8, 3, bias=False), nn.Conv2d(8, 8, 3, bias=False)
+
+        def forward(self, x):  # type: ignore[no-untyped-def]
+            return self.second(nn.functional.relu(self.first(x) - 0.1))
+
+    def model() -> nn.Module:
+        torch.manual_seed(0)
+        return nn.Sequential(Block(), nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Conv2d(8, 4, 3))
+
+    expected = {}
+
+    def count(path: str) -> Any:
+        def hook(_: Any, inputs: tuple[Any, ...]) -> None:
+            expected[path] = 100 * (inputs[0] == 0).double().mean().item()
+
+        return hook
+
+    captured = {}
+    for counts in (False, True):
+        trained = model()
+        handler = ha.analyze(trained, tmp_path / f"{counts}.hotline", count_zeros=counts, report_format=None)
+        with torch.profiler.profile(
+            activities=[torch.profiler.ProfilerActivity.CPU],
+            schedule=torch.profiler.schedule(wait=0, warmup=1, active=1, repeat=1),
+            on_trace_ready=handler,
+            profile_memory=True,
+        ) as profiler:
+            for _ in range(2):
+                torch.manual_seed(1)
+                trained(torch.randn(2, 3, 16, 16)).sum().backward()
+                profiler.step()
+        captured[counts] = handler.model_ops
+    oracle = model()
+    oracle[0].second.register_forward_pre_hook(count("0"))  # type: ignore[index, union-attr, operator]
+    oracle[3].register_forward_pre_hook(count("2"))  # type: ignore[index, union-attr, operator]
+    torch.manual_seed(1)
+    oracle(torch.randn(2, 3, 16, 16))
+    assert captured[True] == captured[False]  # what is learned of the model is not disturbed
+    with ha.load(tmp_path / "True.hotline") as trace, ha.load(tmp_path / "False.hotline") as without:
+        rows = ha.encodings(trace).filter(scheme="sparse")
+        assert ha.encodings(without).filter(scheme="sparse")["zeros_pct"].to_list() == [None, None]
+        given = ha.encodings(trace, zeros_pct=10).filter(scheme="sparse")["zeros_pct"].to_list()
+    assert given == [10, 10]
+    paths = [(path or "").removeprefix("Sequential.") for path in rows["module_path"]]
+    found = dict(zip(paths, rows["zeros_pct"], strict=True))
+    assert found == {path: pytest.approx(share) for path, share in expected.items()}
+    assert min(expected.values()) > 1
+    for size, share, encoded in rows.select("bytes", "zeros_pct", "encoded_bytes").iter_rows():
+        assert encoded == pytest.approx(size / 4 * 5 * (1 - share / 100), abs=1)
+
+
+def test_zeros_are_counted_in_the_training(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    with pytest.raises(HotlineError, match="first forward pass"):
+        ha.analyze(None, tmp_path / "run.hotline", count_zeros=True)
+
+
+@pytest.mark.parametrize("said", ["[1, 2]", '{"a": "x", "b": -1, "a": 7}', '"text"', "null", '{"a": {"b": 5}}'])
+def test_damaged_zeros_are_none(tmp_path: Path, said: str) -> None:
+    text = training().text().replace('"traceEvents"', f'"hotline_zeros_pct": {said}, "traceEvents"', 1)
+    (tmp_path / "trace.json").write_text(text)
+    with ha.load(tmp_path / "trace.json") as trace:
+        assert ha.encodings(trace).filter(scheme="sparse")["zeros_pct"].to_list() == [None]
 
 
 def convolutional(network: list[tuple[str, int]]) -> TraceBuilder:

@@ -4,16 +4,16 @@
 --   binarize  a ReLU's result that goes into max pooling: backward needs only whether a value is above 0, one bit,
 --   pool_map  the indices of max pooling: int64 in PyTorch, and 4 bits do for windows of up to 16 values,
 --   sparse    the result of a ReLU, or of pooling behind one, that goes into a convolution or linear layer: each value
---             that is not 0, with a byte for its place. It pays above `break_even_zeros_pct`. How many are 0 is in no
---             trace: say it with `zeros_pct`,
+--             that is not 0, with a byte for its place. It pays above `break_even_zeros_pct`. How many are 0 a trace
+--             knows if `analyze(count_zeros=True)` captured it; else say it with `zeros_pct`,
 --   half      all else in half of its bits, which loses precision (`is_lossless`).
 -- A storage counts once: a map that an in-place ReLU changes is the ReLU's. Needs `profile_memory`.
 --
 -- :param rank BIGINT = NULL        only this rank
 -- :param step BIGINT = NULL        only this step
--- :param zeros_pct DOUBLE = NULL   how much of the maps behind a ReLU is 0
+-- :param zeros_pct DOUBLE = NULL   how much of the maps behind a ReLU is 0, instead of what was counted
 -- :param item_bytes BIGINT >= 1 <= 8 = 4  bytes of a value
--- :reads memory_block, model_op, event, nesting, step
+-- :reads memory_block, model_op, event, nesting, step, rank_info
 -- :column rank BIGINT              process rank
 -- :column module_path VARCHAR      module that makes the maps; NULL where none is known
 -- :column made_by VARCHAR          op that makes them; NULL where none is known
@@ -22,7 +22,9 @@
 -- :column is_lossless BOOLEAN      backward computes the same with it
 -- :column map_count BIGINT         maps in all steps that are asked for
 -- :column bytes BIGINT             what they take, per step
--- :column encoded_bytes BIGINT     what they would take; of sparse ones NULL if `zeros_pct` is not given
+-- :column zeros_pct DOUBLE         of sparse ones: how much of them is 0, as given or counted; NULL if neither, and for
+--                                  others
+-- :column encoded_bytes BIGINT     what they would take; of sparse ones NULL where `zeros_pct` is
 -- :column freed_bytes BIGINT       the difference, not below 0; NULL likewise
 -- :column break_even_zeros_pct DOUBLE  of sparse ones: with more zeros it pays; NULL for others
 with asked_step as (
@@ -32,6 +34,25 @@ with asked_step as (
     from step
     where is_asked($rank, rank) and is_asked($step, step)
     group by rank
+),
+
+-- Modules with the zeros that were counted in what their ReLUs and max pooling return.
+counted_module as (
+    select
+        rank,
+        unnest(json_keys(metadata, '$.hotline_zeros_pct')) as module_path,
+        unnest(json_extract(metadata, '$.hotline_zeros_pct.*')) as share
+    from rank_info
+),
+
+known_zeros as (
+    select
+        rank,
+        module_path,
+        min(try_cast(json_extract_string(share, '$') as double)) as zeros_pct
+    from counted_module
+    where try_cast(json_extract_string(share, '$') as double) between 0 and 100
+    group by rank, module_path
 ),
 
 -- Ops of a library that no other op calls, with those that follow on their threads.
@@ -95,16 +116,24 @@ schemed_map as (
     from saved_map
 ),
 
+map_with_zeros as (
+    select
+        schemed_map.*,
+        if(schemed_map.scheme = 'sparse', coalesce($zeros_pct, known_zeros.zeros_pct), null) as zeros_pct
+    from schemed_map
+    left join known_zeros on schemed_map.rank = known_zeros.rank and schemed_map.module_path = known_zeros.module_path
+),
+
 encoded_map as (
     select
         *,
         case scheme
             when 'binarize' then bytes / $item_bytes / 8
             when 'pool_map' then bytes / 8 / 2
-            when 'sparse' then bytes / $item_bytes * (1 - $zeros_pct / 100) * ($item_bytes + 1)
+            when 'sparse' then bytes / $item_bytes * (1 - zeros_pct / 100) * ($item_bytes + 1)
             else bytes / 2
         end as encoded_bytes
-    from schemed_map
+    from map_with_zeros
 ),
 
 map_group as (
@@ -114,11 +143,12 @@ map_group as (
         made_by,
         used_by,
         scheme,
+        zeros_pct,
         count(*) as map_count,
         sum(bytes) as bytes,
         case when count(*) = count(encoded_bytes) then sum(encoded_bytes) end as encoded_bytes
     from encoded_map
-    group by rank, module_path, made_by, used_by, scheme
+    group by rank, module_path, made_by, used_by, scheme, zeros_pct
 )
 
 select
@@ -130,6 +160,7 @@ select
     map_group.scheme != 'half' as is_lossless,
     map_group.map_count,
     (map_group.bytes // asked_step.step_count)::bigint as bytes,
+    map_group.zeros_pct,
     round(map_group.encoded_bytes / asked_step.step_count)::bigint as encoded_bytes,
     case
         when map_group.encoded_bytes is not null

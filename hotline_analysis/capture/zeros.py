@@ -1,0 +1,68 @@
+"""How many values behind ReLUs are 0, counted once, outside the measurement: what sparse storage would save."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from hotline_analysis.capture import need
+
+METADATA_KEY = "hotline_zeros_pct"
+"""Where a trace file keeps the share of zeros: a JSON object, percent by the path of the module."""
+
+# Whose results `encodings` may store without zeros: ReLU, and pooling, which keeps the zeros of the ReLU before it.
+_FUNCTION = re.compile(r"relu_?|max_pool.*")
+
+
+class ZeroCount:
+    """Keeps the results of ReLUs and pooling of one forward pass on this thread, and then counts their zeros.
+
+    It stands between python and torch, where it changes no op: the recorder of the pass sees what it would without it.
+    Only results that are kept for backward anyway are held, so it needs no more memory. Compiled code is not seen.
+    """
+
+    def __init__(self, module_at: Callable[[int], int | None]) -> None:
+        self._module_at = module_at  # the innermost module on a thread
+        self._held: list[tuple[int, Any]] = []
+        self._mode: Any = None
+
+    def start(self) -> None:
+        """Begin to look at what python calls."""
+        base = need.torch("overrides").TorchFunctionMode
+        hold = self._hold
+
+        class Looking(base):  # type: ignore[misc, valid-type]
+            def __torch_function__(self, function: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+                result = function(*args, **(kwargs or {}))
+                hold(function, result)
+                return result
+
+        self._mode = Looking()
+        self._mode.__enter__()
+
+    def stop(self) -> None:
+        """Look no further."""
+        if self._mode is not None:
+            self._mode.__exit__(None, None, None)
+            self._mode = None
+
+    def _hold(self, function: Any, result: Any) -> None:
+        if not _FUNCTION.fullmatch(getattr(function, "__name__", "")):
+            return
+        tensor = result[0] if isinstance(result, tuple) else result
+        if not getattr(tensor, "requires_grad", False):
+            return
+        if (module := self._module_at(threading.get_ident())) is not None:
+            self._held.append((module, tensor))
+
+    def by_module(self) -> dict[int, float]:
+        """The zeros in the results of each module, in percent; nothing is held afterwards."""
+        counts: dict[int, tuple[int, int]] = {}
+        for module, tensor in self._held:
+            zeros, values = counts.get(module, (0, 0))
+            nonzero = int(tensor.detach().count_nonzero())
+            counts[module] = (zeros + tensor.numel() - nonzero, values + tensor.numel())
+        self._held.clear()
+        return {module: 100 * zeros / values for module, (zeros, values) in counts.items() if values}
