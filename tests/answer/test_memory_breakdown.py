@@ -9,6 +9,7 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
+from tests.answer.steps import step_frame
 from tests.trace_builder import TraceBuilder
 
 
@@ -134,3 +135,46 @@ def test_a_line_has_the_gpu_time_of_forward_and_backward(tmp_path: Path) -> None
     trace.annotation("## backward ##", 300, 600).backward("MmBackward0", 400, 500, seq=1).launches("grad", 510, 580)
     row = ha.slowest_sources(trace.load(tmp_path)).row(0, named=True)
     assert (row["gpu_self_ns"], row["forward_gpu_ns"], row["backward_gpu_ns"]) == (100_000, 30_000, 70_000)
+
+
+def test_the_steps_of_a_trace_with_allocations(tmp_path: Path) -> None:
+    """The peak is at 230 us, when blocks 1 and 3 live; 1,000 bytes are older than the trace, of which 700 are known."""
+    trace = training(hotline_model=captured()).load(tmp_path)
+    moment = step_frame(trace, "memory_breakdown", "asked_moment")
+    columns = ("device", "peak_bytes", "peak_ns", "peak_step", "from_ns", "until_ns", "byte_ns", "is_estimated")
+    byte_ns = 1000 * (1000 * 500 + 200 * 500 + 40 * 50 + 100 * 200)
+    assert moment.select(columns).rows() == [(0, 1300, 230_000, 0, 30_000, 530_000, byte_ns, False)]
+    block = step_frame(trace, "memory_breakdown", "asked_block").sort("begins_ns")
+    assert block.select("bytes", "category", "at_peak", "byte_ns", "begins_ns", "ends_ns").rows() == [
+        (200, "activation", True, 200 * 500_000, 30_000, 530_000),
+        (40, "temporary", False, 40 * 50_000, 130_000, 180_000),
+        (100, "activation", True, 100 * 200_000, 230_000, 430_000),
+    ]
+    older = step_frame(trace, "memory_breakdown", "older_memory")
+    assert older.select("bytes", "byte_ns", "duration_ns").rows() == [(1000, 1000 * 500_000, 500_000)]
+    # Adam keeps two numbers for each parameter: 1,400 bytes, which do not fit into what is older.
+    state = trace.sql("select category, evidence, bytes from model_state order by bytes").rows()
+    assert state == [("parameter", "model_table", 700), ("optimizer_state", "optimizer_class", 1400)]
+    parts = step_frame(trace, "memory_breakdown", "older_part").sort("bytes")
+    assert parts.select("category", "evidence", "bytes", "byte_ns").rows() == [
+        ("unknown", "held_throughout", 300, 300 * 500_000),
+        ("parameter", "model_table", 700, 700 * 500_000),
+    ]
+    assert step_frame(trace, "memory_breakdown", "estimated_rank").is_empty()
+    assert step_frame(trace, "memory_breakdown", "estimated_part").is_empty()
+
+
+@pytest.mark.filterwarnings("ignore:.*does not fit the trace")
+def test_the_steps_of_a_trace_without_allocations(tmp_path: Path) -> None:
+    """The table of the model tells 700 bytes of parameters, and Adam's state is twice as much; no shapes."""
+    trace = TraceBuilder(rank=0, hotline_model=captured()).step(0, 0, 900)
+    trace.annotation("Optimizer.step#Adam.step", 700, 800).op("aten::mm", 10, 20).launches("k", 15, 30)
+    opened = trace.load(tmp_path)
+    ranks = step_frame(opened, "memory_breakdown", "estimated_rank")
+    assert ranks.rows() == [(0, "cuda", 0)]
+    parts = step_frame(opened, "memory_breakdown", "estimated_part", by="type").sort("bytes")
+    assert parts.select("category", "evidence", "bytes").rows() == [
+        ("parameter", "model_table", 700),
+        ("optimizer_state", "optimizer_class", 1400),
+    ]
+    assert step_frame(opened, "memory_breakdown", "older_memory").is_empty()

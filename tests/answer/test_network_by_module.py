@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
+from tests.answer.steps import step_frame
 from tests.answer.test_memory_breakdown import captured
 from tests.trace_builder import TraceBuilder
 
@@ -65,6 +66,44 @@ def training(*, shapes: bool = True, sends: bool = False) -> TraceBuilder:
 def by_key(frame: pl.DataFrame, *columns: str) -> dict[tuple[int, str], tuple[object, ...]]:
     rows = frame.select("bucket", pl.col("module_path").str.split(".").list.last(), *columns).rows()
     return {row[:2]: row[2:] for row in rows}
+
+
+def test_the_steps_show_buckets_or_predict_them(tmp_path: Path) -> None:
+    """Gradients 1 and 2 are sent from 405 to 500 us, while the GPU computes; gradient 3 after backward, for 40 us."""
+    sends, alone = tmp_path / "sends", tmp_path / "alone"
+    for folder in (sends, alone):
+        folder.mkdir()
+    columns = ("place", "bucket", "bucket_bytes", "transfer_ns", "exposed_ns")
+    with training(sends=True).load(sends) as trace:
+        seen = step_frame(trace, "network_by_module", "seen_bucket").select(columns).sort("place")
+        assert step_frame(trace, "network_by_module", "predicted_bucket").is_empty()
+        owned = trace.sql(
+            "select start_ns, dur_ns, owned_ns from owned_time join gpu_event using (rank, event_id) order by all"
+        ).rows()
+    assert seen.rows() == [
+        (1, 0, 4 * 263168, 95 * US, 0),
+        (2, 0, 4 * 263168, 95 * US, 0),
+        (3, 1, 4000, 40 * US, 40 * US),
+    ]
+    # Of a moment in which the GPU computes and communicates, the computation is the owner.
+    assert owned == [
+        (20 * US, 20 * US, 20 * US),
+        (60 * US, 20 * US, 20 * US),
+        (300 * US, 10 * US, 0),
+        (300 * US, 100 * US, 100 * US),
+        (400 * US, 200 * US, 200 * US),
+        (405 * US, 95 * US, 0),
+        (610 * US, 40 * US, 40 * US),
+    ]
+    with training().load(alone) as trace:
+        predicted = step_frame(trace, "network_by_module", "predicted_bucket").sort("place")
+        assert step_frame(trace, "network_by_module", "seen_bucket").is_empty()
+    # The first bucket of DistributedDataParallel ends at 1 MiB, which the first gradient is.
+    assert predicted.select("place", "bucket", "bucket_bytes").rows() == [
+        (1, 0, 4 * 262144),
+        (2, 1, 4096 + 4000),
+        (3, 1, 4096 + 4000),
+    ]
 
 
 def test_gradients_wait_for_their_bucket_and_for_the_one_before(tmp_path: Path) -> None:

@@ -240,3 +240,12 @@ def test_autograds_thread_takes_over_from_the_main_thread(tmp_path: Path) -> Non
     [(start, end)] = found
     assert 30 <= start <= 40
     assert end == 80
+
+
+def test_launches_are_pending_until_they_start(tmp_path: Path) -> None:
+    """When `second` is launched, at 24, `first` has started; when `third` is, at 30, `second` has not."""
+    built = two_kernels().op("aten::sub", 26, 34).launches("third", 80, 90, at=30, until=31)
+    names = {number: event["name"] for number, event in enumerate(built.events)}
+    trace = built.load(tmp_path)
+    found = rows(trace, "pending_launch", "first_id", "pending")
+    assert sorted((names[event], pending) for event, pending in found) == [("first", 0), ("second", 0), ("third", 1)]

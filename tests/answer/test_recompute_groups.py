@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import hotline_analysis as ha
+from tests.answer.steps import step_frame
 from tests.trace_builder import TraceBuilder
 
 LARGE, SMALL = [4, 8, 16], [4, 1, 16]
@@ -86,3 +87,35 @@ def test_products_are_not_computed_again(tmp_path: Path) -> None:
     frame = ha.recompute_groups(Attention(4, saves_x=True).trace.load(tmp_path))
     assert frame["ops"].to_list() == ["aten::add, aten::tanh"]
     assert frame["saved_bytes"].to_list() == [4 * X]
+
+
+def test_the_steps_of_one_group(tmp_path: Path) -> None:
+    """Z_0 and Z_1 with X: what is made, what each op is given, and what Z_0 takes, by name instead of block."""
+    trace = Attention(2).trace.load(tmp_path)
+    made = step_frame(trace, "recompute_groups", "made_block").sort("start_ns")
+    assert made.select("name", "bytes", "units", "is_saved", "is_light").rows() == [
+        ("aten::linear", X, X, False, False),
+        *(
+            [("aten::linear", Y, Y, False, False), ("aten::add", X, X, False, True), ("aten::tanh", X, X, True, True)]
+            * 2
+        ),
+    ]
+    block = dict(zip(["x", "y0", "s0", "z0", "y1", "s1", "z1"], made["block_id"], strict=True))
+    op = dict(zip(["x", "y0", "s0", "z0", "y1", "s1", "z1"], made["op_id"], strict=True))
+    arguments = step_frame(trace, "recompute_groups", "light_argument").sort("op_id", "units")
+    assert arguments.select("op_id", "units", "place").rows() == [
+        *((op["s0"], Y, 1), (op["s0"], X, 1), (op["z0"], X, 1)),
+        *((op["s1"], Y, 1), (op["s1"], X, 1), (op["z1"], X, 1)),
+    ]
+    given = set(step_frame(trace, "recompute_groups", "given_block").select("op_id", "block_id").rows())
+    assert given == {
+        *((op["s0"], block["x"]), (op["s0"], block["y0"]), (op["z0"], block["s0"])),
+        *((op["s1"], block["x"]), (op["s1"], block["y1"]), (op["z1"], block["s1"])),
+    }
+    needed = step_frame(trace, "recompute_groups", "needed_block")
+    assert set(needed.filter(saved_id=block["z0"]).select("block_id", "is_computed", "is_kept").rows()) == {
+        *((block["z0"], True, False), (block["s0"], True, False)),
+        *((block["x"], False, True), (block["y0"], False, True)),
+    }
+    times = step_frame(trace, "recompute_groups", "op_time").select("op_id", "time_ns").rows()
+    assert sorted(times) == sorted((op[name], 8000) for name in ("s0", "z0", "s1", "z1"))

@@ -9,6 +9,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace
+from tests.derive.tables import step_rows
 from tests.runs import opened
 from tests.trace_builder import TraceBuilder
 
@@ -98,6 +99,36 @@ def test_where_a_block_is_allocated_and_released(tmp_path: Path) -> None:
     # inside a node, the op is the one that the node calls
     row = trace.sql("select * from memory_block where address = 12").row(0, named=True)
     assert (row["op_id"], row["node_id"]) == (builder.ids("aten::convolution_backward")[0], second)
+
+
+def test_the_steps_of_blocks(tmp_path: Path) -> None:
+    """The ops that allocate for themselves are the outermost ones; both ends of a block have a place each."""
+    builder = training()
+    names = {number: event["name"] for number, event in enumerate(builder.events)}
+    trace = builder.load(tmp_path)
+    ops = step_rows(trace, "memory_block", "select event_id, is_matrix_op, copies_in, communicates from allocating_op")
+    assert {names[event]: tuple(kinds) for event, *kinds in ops} == {
+        "aten::to": (False, True, False),
+        "aten::conv2d": (True, False, False),
+        "aten::relu": (False, False, False),
+        "c10d::allreduce_": (False, False, True),
+        "aten::nll_loss": (False, False, False),
+        "aten::convolution_backward": (True, False, False),
+        "aten::zeros": (False, False, False),
+    }
+    ends = step_rows(
+        trace,
+        "memory_block",
+        "select is_release, phase, op_id, node_id from block_end join block using (block_id) where address = 4",
+    )
+    assert {release: (phase, names.get(op), names.get(node)) for release, phase, op, node in ends} == {
+        False: ("forward", "aten::conv2d", None),
+        True: (
+            "backward",
+            "aten::convolution_backward",
+            "autograd::engine::evaluate_function: ConvolutionBackward0",
+        ),
+    }
 
 
 def test_forward_that_is_computed_again_keeps_what_it_allocates(tmp_path: Path) -> None:
