@@ -39,7 +39,7 @@ def test_the_report_of_a_large_job_is_short_and_begins_with_what_is_wrong(trace:
     lines = str(report).splitlines()
     first = "\n".join(lines[:10])
     assert f"1 of {RANKS} ranks are missing: {MISSING}" in first
-    assert f"Rank {SLOW} comes last to 8 of 8 collectives" in first
+    assert f"Rank {SLOW} is last to reach 8 of 8 collectives" in first
     assert len(lines) < 120
     sections = {section.name: section for section in report.sections}
     assert sections["ranks"].rows["rank"][0] == SLOW

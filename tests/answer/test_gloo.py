@@ -110,7 +110,7 @@ def test_the_slow_rank_is_named_with_its_module(trace: Trace) -> None:
     assert ha.straggler_causes(trace, rank=SLOW, module=cause["module_path"]).equals(
         ha.straggler_causes(trace, rank=SLOW).filter(inside)
     )
-    assert "Rank 2 comes last" in ha.report(trace).to_text(width=400)
+    assert "Rank 2 is last to reach" in ha.report(trace).to_text(width=400)
 
 
 def test_a_rank_may_be_missing(tmp_path: Path) -> None:

@@ -234,7 +234,7 @@ def test_the_report_names_rank_and_module(tmp_path: Path) -> None:
     found = ranks(tmp_path, job(0, [100, 100]), job(1, [190, 190], gemm=140))
     text = ha.report(found).to_text(width=400)
     assert "Who waits for whom in collectives" in text
-    assert "Rank 1 comes last to 2 of 2 collectives" in text
+    assert "Rank 1 is last to reach 2 of 2 collectives" in text
     assert "Net_0.Linear_0" in text
 
 
@@ -255,7 +255,7 @@ def test_a_slow_rank_of_a_gloo_job_is_named_with_its_module(tmp_path: Path) -> N
     assert (cause["phase"], cause["module_path"].rpartition(".")[2]) == ("forward", "Head_0")
     # Each step after the first has the delay once; two buckets are in flight and count each.
     assert cause["excess_ns"] >= 2 * 300_000_000
-    assert "Rank 1 comes last" in ha.report(found).to_text(width=400)
+    assert "Rank 1 is last to reach" in ha.report(found).to_text(width=400)
 
 
 def test_a_collective_has_its_name_in_one_spelling_and_the_size_of_the_whole_message(tmp_path: Path) -> None:

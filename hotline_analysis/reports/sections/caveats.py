@@ -84,7 +84,7 @@ def _unknown_gpu(trace: Trace, rank: int) -> list[str]:
     if found.is_empty():
         return []
     names = [safe(name) for name in found if name is not None]
-    which = f"It is not known what the GPU {listed(names)} can do" if names else "The file does not name its GPU"
+    which = f"The peaks of the GPU {listed(names)} are not known" if names else "The file does not name its GPU"
     return [f"{which}, so nothing is compared with its peaks. Import the trace with --gpu NAME or --gpus FILE."]
 
 

@@ -49,7 +49,7 @@ def doubts_line(doubts: pl.DataFrame, has_gpu: bool) -> str:
         time = f"{duration(gpu_ns)} of GPU time, " if has_gpu else ""
         parts.append(
             f"{doubtful:,} of the module calls {'is' if doubtful == 1 else 'are'} doubtful"
-            f" ({time}{duration(cpu_ns)} of CPU time in forward): they might stand elsewhere."
+            f" ({time}{duration(cpu_ns)} of CPU time in forward): they may belong to other modules."
         )
     if missing:
         parts.append(

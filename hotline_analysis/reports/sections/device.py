@@ -50,8 +50,8 @@ def device_section(trace: Trace, rank: int) -> Section | None:
     return Section(
         "device",
         "What the GPU does, and why it is idle",
-        "From the first step or work to the last. Phase: the one with most of this time, where the CPU is then."
-        " Mostly: the CPU's event with most time of its own meanwhile, and the mean of it; `idle_events` lists more.",
+        "From the first step or GPU work to the last. Phase: where the CPU is for most of this time. Mostly: the CPU"
+        " event with most self time meanwhile, as count × mean; `idle_events` lists more.",
         [
             Field("what", "the GPU", "name"),
             Field("time_ns", "time", "time"),

@@ -54,8 +54,8 @@ def _roofline_section(trace: Trace, rank: int) -> list[Section]:
     section = Section(
         "roofline",
         "Ops that could be faster",
-        "Against the least time that the GPU needs for their arithmetic at peak, or for their bytes at the bandwidth of"
-        f" memory. These lose {lost} of all that is lost so.",
+        "Lost: time beyond the minimum that this GPU needs for the arithmetic at its peak, or for the bytes at its"
+        f" memory bandwidth. These shapes lose {lost} of all time lost in this way.",
         [
             Field("name", "op", "name"),
             Field("shape", "shapes", "name"),

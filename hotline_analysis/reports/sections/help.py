@@ -16,8 +16,8 @@ from hotline_analysis.text.formats import duration
 
 _SHOWN = 3
 _ELSEWHERE = (
-    ". Of a trace that names its GPU, gpu and share_gpu as names tell how long a step takes on other GPUs and for"
-    " several copies; of training, scaling tells it with more ranks."
+    ". NAME can also be gpu (another GPU) or share_gpu (several copies on one GPU) if the trace names its GPU, and"
+    " scaling (more ranks) for training."
 )
 
 
@@ -51,8 +51,8 @@ def help_section(worth: pl.DataFrame | None, has_gpu: bool) -> Section | None:
     return Section(
         "help",
         "What would help",
-        f"How long a step would take, instead of {baseline}: another run would be between the two ends. Gains do not"
-        " add up. `hotline whatif TRACE NAME` says what is assumed" + (_ELSEWHERE if has_gpu else "."),
+        f"The predicted time of a step, which takes {baseline} now; a real run should be between from and to. Gains do"
+        " not add up. `hotline whatif TRACE NAME` lists the assumptions" + (_ELSEWHERE if has_gpu else "."),
         [
             Field("scenario", "scenario", "name"),
             Field("summary", "what is done", "name"),

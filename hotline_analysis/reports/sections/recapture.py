@@ -43,7 +43,7 @@ def recapture(trace: Trace, info: dict[str, Any], steps: pl.DataFrame, cover: pl
         advice.append("No steps: call prof.step() after each batch (with a schedule) for figures per step.")
     if steps["evidence"].is_in(list(INFERRED)).any():
         sign = INFERRED[steps["evidence"][0]]
-        advice.append(f"Nothing marks the steps, {sign} told them: call prof.step() after each batch to be sure.")
+        advice.append(f"Steps are not marked, and were found by {sign}: call prof.step() after each batch to be sure.")
     if not found["has_modules"] and found["has_ops"]:
         advice.append(
             "No modules: capture with on_trace_ready=hotline_analysis.analyze(model), give the model (--model),"

@@ -37,7 +37,7 @@ def memory_peak(trace: Trace, rank: int) -> Section | None:
     remedy = {
         "activation": "Activations: activation checkpointing (`recompute`), a smaller batch or lower precision.",
         "gradient": "Gradients: shard them, or zero_grad(set_to_none=True) before the forward pass.",
-        "optimizer_state": "Optimizer states: shard them, or an optimizer with fewer.",
+        "optimizer_state": "Optimizer states: shard them, or use an optimizer with less state.",
         "input": "Inputs: a smaller batch, or release them after the forward pass.",
     }
     told = alive.filter(pl.col("category").is_in(list(remedy))).group_by("category").agg(pl.col("bytes").sum())
@@ -46,7 +46,7 @@ def memory_peak(trace: Trace, rank: int) -> Section | None:
         "memory_peak",
         "Memory at its peak",
         f"{size(first['peak_bytes'])} allocated on {place}{step}{reserved}. Categories follow from where memory was"
-        f" allocated and released; unknown is what a trace cannot tell, such as parameters, which are older.{advice}",
+        f" allocated and released. Unknown: memory that is older than the trace, such as parameters.{advice}",
         [
             Field("category", "category", "name"),
             Field("phase", "allocated in", "name"),
@@ -71,9 +71,9 @@ def recomputation(trace: Trace, rank: int) -> Section | None:
     return Section(
         "recompute",
         "What could be computed again",
-        f"{module_name(first['module_path'])} saves {size(first['net_bytes'])} per step for backward, more for the time"
-        f" of its forward ({duration(first['forward_ns'] or 0)}) than any other. `hotline whatif TRACE checkpoint"
-        f" -p modules={safe(first['module_path'])}` says what a step takes and needs without.",
+        f"{module_name(first['module_path'])} keeps {size(first['net_bytes'])} per step for backward, the most for each"
+        f" millisecond of its forward pass ({duration(first['forward_ns'] or 0)}). `hotline whatif TRACE checkpoint"
+        f" -p modules={safe(first['module_path'])}` predicts step time and peak memory if it is computed again.",
         [
             Field("module", "module", "name"),
             Field("size", "saved less its output", "name"),

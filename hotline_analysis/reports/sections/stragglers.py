@@ -25,13 +25,13 @@ def straggler_section(trace: Trace) -> Section | None:
         return None
     note = "".join(f"{sentence} " for sentence in _late(trace, rows) if sentence)
     if rows.height > ROWS:
-        note += f"The {ROWS} of {rows.height:,} ranks for which others wait longest. "
+        note += f"Shown: the {ROWS} of {rows.height:,} ranks that others wait for longest. "
         rows = rows.head(ROWS)
     return Section(
         "stragglers",
         "Who waits for whom in collectives",
-        f"{note}Clocks aligned by the ends of collectives. Waited: until the last rank came. Made others"
-        " wait: where it was that rank.",
+        f"{note}Clocks are aligned by the ends of collectives. Waited: until the last rank arrived. Made others wait:"
+        " their waiting time where this rank arrived last.",
         [
             Field("rank", "rank", "count"),
             Field("collective_count", "collectives", "count"),
@@ -62,9 +62,9 @@ def _late(trace: Trace, rows: pl.DataFrame) -> tuple[str, str]:
     if not time or 100 * mean_wait < _WAIT_PCT * time or 100 * worst["caused_wait_ns"] < _BLAME_PCT * all_waits:
         return "", ""
     text = (
-        f"Rank {worst['rank']} comes last to {worst['last_count']:,} of {worst['collective_count']:,} collectives; each"
-        f" other rank waits {duration(mean_wait)} for it ({percent(100 * mean_wait / time)} of its steps, where calls"
-        " overlap each counts)."
+        f"Rank {worst['rank']} is last to reach {worst['last_count']:,} of {worst['collective_count']:,} collectives;"
+        f" each other rank waits {duration(mean_wait)} for it ({percent(100 * mean_wait / time)} of its step time, with"
+        " overlapping calls counted one by one)."
     )
     cause_text = ""
     causes = straggler_causes(trace, rank=worst["rank"]).filter(pl.col("excess_ns") > 0)

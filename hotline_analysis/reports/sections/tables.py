@@ -19,9 +19,9 @@ ROWS = 8  # of what has no end, the report shows so many
 def ranks_section(trace: Trace) -> Section:
     """The ranks beside each other; of many, those that differ most from the others."""
     rows = answers.ranks(trace).rename({"step_ns": "dur_ns"})
-    note = "GPU busy: share of the observed time in which the device works. Idle: the largest cause of the rest."
+    note = "GPU busy: share of the observed time in which the device works. Idle: the main cause of idle time."
     if rows.height > ROWS:
-        note = f"{_range_of(rows)} These {ROWS} differ most from the others. {note}"
+        note = f"{_range_of(rows)} Shown: the {ROWS} that differ most from the others. {note}"
         rows = rows.sort("oddity", "rank", descending=[True, False], nulls_last=True).head(ROWS)
     return Section(
         "ranks",
@@ -195,7 +195,7 @@ def sources_section(trace: Trace, rank: int, has_gpu: bool, lines: Lines | None)
     return Section(
         "sources",
         "Slowest places in the code",
-        "The time of a torch module counts to the code of the user that calls it. Share: of all modules.",
+        "Time in a torch module counts to the line of your code that calls it. Share: of all modules.",
         [*fields, Field("line", "line", "name")] if any(code) else fields,
         rows,
         query="slowest_sources",
