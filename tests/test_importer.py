@@ -271,7 +271,7 @@ def test_ranks_imported_together_equal_ranks_imported_alone(tmp_path: Path) -> N
 
 
 def test_small_files_are_imported_without_further_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "_in_processes", None)
+    monkeypatch.setattr(processes, "Processes", None)
     files = [trace(20, rank=rank).write(tmp_path / f"{rank}.json") for rank in range(2)]
     steps: list[tuple[str, float]] = []
     with ha.load(files, on_progress=lambda what, share: steps.append((what, share))) as run:

@@ -19,8 +19,9 @@ from hotline_analysis.importer.files import Source, find_runs, find_traces
 from hotline_analysis.importer.gpus import Gpus, read_gpus
 from hotline_analysis.importer.joined import MOST_OWN_FILES, join_ranks
 from hotline_analysis.importer.options import KernelClasses, Options, Progress, read_kernel_classes
-from hotline_analysis.importer.processes import import_all
+from hotline_analysis.importer.processes import chosen
 from hotline_analysis.importer.signatures import OpSignatures, read_op_signatures
+from hotline_analysis.importer.tasks import Task, import_all
 from hotline_analysis.importer.work import OpWork, read_op_work
 from hotline_analysis.run.stored import missing_ranks, own_file, read_manifest
 from hotline_analysis.run.trace import Trace
@@ -109,6 +110,7 @@ def import_traces(
     op_work: OpWork | None = None,
     keep_secrets: bool = False,
     allow_missing: bool = False,
+    workers: int | None = None,
     on_progress: Progress | None = None,
 ) -> Path:
     """Import trace files and annotate them; write a run directory and return its path.
@@ -134,10 +136,15 @@ def import_traces(
 
     What looks like a key, password or token of a service is replaced by `***` before anything is written; with
     `keep_secrets`, it stays in the metadata of the trace and in the arguments of events (`rank_info`, `device`,
-    `event_args`), and in what is exported of them. Raises `TraceFormatError` or `EmptyTraceError` if nothing can be
+    `event_args`), and in what is exported of them.
+
+    `workers` is how many processes import files at a time, each with up to 0.8 GB of memory: by default one for each
+    processor, up to 16. Raises `TraceFormatError` or `EmptyTraceError` if nothing can be
     read, `MachineError` if memory or disk do not suffice or a process was killed, `ExportExistsError` if the output
     exists and `overwrite` is false, and `HotlineError` for a wrong class, pattern, GPU or query.
     """
+    if workers is not None and workers < 1:
+        raise HotlineError(f"{workers} processes cannot import anything", hint="Use 1 worker or more.")
     files, is_search = find_traces(source)
     classes = read_kernel_classes(kernel_classes)
     signatures = read_op_signatures(op_signatures)
@@ -148,8 +155,12 @@ def import_traces(
     target = path_of(output)
 
     def write(partial: Path) -> None:
+        tasks = [Task(file, partial / f"part-{n}", file.stat().st_size) for n, file in enumerate(files)]
+        for task in tasks:
+            task.folder.mkdir()
+        executor = chosen(tasks, workers, on_progress)
         parts, warned = import_all(
-            files, partial, options, on_progress, skip_bad=is_search, allow_missing=allow_missing
+            tasks, executor, options, on_progress, skip_bad=is_search, allow_missing=allow_missing
         )
         parts, copied = _without_copies(parts)
         ranked, more = _assign_ranks(parts)
