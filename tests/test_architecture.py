@@ -68,7 +68,10 @@ ARROWS: dict[str, set[str]] = {
     "__main__": {"cli"},
 }
 # Heavy or optional, each with the only part that may import it.
-RESERVED = {"mcp": "agents", "torch": "capture", "altair": "charts", "vl_convert": "charts", "typer": "cli"}
+RESERVED = {
+    **{"mcp": "agents", "torch": "capture", "altair": "charts", "vl_convert": "charts", "typer": "cli"},
+    **{"dask": "importer", "distributed": "importer", "obstore": "importer"},
+}
 
 FILES = sorted([*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyi")])
 

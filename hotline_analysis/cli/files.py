@@ -60,6 +60,19 @@ def import_(
             help="Leave out files that cannot be imported, and end with 0 if ranks of the job are missing.",
         ),
     ] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", min=1, help="Import so many files at a time, each in a process with up to 0.8 GB of memory."
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Import on a Dask cluster: tcp://HOST:8786, the file of a scheduler, or local:N for N processes here.",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Say as JSON what was written.")] = False,
     overwrite: Overwrite = False,
 ) -> None:
@@ -68,12 +81,15 @@ def import_(
     A run is a directory that every other command opens at once, where a trace has to be imported each time. If the
     traces say that the job had more ranks than several files are here, the exit status is 1, and the run is written.
 
+    A cluster needs `pip install hotline-analysis[cluster]`, and folders that all its workers see. After an error there,
+    the same command goes on with the files that are left.
+
     \b
     Example:
       hotline import "traces/rank*.json.gz" -o run.hotline
     """
     from hotline_analysis.cli import console
-    from hotline_analysis.importer import find_traces, missing_ranks, read_manifest
+    from hotline_analysis.importer import find_traces, missing_ranks, read_manifest, state_of
 
     begun = time.perf_counter()
     with console.progress() as on_progress:
@@ -89,12 +105,14 @@ def import_(
             op_work=op_work,
             keep_secrets=keep_secrets,
             allow_missing=allow_missing,
+            workers=workers,
+            cluster=cluster,
             on_progress=on_progress,
         )
     seconds = time.perf_counter() - begun
     parts = read_manifest(run)["parts"]
     names = {part["file"] for part in parts}
-    read = size(sum(file.stat().st_size for file in find_traces(source(traces))[0] if file.name in names))
+    read = size(sum(state_of(file)[1] for file in find_traces(source(traces))[0] if file.name in names))
     ranks = "1 rank" if len(parts) == 1 else f"{len(parts)} ranks"
     events = sum(part["event_count"] for part in parts)
     if as_json:

@@ -8,25 +8,30 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hotline_analysis.annotation.model_file import read_model
 from hotline_analysis.atomic import MANIFEST, begin, end, path_of, remove, replace_folder
 from hotline_analysis.errors import HotlineError, HotlineWarning
-from hotline_analysis.importer.files import Source, find_runs, find_traces
+from hotline_analysis.importer.files import Source, TraceFile, find_runs, find_traces, state_of
 from hotline_analysis.importer.gpus import Gpus, read_gpus
 from hotline_analysis.importer.joined import MOST_OWN_FILES, join_ranks
 from hotline_analysis.importer.options import KernelClasses, Options, Progress, read_kernel_classes
+from hotline_analysis.importer.parts import is_part, key_of, parts_beside
 from hotline_analysis.importer.processes import chosen
 from hotline_analysis.importer.signatures import OpSignatures, read_op_signatures
-from hotline_analysis.importer.tasks import Task, import_all
+from hotline_analysis.importer.tasks import Executor, Task, import_all
 from hotline_analysis.importer.work import OpWork, read_op_work
 from hotline_analysis.run.stored import missing_ranks, own_file, read_manifest
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
 from hotline_analysis.text.formats import lost_events, some_of
+
+if TYPE_CHECKING:
+    from hotline_analysis.importer.cluster import Cluster
 
 __all__ = [
     "Gpus",
@@ -39,6 +44,7 @@ __all__ = [
     "load",
     "missing_ranks",
     "read_manifest",
+    "state_of",
 ]
 
 
@@ -57,11 +63,12 @@ def load(
     """Open a run directory, or import trace files to a temporary one and open that.
 
     `source` is a run directory, a trace file (`.json`, `.json.gz`, `.json.zst`), a folder of them, a glob, or a list of
-    files. Several runs, as a list or glob, are opened as one if each holds other ranks, as those do that the processes
-    of one training have written. The temporary run is deleted when the trace is closed or forgotten; `import_traces`
-    makes one that stays, and says what the other arguments are; a run has those it was imported with. Raises
-    `TraceFormatError`, `EmptyTraceError`, `RunFormatError` or `ModelMismatchError`, and warns (`HotlineWarning`) about
-    what was lost, and about ranks of the job that a run of several ranks lacks.
+    files, which may be in a store (`s3://`, `gs://`, `az://`) or on a web server (`https://`). Several runs, as a list
+    or glob, are opened as one if each holds other ranks, as those do that the processes of one training have written.
+    The temporary run is deleted when the trace is closed or forgotten; `import_traces` makes one that stays, and says
+    what the other arguments are; a run has those it was imported with. Raises `TraceFormatError`, `EmptyTraceError`,
+    `RunFormatError` or `ModelMismatchError`, and warns (`HotlineWarning`) about what was lost, and about ranks of the
+    job that a run of several ranks lacks.
     """
     if runs := find_runs(source):
         if keep_secrets or not (kernel_classes is model is gpu is gpus is op_signatures is op_work is None):
@@ -111,6 +118,7 @@ def import_traces(
     keep_secrets: bool = False,
     allow_missing: bool = False,
     workers: int | None = None,
+    cluster: Cluster | None = None,
     on_progress: Progress | None = None,
 ) -> Path:
     """Import trace files and annotate them; write a run directory and return its path.
@@ -139,29 +147,35 @@ def import_traces(
     `event_args`), and in what is exported of them.
 
     `workers` is how many processes import files at a time, each with up to 0.8 GB of memory: by default one for each
-    processor, up to 16. Raises `TraceFormatError` or `EmptyTraceError` if nothing can be
-    read, `MachineError` if memory or disk do not suffice or a process was killed, `ExportExistsError` if the output
-    exists and `overwrite` is false, and `HotlineError` for a wrong class, pattern, GPU or query.
+    processor, up to 16. With `cluster`, the workers of a Dask cluster do: it is the address of its scheduler, the file
+    that describes one, `"local:4"` for four processes of this machine, or a `distributed.Client`. They must see the
+    traces and the output at the same paths. The files that they have imported stay beside the output until the run is
+    complete, and the same import after an error goes on from there.
+
+    Raises `TraceFormatError` or `EmptyTraceError` if nothing can be read, `MachineError` if memory, disk or network do
+    not suffice or a process was killed, `ExportExistsError` if the output exists and `overwrite` is false, and
+    `HotlineError` for a wrong class, pattern, GPU or query.
     """
     if workers is not None and workers < 1:
         raise HotlineError(f"{workers} processes cannot import anything", hint="Use 1 worker or more.")
     files, is_search = find_traces(source)
     classes = read_kernel_classes(kernel_classes)
     signatures = read_op_signatures(op_signatures)
-    model_file = None if model is None else path_of(model)
+    model_file = None if model is None else Path(os.path.abspath(path_of(model)))
     options = Options(model_file, classes, read_gpus(gpus, gpu), signatures, keep_secrets, read_op_work(op_work))
     if options.model is not None:
         read_model(options.model)  # a mistake in it is better told before the traces are read
     target = path_of(output)
+    if cluster is not None:
+        if workers is not None:
+            raise HotlineError("the workers of a cluster are its own", hint="Leave out the number of workers.")
+        target = Path(os.path.abspath(target))  # workers have other working directories
 
     def write(partial: Path) -> None:
-        tasks = [Task(file, partial / f"part-{n}", file.stat().st_size) for n, file in enumerate(files)]
-        for task in tasks:
-            task.folder.mkdir()
-        executor = chosen(tasks, workers, on_progress)
-        parts, warned = import_all(
-            tasks, executor, options, on_progress, skip_bad=is_search, allow_missing=allow_missing
-        )
+        with _executor(files, options, partial, kept, cluster, workers, on_progress) as (tasks, executor):
+            parts, warned = import_all(
+                tasks, executor, options, on_progress, skip_bad=is_search, allow_missing=allow_missing
+            )
         parts, copied = _without_copies(parts)
         ranked, more = _assign_ranks(parts)
         warned += copied
@@ -178,28 +192,71 @@ def import_traces(
                     (folder / f"{table.name}.parquet").rename(place)
             shutil.rmtree(folder, ignore_errors=True)
         for part in ranked:
-            del part["path"]
+            for name in ("path", "bytes", "digest"):
+                part.pop(name, None)
         warned += more
         manifest = {"format_version": FORMAT_VERSION, "parts": ranked, "warnings": warned, "joined": joined}
         (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         for text in warned:
             warnings.warn(text, HotlineWarning, stacklevel=4)
 
-    return replace_folder(target, write, overwrite=overwrite)
+    if cluster is None:
+        kept: Path | None = None
+        return replace_folder(target, write, overwrite=overwrite)
+    with parts_beside(target) as kept:
+        run = replace_folder(target, write, overwrite=overwrite)
+        remove(kept)
+        return run
+
+
+@contextmanager
+def _executor(
+    files: Sequence[TraceFile],
+    options: Options,
+    partial: Path,
+    kept: Path | None,
+    cluster: Cluster | None,
+    workers: int | None,
+    on_progress: Progress | None,
+) -> Iterator[tuple[list[Task], Executor]]:
+    """What there is to do, in folders of the run or in those that are kept, and who does it."""
+    tasks = []
+    for number, file in enumerate(files):
+        name, size, version = state_of(file)
+        if kept is None:
+            tasks.append(Task(file, partial / f"part-{number}", size))
+            tasks[-1].folder.mkdir()
+        else:  # workers have other working directories
+            whole = Path(name) if isinstance(file, Path) else file
+            tasks.append(Task(whole, kept / key_of(name, size, version, options), size))
+    if cluster is None:
+        yield tasks, chosen(tasks, workers, on_progress)
+        return
+    from hotline_analysis.importer.cluster import OnCluster, connected
+
+    with connected(cluster) as client:
+        try:
+            yield tasks, OnCluster(client)
+        except HotlineError as error:
+            if done := sum(is_part(task.folder) for task in tasks):
+                kept_now = f"what is imported ({done:,} of {len(tasks):,} files) stays in {kept}"
+                stays = f"{kept_now}: the same import goes on from there."
+                error.hint = f"{error.hint} {stays}" if error.hint else stays
+            raise
 
 
 def _without_copies(parts: Sequence[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
     """The files without those that have the same bytes as another one of the same rank, and warnings about these."""
     alike: dict[tuple[int, int, int], list[dict[str, Any]]] = {}
     for part in parts:
-        alike.setdefault((part["rank"], part["event_count"], os.stat(part["path"]).st_size), []).append(part)
+        alike.setdefault((part["rank"], part["event_count"], part["bytes"]), []).append(part)
     copies = []
     for group in alike.values():
         if len(group) == 1:
             continue
         originals: dict[str, str] = {}
         for part in group:
-            original = originals.setdefault(_digest(part["path"]), part["path"])
+            original = originals.setdefault(part.get("digest") or _digest(part["path"]), part["path"])
             if original != part["path"]:
                 copies.append(f"{part['file']} is a copy of {Path(original).name}, and is left out")
                 shutil.rmtree(part["folder"], ignore_errors=True)

@@ -9,14 +9,18 @@ from pathlib import Path
 
 from hotline_analysis.atomic import MANIFEST, path_of
 from hotline_analysis.errors import TraceFormatError
+from hotline_analysis.importer.remote import Remote, find_remote, heads, is_remote
 
 Source = str | os.PathLike[str]
+TraceFile = Path | Remote
 SUFFIXES = (".json", ".json.gz", ".json.zst")
 RUN_SUFFIX = ".hotline"  # as everybody calls runs; any name will do
 
 
-def find_traces(source: Source | Sequence[Source]) -> tuple[list[Path], bool]:
+def find_traces(source: Source | Sequence[Source]) -> tuple[Sequence[TraceFile], bool]:
     """Return the files that a source names, and whether they were searched for rather than named one by one."""
+    if isinstance(source, str) and is_remote(source):
+        return find_remote(source, SUFFIXES)
     if isinstance(source, str | os.PathLike):
         path = _named(source)
         _refuse_run(path)
@@ -39,10 +43,21 @@ def find_traces(source: Source | Sequence[Source]) -> tuple[list[Path], bool]:
         return [_existing(path)], False
     if not isinstance(source, Iterable):
         raise TypeError(f"traces are named by a path or a list of paths, not by {type(source).__name__}")
-    files = [_existing(_named(name)) for name in source]
-    if not files:
+    names = list(source)
+    if not names:
         raise TraceFormatError("the list of trace files is empty", hint="Pass at least one file.")
-    return files, False
+    here = {name: _existing(_named(name)) for name in names if not is_remote(name)}
+    elsewhere = [name for name in names if isinstance(name, str) and is_remote(name)]
+    there = dict(zip(elsewhere, heads(elsewhere), strict=True)) if elsewhere else {}
+    return [there[name] if isinstance(name, str) and name in there else here[name] for name in names], False
+
+
+def state_of(file: TraceFile) -> tuple[str, int, str]:
+    """The whole name of a file, its size, and what changes when its content does."""
+    if isinstance(file, Remote):
+        return file.url, file.size, file.version
+    found = file.stat()
+    return os.path.abspath(file), found.st_size, str(found.st_mtime_ns)
 
 
 def find_runs(source: Source | Iterable[Source]) -> list[Path]:
@@ -51,6 +66,8 @@ def find_runs(source: Source | Iterable[Source]) -> list[Path]:
     A pattern that finds files means these, as a run stands beside its trace. Raises `TraceFormatError` for a list that
     has both.
     """
+    if is_remote(source):
+        return []
     if isinstance(source, str | os.PathLike):
         path = _named(source)
         if is_run(source):
@@ -61,6 +78,8 @@ def find_runs(source: Source | Iterable[Source]) -> list[Path]:
         return [] if any(each.is_file() for each in found) else [each for each in found if is_run(each)]
     if not isinstance(source, Collection):
         return []  # what can be read only once is for `find_traces`, which also says what is wrong
+    if any(is_remote(name) for name in source):
+        return []
     named = [_named(name) for name in source]
     runs = [path for path in named if is_run(path)]
     if runs and len(runs) < len(named):

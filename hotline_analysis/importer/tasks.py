@@ -14,8 +14,10 @@ from typing import Any, Protocol
 
 from hotline_analysis.database import processors
 from hotline_analysis.errors import EmptyTraceError, HotlineError, MachineError, ModelMismatchError, TraceFormatError
+from hotline_analysis.importer.files import TraceFile
 from hotline_analysis.importer.one_file import import_file
 from hotline_analysis.importer.options import Options, Progress
+from hotline_analysis.importer.remote import Remote, copied
 from hotline_analysis.text.formats import size, some_of
 
 _KINDS: tuple[type[HotlineError], ...] = (TraceFormatError, EmptyTraceError, ModelMismatchError, MachineError)
@@ -25,7 +27,7 @@ _KINDS: tuple[type[HotlineError], ...] = (TraceFormatError, EmptyTraceError, Mod
 class Task:
     """A file to import, and the folder that gets its tables."""
 
-    file: Path
+    file: TraceFile
     folder: Path
     bytes: int
     """Size of the file."""
@@ -75,7 +77,7 @@ def import_all(
                     raise answer
                 failed[number] = answer
             else:
-                found[number] = answer
+                found[number] = {**answer, "bytes": tasks[number].bytes}
             read += tasks[number].bytes
             if on_progress and len(tasks) > 1:
                 done = len(found) + len(failed)
@@ -103,21 +105,36 @@ class InThisProcess:
                     self.on_progress(what, (done + share) / len(tasks))
 
             try:
-                yield number, import_file(task.file, task.folder, processors(), report, options)
+                yield number, import_one(task.file, task.folder, processors(), report, options)
             except HotlineError as error:
                 yield number, error
 
 
+def import_one(file: TraceFile, folder: Path, threads: int, on_progress: Progress, options: Options) -> dict[str, Any]:
+    """Import a file, which is copied to this machine for that time if it is elsewhere; see `import_file`."""
+    if isinstance(file, Path):
+        return import_file(file, folder, threads, on_progress, options)
+    with copied(file) as (copy, digest):
+        known = import_file(copy, folder, threads, on_progress, options)
+    return {**known, "path": str(file), "digest": digest}
+
+
 def order_of(task: Task, options: Options) -> dict[str, str]:
     """A task as texts, for another process or machine."""
-    return {"file": str(task.file), "folder": str(task.folder), "options": options.to_json()}
+    order = {"file": str(task.file), "folder": str(task.folder), "options": options.to_json()}
+    if isinstance(task.file, Remote):
+        order |= {"url": task.file.url, "size": str(task.file.size), "version": task.file.version}
+    return order
 
 
 def carry_out(order: Mapping[str, str], threads: int) -> dict[str, Any]:
     """Import the file of an order. Return an answer that `answer_of` understands, whatever goes wrong with it."""
+    file: TraceFile = Path(order["file"])
+    if "url" in order:
+        file = Remote(order["url"], int(order["size"]), order["version"])
     try:
         given = Options.from_json(order["options"])
-        return import_file(Path(order["file"]), Path(order["folder"]), threads, lambda what, share: None, given)
+        return import_one(file, Path(order["folder"]), threads, lambda what, share: None, given)
     except HotlineError as error:
         return {"error": type(error).__name__, "message": error.message, "hint": error.hint}
     except (OSError, MemoryError) as error:

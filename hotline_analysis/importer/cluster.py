@@ -1,0 +1,251 @@
+"""Files imported by the workers of a Dask cluster, each of which writes the part of a file beside the run.
+
+Dask gives the task of a worker that died to another one, some times; what a worker says of its machine (memory, disk)
+is tried again here. Whatever a worker says of a file is final.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hotline_analysis.atomic import remove
+from hotline_analysis.errors import HotlineError, MachineError
+from hotline_analysis.importer.options import Options
+from hotline_analysis.importer.parts import begin_part, keep, kept
+from hotline_analysis.importer.tasks import Answer, Answers, Task, answer_of, carry_out, order_of
+from hotline_analysis.schema import FORMAT_VERSION
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
+
+    Cluster = str | Client
+
+_CONNECT_S = 10  # for an answer of the scheduler
+_NO_WORKER_S = 300  # without a single worker; a queue of jobs may take its time to start one
+_VISIBLE_S = 60  # until a shared file system shows here the work of another machine
+_TRIES = 3  # for what a worker's machine fails at
+_PAUSE_S = 0.1
+_LOOK_S = 2.0
+_HINT = "docs/scale.md says how to start a scheduler and workers."
+
+
+@contextmanager
+def connected(cluster: Cluster) -> Iterator[Client]:
+    """A client of a cluster: `local:N` starts one of N processes here, and an address names one that is there.
+
+    A client that is given stays open. Raises `HotlineError` if there is no such cluster, or no Dask.
+    """
+    try:
+        import dask
+        from distributed import Client, LocalCluster
+    except ImportError as error:
+        raise HotlineError(
+            f"importing on a cluster needs Dask: {error}", hint="pip install 'hotline-analysis[cluster]'"
+        ) from None
+    if isinstance(cluster, Client):
+        if cluster.asynchronous:
+            raise HotlineError("an asynchronous client cannot be waited for", hint="Pass Client(address).")
+        yield cluster
+        return
+    kind, _, rest = cluster.partition(":")
+    with ExitStack() as opened:
+        started: LocalCluster | None = None
+        if kind == "local":
+            if not rest.isascii() or not rest.isdigit() or not 0 < int(rest) < 10_000:
+                raise HotlineError(f"{cluster!r} names no number of workers", hint="Write local:4, for example.")
+            try:
+                # A worker has one file at a time: its limit of memory is that of one import, and no file waits behind
+                # a long one while another worker is free.
+                opened.enter_context(dask.config.set({"distributed.scheduler.worker-saturation": 1.0}))
+                started = opened.enter_context(
+                    LocalCluster(
+                        n_workers=int(rest),
+                        threads_per_worker=1,
+                        processes=True,
+                        dashboard_address="127.0.0.1:0",
+                        silence_logs=logging.CRITICAL,
+                    )
+                )
+            except (RuntimeError, OSError, TimeoutError) as error:
+                raise HotlineError(
+                    f"the workers of {rest} processes could not be started: {error}",
+                    hint="A script must do it under `if __name__ == '__main__':`, as its workers read it, too.",
+                ) from error
+        is_file = cluster.endswith(".json")
+        if not rest and not is_file:
+            raise HotlineError(f"{cluster!r} is no address of a scheduler", hint="Write tcp://HOST:8786 or local:4.")
+        if is_file and not Path(cluster).exists():  # Dask would wait for it
+            raise HotlineError(f"{cluster} does not exist", hint=f"A scheduler writes it. {_HINT}")
+        given = {"scheduler_file": cluster} if is_file else {"address": started or cluster}
+        try:
+            client = opened.enter_context(Client(**given, timeout=_CONNECT_S, set_as_default=False))
+        except (OSError, TimeoutError, ValueError, TypeError) as error:
+            raise HotlineError(
+                f"no Dask scheduler answers at {cluster} within {_CONNECT_S} s", hint=f"Is it running? {_HINT}"
+            ) from error
+        yield client
+
+
+class OnCluster:
+    """Imports files by the workers of a cluster; parts that are kept are not made again."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    def run(self, tasks: Sequence[Task], options: Options) -> Answers:
+        """Carry out all tasks, those of large files first, so that none is left over to the end."""
+        from distributed import as_completed
+
+        left = []
+        for number, known in _found(tasks):
+            if known is None:
+                left.append(number)
+            else:
+                yield number, known
+        left.sort(key=lambda number: tasks[number].bytes, reverse=True)
+        numbers: dict[Future[Any], int] = {}  # of the tasks that workers have
+        suspects: list[int] = []
+        tried = dict.fromkeys(left, 0)
+
+        def submit(wanted: Sequence[int]) -> list[Future[Any]]:
+            orders = [order_of(tasks[number], options) | {"format": str(FORMAT_VERSION)} for number in wanted]
+            futures = self._client.map(import_part, orders, pure=False, retries=0)
+            numbers.update(zip(futures, wanted, strict=True))
+            return list(futures)
+
+        ended = as_completed(submit(left), loop=self._client.loop, with_results=True, raise_errors=False)
+        patience = _Patience(self._client)
+        try:
+            while tried:
+                if not numbers:
+                    ended.update(submit([suspects.pop()]))
+                if not ended.has_ready():
+                    patience.look()
+                    time.sleep(_PAUSE_S)
+                for future, result in ended.next_batch(block=False):
+                    number = numbers.pop(future)
+                    tried[number] += 1
+                    if _is_killed(future.status, result) and tried[number] == 1:
+                        # Dask also suspects one that only waited there. Alone, it is told from what killed them.
+                        suspects.append(number)
+                        continue
+                    answer = _answer(future.status, result, tasks[number])
+                    is_worth_it = isinstance(answer, MachineError) and future.status == "finished"
+                    if is_worth_it and tried[number] < _TRIES:
+                        ended.update(submit([number]))
+                        continue
+                    del tried[number]
+                    yield number, answer
+        finally:
+            if numbers and self._client.status == "running":
+                self._client.cancel(list(numbers))
+
+
+def _found(tasks: Sequence[Task]) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """What is known of each task whose part is kept, and None for the others.
+
+    Nothing is looked for by name that is not there: a shared file system would remember that it is not.
+    """
+    there: dict[Path, set[str]] = {}
+    for number, task in enumerate(tasks):
+        folder = task.folder.parent
+        if folder not in there:
+            there[folder] = {item.name for item in folder.iterdir()}
+        yield number, kept(task.folder) if task.folder.name in there[folder] else None
+
+
+def import_part(order: dict[str, str]) -> dict[str, Any]:
+    """Import the file of an order on a worker."""
+    part = Path(order["folder"])
+    if order["format"] != str(FORMAT_VERSION):
+        return {
+            "error": "MachineError",
+            "message": f"a worker writes runs of format {FORMAT_VERSION}, and {order['format']} is asked for",
+            "hint": "Install the same version of hotline_analysis on all workers.",
+        }
+    if (known := kept(part)) is not None:  # by one that died before it could say so, or was cancelled
+        return known
+    try:
+        attempt = begin_part(part)
+    except OSError as error:
+        return {
+            "error": "MachineError",
+            "message": f"a worker cannot write to {part.parent}: {error.strerror or error}",
+            "hint": "The run must lie on a file system that all workers and this machine share.",
+        }
+    try:
+        known = carry_out({**order, "folder": str(attempt)}, threads=1)
+        if "error" not in known:
+            known["folder"] = str(part)
+            keep(attempt, part, known)
+        return known
+    except OSError as error:
+        what = f"{order['file']} cannot be imported: {error.strerror or error}"
+        return {"error": "MachineError", "message": what, "hint": "Is there enough disk?"}
+    finally:
+        remove(attempt)
+
+
+def _is_killed(status: str, result: Any) -> bool:
+    """Whether Dask has given a task up, since so many workers died that had it."""
+    from distributed import KilledWorker
+
+    return status == "error" and isinstance(result[1], KilledWorker)
+
+
+def _answer(status: str, result: Any, task: Task) -> Answer:
+    """What became of a task; a part must also be seen here."""
+    if status == "finished":
+        answer = answer_of(result)
+        if isinstance(answer, HotlineError):
+            return answer
+        until = time.monotonic() + _VISIBLE_S
+        while not task.folder.is_dir():
+            if time.monotonic() > until:
+                return MachineError(
+                    f"a worker has imported {task.file}, and its tables are not in {task.folder.parent}",
+                    hint="The run must lie on a file system that all workers and this machine share.",
+                )
+            time.sleep(_PAUSE_S)
+        return answer
+    if status != "error":
+        raise MachineError("the scheduler was lost, or restarted", hint="Import again.")
+    if _is_killed(status, result):
+        return MachineError(
+            f"importing {task.file} failed: each worker that tried it died",
+            hint="An import takes up to 1 GB: give workers more memory, or leave the file out (--allow-missing).",
+        )
+    error = result[1]
+    said = str(error).partition("\n")[0]
+    return MachineError(
+        f"a worker failed at {task.file}: {type(error).__name__}: {said}",
+        hint="Do the workers have the same version of Python, Dask and hotline_analysis as this machine?",
+    )
+
+
+class _Patience:
+    """Waits for a cluster, and ends it with an error if there is no more to wait for."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._looked = self._seen = time.monotonic()
+
+    def look(self) -> None:
+        """Raise `MachineError` if the scheduler is gone, or has had no worker for long."""
+        now = time.monotonic()
+        if now - self._looked < _LOOK_S:
+            return
+        self._looked = now
+        try:
+            has_worker = bool(self._client.scheduler_info(n_workers=1)["workers"])
+        except OSError as error:
+            raise MachineError("the scheduler was lost", hint="Import again.") from error
+        if has_worker:
+            self._seen = now
+        elif now - self._seen > _NO_WORKER_S:
+            raise MachineError(f"the cluster has had no worker for {_NO_WORKER_S} s", hint=_HINT)

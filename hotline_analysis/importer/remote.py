@@ -1,0 +1,238 @@
+"""Trace files in a store (S3, Google Cloud Storage, Azure) or on a web server: found, and copied for the reader.
+
+A file is copied whole before it is read: its reader may go back in it, and a connection that breaks is a fault of the
+network then, not an end of the file. Only one file for each process lies there at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from fnmatch import fnmatchcase
+from glob import has_magic
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from hotline_analysis.atomic import MANIFEST, begin, end, remove
+from hotline_analysis.errors import HotlineError, MachineError, TraceFormatError
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+SCHEMES = ("s3", "gs", "az", "https", "http")
+_URL = re.compile(rf"({'|'.join(SCHEMES)})://(?:[^/@]*@)?(.*)", re.DOTALL)
+# A broken connection costs such a part of a file.
+_PART_BYTES = 1 << 26
+_RETRY: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
+_CLIENT: Any = {"timeout": "120s", "connect_timeout": "10s"}
+_CLOUDS = ("AWS", "GOOGLE", "AZURE")
+_ASKED_AT_ONCE = 16
+_HINT = "Credentials, region and endpoint come from the environment (AWS_ACCESS_KEY_ID, AWS_REGION, …; docs/scale.md)."
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A file in a store."""
+
+    url: str
+    size: int
+    version: str
+    """What changes when its content does."""
+
+    @property
+    def name(self) -> str:
+        """Its name without those of folders."""
+        return self.url.rpartition("/")[2]
+
+    def __str__(self) -> str:
+        return shown(self.url)
+
+
+def is_remote(name: object) -> bool:
+    """Whether this is the URL of something in a store that is read from. A path is none, even if it looks like one."""
+    return isinstance(name, str) and _URL.fullmatch(name) is not None
+
+
+def shown(url: str) -> str:
+    """A URL without user and password."""
+    return re.sub(r"://[^/@]*@", "://", url)
+
+
+def find_remote(url: str, suffixes: Sequence[str]) -> tuple[list[Remote], bool]:
+    """Return the files that a URL names, and whether they were searched for: by a pattern, or as those of a folder."""
+    store, key = _opened(url)
+    root = url[: len(url) - len(key)] if key else f"{url.rstrip('/')}/"
+
+    def made(found: Sequence[Any]) -> list[Remote]:
+        return sorted((_remote(f"{root}{each['path']}", each) for each in found), key=lambda file: file.url)
+
+    with _errors_of(url):
+        if has_magic(key):
+            if url.startswith("http"):
+                raise TraceFormatError(f"{shown(url)}: a web server lists no files", hint="Name each file.")
+            files = made([each for each in _listed(store, key) if _matches(each["path"], key)])
+            if not files:
+                raise TraceFormatError(f"no file matches {shown(url)}", hint="Quote the pattern, and check the folder.")
+            return files, True
+        if not key.endswith("/") and key:
+            try:
+                return [head(url)], False
+            except TraceFormatError:
+                if url.startswith("http"):
+                    raise
+        folder = f"{key.rstrip('/')}/" if key else ""
+        found = [each for some in store.list(prefix=folder or None) for each in some]
+        if any(each["path"] == f"{folder}{MANIFEST}" for each in found):
+            raise TraceFormatError(
+                f"{shown(url)} is a run, and runs are opened from this machine only", hint="Copy it here first."
+            )
+        traces = [each for each in found if each["path"].lower().endswith(tuple(suffixes))]
+        direct = [each for each in traces if "/" not in each["path"][len(folder) :]]
+        if not traces:
+            what = "holds no trace files" if found else "does not exist"
+            raise TraceFormatError(f"{shown(url)} {what}", hint=f"Looked for files ending in {', '.join(suffixes)}.")
+        return made(direct or traces), True
+
+
+def heads(urls: Sequence[str]) -> list[Remote]:
+    """The file of each URL; see `head`."""
+    with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+        return list(pool.map(head, urls))
+
+
+def head(url: str) -> Remote:
+    """The file of a URL. Raises `TraceFormatError` if there is none, and `MachineError` if nobody knows."""
+    store, key = _opened(url)
+    with _errors_of(url):
+        return _remote(url, store.head(key))
+
+
+@contextmanager
+def copied(file: Remote) -> Iterator[tuple[Path, str]]:
+    """A copy of a file, and the SHA-256 of its bytes, until the block ends.
+
+    What the block says of the copy in a `HotlineError`, it says of the URL. Raises `MachineError` if the file has
+    changed since it was found, or cannot be copied.
+    """
+    store, key = _opened(file.url)
+    folder = Path(tempfile.mkdtemp(prefix="hotline-copy-"))
+    undo = begin(lambda: remove(folder))
+    copy = folder / os.path.basename(key)
+    try:
+        digest = _copy(store, key, file, copy)
+        yield copy, digest
+    except HotlineError as error:
+        error.message = error.message.replace(str(copy), str(file))
+        error.args = (error.message,)
+        raise
+    finally:
+        remove(folder)
+        end(undo)
+
+
+def _copy(store: ObjectStore, key: str, file: Remote, copy: Path) -> str:
+    digest = hashlib.sha256()
+    if (free := shutil.disk_usage(copy.parent).free) < file.size:
+        raise MachineError(
+            f"{file} has {file.size:,} bytes, and {copy.parent.parent} has {free:,} left for its copy",
+            hint="Name another folder in TMPDIR.",
+        )
+    with _errors_of(file.url), copy.open("wb") as written:
+        for begun in range(0, file.size, _PART_BYTES):
+            until = min(begun + _PART_BYTES, file.size)
+            # A file of one part is asked for as a whole, since not each web server gives parts.
+            is_whole = until - begun == file.size
+            got = store.get(key, options={} if is_whole else {"range": (begun, until)})
+            if _remote(file.url, got.meta).version != file.version:
+                raise MachineError(f"{file} has changed since it was found", hint="Import again.")
+            data = got.bytes()
+            if len(data) != until - begun:
+                raise MachineError(f"{file} ended after {begun + len(data):,} bytes", hint="Import again.")
+            digest.update(data)
+            written.write(data)
+    return digest.hexdigest()
+
+
+def _opened(url: str) -> tuple[ObjectStore, str]:
+    """The store of a URL, and the name of what it means there."""
+    try:
+        from obstore.exceptions import BaseError
+        from obstore.store import HTTPStore, from_url
+    except ImportError as error:
+        raise HotlineError(
+            f"reading {shown(url)} needs obstore: {error}", hint="pip install 'hotline-analysis[remote]'"
+        ) from None
+    scheme, _, rest = url.partition("://")
+    host, _, key = rest.partition("/")
+    if not host:
+        raise TraceFormatError(f"{shown(url)} names no bucket or server", hint=f"Write {scheme}://NAME/…")
+    if scheme.startswith("http") and re.search(r"[?#]", key):
+        raise TraceFormatError(
+            f"{shown(url).partition('?')[0]}?… has a query or signature, which is not passed on",
+            hint="Use the URL of the store (s3://, gs://, az://), with credentials.",
+        )
+    # Options of the client that are given replace those of the environment, of which this one matters.
+    is_plain = scheme == "http" or any(os.environ.get(f"{name}_ALLOW_HTTP", "").lower() == "true" for name in _CLOUDS)
+    client: Any = {**_CLIENT, "allow_http": is_plain}
+    try:
+        if scheme.startswith("http"):
+            return HTTPStore.from_url(f"{scheme}://{host}", client_options=client, retry_config=_RETRY), unquote(key)
+        return from_url(f"{scheme}://{host}", client_options=client, retry_config=_RETRY), key
+    except (BaseError, ValueError) as error:
+        raise HotlineError(f"{shown(url)} cannot be opened: {_first_line(error)}", hint=_HINT) from error
+
+
+@contextmanager
+def _errors_of(url: str) -> Iterator[None]:
+    from obstore.exceptions import BaseError
+
+    try:
+        yield
+    except (BaseError, FileNotFoundError, PermissionError) as error:
+        # Whoever lists a bucket that is not there is told otherwise.
+        if isinstance(error, FileNotFoundError) or " 404 Not Found" in _first_line(error):
+            raise TraceFormatError(
+                f"{shown(url)} does not exist", hint="Check the name, the bucket and the region."
+            ) from error
+        raise MachineError(f"{shown(url)} cannot be read: {_first_line(error)}", hint=_HINT) from error
+
+
+def _first_line(error: BaseException) -> str:
+    return shown(str(error).partition("\n")[0])
+
+
+def _remote(url: str, meta: Any) -> Remote:
+    version = meta["e_tag"] or meta["last_modified"].isoformat()
+    return Remote(url, meta["size"], f"{meta['size']} {version}")
+
+
+def _listed(store: ObjectStore, pattern: str) -> list[Any]:
+    """The files that a pattern may mean: those of one folder, or those in it as well."""
+    magic = next(n for n, name in enumerate(pattern.split("/")) if has_magic(name))
+    names = pattern.split("/")
+    folder = "".join(f"{name}/" for name in names[:magic])
+    if magic == len(names) - 1 and names[magic] != "**":
+        return list(store.list_with_delimiter(prefix=folder or None)["objects"])
+    return [each for some in store.list(prefix=folder or None) for each in some]
+
+
+def _matches(name: str, pattern: str) -> bool:
+    """Whether a pattern means a name. `*` stands for a part of a name, and `**` for any number of folders."""
+
+    def rest(names: Sequence[str], patterns: Sequence[str]) -> bool:
+        if not patterns:
+            return not names
+        if patterns[0] == "**" and len(patterns) > 1:
+            return rest(names, patterns[1:]) or (bool(names) and rest(names[1:], patterns))
+        return bool(names) and fnmatchcase(names[0], patterns[0]) and rest(names[1:], patterns[1:])
+
+    return rest(name.split("/"), pattern.split("/"))
