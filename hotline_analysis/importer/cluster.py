@@ -52,6 +52,7 @@ def connected(cluster: Cluster) -> Iterator[Client]:
             raise HotlineError("an asynchronous client cannot be waited for", hint="Pass Client(address).")
         yield cluster
         return
+    cluster = str(cluster)
     kind, _, rest = cluster.partition(":")
     with ExitStack() as opened:
         started: LocalCluster | None = None
