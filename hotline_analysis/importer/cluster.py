@@ -31,6 +31,13 @@ _VISIBLE_S = 60  # until a shared file system shows here the work of another mac
 _TRIES = 3  # for what a worker's machine fails at
 _PAUSE_S = 0.1
 _LOOK_S = 2.0
+_LOCAL = {
+    # A worker has one file at a time: its limit of memory is that of one import, and no file waits behind a long one
+    # while another worker is free.
+    "distributed.scheduler.worker-saturation": 1.0,
+    # Else a worker is given up for good if it happens to be dead so long after a death, though it is started again.
+    "distributed.deploy.lost-worker-timeout": "1 day",
+}
 _HINT = "docs/scale.md says how to start a scheduler and workers."
 
 
@@ -60,9 +67,7 @@ def connected(cluster: Cluster) -> Iterator[Client]:
             if not rest.isascii() or not rest.isdigit() or not 0 < int(rest) < 10_000:
                 raise HotlineError(f"{cluster!r} names no number of workers", hint="Write local:4, for example.")
             try:
-                # A worker has one file at a time: its limit of memory is that of one import, and no file waits behind
-                # a long one while another worker is free.
-                opened.enter_context(dask.config.set({"distributed.scheduler.worker-saturation": 1.0}))
+                opened.enter_context(dask.config.set(_LOCAL))
                 started = opened.enter_context(
                     LocalCluster(
                         n_workers=int(rest),
@@ -131,13 +136,12 @@ class OnCluster:
                 for future, result in ended.next_batch(block=False):
                     number = numbers.pop(future)
                     tried[number] += 1
-                    if _is_killed(future.status, result) and tried[number] == 1:
+                    if _is_killed(result) and tried[number] == 1:
                         # Dask also suspects one that only waited there. Alone, it is told from what killed them.
                         suspects.append(number)
                         continue
-                    answer = _answer(future.status, result, tasks[number])
-                    is_worth_it = isinstance(answer, MachineError) and future.status == "finished"
-                    if is_worth_it and tried[number] < _TRIES:
+                    answer = _answer(result, tasks[number])
+                    if isinstance(answer, MachineError) and _is_told(result) and tried[number] < _TRIES:
                         ended.update(submit([number]))
                         continue
                     del tried[number]
@@ -192,16 +196,21 @@ def import_part(order: dict[str, str]) -> dict[str, Any]:
         remove(attempt)
 
 
-def _is_killed(status: str, result: Any) -> bool:
+def _is_told(result: object) -> bool:
+    """Whether a worker has told of an error."""
+    return isinstance(result, dict) and "error" in result
+
+
+def _is_killed(result: object) -> bool:
     """Whether Dask has given a task up, since so many workers died that had it."""
     from distributed import KilledWorker
 
-    return status == "error" and isinstance(result[1], KilledWorker)
+    return isinstance(result, tuple) and isinstance(result[1], KilledWorker)
 
 
-def _answer(status: str, result: Any, task: Task) -> Answer:
-    """What became of a task; a part must also be seen here."""
-    if status == "finished":
+def _answer(result: object, task: Task) -> Answer:
+    """What became of a task: an answer, or an exception and its type and traceback. A part must also be seen here."""
+    if isinstance(result, dict):
         answer = answer_of(result)
         if isinstance(answer, HotlineError):
             return answer
@@ -214,9 +223,9 @@ def _answer(status: str, result: Any, task: Task) -> Answer:
                 )
             time.sleep(_PAUSE_S)
         return answer
-    if status != "error":
+    if not isinstance(result, tuple):
         raise MachineError("the scheduler was lost, or restarted", hint="Import again.")
-    if _is_killed(status, result):
+    if _is_killed(result):
         return MachineError(
             f"importing {task.file} failed: each worker that tried it died",
             hint="An import takes up to 1 GB: give workers more memory, or leave the file out (--allow-missing).",
