@@ -228,4 +228,4 @@ def test_a_report_of_many_ranks_shows_those_that_differ(run: Path, tmp_path: Pat
     assert sections["ranks"].rows.height == 8
     assert sections["ranks"].note.startswith("40 ranks, with steps of 1.00 ms to 1.00 ms on average")
     assert sections["stragglers"].rows.height == 8
-    assert "The 8 of 40 ranks" in sections["stragglers"].note
+    assert "the 8 of 40 ranks" in sections["stragglers"].note
