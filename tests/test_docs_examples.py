@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import hotline_analysis as ha
 from hotline_analysis.cli import app
+from tests.viewer import visit
 
 ROOT = Path(__file__).parents[1]
 # `docs/cli.md` holds the help of every command.
@@ -94,6 +95,7 @@ def test_commands_run(command: str, folder: Path, tmp_path: Path, monkeypatch: p
     if output != tmp_path and "--overwrite" not in command:
         output.unlink(missing_ok=True)
     monkeypatch.chdir(tmp_path)
+    visit(monkeypatch)
     done = CliRunner().invoke(app, shlex.split(command)[1:], prog_name="hotline")
     # Of a gate, this is the verdict: copies of one demo trace, of which some have two ranks.
     allowed = (0, 3) if command.startswith("hotline gate ") else (0,)

@@ -12,15 +12,18 @@ import hotline_analysis as ha
 from hotline_analysis.atomic import form_of
 from hotline_analysis.cli.app import app
 from hotline_analysis.cli.common import (
+    STDOUT,
     GpuFile,
     GpuName,
     ModelFile,
     Overwrite,
     Traces,
     content_json,
+    from_pipe,
     open_traces,
+    output_file,
     output_option,
-    said_of,
+    say_written,
     source,
 )
 from hotline_analysis.text.formats import size
@@ -29,7 +32,11 @@ from hotline_analysis.text.formats import size
 @app.command("import")
 def import_(
     traces: Annotated[
-        list[str], typer.Argument(metavar="TRACE", help="A trace file, a folder or pattern of them, or several files.")
+        list[str],
+        typer.Argument(
+            metavar="TRACE",
+            help="A trace file, a folder or pattern of them, or several files; - reads a trace from a pipe.",
+        ),
     ],
     output: Annotated[Path, output_option("The run directory to write.", "RUN")],
     model: ModelFile = None,
@@ -76,9 +83,9 @@ def import_(
     from hotline_analysis.importer import find_traces, missing_ranks, read_manifest
 
     begun = time.perf_counter()
-    with console.progress() as on_progress:
+    with from_pipe(traces) as given, console.progress() as on_progress:
         run = ha.import_traces(
-            source(traces),
+            source(given),
             output,
             model=model,
             overwrite=overwrite,
@@ -91,10 +98,10 @@ def import_(
             allow_missing=allow_missing,
             on_progress=on_progress,
         )
-    seconds = time.perf_counter() - begun
-    parts = read_manifest(run)["parts"]
-    names = {part["file"] for part in parts}
-    read = size(sum(file.stat().st_size for file in find_traces(source(traces))[0] if file.name in names))
+        seconds = time.perf_counter() - begun
+        parts = read_manifest(run)["parts"]
+        names = {part["file"] for part in parts}
+        read = size(sum(file.stat().st_size for file in find_traces(source(given))[0] if file.name in names))
     ranks = "1 rank" if len(parts) == 1 else f"{len(parts)} ranks"
     events = sum(part["event_count"] for part in parts)
     if as_json:
@@ -114,7 +121,7 @@ def import_(
 @app.command("export")
 def export(
     traces: Traces,
-    output: Annotated[Path, output_option("The folder to write; for perfetto, the file.", "PATH")],
+    output: Annotated[Path, output_option("The folder to write; for perfetto, the file, or -.", "PATH", dash="file")],
     format: Annotated[
         Literal["parquet", "perfetto"],
         typer.Option(help="One Parquet file per table, or one trace file for ui.perfetto.dev."),
@@ -145,11 +152,13 @@ def export(
         raise typer.BadParameter("--rank and --span go with --format perfetto")
     if format == "perfetto":
         form_of(output, {".json": "plain", ".gz": "compressed"}, default="plain")
+        with open_traces(traces, model, gpu, gpus) as trace, output_file(output, ".json") as file:
+            ha.export_perfetto(trace, file, rank=rank, span=span, overwrite=overwrite)
+        say_written(output, "; open it in ui.perfetto.dev")
+        return
+    if output == STDOUT:
+        raise typer.BadParameter("tables are a folder of files: only --format perfetto can be printed")
     with open_traces(traces, model, gpu, gpus) as trace:
-        if format == "perfetto":
-            file = ha.export_perfetto(trace, output, rank=rank, span=span, overwrite=overwrite)
-            typer.echo(f"{said_of(file)}; open it in ui.perfetto.dev")
-            return
         folder = trace.export(output, overwrite=overwrite)
     files = list(folder.glob(f"*.{format}"))
     written = size(sum(file.stat().st_size for file in files))
