@@ -85,6 +85,8 @@ def test_the_examples_in_the_help_work(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     visit(monkeypatch)
     for command in COMMANDS:
+        if command == "dashboard":
+            hotline("export", "run.hotline", "-o", "runs", "--append", "--no-report", "--table", "steps")
         example = hotline(command, "--help").partition("Example:\n")[2].splitlines()[0]
         hotline(*shlex.split(example)[1:])
     assert {path.name for path in tmp_path.iterdir()} >= {"run.hotline", "report.html", "dashboard"}

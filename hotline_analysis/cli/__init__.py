@@ -32,6 +32,7 @@ _IN_ORDER_OF_NEED = (
     "queries",
     "sql",
     "export",
+    "dashboard",
     "mcp",
 )
 app.registered_commands.sort(key=lambda command: (*_IN_ORDER_OF_NEED, command.name).index(command.name))

@@ -1,10 +1,11 @@
-"""Commands that read traces and write runs and files for other tools: import, export."""
+"""Commands that read traces and write runs and files for other tools: import, export, dashboard."""
 
 from __future__ import annotations
 
 import time
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -124,8 +125,26 @@ def export(
     output: Annotated[Path, output_option("The folder to write; for perfetto, the file, or -.", "PATH", dash="file")],
     format: Annotated[
         Literal["parquet", "perfetto"],
-        typer.Option(help="One Parquet file per table, or one trace file for ui.perfetto.dev."),
+        typer.Option(help="Parquet files of tables and answers, or one trace file for ui.perfetto.dev."),
     ] = "parquet",
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="parquet: only this table or answer, beside run, measure and verdict. Repeatable."
+        ),
+    ] = None,
+    append: Annotated[
+        bool,
+        typer.Option("--append", help="parquet: add the run to a dataset of many, for `hotline dashboard`."),
+    ] = False,
+    name: Annotated[str | None, typer.Option(help="parquet: what the run is called; else as its folder.")] = None,
+    commit: Annotated[str | None, typer.Option(help="parquet: the revision of the program.")] = None,
+    started: Annotated[
+        str | None, typer.Option(metavar="TIME", help="parquet: when it ran (ISO 8601), if its traces do not say.")
+    ] = None,
+    with_report: Annotated[
+        bool, typer.Option("--report/--no-report", help="--append: add the report as a page, too.")
+    ] = True,
     rank: Annotated[int | None, typer.Option(help="perfetto: the rank, if there are several.")] = None,
     span: Annotated[
         int | None,
@@ -138,12 +157,16 @@ def export(
 ) -> None:
     """Write tables or a trace for other tools.
 
+    A folder of tables has a Parquet file for each table and answer, with units and meanings, and schema.json, which
+    says them, too. With --append it is a dataset, and the run a partition of it, without the tables of single events.
+
     The trace file holds the original events, and beside them steps, phases and modules on threads and streams, queue
     lengths, bandwidths and memory. It is compressed if its name ends in .gz.
 
     \b
     Example:
       hotline export run.hotline -o dashboard
+      hotline export run.hotline -o runs --append --name nightly --commit 4f2a91c
       hotline export run.hotline --format perfetto -o annotated.json.gz
     """
     from hotline_analysis.cli import console
@@ -151,6 +174,8 @@ def export(
     if format == "parquet" and (rank is not None or span is not None):
         raise typer.BadParameter("--rank and --span go with --format perfetto")
     if format == "perfetto":
+        if append or table or name is not None or commit is not None or started is not None:
+            raise typer.BadParameter("--table, --append, --name, --commit and --started go with --format parquet")
         form_of(output, {".json": "plain", ".gz": "compressed"}, default="plain")
         with open_traces(traces, model, gpu, gpus) as trace, output_file(output, ".json") as file:
             ha.export_perfetto(trace, file, rank=rank, span=span, overwrite=overwrite)
@@ -158,8 +183,49 @@ def export(
         return
     if output == STDOUT:
         raise typer.BadParameter("tables are a folder of files: only --format perfetto can be printed")
+    options: dict[str, Any] = {
+        "tables": table,
+        "name": name,
+        "commit": commit,
+        "started": None if started is None else _time(started),
+        "overwrite": overwrite,
+    }
     with open_traces(traces, model, gpu, gpus) as trace:
-        folder = trace.export(output, overwrite=overwrite)
+        if append:
+            folder = ha.append_run(trace, output, with_report=with_report, **options)
+        else:
+            folder = ha.export_tables(trace, output, **options)
     files = list(folder.glob(f"*.{format}"))
     written = size(sum(file.stat().st_size for file in files))
     typer.echo(f"{console.one_line(str(folder))}: {len(files)} tables, {written}")
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no time such as 2026-11-25T21:04:00+01:00; one without a zone is UTC", param_hint="--started"
+        ) from None
+
+
+@app.command("dashboard")
+def dashboard(
+    dataset: Annotated[
+        Path, typer.Argument(metavar="DATASET", help="A folder that `hotline export --append` has written.")
+    ],
+    output: Annotated[
+        Path | None, output_option("The page to write; dashboard.html in the dataset by default.", "HTML")
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Draw the runs of a dataset over time, on one page.
+
+    It shows since which run a metric has changed by more than chance explains, and links to the report of each run.
+    The page needs no network. Write it again when runs were added.
+
+    \b
+    Example:
+      hotline dashboard runs
+    """
+    say_written(ha.dashboard(dataset, output, overwrite=overwrite or output is None))
