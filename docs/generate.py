@@ -316,7 +316,14 @@ _CLI_INTRO = """\
 `TRACE` is a run directory (see `hotline import`), a trace file (`.json`, `.json.gz`, `.json.zst`), a folder or a
 pattern of trace files, or several files. Trace files are imported each time; a run directory opens at once. Several
 runs that hold different ranks, as the processes of one training write them, are opened as one:
-`hotline report run.rank0.hotline run.rank1.hotline`, or `"run.rank*.hotline"`.
+`hotline report run.rank0.hotline run.rank1.hotline`, or `"run.rank*.hotline"`. A `-` stands for a trace from a pipe,
+compressed or not: `zstdcat trace.json.zst | hotline report -`.
+
+`hotline query NAME` has the parameters of the answer as options: `--kernel-class` is the parameter `kernel_class`.
+`hotline query slowest_ops --help` lists them, and `hotline queries slowest_ops` has the meaning and unit of each
+column. Where a number may be NULL, `--limit null` says so. `-p KEY=VALUE` gives the same parameters by name.
+
+`hotline --install-completion` lets the shell complete commands, options, and names of answers and tables.
 
 Results go to stdout; errors and warnings go to stderr, one line each. The exit status is 0 on success, 1 after an
 error, 2 for wrong usage and 130 after Ctrl-C.
@@ -329,7 +336,8 @@ fraction that no double equals is text, and what is no number (NaN, infinity) is
 
 With `-o FILE` the ending of the name says the form, and an ending that stands for none is an error. An option such as
 `--json` or `--format` counts more than the ending. A name without an ending, a pipe or a device gets what the
-terminal would. Where nothing could be printed, it is an error.
+terminal would. `-o -` prints: the answer, the page of a `timeline` or `chart`, or the trace of
+`export --format perfetto`. Where nothing could be printed, it is an error.
 
 | command | endings |
 | --- | --- |

@@ -51,7 +51,7 @@ PUBLIC: Mapping[str, Sequence[str]] = {
         "RunFormatError",
         "TraceFormatError",
     ),
-    "export": ("export_perfetto",),
+    "export": ("append_run", "dashboard", "export_perfetto", "export_tables"),
     "gating": ("Check", "Measured", "Verdict", "gate", "measure", "read_baseline", "write_baseline"),
     "importer": ("import_traces", "load"),
     "prediction.all_gpus": ("on_gpu",),

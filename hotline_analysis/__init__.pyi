@@ -119,7 +119,10 @@ from .errors import (
     TraceFormatError as TraceFormatError,
 )
 from .export import (
+    append_run as append_run,
+    dashboard as dashboard,
     export_perfetto as export_perfetto,
+    export_tables as export_tables,
 )
 from .gating import (
     Check as Check,
@@ -218,6 +221,7 @@ __all__ = [
     "analyze",
     "annotate",
     "annotation_kernels",
+    "append_run",
     "backward_chain",
     "batch_scaling",
     "bucket_sizes",
@@ -232,6 +236,7 @@ __all__ = [
     "critical_path_breakdown",
     "cupti_counters",
     "cupti_flops",
+    "dashboard",
     "data_parallel_scaling",
     "demo_trace",
     "dependency_edges",
@@ -245,6 +250,7 @@ __all__ = [
     "encodings_total",
     "event_place",
     "export_perfetto",
+    "export_tables",
     "frequent_kernel_patterns",
     "gate",
     "gpu_efficiency",

@@ -16,6 +16,7 @@ from typing import TypeVar
 from hotline_analysis.errors import ExportExistsError, HotlineError
 
 MANIFEST = "manifest.json"  # in every run
+_BESIDE = ("schema.json", "report.html")  # in exports, beside the tables
 
 _FORGOTTEN_S = 7 * 24 * 3600
 
@@ -210,7 +211,7 @@ def check_replaceable(target: Path) -> None:
 
 def _foreign(folder: Path) -> list[Path]:
     """What lies in a folder that no export writes."""
-    return [path for path in folder.iterdir() if path.suffix != ".parquet"]
+    return [path for path in folder.iterdir() if path.suffix != ".parquet" and path.name not in _BESIDE]
 
 
 def _cannot_write(target: Path, error: Exception) -> HotlineError:

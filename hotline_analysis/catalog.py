@@ -153,7 +153,12 @@ class Param:
         return f"{self.least} or more" if self.most is None else f"{self.least} to {self.most}"
 
     def convert(self, given: object) -> Value:
-        """Return a value of the declared type, from it or from text. Raises ValueError that says what is allowed."""
+        """Return a value of the declared type, from it or from text; `null` is NULL where no text is asked for.
+
+        Raises ValueError that says what is allowed.
+        """
+        if self.type != "VARCHAR" and isinstance(given, str) and given.lower() == "null":
+            given = None
         if given is None and not self.required and (self.or_null or self.default is None):
             return None
         try:

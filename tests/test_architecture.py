@@ -38,7 +38,9 @@ ARROWS: dict[str, set[str]] = {
     # A report is drawn with charts; charts know nothing of reports.
     "reports": {"answers", "catalog", "charts", "errors", "prediction", "run", "text", "vocabulary"},
     "gating": {"answers", "atomic", "errors", "reports", "run", "text"},
-    "export": {"answers", "atomic", "errors", "run", "text"},
+    "export": {
+        *("answers", "atomic", "catalog", "charts", "envelope", "errors", "gating", "reports", "run", "schema", "text"),
+    },
     "capture": {"atomic", "errors", "importer", "reports", "run", "text"},
     FACADE: {
         *("answers", "capture", "charts", "demo", "errors", "export", "gating", "importer", "prediction", "reports"),

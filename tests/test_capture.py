@@ -654,3 +654,38 @@ def test_the_observer_is_off_in_the_recorded_steps_and_leaves_no_file(
     assert "something else observes them" in learned.notes[0]
     assert len(learned.ops) == 7
     assert "shapes" not in Learner(Block(), shapes=False).result().content
+
+
+def test_a_trace_can_be_annotated_later(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = Block()
+    handler = ha.analyze(model, tmp_path / "run.hotline", when="later", keep_trace=False)
+    with profile(schedule=schedule(wait=0, warmup=1, active=1, repeat=2), on_trace_ready=handler) as profiler:
+        for _ in range(4):
+            model(x()).sum().backward()
+            profiler.step()
+    saved = [tmp_path / "run.json.gz", tmp_path / "run-2.json.gz"]
+    assert (handler.runs, handler.waiting) == ([], saved)
+    assert sorted(tmp_path.iterdir()) == sorted(saved)
+    assert f"hotline import {saved[0]} -o {tmp_path / 'run.hotline'}" in capsys.readouterr().out
+    assert handler.finish() == [tmp_path / "run.hotline", tmp_path / "run-2.hotline"]
+    assert handler.finish() == handler.runs
+    assert "Which op is slowest?" in capsys.readouterr().out
+    assert sorted(tmp_path.iterdir()) == sorted(handler.runs)
+    with ha.load(handler.runs[1]) as trace:
+        assert trace.sql("select count(*) from model_op where path = 'first'").item() == 1
+    with pytest.raises(ha.HotlineError, match="'soon'"):
+        ha.analyze(model, tmp_path / "other.hotline", when="soon")  # type: ignore[arg-type]
+
+
+def test_what_cannot_be_annotated_waits_on(tmp_path: Path) -> None:
+    model = Block()
+    handler = ha.analyze(model, tmp_path / "run.hotline", when="later", report_format=None)
+    with profile(on_trace_ready=handler):
+        model(x())
+    content = handler.waiting[0].read_bytes()
+    handler.waiting[0].write_bytes(b"")
+    with pytest.raises(ha.HotlineError):
+        handler.finish()
+    handler.waiting[0].write_bytes(content)
+    assert handler.finish() == [tmp_path / "run.hotline"]
+    assert handler.waiting == []

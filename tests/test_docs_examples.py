@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import hotline_analysis as ha
 from hotline_analysis.cli import app
+from tests.viewer import visit
 
 ROOT = Path(__file__).parents[1]
 # `docs/cli.md` holds the help of every command.
@@ -43,7 +44,7 @@ WITHOUT_TRACE = {"hotline demo", "hotline mcp --skill", "hotline queries", "hotl
 def examples() -> list[str]:
     """Each command that names a trace or needs none. The others only refer to a command or an option."""
     found = [match[1] or match[2] for page in PAGES for match in COMMAND.finditer(page.read_text(encoding="utf-8"))]
-    named = re.compile("|".join(re.escape(name) for name in (*FILES, *RUNS, "traces/", "run.rank")))
+    named = re.compile("|".join([*(re.escape(name) for name in (*FILES, *RUNS, "traces/", "run.rank")), "runs$"]))
     is_whole = [
         any(named.match(word.strip("\"'")) for word in command.split()[2:]) or command in WITHOUT_TRACE
         for command in found
@@ -69,6 +70,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with ha.load(place / "TRACE") as trace:
         listed = trace.sql("select path as name, type from model_op order by module_id").to_dicts()
         ha.write_baseline([ha.measure(trace)] * 3, place / "baseline.json")
+    with ha.load(place / "RUN") as trace:
+        ha.append_run(trace, place / "runs", tables=["steps"], with_report=False)
     (place / "model.json").write_text(json.dumps(listed))
     (place / "ops.csv").write_text("name,family,roles\nmylib::scan,own,\n")
     shown = re.search(
@@ -90,10 +93,11 @@ def test_commands_run(command: str, folder: Path, tmp_path: Path, monkeypatch: p
         (tmp_path / name.name).symlink_to(name)
     if command.startswith("hotline import TRACE"):
         command = command.replace("TRACE", "trace.json.gz") + " -o new.hotline"
-    output = tmp_path / command.partition(" -o ")[2]
+    output = tmp_path / command.partition(" -o ")[2].partition(" --append")[0]
     if output != tmp_path and "--overwrite" not in command:
         output.unlink(missing_ok=True)
     monkeypatch.chdir(tmp_path)
+    visit(monkeypatch)
     done = CliRunner().invoke(app, shlex.split(command)[1:], prog_name="hotline")
     # Of a gate, this is the verdict: copies of one demo trace, of which some have two ranks.
     allowed = (0, 3) if command.startswith("hotline gate ") else (0,)

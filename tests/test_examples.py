@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import json
 import os
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -66,3 +69,16 @@ def test_a_capture_tells_nothing_of_the_machine(tmp_path: Path, monkeypatch: pyt
         assert ha.report(trace).facts["batch size"] == "4"
         modules = trace.sql("select count(*) from model_op").item()
     assert modules == sum(module["calls"] > 0 for module in json.loads(text)["hotline_model"]["modules"])
+
+
+@pytest.mark.parametrize(("script", "needs"), [("hf_trainer.py", "transformers"), ("accelerate_loop.py", "accelerate")])
+def test_frameworks_train_and_are_recorded(script: str, needs: str, tmp_path: Path) -> None:
+    """Where they are installed; CI does without."""
+    if importlib.util.find_spec(needs) is None:
+        pytest.skip(f"needs {needs}")
+    done = subprocess.run([sys.executable, str(FOLDER / script)], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    with ha.load(tmp_path / "run.hotline") as trace:
+        assert ha.steps(trace).height == 3
+        assert {"forward", "backward", "optimizer"} <= set(ha.phases(trace).filter(pl.col("cpu_ns") > 0)["phase"])
+        assert ha.modules(trace).height > 2

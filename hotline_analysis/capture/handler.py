@@ -10,7 +10,7 @@ import time
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Any, Literal, get_args
 
 from isal import igzip
 
@@ -28,6 +28,7 @@ METADATA_KEY = "hotline_metadata"
 """Where a trace file keeps what the user said about the training."""
 
 Format = Literal["text", "markdown", "json"]
+When = Literal["now", "later"]
 _SUFFIX = ".hotline"
 
 
@@ -41,6 +42,7 @@ def analyze(
     report_format: Format | None = "text",
     worker_name: str | None = None,
     keep_trace: bool = True,
+    when: When = "now",
     batch_size: int | None = None,
     dataset: str | None = None,
     optimizer: Any = None,
@@ -67,6 +69,9 @@ def analyze(
     `count_zeros`, the zeros in what its ReLUs and max pooling return are counted when the pass is over, for
     `encodings`; `inputs` cannot be given then, as their zeros need not be those of the training.
 
+    With `when="later"`, only the trace is saved while the training runs, so that no rank keeps others waiting; call
+    `finish` of the handler after it, or `hotline import` elsewhere.
+
     `report_format` is text, markdown, json, or None for no report. `keep_trace=False` keeps only the run. `batch_size`
     (samples that one step of this process trains on), `dataset`, `optimizer` (a name, or the object) and `metadata`
     are stored with the trace and shown in the report, with the throughput. Raises `ExportExistsError` at once if
@@ -75,12 +80,15 @@ def analyze(
     need.torch()
     if batch_size is not None and batch_size < 1:
         raise HotlineError(f"batch_size is {batch_size}", hint="Give the samples per step, or leave it out.")
+    if when not in get_args(When):
+        raise HotlineError(f"when is {when!r}", hint="It is 'now' or 'later'.")
     said = {"batch_size": batch_size, "dataset": dataset, "optimizer": _optimizer_name(optimizer), **(metadata or {})}
     handler = TraceHandler(
         path_of(output),
         report_format,
         worker_name,
         keep_trace,
+        when,
         {name: value for name, value in said.items() if value is not None},
     )
     if count_zeros and (model is None or inputs is not None):
@@ -94,7 +102,10 @@ def analyze(
 
 
 class TraceHandler:
-    """What `analyze` returns: called by the profiler with each trace. `runs` lists the runs written so far."""
+    """What `analyze` returns: called by the profiler with each trace. `runs` lists the runs written so far.
+
+    With `when="later"`, `waiting` lists the traces that `finish` will annotate.
+    """
 
     def __init__(
         self,
@@ -102,9 +113,12 @@ class TraceHandler:
         report_format: Format | None,
         worker_name: str | None,
         keep_trace: bool,
+        when: When,
         metadata: Mapping[str, Any],
     ) -> None:
         self.runs: list[Path] = []
+        self.waiting: list[Path] = []
+        self._when = when
         self._output = output
         self._format = report_format
         self._worker_name = worker_name
@@ -153,9 +167,35 @@ class TraceHandler:
             trace = Path(folder, self._name(".json.gz").name)
             pack(raw, trace, self._contents(with_shapes=not getattr(profiler, "record_shapes", False)))
             raw.unlink()
-            if self._keep_trace:
+            if self._keep_trace or self._when == "later":
                 trace = trace.replace(self._name(".json.gz"))
+            if self._when == "now":
+                import_traces(trace, run, overwrite=True)
+        if self._when == "now":
+            self._tell(run, trace, began)
+            return
+        self.waiting.append(trace)
+        if self._format == "text" and _rank() == 0:
+            print(f"{trace}: trace, to be annotated later (finish, or hotline import {trace} -o {run})")
+
+    def finish(self) -> list[Path]:
+        """Annotate and report the traces that were saved for later, and return all runs written so far.
+
+        Unlike what happens during a training, an error is one: a `HotlineError`. What is left waits on.
+        """
+        while self.waiting:
+            began = time.perf_counter()
+            trace = self.waiting[0]
+            run = trace.with_name(trace.name.removesuffix(".json.gz") + self._suffix)
             import_traces(trace, run, overwrite=True)
+            del self.waiting[0]
+            if not self._keep_trace:
+                trace.unlink()
+            self._tell(run, trace, began)
+        return list(self.runs)
+
+    def _tell(self, run: Path, trace: Path, began: float) -> None:
+        """Note a run that was written, and report it."""
         self.runs.append(run)
         if self._format is None or _rank() != 0:
             return
@@ -164,6 +204,11 @@ class TraceHandler:
         if self._format == "text":
             kept = f" of {trace}" if self._keep_trace else ""
             print(f"{run}: annotated run{kept}, written in {time.perf_counter() - began:.1f} s")
+
+    @property
+    def _suffix(self) -> str:
+        """What the name of the output has behind its stem."""
+        return self._output.name[len(self._output.name.removesuffix(_SUFFIX)) :]
 
     def _contents(self, *, with_shapes: bool) -> dict[str, str]:
         """What is stored in the trace: JSON by key."""
@@ -181,12 +226,11 @@ class TraceHandler:
     def _name(self, suffix: str | None = None) -> Path:
         """The output, or a file beside it with another suffix, with the trace's number and the worker's name."""
         stem = self._output.name.removesuffix(_SUFFIX)
-        own_suffix = self._output.name[len(stem) :]
         if self._count > 1:
             stem += f"-{self._count}"
         if worker := self._worker_name or (f"rank{_rank()}" if _world_size() > 1 else None):
             stem += f".{worker}"
-        return self._output.with_name(stem + (own_suffix if suffix is None else suffix))
+        return self._output.with_name(stem + (self._suffix if suffix is None else suffix))
 
 
 def pack(source: Path, target: Path, contents: Mapping[str, str]) -> None:

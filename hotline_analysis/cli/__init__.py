@@ -11,11 +11,11 @@ import os
 import sys
 
 from hotline_analysis.atomic import undo_all
-from hotline_analysis.cli import agents, asking, drawing, files, gating, interrupt, predicting, reports
+from hotline_analysis.cli import agents, asking, drawing, files, gating, interrupt, predicting, reports, viewing
 from hotline_analysis.cli.app import app
 
 # The commands have registered when their modules were imported.
-__all__ = ["agents", "app", "asking", "drawing", "files", "gating", "main", "predicting", "reports"]
+__all__ = ["agents", "app", "asking", "drawing", "files", "gating", "main", "predicting", "reports", "viewing"]
 
 _IN_ORDER_OF_NEED = (
     "demo",
@@ -26,11 +26,13 @@ _IN_ORDER_OF_NEED = (
     "gate",
     "baseline",
     "timeline",
+    "view",
     "chart",
     "query",
     "queries",
     "sql",
     "export",
+    "dashboard",
     "mcp",
 )
 app.registered_commands.sort(key=lambda command: (*_IN_ORDER_OF_NEED, command.name).index(command.name))

@@ -87,7 +87,6 @@ def _warnings_in_one_line() -> Iterator[None]:
 app = typer.Typer(
     cls=_Commands,
     rich_markup_mode=None,
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},

@@ -26,6 +26,13 @@ from hotline_analysis.cli.common import (
     settle_frame,
     write_frame,
 )
+from hotline_analysis.cli.options import (
+    AnswerCommand,
+    answer_named,
+    complete_answers,
+    complete_tables,
+    given_options,
+)
 from hotline_analysis.errors import HotlineError
 from hotline_analysis.text.formats import one_of
 from hotline_analysis.vocabulary import PHASES
@@ -35,9 +42,15 @@ if TYPE_CHECKING:
     from hotline_analysis.schema import Table
 
 
-@app.command("query")
+@app.command("query", cls=AnswerCommand)
 def query(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="An answer; `hotline queries` lists them.")],
+    context: typer.Context,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME", help="An answer; `hotline queries` lists them.", autocompletion=complete_answers
+        ),
+    ],
     traces: Annotated[
         list[str],
         typer.Argument(
@@ -45,11 +58,11 @@ def query(
             help="A run directory, a trace file, a folder or pattern of them, or several; for diff, A and B.",
         ),
     ],
-    rank: Annotated[int | None, typer.Option(help="Only this rank, as --param rank=RANK.")] = None,
-    step: Annotated[int | None, typer.Option(help="Only this step, as --param step=STEP.")] = None,
     param: Annotated[
         list[str] | None,
-        typer.Option("--param", "-p", metavar="KEY=VALUE", help="A parameter of the answer. Repeatable."),
+        typer.Option(
+            "--param", "-p", metavar="KEY=VALUE", help="A parameter of the answer, as its option --KEY. Repeatable."
+        ),
     ] = None,
     model: ModelFile = None,
     gpu: GpuName = None,
@@ -61,9 +74,11 @@ def query(
 ) -> None:
     """Answer one question.
 
+    Each answer has options of its own, such as --rank, --step and --limit: `hotline query NAME --help` lists them.
+
     \b
     Example:
-      hotline query slowest_ops run.hotline --param limit=5
+      hotline query slowest_ops run.hotline --limit 5
       hotline query critical_path run.hotline --step 3 --json
     """
     from hotline_analysis import catalog
@@ -71,7 +86,10 @@ def query(
 
     form = settle_frame(output, overwrite, as_json, as_csv)
     given: dict[str, object] = {**arguments(param or [])}
-    given |= {key: value for key, value in (("rank", rank), ("step", step)) if value is not None}
+    options = given_options(context)
+    if twice := sorted(given.keys() & options.keys()):
+        raise typer.BadParameter(f"{', '.join(twice)} is given as an option, too", param_hint="--param")
+    given |= options
     # Complain before a long import.
     if name in COMPUTED:
         answer = COMPUTED[name]
@@ -95,7 +113,12 @@ def query(
 
 @app.command("queries")
 def queries(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Only this one, with its columns.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME", help="Only this one, with its parameters and columns.", autocompletion=complete_answers
+        ),
+    ] = None,
     kind: Annotated[
         str | None,
         typer.Option(
@@ -120,7 +143,7 @@ def queries(
     if name is not None and kind is not None:
         raise typer.BadParameter("--kind is for the list: it does not go with a name")
     if name is not None:
-        found = [COMPUTED[name].as_query() if name in COMPUTED else catalog.get(name)]
+        found = [answer_named(name)]
     else:
         chosen = _kind(kind)
         found = catalog.queries(chosen)
@@ -158,6 +181,8 @@ def _kind(given: str | None) -> Kind:
 
 
 def _tell(query: Query) -> None:
+    from hotline_analysis.envelope import units_of
+
     lines = f"{query.summary}\n\n{query.description}".strip().splitlines()
     typer.echo("\n".join(textwrap.fill(line, 100) for line in lines))
     if query.params:
@@ -174,8 +199,11 @@ def _tell(query: Query) -> None:
         typer.echo(listing(("parameter", "type", "default", "meaning"), rows), nl=False)
     if query.columns:
         typer.echo()
-        columns = [(column.name, column.type, column.description) for column in query.columns]
-        typer.echo(listing(("column", "type", "meaning"), columns), nl=False)
+        units = units_of([column.name for column in query.columns])
+        columns = [
+            (column.name, column.type, units.get(column.name, "–"), column.description) for column in query.columns
+        ]
+        typer.echo(listing(("column", "type", "unit", "meaning"), columns), nl=False)
 
 
 def _parameter(name: str, words: Sequence[str], required: bool = False) -> str:
@@ -211,7 +239,10 @@ def sql(
 
 @app.command("schema")
 def schema(
-    table: Annotated[str | None, typer.Argument(metavar="TABLE", help="Only this table, with its columns.")] = None,
+    table: Annotated[
+        str | None,
+        typer.Argument(metavar="TABLE", help="Only this table, with its columns.", autocompletion=complete_tables),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON, with the columns of each table.")] = False,
     ddl: Annotated[bool, typer.Option("--ddl", help="`create table` statements.")] = False,
     envelope: Annotated[

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import hotline_analysis as ha
-from hotline_analysis.atomic import Form, check_file, form_of, path_of, replace_file
+from hotline_analysis.atomic import Form, begun, check_file, form_of, path_of, remove, replace_file
+from hotline_analysis.errors import HotlineError
 from hotline_analysis.text.formats import size
 
 if TYPE_CHECKING:
@@ -21,7 +24,8 @@ Traces = Annotated[
     list[str],
     typer.Argument(
         metavar="TRACE",
-        help="A run directory, a trace file, a folder or pattern of them, or several files or runs of different ranks.",
+        help="A run directory, a trace file, a folder or pattern of them, or several files or runs of different ranks;"
+        " - reads a trace from a pipe.",
     ),
 ]
 ModelFile = Annotated[
@@ -52,19 +56,31 @@ GpuFile = Annotated[
 ]
 
 
-def _checked(output: Path | None) -> Path | None:
-    if output == Path("-"):
-        raise typer.BadParameter("'-' is no name of a file; what can be printed is printed without -o.")
-    return None if output is None else path_of(output)
+STDOUT = Path("-")
+"""Standard output, as the name of a file."""
 
 
-def output_option(help: str, metavar: str = "FILE") -> Any:
-    """The option -o, which every command that writes has."""
-    return typer.Option("--output", "-o", metavar=metavar, help=help, callback=_checked)
+def output_option(help: str, metavar: str = "FILE", *, dash: Literal["none", "file", "print"] = "none") -> Any:
+    """The option -o, which every command that writes has.
+
+    With `-`, it is an error, or `STDOUT` (see `output_file`), or is left out, as where the command prints without it.
+    """
+
+    def checked(output: Path | None) -> Path | None:
+        if output == STDOUT and dash == "none":
+            raise typer.BadParameter("'-' is no name of a file, and what this writes is none that could be printed.")
+        if output is None or output == STDOUT:
+            return None if dash == "print" else output
+        return path_of(output)
+
+    return typer.Option("--output", "-o", metavar=metavar, help=help, callback=checked)
 
 
-Output = Annotated[Path | None, output_option("Write to this file instead of the terminal; its ending says the form.")]
-Drawing = output_option("What to write: .html, .svg, .png or .json.")
+Output = Annotated[
+    Path | None,
+    output_option("Write to this file instead of the terminal; its ending says the form.", dash="print"),
+]
+Drawing = output_option("What to write: .html, .svg, .png or .json; - prints the page.", dash="file")
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")]
 SourceLines = Annotated[
     bool,
@@ -88,14 +104,56 @@ def source(traces: list[str]) -> str | list[str]:
 
 
 @contextmanager
+def from_pipe(traces: Sequence[str]) -> Iterator[list[str]]:
+    """The traces, with a file of what comes from standard input in place of `-`; it exists during the block."""
+    if "-" not in traces:
+        yield list(traces)
+        return
+    if sys.stdin is None or sys.stdin.isatty():
+        raise typer.BadParameter("'-' reads a trace from a pipe, and there is none: … | hotline report -")
+    folder = Path(tempfile.mkdtemp(prefix="hotline-"))
+    with begun(lambda: remove(folder)):
+        try:
+            file = folder / "stdin.json"  # what it is compressed with, its first bytes tell
+            with file.open("wb") as copy:
+                shutil.copyfileobj(sys.stdin.buffer, copy, 1 << 20)
+            if not file.stat().st_size:
+                raise HotlineError(
+                    "nothing came from standard input", hint="`-` reads one trace, and can be named once."
+                )
+            yield [str(file) if trace == "-" else trace for trace in traces]
+        finally:
+            remove(folder)
+
+
+@contextmanager
+def output_file(output: Path, form: str) -> Iterator[Path]:
+    """The file to write; of `STDOUT`, one with the ending `form` that is printed after the block."""
+    if output != STDOUT:
+        yield output
+        return
+    folder = Path(tempfile.mkdtemp(prefix="hotline-"))
+    with begun(lambda: remove(folder)):
+        try:
+            file = folder / f"stdout{form}"
+            yield file
+            sys.stdout.flush()
+            with file.open("rb") as content:
+                shutil.copyfileobj(content, sys.stdout.buffer, 1 << 20)
+            sys.stdout.buffer.flush()
+        finally:
+            remove(folder)
+
+
+@contextmanager
 def open_traces(
     traces: list[str], model: Path | None = None, gpu: str | None = None, gpus: Path | None = None
 ) -> Iterator[ha.Trace]:
     """Open a run, or import traces to a temporary one, with a progress bar."""
     from hotline_analysis.cli import console
 
-    with console.progress() as on_progress:
-        trace = ha.load(source(traces), model=model, gpu=gpu, gpus=gpus, on_progress=on_progress)
+    with from_pipe(traces) as files, console.progress() as on_progress:
+        trace = ha.load(source(files), model=model, gpu=gpu, gpus=gpus, on_progress=on_progress)
     with trace:
         yield trace
 
@@ -202,6 +260,12 @@ def said_of(output: Path) -> str:
     from hotline_analysis.cli import console
 
     return f"{console.one_line(str(output))}: {size(output.stat().st_size)}"
+
+
+def say_written(output: Path, more: str = "") -> None:
+    """Say that a file was written, unless it was standard output."""
+    if output != STDOUT:
+        typer.echo(said_of(output) + more)
 
 
 def write(text: str, output: Path | None) -> None:

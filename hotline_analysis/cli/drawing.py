@@ -12,6 +12,7 @@ import hotline_analysis as ha
 from hotline_analysis.atomic import check_file, form_of
 from hotline_analysis.cli.app import app
 from hotline_analysis.cli.common import (
+    STDOUT,
     Drawing,
     GpuFile,
     GpuName,
@@ -22,7 +23,8 @@ from hotline_analysis.cli.common import (
     arguments,
     listing,
     open_traces,
-    said_of,
+    output_file,
+    say_written,
 )
 
 
@@ -49,11 +51,12 @@ def timeline(
     """
     from hotline_analysis.charts import saving
 
-    form_of(output, saving.FORMS)
-    check_file(output, overwrite=overwrite)
-    with open_traces(traces, model, gpu, gpus) as trace:
-        ha.charts.timeline(trace, step=step, rank=rank, source_lines=source_lines).save(output)
-    typer.echo(said_of(output))
+    with output_file(output, ".html") as file:
+        form_of(file, saving.FORMS)
+        check_file(file, overwrite=overwrite)
+        with open_traces(traces, model, gpu, gpus) as trace:
+            ha.charts.timeline(trace, step=step, rank=rank, source_lines=source_lines).save(file)
+    say_written(output)
 
 
 @app.command("chart")
@@ -103,12 +106,13 @@ def chart(
     given |= {key: value for key, value in (("rank", rank), ("step", step)) if value is not None}
     # Complain before a long import.
     kind.arguments(given)
-    form_of(output, saving.FORMS)
+    if output != STDOUT:
+        form_of(output, saving.FORMS)
+        check_file(output, overwrite=overwrite)
     if kind.traces > 1 and len(traces) != kind.traces:
         raise typer.BadParameter(f"{name} compares {kind.traces} traces, each a run directory, file, folder or pattern")
-    check_file(output, overwrite=overwrite)
-    with ExitStack() as opened:
+    with output_file(output, ".html") as file, ExitStack() as opened:
         sources = [traces] if kind.traces == 1 else [[source] for source in traces]
         opening = (open_traces(source, model, gpu, gpus) for source in sources)
-        save(draw(name, *map(opened.enter_context, opening), **given), output)
-    typer.echo(said_of(output))
+        save(draw(name, *map(opened.enter_context, opening), **given), file)
+    say_written(output)

@@ -1,10 +1,11 @@
-"""Commands that read traces and write runs and files for other tools: import, export."""
+"""Commands that read traces and write runs and files for other tools: import, export, dashboard."""
 
 from __future__ import annotations
 
 import time
+from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -12,15 +13,18 @@ import hotline_analysis as ha
 from hotline_analysis.atomic import form_of
 from hotline_analysis.cli.app import app
 from hotline_analysis.cli.common import (
+    STDOUT,
     GpuFile,
     GpuName,
     ModelFile,
     Overwrite,
     Traces,
     content_json,
+    from_pipe,
     open_traces,
+    output_file,
     output_option,
-    said_of,
+    say_written,
     source,
 )
 from hotline_analysis.text.formats import size
@@ -29,7 +33,11 @@ from hotline_analysis.text.formats import size
 @app.command("import")
 def import_(
     traces: Annotated[
-        list[str], typer.Argument(metavar="TRACE", help="A trace file, a folder or pattern of them, or several files.")
+        list[str],
+        typer.Argument(
+            metavar="TRACE",
+            help="A trace file, a folder or pattern of them, or several files; - reads a trace from a pipe.",
+        ),
     ],
     output: Annotated[Path, output_option("The run directory to write.", "RUN")],
     model: ModelFile = None,
@@ -92,9 +100,9 @@ def import_(
     from hotline_analysis.importer import find_traces, missing_ranks, read_manifest, state_of
 
     begun = time.perf_counter()
-    with console.progress() as on_progress:
+    with from_pipe(traces) as given, console.progress() as on_progress:
         run = ha.import_traces(
-            source(traces),
+            source(given),
             output,
             model=model,
             overwrite=overwrite,
@@ -109,10 +117,10 @@ def import_(
             cluster=cluster,
             on_progress=on_progress,
         )
-    seconds = time.perf_counter() - begun
-    parts = read_manifest(run)["parts"]
-    names = {part["file"] for part in parts}
-    read = size(sum(state_of(file)[1] for file in find_traces(source(traces))[0] if file.name in names))
+        seconds = time.perf_counter() - begun
+        parts = read_manifest(run)["parts"]
+        names = {part["file"] for part in parts}
+        read = size(sum(state_of(file)[1] for file in find_traces(source(given))[0] if file.name in names))
     ranks = "1 rank" if len(parts) == 1 else f"{len(parts)} ranks"
     events = sum(part["event_count"] for part in parts)
     if as_json:
@@ -132,11 +140,29 @@ def import_(
 @app.command("export")
 def export(
     traces: Traces,
-    output: Annotated[Path, output_option("The folder to write; for perfetto, the file.", "PATH")],
+    output: Annotated[Path, output_option("The folder to write; for perfetto, the file, or -.", "PATH", dash="file")],
     format: Annotated[
         Literal["parquet", "perfetto"],
-        typer.Option(help="One Parquet file per table, or one trace file for ui.perfetto.dev."),
+        typer.Option(help="Parquet files of tables and answers, or one trace file for ui.perfetto.dev."),
     ] = "parquet",
+    table: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME", help="parquet: only this table or answer, beside run, measure and verdict. Repeatable."
+        ),
+    ] = None,
+    append: Annotated[
+        bool,
+        typer.Option("--append", help="parquet: add the run to a dataset of many, for `hotline dashboard`."),
+    ] = False,
+    name: Annotated[str | None, typer.Option(help="parquet: what the run is called; else as its folder.")] = None,
+    commit: Annotated[str | None, typer.Option(help="parquet: the revision of the program.")] = None,
+    started: Annotated[
+        str | None, typer.Option(metavar="TIME", help="parquet: when it ran (ISO 8601), if its traces do not say.")
+    ] = None,
+    with_report: Annotated[
+        bool, typer.Option("--report/--no-report", help="--append: add the report as a page, too.")
+    ] = True,
     rank: Annotated[int | None, typer.Option(help="perfetto: the rank, if there are several.")] = None,
     span: Annotated[
         int | None,
@@ -149,12 +175,16 @@ def export(
 ) -> None:
     """Write tables or a trace for other tools.
 
+    A folder of tables has a Parquet file for each table and answer, with units and meanings, and schema.json, which
+    says them, too. With --append it is a dataset, and the run a partition of it, without the tables of single events.
+
     The trace file holds the original events, and beside them steps, phases and modules on threads and streams, queue
     lengths, bandwidths and memory. It is compressed if its name ends in .gz.
 
     \b
     Example:
       hotline export run.hotline -o dashboard
+      hotline export run.hotline -o runs --append --name nightly --commit 4f2a91c
       hotline export run.hotline --format perfetto -o annotated.json.gz
     """
     from hotline_analysis.cli import console
@@ -162,13 +192,58 @@ def export(
     if format == "parquet" and (rank is not None or span is not None):
         raise typer.BadParameter("--rank and --span go with --format perfetto")
     if format == "perfetto":
+        if append or table or name is not None or commit is not None or started is not None:
+            raise typer.BadParameter("--table, --append, --name, --commit and --started go with --format parquet")
         form_of(output, {".json": "plain", ".gz": "compressed"}, default="plain")
+        with open_traces(traces, model, gpu, gpus) as trace, output_file(output, ".json") as file:
+            ha.export_perfetto(trace, file, rank=rank, span=span, overwrite=overwrite)
+        say_written(output, "; open it in ui.perfetto.dev")
+        return
+    if output == STDOUT:
+        raise typer.BadParameter("tables are a folder of files: only --format perfetto can be printed")
+    options: dict[str, Any] = {
+        "tables": table,
+        "name": name,
+        "commit": commit,
+        "started": None if started is None else _time(started),
+        "overwrite": overwrite,
+    }
     with open_traces(traces, model, gpu, gpus) as trace:
-        if format == "perfetto":
-            file = ha.export_perfetto(trace, output, rank=rank, span=span, overwrite=overwrite)
-            typer.echo(f"{said_of(file)}; open it in ui.perfetto.dev")
-            return
-        folder = trace.export(output, overwrite=overwrite)
+        if append:
+            folder = ha.append_run(trace, output, with_report=with_report, **options)
+        else:
+            folder = ha.export_tables(trace, output, **options)
     files = list(folder.glob(f"*.{format}"))
     written = size(sum(file.stat().st_size for file in files))
     typer.echo(f"{console.one_line(str(folder))}: {len(files)} tables, {written}")
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no time such as 2026-11-25T21:04:00+01:00; one without a zone is UTC", param_hint="--started"
+        ) from None
+
+
+@app.command("dashboard")
+def dashboard(
+    dataset: Annotated[
+        Path, typer.Argument(metavar="DATASET", help="A folder that `hotline export --append` has written.")
+    ],
+    output: Annotated[
+        Path | None, output_option("The page to write; dashboard.html in the dataset by default.", "HTML")
+    ] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Draw the runs of a dataset over time, on one page.
+
+    It shows since which run a metric has changed by more than chance explains, and links to the report of each run.
+    The page needs no network. Write it again when runs were added.
+
+    \b
+    Example:
+      hotline dashboard runs
+    """
+    say_written(ha.dashboard(dataset, output, overwrite=overwrite or output is None))

@@ -52,7 +52,8 @@ def demo(as_json: Annotated[bool, typer.Option("--json", help="The report as JSO
     Example:
       hotline demo
     """
-    _print_report([str(ha.demo_trace())], format="json" if as_json else "text")
+    with open_traces([str(ha.demo_trace())]) as trace:
+        _write_report(ha.report(trace), "json" if as_json else "text", None, [trace])
 
 
 @app.command("report")
@@ -67,6 +68,9 @@ def report(
     ] = None,
     output: Output = None,
     rank: Annotated[int | None, typer.Option(help="Only this rank.")] = None,
+    step: Annotated[int | None, typer.Option(help="Only this step.")] = None,
+    phase: Annotated[Phase | None, typer.Option(help="Only this phase.")] = None,
+    module: Annotated[str | None, typer.Option(help="Only this module, by path, with those in it.")] = None,
     model: ModelFile = None,
     gpu: GpuName = None,
     gpus: GpuFile = None,
@@ -75,12 +79,21 @@ def report(
 ) -> None:
     """Say where the time goes and what would help.
 
+    With --step, --phase or --module, it has the tables of what happens there; verdicts and advice are about the run.
+
     \b
     Example:
       hotline report run.hotline -o report.html
+      hotline report run.hotline --step 3
     """
     form = settle(output, overwrite, format, _FORMS, "text")
-    _print_report(traces, rank, form, output, model, source_lines, gpu, gpus)
+    with open_traces(traces, model, gpu, gpus) as trace:
+        result = ha.report(trace, rank, step=step, phase=phase, module=module, source_lines=source_lines)
+        if form == "html":
+            timeline = ha.charts.timeline(trace, step=step, rank=rank, source_lines=source_lines)
+            _write_report(result, form, output, [trace], timeline)
+        else:
+            _write_report(result, form, output, [trace])
 
 
 @app.command("diff")
@@ -144,22 +157,6 @@ def diff(
             write_frame(frame, frame_form, output, "diff", given, [first, second])
         else:
             _write_report(ha.diff_report(first, second, **options), form, output, [first, second])
-
-
-def _print_report(
-    traces: list[str],
-    rank: int | None = None,
-    format: Format = "text",
-    output: Path | None = None,
-    model: Path | None = None,
-    source_lines: bool = True,
-    gpu: str | None = None,
-    gpus: Path | None = None,
-) -> None:
-    with open_traces(traces, model, gpu, gpus) as trace:
-        result = ha.report(trace, rank=rank, source_lines=source_lines)
-        timeline = ha.charts.timeline(trace, rank=rank, source_lines=source_lines) if format == "html" else None
-    _write_report(result, format, output, [trace], timeline)
 
 
 def _write_report(

@@ -8,7 +8,9 @@ from hotline_analysis.answers.limits import typical_step
 from hotline_analysis.answers.recorded import has_gpu_work
 from hotline_analysis.answers.rules import find_advice
 from hotline_analysis.answers.slowest import slowest_op
+from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.reports.document import Report
+from hotline_analysis.reports.part import part_report
 from hotline_analysis.reports.sections import resources, tables
 from hotline_analysis.reports.sections.caveats import caveat_sentences
 from hotline_analysis.reports.sections.coverage import compiled_line, coverage_line, coverage_section, doubts_line
@@ -21,24 +23,41 @@ from hotline_analysis.reports.sections.stragglers import straggler_section
 from hotline_analysis.reports.sections.subject import subject
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.trace import Trace
-from hotline_analysis.text.formats import safe
+from hotline_analysis.text.formats import one_of, safe
 from hotline_analysis.text.source_lines import Lines
+from hotline_analysis.vocabulary import PHASES, Phase
 
 # Sections of the report about a large job. Those of one rank fill a page, and are in its own report.
 _OF_A_JOB = ("help", "ranks", "stragglers", "device", "phases", "modules")
 _ADVICE_OF_A_JOB = 3
 
 
-def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) -> Report:
+def report(
+    trace: Trace,
+    rank: int | None = None,
+    *,
+    step: int | None = None,
+    phase: Phase | None = None,
+    module: str | None = None,
+    source_lines: bool = True,
+) -> Report:
     """Report on a trace: what limits a step, what to do about it, the three questions, and tables.
+
+    With a `step`, `phase` or `module` (a path, with the modules in it), it is about what happens there, and has the
+    tables that can be told apart so; verdicts and advice are about the run.
 
     With several ranks it is about one of them: `rank`, or the lowest; a table compares all. Of more than a few, without
     `rank`, it is short, and has of one rank only what stands for all. With `source_lines`, places
-    in the code show their line if this python could import the file. Raises `QueryParameterError` for a rank that the
-    trace does not have.
+    in the code show their line if this python could import the file. Raises `QueryParameterError` for a rank, step,
+    phase or module that the trace does not have.
     """
-    check_scope(trace, {"rank": rank})
+    check_scope(trace, {"rank": rank, "step": step, "module": module})
     chosen = trace.ranks[0] if rank is None else rank
+    if (step, phase, module) != (None, None, None):
+        check_scope(trace, {"rank": chosen, "step": step, "module": module})
+        if phase not in (None, *PHASES):
+            raise QueryParameterError(f"phase must be {one_of(PHASES)}, not {phase!r}")
+        return part_report(trace, chosen, step, phase, module, Lines() if source_lines else None)
     info = trace.of(chosen).sql("from rank_info where rank = $rank", rank=chosen).row(0, named=True)
     has_gpu = has_gpu_work(trace, rank=chosen)
     bound = bottleneck.gpu_or_cpu_bound(trace, rank=chosen)
@@ -65,7 +84,7 @@ def report(trace: Trace, rank: int | None = None, *, source_lines: bool = True) 
         tables.module_types_section(trace, chosen, has_gpu),
         tables.modules_section(trace, chosen, has_gpu),
         tables.sources_section(trace, chosen, has_gpu, Lines() if source_lines else None),
-        tables.ops_section(slowest, has_gpu),
+        tables.ops_section(slowest.evidence, has_gpu),
         tables.kernels_section(trace, chosen) if has_gpu else None,
         efficiency[1],
         resources.full_queue(trace, chosen) if has_gpu else None,

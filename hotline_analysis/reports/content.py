@@ -80,6 +80,8 @@ class Content:
     """The rank that it is about; None for a comparison."""
     finding_queries: Sequence[str] = field(default_factory=tuple)
     """The answers that the findings are, one for each."""
+    scope: Mapping[str, Any] = field(default_factory=dict)
+    """The step, phase and module that it is about; empty for the whole run."""
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain values: times in integer nanoseconds, shares in per cent."""
@@ -117,7 +119,8 @@ class Content:
             if not found or self.rank is None:
                 return None
             known = {param.name for param in found[0].params}
-        return {"query": query, "parameters": {**given, **({"rank": self.rank} if "rank" in known else {})}}
+        scope = {name: value for name, value in (("rank", self.rank), *self.scope.items()) if name in known}
+        return {"query": query, "parameters": {**given, **scope}}
 
 
 def cell(field: Field, value: object) -> str:

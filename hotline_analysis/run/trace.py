@@ -409,6 +409,13 @@ class Trace:
             raise HotlineError(f"there is no table {name!r}", hint=f"The tables are {', '.join(TABLES)}.")
         return self.sql(f"from {name}")
 
+    @contextmanager
+    def batches(self, name: str) -> Iterator[Any]:
+        """A whole table or view as a `pyarrow.RecordBatchReader`, for what is too large for memory."""
+        self._provide(name)
+        with _damage_told():
+            yield self._connection.sql(f"from {name}").to_arrow_reader(100_000)
+
     @property
     def ranks(self) -> list[int]:
         """The ranks of this run, ascending."""
@@ -434,9 +441,7 @@ class Trace:
 
         def write(partial: Path) -> None:
             for name in TABLES:
-                self._provide(name)
-                with _damage_told():
-                    reader = self._connection.sql(f"from {name}").to_arrow_reader(100_000)
+                with self.batches(name) as reader:
                     _write_parquet(reader, partial / f"{name}.parquet")
 
         return replace_folder(target, write, overwrite=overwrite)

@@ -77,12 +77,13 @@ def fragment(report: Content) -> str:
 
 
 def _contents(report: Content, timeline: Timeline | None) -> str:
-    links = [("advice", "What to do first")]
+    links = [] if report.scope else [("advice", "What to do first")]
     links += [(section.name, section.title) for section in report.sections if section.name == _SECOND]
     links += [("timeline", "Timeline")] if timeline is not None else []
     links += [(section.name, section.title) for section in report.sections if section.name != _SECOND]
     links += [("recapture", "To know more")] if report.recapture else []
-    links += [("evidence", "Evidence"), ("facts", "Run"), ("definitions", "Definitions")]
+    links += [("evidence", "Evidence")] if report.findings else []
+    links += [("facts", "Run"), ("definitions", "Definitions")]
     items = "".join(f'<li><a href="#{_id(name)}">{_text(title)}</a></li>' for name, title in links)
     return f'<nav aria-label="Contents"><ul>{items}</ul></nav>\n'
 
@@ -99,6 +100,8 @@ def _findings(report: Content) -> str:
 
 def _advice(report: Content, timeline: Timeline | None) -> str:
     """What to do, by number, with its gain and a link to where it is on the timeline."""
+    if report.scope:
+        return ""  # it is about the whole run
     if not report.advice:
         return f'<section id="advice"><h2>What to do first</h2>\n<p>{_no_advice(report)}</p></section>\n'
     paths = [path for each in report.advice for path in _paths(each.where)]
@@ -226,6 +229,8 @@ def _scrolling(table: str) -> str:
 
 
 def _evidence(report: Content) -> str:
+    if not report.findings:
+        return ""
     parts = []
     for finding in report.findings:
         limits = ", ".join(f"{name} = {value:g}" for name, value in finding.thresholds.items())

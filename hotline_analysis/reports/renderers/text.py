@@ -56,7 +56,8 @@ def render(report: Content, *, width: int, color: bool) -> str:
         say("Before you believe it", "bold cyan")
         for caveat in report.caveats:
             say(caveat, indent="  • ", hang="    ")
-    say("")
+    if report.findings:
+        say("")
     for finding in report.findings:
         say(finding.question, "bold cyan")
         say(finding.statement, indent="  ")

@@ -18,7 +18,7 @@ _LONGEST = 60
 
 def subject(trace: Trace, rank: int, steps: pl.DataFrame, facts: Mapping[str, str]) -> str:
     """In words: `ResNet on AMD Instinct MI300X, 3 steps`. Without the model where the trace names none."""
-    model = _model(trace, rank)
+    model = model_name(trace, rank)
     marked = steps.filter(pl.col("evidence") != "whole_trace").height
     said = f"{marked:,} step{'s' if marked != 1 else ''}" if marked else "no steps marked"
     named = facts["device"].replace("CPU only", "the CPU").partition(", whose ")[0]
@@ -28,8 +28,8 @@ def subject(trace: Trace, rank: int, steps: pl.DataFrame, facts: Mapping[str, st
     return about.removeprefix("the ")
 
 
-def _model(trace: Trace, rank: int) -> str:
-    """The class of the module that has most of the modules in it, without what torch puts around it."""
+def model_name(trace: Trace, rank: int) -> str:
+    """The class of the module that has most of the modules in it, without what torch puts around it; or ""."""
     inside = trace.of(rank).sql(
         "select around.path, around.type, around.depth, count(part.path) as part_count"
         " from model_op as around left join model_op as part"

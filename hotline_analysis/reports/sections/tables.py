@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
 import polars as pl
 
 from hotline_analysis.answers import generated as answers
-from hotline_analysis.answers.finding import Finding
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, module_name, percent, runs, shares
@@ -142,9 +145,9 @@ def _module_fields(rows: pl.DataFrame, has_gpu: bool) -> list[Field]:
     return fields
 
 
-def module_types_section(trace: Trace, rank: int, has_gpu: bool) -> Section | None:
+def module_types_section(trace: Trace, rank: int, has_gpu: bool, step: int | None = None) -> Section | None:
     """Modules summed up by type; None if no type has two."""
-    rows = answers.slowest_modules(trace, ROWS, by="type", rank=rank)
+    rows = answers.slowest_modules(trace, ROWS, by="type", rank=rank, step=step)
     if (rows["module_count"] == 1).all():
         return None
     return Section(
@@ -158,9 +161,9 @@ def module_types_section(trace: Trace, rank: int, has_gpu: bool) -> Section | No
     )
 
 
-def modules_section(trace: Trace, rank: int, has_gpu: bool) -> Section:
+def modules_section(trace: Trace, rank: int, has_gpu: bool, step: int | None = None) -> Section:
     """The modules with most self time."""
-    rows = answers.slowest_modules(trace, ROWS, rank=rank)
+    rows = answers.slowest_modules(trace, ROWS, rank=rank, step=step)
     names = [module_name(path, kind) for path, kind in rows.select("path", "type").iter_rows()]
     return Section(
         "modules",
@@ -173,9 +176,11 @@ def modules_section(trace: Trace, rank: int, has_gpu: bool) -> Section:
     )
 
 
-def sources_section(trace: Trace, rank: int, has_gpu: bool, lines: Lines | None) -> Section | None:
+def sources_section(
+    trace: Trace, rank: int, has_gpu: bool, lines: Lines | None, step: int | None = None
+) -> Section | None:
     """The places in the code with most self time; None if the trace tells none."""
-    rows = answers.slowest_sources(trace, ROWS, rank=rank)
+    rows = answers.slowest_sources(trace, ROWS, rank=rank, step=step)
     if rows["source"].null_count() == rows.height:
         return None
     device = "gpu" if has_gpu else "cpu"
@@ -202,7 +207,7 @@ def sources_section(trace: Trace, rank: int, has_gpu: bool, lines: Lines | None)
     )
 
 
-def ops_section(slowest: Finding, has_gpu: bool) -> Section:
+def ops_section(slowest: pl.DataFrame, has_gpu: bool) -> Section:
     """The ops with most self time."""
     fields = [Field("name", "op", "name"), Field("count", "calls", "count")]
     if has_gpu:
@@ -222,18 +227,19 @@ def ops_section(slowest: Finding, has_gpu: bool) -> Section:
         "Self: without the ops inside."
         + (" GPU: the work an op launched itself (self) or with the ops inside (total)." if has_gpu else ""),
         fields,
-        slowest.evidence,
+        slowest,
         query="slowest_ops",
         chart="slowest_ops",
     )
 
 
-def kernels_section(trace: Trace, rank: int) -> Section:
-    """The kernels, copies and memsets with most time."""
+def kernels_section(trace: Trace, rank: int, scope: Mapping[str, Any] = MappingProxyType({})) -> Section:
+    """The kernels, copies and memsets with most time, of the steps, phases or modules in `scope`."""
+    whole = "in this part" if scope else "in the trace"
     return Section(
         "kernels",
         "Slowest kernels and copies",
-        "Share: of all GPU time in the trace. Kernels of one short name are one row; `slowest_kernels` has full names.",
+        f"Share: of all GPU time {whole}. Kernels of one short name are one row; `slowest_kernels` has full names.",
         [
             Field("key", "kernel", "name"),
             Field("count", "runs", "count"),
@@ -242,7 +248,7 @@ def kernels_section(trace: Trace, rank: int) -> Section:
             Field("mean_ns", "mean", "time"),
             Field("max_ns", "max", "time"),
         ],
-        answers.kernel_breakdown(trace, ROWS, by="short_name", rank=rank),
+        answers.kernel_breakdown(trace, ROWS, by="short_name", rank=rank, **scope),
         query="kernel_breakdown",
         chart="slowest_kernels",
     )

@@ -1,0 +1,171 @@
+"""The dashboard of a dataset of runs: one page with the runs over time, and since which of them a metric changed."""
+
+from __future__ import annotations
+
+import functools
+import html
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import polars as pl
+
+from hotline_analysis.answers.verdicts import HEADLINES
+from hotline_analysis.charts.page import asset, clean, page, to_script
+from hotline_analysis.charts.theme import HUES, WIDTH, dress, page_spec
+from hotline_analysis.text.formats import SIZE_UNITS, TIME_UNITS, duration, percent, readable_unit, size
+from hotline_analysis.text.html import as_text
+
+TITLES: Mapping[str, str] = {
+    "step": "Time of a step",
+    "gpu_busy": "GPU busy in a step",
+    "gpu_idle": "GPU idle in a step",
+    "memory_peak": "Peak of memory",
+    "mfu": "Model FLOP utilisation",
+}
+"""The metrics that have a chart, with its title."""
+_SHOWN = 200  # runs in the table, the newest
+_POINTS = 4000  # Altair's charts hold 5,000
+_START = """
+for (const figure of document.querySelectorAll('figure[data-spec]')) {
+  vegaEmbed(figure, JSON.parse(document.getElementById(figure.dataset.spec).textContent),
+    {mode: 'vega-lite', renderer: 'svg', actions: false, ast: true});
+}
+"""
+
+
+def fleet_page(
+    runs: pl.DataFrame, points: pl.DataFrame, changes: Sequence[Mapping[str, Any]], notes: Sequence[str]
+) -> str:
+    """The page. `runs` are in the order of time; `points` has `metric`, `value` and the `level` of its stretch.
+
+    A change is a mapping with `metric`, `series`, `run`, `commit`, `when`, `before`, `after` and `pct`.
+    """
+    figures, specs = [], []
+    for metric, title in TITLES.items():
+        rows = points.filter(metric=metric).tail(_POINTS)
+        if rows.is_empty():
+            continue
+        change = next((each for each in changes if each["metric"] == metric), None)
+        found = title if change is None else f"{title}: {change['pct']:+.1f} % since {clean(change['run'])}"
+        spec = page_spec(_chart(rows, metric, title, found))
+        name = html.escape(clean(spec["title"]["text"]), quote=True)
+        figures.append(f'<figure data-spec="spec-{metric}" role="img" aria-label="{name}"></figure>\n')
+        specs.append(f'<script type="application/json" id="spec-{metric}">{to_script(spec)}</script>\n')
+    warned = "".join(f"<li>{as_text(each)}</li>" for each in notes)
+    body = (
+        f"<main>\n<header><h1>{runs.height:,} run{'s' if runs.height != 1 else ''}</h1>\n"
+        f"<p class='headline'>{as_text(_headline(changes))}</p></header>\n"
+        + (f"<section id='warnings'><ul>{warned}</ul></section>\n" if warned else "")
+        + _changes(changes)
+        + f"<section id='over-time'><h2>Over time</h2>\n{''.join(figures)}</section>\n"
+        + _runs(runs)
+        + f"</main>\n{''.join(specs)}"
+    )
+    return page("Runs", body, styles=(asset("page.css"),), scripts=(_script(),))
+
+
+@functools.cache
+def _script() -> str:
+    """The scripts that draw, which take long to put together."""
+    import vl_convert
+
+    bundle: str = vl_convert.javascript_bundle(_START)
+    return bundle
+
+
+def _headline(changes: Sequence[Mapping[str, Any]]) -> str:
+    steps = [change for change in changes if change["metric"] == "step"]
+    if not steps:
+        return "No step time has changed by more than chance explains."
+    last = steps[0]
+    word = "slower" if last["pct"] > 0 else "faster"
+    return f"Since {last['run']}, a step of {last['series']} is {abs(last['pct']):.1f} % {word}."
+
+
+def _chart(rows: pl.DataFrame, metric: str, title: str, found: str) -> Any:
+    most = float(rows.select(pl.col("value").abs().max()).item() or 0)
+    units = {"memory_peak": SIZE_UNITS, "mfu": ((1, "%"),)}.get(metric, TIME_UNITS)
+    scale, unit = readable_unit(most, units)
+    shown = rows.with_columns(
+        pl.col("value", "level") / scale,
+        pl.col("series", "run", "commit").map_elements(clean, return_dtype=pl.String),
+        # Vega takes a time without a zone as local.
+        pl.col("when").dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
+    )
+    legend = alt.Legend(orient="bottom") if shown["series"].n_unique() > 1 else None
+    base = alt.Chart(shown).encode(
+        x=alt.X("when:T", title="UTC", scale=alt.Scale(type="utc")),
+        color=alt.Color("series:N", title=None, scale=alt.Scale(range=list(HUES)), legend=legend),
+    )
+    of = f"{title}, {unit}"
+    level = base.mark_line(interpolate="step-after", strokeWidth=1.5).encode(y=alt.Y("level:Q", title=of))
+    point = base.mark_circle(size=45, opacity=0.9).encode(
+        y=alt.Y("value:Q", title=of, scale=alt.Scale(zero=False)),
+        tooltip=[
+            alt.Tooltip("run:N"),
+            alt.Tooltip("commit:N"),
+            alt.Tooltip("when:N", title="started"),
+            alt.Tooltip("value:Q", title=of, format=",.4~g"),
+        ],
+    )
+    drawn = (level + point).properties(width=WIDTH, height=170)
+    return dress(drawn, found, "The line is the mean between two changes.")
+
+
+def _changes(changes: Sequence[Mapping[str, Any]]) -> str:
+    if not changes:
+        return ""
+    rows = "".join(
+        f'<tr><td>{_when(each["when"])}</td><th scope="row" class="text">{as_text(each["run"])}</th>'
+        f'<td class="text">{as_text(each["commit"] or "–")}</td><td class="text">{as_text(each["series"])}</td>'
+        f'<td class="text">{as_text(each["metric"])}</td><td>{_value(each["metric"], each["before"])}</td>'
+        f"<td>{_value(each['metric'], each['after'])}</td><td>{each['pct']:+.1f} %</td></tr>\n"
+        for each in changes[:_SHOWN]
+    )
+    heads = ("since", "run", "commit", "of", "metric", "before", "after", "change")
+    return (
+        f"<section id='changes'><h2>Changes</h2>\n{_table(heads, rows)}"
+        "<p class='note'>A metric has another mean from this run on. In one of a hundred series of equal runs, such a"
+        " line is chance. Ten runs or so are needed before a change can be told.</p></section>\n"
+    )
+
+
+def _runs(runs: pl.DataFrame) -> str:
+    rows = "".join(
+        f'<tr><td>{_when(each["when"])}</td><th scope="row" class="text">{_linked(each["run"], each["link"])}</th>'
+        f'<td class="text">{as_text(each["commit"] or "–")}</td><td class="text">{as_text(each["series"])}</td>'
+        f"<td>{duration(each['step_ns'])}</td><td>{percent(_busy(each))}</td>"
+        f"<td>{'–' if each['memory_peak_bytes'] is None else size(each['memory_peak_bytes'])}</td>"
+        f"<td>{percent(each['mfu_pct'])}</td>"
+        f'<td class="text">{as_text(HEADLINES.get(each["bound_by"], each["bound_by"] or "–"))}</td></tr>\n'
+        for each in runs.tail(_SHOWN).reverse().iter_rows(named=True)
+    )
+    heads = ("started, UTC", "run", "commit", "of", "step", "GPU busy", "memory", "MFU", "what limits it")
+    more = f"<p class='note'>The newest {_SHOWN} of {runs.height:,} runs.</p>" if runs.height > _SHOWN else ""
+    return f"<section id='runs'><h2>Runs</h2>\n{_table(heads, rows)}{more}</section>\n"
+
+
+def _table(heads: Sequence[str], rows: str) -> str:
+    texts = ("run", "commit", "of", "metric", "what limits it")
+    head = "".join(
+        f'<th scope="col"{" class=text" if name in texts else ""}>{html.escape(name)}</th>' for name in heads
+    )
+    return f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n'
+
+
+def _linked(name: str, link: str | None) -> str:
+    return as_text(name) if link is None else f'<a href="{html.escape(link, quote=True)}">{as_text(name)}</a>'
+
+
+def _when(when: Any) -> str:
+    return "–" if when is None else f"{when:%Y-%m-%d %H:%M}"
+
+
+def _busy(each: Mapping[str, Any]) -> float | None:
+    busy, idle = each["gpu_busy_ns"], each["gpu_idle_ns"]
+    return None if busy is None or idle is None or not busy + idle else 100 * busy / (busy + idle)
+
+
+def _value(metric: str, value: float) -> str:
+    return size(value) if metric == "memory_peak" else percent(value) if metric == "mfu" else duration(value)

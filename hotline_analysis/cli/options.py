@@ -1,0 +1,169 @@
+"""Options of `hotline query NAME`, made from the header of the answer, and names that a shell completes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+if TYPE_CHECKING:
+    from hotline_analysis.catalog import Param, Query
+
+_ASKED = "hotline_analysis.asked"  # the answer that the words of a command name
+_GIVEN = "hotline_analysis.given"  # its arguments that are given as options
+_METAVARS = {"BIGINT": "INTEGER", "DOUBLE": "NUMBER", "VARCHAR": "TEXT", "BOOLEAN": ""}
+
+
+def answer_named(name: str) -> Query:
+    """What is said of an answer or query. Raises `QueryNotFoundError`."""
+    from hotline_analysis import catalog
+
+    if name not in catalog.COMPUTED:  # to read these loads the database, for which a shell does not wait
+        return catalog.get(name)
+    from hotline_analysis.answers.named import COMPUTED
+
+    return COMPUTED[name].as_query()
+
+
+def complete_answers(incomplete: str) -> list[tuple[str, str]]:
+    """The answers that begin so, with what they answer."""
+    from hotline_analysis import catalog
+
+    known = {query.name: query.summary for query in catalog.queries("answers")} | dict.fromkeys(catalog.COMPUTED, "")
+    return [(name, known[name]) for name in sorted(known) if name.startswith(incomplete)]
+
+
+def complete_tables(incomplete: str) -> list[tuple[str, str]]:
+    """The tables that begin so, with what a row is."""
+    from hotline_analysis.schema import TABLES
+
+    return [(table.name, table.doc) for table in TABLES.values() if table.name.startswith(incomplete)]
+
+
+def given_options(context: typer.Context) -> dict[str, object]:
+    """The parameters of the answer that were given as options."""
+    found: dict[str, object] = context.meta.get(_GIVEN, {})
+    return found
+
+
+class AnswerCommand(TyperCommand):
+    """A command whose first word is an answer: it has the options of that answer beside its own."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Find the answer first, since it says which options there are."""
+        ctx.meta[_ASKED] = self._asked(args, is_typed=not ctx.resilient_parsing)
+        return super().parse_args(ctx, args)
+
+    def _asked(self, args: Sequence[str], *, is_typed: bool) -> Query | None:
+        from hotline_analysis import catalog
+
+        valued = {word for param in self.params if not getattr(param, "is_flag", False) for word in param.opts}
+        words = [
+            word
+            for word, before in zip(args, ["", *args], strict=False)
+            if not word.startswith("-") and before not in valued
+        ]
+        known = {*catalog.COMPUTED, *(query.name for query in catalog.queries())}
+        # A number in front of it may be the value of an option that only the answer knows.
+        name = next((word for word in words if word in known), words[0] if words and is_typed else None)
+        return None if name is None else answer_named(name)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The options of the answer, and those that all have."""
+        asked = ctx.meta.get(_ASKED)
+        return [*(_options(asked) if asked is not None else ()), *super().get_params(ctx)]
+
+    def format_help_text(self, ctx: Any, formatter: Any) -> None:
+        """Say what the answer is, if there is one."""
+        asked = ctx.meta.get(_ASKED)
+        if asked is None:
+            super().format_help_text(ctx, formatter)
+            return
+        said = f"{asked.summary}\n\n{asked.description}".strip()
+        formatter.write_paragraph()
+        with formatter.indentation():
+            for line in f"{said}\n\n`hotline queries {asked.name}` describes its columns.".splitlines():
+                formatter.write_text(line) if line else formatter.write_paragraph()
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options of the answer above those that all have."""
+        asked = ctx.meta.get(_ASKED)
+        if asked is None or not asked.params:
+            super().format_options(ctx, formatter)
+            return
+        own = {param.name for param in asked.params}
+        told = [(param, param.get_help_record(ctx)) for param in self.get_params(ctx)]
+        sections = {
+            "Arguments": [record for param, record in told if param.param_type_name == "argument"],
+            f"Options of {asked.name}": [record for param, record in told if param.name in own],
+            "Options": [
+                record for param, record in told if param.param_type_name == "option" and param.name not in own
+            ],
+        }
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl([record for record in records if record is not None])
+
+
+def _options(asked: Query) -> list[Any]:
+    """The options, as typer makes them of a function that takes them."""
+
+    def takes_them() -> None: ...
+
+    signature = [
+        inspect.Parameter(param.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(param))
+        for param in asked.params
+    ]
+    takes_them.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
+    takes_them.__annotations__ = {each.name: each.annotation for each in signature}
+    made = typer.Typer(add_completion=False)
+    made.command()(takes_them)
+    return list(typer.main.get_command(made).params)
+
+
+def _option(param: Param) -> Any:
+    spelled = param.name.replace("_", "-")
+    is_flag = param.type == "BOOLEAN"
+    notes = [f"{param.allowed}{', or null' if param.or_null else ''}"] if param.allowed and not param.words else []
+    if param.required:
+        notes.append("required")
+    elif param.default is not None and not is_flag:
+        notes.append(f"default: {param.default}")
+    said = param.description + (f"  [{'; '.join(notes)}]" if notes else "")
+    option = typer.Option(
+        f"--{spelled}/--no-{spelled}" if is_flag else f"--{spelled}",
+        metavar=None if is_flag else "|".join(param.words) or _METAVARS[param.type],
+        help=said,
+        show_default=False,
+        callback=_keep(param),
+        expose_value=False,
+        autocompletion=_complete_words(param) if param.words else None,
+    )
+    return Annotated[bool | None, option] if is_flag else Annotated[str | None, option]
+
+
+def _keep(param: Param) -> Callable[[typer.Context, Any], None]:
+    """Check the value of an option, and keep it for the command."""
+
+    def keep(context: typer.Context, value: Any) -> None:
+        if value is None:
+            return
+        try:
+            converted = param.convert(value)
+        except ValueError as error:
+            raise typer.BadParameter(f"must be {error}, not {value!r}.") from None
+        context.meta.setdefault(_GIVEN, {})[param.name] = converted
+
+    keep.__annotations__ = {"context": typer.Context, "value": Any}  # typer looks for the context by its type
+    return keep
+
+
+def _complete_words(param: Param) -> Callable[[str], list[str]]:
+    def words(incomplete: str) -> list[str]:
+        return [word for word in param.words if word.startswith(incomplete)]
+
+    words.__annotations__ = {"incomplete": str}
+    return words
