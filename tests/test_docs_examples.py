@@ -17,8 +17,8 @@ from hotline_analysis.cli import app
 from tests.viewer import visit
 
 ROOT = Path(__file__).parents[1]
-# `docs/cli.md` holds the help of every command.
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+# `docs/cli.md` is the help of every command, whose examples `test_cli.py` runs.
+PAGES = [ROOT / "README.md", *sorted(page for page in ROOT.glob("docs/*.md") if page.name != "cli.md")]
 COMMAND = re.compile(r"`(hotline [^`\n]+)`|^ {4,}(hotline .+?)(?: {2,}#.*)?$", re.MULTILINE)
 # What the examples call a trace, a run, or several.
 FILES = ("trace.json.gz", "before.json.gz", "after.json.gz", "traces/rank0.json.gz", "run.rank0.json.gz")
@@ -38,6 +38,8 @@ RUNS = (
     "BEFORE",
     "AFTER",
 )
+# A bucket or a scheduler that is not here; `test_remote.py` and `test_cluster.py` have them.
+ELSEWHERE = ("s3://", "tcp://")
 WITHOUT_TRACE = {"hotline demo", "hotline mcp --skill", "hotline queries", "hotline schema", "hotline chart --list"}
 
 
@@ -49,7 +51,11 @@ def examples() -> list[str]:
         any(named.match(word.strip("\"'")) for word in command.split()[2:]) or command in WITHOUT_TRACE
         for command in found
     ]
-    listed = [command for command, whole in zip(found, is_whole, strict=True) if whole]
+    listed = [
+        command
+        for command, whole in zip(found, is_whole, strict=True)
+        if whole and not any(place in command for place in ELSEWHERE)
+    ]
     return sorted({*listed, *(command for command in found if command.startswith(("hotline queries ", "hotline sc")))})
 
 

@@ -27,7 +27,6 @@ from tests.trace_builder import TraceBuilder
 Event = dict[str, Any]
 TRACES = Path(os.environ.get("HOTLINE_TRACES", "/nowhere"))
 REAL = [
-    "training/resnet18_ddp_checkpoint_mi300.json.gz",
     "inference/bert_small_h100.json.gz",
     "inference/sglang_graph_replay_mi300.json.gz",
     "counters/alexnet_cupti_a100.json.gz",

@@ -38,7 +38,7 @@ _LOCAL = {
     # Else a worker is given up for good if it happens to be dead so long after a death, though it is started again.
     "distributed.deploy.lost-worker-timeout": "1 day",
 }
-_HINT = "docs/scale.md says how to start a scheduler and workers."
+_HINT = "`dask scheduler` starts one, and `dask worker ADDRESS` a worker of it."
 
 
 @contextmanager

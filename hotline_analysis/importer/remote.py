@@ -36,7 +36,7 @@ _RETRY: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
 _CLIENT: Any = {"timeout": "120s", "connect_timeout": "10s"}
 _CLOUDS = ("AWS", "GOOGLE", "AZURE")
 _ASKED_AT_ONCE = 16
-_HINT = "Credentials, region and endpoint come from the environment (AWS_ACCESS_KEY_ID, AWS_REGION, …; docs/scale.md)."
+_HINT = "Credentials, region and endpoint come from the environment (AWS_ACCESS_KEY_ID, AWS_REGION, AWS_ENDPOINT_URL)."
 
 
 @dataclass(frozen=True)
