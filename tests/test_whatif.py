@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
+from hotline_analysis.prediction.loop import loop_of
 from tests.trace_builder import TraceBuilder
 
 US = 1000
@@ -476,3 +479,19 @@ def test_the_timeline_is_where_the_replay_puts_events(tmp_path: Path) -> None:
         assert again.sql("select count(*) from event where category = 'kernel'").item() == 8
     with pytest.raises(ha.ExportExistsError):
         found.save(tmp_path / "after.json")
+
+
+def test_what_is_kept_of_a_trace_goes_with_it(tmp_path: Path) -> None:
+    """A prediction keeps the loop for the next one, which refers to the trace: neither outlives it, closed or not."""
+    trace = loop(20, 100).load(tmp_path)
+    found = loop_of(trace)
+    assert loop_of(trace) is found
+    gone, kept = weakref.ref(trace), weakref.ref(found)
+    del trace, found
+    gc.collect()
+    assert gone() is None
+    assert kept() is None
+    with loop(20, 100).load(tmp_path) as trace:
+        ha.report(trace)
+        assert trace.memo
+    assert not trace.memo

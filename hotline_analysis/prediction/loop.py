@@ -12,7 +12,6 @@ work did. A change may take them away or not, so they are kept for the high end 
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -360,9 +359,6 @@ class Loop:
         return self._chosen[id(edit)][1]
 
 
-_known: weakref.WeakKeyDictionary[Trace, dict[int, Loop]] = weakref.WeakKeyDictionary()
-
-
 def loop_of(trace: Trace, rank: int | None = None) -> Loop:
     """The loop of a rank (the lowest by default), kept with the trace.
 
@@ -370,7 +366,7 @@ def loop_of(trace: Trace, rank: int | None = None) -> Loop:
     """
     check_scope(trace, {"rank": rank})
     chosen = min(trace.ranks) if rank is None else rank
-    loops = _known.setdefault(trace, {})
+    loops: dict[int, Loop] = trace.memo.setdefault(Loop, {})
     if chosen not in loops:
         loops[chosen] = _loop(trace, chosen)
     return loops[chosen]

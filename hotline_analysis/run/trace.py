@@ -107,6 +107,8 @@ class Trace:
         self._close = weakref.finalize(self, _release, self._connection, undo)
         self._known: set[str] = set()
         self._kept: dict[tuple[object, ...], pl.DataFrame] = {}
+        # What others made of this trace and may need again, by kind. It may refer to the trace, and goes with it.
+        self.memo: dict[type, dict[Any, Any]] = {}
         # The database compares patterns with this list, too, so each folder stands in it in both spellings.
         places = [str(run.resolve()) for run in self._runs]
         allowed = places + list(map(_glob_escape, places))
@@ -397,7 +399,7 @@ class Trace:
         """This trace over another connection, which is closed afterwards."""
         other = copy.copy(self)
         other._connection = self._connection.cursor()
-        other._kept = {}  # its tables may be others
+        other._kept, other.memo = {}, {}  # its tables may be others
         try:
             yield other
         finally:
@@ -450,6 +452,7 @@ class Trace:
         """Close the database; delete the run if it was a temporary one."""
         for only in self._of_ranks.values():
             only.close()
+        self.memo.clear()
         self._close()
 
     def __enter__(self) -> Trace:
