@@ -215,8 +215,8 @@ def test_doubtful_calls_are_counted(tmp_path: Path) -> None:
         assert of_modules.select(pl.col("^(doubtful|missing)_.*$")).rows() == [(2, 6_000, 1)]
         line = ha.report(opened).coverage
     assert line.endswith(
-        " 2 of the module calls are doubtful (6.00 µs of GPU time, 16.0 µs of CPU time in forward): they might stand"
-        " elsewhere. 1 call of a module could not be placed: no op shows it."
+        " 2 of the module calls are doubtful (6.00 µs of GPU time, 16.0 µs of CPU time in forward): they may belong"
+        " to other modules. 1 call of a module could not be placed: no op shows it."
     )
 
 
