@@ -24,7 +24,7 @@ ANSWERS = [
     for name in ha.__all__
     if isfunction(getattr(ha, name))
     and next(iter(signature(getattr(ha, name)).parameters), "") == "trace"
-    and name not in ("export_perfetto", "report", "dependency_graph", "detail_size")
+    and name not in ("append_run", "export_perfetto", "export_tables", "report", "dependency_graph", "detail_size")
     # About one event or window, which has to be named.
     and name not in ("dependency_edges", "event_place")
 ]
