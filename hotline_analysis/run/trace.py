@@ -58,6 +58,7 @@ _OPEN_FILES = 1 << 16
 # Up to so many events in a run, planning a statement twice takes longer than copying its rows once more, which needs
 # 0.4 kB for a row of the widest answer.
 _FEW_EVENTS = 250_000
+_INTERRUPT_AGAIN_S = 0.05
 
 
 class Trace:
@@ -170,7 +171,8 @@ class Trace:
                     self._create(name, [column.name for column in TABLES[name].columns])
             except BaseException as error:
                 self._known.discard(name)  # perhaps only interrupted
-                if not isinstance(error, duckdb.Error) or isinstance(error, duckdb.ConnectionException):
+                told_as_it_is = duckdb.ConnectionException | duckdb.InterruptException
+                if not isinstance(error, duckdb.Error) or isinstance(error, told_as_it_is):
                     raise
                 raise self._damaged(str(error).partition("\n")[0]) from error
 
@@ -267,13 +269,22 @@ class Trace:
     @contextmanager
     def at_most(self, seconds: float) -> Iterator[None]:
         """Stop the statement (`sql`) that runs after so many seconds; it ends in a `HotlineError` that says so."""
-        timer = threading.Timer(seconds, self._connection.interrupt)
-        timer.daemon = True
-        timer.start()
+        is_over = threading.Event()
+
+        def stop() -> None:
+            # The database forgets an interrupt that comes before a statement runs, so one is not enough.
+            wait = seconds
+            while not is_over.wait(wait):
+                self._connection.interrupt()
+                wait = _INTERRUPT_AGAIN_S
+
+        stopper = threading.Thread(target=stop, daemon=True)
+        stopper.start()
         try:
             yield
         finally:
-            timer.cancel()
+            is_over.set()
+            stopper.join()  # or it could stop the next statement
 
     def query(self, name: str, **parameters: object) -> pl.DataFrame:
         """Run a query that this package ships, by name; see `hotline queries` for the list.
