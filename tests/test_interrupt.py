@@ -121,6 +121,23 @@ def test_while_python_runs_a_string(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
+def test_where_a_library_makes_an_error_of_its_own_of_it(tmp_path: Path) -> None:
+    """As Polars does where it comes while native code looks at an argument."""
+    (tmp_path / "case.py").write_text(
+        "import os, signal\n"
+        "from hotline_analysis import cli\n"
+        "@cli.app.command()\n"
+        "def fail():\n"
+        "    try:\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    except KeyboardInterrupt:\n"
+        "        raise TypeError('no data type') from None\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-m", "case", "fail"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
 # In a library that does not look for signals, Ctrl-C is as if nobody handled it.
 DEAF = """
 import signal, sys, time

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any, TextIO
 
@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 import hotline_analysis as ha
-from hotline_analysis.cli.interrupt import INTERRUPTED
+from hotline_analysis.cli.interrupt import INTERRUPTED, came
 from hotline_analysis.errors import HotlineError, HotlineWarning
 
 
@@ -26,7 +26,7 @@ class _Commands(TyperGroup):
 
         with _warnings_in_one_line():
             try:
-                result = super().invoke(ctx)
+                result = _invoked(super().invoke, ctx)
                 sys.stdout.flush()
                 return result
             except typer.BadParameter as error:
@@ -40,11 +40,6 @@ class _Commands(TyperGroup):
             except HotlineError as error:
                 console.error(error.message, error.hint)
                 raise typer.Exit(1) from None
-            except (KeyboardInterrupt, RuntimeError) as error:
-                # The database makes an error of its own of Ctrl-C.
-                if isinstance(error, KeyboardInterrupt) or str(error) == "Query interrupted":
-                    raise typer.Exit(INTERRUPTED) from None
-                raise
             except BrokenPipeError:
                 # The reader has seen enough, such as `head`. What is still buffered goes nowhere.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -56,6 +51,18 @@ class _Commands(TyperGroup):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 console.error(f"the output cannot be written: {error.strerror}", "Is the disk full?")
                 raise typer.Exit(1) from None
+
+
+def _invoked(invoke: Callable[[Any], Any], context: Any) -> Any:
+    """What a command returns. After Ctrl-C, whatever it raises is that: libraries make errors of their own of it."""
+    try:
+        return invoke(context)
+    except KeyboardInterrupt:
+        raise typer.Exit(INTERRUPTED) from None
+    except Exception:
+        if came():
+            raise typer.Exit(INTERRUPTED) from None
+        raise
 
 
 @contextmanager

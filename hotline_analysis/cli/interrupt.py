@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from types import FrameType
 from typing import NoReturn
 
 from hotline_analysis.atomic import undo_all
@@ -20,17 +21,29 @@ from hotline_analysis.atomic import undo_all
 INTERRUPTED = 130  # the exit status of shells for what Ctrl-C has ended
 _PATIENCE_S = 0.8
 _TRIES = 3
+_came = threading.Event()
 
 
 def watch() -> None:
     """Begin to listen for Ctrl-C. Where the process was told to ignore it, nothing changes."""
     if os.name != "posix" or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         return
+    signal.signal(signal.SIGINT, _raise)
     heard, told = os.pipe()
     os.set_blocking(told, False)
     # Written to when the signal comes, whatever python is doing.
     signal.set_wakeup_fd(told, warn_on_full_buffer=False)
     threading.Thread(target=_end_after, args=[heard], daemon=True).start()
+
+
+def came() -> bool:
+    """Whether Ctrl-C has come. A library may have made an error of its own of it, which says nothing then."""
+    return _came.is_set()
+
+
+def _raise(number: int, frame: FrameType | None) -> NoReturn:
+    _came.set()
+    raise KeyboardInterrupt
 
 
 def done() -> None:
