@@ -247,7 +247,7 @@ def test_the_report_says_what_to_add(tmp_path: Path) -> None:
 
     (tmp_path / "a").mkdir()
     (named,) = said(with_gpu(name="Tesla X").step(0, 0, 10).load(tmp_path / "a"))
-    assert "GPU Tesla X can do" in named
+    assert "The peaks of the GPU Tesla X are not known" in named
     (nameless,) = said(TraceBuilder().step(0, 0, 10).op("aten::mm", 0, 10).launches("k", 5, 10).load(tmp_path))
     assert "does not name its GPU" in nameless
     assert said(with_gpu(name=H100).step(0, 0, 10).load(tmp_path)) == []
