@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -19,7 +20,7 @@ from typer.testing import CliRunner
 import hotline_analysis as ha
 from hotline_analysis import catalog
 from hotline_analysis.answers.named import COMPUTED
-from hotline_analysis.cli import app
+from hotline_analysis.cli import app, interrupt
 from hotline_analysis.errors import HotlineError
 from hotline_analysis.text.formats import size
 from tests.viewer import visit
@@ -468,12 +469,24 @@ def test_a_warning_is_one_line_and_the_result_stands(tmp_path: Path) -> None:
     assert result.err.count("\n") == 1
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), RuntimeError("Query interrupted")], ids=["python", "duckdb"])
-def test_ctrl_c(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*arguments: object, **options: object) -> None:
+def raises(error: BaseException) -> Callable[..., None]:
+    def load(*arguments: object, **options: object) -> None:
         raise error
 
-    monkeypatch.setattr(ha, "load", interrupted)
+    return load
+
+
+def test_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ha, "load", raises(KeyboardInterrupt()))
+    result = Result("report", TRACE)
+    assert (result.status, result.out, result.err) == (130, "", "")
+
+
+def test_after_ctrl_c_the_error_that_a_library_makes_of_it_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ha, "load", raises(RuntimeError("Query interrupted")))
+    with pytest.raises(AssertionError, match="Query interrupted"):
+        Result("report", TRACE)
+    monkeypatch.setattr(interrupt._came, "is_set", lambda: True)
     result = Result("report", TRACE)
     assert (result.status, result.out, result.err) == (130, "", "")
 

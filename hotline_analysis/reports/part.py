@@ -54,8 +54,8 @@ def part_report(
         advice=[],
         findings=[],
         sections=[section for section in sections if section is not None and not section.rows.is_empty()],
-        coverage="All else is left out: the report without a step, phase or module is about the whole run."
-        + (f" There: {coverage_line(answers.coverage(trace, rank=rank))}" if has_gpu else ""),
+        coverage="This report covers a part; without a step, phase or module, it covers the whole run."
+        + (f" Of the whole run: {coverage_line(answers.coverage(trace, rank=rank))}" if has_gpu else ""),
         recapture=[],
         warnings=[safe(text) for text in trace.manifest["warnings"]],
         subject=f"{subject(trace, rank, steps, about)}: {words}",
