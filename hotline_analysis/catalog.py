@@ -330,6 +330,7 @@ def rules() -> Mapping[str, pa.Table]:
     """The rules that are data, a table for each file of `queries/rules`."""
     import io
 
+    import polars as pl
     import pyarrow as pa
     import pyarrow.csv as pc
 
@@ -340,7 +341,7 @@ def rules() -> Mapping[str, pa.Table]:
         if file.name.endswith(".csv"):
             table = pc.read_csv(io.BytesIO(file.read_bytes()), convert_options=convert)
             table = table.select([column for column in table.column_names if column != "why"])
-            position = pa.array(range(1, table.num_rows + 1), pa.int64())
+            position = pl.Series(range(1, table.num_rows + 1), dtype=pl.Int64).to_arrow()
             tables[file.name.removesuffix(".csv")] = table.append_column("position", position)
     return tables
 

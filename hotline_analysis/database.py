@@ -6,7 +6,9 @@ import os
 import re
 import warnings
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
 
 from hotline_analysis import catalog
 
@@ -63,6 +65,22 @@ def make_table_of(
         return
     columns = ", ".join(f'"{column.name}" {column.type}' for column in query.columns)
     connection.execute(catalog.parsed(connection, f"create or replace temp table {name} ({columns})"))
+
+
+def table_of(rows: Iterable[Mapping[str, object]], schema: pa.Schema) -> pa.Table:
+    """Rows of Python's own values as an Arrow table; a column that a row lacks is NULL there.
+
+    Polars makes it: where pandas is installed, Arrow loads it for a third of a second, to see if the values are its.
+    """
+    columns: Any = pl.from_arrow(no_rows(schema))
+    return pl.DataFrame(list(rows), schema=columns.schema, orient="row").to_arrow().cast(schema)
+
+
+def no_rows(schema: pa.Schema) -> pa.Table:
+    """An Arrow table without rows; `empty_table` of Arrow loads pandas."""
+    import pyarrow as pa
+
+    return pa.Table.from_batches([], schema)
 
 
 def rows_of(connection: duckdb.DuckDBPyConnection) -> pa.Table:

@@ -54,6 +54,20 @@ _IDLE: Mapping[IdleCause | UseCause | GapCause, str] = {
     "unknown": "launch not in the file",
 }
 
+PEAK_PARTS: Mapping[str, str] = {
+    "useful": "useful arithmetic at peak",
+    "recompute": "repeated arithmetic at peak",
+    "matrix_inefficiency": "matrix products below peak",
+    "other_compute_ideal": "other work at best",
+    "other_compute_inefficiency": "other work slower than that",
+    "copies": "copies",
+    "exposed_communication": "communication alone",
+    "launched_before": "launched before the trace",
+    "unmodelled": "computation of unknown work",
+    "idle": "idle",
+}
+"""Where the peak of a GPU goes, in the order of the answer `peak_loss`: its parts, and their words for people."""
+
 
 def idle_words(cause: str) -> str:
     """A cause of idle time in words for people: `CPU loads data`."""

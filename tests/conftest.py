@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -18,6 +19,17 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = tempfile.mkdtemp(prefix="hotline-tests-")
         os.environ[SESSION] = folder
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+def pytest_collection_finish() -> None:
+    """Look no more for garbage in modules and in the thousands of tests, which stay until the end."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let go of it, or libraries tell at the end what was never released."""
+    gc.unfreeze()
 
 
 @pytest.fixture

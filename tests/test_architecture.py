@@ -169,6 +169,17 @@ def test_import_is_light() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_a_report_in_text_is_light() -> None:
+    """What draws is not loaded, nor pandas, which Arrow loads where it is installed to look at Python's lists."""
+    code = (
+        "import sys, hotline_analysis as ha; print(len(str(ha.report(ha.load(sys.argv[1])))) > 1000,"
+        " *sorted({'torch', 'altair', 'pandas', 'jinja2'} & set(sys.modules)))"
+    )
+    for trace in ("cnn", "dlrm"):
+        command = [sys.executable, "-c", code, str(Path(__file__).parent / f"data/{trace}.json.gz")]
+        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "True\n"
+
+
 def test_public_names_are_explicit() -> None:
     names = hotline_analysis.__all__
     assert sorted(names) == sorted(set(names))

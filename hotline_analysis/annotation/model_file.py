@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from hotline_analysis.annotation.model_shapes import parse_shapes
+from hotline_analysis.database import table_of
 from hotline_analysis.errors import ModelMismatchError
 
 METADATA_KEY = "hotline_model"
@@ -96,7 +97,7 @@ def parse_model(content: object, source: str, *, stored: bool = False) -> Model:
         raise _wrong(source, "neither a list of modules nor an object with `modules`")
     if not rows:
         raise _wrong(source, "without any module")
-    return Model(pa.Table.from_pylist(rows, _MODULE), ops, source, stored, registered, note, shapes)
+    return Model(table_of(rows, _MODULE), ops, source, stored, registered, note, shapes)
 
 
 def _wrong(source: str, what: str) -> ModelMismatchError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -12,27 +12,27 @@ import pyarrow as pa
 
 from hotline_analysis import catalog
 from hotline_analysis.annotation.model_file import REGION, Model
-from hotline_analysis.database import make_table_of
+from hotline_analysis.database import make_table_of, no_rows, table_of
 from hotline_analysis.errors import HotlineError, ModelMismatchError
 from hotline_analysis.schema import TABLES, derived_tables
 
+
+def _nothing(columns: Iterable[str], texts: Iterable[str]) -> pa.Table:
+    """A table without rows, where a stage has none to give; columns that are no texts are integers."""
+    kinds = dict.fromkeys(columns, pa.int64()) | dict.fromkeys(texts, pa.string())
+    return no_rows(pa.schema(kinds))
+
+
 # What `shared_kernel` reads where no model was placed.
-_NOTHING = pa.table(
-    {
-        name: pa.array([], pa.string() if name in ("word", "name") else pa.int64())
-        for name in ("event_id", "track_id", "start_ns", "end_ns", "module_id", "name", "word")
-    }
-)
+_NOTHING = _nothing(("event_id", "track_id", "start_ns", "end_ns", "module_id", "name", "word"), ("name", "word"))
 
 # What `op_work` reads where the user has no query.
-NO_WORK = pa.table(
-    {
-        name: pa.array([], pa.string() if name in ("dtype", "evidence") else pa.int64())
-        for name in (
-            *("shape_id", "dtype", "batch", "m", "n", "k", "matrix_flop", "model_flop", "dense_flop", "vector_flop"),
-            *("bytes", "evidence"),
-        )
-    }
+NO_WORK = _nothing(
+    (
+        *("shape_id", "dtype", "batch", "m", "n", "k", "matrix_flop", "model_flop", "dense_flop", "vector_flop"),
+        *("bytes", "evidence"),
+    ),
+    ("dtype", "evidence"),
 )
 
 _CAPTURED = ("placed_root", "placed_call", "node_call", "captured_op")
@@ -88,7 +88,7 @@ def annotate(
     _keep(connection, "forward_item", _NOTHING)
     _keep(connection, "fused_candidate", _NOTHING)
     _keep(connection, "compiled_part", _parts([]))
-    _keep(connection, "captured_op", TABLES["captured_op"].arrow.empty_table())
+    _keep(connection, "captured_op", no_rows(TABLES["captured_op"].arrow))
     work = Work(connection, model, on_note, own_work)
     for number, stage in enumerate(PIPELINE):
         if stage.when is None or stage.when(work):
@@ -190,7 +190,7 @@ def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: 
 
 
 def _parts(modules: list[int]) -> pa.Table:
-    return pa.table({"module_id": pa.array(modules, pa.int64())})
+    return table_of([{"module_id": module} for module in modules], pa.schema({"module_id": pa.int64()}))
 
 
 def _lacks_steps(work: Work) -> bool:
@@ -220,7 +220,7 @@ def _count_work(work: Work) -> None:
             _derive(connection, name)
     else:
         for name in ("op_work", "op_claim"):
-            _keep(connection, name, TABLES[name].arrow.empty_table())
+            _keep(connection, name, no_rows(TABLES[name].arrow))
 
 
 def _count_own_work(work: Work) -> None:
@@ -242,7 +242,7 @@ def _count_own_work(work: Work) -> None:
 def _follow_memory(connection: duckdb.DuckDBPyConnection) -> None:
     """Find out what memory holds: by where it is allocated and released, or else by the shapes of ops."""
     for name in _MEMORY:
-        _keep(connection, name, TABLES[name].arrow.empty_table())
+        _keep(connection, name, no_rows(TABLES[name].arrow))
     if _one(connection, "select exists (select 1 from memory_event)"):
         told = "memory_block"
     elif _has_shapes(connection):

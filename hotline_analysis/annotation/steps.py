@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import duckdb
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 
 from hotline_analysis import catalog
@@ -65,8 +66,8 @@ def infer_steps(connection: duckdb.DuckDBPyConnection) -> pa.Table | None:
     track, first, last = connection.sql(
         "select main_track.track_id, step.start_ns, step.end_ns from main_track, step"
     ).fetchall()[0]
-    calls = rows_of(connection.execute(catalog.parsed(connection, catalog.get("step_unit").sql)))
-    begin, end = (calls.column(name).to_numpy().astype(np.int64) for name in ("start_ns", "end_ns"))
+    calls = pl.DataFrame(rows_of(connection.execute(catalog.parsed(connection, catalog.get("step_unit").sql))))
+    begin, end = (calls[name].to_numpy().astype(np.int64) for name in ("start_ns", "end_ns"))
     if len(begin):
         spans, evidence = _steps_of(items, _with_backward(items, begin, end), first, last), "module"
     elif items.is_node.any():
@@ -75,29 +76,31 @@ def infer_steps(connection: duckdb.DuckDBPyConnection) -> pa.Table | None:
         spans, evidence = _repetitions(items, first, last), "repetition"
     if spans is None or len(spans) < 2:
         return None
-    return pa.table(
-        {
-            "step": np.arange(len(spans)),
-            "name": pa.nulls(len(spans), pa.string()),
-            "event_id": pa.nulls(len(spans), pa.int64()),
-            "track_id": np.full(len(spans), track, np.int64),
-            "start_ns": spans[:, 0],
-            "end_ns": spans[:, 1],
-            "evidence": [evidence] * len(spans),
-        }
+    return (
+        pl.DataFrame({"start_ns": spans[:, 0], "end_ns": spans[:, 1]})
+        .with_row_index("step")
+        .select(
+            pl.col("step").cast(pl.Int64),
+            pl.lit(None, pl.String).alias("name"),
+            pl.lit(None, pl.Int64).alias("event_id"),
+            pl.lit(track, pl.Int64).alias("track_id"),
+            "start_ns",
+            "end_ns",
+            pl.lit(evidence).alias("evidence"),
+        )
+        .to_arrow()
     )
 
 
 def _read_items(connection: duckdb.DuckDBPyConnection) -> _Items:
-    table = rows_of(connection.execute(catalog.parsed(connection, catalog.get("step_item").sql)))
+    items = pl.DataFrame(rows_of(connection.execute(catalog.parsed(connection, catalog.get("step_item").sql))))
     start, end, forward = (
-        table.column(name).fill_null(-1).to_numpy().astype(np.int64) for name in ("start_ns", "end_ns", "forward_ns")
+        items[name].fill_null(-1).to_numpy().astype(np.int64) for name in ("start_ns", "end_ns", "forward_ns")
     )
-    named = table.column("name").fill_null("").combine_chunks().dictionary_encode()
-    names = named.indices.to_numpy(zero_copy_only=False)
+    names = items["name"].fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
     flags = ("is_op", "is_node", "is_update", "is_read", "is_fetch", "is_input")
-    told = (table.column(name).to_numpy(zero_copy_only=False).astype(bool) for name in flags)
-    return _Items(start, end, names.astype(np.int64), forward, *told)
+    told = (items[name].to_numpy().astype(bool) for name in flags)
+    return _Items(start, end, names, forward, *told)
 
 
 # --- what repeats ----------------------------------------------------------------------------------------------------

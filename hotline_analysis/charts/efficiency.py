@@ -16,20 +16,13 @@ from hotline_analysis.charts.page import clean
 from hotline_analysis.charts.parts import durations, figure, nothing, rank_of, share_tooltip
 from hotline_analysis.charts.theme import HUES, INK, WIDTH, dress
 from hotline_analysis.text.formats import duration, percent, shorten
+from hotline_analysis.vocabulary import PEAK_PARTS
 
-# Where the peak goes, in the order of the answer: part of `peak_loss`, word, colour.
-PARTS = {
-    "useful": ("useful arithmetic at peak", HUES[2]),
-    "recompute": ("repeated arithmetic at peak", "#7fcfb9"),
-    "matrix_inefficiency": ("matrix products below peak", HUES[4]),
-    "other_compute_ideal": ("other work at best", HUES[5]),
-    "other_compute_inefficiency": ("other work slower than that", HUES[0]),
-    "copies": ("copies", HUES[1]),
-    "exposed_communication": ("communication alone", HUES[3]),
-    "launched_before": ("launched before the trace", "#bbbbbb"),
-    "unmodelled": ("computation of unknown work", "#999999"),
-    "idle": ("idle", "#dddddd"),
-}
+# Colours of where the peak goes, in the order of `PEAK_PARTS`.
+_HUES = (
+    *(HUES[2], "#7fcfb9", HUES[4], HUES[5], HUES[0], HUES[1], HUES[3]),
+    *("#bbbbbb", "#999999", "#dddddd"),
+)
 # What keeps the occupancy of a kernel from being higher, in words.
 _LIMITS = {
     "grid": "too few blocks",
@@ -46,8 +39,8 @@ _NAMED = 6  # points that have their name beside them, if none of these is in th
 def peak_loss(frame: pl.DataFrame) -> Any:
     """Where the peak of the GPU goes, from the answer `peak_loss`: a bar for each part, or each step or phase."""
     rows = frame.filter(pl.col("ns") > 0).with_columns(
-        word=pl.col("part").replace_strict({part: word for part, (word, _) in PARTS.items()}),
-        order=pl.col("part").replace_strict({part: at for at, part in enumerate(PARTS)}),
+        word=pl.col("part").replace_strict(dict(PEAK_PARTS)),
+        order=pl.col("part").replace_strict({part: at for at, part in enumerate(PEAK_PARTS)}),
         said=durations("ns"),
     )
     if rows.is_empty():
@@ -56,7 +49,7 @@ def peak_loss(frame: pl.DataFrame) -> Any:
     colour = alt.Color(
         "word:N",
         title=None,
-        scale=alt.Scale(domain=[word for word, _ in PARTS.values()], range=[hue for _, hue in PARTS.values()]),
+        scale=alt.Scale(domain=list(PEAK_PARTS.values()), range=list(_HUES)),
         legend=alt.Legend(orient="bottom", columns=4),
     )
     tooltip = ["word:N", alt.Tooltip("said:N", title="time"), share_tooltip("pct")]

@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 
 from hotline_analysis.atomic import path_of
+from hotline_analysis.database import table_of
 from hotline_analysis.errors import HotlineError
 from hotline_analysis.gpu_models import named_gpu
 from hotline_analysis.schema import TABLES
@@ -35,7 +36,7 @@ def read_gpus(given: Gpus | None, gpu: str | None = None) -> pa.Table:
     if gpu is not None:
         rows.insert(0, {**named_gpu(gpu, rows), "name_pattern": None})
     schema = TABLES["gpu_given"].arrow
-    return pa.Table.from_pylist([{**row, "position": number} for number, row in enumerate(rows)], schema)
+    return table_of([{**row, "position": number} for number, row in enumerate(rows)], schema)
 
 
 def _given(given: Gpus) -> list[tuple[str, Mapping[str, object]]]:

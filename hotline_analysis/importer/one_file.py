@@ -16,7 +16,7 @@ import pyarrow as pa
 from hotline_analysis import catalog
 from hotline_analysis.annotation.model_file import METADATA_KEY, Model, parse_model, read_model
 from hotline_analysis.annotation.pipeline import annotate
-from hotline_analysis.database import macros_in, make_macros
+from hotline_analysis.database import macros_in, make_macros, table_of
 from hotline_analysis.errors import HotlineError, MachineError, ModelMismatchError
 from hotline_analysis.importer.options import Options, Progress
 from hotline_analysis.importer.tables import open_raw, save, save_derived, save_table, settle_times, write_raw
@@ -117,7 +117,7 @@ def _annotate_file(
     connection.register("track_key", tracks)
     save(connection, "track", catalog.get("track").sql, folder)
     info = _rank_info(connection, file, reader)
-    row = pa.Table.from_pylist([info], TABLES["rank_info"].arrow)
+    row = table_of([info], TABLES["rank_info"].arrow)
     save_table(row, "rank_info", folder)
     connection.register("rank_info", row)
     derived = annotate(
@@ -163,7 +163,7 @@ def _devices(metadata: Mapping[str, Any]) -> pa.Table:
         for device in (listed if isinstance(listed, list) else [])
         if isinstance(device, dict)
     ]
-    return pa.Table.from_pylist(rows, TABLES["device"].arrow)
+    return table_of(rows, TABLES["device"].arrow)
 
 
 def _integer(value: object) -> int | None:

@@ -13,6 +13,7 @@ import duckdb
 import pyarrow as pa
 
 from hotline_analysis.atomic import path_of
+from hotline_analysis.database import table_of
 from hotline_analysis.errors import HotlineError
 from hotline_analysis.importer.gpus import read_gpus
 from hotline_analysis.importer.signatures import read_op_signatures
@@ -56,7 +57,7 @@ class Options:
             model=Path(given["model"]) if given["model"] else None,
             keep_secrets=given["keep_secrets"],
             op_work=given["op_work"],
-            **{name: pa.Table.from_pylist(given[name], TABLES[table].arrow) for name, table in tables.items()},
+            **{name: table_of(given[name], TABLES[table].arrow) for name, table in tables.items()},
         )
 
 
@@ -90,4 +91,4 @@ def read_kernel_classes(given: KernelClasses | None) -> pa.Table:
         except duckdb.Error as error:
             raise HotlineError(f"{regex!r} is no regular expression: {error}") from error
     rows = [{"position": number, "pattern": each[0], "class": each[1]} for number, each in enumerate(pairs)]
-    return pa.Table.from_pylist(rows, TABLES["kernel_class"].arrow)
+    return table_of(rows, TABLES["kernel_class"].arrow)

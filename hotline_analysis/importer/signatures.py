@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from hotline_analysis import catalog
 from hotline_analysis.atomic import path_of
+from hotline_analysis.database import table_of
 from hotline_analysis.errors import HotlineError
 from hotline_analysis.schema import TABLES
 from hotline_analysis.text.formats import one_of
@@ -49,7 +50,7 @@ def read_op_signatures(given: OpSignatures | None) -> pa.Table:
         {"position": number, "name": name, "family": family, "roles": roles.strip()}
         for number, (name, family, roles) in enumerate(rows)
     ]
-    return pa.Table.from_pylist(table, TABLES["op_signature"].arrow)
+    return table_of(table, TABLES["op_signature"].arrow)
 
 
 def _read(file: str | os.PathLike[str]) -> list[tuple[str, str, str]]:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hotline_analysis import catalog
+from hotline_analysis.database import no_rows, table_of
 from hotline_analysis.kineto.reader import TraceReader
 from hotline_analysis.run.trace import SMALL_BYTES
 from hotline_analysis.schema import READ_TABLES, TABLES
@@ -80,7 +81,7 @@ def write_raw(reader: TraceReader, folder: Path, *, keep_secrets: bool = False) 
             writer.close()
     rows = [{"pid": pid, "tid": tid, "track_id": number} for (pid, tid), number in tracks.items()]
     schema = pa.schema([("pid", pa.string()), ("tid", pa.string()), ("track_id", pa.int64())])
-    return pa.Table.from_pylist(rows, schema)
+    return table_of(rows, schema)
 
 
 def _without_secrets(name: str, table: pa.Table, keep: bool) -> pa.Table:
@@ -195,7 +196,7 @@ def save_derived(connection: duckdb.DuckDBPyConnection, names: Sequence[str], fo
         if has_rows:
             save(connection, name, f"from {name}", folder)
         else:
-            save_table(TABLES[name].arrow.empty_table(), name, folder)
+            save_table(no_rows(TABLES[name].arrow), name, folder)
 
 
 def _kinds(name: str) -> dict[str, str]:

@@ -6,10 +6,10 @@ import polars as pl
 
 from hotline_analysis.answers import generated as answers
 from hotline_analysis.answers.efficiency import gpu_efficiency, missing_for_flop, tensor_core_use
-from hotline_analysis.charts.efficiency import PARTS
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import percent, shares
+from hotline_analysis.vocabulary import PEAK_PARTS
 
 _ROWS = 10
 
@@ -38,7 +38,7 @@ def _peak_section(trace: Trace, rank: int) -> Section:
             Field("pct", "share", "share"),
         ],
         first.with_columns(
-            word=pl.col("part").replace_strict({part: word for part, (word, _) in PARTS.items()}),
+            word=pl.col("part").replace_strict(dict(PEAK_PARTS)),
             pct=pl.Series(shares(first["ns"].to_list()), dtype=pl.Float64),
         ),
         chart="peak_loss",
