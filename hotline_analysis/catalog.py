@@ -23,7 +23,7 @@ Each query is one file, and its leading comment is its contract:
     -- :param phase PHASE = NULL     only this phase   a type with a meaning, whose words stand in `vocabulary`
     -- :reads gpu_busy, step                           the tables, views and steps it needs
     -- :writes step_idle                               annotate only; the query's own name if left out
-    -- :only_with kernel or copy                       annotate and steps only; no row where both of these have none
+    -- :only_with kernel or copy                       no answers or views; no row where both of these have none
     -- :only_with event where dur_ns > 0               no row where no event has a duration
     -- :column idle_ns BIGINT        GPU idle time     in the order of the result
 
@@ -503,7 +503,7 @@ def _parse(
             if (reads if word == "reads" else takes or None) is not None:
                 raise ValueError(f"{place}: :{word} stands here twice")
             reads, takes = (names, takes) if word == "reads" else (reads, names)
-        elif word == "only_with" and (is_step or kind == "annotate"):
+        elif word == "only_with" and (is_step or kind in ("annotate", "advice")):
             only_with.append(_sources(place, text))
         elif word == "writes" and writes is not None:
             writes = _match(re.compile(_NAME), text, place, ":writes NAME")[0]

@@ -28,6 +28,7 @@ AS_TEXT = {"JSON": "VARCHAR"}  # which files make of it
 CONDITIONS = {
     (query.name, sources): query
     for whole in catalog.queries()
+    if whole.kind != "advice"  # rule/conftest.py has those
     for query in (*whole.steps, whole)
     for sources in query.only_with
 }

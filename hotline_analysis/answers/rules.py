@@ -6,7 +6,7 @@ taken away from the dependency graph of the median step, and the step is replaye
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 
 import polars as pl
@@ -79,8 +79,19 @@ def find_advice(trace: Trace, rank: int | None = None, *, rules: Collection[str]
         about_all = {rule.name for rule in asked if catalog.compares_ranks(rule.name)}
         if len(trace.ranks) == 1:  # nothing to compare, which takes longer to find out than most rules
             asked = [rule for rule in asked if rule.name not in about_all]
+        asked = _with_rows(narrow, asked)
         found = [_of_rule(trace if rule.name in about_all else narrow, chosen, typical, rule) for rule in asked]
     return sorted((each for each in found if each), key=lambda each: (-each.gain_ns, each.rule))
+
+
+def _with_rows(trace: Trace, rules: Sequence[catalog.Query]) -> list[catalog.Query]:
+    """The rules that can find something, since what they need (`Query.only_with`) has rows. One look tells of all."""
+    sources = sorted({source for rule in rules for each in rule.only_with for source in each})
+    if not sources:
+        return list(rules)
+    (has_rows,) = trace.sql(f"select {', '.join(f'exists (from {source})' for source in sources)}").rows()
+    known = dict(zip(sources, has_rows, strict=True))
+    return [rule for rule in rules if all(any(known[source] for source in each) for each in rule.only_with)]
 
 
 def advice(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:

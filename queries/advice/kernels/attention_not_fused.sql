@@ -6,6 +6,7 @@
 -- torch.nn.functional.scaled_dot_product_attention.
 --
 -- :reads gpu_work
+-- :only_with gpu_work where op in ('aten::_softmax', 'aten::_softmax_backward_data', 'aten::_masked_softmax')
 -- :what kernels between the two products of attention that is not fused
 -- :do Call torch.nn.functional.scaled_dot_product_attention, which does all of it in one kernel (in Hugging Face
 --     models: attn_implementation="sdpa").

@@ -5,6 +5,7 @@
 -- tuning guide, "Disable bias for convolutions directly followed by a batch norm".
 --
 -- :reads event, nesting, gpu_work
+-- :only_with gpu_work
 -- :what kernels that add the bias of a convolution before a batch norm
 -- :do Make the convolutions before batch norms without a bias: torch.nn.Conv2d(..., bias=False).
 with op as (

@@ -6,6 +6,7 @@
 -- derived: each such copy reads and writes all of a tensor and computes nothing.
 --
 -- :reads gpu_work
+-- :only_with gpu_work
 -- :what copies within the memory of the GPU
 -- :do Avoid contiguous(), to(dtype), repeat() and cat() between ops: keep one layout and one type, and write into parts
 --     of one tensor that is made before. torch.compile fuses casts and many copies with the ops beside them.

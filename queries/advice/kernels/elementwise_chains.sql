@@ -6,6 +6,7 @@
 -- operations".
 --
 -- :reads gpu_work
+-- :only_with gpu_work where starts_with(short_name, 'elementwise ')
 -- :what elementwise kernels in chains that one kernel each could do
 -- :do Let torch.compile fuse them (the module they are in is enough), or use the fused module if there is one
 --     (torch.nn.RMSNorm, for example).

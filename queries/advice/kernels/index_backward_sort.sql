@@ -6,6 +6,7 @@
 -- index_select and gather adds with atomic operations instead, in IndexKernel.cu and ScatterGatherKernel.cu.
 --
 -- :reads gpu_work
+-- :only_with gpu_work where phase = 'backward' and regexp_matches(name, '[sS]ort')
 -- :what kernels of index and embedding gradients that sort first, in {name}
 -- :do Where an index picks whole rows, use torch.index_select or gather, whose gradients need no sorting. Sort or
 --     deduplicate the indices of embeddings once, while loading data.

@@ -5,6 +5,7 @@
 -- aten/src/ATen/native/cuda/SoftMax.cu, which chooses `cunn_SpatialSoftMax` where elements follow the dimension.
 --
 -- :reads gpu_work, gpu_model, op
+-- :only_with gpu_work where contains(name, 'cunn_SpatialSoftMax')
 -- :what softmaxes over a dimension that is not the last
 -- :do Transpose the input first, so that the softmax (or cross entropy) is over its last dimension.
 select

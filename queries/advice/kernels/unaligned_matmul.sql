@@ -7,6 +7,8 @@
 -- longer. Source: NVIDIA, "Matrix multiplication background user's guide", 2.2, tensor core requirements.
 --
 -- :reads gpu_work, gpu_model, device_peak, op
+-- :only_with gpu_work where unit = 'matrix' and precision in ('tf32', 'bf16', 'fp16')
+-- :only_with device_peak
 -- :what matrix products whose rows are no multiple of 16 bytes
 -- :do Pad the dimensions of the operands to a multiple of 8 in half precision, of 4 in TF32: sequence length,
 --     vocabulary or width of the layer.

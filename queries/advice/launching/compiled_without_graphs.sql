@@ -5,6 +5,7 @@
 -- torch.compile, mode "reduce-overhead" (CUDA graphs); NVIDIA, "Getting started with CUDA graphs".
 --
 -- :reads compiled_span, gpu_work, event, gpu_wait
+-- :only_with gpu_work where is_compiled
 -- :what stretches of compiled code that launch their kernels one by one
 -- :do Compile with CUDA graphs: torch.compile(model, mode="reduce-overhead"), with inputs of fixed shapes.
 -- :scenario cuda_graph

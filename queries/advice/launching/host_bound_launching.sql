@@ -6,6 +6,7 @@
 -- Systems, expert system, "GPU starvation".
 --
 -- :reads host_activity, compiled_span, gpu_work, nesting
+-- :only_with gpu_work where runtime_id is not null
 -- :what stretches in which the CPU is busy launching ({name})
 -- :do Launch less for the same work: a larger batch, torch.compile (with mode="reduce-overhead" it uses CUDA graphs),
 --     or a CUDA graph of the step.

@@ -5,6 +5,8 @@
 -- configuration: small grid".
 --
 -- :reads gpu_work, kernel_shape, gpu_model
+-- :only_with gpu_work
+-- :only_with gpu_model
 -- :what kernels with fewer blocks than the GPU has multiprocessors
 -- :do Give each kernel more work: a larger batch, several small layers as one (batched or grouped products), or
 --     independent ones on several streams.

@@ -6,6 +6,7 @@
 -- graphs", for the cost of a launch.
 --
 -- :reads gpu_work, event
+-- :only_with gpu_work where dur_ns < launch_dur_ns
 -- :what kernels shorter than the call that launches them
 -- :do Have fewer, longer kernels: a larger batch, torch.compile, which fuses ops, and a fused optimizer.
 with kernel as (

@@ -6,6 +6,7 @@
 -- torch/profiler/_pattern_matcher.py. 4 KiB is a page of host memory: a transfer of a batch takes more.
 --
 -- :reads gpu_work, gpu_op, event, nesting, gpu_wait
+-- :only_with gpu_work where category = 'gpu_memcpy'
 -- :what small tensors that are made on the CPU and copied to the GPU
 -- :do Make constants once and keep them on the GPU (register_buffer), and new tensors where they are used
 --     (device=x.device).

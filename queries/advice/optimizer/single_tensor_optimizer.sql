@@ -7,6 +7,7 @@
 -- `fused`; `OptimizerSingleTensorPattern` in torch/profiler/_pattern_matcher.py.
 --
 -- :reads gpu_work, nesting, event
+-- :only_with gpu_work where phase = 'optimizer'
 -- :what kernels of an optimizer that updates one parameter at a time
 -- :do Update all parameters at once: pass fused=True to the optimizer, or foreach=True.
 -- :scenario fused_optimizer

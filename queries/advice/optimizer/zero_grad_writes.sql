@@ -5,6 +5,7 @@
 -- optimizer.zero_grad()"; `GradNotSetToNonePattern` in torch/profiler/_pattern_matcher.py.
 --
 -- :reads gpu_work, host_activity, nesting
+-- :only_with gpu_work where phase = 'zero_grad'
 -- :what kernels that write zeros into gradients
 -- :do Release the gradients instead: optimizer.zero_grad(set_to_none=True), the default since PyTorch 2.0.
 with written as (

@@ -6,6 +6,8 @@
 -- devices"; `FP32MatMulPattern` in torch/profiler/_pattern_matcher.py.
 --
 -- :reads gpu_work, gpu_model, device_peak
+-- :only_with gpu_work where unit = 'vector'
+-- :only_with device_peak
 -- :what matrix products in FP32 on CUDA cores
 -- :do Let them run in TF32 on tensor cores: torch.set_float32_matmul_precision("high"), and for convolutions
 --     torch.backends.cudnn.allow_tf32 = True.

@@ -6,6 +6,8 @@
 -- Micikevicius et al., "Mixed precision training", ICLR 2018.
 --
 -- :reads gpu_work, gpu_model, device_peak
+-- :only_with gpu_work where precision = 'fp32'
+-- :only_with device_peak
 -- :what matrix products in FP32
 -- :do Let them run in half precision: torch.autocast("cuda", dtype=torch.bfloat16), or torch.float16 and a GradScaler
 --     on GPUs without bfloat16.

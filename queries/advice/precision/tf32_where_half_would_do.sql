@@ -5,6 +5,8 @@
 -- Micikevicius et al., "Mixed precision training", ICLR 2018.
 --
 -- :reads gpu_work, device_peak
+-- :only_with gpu_work where precision = 'tf32'
+-- :only_with device_peak
 -- :what matrix products and convolutions in TF32
 -- :do Let them run in half precision: torch.autocast("cuda", dtype=torch.bfloat16).
 -- :scenario amp

@@ -5,6 +5,7 @@
 -- distributed", VLDB 2020, sections 3.2 and 5; PyTorch performance tuning guide, "Distributed optimizations".
 --
 -- :reads gpu_work
+-- :only_with gpu_work where class = 'communication'
 -- :what collectives, part of which no computation hides
 -- :do Hide or shorten them: larger batches or gradient accumulation under no_sync(), gradients in half precision
 --     (bf16_compress_hook), other sizes of buckets (bucket_cap_mb). Compare the ranks first: some may wait for a late

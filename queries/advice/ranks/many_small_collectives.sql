@@ -6,6 +6,7 @@
 -- of one call).
 --
 -- :reads gpu_work, event, label, nesting
+-- :only_with gpu_work where phase = 'backward' and class = 'communication'
 -- :what collectives of backward, about one for each parameter
 -- :do Reduce gradients in buckets: DistributedDataParallel does (bucket_cap_mb); with collectives of your own, flatten
 --     the gradients first.

@@ -5,6 +5,7 @@
 -- semantics, "Asynchronous execution".
 --
 -- :reads gpu_wait, label, event, nesting, launch
+-- :only_with gpu_wait where kind = 'sync'
 -- :what calls of {name} in the program
 -- :do Take torch.cuda.synchronize() out of the loop; to measure times use torch.cuda.Event(enable_timing=True), and
 --     read these after the loop.

@@ -5,6 +5,7 @@
 -- "Asynchronous concurrent execution"; the limit of 1024 pending launches is known from measurement.
 --
 -- :reads gpu_wait, label, event
+-- :only_with gpu_wait where kind = 'full_queue'
 -- :what launches that wait as a thousand others are pending
 -- :do Launch fewer, longer kernels (torch.compile, a larger batch), or a CUDA graph; load and log on another thread, so
 --     that a full queue does not hold them up.

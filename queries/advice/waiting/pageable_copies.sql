@@ -5,6 +5,7 @@
 -- tuning guide, "Avoid unnecessary CPU-GPU synchronization", and torch.Tensor.pin_memory.
 --
 -- :reads gpu_wait, label, event
+-- :only_with gpu_wait where kind = 'copy'
 -- :what copies from pageable memory that make the CPU wait for the GPU
 -- :do Copy from pinned memory without waiting: DataLoader(pin_memory=True), tensor.to(device, non_blocking=True).
 -- :scenario pinned

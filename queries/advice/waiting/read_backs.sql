@@ -5,6 +5,7 @@
 -- no longer waits. Source: PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization".
 --
 -- :reads gpu_wait, label, event, nesting, launch
+-- :only_with gpu_wait where kind in ('copy', 'sync')
 -- :what calls that wait to read values back from the GPU, most of it in {name}
 -- :do Leave values on the GPU: log them every some steps, use torch.where instead of masks and branches, and read back
 --     with non_blocking=True into pinned memory.
