@@ -51,8 +51,9 @@ def help_section(worth: pl.DataFrame | None, has_gpu: bool) -> Section | None:
     return Section(
         "help",
         "What would help",
-        f"The predicted time of a step, which takes {baseline} now; a real run should be between from and to. Gains do"
-        " not add up. `hotline whatif TRACE NAME` lists the assumptions" + (_ELSEWHERE if has_gpu else "."),
+        f"A step takes {baseline} now. A real run should take between from and to, which allow for how much runs"
+        " differ; gains do not, and do not add up. `hotline whatif TRACE NAME` lists the assumptions"
+        + (_ELSEWHERE if has_gpu else "."),
         [
             Field("scenario", "scenario", "name"),
             Field("summary", "what is done", "name"),
