@@ -91,14 +91,29 @@ def end(undo: Callable[[], object]) -> None:
         _undo.remove(undo)
 
 
+def finish(undo: Callable[[], object]) -> None:
+    """Undo what is begun, and forget it.
+
+    Ctrl-C may come in the middle: a library that it stops returns before Python raises `KeyboardInterrupt`. Then it is
+    undone once more; and if that is stopped as well, it stays remembered.
+    """
+    try:
+        undo()
+    except KeyboardInterrupt:
+        undo()
+        end(undo)
+        raise
+    end(undo)
+
+
 @contextmanager
 def begun(undo: Callable[[], object]) -> Iterator[None]:
-    """What is done in the block leaves something behind if the process ends in the middle of it."""
+    """What is done in the block leaves something behind, which is undone when the block or the process ends."""
     begin(undo)
     try:
         yield
     finally:
-        end(undo)
+        finish(undo)
 
 
 def undo_all() -> None:
@@ -139,12 +154,9 @@ def replace_file(target: Path, write: Callable[[Path], object]) -> Path:
         _clear(final)
         partial = _partial_name(final)
         with begun(lambda: remove(partial)):
-            try:
-                _make_file(partial, like=final)
-                write(partial)
-                partial.replace(final)
-            finally:
-                partial.unlink(missing_ok=True)
+            _make_file(partial, like=final)
+            write(partial)
+            partial.replace(final)
     except (OSError, duckdb.IOException) as error:
         raise _cannot_write(target, error) from error
     return target
@@ -170,16 +182,13 @@ def replace_folder(target: Path, write: Callable[[Path], None], *, overwrite: bo
         partial = _partial_name(target)
         old = partial.with_suffix(".old.partial")
         with begun(lambda: _undo_folder(target, partial, old)):
-            try:
-                partial.mkdir()  # with the rights that the target would be given
-                write(partial)
-                if target.exists() and overwrite:
-                    target.rename(old)
-                if target.exists():  # another process was faster
-                    raise ExportExistsError(f"{target} exists by now", hint="Choose another name, or overwrite it.")
-                partial.rename(target)
-            finally:
-                _undo_folder(target, partial, old)
+            partial.mkdir()  # with the rights that the target would be given
+            write(partial)
+            if target.exists() and overwrite:
+                target.rename(old)
+            if target.exists():  # another process was faster
+                raise ExportExistsError(f"{target} exists by now", hint="Choose another name, or overwrite it.")
+            partial.rename(target)
     except (OSError, duckdb.IOException) as error:
         raise _cannot_write(target, error) from error
     return target

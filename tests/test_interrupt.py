@@ -188,13 +188,35 @@ def test_the_last_is_undone_first() -> None:
         raise OSError
 
     first = begin(lambda: told.append("first"))
-    with begun(lambda: told.append("block")), begun(fails):
+    with begun(lambda: told.append("block")):
+        begin(fails)
         undo_all()
-    assert told == ["block", "first"]
+        assert told == ["block", "first"]
+        end(fails)
+    assert told == ["block", "first", "block"]
     end(first)
     end(first)
     undo_all()
-    assert told == ["block", "first"]
+    assert told == ["block", "first", "block"]
+
+
+def test_ctrl_c_while_it_is_undone() -> None:
+    """A library that Ctrl-C stops returns before Python raises `KeyboardInterrupt`, which then comes while undoing."""
+    for interrupts in (1, 2):  # the second time, it is left to the end of the process
+        told: list[str] = []
+
+        def undo(interrupts: int = interrupts, told: list[str] = told) -> None:
+            if len(told) < interrupts:
+                told.append("interrupted")
+                raise KeyboardInterrupt
+            told.append("undone")
+
+        with pytest.raises(KeyboardInterrupt), begun(undo):
+            pass
+        assert told == (["interrupted", "undone"] if interrupts == 1 else ["interrupted", "interrupted"])
+        undo_all()
+        assert told == ["interrupted"] * interrupts + ["undone"]
+        end(undo)
 
 
 def test_what_is_removed(tmp_path: Path) -> None:

@@ -113,17 +113,12 @@ def from_pipe(traces: Sequence[str]) -> Iterator[list[str]]:
         raise typer.BadParameter("'-' reads a trace from a pipe, and there is none: … | hotline report -")
     folder = Path(tempfile.mkdtemp(prefix="hotline-"))
     with begun(lambda: remove(folder)):
-        try:
-            file = folder / "stdin.json"  # what it is compressed with, its first bytes tell
-            with file.open("wb") as copy:
-                shutil.copyfileobj(sys.stdin.buffer, copy, 1 << 20)
-            if not file.stat().st_size:
-                raise HotlineError(
-                    "nothing came from standard input", hint="`-` reads one trace, and can be named once."
-                )
-            yield [str(file) if trace == "-" else trace for trace in traces]
-        finally:
-            remove(folder)
+        file = folder / "stdin.json"  # what it is compressed with, its first bytes tell
+        with file.open("wb") as copy:
+            shutil.copyfileobj(sys.stdin.buffer, copy, 1 << 20)
+        if not file.stat().st_size:
+            raise HotlineError("nothing came from standard input", hint="`-` reads one trace, and can be named once.")
+        yield [str(file) if trace == "-" else trace for trace in traces]
 
 
 @contextmanager
@@ -134,15 +129,12 @@ def output_file(output: Path, form: str) -> Iterator[Path]:
         return
     folder = Path(tempfile.mkdtemp(prefix="hotline-"))
     with begun(lambda: remove(folder)):
-        try:
-            file = folder / f"stdout{form}"
-            yield file
-            sys.stdout.flush()
-            with file.open("rb") as content:
-                shutil.copyfileobj(content, sys.stdout.buffer, 1 << 20)
-            sys.stdout.buffer.flush()
-        finally:
-            remove(folder)
+        file = folder / f"stdout{form}"
+        yield file
+        sys.stdout.flush()
+        with file.open("rb") as content:
+            shutil.copyfileobj(content, sys.stdout.buffer, 1 << 20)
+        sys.stdout.buffer.flush()
 
 
 @contextmanager

@@ -116,14 +116,11 @@ def view(
     """
     folder = Path(tempfile.mkdtemp(prefix="hotline-"))
     with begun(lambda: remove(folder)):
-        try:
-            with open_traces(traces, model, gpu, gpus) as trace:
-                file = ha.export_perfetto(trace, folder / "hotline.json.gz", rank=rank, span=span)
-            with served(file, port) as server:
-                typer.echo(server.url)
-                if browser and not webbrowser.open(server.url):
-                    typer.echo("No browser was found: open this address in one on this machine.", err=True)
-                while not server.fetched.wait(0.5):  # in pieces, so that Ctrl-C is heard
-                    pass
-        finally:
-            remove(folder)
+        with open_traces(traces, model, gpu, gpus) as trace:
+            file = ha.export_perfetto(trace, folder / "hotline.json.gz", rank=rank, span=span)
+        with served(file, port) as server:
+            typer.echo(server.url)
+            if browser and not webbrowser.open(server.url):
+                typer.echo("No browser was found: open this address in one on this machine.", err=True)
+            while not server.fetched.wait(0.5):  # in pieces, so that Ctrl-C is heard
+                pass

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hotline_analysis.annotation.model_file import read_model
-from hotline_analysis.atomic import MANIFEST, begin, end, path_of, remove, replace_folder
+from hotline_analysis.atomic import MANIFEST, begin, end, finish, path_of, remove, replace_folder
 from hotline_analysis.errors import HotlineError, HotlineWarning
 from hotline_analysis.importer.files import Source, TraceFile, find_runs, find_traces, state_of
 from hotline_analysis.importer.gpus import Gpus, read_gpus
@@ -96,12 +96,12 @@ def load(
             keep_secrets=keep_secrets,
             on_progress=on_progress,
         )
-        return Trace(run, temporary=folder)
+        trace = Trace(run, temporary=folder)
     except BaseException:
-        remove(folder)
+        finish(undo)
         raise
-    finally:
-        end(undo)
+    end(undo)
+    return trace
 
 
 def import_traces(

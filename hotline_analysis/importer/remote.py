@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from hotline_analysis.atomic import MANIFEST, begin, end, remove
+from hotline_analysis.atomic import MANIFEST, begin, finish, remove
 from hotline_analysis.errors import HotlineError, MachineError, TraceFormatError
 
 if TYPE_CHECKING:
@@ -135,8 +135,7 @@ def copied(file: Remote) -> Iterator[tuple[Path, str]]:
         error.args = (error.message,)
         raise
     finally:
-        remove(folder)
-        end(undo)
+        finish(undo)
 
 
 def _copy(store: ObjectStore, key: str, file: Remote, copy: Path) -> str:
