@@ -155,7 +155,7 @@ def _devices(metadata: Mapping[str, Any]) -> pa.Table:
     rows = [
         {
             "device_id": _integer(device.get("id")),
-            "name": str(device["name"]) if "name" in device else None,
+            "name": None if device.get("name") is None else str(device["name"]),
             "memory_bytes": _integer(device.get("totalGlobalMem")),
             "sm_count": _integer(device.get("numSms")),
             "properties": json.dumps(device),

@@ -253,3 +253,8 @@ def test_the_report_says_what_to_add(tmp_path: Path) -> None:
     assert said(with_gpu(name=H100).step(0, 0, 10).load(tmp_path)) == []
     no_work = TraceBuilder(deviceProperties=[{"id": 0, "name": "Tesla X"}]).step(0, 0, 10).op("aten::mm", 0, 10)
     assert said(no_work.load(tmp_path)) == []
+
+
+def test_a_device_without_a_name_has_none(tmp_path: Path) -> None:
+    trace = TraceBuilder(rank=0, deviceProperties=[{"id": 0, "name": None}, {"id": 1}]).kernel("gemm", 0, 1)
+    assert trace.load(tmp_path).table("device")["name"].to_list() == [None, None]
