@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -654,6 +656,47 @@ def test_the_observer_is_off_in_the_recorded_steps_and_leaves_no_file(
     assert "something else observes them" in learned.notes[0]
     assert len(learned.ops) == 7
     assert "shapes" not in Learner(Block(), shapes=False).result().content
+
+
+ELSEWHERE = """
+import sys, threading
+import torch
+import hotline_analysis as ha
+
+class Beside(torch.nn.Module):
+    def forward(self, x):
+        made = []
+        thread = threading.Thread(target=lambda: made.append(x.sin()))
+        thread.start()
+        thread.join()
+        return x.cos() + made[0]
+
+def learned(where, *extra):
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.ReLU(), torch.nn.Linear(4, 2), *extra)
+    handler = ha.analyze(model, sys.argv[1], report_format=None)
+    for _ in range(2):
+        where(model(torch.randn(3, 4)).sum().backward)
+    handler._learner.close()
+    return handler.model_ops
+
+def other(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+here, there = learned(lambda work: work()), learned(other)
+assert here.content == there.content and len(here.content["shapes"]) > 0, there.content
+assert "shapes" in learned(other, Beside()).content
+print("all learned")
+"""
+
+
+def test_backward_may_run_on_another_thread(tmp_path: Path) -> None:
+    """As it does on a GPU. In a process of its own: it died when torch's observer had not heard of the first thread."""
+    command = [sys.executable, "-c", ELSEWHERE, str(tmp_path / "run.hotline")]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "all learned\n"), done.stderr
 
 
 def test_a_trace_can_be_annotated_later(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,6 +90,7 @@ class Learner:
         self._zeros = ZeroCount(self._module_at) if count_zeros else None
         self._zero_shares: dict[int, float] = {}
         self._observer: Observer | None = None
+        self._events: list[Any] = []  # of the forward pass, until they are understood
         self._calls: list[Call] = []  # of the forward pass, from its begin
         self._backward_calls: list[Call] = []
         self._output_handles: list[Any] = []
@@ -116,7 +117,7 @@ class Learner:
             handle.remove()
         self._handles.clear()
         self._output_handles.clear()
-        self._end_backward()
+        self._finish()
         if self._zeros is not None:
             self._zeros.stop()
         if self._stance is not None:
@@ -125,6 +126,7 @@ class Learner:
 
     def result(self) -> ModelOps:
         """Return what was learned: the order of execution, or that of registration if no forward pass was watched."""
+        self._finish()
         notes = list(self._notes)
         if not self._complete and not notes:
             notes.append("no forward pass was seen: the modules are in the order of their registration")
@@ -220,12 +222,15 @@ class Learner:
     def _end(self, *arguments: Any) -> None:
         """After the first forward, whether it went well or not."""
         self._exit(0)
-        observed = self._observer.stop() if self._observer is not None else []
-        self._observer = None
+        observer, self._observer = self._observer, None
+        if observer is not None:
+            observer.pause()
         self.close()
         lists = _stop_recording() if self._recording else []
         if arguments[-1] is None and sys.exc_info()[0] is not None:
             self._notes.append("the first forward pass failed: the modules are in the order of their registration")
+            if observer is not None:
+                observer.stop()
             return
         self._complete = True
         if self._zeros is not None:
@@ -235,15 +240,12 @@ class Learner:
                 "code was compiled during the pass: its ops are those of compiling, and the next pass compiles again"
                 " (without the hooks); run the model once before analyze()"
             )
-        main = [events for events in lists if any(event.name() == f"{_MARK}0" for event in events)]
-        self._calls = _same_calls(main[0], observed) if main else []
-        self._ops = _outermost(main[0], self._compiled, self._calls) if main else []
-        if self._calls:
-            self._output_handles += [tensor.register_hook(self._begin_backward) for tensor in _made(arguments[-1])]
-        elif self._with_shapes and main:
-            self._notes.append(
-                "the shapes of ops are not known: this version of torch does not tell, or something else observes them"
-            )
+        self._observer = observer
+        self._events = next((events for events in lists if any(event.name() == f"{_MARK}0" for event in events)), [])
+        outputs = _made(arguments[-1]) if observer is not None and self._events else []
+        self._output_handles += [tensor.register_hook(self._begin_backward) for tensor in outputs]
+        if not outputs:
+            self._finish()
         if len({seen.thread for seen in self._seen.values()}) > 1:
             self._notes.append("some modules ran on other threads: their ops are not seen, replicas count once")
 
@@ -254,19 +256,33 @@ class Learner:
         for handle in self._output_handles:
             handle.remove()
         self._output_handles.clear()
+        if self._observer is None:
+            return
         autograd = need.torch("autograd")
-        if autograd._profiler_enabled() or self._observer is not None or self._backward_calls:
-            return
         try:
-            autograd.Variable._execution_engine.queue_callback(self._end_backward)
+            autograd.Variable._execution_engine.queue_callback(self._finish)
         except (AttributeError, RuntimeError):
+            self._finish()
             return
-        self._observer = Observer.started()
+        if autograd._profiler_enabled():
+            self._finish()
+        else:
+            self._observer.go_on()
 
-    def _end_backward(self) -> None:
-        if self._observer is not None:
-            self._backward_calls = self._observer.stop()
-            self._observer = None
+    def _finish(self) -> None:
+        """Make of what was heard the ops of the forward pass and the calls of backward; nothing if that is done."""
+        if self._observer is None and not self._events:
+            return
+        forward, self._backward_calls = self._observer.stop() if self._observer is not None else ([], [])
+        events, self._events, self._observer = self._events, [], None
+        if not events:
+            return
+        self._calls = _same_calls(events, forward)
+        self._ops = _outermost(events, self._compiled, self._calls)
+        if self._with_shapes and not self._calls:
+            self._notes.append(
+                "the shapes of ops are not known: this version of torch does not tell, or something else observes them"
+            )
 
     def _node_trees(self) -> list[NodeTree]:
         """The calls in each autograd node of the pass, with the op that made it: the last with its number."""

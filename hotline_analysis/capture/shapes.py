@@ -20,6 +20,7 @@ from hotline_analysis.capture import need
 ENGINE = "autograd::engine::evaluate_function: "  # how the autograd engine's call of a node begins
 _REGION_SCOPE, _NODE_SCOPE = 7, 1  # of a record_function range, and of an autograd node
 _LONGEST_LIST = 30  # SCALAR_LIST_LENGTH_LIMIT in torch/csrc/profiler/util.h: longer ones are not recorded
+_SECOND_PASS = "hotline backward"
 _UNDEFINED = "nullptr (uninitialized)"
 _NUMBERS = ("Int", "Double", "Bool")
 
@@ -43,7 +44,13 @@ class Call:
 
 
 class Observer:
-    """An execution trace observer that is on. There is only one in a process: the user's own is left alone."""
+    """An execution trace observer that is on. There is only one in a process: the user's own is left alone.
+
+    One must hear of both passes, forward and backward: for each node of backward, torch's observer reads the top of the
+    stack that it has of the node's forward thread. On a GPU, that is another thread than backward's, and if the
+    observer has heard of nothing there, the process dies (`recordOperatorStart` in
+    torch/csrc/profiler/standalone/execution_trace_observer.cpp).
+    """
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -64,8 +71,21 @@ class Observer:
         shutil.rmtree(folder, ignore_errors=True)
         return None
 
-    def stop(self) -> list[Call]:
-        """End it, and return the calls in order of their starts; none if the file is not as expected."""
+    def pause(self) -> None:
+        """Hear of nothing until `go_on`."""
+        need.torch("_C")._profiler._disable_execution_trace_observer()
+
+    def go_on(self) -> None:
+        """Hear again of the calls of all threads, which are those of backward from now on."""
+        need.torch("_C")._profiler._enable_execution_trace_observer()
+        with need.torch("profiler").record_function(_SECOND_PASS):
+            pass
+
+    def stop(self) -> tuple[list[Call], list[Call]]:
+        """End it, and return the calls before and after `go_on` in order of their starts.
+
+        There are none if the file is not as expected.
+        """
         profiler = need.torch("_C")._profiler
         calls: list[Call] = []
         with suppress(AttributeError, RuntimeError, OSError, ValueError, KeyError, TypeError):
@@ -74,7 +94,8 @@ class Observer:
             with open(self._path, encoding="utf-8") as stream:
                 calls = _calls(json.load(stream)["nodes"])
         shutil.rmtree(os.path.dirname(self._path), ignore_errors=True)
-        return calls
+        second = next((at for at, call in enumerate(calls) if call.name == _SECOND_PASS), len(calls))
+        return calls[:second], calls[second + 1 :]
 
 
 def tree_of(calls: Sequence[Call], at: int) -> Tree:
