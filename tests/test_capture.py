@@ -150,7 +150,7 @@ def test_a_shared_module_is_one_and_a_container_lends_its_parameters() -> None:
 
 
 class Reentrant(nn.Module):
-    """Its layer runs inside an autograd function, which is an op to the profiler."""
+    """Its layer runs inside an autograd function, which is an op to the profiler, but none of the model's."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -162,7 +162,7 @@ class Reentrant(nn.Module):
 
 def test_a_module_inside_an_op_keeps_its_ops() -> None:
     ops = ha.model_ops(Reentrant(), x()).ops
-    assert ops.filter(pl.col("name") == "CheckpointFunction").select("module_id", "depth").rows() == [(0, 0)]
+    assert "CheckpointFunction" not in ops["name"].to_list()
     assert ops.filter(pl.col("name") == "aten::linear").select("module_id", "depth").rows() == [(1, 1)]
 
 

@@ -164,6 +164,7 @@ def place_model(connection: duckdb.DuckDBPyConnection) -> None:
     """The tables of the alignment, which a trace with frames and sequence numbers can do without."""
     model = parse_model([{"name": "linear", "type": "Linear"}, {"name": "relu", "type": "ReLU"}], "the test")
     _create_from(connection, "compiled_part", pl.DataFrame(schema={"module_id": pl.Int64}))
+    _create_from(connection, "whole_op", pl.DataFrame(schema={"name": pl.String}))
     for name in ("engine_call", "engine_segment", "autograd_item", "forward_item"):
         connection.execute(f"drop table if exists {name}")
         connection.execute(f"create table {name} as {catalog.get(name).sql}")
@@ -638,7 +639,16 @@ def test_the_annotation_knows_the_phases_of_the_schema(database: duckdb.DuckDBPy
 
 # What Python gives to a stage: the model and the matches of an alignment, and the spans that cross others.
 GIVEN = {"autograd_match", "compiled_part", "crossing", "fused_candidate", "leaf_type", "model_given", "module_match"}
-GIVEN |= {"module_type", "forward_item", "given_op", "given_call", "given_argument", "given_node", "own_work"}
+GIVEN |= {
+    "whole_op",
+    "module_type",
+    "forward_item",
+    "given_op",
+    "given_call",
+    "given_argument",
+    "given_node",
+    "own_work",
+}
 
 
 def test_the_annotation_runs_in_an_order_that_works() -> None:

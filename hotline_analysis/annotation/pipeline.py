@@ -88,6 +88,7 @@ def annotate(
     _keep(connection, "forward_item", _NOTHING)
     _keep(connection, "fused_candidate", _NOTHING)
     _keep(connection, "compiled_part", _parts([]))
+    _keep(connection, "whole_op", _names([]))
     _keep(connection, "captured_op", no_rows(TABLES["captured_op"].arrow))
     work = Work(connection, model, on_note, own_work)
     for number, stage in enumerate(PIPELINE):
@@ -167,6 +168,8 @@ def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: 
         _derive(connection, "engine_call")
         _derive(connection, "engine_segment")
         _keep(connection, "compiled_part", _parts([module_id for name, module_id, _ in model.ops if name == REGION]))
+        functions = {name for name, _, _ in model.ops if "::" not in name and name != REGION}
+        _keep(connection, "whole_op", _names(sorted(functions)))
         _derive(connection, "forward_item")
         try:
             placed = match_model(connection, model)
@@ -191,6 +194,10 @@ def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: 
 
 def _parts(modules: list[int]) -> pa.Table:
     return table_of([{"module_id": module} for module in modules], pa.schema({"module_id": pa.int64()}))
+
+
+def _names(names: list[str]) -> pa.Table:
+    return table_of([{"name": name} for name in names], pa.schema({"name": pa.string()}))
 
 
 def _lacks_steps(work: Work) -> bool:

@@ -399,6 +399,11 @@ def _made(output: Any, depth: int = 3) -> list[Any]:
     return [tensor for part in output for tensor in _made(part, depth - 1)]
 
 
+def _is_function(op: Op, module: int) -> bool:
+    """Whether an op of a module is a python function, such as that of a checkpoint or of a graph that is replayed."""
+    return op.module == module and "::" not in op.name
+
+
 def _outermost(events: Iterable[Any], compiled: Collection[int] = (), observed: Sequence[Call] = ()) -> list[Op]:
     """Return the ops that no other op of the same module contains, in order; of compiled modules, a region.
 
@@ -426,6 +431,8 @@ def _outermost(events: Iterable[Any], compiled: Collection[int] = (), observed: 
                 opened[event.handle()] = "op"
             elif name.startswith(_MARK):
                 number = int(name.removeprefix(_MARK))
+                if ops and modules and depth > modules[-1][1] and _is_function(ops[-1], modules[-1][0]):
+                    ops.pop()  # it calls modules, whose ops stand for themselves
                 calls[number] = calls.get(number, -1) + 1
                 modules.append((number, depth))
                 opened[event.handle()] = "module"

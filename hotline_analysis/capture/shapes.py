@@ -89,7 +89,6 @@ class Observer:
         profiler = need.torch("_C")._profiler
         calls: list[Call] = []
         with suppress(AttributeError, RuntimeError, OSError, ValueError, KeyError, TypeError):
-            profiler._disable_execution_trace_observer()
             profiler._remove_execution_trace_observer()
             with open(self._path, encoding="utf-8") as stream:
                 calls = _calls(json.load(stream)["nodes"])

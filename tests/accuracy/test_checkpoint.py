@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hotline_analysis as ha
+from hotline_analysis.annotation.model_file import parse_model
 from tests.accuracy.hide import compare
 
 
@@ -45,6 +47,7 @@ def test_computed_again(reentrant: bool, tmp_path: Path) -> None:
         torch.nn.functional.mse_loss(net(torch.randn(4, 8)), torch.randn(4, 2)).backward()
 
     step()
+    learned = parse_model(json.loads(json.dumps(ha.model_ops(net, torch.randn(4, 8)).content)), "the capture")
     cpu = [torch.profiler.ProfilerActivity.CPU]
     with torch.profiler.profile(activities=cpu, with_stack=True, with_modules=True) as profiler:
         for _ in range(2):
@@ -53,8 +56,8 @@ def test_computed_again(reentrant: bool, tmp_path: Path) -> None:
     profiler.export_chrome_trace(str(tmp_path / "trace.json"))
 
     with ha.load(tmp_path / "trace.json") as trace:
-        shares = compare(trace)
-    assert shares.keys() == {"forward", "backward", "recompute"}
-    for name, share in shares.items():
-        assert share.cpu_ns > 0
-        assert share.cpu_pct == 100.0, name
+        for shares in (compare(trace), compare(trace, learned)):
+            assert shares.keys() == {"forward", "backward", "recompute"}
+            for name, share in shares.items():
+                assert share.cpu_ns > 0
+                assert share.cpu_pct == 100.0, name

@@ -1,12 +1,12 @@
 -- Outermost ops of the forward pass: the input of the alignment with the model.
 --
--- Ops of python functions (their names have no `::`) are looked through, and so is compiled code, unless the model was
--- seen to run it as a whole (`compiled_part`). Ops in spans that load data, clear gradients, optimize (but for calls of
--- a closure) or start autograd are left out. `call_id` is the engine's call around the op: ops that a checkpoint
--- computes again stand there, among the ops of backward itself. Names are looked up last: sorting them with the rest
--- would cost a third more.
+-- Ops of python functions (their names have no `::`) are looked through, unless the model has them as its ops
+-- (`whole_op`), and so is compiled code, unless the model was seen to run it as a whole (`compiled_part`). Ops in spans
+-- that load data, clear gradients, optimize (but for calls of a closure) or start autograd are left out. `call_id` is
+-- the engine's call around the op: ops that a checkpoint computes again stand there, among the ops of backward itself.
+-- Names are looked up last: sorting them with the rest would cost a third more.
 --
--- :reads cpu_span, event, name_class, nesting, engine_segment, closure_call, compiled_part
+-- :reads cpu_span, event, name_class, nesting, engine_segment, closure_call, compiled_part, whole_op
 -- :column event_id BIGINT  the op
 -- :column track_id BIGINT  its thread
 -- :column start_ns BIGINT  start
@@ -42,7 +42,8 @@ op as (
         nesting.depth,
         nesting.parent_id,
         contains(event.name, '::')
-        or starts_with(event.name, 'Torch-Compiled Region') and exists (select 1 from compiled_part) as is_native
+        or starts_with(event.name, 'Torch-Compiled Region') and exists (select 1 from compiled_part)
+        or event.name in (select name from whole_op) as is_native
     from cpu_span
     inner join nesting on cpu_span.event_id = nesting.event_id
     inner join event on cpu_span.event_id = event.event_id
