@@ -1,7 +1,8 @@
 -- Arithmetic on tensors that lie on the CPU, in the middle of work for the GPU.
 --
 -- Condition: outermost ops that compute and call nothing of the GPU's runtime (`cpu_tensor` in `host_activity`),
--- outside of loading data. Bound: they take no time, as on the GPU they would be a few microseconds. Source: derived.
+-- outside of loading data and of the optimizer, which counts its steps in tensors on the CPU. Bound: they take no time,
+-- as on the GPU they would be a few microseconds. Source: derived.
 --
 -- :reads host_activity, event, nesting, launch
 -- :what ops that compute on CPU tensors
@@ -25,6 +26,7 @@ where
     host_activity.rank = $rank
     and host_activity.step = $step
     and host_activity.kind = 'cpu_tensor'
+    and host_activity.phase is distinct from 'optimizer'
     and exists (select 1 from launch where launch.rank = $rank)
 group by host_activity.track_id, host_activity.start_ns, host_activity.end_ns
 order by event_id
