@@ -445,8 +445,8 @@ def test_what_a_console_shows_of_a_value_is_one_short_line() -> None:
         assert re.fullmatch(r"<.{5,250}>", repr(value)), type(value)
     parts = f"3 findings, {len(report.sections)} sections"
     assert repr(report) == f"<Report 'demo.json.gz': {parts}; print it to read it>"
-    assert repr(report.sections[0]) == "<Section phases: 7 rows>"
-    assert repr(report.findings[0]).startswith("<Finding 'no-gpu': Is the GPU or the CPU the bottleneck? The")
+    assert repr(report.sections[0]) == "<Section help: 2 rows>"
+    assert repr(report.findings[0]).startswith("<Finding 'launch-bound': Is the GPU or the CPU the bottleneck? The")
 
 
 def test_findings_in_json_have_their_numbers(tmp_path: Path) -> None:

@@ -230,6 +230,45 @@ def test_copies_from_pinned_memory_are_not_waited_for(tmp_path: Path) -> None:
     assert ha.whatif(loaded, "pinned").predicted_ns == pytest.approx(70 * US, abs=2 * US)
 
 
+def test_copies_are_as_fast_as_the_link_of_a_gpu_that_is_known(tmp_path: Path) -> None:
+    """An H100's PCIe 5 moves 64 GB/s: 12 / 15.75 of it is expected, all of it at best."""
+    trace = TraceBuilder(rank=0, deviceProperties=[{"id": 0, "name": "NVIDIA H100 80GB HBM3", "computeMajor": 9}])
+    at = 0
+    for number in range(5):
+        trace.step(number, at, at + 120)
+        number_of_copy = trace.new_correlation()
+        trace.op("aten::copy_", at, at + 110).runtime("cudaMemcpyAsync", at + 2, at + 106, correlation=number_of_copy)
+        trace.copy(at + 5, at + 105, kind="HtoD", nbytes=640_000, correlation=number_of_copy)
+        trace.events[-1]["name"] = "Memcpy HtoD (Pageable -> Device)"
+        at += 120
+    loaded = trace.annotation("the end", at, at + 1).load(tmp_path)
+    found = ha.whatif(loaded, "pinned")
+    # 640,000 bytes take 10 us at 64 GB/s, and 13.1 us at 48.8; the CPU has 120 - 101 us of its own, beside it
+    assert found.predicted_ns == pytest.approx(19 * US, abs=2 * US)
+    slower = ha.whatif(loaded, "pinned", factor=13.125 / 100)
+    assert found.predicted_ns == slower.predicted_ns
+    [advice] = [row for row in ha.advice(loaded).iter_rows(named=True) if row["rule"] == "pageable_copies"]
+    assert advice["time_ns"] == 100 * US
+    assert advice["gain_ns"] == pytest.approx((120 - 19) * US, abs=2 * US)
+
+
+def test_the_profiler_takes_as_long_for_each_op_and_call(tmp_path: Path) -> None:
+    """40 us of a thread hold two ops, each with a call: without the profiler they are 4 x 2 us shorter."""
+    trace = steps(tmp_path, kernel(GEMM, 5), kernel(GEMM, 5))
+    recorded = trace.sql("select count(*) from event where category in ('cpu_op', 'cuda_runtime')").item() / 5
+    assert recorded == 4  # two ops, each with a call
+    found = ha.whatif(trace, "no_profiler", event_us=2)
+    assert found.baseline_ns == 40 * US
+    assert found.predicted_ns == pytest.approx((40 - 4 * 2) * US, abs=US / 2)
+    usual = ha.whatif(trace, "no_profiler")
+    assert usual.predicted_ns == pytest.approx((40 - 4 * 2.5) * US, abs=US / 2)
+    assert "4 ops and calls" in " ".join(usual.assumptions)
+    # what waits for the GPU gets no shorter
+    (tmp_path / "busy").mkdir()
+    busy = steps(tmp_path / "busy", kernel(GEMM, 90))
+    assert ha.whatif(busy, "no_profiler").predicted_ns == 90 * US
+
+
 def test_each_says_why_it_does_not_apply(tmp_path: Path) -> None:
     trace = steps(tmp_path, kernel("custom_kernel", 50))
     table = ha.whatif(trace)

@@ -17,7 +17,7 @@ from hotline_analysis.reports.sections.coverage import compiled_line, coverage_l
 from hotline_analysis.reports.sections.device import device_section
 from hotline_analysis.reports.sections.efficiency import efficiency_sections
 from hotline_analysis.reports.sections.head import facts, headline
-from hotline_analysis.reports.sections.help import help_section, with_predictions, worth_doing
+from hotline_analysis.reports.sections.help import apart, help_section, with_predictions, worth_doing
 from hotline_analysis.reports.sections.recapture import recapture
 from hotline_analysis.reports.sections.stragglers import straggler_section
 from hotline_analysis.reports.sections.subject import subject
@@ -69,9 +69,10 @@ def report(
     typical = typical_step(trace, chosen)
     use = trace.query("device_use", rank=chosen)
     run = use.filter(scope="run")
-    caveats = caveat_sentences(trace, chosen, info, typical, bound.evidence, run)
     efficiency = [*(efficiency_sections(trace, chosen) if has_gpu and is_run else []), None, None]
     worth = worth_doing(trace, chosen) if is_run else None
+    unprofiled, worth = apart(worth, "no_profiler")
+    caveats = caveat_sentences(trace, chosen, info, typical, bound.evidence, run, unprofiled)
     advice = with_predictions(find_advice(trace, chosen), worth) if is_run else []
     sections = [
         help_section(worth, has_gpu),

@@ -7,6 +7,7 @@ import polars as pl
 from hotline_analysis.answers.replay import Run
 from hotline_analysis.prediction.edits import (
     Edit,
+    Hasten,
     Number,
     Scale,
     Take,
@@ -85,8 +86,9 @@ def _with(loop: Loop, edits: list[Edit]) -> Run:
 
 
 # "On PCIe x16 Gen3 cards, for example, pinned memory can attain roughly 12 GB/s" (CUDA C++ best practices guide,
-# "Pinned memory"); Gen4 has twice that.
+# "Pinned memory"), of 15.75 that the link has; Gen4 has twice that.
 _PINNED_BYTES_PER_NS = 12.0
+_SHARE_OF_LINK = 12.0 / 15.75
 
 
 @scenario(
@@ -107,8 +109,11 @@ def _pinned(loop: Loop, factor: Number) -> Made:
         return "No copy to the GPU is waited for: its memory is pinned already, or a batch is small."
     size = int(waits["bytes"].fill_null(0).sum())
     if size and factor == KNOWN["pinned"].parameters["factor"].default:
-        gen3 = min(1.0, size / _PINNED_BYTES_PER_NS / max(busy_ns(waits), 1))
-        factor = (gen3 / 2, gen3, 1.0)
+        link = _link_bytes_per_ns(loop)
+        fastest = link or 2 * _PINNED_BYTES_PER_NS
+        usual = link * _SHARE_OF_LINK if link else _PINNED_BYTES_PER_NS
+        low, middle = (min(1.0, size / rate / max(busy_ns(waits), 1)) for rate in (fastest, usual))
+        factor = (low, middle, 1.0)
     calls = pl.col("event_id").is_in(waits["runtime_id"].implode())
     return made_of(
         "pinned",
@@ -116,6 +121,14 @@ def _pinned(loop: Loop, factor: Number) -> Made:
         "The copies are made with pin_memory=True and non_blocking=True.",
         "Copying a batch into pinned memory is done by the loader, and is not counted.",
     )
+
+
+def _link_bytes_per_ns(loop: Loop) -> float | None:
+    """Bandwidth of the GPU's link to the host in one direction, if the GPU is known."""
+    found = loop.trace.of(loop.rank).sql(
+        "select host_bytes_per_s / 1e9 from gpu_model where rank = $rank order by device_id limit 1", rank=loop.rank
+    )
+    return None if found.is_empty() else found.item()
 
 
 @scenario("PyTorch performance tuning guide, “Avoid unnecessary CPU-GPU synchronization”.")
@@ -137,4 +150,42 @@ def _no_sync(loop: Loop) -> Made:
         [Unwait(among(waits))],
         "What the calls brought to the CPU (a loss to print, a number to branch on) is not needed, or is asked for"
         " later.",
+    )
+
+
+_WITH_MEMORY_US = (6.0, 4.0, 2.0)
+
+
+def _has_memory(loop: Loop) -> bool:
+    """Whether the profiler recorded allocations."""
+    found = loop.trace.of(loop.rank).sql("select profile_memory from rank_info where rank = $rank", rank=loop.rank)
+    return bool(found.item())
+
+
+@scenario(
+    "Measured: programs on an H100 and an H200 (torch 2.11), each with the profiler and without"
+    " (tests/benchmarks/bench_gpu_pairs.py).",
+    # Of 28 programs on the H200 whose steps waited for the CPU, 27 are in this range; three that recorded memory, too,
+    # on the H100, took 4.0 to 5.0.
+    event_us=Given((4.5, 2.5, 1.0), "microseconds that the profiler takes for each op and call that it records"),
+)
+def _no_profiler(loop: Loop, event_us: Number) -> Made:
+    """The same run without the profiler."""
+    if not loop.has_gpu_work:
+        return NO_GPU
+    recorded = chosen_of(loop, pl.col("category").is_in(["cpu_op", "cuda_runtime", "cuda_driver"]))
+    host = loop.table.of("host")
+    host_ns = float(loop.table.weight[host].sum())
+    if recorded.is_empty() or not host_ns:
+        return "No thread that launches work has an event."
+    if event_us == KNOWN["no_profiler"].parameters["event_us"].default and _has_memory(loop):
+        event_us = _WITH_MEMORY_US
+    cost_us = recorded.height / host_ns * 1e3
+    part = each_end(lambda us: max(0.0, 1 - us * cost_us), event_us)
+    return made_of(
+        "no_profiler",
+        [Hasten(~GPU, part)],
+        f"{round(recorded.height / loop.count):,} ops and calls are recorded in a step.",
+        "Threads are slowed by as large a part of all that they do; GPU work is not.",
+        "What recording python stacks costs is not counted.",
     )

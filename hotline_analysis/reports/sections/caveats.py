@@ -8,11 +8,12 @@ import polars as pl
 
 from hotline_analysis.answers.limits import TypicalStep
 from hotline_analysis.answers.recorded import no_run
-from hotline_analysis.answers.verdicts import CPU_LIMITS
+from hotline_analysis.answers.verdicts import CPU_LIMITS, VERDICTS
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, listed, percent, safe
 
 _SPEAK_PCT = 5.0  # what is less does not change what the rest of the report says
+_LIMITS = ("limit_before", "limit_after")
 _CPU_PCT = 20.0  # from this share of the step on, what slows the CPU down matters
 
 
@@ -27,9 +28,18 @@ _SAID = {
 
 
 def caveat_sentences(
-    trace: Trace, rank: int, info: dict[str, Any], typical: TypicalStep | None, limits: pl.DataFrame, use: pl.DataFrame
+    trace: Trace,
+    rank: int,
+    info: dict[str, Any],
+    typical: TypicalStep | None,
+    limits: pl.DataFrame,
+    use: pl.DataFrame,
+    unprofiled: dict[str, Any] | None = None,
 ) -> list[str]:
-    """What to know before believing the rest, the gravest first. Of a trace that shows no run, the headline says it."""
+    """What to know before believing the rest, the gravest first. Of a trace that shows no run, the headline says it.
+
+    `unprofiled` is the row of `whatif` for the run without the profiler, if that makes a difference.
+    """
     if no_run(trace, rank):
         return []
     found = trace.query("caveats", rank=rank).sort("share_pct", descending=True, nulls_last=True)
@@ -45,7 +55,23 @@ def caveat_sentences(
             "Python stacks were recorded, which can make the CPU's work two to three times as long. Check the CPU's"
             " part with a trace without them (with_stack=False)."
         )
+    if unprofiled is not None and 100 * unprofiled["gain_ns"] >= _SPEAK_PCT * unprofiled["baseline_ns"]:
+        said.append(_unprofiled(unprofiled))
     return said + _unknown_gpu(trace, rank) + _steps(trace, rank, typical)
+
+
+def _unprofiled(row: dict[str, Any]) -> str:
+    """By how much the profiler made a step longer, and whether something else bounds it without."""
+    baseline = row["baseline_ns"]
+    between = f"{duration(row['low_ns'])} to {duration(min(row['high_ns'], baseline))}"
+    text = (
+        f"The profiler slows the CPU down: without it, a step, which takes {duration(baseline)} here, is predicted to"
+        f" take {between}"
+    )
+    before, after = (VERDICTS[row[name]].noun if row[name] in VERDICTS else "" for name in _LIMITS)
+    if after and after != before:
+        text += f", and most of it {after}"
+    return text + ". Time a few steps without it."
 
 
 def _unobserved(trace: Trace, rank: int, use: pl.DataFrame) -> list[str]:

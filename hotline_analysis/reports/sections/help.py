@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 
@@ -29,6 +30,14 @@ def worth_doing(trace: Trace, rank: int) -> pl.DataFrame | None:
         return None
 
 
+def apart(worth: pl.DataFrame | None, scenario: str) -> tuple[dict[str, Any] | None, pl.DataFrame | None]:
+    """The row of one scenario, None if it is not there, and the others."""
+    if worth is None:
+        return None, None
+    its = worth.filter(scenario=scenario)
+    return None if its.is_empty() else its.row(0, named=True), worth.filter(pl.col("scenario") != scenario)
+
+
 def with_predictions(advice: Sequence[Advice], worth: pl.DataFrame | None) -> list[Advice]:
     """Each advice with the gain of the scenario that does what it says, where that one is predicted to gain."""
     if worth is None:
@@ -51,9 +60,9 @@ def help_section(worth: pl.DataFrame | None, has_gpu: bool) -> Section | None:
     return Section(
         "help",
         "What would help",
-        f"A step takes {baseline} now. A real run should take between from and to, which allow for how much runs"
-        " differ; gains do not, and do not add up. `hotline whatif TRACE NAME` lists the assumptions"
-        + (_ELSEWHERE if has_gpu else "."),
+        f"A step takes {baseline} in this recording. Changed and recorded again, it should take between from and to,"
+        " which allow for how much runs differ; gains do not, and do not add up. `hotline whatif TRACE NAME` lists the"
+        " assumptions" + (_ELSEWHERE if has_gpu else "."),
         [
             Field("scenario", "scenario", "name"),
             Field("summary", "what is done", "name"),

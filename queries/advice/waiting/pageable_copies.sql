@@ -1,29 +1,59 @@
--- Copies between pageable memory and the GPU: the CPU waits until all earlier work of the stream and the copy are done.
+-- Copies between pageable memory and the GPU: the CPU waits until all earlier work of the stream and the copy are done,
+-- and the driver copies everything twice.
 --
 -- Condition: a call that launches a copy from or to pageable memory, or one that blocks, outside of reading values
--- back. Bound: the call no longer waits. Source: CUDA runtime API, "API synchronization behavior"; PyTorch performance
--- tuning guide, "Avoid unnecessary CPU-GPU synchronization", and torch.Tensor.pin_memory.
+-- back. Bound: the call no longer waits, and the copy is as fast as the GPU's link to the host, where its bytes and the
+-- link are known. Source: CUDA runtime API, "API synchronization behavior"; CUDA C++ best practices guide, "Pinned
+-- memory"; PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization", and torch.Tensor.pin_memory.
 --
--- :reads gpu_wait, label, event
+-- :reads gpu_wait, label, event, gpu_copy, gpu_model
 -- :only_with gpu_wait where kind = 'copy'
 -- :what copies from pageable memory that make the CPU wait for the GPU
 -- :do Copy from pinned memory without waiting: DataLoader(pin_memory=True), tensor.to(device, non_blocking=True).
 -- :scenario pinned
+with waited as (
+    select
+        gpu_wait.event_id,
+        gpu_wait.work_id,
+        gpu_wait.track_id,
+        gpu_wait.start_ns,
+        gpu_wait.end_ns,
+        gpu_wait.waited_ns,
+        copied.name
+    from gpu_wait
+    inner join label on gpu_wait.rank = label.rank and gpu_wait.event_id = label.event_id
+    inner join event as copied on gpu_wait.rank = copied.rank and gpu_wait.work_id = copied.event_id
+    where
+        gpu_wait.rank = $rank
+        and label.step = $step
+        and gpu_wait.kind = 'copy'
+        and gpu_wait.waited_ns > 0
+        and regexp_matches(copied.name, 'HtoD|HostToDevice|Host -> Device')
+)
+
 select
-    gpu_wait.event_id,
+    event_id,
     'wait' as effect,
-    gpu_wait.track_id,
-    gpu_wait.start_ns,
-    gpu_wait.end_ns,
-    gpu_wait.waited_ns as saved_ns,
-    copied.name
-from gpu_wait
-inner join label on gpu_wait.rank = label.rank and gpu_wait.event_id = label.event_id
-inner join event as copied on gpu_wait.rank = copied.rank and gpu_wait.work_id = copied.event_id
+    track_id,
+    start_ns,
+    end_ns,
+    waited_ns as saved_ns,
+    name
+from waited
+union all
+select
+    gpu_copy.event_id,
+    'work',
+    event.track_id,
+    gpu_copy.start_ns,
+    gpu_copy.end_ns,
+    floor(gpu_copy.dur_ns - 1e9 * gpu_copy.bytes / gpu_model.host_bytes_per_s)::bigint,
+    waited.name
+from waited
+inner join gpu_copy on gpu_copy.rank = $rank and waited.work_id = gpu_copy.event_id
+inner join event on gpu_copy.rank = event.rank and gpu_copy.event_id = event.event_id
+inner join gpu_model on gpu_copy.rank = gpu_model.rank and gpu_model.device_id = device_of(gpu_copy.device)
 where
-    gpu_wait.rank = $rank
-    and label.step = $step
-    and gpu_wait.kind = 'copy'
-    and gpu_wait.waited_ns > 0
-    and regexp_matches(copied.name, 'HtoD|HostToDevice|Host -> Device')
-order by gpu_wait.event_id
+    gpu_copy.is_pageable
+    and gpu_copy.dur_ns > 1e9 * gpu_copy.bytes / gpu_model.host_bytes_per_s
+order by event_id

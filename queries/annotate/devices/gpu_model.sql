@@ -24,6 +24,7 @@
 -- :column model_sm_count BIGINT         those of the whole model
 -- :column scale DOUBLE                  what there is of the model's multiprocessors, up to 1
 -- :column memory_bytes_per_s DOUBLE     bandwidth of its memory; NULL for a part of a GPU that shares it
+-- :column host_bytes_per_s DOUBLE       bandwidth of PCIe to the host, in one direction; NULL where it is not known
 -- :column cache_bytes BIGINT            the last cache before memory, of the whole model: L2, or AMD's Infinity Cache
 -- :column threads_per_sm BIGINT         most threads on a multiprocessor
 -- :column blocks_per_sm BIGINT          most blocks on a multiprocessor
@@ -70,6 +71,7 @@ select
         when described.part = 1 or described.memory_pct >= whole_memory_pct() then 1
         when described.vendor = 'NVIDIA' then ceil(8 * described.memory_pct / 100) / 8
     end as memory_bytes_per_s,
+    1e9 * described.pcie_gb_per_s as host_bytes_per_s,
     (1024 * 1024 * described.cache_mib)::bigint as cache_bytes,
     coalesce(
         try_cast(described.properties ->> 'maxThreadsPerMultiprocessor' as bigint), capable.threads_per_sm

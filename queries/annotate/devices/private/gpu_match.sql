@@ -19,6 +19,7 @@
 -- :column model_sm_count BIGINT      multiprocessors of the model
 -- :column memory_gib DOUBLE          memory of the model
 -- :column memory_gb_per_s DOUBLE     its bandwidth
+-- :column pcie_gb_per_s DOUBLE       bandwidth of PCIe in one direction
 -- :column cache_mib DOUBLE           the last cache before memory: L2, or AMD's Infinity Cache
 -- :column peaks STRUCT(unit VARCHAR, "precision" VARCHAR, tflop_per_s DOUBLE)[]  what it can do
 with listed as (
@@ -79,6 +80,7 @@ select
     matched.found.sm_count::bigint as model_sm_count,
     matched.found.memory_gib::double as memory_gib,
     matched.found.memory_gb_per_s::double as memory_gb_per_s,
+    matched.found.pcie_one_way_gb_per_s::double as pcie_gb_per_s,
     greatest(matched.found.l2_mib, matched.found.infinity_cache_mib)::double as cache_mib,
     case when matched.found.model is not null then [
         {'unit': 'vector', 'precision': 'fp64', 'tflop_per_s': matched.found.fp64_vector_tflop_per_s::double},
