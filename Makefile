@@ -40,7 +40,7 @@ campaign: $(STAMP)
 
 # How often the labels of labelled traces are met, beside the original Hotline profiler's own.
 accuracy: $(STAMP)
-	$(BIN)/python tests/accuracy/labelled.py
+	$(BIN)/python -m tests.accuracy.labelled
 
 docs: $(STAMP)
 	$(BIN)/python -m docs.generate

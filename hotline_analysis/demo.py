@@ -6,5 +6,5 @@ from pathlib import Path
 
 
 def demo_trace() -> Path:
-    """Return the path of a trace that comes with the package: three training steps of a small Transformer on a CPU."""
+    """Return the path of a trace that comes with the package: three training steps of a U-Net on an H100."""
     return Path(__file__).parent / "data" / "demo.json.gz"

@@ -50,10 +50,11 @@ def test_switches_win_over_those_of_a_twin(twin: str) -> None:
 
 
 def test_every_capture_has_valid_switches(tmp_path: Path) -> None:
-    wanted = capture_all.commands(tmp_path, "cuda")
+    wanted = capture_all.jobs("cuda")
     assert len({trace for trace, _ in wanted}) == len(wanted)
     for trace, switches in wanted:
-        capture.parse_args([*switches, "-o", str(trace), "--device", "cuda"])
+        capture.parse_args([*switches, "-o", str(tmp_path / trace), "--device", "cuda"])
+    assert len(capture_all.jobs("cpu")) < len(wanted)
 
 
 def test_a_capture_tells_nothing_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import json
 import os
 import re
 import shlex
@@ -24,8 +25,9 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import torch
 from models import EXAMPLES, Batch, Example, Size  # type: ignore[import-not-found]  # the sibling models.py
@@ -40,13 +42,15 @@ from hotline_analysis.capture import analyze
 OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {"sgd": SGD, "adam": Adam, "adamw": AdamW}
 
 
+PRECISION_HELP = "of products of float32: all exact, all TF32, or as PyTorch does (TF32 for convolutions alone)"
+
 TWINS = {
     "input-bound": "transformer --size small --batch-size 32 --slow-loader 0.05",
-    "launch-bound": "resnet50 --size small --batch-size 1 --optimizer sgd --optimizer-impl single",
-    "sync-bound": "transformer --size small --batch-size 8 --item",
-    "optimizer-bound": "transformer --size large --batch-size 1 --optimizer adam --optimizer-impl single",
-    "copy-bound": "colours --size large --batch-size 128 --pageable --optimizer sgd",
-    "gpu-bound": "mlp --size large --batch-size 8192 --optimizer sgd",
+    "launch-bound": "resnet50 --size small --batch-size 1 --optimizer sgd --optimizer-impl single --same-batch",
+    "sync-bound": "resnet50 --size large --batch-size 32 --precision tf32 --log-norms --same-batch",
+    "optimizer-bound": "transformer --size large --batch-size 1 --optimizer adam --optimizer-impl single --same-batch",
+    "copy-bound": "colours --size large --batch-size 128 --pageable --optimizer sgd --same-batch host",
+    "gpu-bound": "mlp --size large --batch-size 8192 --optimizer sgd --same-batch",
 }
 """Name of the cause → the switches that bring it about on a GPU."""
 
@@ -67,6 +71,8 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--record-shapes", action="store_true", help="record input shapes, types and strides")
     parser.add_argument("--profile-memory", action="store_true", help="record allocations")
     parser.add_argument("--amp", action="store_true", help="run forward and loss under autocast with bfloat16")
+    parser.add_argument("--precision", choices=["default", "fp32", "tf32"], default="default", help=PRECISION_HELP)
+    parser.add_argument("--channels-last", action="store_true", help="keep images with their channels last")
     parser.add_argument("--compile", action="store_true", help="train torch.compile(model)")
     parser.add_argument("--cuda-graphs", action="store_true", help="replay forward and backward as CUDA graphs")
     parser.add_argument("--ddp", action="store_true", help="DistributedDataParallel with one rank")
@@ -76,12 +82,36 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--accumulate", type=int, default=1, metavar="N", help="micro-batches per optimizer step")
     parser.add_argument("--slow-loader", type=float, default=0.0, metavar="SECONDS", help="delay of every batch")
     parser.add_argument("--workers", type=int, default=0, help="data loader processes; 0 loads in the main one")
+    parser.add_argument(
+        "--same-batch",
+        choices=["device", "host"],
+        nargs="?",
+        const="device",
+        help="train on one batch, which stays on the device, or is copied there in every step",
+    )
     parser.add_argument("--item", action="store_true", help="call loss.item() in every step, which waits for the GPU")
+    parser.add_argument(
+        "--log-norms",
+        choices=["item", "keep"],
+        nargs="?",
+        const="item",
+        help="compute the norm of each module's output, and read it at once with .item(), or keep it on the GPU",
+    )
     parser.add_argument("--no-steps", action="store_true", help="never call prof.step(): no ProfilerStep in the trace")
+    parser.add_argument(
+        "--time-steps",
+        type=int,
+        default=0,
+        metavar="N",
+        help="first time N steps without the profiler, and write them to OUT.steps.json",
+    )
+    parser.add_argument("--memory-snapshot", action="store_true", help="write the allocator's OUT.snapshot.pickle, too")
     given = sys.argv[1:] if argv is None else argv
     args = parser.parse_args(given)
     if args.twin:
         args = parser.parse_args([*shlex.split(TWINS[args.twin]), *given])
+    unnamed = ("-o", "--output", str(args.output))
+    args.switches = shlex.join(switch for switch in given if switch not in unnamed)
     if args.model is None:
         parser.error("name a model or a --twin")
     if args.cuda_graphs and (args.device != "cuda" or args.compile or args.ddp):
@@ -106,6 +136,16 @@ class SlowCollate:
         return self.collate(samples)
 
 
+def norm(module: nn.Module, inputs: object, output: Tensor) -> None:
+    """A forward hook that computes a number on the GPU."""
+    output.detach().float().norm()
+
+
+def log_norm(module: nn.Module, inputs: object, output: Tensor) -> None:
+    """A forward hook that also reads it, as code that watches activations does."""
+    output.detach().float().norm().item()
+
+
 def make_optimizer(name: str, implementation: str, model: nn.Module) -> Optimizer:
     """The optimizer, with exactly one of its implementations chosen; `single` loops over the parameters."""
     choice = {"foreach": implementation == "foreach", "fused": implementation == "fused"}
@@ -117,8 +157,12 @@ class Trainer:
 
     def __init__(self, args: argparse.Namespace) -> None:
         # More batches than the steps use, so that no step falls on the end of the data.
-        batches = (args.warmup + args.steps) * args.accumulate + 2
+        batches = (2 * args.warmup + args.time_steps + args.steps) * args.accumulate + 2
+        if args.same_batch:
+            batches = 1
         example = EXAMPLES[args.model](batches * args.batch_size, args.checkpoint, args.size)
+        self.same_batch: Batch | None = None
+        self.copied = args.same_batch != "device"
         self.device = torch.device(args.device)
         self.dataset = type(example.dataset).__name__
         self.model = example.model.to(self.device).train(not args.inference)
@@ -129,6 +173,10 @@ class Trainer:
         self.pageable: bool = args.pageable
         self.accumulate: int = args.accumulate
         self.item: bool = args.item
+        self.memory_format = torch.channels_last if args.channels_last else torch.preserve_format
+        self.model = self.model.to(memory_format=self.memory_format)
+        torch.backends.cuda.matmul.allow_tf32 = args.precision == "tf32"
+        torch.backends.cudnn.allow_tf32 = args.precision != "fp32"
         self.batches: Iterator[Batch] = iter(
             DataLoader(
                 example.dataset,
@@ -138,6 +186,12 @@ class Trainer:
                 pin_memory=args.device == "cuda" and not args.pageable,
             )
         )
+        if args.same_batch:
+            self.same_batch = next(self.batches) if args.same_batch == "host" else self.load()
+        if args.log_norms:
+            for module in self.model.modules():
+                if not any(module.children()):
+                    module.register_forward_hook(log_norm if args.log_norms == "item" else norm)
         if args.cuda_graphs:
             self.model = torch.cuda.make_graphed_callables(self.model, self.load()[0])
         if args.ddp:
@@ -146,11 +200,16 @@ class Trainer:
             self.model = torch.compile(self.model)
 
     def load(self) -> Batch:
-        inputs, targets = next(self.batches)
+        inputs, targets = self.same_batch or next(self.batches)
+        if self.same_batch is not None and not self.copied:
+            return self.same_batch
         return self.move(inputs), self.move(targets)
 
     def move(self, tensors: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return tuple(tensor.to(self.device, non_blocking=not self.pageable) for tensor in tensors)
+        moved = tuple(tensor.to(self.device, non_blocking=not self.pageable) for tensor in tensors)
+        if self.memory_format == torch.preserve_format:
+            return moved
+        return tuple(tensor.to(memory_format=self.memory_format) if tensor.dim() == 4 else tensor for tensor in moved)
 
     def step(self) -> None:
         if self.inference:
@@ -179,9 +238,49 @@ class Trainer:
         self.optimizer.step()
 
 
-def record(args: argparse.Namespace, folder: Path) -> Path:
-    """Run the warm-up steps unrecorded and the others recorded; return the trace."""
+def time_steps(trainer: Trainer, steps: int, at_most_s: float = 2.0) -> dict[str, Any]:
+    """Time steps without the profiler, in blocks whose ends wait for the GPU; stop early when they are slow."""
+
+    def block(count: int) -> int:
+        began = time.perf_counter_ns()
+        for _ in range(count):
+            trainer.step()
+        if trainer.device.type == "cuda":
+            torch.cuda.synchronize()
+        return time.perf_counter_ns() - began
+
+    block(1)  # what was begun before must not count
+    each = max(1, steps // 5)
+    blocks: list[int] = []
+    while len(blocks) < 5 and (len(blocks) < 2 or sum(blocks) < at_most_s * 1e9):
+        blocks.append(block(each))
+    return {"steps_per_block": each, "block_ns": blocks}
+
+
+def measured(trainer: Trainer, args: argparse.Namespace) -> dict[str, Any]:
+    """What the same steps take without the profiler, and the most memory they hold."""
+    cuda = args.device == "cuda"
+    for _ in range(args.warmup):
+        trainer.step()
+    if cuda:
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+    found = time_steps(trainer, args.time_steps)
+    if cuda:
+        found["peak_allocated_bytes"] = torch.cuda.max_memory_allocated()
+        found["gpu"] = torch.cuda.get_device_name()
+    return {"torch": torch.__version__, **found}
+
+
+def record(args: argparse.Namespace, folder: Path, alone: AbstractContextManager[object] | None = None) -> Path:
+    """Run the warm-up steps unrecorded and the others recorded; return the trace.
+
+    The steps run within `alone`, which keeps other captures away: the model and its data are made before, and the
+    trace is written after.
+    """
     torch.manual_seed(0)
+    if args.memory_snapshot:
+        torch.cuda.memory._record_memory_history(context=None)
     if args.ddp:
         backend = "nccl" if args.device == "cuda" else "gloo"
         distributed.init_process_group(backend, init_method=f"file://{folder / 'store'}", rank=0, world_size=1)
@@ -193,31 +292,49 @@ def record(args: argparse.Namespace, folder: Path) -> Path:
         trainer.model,
         folder / "run.hotline",
         report_format=None,
+        when="later",
         batch_size=args.batch_size * args.accumulate,
         dataset=trainer.dataset,
         optimizer=trainer.optimizer,
     )
-    profiler = profile(
-        activities=activities,
-        schedule=None if args.no_steps else schedule(wait=args.warmup - 1, warmup=1, active=args.steps, repeat=1),
-        on_trace_ready=handler,
-        with_stack=args.with_stack,
-        record_shapes=args.record_shapes,
-        profile_memory=args.profile_memory,
-    )
-    if args.no_steps:
-        for _ in range(args.warmup):
-            trainer.step()
-        with profiler:
-            for _ in range(args.steps):
+    with ExitStack() as running:
+
+        def write(profiler: profile) -> None:
+            running.close()
+            handler(profiler)
+
+        profiler = profile(
+            activities=activities,
+            schedule=None if args.no_steps else schedule(wait=args.warmup - 1, warmup=1, active=args.steps, repeat=1),
+            on_trace_ready=write,
+            with_stack=args.with_stack,
+            record_shapes=args.record_shapes,
+            profile_memory=args.profile_memory,
+        )
+        if args.compile:  # takes long, and others need not wait for it
+            for _ in range(args.warmup):
                 trainer.step()
-            if args.device == "cuda":
-                torch.cuda.synchronize()
-    else:
-        with profiler:
-            for _ in range(args.warmup + args.steps):
+        if alone is not None:
+            running.enter_context(alone)
+        if args.time_steps:
+            found = {"switches": args.switches, **measured(trainer, args)}
+            (folder / "steps.json").write_text(json.dumps(found, indent=1) + "\n")
+        if args.no_steps:
+            for _ in range(args.warmup):
                 trainer.step()
-                profiler.step()
+            with profiler:
+                for _ in range(args.steps):
+                    trainer.step()
+                if args.device == "cuda":
+                    torch.cuda.synchronize()
+        else:
+            with profiler:
+                for _ in range(args.warmup + args.steps):
+                    trainer.step()
+                    profiler.step()
+    if args.memory_snapshot:
+        torch.cuda.memory._dump_snapshot(str(folder / "snapshot.pickle"))
+        torch.cuda.memory._record_memory_history(enabled=None)
     if args.ddp:
         distributed.destroy_process_group()
     return folder / "run.json.gz"
@@ -260,17 +377,26 @@ def scrub(source: Path, target: Path, trace_name: str) -> None:
             out.write(line.encode())
 
 
+def capture(args: argparse.Namespace, alone: AbstractContextManager[object] | None = None) -> None:
+    """Write the trace, and what else the switches ask for, beside it; each file appears when it is whole."""
+    output: Path = args.output
+    output.parent.mkdir(parents=True, exist_ok=True)
+    stem = output.name.removesuffix(".json.gz")
+    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".capture-") as folder:
+        packed = Path(folder, output.name)
+        scrub(record(args, Path(folder), alone), packed, output.name.removesuffix(".gz"))
+        for beside in ("steps.json", "snapshot.pickle"):
+            if (written := Path(folder, beside)).exists():
+                written.replace(output.with_name(f"{stem}.{beside}"))
+        packed.replace(output)
+    print(f"{output}: {output.stat().st_size / 1000:.0f} KB")
+
+
 def main() -> None:
     args = parse_args()
     if args.device == "cuda" and not torch.cuda.is_available():
         sys.exit("no CUDA device: run with --device cpu")
-    output: Path = args.output
-    output.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=output.parent, prefix=".capture-") as folder:
-        packed = Path(folder, output.name)
-        scrub(record(args, Path(folder)), packed, output.name.removesuffix(".gz"))
-        packed.replace(output)  # appears only when it is whole
-    print(f"{output}: {output.stat().st_size / 1000:.0f} KB")
+    capture(args)
 
 
 if __name__ == "__main__":

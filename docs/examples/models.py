@@ -612,8 +612,8 @@ def transformer(samples: int, recompute: bool, size: Size) -> Example:
 
 
 def lstm(samples: int, recompute: bool, size: Size) -> Example:
-    features, hidden, layers = {"tiny": (20, 16, 1), "small": (40, 64, 1), "large": (80, 512, 4)}[size]
-    shortest, longest = {"tiny": (3, 5), "small": (10, 16), "large": (200, 600)}[size]
+    features, hidden, layers = {"tiny": (20, 16, 1), "small": (40, 64, 1), "large": (80, 512, 2)}[size]
+    shortest, longest = {"tiny": (3, 5), "small": (10, 16), "large": (60, 120)}[size]
     model = SpeechLSTM(features, hidden, layers=layers, recompute=recompute)
     data = Utterances(samples, features, shortest, longest, symbols=1 if size == "tiny" else 4)
     return Example(model, data, collate_utterances, ctc_loss)

@@ -1,4 +1,7 @@
-"""Score the annotation of labelled traces, ours beside the peer's: `make accuracy`.
+"""Score the annotation of traces whose modules are known: `make accuracy`.
+
+For each program that was captured on a GPU (`tests/data/gpu`), its trace with frames is annotated with the model alone,
+as the capture has stored it, and the shares of time with the module that the frames say are counted.
 
 For each folder with a `trace.json.gz`, a `model.json` and a `labels.parquet`, the trace is annotated with the model
 alone, and the shares of events with the right phase and module are counted as `score_annotation.py` defines them.
@@ -15,7 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import hotline_analysis as ha
+from hotline_analysis import ModelMismatchError
+from tests.accuracy.hide import captured_model, compare
 
+GPU = Path(__file__).parents[1] / "data" / "gpu"
 Scores = dict[str, dict[str, Any]]
 
 
@@ -41,8 +47,26 @@ def score(traces: Path, folder: Path, *, peer: bool = False) -> Scores:
     return result
 
 
+def print_programs(folder: Path) -> None:
+    """Print a table of the programs that were captured on a GPU."""
+    print(f"{folder.name:24} {'CPU time':>11} {'right':>9} {'GPU time':>11} {'right':>9}")
+    for path in sorted(folder.glob("*_frames.json.gz")):
+        program = path.name.removesuffix("_frames.json.gz")
+        try:
+            with ha.load(path) as trace:
+                shares = compare(trace, captured_model(trace))
+        except ModelMismatchError:
+            print(f"  {program:22} the table of the capture does not fit")
+            continue
+        for name, share in sorted(shares.items()):
+            cpu, gpu = (f"{ns / 1e6:.2f} ms" for ns in (share.cpu_ns, share.gpu_ns))
+            right = [f"{pct:.2f} %" for pct in (share.cpu_pct, share.gpu_pct)]
+            print(f"  {f'{program} {name}':22} {cpu:>11} {right[0]:>9} {gpu:>11} {right[1]:>9}")
+
+
 def main() -> None:
-    """Print a table for every labelled trace."""
+    """Print a table of the captured programs, and one for every labelled trace."""
+    print_programs(GPU)
     traces = Path(os.environ.get("HOTLINE_TRACES", Path(__file__).parents[3] / "shared" / "traces"))
     folders = labelled_folders(traces)
     if not folders:

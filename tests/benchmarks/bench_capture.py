@@ -64,7 +64,9 @@ def measured(variant: str, training: Training, steps: int, clock: Callable[[], f
         "schedule": schedule(wait=WARMUP - 1, warmup=1, active=steps, repeat=1),
     }
     if variant == VARIANTS[2]:
-        settings["on_trace_ready"] = ha.analyze(training.model, folder / "run.hotline", report_format=None)
+        settings["on_trace_ready"] = ha.analyze(
+            training.model, folder / "run.hotline", report_format=None, when="later"
+        )
     if variant == VARIANTS[3]:
         settings["with_stack"] = True
     seconds = []
