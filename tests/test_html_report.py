@@ -126,8 +126,8 @@ def loading(tmp_path: Path) -> Trace:
 
 
 def test_titles_say_model_device_and_steps(tmp_path: Path, text: str) -> None:
-    assert "<h1>TransformerLM on the CPU, 3 steps</h1>" in text
-    assert "<title>demo.json.gz: TransformerLM on the CPU, 3 steps</title>" in text
+    assert "<h1>UNet on NVIDIA H100 80GB HBM3, 3 steps</h1>" in text
+    assert "<title>demo.json.gz: UNet on NVIDIA H100 80GB HBM3, 3 steps</title>" in text
     with loading(tmp_path) as made:
         assert ha.report(made).subject == "Net on GPU, 1 step"
     with TraceBuilder(rank=0).op("aten::mm", 0, 10).load(tmp_path, name="plain.json") as made:

@@ -30,11 +30,22 @@ def subject(trace: Trace, rank: int, steps: pl.DataFrame, facts: Mapping[str, st
 
 def model_name(trace: Trace, rank: int) -> str:
     """The class of the module that has most of the modules in it, without what torch puts around it; or ""."""
+    # By the parents, since the paths of a model that was learned leave its own name out. Each pair once: a damaged run
+    # may have parents in a circle.
     inside = trace.of(rank).sql(
-        "select around.path, around.type, around.depth, count(part.path) as part_count"
-        " from model_op as around left join model_op as part"
-        " on around.rank = part.rank and starts_with(part.path, around.path || '.')"
-        " where around.rank = $rank and around.depth < 3 group by all order by around.depth, part_count desc, path",
+        """
+        with recursive part as (
+            select module_id as top_id, module_id from model_op where rank = $rank and depth < 3
+            union
+            select part.top_id, model_op.module_id
+            from part
+            inner join model_op on model_op.rank = $rank and model_op.parent_id = part.module_id
+        )
+        select model_op.path, model_op.type, model_op.depth, count(*) - 1 as part_count
+        from part
+        inner join model_op on model_op.rank = $rank and model_op.module_id = part.top_id
+        group by all order by model_op.depth, part_count desc, model_op.path
+        """,
         rank=rank,
     )
     total = trace.of(rank).sql("select count(*) from model_op where rank = $rank", rank=rank).item()
