@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import textwrap
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,9 +66,12 @@ class _VConcatChart(_Offline, alt.VConcatChart):
 _OFFLINE: dict[type, type] = {kind.__bases__[1]: kind for kind in (_Chart, _LayerChart, _FacetChart, _VConcatChart)}
 
 
+_LETTERS = 105  # of a line of the subtitle: some 7 pixels each, in the width of a chart with its labels
+
+
 def dress(chart: Any, title: str, subtitle: str = "") -> Any:
     """Give a chart its title, which states the finding, and what all charts look like."""
-    text = alt.TitleParams(title, subtitle=[subtitle] if subtitle else [], anchor="start", fontSize=14)
+    text = alt.TitleParams(title, subtitle=textwrap.wrap(subtitle, _LETTERS), anchor="start", fontSize=14)
     dressed = (
         chart.properties(title=text)
         .configure(font="Arial, Liberation Sans, Helvetica, sans-serif")
