@@ -54,7 +54,7 @@ def examples() -> list[str]:
     listed = [
         command
         for command, whole in zip(found, is_whole, strict=True)
-        if whole and not any(place in command for place in ELSEWHERE)
+        if whole and "NAME" not in command.split() and not any(place in command for place in ELSEWHERE)
     ]
     return sorted({*listed, *(command for command in found if command.startswith(("hotline queries ", "hotline sc")))})
 

@@ -281,9 +281,10 @@ def test_it_is_drawn_without_complaint_and_can_be_read(
     browser.open(page)
     assert browser.complaints == []
     assert browser.run("document.documentElement.scrollWidth") <= 1280
-    # The answers, what to do and the first levels of the timeline are on the first screen.
+    # The answers and what to do are on the first screen, the first levels of the timeline on the second.
     assert browser.run("document.querySelector('.cards').getBoundingClientRect().bottom") < 900
-    assert browser.run("document.querySelectorAll('.hl-level')[1].getBoundingClientRect().bottom") < 900
+    assert browser.run("document.querySelector('#advice li:last-child').getBoundingClientRect().bottom") < 900
+    assert browser.run("document.querySelectorAll('.hl-level')[1].getBoundingClientRect().bottom") < 1800
     contrast = """
       (() => {
         const light = (color) => {

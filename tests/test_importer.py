@@ -322,7 +322,7 @@ def test_manifest(run_directory: Path) -> None:
         "truncated": False,
     }
     assert manifest == {
-        "format_version": 8,
+        "format_version": 9,
         "parts": [
             {"rank": 0, "file": "0.json", "event_count": 6, **clean},
             {"rank": 3, "file": "3.json", "event_count": 15, **clean},

@@ -340,7 +340,7 @@ def test_every_event_of_the_demo_is_somewhere(demo: Trace) -> None:
     ops = demo.sql(
         "select event_id from annotated_event where category = 'cpu_op' and step is not null order by event_id"
     )
-    assert sorted(frame.filter(kind="op")["event_id"]) == ops["event_id"].to_list()
+    assert sorted(frame.filter(kind="op", device="cpu")["event_id"]) == ops["event_id"].to_list()
 
 
 def test_slices_nested_without_end(tmp_path: Path) -> None:
