@@ -70,7 +70,7 @@ def _unprofiled(row: dict[str, Any]) -> str:
     )
     before, after = (VERDICTS[row[name]].noun if row[name] in VERDICTS else "" for name in _LIMITS)
     if after and after != before:
-        text += f", and most of it {after}"
+        text += f". What it then waits for most is {after}"
     return text + ". Time a few steps without it."
 
 
