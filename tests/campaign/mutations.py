@@ -151,6 +151,11 @@ def _args(event: Event) -> dict[str, Any] | None:
     return args if isinstance(args, dict) else None
 
 
+def _odd(rng: random.Random, *others: Any) -> Any:
+    """One of the odd values or of others: a copy, as later mutations may change it."""
+    return copy.deepcopy(rng.choice([*others, *ODD_VALUES]))
+
+
 def _some_place(rng: random.Random, event: Event) -> tuple[dict[str, Any], str] | None:
     """An object of the event and a key in it: of the event itself or of its arguments."""
     args = _args(event)
@@ -174,10 +179,10 @@ def dropped_keys(rng: random.Random, draft: Draft) -> None:
 @structural
 def mistyped_keys(rng: random.Random, draft: Draft) -> None:
     key = rng.choice([None, "ph", "cat", "name", "pid", "tid", "ts", "dur", "args", "id", "bp"])
-    value = rng.choice([None, *ODD_VALUES])
+    value = _odd(rng, None)
     is_same = rng.random() < 0.3
     for event in draft.pick(rng):
-        odd = value if is_same else rng.choice(ODD_VALUES)
+        odd = copy.deepcopy(value) if is_same else _odd(rng)
         if key is not None and key in event:
             event[key] = odd
         elif place := _some_place(rng, event):
@@ -189,7 +194,7 @@ def doubled_keys(rng: random.Random, draft: Draft) -> None:
     for event in draft.pick(rng):
         if place := _some_place(rng, event):
             chosen, key = place
-            value = chosen[key] if rng.random() < 0.3 else rng.choice(ODD_VALUES)
+            value = chosen[key] if rng.random() < 0.3 else _odd(rng)
             if rng.random() < 0.5:
                 chosen[Again(key)] = value
             else:  # the odd one comes first, and counts
@@ -214,10 +219,10 @@ def mistyped_args(rng: random.Random, draft: Draft) -> None:
     for event in draft.pick(rng):
         args = _args(event)
         if not args or rng.random() < 0.2:
-            event["args"] = rng.choice(ODD_VALUES)
+            event["args"] = _odd(rng)
         else:
             for key in rng.sample(list(args), min(len(args), rng.randint(1, 3))):
-                args[key] = rng.choice(ODD_VALUES)
+                args[key] = _odd(rng)
 
 
 @structural
@@ -281,7 +286,7 @@ def mistyped_flows(rng: random.Random, draft: Draft) -> None:
     key = rng.choice(["id", "ts", "tid", "pid", "bp", "cat", "name"])
     for event in _flows(draft):
         if rng.random() < 0.5:
-            event[key] = rng.choice(ODD_VALUES)
+            event[key] = _odd(rng)
 
 
 @structural
@@ -289,12 +294,12 @@ def odd_counters(rng: random.Random, draft: Draft) -> None:
     times = [event["ts"] for event in draft.events if isinstance(event, dict) and "ts" in event] or [0]
     for _ in range(rng.choice([1, 30, 1000])):
         series = {
-            rng.choice(["a", "b", "", *EXOTIC_NAMES[:20]]): rng.choice([rng.random(), 10**18, *ODD_VALUES])
+            rng.choice(["a", "b", "", *EXOTIC_NAMES[:20]]): _odd(rng, rng.random(), 10**18)
             for _ in range(rng.choice([1, 3, 30]))
         }
         name = rng.choice(["counter", "GPU 0 Memory", *EXOTIC_NAMES[:20], None, 5])
         event = {"ph": "C", "name": name, "pid": rng.choice([0, 1, "x"]), "tid": 0, "ts": rng.choice(times)}
-        draft.events.append({**event, "args": rng.choice([series, series, series, *ODD_VALUES])})
+        draft.events.append({**event, "args": _odd(rng, series, series, series)})
 
 
 # --- times ------------------------------------------------------------------------------------------------------------
@@ -475,7 +480,7 @@ def dropped_events(rng: random.Random, draft: Draft) -> None:
 @structural
 def foreign_elements(rng: random.Random, draft: Draft) -> None:
     for _ in range(rng.choice([1, 5, 200])):
-        draft.events.insert(rng.randrange(len(draft.events) + 1), rng.choice(ODD_VALUES))
+        draft.events.insert(rng.randrange(len(draft.events) + 1), _odd(rng))
 
 
 @structural
@@ -534,7 +539,7 @@ def mistyped_metadata(rng: random.Random, draft: Draft) -> None:
             for name in rng.sample(list(inner), min(3, len(inner))):
                 inner[name] = rng.choice([*ODD_VALUES, *EXOTIC_NAMES[:33]])
     if rng.random() < 0.3:
-        draft.top[Again(rng.choice(known))] = rng.choice(ODD_VALUES)
+        draft.top[Again(rng.choice(known))] = _odd(rng)
     for event in draft.events:
         if isinstance(event, dict) and event.get("ph") == "M" and rng.random() < 0.5:
             event["args"] = rng.choice(
