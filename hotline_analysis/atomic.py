@@ -225,9 +225,13 @@ def _foreign(folder: Path) -> list[Path]:
 
 def _cannot_write(target: Path, error: Exception) -> HotlineError:
     said = error.strerror if isinstance(error, OSError) else None
-    return HotlineError(
-        f"cannot write {target}: {said or error}", hint="Is the disk full? Choose another place with -o."
-    )
+    if isinstance(error, (FileExistsError, NotADirectoryError)):
+        why = "There is a file where this path has a folder."
+    elif isinstance(error, PermissionError):
+        why = "You may not write there."
+    else:
+        why = "Is the disk full?"
+    return HotlineError(f"cannot write {target}: {said or error}", hint=f"{why} Choose another place with -o.")
 
 
 def _partial_name(target: Path) -> Path:

@@ -747,9 +747,12 @@ def test_output_is_something_else(tmp_path: Path, overwrite: bool) -> None:
 
 def test_output_cannot_be_written(tmp_path: Path) -> None:
     path = write(tmp_path, wrap(KERNEL))
-    for output in (path / "run.hotline", Path("/proc/nowhere/run.hotline")):
-        with pytest.raises(HotlineError, match="cannot write"):
+    for output in (path / "run.hotline", path / "runs" / "run.hotline"):
+        with pytest.raises(HotlineError, match="cannot write") as found:
             ha.import_traces(path, output)
+        assert found.value.hint == "There is a file where this path has a folder. Choose another place with -o."
+    with pytest.raises(HotlineError, match="cannot write"):
+        ha.import_traces(path, Path("/proc/nowhere/run.hotline"))
 
 
 def run_python(code: str, *arguments: object, **options: Any) -> subprocess.Popen[str]:

@@ -8,8 +8,8 @@ import polars as pl
 
 from hotline_analysis.errors import HotlineError
 from hotline_analysis.gpu_models import named_gpu, shipped_gpus
-from hotline_analysis.prediction.loop import loop_of
-from hotline_analysis.prediction.other_gpu import memory_needed, own_figures, source_gpu
+from hotline_analysis.prediction.loop import busiest_gpu, loop_of
+from hotline_analysis.prediction.other_gpu import own_figures, source_gpu
 from hotline_analysis.prediction.predict import predict
 from hotline_analysis.prediction.scenarios import KNOWN
 from hotline_analysis.run.trace import Trace
@@ -55,8 +55,8 @@ def on_gpu(
         raise HotlineError("the steps of this trace have no GPU work", hint="Record it with ProfilerActivity.CUDA.")
     given = own_figures(loop)
     costs = {str(named_gpu(name, given)["model"]): price for name, price in (prices or {}).items()}
-    needed = memory_needed(loop)
-    other = None if like is None else source_gpu(like, like.ranks[0], given)
+    needed = loop.memory_needed
+    other = None if like is None else source_gpu(busiest_gpu(like, like.ranks[0]), given)
     if isinstance(other, str):
         raise HotlineError(f"of the trace to compare with: {other[:1].lower()}{other[1:]}")
     rows: list[dict[str, object]] = []

@@ -215,6 +215,26 @@ class Loop:
         return self.trace.query("kernel_limit", rank=self.rank, start_ns=self.start_ns, end_ns=self.end_ns)
 
     @cached_property
+    def kernel_traits(self) -> pl.DataFrame:
+        """The kernels and copies of the steps, as in the query `kernel_trait`."""
+        return self.trace.query("kernel_trait", rank=self.rank, start_ns=self.start_ns, end_ns=self.end_ns)
+
+    @cached_property
+    def busiest_gpu(self) -> tuple[str, float] | None:
+        """As the function of the same name."""
+        return busiest_gpu(self.trace, self.rank)
+
+    @cached_property
+    def memory_needed(self) -> int | None:
+        """The most memory that was allocated on a GPU at once, in bytes; None if the trace does not tell."""
+        found = self.trace.of(self.rank).sql(
+            "select max(total_allocated_bytes) as bytes from memory_event where rank = $rank and device_type = 1",
+            rank=self.rank,
+        )
+        needed: int | None = found["bytes"][0]
+        return needed
+
+    @cached_property
     def observed(self) -> Run:
         """The loop as it was recorded."""
         return self.state(MID, noise=False).run()
@@ -357,6 +377,16 @@ class Loop:
         if id(edit) not in self._chosen:
             self._chosen[id(edit)] = edit, find()
         return self._chosen[id(edit)][1]
+
+
+def busiest_gpu(trace: Trace, rank: int) -> tuple[str, float] | None:
+    """The model of the GPU that did most work, and which part of it the trace shows; None if it is not known."""
+    found = trace.of(rank).sql(
+        "select model, scale from gpu_model where rank = $rank and device_id = (select device from gpu_event"
+        " where rank = $rank group by device order by sum(dur_ns) desc, device limit 1)",
+        rank=rank,
+    )
+    return None if found.is_empty() or found["model"][0] is None else (found["model"][0], found["scale"][0])
 
 
 def loop_of(trace: Trace, rank: int | None = None) -> Loop:

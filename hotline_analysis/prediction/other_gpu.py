@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from hotline_analysis.gpu_models import Figures, named_gpu
-from hotline_analysis.prediction.loop import Loop
+from hotline_analysis.prediction.loop import Loop, busiest_gpu
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import listed, percent, size
 
@@ -44,7 +44,7 @@ def move_to(loop: Loop, gpu: Figures, given: list[Figures], like: Trace | None =
     `given` are the user's own figures of GPUs. Kernels that have the same name, grid and block in the trace `like`,
     which was recorded on that GPU, take as much longer there as they do in it.
     """
-    here = source_gpu(loop.trace, loop.rank, given)
+    here = source_gpu(loop.busiest_gpu, given)
     if isinstance(here, str):
         return here
     if here["vendor"] != gpu["vendor"]:
@@ -54,7 +54,7 @@ def move_to(loop: Loop, gpu: Figures, given: list[Figures], like: Trace | None =
             return f"Of the {side['model']}, {listed(lacks)} {'is' if len(lacks) == 1 else 'are'} not known."
     if reason := _too_large(loop, gpu):
         return reason
-    traits = loop.trace.query("kernel_trait", rank=loop.rank, start_ns=loop.start_ns, end_ns=loop.end_ns)
+    traits = loop.kernel_traits
     if missing := _lacking(traits, here, gpu):
         return missing
     measured = traits.select("event_id") if like is None else _measured(traits, like, gpu, given)
@@ -83,7 +83,7 @@ def move_to(loop: Loop, gpu: Figures, given: list[Figures], like: Trace | None =
 
 def _measured(traits: pl.DataFrame, like: Trace, gpu: Figures, given: list[Figures]) -> pl.DataFrame | str:
     """By `event_id`, the parts of their time that kernels take in a trace of the other GPU, where it has the same."""
-    there = source_gpu(like, like.ranks[0], given)
+    there = source_gpu(busiest_gpu(like, like.ranks[0]), given)
     if isinstance(there, str):
         return f"Of the trace to compare with: {there[:1].lower()}{there[1:]}"
     if there["model"] != gpu["model"]:
@@ -106,38 +106,24 @@ def _measured(traits: pl.DataFrame, like: Trace, gpu: Figures, given: list[Figur
     return own.select("event_id", *key).join(ratio, on=key).select("event_id", "measured")
 
 
-def source_gpu(trace: Trace, rank: int, given: list[Figures]) -> Figures | str:
-    """The GPU of the trace that did most work, or a sentence why it is not known."""
-    found = trace.of(rank).sql(
-        "select model, scale from gpu_model where rank = $rank and device_id = (select device from gpu_event"
-        " where rank = $rank group by device order by sum(dur_ns) desc, device limit 1)",
-        rank=rank,
-    )
-    if found.is_empty() or found["model"][0] is None:
+def source_gpu(found: tuple[str, float] | None, given: list[Figures]) -> Figures | str:
+    """The figures of a trace's `busiest_gpu`, or a sentence why they are not known."""
+    if found is None:
         return "Which GPU the trace was recorded on is not known: import it with --gpu NAME."
-    if found["scale"][0] < 1:
+    model, scale = found
+    if scale < 1:
         return "The trace shows a part of a GPU, whose clock and memory others may have shared."
-    return named_gpu(found["model"][0], given)
+    return named_gpu(model, given)
 
 
 def _too_large(loop: Loop, gpu: Figures) -> str:
     """Why the program does not fit into the memory, as far as the trace tells."""
-    if not gpu.get("memory_gib") or (needed := memory_needed(loop)) is None:
+    if not gpu.get("memory_gib") or (needed := loop.memory_needed) is None:
         return ""
     there = int(str(gpu["memory_gib"])) * _GIB
     if needed <= there:
         return ""
     return f"It needs {size(needed)} of memory at once, and {gpu['model']} has {size(there)}."
-
-
-def memory_needed(loop: Loop) -> int | None:
-    """The most memory that was allocated on a GPU at once, in bytes; None if the trace does not tell."""
-    found = loop.trace.of(loop.rank).sql(
-        "select max(total_allocated_bytes) as bytes from memory_event where rank = $rank and device_type = 1",
-        rank=loop.rank,
-    )
-    needed: int | None = found["bytes"][0]
-    return needed
 
 
 def _number(gpu: Figures, name: str) -> float:

@@ -10,7 +10,6 @@ from hotline_analysis.errors import HotlineError, QueryParameterError
 from hotline_analysis.prediction.batch import blocks_of, peak_of, samples_of
 from hotline_analysis.prediction.edits import Edit, Pace, Scale
 from hotline_analysis.prediction.loop import HIGH, LOW, Loop, loop_of
-from hotline_analysis.prediction.other_gpu import memory_needed
 from hotline_analysis.prediction.predict import Scenario, edited
 from hotline_analysis.prediction.scenarios import KNOWN
 from hotline_analysis.run.trace import Trace
@@ -64,9 +63,9 @@ def share_gpu(trace: Trace, *, copies: Sequence[int] = _COPIES, rank: int | None
     if not loop.has_gpu_work:
         raise HotlineError("the steps of this trace have no GPU work", hint="Record it with ProfilerActivity.CUDA.")
     size, memory = _gpu(loop)
-    traits = loop.trace.query("kernel_trait", rank=loop.rank, start_ns=loop.start_ns, end_ns=loop.end_ns)
+    traits = loop.kernel_traits
     _check_grids(traits)
-    needed = memory_needed(loop)
+    needed = loop.memory_needed
     rows: list[tuple[object, ...]] = []
     for number in copies:
         fits = None if needed is None or memory is None else number * needed <= memory

@@ -9,7 +9,7 @@ from hotline_analysis.prediction.edits import (
     Number,
     Pace,
 )
-from hotline_analysis.prediction.loop import Loop
+from hotline_analysis.prediction.loop import Loop, busiest_gpu
 from hotline_analysis.prediction.other_gpu import move_to, own_figures, source_gpu
 from hotline_analysis.prediction.scenarios.known import (
     GPU,
@@ -36,7 +36,7 @@ from hotline_analysis.run.trace import Trace
 def _gpu(loop: Loop, to: str | None, cpu: Number, like: Trace | None) -> Made:
     """The job runs on another GPU."""
     if to is None and like is not None:
-        there = source_gpu(like, like.ranks[0], own_figures(loop))
+        there = source_gpu(busiest_gpu(like, like.ranks[0]), own_figures(loop))
         if isinstance(there, str):
             return f"Of the trace to compare with: {there[:1].lower()}{there[1:]}"
         to = str(there["model"])
