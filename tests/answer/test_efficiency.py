@@ -124,6 +124,21 @@ def test_roofline(trace: Trace) -> None:
     assert (unknown["gpu_time_ns"], unknown["work_count"]) == (50_000, 0)
 
 
+def test_kernel_roofline_is_the_longest_of_three_times(trace: Trace) -> None:
+    columns = "short_name, op, unit, precision, matrix_ns, vector_ns, memory_ns, roofline_ns, bound, has_products"
+    rows = {row["short_name"]: row for row in trace.sql(f"select {columns} from kernel_roofline").to_dicts()}
+    big, small = (next(rows[name] for name in rows if kind in name) for kind in ("nvjet", "sgemm"))
+    added = next(row for row in rows.values() if row["op"] == "aten::add")
+    assert (big["op"], big["unit"], big["precision"], big["bound"]) == ("aten::mm", "matrix", "bf16", "matrix")
+    assert big["matrix_ns"] == big["roofline_ns"] == pytest.approx(1e9 * PRODUCT_FLOP / BF16)
+    assert big["memory_ns"] == pytest.approx(1e9 * PRODUCT_BYTES / BANDWIDTH)
+    assert (small["unit"], small["precision"], small["bound"]) == ("vector", "fp32", "matrix")
+    assert small["matrix_ns"] == pytest.approx(1e9 * 2 * 512**3 / FP32)
+    assert (added["op"], added["has_products"], added["unit"], added["bound"]) == ("aten::add", False, None, "memory")
+    assert added["memory_ns"] == added["roofline_ns"] == pytest.approx(1e9 * 12e6 / BANDWIDTH)
+    assert added["vector_ns"] == pytest.approx(1e9 * 1e6 / FP32)
+
+
 def test_roofline_by_shape_and_module(trace: Trace) -> None:
     shapes = ha.roofline(trace, by="shape", family="gemm")
     assert dict(shapes.select("shape", "gpu_time_ns").rows()) == {

@@ -10,6 +10,7 @@ import pytest
 import hotline_analysis as ha
 from hotline_analysis import Trace
 from hotline_analysis.errors import HotlineError
+from tests.derive.tables import derived
 from tests.trace_builder import TraceBuilder
 
 GIB = 2**30
@@ -258,3 +259,21 @@ def test_the_report_says_what_to_add(tmp_path: Path) -> None:
 def test_a_device_without_a_name_has_none(tmp_path: Path) -> None:
     trace = TraceBuilder(rank=0, deviceProperties=[{"id": 0, "name": None}, {"id": 1}]).kernel("gemm", 0, 1)
     assert trace.load(tmp_path).table("device")["name"].to_list() == [None, None]
+
+
+def test_gpu_match_is_what_the_file_and_the_tables_say(tmp_path: Path) -> None:
+    """A listed GPU, one that only its work tells of, and one whose slice is known by the name of the whole."""
+    slice_of = {"id": 1, "name": "NVIDIA A100-SXM4-40GB MIG 3g.20gb", "numSms": 42}
+    trace = TraceBuilder(rank=0, deviceProperties=[{"id": 0, "name": H100, "numSms": 132}, slice_of])
+    trace.kernel("k", 0, 10, device=3)
+    columns = "device_id, model, evidence, sm_count, model_sm_count, memory_gib"
+    assert derived(trace, tmp_path, f"select {columns} from gpu_match order by device_id") == [
+        (0, "H100 SXM5 80GB", "trace", 132, 132, 80),
+        (1, "A100 SXM4 40GB", "trace", 42, 108, 40),
+        (3, None, None, None, None, None),
+    ]
+    bf16 = (
+        "select device_id, peak.tflop_per_s from (select device_id, unnest(peaks) as peak from gpu_match)"
+        " where peak.unit = 'matrix' and peak.precision = 'bf16' order by device_id"
+    )
+    assert derived(trace, tmp_path, bf16) == [(0, 989.4), (1, 312)]

@@ -834,6 +834,33 @@ def test_the_work_of_a_call(counted: list[dict[str, Any] | None], number: int) -
         assert (row["model_flop"], row["dense_flop"]) == (row["matrix_flop"],) * 2
 
 
+@pytest.mark.parametrize(
+    ("table", "groups"),
+    [
+        ("work_gemm", ["products"]),
+        ("work_convolution", ["convolutions", "backward"]),
+        ("work_attention", ["attention"]),
+        ("work_reduction", ["rows", "reductions"]),
+        ("work_elementwise", ["elements"]),
+        ("work_gather", ["gathers"]),
+        ("work_rnn", ["rnns"]),
+        ("work_pointers", ["pointers"]),
+    ],
+)
+def test_each_formula_counts_its_own_ops(tmp_path: Path, table: str, groups: list[str]) -> None:
+    """And no other formula's, but what the compiler says itself of the kernels that it generates."""
+    builder = TraceBuilder()
+    cases = [case for group in groups for case in GROUPS[group]]
+    if table == "work_pointers":  # a product stands among these for comparison
+        cases = [case for case in cases if case.name.startswith("triton_")]
+    for at, each in enumerate(cases):
+        call(builder, each.name, each.args, 10 * at, 10 * at + 5, **each.recorded)
+    sql = f"select evidence, shape_id in (select shape_id from {table}) as is_its_own from op_work order by event_id"
+    found = derived(builder, tmp_path, sql)
+    assert len(found) == sum(each.work is not None for each in cases)
+    assert {is_its_own for evidence, is_its_own in found if evidence != "given"} == {True}
+
+
 # --- lists of tensors: the name of the kernel tells the type ---------------------------------------------------------
 
 CAT = (
@@ -906,6 +933,12 @@ def test_the_type_of_lists_is_that_of_the_kernel(tmp_path: Path) -> None:
     ]
     found = rows_of(tmp_path, *(given for given, _ in cases))
     assert found == [expected for _, expected in cases]
+
+
+def test_work_list_has_elements_and_the_size_that_the_kernel_tells(tmp_path: Path) -> None:
+    trace = call(TraceBuilder(), "aten::cat", (tensors([4, 5], [5]), s(0)), 0, 10).launches(CAT.format(2), 20, 30)
+    sql = "select m, matrix_flop, vector_flop, bytes, dtype from work_list"
+    assert derived(trace, tmp_path, sql) == [(25, 0, 0, 2 * 2 * 25, None)]
 
 
 # --- which op counts, and which kernel -------------------------------------------------------------------------------
