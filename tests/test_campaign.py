@@ -92,6 +92,13 @@ def test_what_nests_deeply_is_no_damage(opening: str, closing: str) -> None:
         assert reading._whole(events.replace(closing * depth, closing * (depth - 1))) is None
 
 
+def test_commas_with_nothing_between_them_hide_no_event() -> None:
+    found = reading.read(b'[{"ph": "X", "name": "a,,\\",,"},,\n , {"ph": "X"}]')
+    assert (found.is_whole, found.has_extra_commas) == (False, True)
+    assert [event.get("name") for event in found.events.values()] == ['a,,",,', None]
+    assert not reading.read(b'[{"ph": "X",,}, {"ph": "X"}').has_extra_commas
+
+
 def test_the_first_of_doubled_keys_counts() -> None:
     found = reading.read(b'[{"ph": "X", "ts": 1, "ts": 2}]')
     assert found.events[0]["ts"] == 1

@@ -18,7 +18,11 @@ def two_steps() -> TraceBuilder:
     trace = TraceBuilder(rank=0)
     for number, start in enumerate((0, 100)):
         trace.step(number, start, start + 100).module("Linear", 0, start + 5, start + 40)
-        shapes = {"Input Dims": [[4, 8], [8, 2]], "Input type": ["float", "float"], "Input Strides": [[8, 1], [2, 1]]}
+        shapes: dict[str, Any] = {
+            "Input Dims": [[4, 8], [8, 2]],
+            "Input type": ["float", "float"],
+            "Input Strides": [[8, 1], [2, 1]],
+        }
         trace.op("aten::mm", start + 10, start + 30, **shapes)
         trace.launches("sgemm", start + 110, start + 150, at=start + 12, until=start + 15, **GRID)
     return trace

@@ -528,7 +528,7 @@ def idle_breakdown(
 
     Columns: `rank`, `device`, `stream`, `cause`, `gap_count`, `idle_ns`, `idle_pct`, `micro_count`,
     `micro_total_ns`, `mean_ns`, `median_ns`, `max_ns`, `host_ns`, `launch_ns`, `sync_ns`, `queued_ns`,
-    `unobserved_ns`, `unknown_ns`. `hotline queries idle_breakdown` says what each means.
+    `unobserved_ns`, `unknown_ns`, `example_event_id`. `hotline queries idle_breakdown` says what each means.
     """
     return trace.query(
         "idle_breakdown",
@@ -650,7 +650,7 @@ def kernel_breakdown(
     * `kernel_class`: only this class of work
 
     Columns: `rank`, `key`, `class`, `count`, `gpu_time_ns`, `gpu_time_pct`, `busy_ns`, `mean_ns`, `std_ns`,
-    `min_ns`, `median_ns`, `max_ns`. `hotline queries kernel_breakdown` says what each means.
+    `min_ns`, `median_ns`, `max_ns`, `example_event_id`. `hotline queries kernel_breakdown` says what each means.
     """
     return trace.query(
         "kernel_breakdown",
@@ -1350,7 +1350,7 @@ def phases(
     * `step`: only this step
 
     Columns: `rank`, `phase`, `cpu_ns`, `cpu_pct`, `cpu_waiting_ns`, `gpu_event_count`, `gpu_time_ns`,
-    `gpu_time_pct`, `gpu_busy_ns`, `gpu_idle_ns`. `hotline queries phases` says what each means.
+    `gpu_time_pct`, `gpu_busy_ns`, `gpu_idle_ns`, `example_event_id`. `hotline queries phases` says what each means.
     """
     return trace.query(
         "phases",
@@ -1621,7 +1621,7 @@ def slowest_kernels(
     * `module`: only work launched in this module or one in it, by path
 
     Columns: `name`, `short_name`, `category`, `class`, `count`, `gpu_time_ns`, `gpu_time_pct`, `mean_ns`, `min_ns`,
-    `max_ns`. `hotline queries slowest_kernels` says what each means.
+    `max_ns`, `example_rank`, `example_event_id`. `hotline queries slowest_kernels` says what each means.
     """
     return trace.query(
         "slowest_kernels",
@@ -1691,7 +1691,7 @@ def slowest_ops(
     * `sort`: the time to order by
 
     Columns: `name`, `count`, `cpu_self_ns`, `cpu_total_ns`, `gpu_self_ns`, `gpu_total_ns`, `cpu_self_pct`,
-    `gpu_self_pct`. `hotline queries slowest_ops` says what each means.
+    `gpu_self_pct`, `example_rank`, `example_event_id`. `hotline queries slowest_ops` says what each means.
     """
     return trace.query(
         "slowest_ops",
@@ -1805,7 +1805,7 @@ def steps(
     * `rank`: only this rank
 
     Columns: `rank`, `step`, `name`, `evidence`, `dur_ns`, `gpu_event_count`, `gpu_time_ns`, `gpu_busy_ns`,
-    `gpu_idle_ns`, `gpu_busy_pct`. `hotline queries steps` says what each means.
+    `gpu_idle_ns`, `gpu_busy_pct`, `example_event_id`. `hotline queries steps` says what each means.
     """
     return trace.query(
         "steps",

@@ -26,6 +26,7 @@ coalesce(
 create or replace macro keyed_work(works, events, grouped_by) as table
     select
         work.rank,
+        work.event_id,
         work.dur_ns,
         work.busy_ns,
         work.class,

@@ -52,6 +52,8 @@ class Reading:
     """A file that begins in another way is no trace, whatever follows."""
     most: int = 0
     """No more events than this can be in the text."""
+    has_extra_commas: bool = False
+    """It is damaged by nothing but commas with nothing between them, of which nobody has to hear."""
 
 
 def _first_of_each(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -81,6 +83,7 @@ def read(data: bytes) -> Reading:
     reading = _whole(text)
     if reading is None:
         reading = _damaged(text)
+        reading.has_extra_commas = _whole(_EXTRA_COMMA.sub(r"\1", text)) is not None
     reading.is_unpacked = is_unpacked
     reading.begins_as_json = text.startswith(("{", "["))
     reading.is_whole &= is_unpacked
@@ -138,6 +141,8 @@ def _inflate(data: bytes, start: Any) -> tuple[bytes, bool]:
     return b"".join(found), True
 
 
+# A comma before another one, outside of strings; trailing ones are not meant.
+_EXTRA_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*,)', re.DOTALL)
 _DEEP = 300  # levels, below what Python's parser refuses
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
 

@@ -18,10 +18,12 @@
 -- :column gpu_busy_ns BIGINT      time in which they kept a device busy
 -- :column gpu_idle_ns BIGINT      time in which a device had no work because of what the CPU did in it, or was queued
 --     in it
+-- :column example_event_id BIGINT  the event that shows the longest stretch of it; NULL where no event does
 with cpu_piece as (
     select
         phase_span.rank,
         phase_span.phase,
+        phase_span.event_id,
         step.step,
         least(phase_span.end_ns, step.end_ns) - phase_span.start_ns as dur_ns,
         phase_span.start_ns < step.end_ns as in_step
@@ -34,7 +36,8 @@ cpu as (
     select
         rank,
         phase,
-        sum(dur_ns)::bigint as cpu_ns
+        sum(dur_ns)::bigint as cpu_ns,
+        arg_max(event_id, (dur_ns, -event_id)) as example_event_id
     from cpu_piece
     where in_step and is_asked($step, step)
     group by rank, phase
@@ -101,7 +104,8 @@ select
     * coalesce(gpu.gpu_time_ns, 0)
     / nullif(sum(gpu.gpu_time_ns) over (partition by named.rank), 0) as gpu_time_pct,
     coalesce(gpu.gpu_busy_ns, 0) as gpu_busy_ns,
-    coalesce(idle.gpu_idle_ns, 0) as gpu_idle_ns
+    coalesce(idle.gpu_idle_ns, 0) as gpu_idle_ns,
+    cpu.example_event_id
 from named
 left join cpu on named.rank = cpu.rank and named.phase = cpu.phase
 left join waiting on named.rank = waiting.rank and named.phase = waiting.phase

@@ -17,6 +17,8 @@
 -- :column mean_ns DOUBLE          mean duration
 -- :column min_ns BIGINT           shortest
 -- :column max_ns BIGINT           longest
+-- :column example_rank BIGINT      rank of the longest
+-- :column example_event_id BIGINT  event of the longest
 select
     name,
     any_value(short_name) as short_name,
@@ -27,7 +29,9 @@ select
     100.0 * sum(dur_ns) / nullif(sum(sum(dur_ns)) over (), 0) as gpu_time_pct,
     avg(dur_ns) as mean_ns,
     min(dur_ns) as min_ns,
-    max(dur_ns) as max_ns
+    max(dur_ns) as max_ns,
+    arg_max(rank, (dur_ns, -rank, -event_id)) as example_rank,
+    arg_max(event_id, (dur_ns, -rank, -event_id)) as example_event_id
 from gpu_work
 where
     is_asked($rank, rank)

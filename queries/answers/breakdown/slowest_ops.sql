@@ -21,6 +21,8 @@
 -- :column gpu_total_ns BIGINT          duration of all GPU work launched inside it
 -- :column cpu_self_pct DOUBLE          share of all ops' CPU self time
 -- :column gpu_self_pct DOUBLE          share of the GPU time that ops launched; NULL without GPU work
+-- :column example_rank BIGINT          rank of the longest call
+-- :column example_event_id BIGINT      event of the longest call
 with op as (
     select
         rank,
@@ -109,6 +111,7 @@ shown as (
 call_of_shown as (
     select
         op.rank,
+        op.event_id,
         op.name,
         nesting.track_id,
         nesting.start_ns,
@@ -119,6 +122,15 @@ call_of_shown as (
     from op
     inner join shown on op.name = shown.name
     inner join nesting on op.rank = nesting.rank and op.event_id = nesting.event_id
+),
+
+-- The longest of these calls.
+longest as (
+    select
+        name,
+        arg_max({'rank': rank, 'event_id': event_id}, (end_ns - start_ns, -rank, -event_id)) as call
+    from call_of_shown
+    group by name
 ),
 
 -- The starts and ends of these calls among the launches, in order of time; a launch counts from its start on.
@@ -174,9 +186,12 @@ select
     shown.gpu_self_ns,
     total.gpu_total_ns,
     shown.cpu_self_pct,
-    shown.gpu_self_pct
+    shown.gpu_self_pct,
+    longest.call.rank as example_rank,
+    longest.call.event_id as example_event_id
 from shown
 inner join total on shown.name = total.name
+inner join longest on shown.name = longest.name
 order by
     case $sort
         when 'gpu_total' then total.gpu_total_ns

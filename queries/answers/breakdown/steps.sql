@@ -16,6 +16,7 @@
 -- :column gpu_busy_ns BIGINT       time in which they kept a device busy
 -- :column gpu_idle_ns BIGINT       time in which a device had no work
 -- :column gpu_busy_pct DOUBLE      busy time as a share of busy and idle time; NULL without GPU work
+-- :column example_event_id BIGINT  event of the annotation; NULL without one
 with use as (
     select
         rank,
@@ -42,7 +43,8 @@ select
     case
         when use.gpu_event_count > 0
             then 100.0 * use.gpu_busy_ns / nullif(use.gpu_busy_ns + use.gpu_idle_ns, 0)
-    end as gpu_busy_pct
+    end as gpu_busy_pct,
+    step.event_id as example_event_id
 from step
 left join use on step.rank = use.rank and step.step = use.step
 where is_asked($rank, step.rank)

@@ -35,6 +35,7 @@
 -- :column queued_ns BIGINT          of it, launched work waited
 -- :column unobserved_ns BIGINT      of it, launched work waited, and nothing in the file explains why
 -- :column unknown_ns BIGINT         of it, before work without a known launch
+-- :column example_event_id BIGINT   the GPU event that ends the longest gap; NULL for a gap after the last work
 with gap as (
     select
         idle_gap.*,
@@ -70,7 +71,8 @@ select
     sum(sync_ns)::bigint as sync_ns,
     sum(queued_ns)::bigint as queued_ns,
     sum(unobserved_ns)::bigint as unobserved_ns,
-    sum(unknown_ns)::bigint as unknown_ns
+    sum(unknown_ns)::bigint as unknown_ns,
+    arg_max({'event_id': next_id}, (dur_ns, -start_ns)).event_id as example_event_id
 from gap
 group by rank, device, stream, cause
 order by rank, device, stream, idle_ns desc, cause

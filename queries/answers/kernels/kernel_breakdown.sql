@@ -29,6 +29,7 @@
 -- :column min_ns BIGINT             shortest
 -- :column median_ns BIGINT          median
 -- :column max_ns BIGINT             longest
+-- :column example_event_id BIGINT   event of the longest
 with work as ( -- noqa: ST03
     select * from gpu_work
     where
@@ -53,7 +54,8 @@ grouped as (
         coalesce(stddev_samp(dur_ns), 0) as std_ns,
         min(dur_ns) as min_ns,
         quantile_disc(dur_ns, 0.5) as median_ns,
-        max(dur_ns) as max_ns
+        max(dur_ns) as max_ns,
+        arg_max(event_id, (dur_ns, -event_id)) as example_event_id
     from keyed_work('work', 'event', $by)
     group by rank, key
 ),
@@ -78,7 +80,8 @@ select
     std_ns,
     min_ns,
     median_ns,
-    max_ns
+    max_ns,
+    example_event_id
 from ranked
 where $limit is null or place <= $limit
 order by rank, place
