@@ -55,7 +55,7 @@ def test_coverage(trace: Trace) -> None:
 
 
 def test_steps(trace: Trace) -> None:
-    assert ha.steps(trace).rows() == [
+    assert ha.steps(trace).drop("example_event_id").rows() == [
         # rank, step, name, evidence, duration, events, gpu time, busy, idle, busy share
         # Each is idle until 100, from 200 to 300, from 450 to 600, and from 700 to its end.
         (0, 0, "ProfilerStep#0", "profiler_step", 1_000_000, 6, 390_000, 350_000, 650_000, 35.0),
