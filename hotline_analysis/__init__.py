@@ -24,7 +24,7 @@ def __getattr__(name: str) -> object:
     else:
         value = _load(name)
         if isinstance(value, FunctionType):
-            from hotline_analysis.run.trace import takes_traces
+            from hotline_analysis.run.arguments import takes_traces
 
             value = takes_traces(value)
     globals()[name] = value

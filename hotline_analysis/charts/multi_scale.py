@@ -19,8 +19,9 @@ from hotline_analysis.charts.page import asset, clean, page, to_script
 from hotline_analysis.charts.places import event_nodes, waited_for, way, with_python
 from hotline_analysis.charts.saving import write
 from hotline_analysis.charts.theme import PHASES, WIDTH, dress, in_frame, time_axis
+from hotline_analysis.run.arguments import takes_traces
 from hotline_analysis.run.scope import check_scope
-from hotline_analysis.run.trace import Trace, takes_traces
+from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import TIME_UNITS, duration
 from hotline_analysis.text.source_lines import Lines
 from hotline_analysis.vocabulary import idle_words

@@ -19,7 +19,8 @@ from hotline_analysis.prediction.loop import loop_of
 from hotline_analysis.prediction.predict import Prediction
 from hotline_analysis.prediction.scaling import data_parallel_scaling
 from hotline_analysis.prediction.sharing import share_gpu
-from hotline_analysis.run.trace import Trace, takes_traces
+from hotline_analysis.run.arguments import takes_traces
+from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import SIZE_UNITS, duration, readable_unit
 
 _MOST_PARTS = len(HUES)

@@ -15,7 +15,8 @@ from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.path import critical_path
 from hotline_analysis.catalog import Param
 from hotline_analysis.errors import QueryNotFoundError, QueryParameterError
-from hotline_analysis.run.trace import Trace, check_traces
+from hotline_analysis.run.arguments import check_traces
+from hotline_analysis.run.trace import Trace
 
 SUBJECTS = (
     *("breakdown", "comparison", "device_time", "efficiency", "kernels", "limits", "memory", "multi_scale", "path"),

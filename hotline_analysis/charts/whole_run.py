@@ -9,7 +9,8 @@ import polars as pl
 
 from hotline_analysis.charts.parts import durations, nothing
 from hotline_analysis.charts.theme import PHASES, WIDTH, Axis, dress, time_axis
-from hotline_analysis.run.trace import Trace, takes_traces
+from hotline_analysis.run.arguments import takes_traces
+from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import percent
 
 _MARKS = 4000  # what a browser draws at once without a pause, and Altair takes

@@ -20,7 +20,8 @@ from hotline_analysis.prediction.edits import Edit, Scale
 from hotline_analysis.prediction.loop import Loop, loop_of
 from hotline_analysis.prediction.predict import Scenario
 from hotline_analysis.prediction.scenarios import Given, Made, scenario
-from hotline_analysis.run.trace import Trace, check_traces
+from hotline_analysis.run.arguments import check_traces
+from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import percent, size
 
 MOST_TIMES = 4.0

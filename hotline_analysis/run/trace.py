@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import re
 import shutil
 import tempfile
@@ -11,10 +10,9 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from inspect import signature
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any
 
 import duckdb
 import polars as pl
@@ -22,14 +20,11 @@ import polars as pl
 from hotline_analysis import catalog
 from hotline_analysis.atomic import begin, check_name, end, path_of, remove, replace_folder
 from hotline_analysis.database import SETTINGS, install_macros, make_table_of, rows_of
-from hotline_analysis.errors import HotlineError, QueryParameterError, RunFormatError
+from hotline_analysis.errors import HotlineError, RunFormatError
+from hotline_analysis.run.failures import as_hotline_error, damage_told
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.stored import Size, most_bytes, read_manifest, table_files
 from hotline_analysis.schema import TABLES
-from hotline_analysis.vocabulary import former_argument
-
-Parameters = ParamSpec("Parameters")
-Answer = TypeVar("Answer")
 
 _SHOWN = 16  # ranks in a notebook
 # Every statement that writes has one of these words; looking closer takes longer than most of our own queries.
@@ -230,7 +225,7 @@ class Trace:
         `hotline schema` lists the tables and views. The statement can read this run and nothing else, and
         can write nothing. Raises `HotlineError` if it is wrong, or is more than a single SELECT.
         """
-        with _as_hotline_error():
+        with as_hotline_error():
             self._refuse_all_but_select(query)
             # The database does not know numpy's numbers, which a column of pandas has.
             plain = {name: value.item() if hasattr(value, "item") else value for name, value in parameters.items()}
@@ -328,7 +323,7 @@ class Trace:
 
         These are the ranks that come first to the collectives to which it comes last. Of few ranks, it is this trace.
         """
-        with _as_hotline_error():
+        with as_hotline_error():
             matched = self._run("collective_match", "from collective_match", {})
         late = matched.filter(pl.col("is_last") & (pl.col("rank") == rank))["match_id"].implode()
         others = matched.filter(pl.col("is_first") & pl.col("match_id").is_in(late))["rank"]
@@ -338,7 +333,7 @@ class Trace:
             return
         paths = dict.fromkeys(self._rank_folders[each] for each in only)
         with Trace(*paths, only=only) as few:
-            with _as_hotline_error():
+            with as_hotline_error():
                 few._connection.register("matched", matched.to_arrow())
                 few._connection.execute("create temp table collective_match as from matched")
                 few._known.add("collective_match")
@@ -346,7 +341,7 @@ class Trace:
 
     def _run_all(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
         """Run a query over all ranks that this trace has."""
-        with _as_hotline_error():
+        with as_hotline_error():
             # By its words, tables would be opened that it does not read: `step` is a column, and `op` a cause, too.
             needed = " ".join(query.tables) or query.sql
             if not query.steps:
@@ -381,7 +376,7 @@ class Trace:
         The connection is another one, so that nobody else sees these tables. They go with it.
         """
         with self._of(rank)._apart() as other:
-            with _as_hotline_error():
+            with as_hotline_error():
                 for name in views:
                     other._provide(name)
                     other._connection.execute(
@@ -426,7 +421,7 @@ class Trace:
     def batches(self, name: str) -> Iterator[Any]:
         """A whole table or view as a `pyarrow.RecordBatchReader`, for what is too large for memory."""
         self._provide(name)
-        with _damage_told():
+        with damage_told():
             yield self._connection.sql(f"from {name}").to_arrow_reader(100_000)
 
     @property
@@ -505,80 +500,6 @@ def _allow_open_files() -> None:
         most = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
         if soft != resource.RLIM_INFINITY and soft < most:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-
-
-def check_traces(what: str, *given: object) -> None:
-    """Raise `TypeError`, for the caller of a public function, if something is no `Trace`."""
-    for each in given:
-        if not isinstance(each, Trace):
-            raise TypeError(
-                f"{what} takes a Trace, not {type(each).__name__}: hotline_analysis.load(…) opens a run or trace file"
-            )
-
-
-def check_argument(function: str, argument: str, known: Collection[str]) -> None:
-    """Raise `QueryParameterError` that names the new one, for an argument that has another name now."""
-    instead = None if argument in known else former_argument(function, argument, known)
-    if instead is not None:
-        raise QueryParameterError(f"{function} has no argument {argument} any more", hint=instead)
-
-
-def takes_traces(function: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
-    """Give a function that checks the arguments of type `Trace`, which come first, or the same if it has none."""
-    kinds = getattr(function, "__annotations__", {})
-    names = [name for name, kind in kinds.items() if kind in ("Trace", Trace) and name != "return"]
-    if not names:
-        return function
-    known = frozenset(signature(function).parameters)
-
-    @functools.wraps(function)
-    def checked(*args: Parameters.args, **named: Parameters.kwargs) -> Answer:
-        check_traces(function.__name__, *args[: len(names)], *(named[name] for name in names if name in named))
-        for argument in named:
-            check_argument(function.__name__, argument, known)
-        return function(*args, **named)
-
-    return checked
-
-
-@contextmanager
-def _damage_told() -> Iterator[None]:
-    """Damage behind the footer of a file is found when its rows are read."""
-    try:
-        yield
-    except duckdb.Error as error:
-        # What the reader of Parquet itself finds has no class of its own, or names the file.
-        of_file = isinstance(error, duckdb.IOException | duckdb.InvalidInputException) and "data.parquet" in str(error)
-        if type(error) is duckdb.Error or of_file:
-            what = str(error).partition("\n")[0]
-            raise RunFormatError(f"the run is damaged: {what}", hint="Import the traces again.") from error
-        raise
-
-
-@contextmanager
-def _as_hotline_error() -> Iterator[None]:
-    try:
-        with _damage_told():
-            yield
-    except duckdb.ConnectionException as error:
-        raise HotlineError("the trace is closed", hint="Load it again.") from error
-    except (duckdb.InternalException, duckdb.FatalException) as error:
-        what = str(error).partition("\n")[0]  # a stack trace may follow
-        hint = "Load the trace again. This is a defect of DuckDB; please report the statement."
-        raise HotlineError(f"the database has failed: {what}", hint=hint) from error
-    except duckdb.OutOfMemoryException as error:
-        raise HotlineError(
-            "the question takes more memory than one may, and more of the disk than a quarter of what is free",
-            hint="Ask about one step or rank. If somebody else made the run, import the traces yourself.",
-        ) from error
-    except duckdb.InterruptException as error:
-        raise HotlineError("the question took too long, and was stopped", hint="Ask about one step or rank.") from error
-    except duckdb.Error as error:
-        raise HotlineError(f"the SQL statement failed: {error}", hint="`hotline schema` lists the tables.") from error
-    except pl.exceptions.PolarsError as error:
-        raise HotlineError(
-            "the result has a column of a type that no frame can hold", hint="Cast it, as in `select x::varchar`."
-        ) from error
 
 
 def _narrow(frame: pl.DataFrame) -> pl.DataFrame:
