@@ -317,6 +317,13 @@ def test_derived_tables_have_the_columns_of_the_header(query: Query, database: d
         assert types[name] in same.get(kind, {kind}), name
 
 
+def test_a_test_names_every_query_and_step() -> None:
+    """Beside those that go through all of them."""
+    files = [file for file in Path(__file__).parent.rglob("*.py") if file != Path(__file__)]
+    named = {word for file in files for word in (*re.findall(r"\w+", file.read_text()), file.stem.removeprefix("test_"))}
+    assert {query.name for query in EVERY_FILE} - named == set()
+
+
 def test_every_column_has_a_meaning() -> None:
     assert [
         f"{query.file}: {column.name}"
