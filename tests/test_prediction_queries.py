@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from hotline_analysis import Trace
 from tests.answer.test_network_by_module import training as sends_gradients
 from tests.trace_builder import TraceBuilder
@@ -61,6 +63,49 @@ def test_kernel_trait_tells_what_a_kernel_computes_and_how_it_is_cut(tmp_path: P
     assert (row["family"], row["matrix_flop"], row["vector_flop"]) == ("gemm", 2 * 4 * 8 * 2, 0)
     assert row["bytes"] == 4 * (4 * 8 + 8 * 2 + 4 * 2)
     assert (row["grid"], row["block"], row["blocks"]) == ("[8,1,1]", "[256,1,1]", 8)
+
+
+def test_kernel_limit_is_the_least_time_in_each_precision(tmp_path: Path) -> None:
+    """An FP32 product and an addition on an H100, by its vendor's peaks: 66.9, 494.7 and 989.4 TFLOP/s, 3,352 GB/s."""
+    gpu = {"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132}
+    trace = TraceBuilder(rank=0, deviceProperties=[gpu]).step(0, 0, 1000)
+    square = [512, 512]
+    trace.op("aten::mm", 10, 20, **{"Input Dims": [square, square], "Input type": ["float", "float"]})
+    trace.launches("ampere_sgemm_128x64_nn", 100, 200)
+    wide = [1000, 1000]
+    trace.op("aten::add", 30, 40, **{"Input Dims": [wide, wide, []], "Input type": ["float", "float", "Scalar"]})
+    trace.launches("vectorized_elementwise_kernel", 200, 220)
+    with trace.load(tmp_path) as opened:
+        product, added = opened.query("kernel_limit", rank=0, start_ns=0, end_ns=1000 * US).to_dicts()
+    flop, moved = 2 * 512**3, 3 * 4 * 512 * 512
+    assert (product["dtype"], product["bytes"], added["bytes"]) == ("fp32", moved, 12_000_000)
+    assert product["memory_ns"] == pytest.approx(moved / 3.352e3)
+    assert product["now_ns"] == pytest.approx(flop / 66.9e3)
+    assert product["tf32_ns"] == pytest.approx(max(flop / 494.7e3, moved / 3.352e3))
+    assert product["half_ns"] == pytest.approx(max(flop / 989.4e3, moved / 2 / 3.352e3))
+    assert added["now_ns"] == pytest.approx(12e6 / 3.352e3)
+    assert (added["half_ns"], added["tf32_ns"]) == (pytest.approx(6e6 / 3.352e3), None)
+
+
+def test_backward_node_has_the_shapes_on_both_sides(tmp_path: Path) -> None:
+    """The nodes of two layers, in the order of backward; the gradient of a parameter is added behind the first."""
+    trace = TraceBuilder(rank=0).step(0, 0, 1000)
+    first = {"Input Dims": [[4, 8], [8, 2]], "Input type": ["float", "float"]}
+    trace.op("aten::mm", 10, 20, seq=0, **first)
+    trace.op("aten::relu", 30, 40, seq=1, **{"Input Dims": [[4, 2]], "Input type": ["float"]})
+    trace.on(2).op("autograd::engine::evaluate_function: ReluBackward0", 200, 240, seq=1, forward_thread=1)
+    trace.op("ReluBackward0", 201, 239, seq=1, forward_thread=1, **{"Input Dims": [[4, 2]]}).launches("k", 300, 330)
+    trace.op("autograd::engine::evaluate_function: MmBackward0", 250, 290, seq=0, forward_thread=1)
+    trace.op("MmBackward0", 251, 289, seq=0, forward_thread=1, **{"Input Dims": [[4, 2]]}).launches("k", 330, 350)
+    accumulates = "torch::autograd::AccumulateGrad"
+    trace.op(f"autograd::engine::evaluate_function: {accumulates}", 291, 299, seq=2**62, forward_thread=1)
+    trace.op(accumulates, 292, 298, seq=2**62, forward_thread=1, **{"Input Dims": [[8, 2]], "Input type": ["float"]})
+    with trace.load(tmp_path) as opened:
+        found = opened.query("backward_node", rank=0, step=0).drop("event_id", "read_types").rows()
+    assert found == [
+        ("ReluBackward0", "[[4,2]]", "[[4,2]]", None, 38 * US, 30 * US),
+        ("MmBackward0", "[[4,2]]", "[[4,8],[8,2]]", "[[8,2]]", 38 * US, 20 * US),
+    ]
 
 
 def test_kernel_like_sums_up_kernels_of_one_name_and_shape(tmp_path: Path) -> None:

@@ -11,8 +11,10 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
+from hotline_analysis.annotation.model_file import parse_model
 from hotline_analysis.annotation.model_shapes import parse_shapes
 from hotline_analysis.run.trace import Trace
+from tests.derive.tables import every_table
 from tests.trace_builder import TraceBuilder
 
 LINEAR = [[[4, 16], [8, 16]], ["float", "float"], [[16, 1], [16, 1]], ["", ""]]
@@ -75,6 +77,39 @@ def test_answers_have_these_shapes_and_the_finding_says_whose_they_are(tmp_path:
     assert "pass before the recording" in ha.gpu_efficiency(loaded).statement
     trace.top["hotline_model"] = MODEL | {"shapes": None}
     assert "capture with analyze(model)" in ha.gpu_efficiency(trace.load(tmp_path, "without.json")).statement
+
+
+def learned(folder: Path, sql: str, inner: str = "aten::mm") -> list[tuple[Any, ...]]:
+    """The rows of a statement over the tables that only serve `captured_op`."""
+    model = parse_model(MODEL, "here", stored=True)
+    with loaded(folder, MODEL["shapes"], inner) as trace, every_table(trace, model) as connection:
+        return connection.sql(sql).fetchall()
+
+
+def test_placed_root_is_an_op_whose_call_ran_as_it_was_learned(tmp_path: Path) -> None:
+    sql = "select start_ns // 1000, end_ns // 1000, op_number, tree_id from placed_root order by start_ns"
+    assert learned(tmp_path, sql) == [(100, 150, 0, 0), (500, 550, 0, 0)]
+
+
+CALLS = (
+    "select event.name, event.start_ns // 1000, argument_id from {} inner join event using (event_id)"
+    " order by event.start_ns"
+)
+
+
+@pytest.mark.parametrize(("inner", "starts"), [("aten::mm", (100, 500)), ("aten::bmm", (100,))])
+def test_placed_call_and_node_call_have_what_was_learned_of_each(
+    tmp_path: Path, inner: str, starts: tuple[int, ...]
+) -> None:
+    """Where the op holds another one than when it was learned, neither it nor its node is known."""
+    assert learned(tmp_path, CALLS.format("placed_call"), inner) == [
+        row for at in starts for row in (("aten::linear", at, 0), ("aten::mm", at + 10, 1))
+    ]
+    nodes = learned(tmp_path, CALLS.format("node_call"), inner)
+    assert [row for row in nodes if row[2] >= 0] == [("aten::mm", at + 120, 2) for at in starts]
+    assert {name for name, _, argument in nodes if argument < 0} == {
+        *("MmBackward0", "autograd::engine::evaluate_function: MmBackward0")
+    }
 
 
 def changed(*path: Any, to: Any) -> Any:

@@ -2,7 +2,7 @@
 --
 -- :reads placed_call, node, nesting, event, given_node, given_call
 -- :column event_id BIGINT     the call
--- :column argument_id BIGINT  what it was given; NULL where that was not observed
+-- :column argument_id BIGINT  what it was given; -1 where that was not observed
 with learned_node as (
     -- Calls make one node each; what says otherwise is damage.
     select *

@@ -4,7 +4,7 @@
 -- :column event_id BIGINT     the call
 -- :column op_number BIGINT    the op that was learned
 -- :column place BIGINT        place of the call in the op, from 0
--- :column argument_id BIGINT  what it was given; NULL where that was not observed
+-- :column argument_id BIGINT  what it was given; -1 where that was not observed
 select
     call.event_id,
     placed_root.op_number,
