@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from hotline_analysis import Trace
+from tests.answer.test_efficiency import shaped
 from tests.answer.test_network_by_module import training as sends_gradients
 from tests.trace_builder import TraceBuilder
 
@@ -70,10 +71,10 @@ def test_kernel_limit_is_the_least_time_in_each_precision(tmp_path: Path) -> Non
     gpu = {"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132}
     trace = TraceBuilder(rank=0, deviceProperties=[gpu]).step(0, 0, 1000)
     square = [512, 512]
-    trace.op("aten::mm", 10, 20, **{"Input Dims": [square, square], "Input type": ["float", "float"]})
+    trace.op("aten::mm", 10, 20, **shaped("float", square, square))
     trace.launches("ampere_sgemm_128x64_nn", 100, 200)
     wide = [1000, 1000]
-    trace.op("aten::add", 30, 40, **{"Input Dims": [wide, wide, []], "Input type": ["float", "float", "Scalar"]})
+    trace.op("aten::add", 30, 40, **shaped("float", wide, wide, []))
     trace.launches("vectorized_elementwise_kernel", 200, 220)
     with trace.load(tmp_path) as opened:
         product, added = opened.query("kernel_limit", rank=0, start_ns=0, end_ns=1000 * US).to_dicts()
@@ -90,16 +91,15 @@ def test_kernel_limit_is_the_least_time_in_each_precision(tmp_path: Path) -> Non
 def test_backward_node_has_the_shapes_on_both_sides(tmp_path: Path) -> None:
     """The nodes of two layers, in the order of backward; the gradient of a parameter is added behind the first."""
     trace = TraceBuilder(rank=0).step(0, 0, 1000)
-    first = {"Input Dims": [[4, 8], [8, 2]], "Input type": ["float", "float"]}
-    trace.op("aten::mm", 10, 20, seq=0, **first)
-    trace.op("aten::relu", 30, 40, seq=1, **{"Input Dims": [[4, 2]], "Input type": ["float"]})
+    trace.op("aten::mm", 10, 20, seq=0, **shaped("float", [4, 8], [8, 2]))
+    trace.op("aten::relu", 30, 40, seq=1, **shaped("float", [4, 2]))
     trace.on(2).op("autograd::engine::evaluate_function: ReluBackward0", 200, 240, seq=1, forward_thread=1)
-    trace.op("ReluBackward0", 201, 239, seq=1, forward_thread=1, **{"Input Dims": [[4, 2]]}).launches("k", 300, 330)
+    trace.op("ReluBackward0", 201, 239, seq=1, forward_thread=1, **shaped("float", [4, 2])).launches("k", 300, 330)
     trace.op("autograd::engine::evaluate_function: MmBackward0", 250, 290, seq=0, forward_thread=1)
-    trace.op("MmBackward0", 251, 289, seq=0, forward_thread=1, **{"Input Dims": [[4, 2]]}).launches("k", 330, 350)
+    trace.op("MmBackward0", 251, 289, seq=0, forward_thread=1, **shaped("float", [4, 2])).launches("k", 330, 350)
     accumulates = "torch::autograd::AccumulateGrad"
     trace.op(f"autograd::engine::evaluate_function: {accumulates}", 291, 299, seq=2**62, forward_thread=1)
-    trace.op(accumulates, 292, 298, seq=2**62, forward_thread=1, **{"Input Dims": [[8, 2]], "Input type": ["float"]})
+    trace.op(accumulates, 292, 298, seq=2**62, forward_thread=1, **shaped("float", [8, 2]))
     with trace.load(tmp_path) as opened:
         found = opened.query("backward_node", rank=0, step=0).drop("event_id", "read_types").rows()
     assert found == [
