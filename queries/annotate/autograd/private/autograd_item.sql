@@ -71,7 +71,8 @@ mask as (
     where creator.name = 'aten::div_' and ends_with(event.name, 'dropout')
 ),
 
--- Ops whose token some node has, with the latest end of the candidates that started by then.
+-- Ops whose token some node has. What begins before `closed_until_ns` is inside it; NULL for python functions, which
+-- may hold ops that create nodes.
 candidate as (
     select
         event_id,
@@ -81,12 +82,11 @@ candidate as (
         token,
         name = 'aten::add_' and coalesce(next_name = 'aten::batch_norm', false)
         or event_id in (select event_id from mask) as is_unlikely,
-        max(case when contains(name, '::') then end_ns end) over so_far as reach_ns
+        case when contains(name, '::') then end_ns end as closed_until_ns
     from creator
     where
         token in (select token from engine_call where token != '')
         and name not in (select name from outer_creator)
-    window so_far as (partition by track_id order by start_ns, end_ns desc, event_id)
 ),
 
 -- Candidates that stand in no other: inside an op that creates a node, PyTorch creates no more
@@ -99,10 +99,7 @@ outermost_op as (
         token,
         is_unlikely
     from candidate
-    qualify
-        coalesce(
-            lag(reach_ns) over (partition by track_id order by start_ns, end_ns desc, event_id) <= start_ns, true
-        )
+    qualify is_outermost(start_ns, closed_until_ns, track_id, (-end_ns, event_id))
 ),
 
 -- The same, with the call of the engine around each.

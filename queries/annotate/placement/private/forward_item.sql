@@ -59,21 +59,12 @@ holder as (
     where around.op_id is not null
 ),
 
--- Ops that are not looked through, with the latest end of those that started by then.
-opaque_op as (
-    select
-        *,
-        max(end_ns) over in_order as covers_to_ns
-    from op
-    where is_native or event_id not in (select op_id from holder)
-    window in_order as (partition by track_id order by start_ns, depth rows unbounded preceding)
-),
-
--- Opaque ops that stand in no other.
+-- Ops that are not looked through, and that stand in no other such op.
 outermost_op as (
     select *
-    from opaque_op
-    qualify coalesce(lag(covers_to_ns) over (partition by track_id order by start_ns, depth) <= start_ns, true)
+    from op
+    where is_native or event_id not in (select op_id from holder)
+    qualify is_outermost(start_ns, end_ns, track_id, depth)
 ),
 
 -- Outermost ops that stand in no span without forward.

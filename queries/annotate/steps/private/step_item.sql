@@ -49,20 +49,12 @@ holder as (
     where op.is_op and around.op_id is not null
 ),
 
--- Items that are not looked through, with the latest end of those that started by then.
-opaque_item as (
-    select
-        *,
-        max(end_ns) over (partition by track_id order by start_ns, depth rows unbounded preceding) as covers_to_ns
-    from op
-    where not is_node and (contains(name, '::') or not is_op or event_id not in (select op_id from holder))
-),
-
--- Such items that stand in no other.
+-- Items that are not looked through, and that stand in no other such item.
 outermost_item as (
     select *
-    from opaque_item
-    qualify coalesce(lag(covers_to_ns) over (partition by track_id order by start_ns, depth) <= start_ns, true)
+    from op
+    where not is_node and (contains(name, '::') or not is_op or event_id not in (select op_id from holder))
+    qualify is_outermost(start_ns, end_ns, track_id, depth)
 ),
 
 -- Nodes, with the latest end of all nodes that started by then on the thread.
