@@ -56,7 +56,11 @@ cpu_self as (
     select
         op.name,
         sum(nesting.self_ns)::bigint as cpu_self_ns,
-        count(*) filter (where nesting.event_id = nesting.op_id) as count
+        count(*) filter (where nesting.event_id = nesting.op_id) as count,
+        arg_max(
+            {'rank': nesting.rank, 'event_id': nesting.event_id},
+            (nesting.end_ns - nesting.start_ns, -nesting.rank, -nesting.event_id)
+        ) filter (where nesting.event_id = nesting.op_id) as longest
     from nesting
     inner join op on nesting.rank = op.rank and nesting.op_id = op.event_id
     group by op.name
@@ -88,6 +92,7 @@ self_time as (
     select
         cpu_self.name,
         cpu_self.count,
+        cpu_self.longest,
         cpu_self.cpu_self_ns,
         coalesce(gpu_self.gpu_self_ns, 0) as gpu_self_ns,
         100.0 * cpu_self.cpu_self_ns / nullif(sum(cpu_self.cpu_self_ns) over (), 0) as cpu_self_pct,
@@ -111,7 +116,6 @@ shown as (
 call_of_shown as (
     select
         op.rank,
-        op.event_id,
         op.name,
         nesting.track_id,
         nesting.start_ns,
@@ -122,15 +126,6 @@ call_of_shown as (
     from op
     inner join shown on op.name = shown.name
     inner join nesting on op.rank = nesting.rank and op.event_id = nesting.event_id
-),
-
--- The longest of these calls.
-longest as (
-    select
-        name,
-        arg_max({'rank': rank, 'event_id': event_id}, (end_ns - start_ns, -rank, -event_id)) as call
-    from call_of_shown
-    group by name
 ),
 
 -- The starts and ends of these calls among the launches, in order of time; a launch counts from its start on.
@@ -187,11 +182,10 @@ select
     total.gpu_total_ns,
     shown.cpu_self_pct,
     shown.gpu_self_pct,
-    longest.call.rank as example_rank,
-    longest.call.event_id as example_event_id
+    shown.longest.rank as example_rank,
+    shown.longest.event_id as example_event_id
 from shown
 inner join total on shown.name = total.name
-inner join longest on shown.name = longest.name
 order by
     case $sort
         when 'gpu_total' then total.gpu_total_ns
