@@ -154,11 +154,12 @@ def test_report_formats(run: Path, tmp_path: Path) -> None:
 
 def test_query(run: Path) -> None:
     table = hotline("query", "slowest_ops", run, "-p", "limit=3")
-    header, rule, *lines = table.splitlines()
+    header, rule, *lines, note = table.splitlines()
     assert header.split()[:2] == ["name", "count"]
     assert "cpu_self ms" in header
     assert set(rule) == {"─"}
     assert len(lines) == 3
+    assert note.startswith("without example_rank and example_event_id")
     assert rows(hotline("query", "slowest_ops", run, "-p", "limit=3", "--json"))[0]["name"].startswith("aten::")
     assert hotline("query", "slowest_ops", run, "--csv").startswith("name,count,cpu_self_ns,")
 

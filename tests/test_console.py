@@ -51,6 +51,15 @@ def test_too_many_columns_become_lists() -> None:
     assert console.to_table(frame, width=60).splitlines()[:2] == ["─── row 1", "column_0  some text"]
 
 
+def test_examples_go_before_a_table_becomes_lists() -> None:
+    frame = pl.DataFrame({"name": ["aten::mm"], "count": [7], "example_rank": [0], "example_event_id": [123456]})
+    header, _, row, note = console.to_table(frame, width=40).splitlines()
+    assert (header.split(), row.split()) == (["name", "count"], ["aten::mm", "7"])
+    assert note == "without example_rank and example_event_id, which a wider terminal, --json and --csv show"
+    assert console.to_table(frame, width=60).splitlines()[0].split() == frame.columns
+    assert console.to_table(frame, width=10).startswith("─── row 1")
+
+
 def test_only_the_first_rows_are_for_people() -> None:
     table = console.to_table(pl.DataFrame({"n": range(1234)}))
     assert table.count("\n") == 2 + 100 + 1

@@ -330,13 +330,13 @@ def test_the_largest_number_at_a_place_is_that_of_the_last_place(database: duckd
 def test_keyed_work_has_what_it_is_grouped_by(database: duckdb.DuckDBPyConnection) -> None:
     names = "'memory' as class, 'Memcpy' as name, 'copy' as short_name, 'Net' as module_path, 'loss' as phase"
     database.execute(
-        f"create table work as select 0 as rank, 10 as dur_ns, 8 as busy_ns, {names}, 'gpu_memcpy' as category,"
-        " unnest([4, null]) as op_id"
+        f"create table work as select 0 as rank, 1 as event_id, 10 as dur_ns, 8 as busy_ns, {names},"
+        " 'gpu_memcpy' as category, unnest([4, null]) as op_id"
     )
     database.execute("create table op as select 0 as rank, 4 as event_id, 'aten::copy_' as name")
     for word, key in {"class": "memory", "name": "Memcpy", "module": "Net", "category": "gpu_memcpy"}.items():
         found = f"from keyed_work('work', 'op', '{word}')"
-        assert rows(database, found) == [(0, 10, 8, "memory", key)] * 2
+        assert rows(database, found) == [(0, 1, 10, 8, "memory", key)] * 2
     of_ops = "select key from keyed_work('work', 'op', 'op') order by key nulls last"
     assert rows(database, of_ops) == [("aten::copy_",), (None,)]
 

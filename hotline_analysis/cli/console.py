@@ -40,6 +40,7 @@ _UNBOUNDED = 100_000
 # Spreadsheets take a cell for a formula by its first character, in some countries also by a wide one.
 _FORMULA = "^[=+\\-@\uff1d\uff0b\uff0d\uff20]"
 _IDENTIFIER = re.compile(r"(.*_)?(id|rank|step|device|stream|correlation)")
+_EXAMPLE = "example_"  # columns that name an event to look at
 _POSITION = re.compile(r"(.*_)?(start|end)_ns")
 _IN_MS = TIME_UNITS[2:3]
 
@@ -185,19 +186,23 @@ def to_table(frame: pl.DataFrame, *, width: int | None = None, color: bool = Fal
     """Return the first rows as a table that fits into the width, if there is one.
 
     Times, sizes and shares get units, which the header names. Long texts lose their middle. If there are more columns
-    than fit, each row is shown as a list.
+    than fit, those that name an example are left out, and if that is not enough, each row is shown as a list.
     """
     if not frame.width:
         return ""
     columns = [_column(series) for series in frame.head(MAX_ROWS)]
-    room = (width or _UNBOUNDED) - _GAP * (len(columns) - 1)
-    numbers = sum(column.width for column in columns if column.is_number)
-    texts = [column.width for column in columns if not column.is_number]
-    longest = _longest_that_fits(texts, room - numbers)
+    without = [column for column in columns if not column.header.startswith(_EXAMPLE)]
+    longest = _longest_text(columns, width)
+    left_out = []
+    if longest is None and without and (longest := _longest_text(without, width)) is not None:
+        left_out = [column.header for column in columns if column.header.startswith(_EXAMPLE)]
+        columns = without
     if longest is None:
         text = _as_lists(columns, max(_NARROWEST, (width or _UNBOUNDED) - _GAP - max(len(c.header) for c in columns)))
     else:
         text = _as_table(columns, longest, color=color)
+    if left_out:
+        text += f"without {' and '.join(left_out)}, which a wider terminal, --json and --csv show\n"
     if frame.height > MAX_ROWS:
         text += f"{MAX_ROWS} of {frame.height:,} rows; --json and --csv give all of them\n"
     elif frame.height == 0:
@@ -228,6 +233,13 @@ def _render(table: Table, width: int | None, *, color: bool) -> str:
     console = Console(file=file, width=width or _UNBOUNDED, force_terminal=color, color_system=system, _environ={})
     console.print(table)
     return "".join(f"{line.rstrip()}\n" for line in file.getvalue().splitlines())
+
+
+def _longest_text(columns: Sequence[_Column], width: int | None) -> int | None:
+    """Return how long a text may be for these columns to fit beside each other; None if they do not."""
+    room = (width or _UNBOUNDED) - _GAP * (len(columns) - 1)
+    numbers = sum(column.width for column in columns if column.is_number)
+    return _longest_that_fits([column.width for column in columns if not column.is_number], room - numbers)
 
 
 def _longest_that_fits(widths: Sequence[int], room: int) -> int | None:
