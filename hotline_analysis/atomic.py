@@ -23,6 +23,9 @@ _FORGOTTEN_S = 7 * 24 * 3600
 _undo: list[Callable[[], object]] = []
 _TRIES = 20
 
+# The part of a name of `_partial_name` that makes it unique.
+_OWN_PART = re.compile(r"(?<=\.)[0-9a-f]{8}(?=(?:\.old)?\.partial$)")
+
 Form = TypeVar("Form", bound=str)
 
 # A scheme has two letters or more, as one is a drive of Windows. A password in front of the host is not repeated.
@@ -124,7 +127,12 @@ def undo_all() -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file or folder, if it is there, also while another thread is still writing to it."""
+    """Remove a file or folder, if it is there, also while another thread is still writing to it.
+
+    A folder that is not complete gets another name first, where nobody writes to it any more.
+    """
+    with suppress(OSError):
+        path = path.rename(path.with_name(_OWN_PART.sub(secrets.token_hex(4), path.name)))
     for _ in range(_TRIES):
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
