@@ -129,17 +129,19 @@ def undo_all() -> None:
 def remove(path: Path) -> None:
     """Remove a file or folder, if it is there, also while another thread is still writing to it.
 
-    A folder that is not complete gets another name first, where nobody writes to it any more.
+    What is not complete gets another name first, where nobody writes to it any more. That name follows from the first,
+    so that what is interrupted can be done once more.
     """
-    with suppress(OSError):
-        path = path.rename(path.with_name(_OWN_PART.sub(secrets.token_hex(4), path.name)))
+    aside = path.with_name(_OWN_PART.sub(lambda found: found[0][::-1], path.name))
     for _ in range(_TRIES):
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
+        with suppress(OSError):
+            path.rename(aside)
+        if aside.is_dir() and not aside.is_symlink():
+            shutil.rmtree(aside, ignore_errors=True)
         else:
             with suppress(OSError):
-                path.unlink(missing_ok=True)
-        if not os.path.lexists(path):
+                aside.unlink(missing_ok=True)
+        if not os.path.lexists(path) and not os.path.lexists(aside):
             return
 
 

@@ -1,6 +1,7 @@
 """Ctrl-C at any moment: a command ends soon, with the exit status of shells for it, and leaves nothing behind."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis.atomic import begin, begun, end, remove, undo_all
+from hotline_analysis.atomic import begin, begun, end, remove, replace_folder, undo_all
 from tests.trace_builder import TraceBuilder
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals")
@@ -171,6 +172,26 @@ def test_a_library_that_does_not_listen_is_ended(tmp_path: Path) -> None:
     assert interrupt(process) < SOON_S
     assert process.returncode == 130
     assert [each.name for each in tmp_path.iterdir()] == ["run"]
+
+
+def test_ctrl_c_while_a_folder_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has another name by then, which the second try knows."""
+    left = [KeyboardInterrupt]
+    remove_tree = shutil.rmtree
+
+    def interrupted(path: Path, ignore_errors: bool = False) -> None:
+        if left:
+            raise left.pop()
+        remove_tree(path, ignore_errors=ignore_errors)
+
+    def fail(folder: Path) -> None:
+        (folder / "part").mkdir()
+        raise OSError("no space left")
+
+    monkeypatch.setattr(shutil, "rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        replace_folder(tmp_path / "run", fail, overwrite=False)
+    assert (left, list(tmp_path.iterdir())) == ([], [])
 
 
 def test_what_is_told_to_ignore_it_goes_on() -> None:
