@@ -6,12 +6,16 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 TORCH := $(VENV)/.stamp-torch
 
-.PHONY: demo test check lint types sql fresh bench campaign accuracy docs clean
+.PHONY: demo test test-all check lint types sql fresh bench campaign accuracy docs clean
 
 demo: $(STAMP)
 	$(BIN)/hotline demo
 
+# What every change must pass; without the tests that take long.
 test: $(STAMP) $(TORCH)
+	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not long"
+
+test-all: $(STAMP) $(TORCH)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 check: lint types sql fresh

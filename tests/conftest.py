@@ -10,7 +10,10 @@ import tempfile
 import pytest
 
 from hotline_analysis.importer import processes
+from tests import long_cases
 from tests.runs import SESSION
+
+LONG_CASES = long_cases.listed()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -19,6 +22,12 @@ def pytest_configure(config: pytest.Config) -> None:
         folder = tempfile.mkdtemp(prefix="hotline-tests-")
         os.environ[SESSION] = folder
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark a case that `make test` leaves out."""
+    if item.nodeid in LONG_CASES:
+        item.add_marker(pytest.mark.long)
 
 
 def pytest_collection_finish() -> None:

@@ -108,6 +108,7 @@ def test_what_cannot_be_told(tmp_path: Path) -> None:
         ha.backward_chain(trace, workers=0)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 def test_the_chain_is_the_longest_path_of_autograd(tmp_path: Path) -> None:
     """Of ten models: nodes are those of the graph, and the length is that of its longest path in eight of them."""

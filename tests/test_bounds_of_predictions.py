@@ -107,6 +107,7 @@ def test_more_bandwidth_and_a_faster_gpu_never_make_a_step_longer(
         before = now
 
 
+@pytest.mark.long
 @settings(max_examples=6, deadline=None, database=None)
 @given(step=works)
 def test_no_scenario_beats_a_free_gpu_and_a_free_cpu_together(
@@ -132,6 +133,7 @@ def test_no_scenario_beats_a_free_gpu_and_a_free_cpu_together(
         assert isinstance(scenario, str) or times(loop, scenario)[MID] >= least - 1, name
 
 
+@pytest.mark.long
 @settings(max_examples=6, deadline=None, database=None)
 @given(step=works, ranks=st.integers(2, 64))
 def test_more_ranks_never_pay_more_than_one(

@@ -31,6 +31,7 @@ def campaign(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="forks, and looks into /proc")
 def test_a_few_cases_end_without_a_finding() -> None:
     done = campaign(*(f"--case={seed}" for seed in SEEDS))

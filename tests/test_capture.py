@@ -599,6 +599,7 @@ def worked(path: Path, *, recorded: bool, batches: tuple[int, ...] = (2, 2, 2, 2
 COUNTED = ["family", "dtype", "batch", "m", "n", "k", "matrix_flop", "model_flop", "dense_flop", "vector_flop", "bytes"]
 
 
+@pytest.mark.long
 def test_captured_shapes_count_the_same_work_as_recorded_ones(tmp_path: Path) -> None:
     recorded = worked(tmp_path / "recorded.hotline", recorded=True)
     captured = worked(tmp_path / "captured.hotline", recorded=False)

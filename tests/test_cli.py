@@ -80,6 +80,7 @@ def test_the_summaries_fit_into_the_list_of_commands() -> None:
     assert "..." not in hotline("--help").partition("Commands:")[2]
 
 
+@pytest.mark.long
 def test_the_examples_in_the_help_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "traces").mkdir()
     (tmp_path / "traces/rank0.json.gz").write_bytes(TRACE.read_bytes())
@@ -376,6 +377,7 @@ def test_report_as_a_page(run: Path, tmp_path: Path) -> None:
     assert "data-hotline-timeline" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_every_command_that_takes_a_trace_takes_its_model(run: Path, tmp_path: Path) -> None:
     trace, model = tmp_path / "trace.json", tmp_path / "model.json"
     events = [

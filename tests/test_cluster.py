@@ -101,6 +101,7 @@ def test_the_run_is_that_of_one_machine(client: Client, tmp_path: Path) -> None:
 # --- faults of files --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_files_that_are_bad_doubled_or_missing_are_told_as_on_one_machine(client: Client, tmp_path: Path) -> None:
     traces = job(tmp_path / "job", "a", "b", "cut", "missing")
     (traces / "missing.json").unlink()
@@ -135,6 +136,7 @@ def test_the_fault_of_a_file_that_is_named_ends_the_import(client: Client, tmp_p
 # --- faults of machines -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_the_file_of_a_worker_that_was_killed_is_imported_by_another(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -148,6 +150,7 @@ def test_the_file_of_a_worker_that_was_killed_is_imported_by_another(
     assert left_in(tmp_path) == ["alone.hotline", "job", "run.hotline"]
 
 
+@pytest.mark.long
 def test_a_file_that_kills_each_worker_is_told_and_the_others_are_kept(client: Client, tmp_path: Path) -> None:
     traces = job(tmp_path / "job", "a", "deadly")
     target = tmp_path / "run.hotline"
@@ -174,6 +177,7 @@ def test_a_full_disk_is_tried_again_and_told(client: Client, tmp_path: Path) -> 
     assert left_in(tmp_path) == ["job", "run.hotline"]
 
 
+@pytest.mark.long
 def test_a_client_that_was_killed_and_started_again_goes_on(client: Client, tmp_path: Path) -> None:
     traces = job(tmp_path / "job", "a", "b", "waiting")
     target = tmp_path / "run.hotline"

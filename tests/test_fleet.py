@@ -22,6 +22,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     return ha.load(folder)
 
 
+@pytest.mark.long
 def test_the_slow_rank_is_last_to_all_collectives(trace: Trace) -> None:
     worst = ha.stragglers(trace).row(0, named=True)
     assert (worst["rank"], worst["last_count"], worst["collective_count"]) == (SLOW, 8, 8)

@@ -179,6 +179,7 @@ def linked_nodes(text: str, section: str) -> list[int]:
     return [int(node) for node in links]
 
 
+@pytest.mark.long
 def test_points_of_the_roofline_lead_to_the_timeline(tmp_path: Path) -> None:
     with products().load(tmp_path) as made:
         report, drawn = ha.report(made), charts.timeline(made)
@@ -354,6 +355,7 @@ def test_names_of_a_hostile_trace_are_text(browser: Browser, tmp_path: Path) -> 
     assert browser.run("document.documentElement.scrollWidth") <= 1280
 
 
+@pytest.mark.long
 @needs_browser
 @pytest.mark.skipif(not BIG.exists(), reason="HOTLINE_TRACES is not set")
 def test_a_large_trace_opens_and_answers_quickly(browser: Browser, tmp_path: Path) -> None:

@@ -257,6 +257,7 @@ def test_a_process_that_dies_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
 # --- several ranks ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("in_processes")
 def test_ranks_imported_together_equal_ranks_imported_alone(tmp_path: Path) -> None:
     files = [trace(20 + 5 * rank, rank=rank, world_size=3).write(tmp_path / f"{rank}.json.gz") for rank in range(3)]
@@ -415,6 +416,7 @@ def test_the_gpu_time_of_the_real_traces_is_not_all_zero() -> None:
 # --- memory -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_trace_that_does_not_fit_the_memory_gives_the_same_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

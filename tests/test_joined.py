@@ -61,6 +61,7 @@ def mixed(apart: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return join(apart, tmp_path_factory.mktemp("mixed") / "run.hotline", file_bytes=3_000, every=False)
 
 
+@pytest.mark.long
 def test_there_are_few_files(several: Path, apart: Path) -> None:
     assert len(list(apart.rglob("*.parquet"))) == len(STORED) * len(RANKS)
     assert len(STORED) < len(list(several.rglob("*.parquet"))) <= 2 * len(STORED)
@@ -118,6 +119,7 @@ def test_a_question_about_one_rank_opens_only_files_that_have_it(several: Path, 
             trace.query("slowest_ops")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_many_ranks_need_no_more_open_files_than_few(apart: Path, tmp_path: Path) -> None:
     """300 ranks, 64 threads, and 100 files that may be open: less than one for each rank."""

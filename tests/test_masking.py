@@ -303,6 +303,7 @@ def secrets_of(form: str) -> Variables:
     return {name: f"{name.lower()}-5ecret-{list(FORMS_OF_IT).index(form)}-end" for name in SECRET_VARIABLES}
 
 
+@pytest.mark.long
 def test_an_environment_in_the_metadata_leaves_in_no_output(tmp_path: Path) -> None:
     forms = {form: write({**secrets_of(form), "HOME": f"/home/{form}"}) for form, write in FORMS_OF_IT.items()}
     nested = {form: {"env": written} for form, written in forms.items()}

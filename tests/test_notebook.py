@@ -82,6 +82,7 @@ def test_it_runs_on_the_demo(marimo: Callable[[Path | None], ModuleType]) -> Non
     assert {"Trace", "Report", "Timeline", "DataFrame"} <= {type(each).__name__ for each in shown}
 
 
+@pytest.mark.long
 def test_a_choice_reaches_the_cells(marimo: Callable[[Path | None], ModuleType]) -> None:
     """The table of the slowest shows what is chosen; modules have no phases."""
     with ha.load(ha.demo_trace()) as trace:

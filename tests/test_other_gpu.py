@@ -145,6 +145,7 @@ def test_another_cpu(tmp_path: Path) -> None:
     assert ha.whatif(trace, "gpu", to="H200", cpu=2).predicted_ns == pytest.approx(20 * US, abs=10)
 
 
+@pytest.mark.long
 def test_kernels_that_another_trace_has_take_as_long_as_there(tmp_path: Path) -> None:
     """A kernel takes 100 us here and 10, 20, 30, 40 and 50 us on the H200; one with another grid goes by the rules."""
     trace = steps(tmp_path / "here", POINTWISE, 100, **shaped(100_000))

@@ -138,6 +138,7 @@ def test_a_process_that_is_killed_again_is_an_error_also_in_a_folder(
     assert [item.name for item in tmp_path.iterdir()] == ["traces"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("in_processes")
 @pytest.mark.skipif(sys.platform == "win32", reason="limits the size of files")
 def test_a_full_disk_is_not_taken_for_a_bad_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,6 +172,7 @@ def test_of_two_imports_to_one_place_the_second_does_not_replace_the_first(tmp_p
 # --- one rank of many ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_an_answer_about_one_rank_is_the_same_from_all_files_and_from_its_own(run: Path) -> None:
     asked = 0
     with ha.load(run) as trace:
@@ -207,6 +209,7 @@ def test_a_question_about_one_rank_opens_no_file_of_another(run: Path, tmp_path:
             trace.query("steps", rank=3)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_many_ranks_open_more_files_than_a_process_usually_may(run: Path, tmp_path: Path) -> None:
     """300 copies of a rank, and a limit of 256 files, which the process may raise to 4,096."""

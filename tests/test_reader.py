@@ -205,6 +205,7 @@ def test_any_json_is_split_as_a_parser_does(
     assert split(text, sizes) == (list(enumerate(expected.pop("traceEvents"))), expected, [])
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=60)
 @given(EVENTS.filter(len), st.data())
 def test_a_cut_file_gives_the_events_before_the_cut(events: list[dict[str, Any]], data: st.DataObject) -> None:
@@ -218,6 +219,7 @@ def test_a_cut_file_gives_the_events_before_the_cut(events: list[dict[str, Any]]
     assert notes  # which of them, no one can tell: a cut behind a `}]` looks like the end of the array
 
 
+@pytest.mark.long
 def test_tiny_chunks_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = TraceBuilder().process_name("päron 😀")
     for number in range(12):

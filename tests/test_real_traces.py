@@ -796,6 +796,7 @@ def test_the_late_one_of_two_ranks_is_that_of_the_file() -> None:
         assert not ha.straggler_causes(trace).is_empty()
 
 
+@pytest.mark.long
 def test_the_only_rank_is_the_run() -> None:
     """The database plans a restricted question otherwise, and must answer the same: DuckDB 2.0.0 cut sums to bytes."""
     trace = opened("training/dlrm_a100_rank3.json.gz")

@@ -123,6 +123,7 @@ def test_what_cannot_be_told(tmp_path: Path) -> None:
         ha.share_gpu(unknown)
 
 
+@pytest.mark.long
 @settings(max_examples=8, deadline=None, database=None)
 @given(blocks=st.integers(1, 5000), length=st.integers(1, 200), copies=st.integers(1, 16))
 def test_no_more_is_promised_than_there_is(

@@ -530,6 +530,7 @@ def test_loops_are_told_apart(tmp_path: Path) -> None:
     assert sure > 80.0
 
 
+@pytest.mark.long
 def test_what_has_no_gradient_has_no_node(tmp_path: Path) -> None:
     torch.manual_seed(0)
     capture(Graph(), edges, tmp_path / "trace.json")

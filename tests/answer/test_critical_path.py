@@ -54,6 +54,7 @@ def waiting() -> TraceBuilder:
     return trace.runtime("cudaDeviceSynchronize", 35, 75, correlation=90)
 
 
+@pytest.mark.long
 def test_a_graph_of_very_many_kernels(tmp_path: Path) -> None:
     """One launch, 40,000 kernels. With a comparison of each with each, this takes minutes."""
     count = 40_000

@@ -370,6 +370,7 @@ WORK = st.lists(
 )
 
 
+@pytest.mark.long
 @given(work=WORK)
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_the_parts_add_up_to_the_observed_time(work: list[tuple[str, int, int, int, int]], tmp_path: Path) -> None:

@@ -76,6 +76,7 @@ def expected() -> dict[tuple[int, int], dict[str, int]]:
     return found
 
 
+@pytest.mark.long
 def test_collectives_are_those_of_plain_loops(trace: Trace) -> None:
     rows = {(row["rank"], row["event_id"]): row for row in ha.collectives(trace).iter_rows(named=True)}
     wanted = expected()

@@ -197,6 +197,7 @@ def test_each_backward_pass_has_buckets_of_its_own(tmp_path: Path) -> None:
     assert found.select("bucket", "gradient_count", "bytes").rows() == [(0, 1, 1048576), (1, 1, 40)]
 
 
+@pytest.mark.long
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 def test_buckets_are_those_of_distributed_data_parallel(tmp_path: Path) -> None:
     """Of a trace of one process, against what DDP says of two: bytes in all, and the size of each bucket.

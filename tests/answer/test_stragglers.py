@@ -238,11 +238,13 @@ def test_the_report_names_rank_and_module(tmp_path: Path) -> None:
     assert "Net_0.Linear_0" in text
 
 
+@pytest.mark.long
 def test_the_report_is_silent_where_nobody_waits(tmp_path: Path) -> None:
     text = ha.report(ranks(tmp_path, job(0, [100, 100]), job(1, [100, 101]))).to_text(width=400)
     assert "is last to reach" not in text
 
 
+@pytest.mark.long
 def test_a_slow_rank_of_a_gloo_job_is_named_with_its_module(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     command = [sys.executable, str(EXAMPLE), str(tmp_path), "--ranks", "2", "--slow-rank", "1", "--delay", "0.3"]

@@ -95,6 +95,7 @@ def test_frames_are_kept_apart_from_the_notebook(trace: Trace) -> None:
             assert "allow-same-origin" not in allowed
 
 
+@pytest.mark.long
 @needs_browser
 def test_a_browser_asks_no_network(trace: Trace, tmp_path: Path) -> None:
     page = tmp_path / "cells.html"

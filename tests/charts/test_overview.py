@@ -47,6 +47,7 @@ def test_a_window_has_only_what_lies_in_it(trace: Trace) -> None:
     assert rows.filter(device=0).select("start_ns", "time_ns").rows() == [(40_000, 10_000), (50_000, 10_000)]
 
 
+@pytest.mark.long
 def test_marks_stay_few_with_many_ranks(tmp_path: Path) -> None:
     for rank in range(12):
         made = TraceBuilder(rank=rank).step(0, 0, 10_000)

@@ -118,6 +118,7 @@ def test_other_endings_and_places_are_refused(demo: Trace, tmp_path: Path) -> No
         save(chart, tmp_path / "file" / "chart.html")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(CHROMIUM is None and "CI" not in os.environ, reason="chromium is not installed; CI requires it")
 def test_a_page_works_without_a_network_and_shows_names_as_text(demo: Trace, tmp_path: Path) -> None:
     made = hostile().load(tmp_path)

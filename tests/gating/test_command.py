@@ -154,6 +154,7 @@ def shell_of(step: str) -> str:
     return textwrap.dedent(found[1])
 
 
+@pytest.mark.long
 def test_the_shell_of_the_example_works(tmp_path: Path) -> None:
     trace = TraceBuilder()
     for step in (5, 6, 7):
