@@ -14,6 +14,18 @@ coalesce(stream, -1);
 create or replace macro grid_is_in_threads(call) as
 call in ('hipExtModuleLaunchKernel', 'hipHccModuleLaunchKernel');
 
+-- When work was launched that ends a gap, moved into the gap: the start of its call; the end of the gap when unknown.
+create or replace macro launched_in_gap(gap_start_ns, gap_end_ns, launch_start_ns) as
+greatest(gap_start_ns, least(gap_end_ns, coalesce(launch_start_ns, gap_end_ns)));
+
+-- When that launch should have taken effect: at once if its call had returned before the gap began, else 50 us after it
+-- returned, but not after the gap. `launched_ns` is the time of `launched_in_gap`.
+create or replace macro launch_due_in_gap(gap_start_ns, gap_end_ns, launched_ns, returned_ns) as
+case
+    when returned_ns <= gap_start_ns then launched_ns
+    else greatest(launched_ns, least(gap_end_ns, coalesce(returned_ns + launch_effect_ns(), gap_end_ns)))
+end;
+
 -- The mean of a value over work, weighted by how long each took; of work that takes no time, its plain mean. NULL
 -- values do not count.
 create or replace macro weighted_mean(measure, dur_ns) as

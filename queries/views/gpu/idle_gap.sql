@@ -27,10 +27,12 @@
 -- :column unobserved_ns BIGINT  of it, the work was launched already, and nothing in the file explains why it waited
 -- :column unknown_ns BIGINT  of it, what ended the gap has no known launch
 with work as (
+    -- GPU events that take time.
     select * from gpu_event
     where dur_ns > 0
 ),
 
+-- Until when the work of a stream had lasted at each of its events, that event included.
 reached as (
     select
         *,
@@ -40,6 +42,7 @@ reached as (
     from work
 ),
 
+-- Work that ends a gap of its stream, and since when the stream had done nothing.
 stream_gap as (
     select
         *,
@@ -48,6 +51,7 @@ stream_gap as (
     qualify start_ns > since_ns
 ),
 
+-- Calls of a thread that return when the GPU is done, and how long those before each lasted.
 blocking as (
     select
         nesting.rank,
@@ -68,6 +72,7 @@ blocking as (
         and nesting.end_ns > nesting.start_ns
 ),
 
+-- Gaps of streams with the launch of the work that ends them.
 launched as (
     select
         gap.rank,
@@ -78,23 +83,17 @@ launched as (
         gap.start_ns as end_ns,
         launch.link is null as is_unlinked,
         nesting.track_id,
-        greatest(gap.since_ns, least(gap.start_ns, coalesce(launch.launch_start_ns, gap.start_ns))) as launched_ns,
-        case
-            when launch.launch_start_ns + launch.launch_dur_ns <= gap.since_ns then 0
-            -- as in idle_part: a launch takes effect soon after the call
-            else
-                -launched_ns
-                + least(
-                    gap.start_ns,
-                    coalesce(launch.launch_start_ns + launch.launch_dur_ns + launch_effect_ns(), gap.start_ns)
-                )
-        end as launching_ns
+        launched_in_gap(gap.since_ns, gap.start_ns, launch.launch_start_ns) as launched_ns,
+        launch_due_in_gap(
+            gap.since_ns, gap.start_ns, launched_ns, launch.launch_start_ns + launch.launch_dur_ns
+        ) - launched_ns as launching_ns
     from stream_gap as gap
     inner join launch on gap.rank = launch.rank and gap.event_id = launch.event_id
     left join nesting
         on launch.rank = nesting.rank and coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
 ),
 
+-- How long the launching thread had been inside blocking calls when the gap began, and then when it launched.
 at_start as (
     select
         launched.*,
@@ -135,6 +134,7 @@ busy_until as (
     from gpu_busy
 ),
 
+-- The parts of the gaps of streams and of devices.
 split as (
     select
         'stream' as scope,
@@ -185,6 +185,7 @@ split as (
     from gpu_gap
 ),
 
+-- What ended at each time on a device; communication where several did.
 ending as (
     select
         rank,

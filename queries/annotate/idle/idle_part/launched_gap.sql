@@ -27,7 +27,7 @@ with observed as (
         from step
     ) as edges
         -- over ten days apart, the clocks of the two are different ones
-        on abs(gpu_busy.start_ns - edges.start_ns) < 864000000000000
+        on abs(gpu_busy.start_ns - edges.start_ns) < longest_recording_ns()
     group by gpu_busy.device
 ),
 
@@ -103,12 +103,9 @@ select
     work_on_thread.returned_ns,
     case
         when gap.is_last then gap.end_ns
-        else greatest(gap.start_ns, least(gap.end_ns, coalesce(work_on_thread.launch_start_ns, gap.end_ns)))
+        else launched_in_gap(gap.start_ns, gap.end_ns, work_on_thread.launch_start_ns)
     end as launched_ns,
-    case
-        when work_on_thread.returned_ns <= gap.start_ns then launched_ns
-        else greatest(launched_ns, least(gap.end_ns, coalesce(work_on_thread.returned_ns + 50000, gap.end_ns)))
-    end as due_ns
+    launch_due_in_gap(gap.start_ns, gap.end_ns, launched_ns, work_on_thread.returned_ns) as due_ns
 from gap
 left join work_on_thread
     on gap.device = work_on_thread.device and gap.end_ns = work_on_thread.start_ns and not gap.is_last
