@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 TORCH := $(VENV)/.stamp-torch
 
-.PHONY: demo test test-all check lint types sql fresh bench campaign accuracy docs clean
+.PHONY: demo test test-all check lint types sql fresh bench campaign accuracy docs site clean
 
 demo: $(STAMP)
 	$(BIN)/hotline demo
@@ -18,7 +18,7 @@ test: $(STAMP) $(TORCH)
 test-all: $(STAMP) $(TORCH)
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
-check: lint types sql fresh
+check: lint types sql fresh site
 
 lint: $(STAMP)
 	$(BIN)/ruff check
@@ -48,6 +48,10 @@ accuracy: $(STAMP)
 
 docs: $(STAMP)
 	$(BIN)/python -m docs.generate
+
+# The documentation as a site, in build/site. Whatever MkDocs warns of is an error.
+site: $(STAMP)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

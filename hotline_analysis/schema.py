@@ -2,7 +2,7 @@
 
 The tables that come from the file are written down here; those that the annotation derives, and the views, are read
 from the headers of their queries. The importer writes Parquet with these types, `Trace` opens it with them, and
-`docs/tables.md` is generated from them.
+`docs/tables/` is generated from them.
 
 Conventions: times are integer nanoseconds on the trace file's own clock (`rank_info.base_time_ns` is to be added for
 absolute time); intervals are half-open `[start_ns, end_ns)`; `event_id` is the event's position in the file's

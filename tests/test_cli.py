@@ -73,7 +73,7 @@ def evil(tmp_path: Path) -> Path:
 def test_each_command_has_help_with_an_example_and_a_place_in_the_docs(command: str) -> None:
     text = hotline(command, "--help")
     assert f"Example:\n    hotline {command}" in text
-    assert f"\n## hotline {command}\n" in (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    assert f"\n# hotline {command}\n" in (ROOT / f"docs/cli/{command}.md").read_text(encoding="utf-8")
 
 
 def test_the_summaries_fit_into_the_list_of_commands() -> None:

@@ -17,8 +17,8 @@ from hotline_analysis.cli import app
 from tests.viewer import visit
 
 ROOT = Path(__file__).parents[1]
-# `docs/cli.md` is the help of every command, whose examples `test_cli.py` runs.
-PAGES = [ROOT / "README.md", *sorted(page for page in ROOT.glob("docs/*.md") if page.name != "cli.md")]
+# `docs/cli` is the help of every command, whose examples `test_cli.py` runs.
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 COMMAND = re.compile(r"`(hotline [^`\n]+)`|^ {4,}(hotline .+?)(?: {2,}#.*)?$", re.MULTILINE)
 # What the examples call a trace, a run, or several.
 FILES = ("trace.json.gz", "before.json.gz", "after.json.gz", "traces/rank0.json.gz", "run.rank0.json.gz")
