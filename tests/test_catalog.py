@@ -344,3 +344,13 @@ def test_types_with_a_meaning_are_text_with_their_words(tmp_path: Path) -> None:
     assert "load_data, forward, loss" in query.columns[0].description
     with pytest.raises(QueryParameterError):
         query.bind(phase="foo")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("gpu_wait", 'hotline sql "from gpu_wait" TRACE'), ("timed", "No run holds")]
+)
+def test_a_run_is_not_asked_what_the_import_asks(name: str, hint: str) -> None:
+    with pytest.raises(QueryNotFoundError, match="builds a table when a trace is imported") as error:
+        catalog.asked_of_a_run(name)
+    assert hint in str(error.value.hint)
+    assert catalog.asked_of_a_run("slowest_ops") == catalog.get("slowest_ops")

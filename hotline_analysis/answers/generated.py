@@ -55,7 +55,7 @@ def caveats(
     rank: int | None = None,
 ) -> pl.DataFrame:
     """What may keep a trace from telling anything about training: graphs that were captured and not run, compilation,
-    first calls that set up the GPU or load code, launches whose work is not in the file.
+    first calls that set up the GPU or load code, launches whose work is not in the file, launches that are not.
 
     graph_capture launch calls between the begin and the end of a stream capture on one thread, which launch
     nothing; their share of all launch calls compilation time in which torch.compile traces and compiles, the spans
@@ -64,7 +64,10 @@ def caveats(
     hundred times what a launch takes, and waits for no other work: the first calls set up the GPU, and code is
     loaded when it is first used (CUDA programming guide, "Initialization" and "Lazy Loading"; HIP likewise); the
     share of the time from the first step to the last lost_work other launch calls without any GPU work in the file;
-    their share of all launch calls. Only if the file has GPU work.
+    their share of all launch calls. Only if the file has GPU work. lost_launches in a file that is cut off or
+    damaged: calls of ops without GPU work although the call of the same name and number in another step has some;
+    their share of all calls that have or should have. Profilers write launches and GPU work behind the ops, and a
+    file that is cut off lacks them first
 
     * `rank`: only this rank
 

@@ -19,6 +19,8 @@ _SAID = {
     " when it is first used take {time} ({share} of it). Profile later steps.",
     "lost_work": "Most of the GPU's work is not in the file: {count:,} launch calls ({share}) have none. Capture again,"
     " with fewer steps, and let the last one finish before the profiler stops.",
+    "lost_launches": "The file is cut off or damaged: most of the GPU's work and its launches are not in it ({count:,}"
+    " calls of ops, {share}, have none although the same calls in other steps have). Copy or capture it again.",
 }
 
 

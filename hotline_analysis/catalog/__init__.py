@@ -120,6 +120,18 @@ def get(name: str, *, root: Traversable | None = None) -> Query:
     return found[name]
 
 
+def asked_of_a_run(name: str) -> Query:
+    """Return the query of that name if runs are asked it. Raises `QueryNotFoundError`, also for one of the import."""
+    query = get(name)
+    if query.kind == "annotate":
+        held = not query.is_private
+        raise QueryNotFoundError(
+            f"{name} builds a table when a trace is imported; a run is not asked it.",
+            hint=f'Read the table: `hotline sql "from {query.writes}" TRACE`.' if held else "No run holds its table.",
+        )
+    return query
+
+
 def macros(*, root: Traversable | None = None) -> Mapping[str, Macro]:
     """The macros that queries share, by name, each after those that it uses. `root` replaces the shipped folder."""
     return _shipped_macros() if root is None else read_macros(root)

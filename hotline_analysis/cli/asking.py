@@ -104,7 +104,7 @@ def query(
             asked = [opened.enter_context(each) for each in opening]
             frame = answer.ask(*asked, **given)
     else:
-        bound = catalog.get(name).bind(**given)
+        bound = catalog.asked_of_a_run(name).bind(**given)
         asked_with = {key: bound[key] for key in given}
         with open_traces(traces, model, gpu, gpus) as trace:
             frame, asked = trace.query(name, **given), [trace]

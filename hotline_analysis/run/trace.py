@@ -287,7 +287,7 @@ class Trace:
         Parameters left out take the defaults of the query's header. Raises `QueryNotFoundError` and
         `QueryParameterError`, also for a rank, device, step or module that the trace does not have.
         """
-        query = catalog.get(name)
+        query = catalog.asked_of_a_run(name)
         bound = query.bind(**parameters)
         check_scope(self, bound, of_memory="memory_change" in query.tables)
         return self._answer(query, bound)

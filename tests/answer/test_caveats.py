@@ -136,3 +136,32 @@ def test_steps_that_do_not_count_are_named(tmp_path: Path) -> None:
         "Left out as empty, at the end of the trace: step 9 (1.00 µs).",
     ]
     assert report.facts["steps"] == "6, median 105 µs (100 µs to 110 µs)"
+
+
+def test_a_file_that_is_cut_off_lacks_launches(tmp_path: Path) -> None:
+    """Of three steps only the first kept its launches: two of three calls of `mm`, and two of three of `relu`.
+
+    `add` launches nothing in any step, and the second `relu` of the last step has no like.
+    """
+    trace = TraceBuilder()
+    for start in (0, 100, 200):
+        trace.step(start // 100, start, start + 100)
+        trace.op("aten::mm", start + 10, start + 20).op("aten::add", start + 20, start + 30)
+        trace.op("aten::relu", start + 30, start + 40)
+    trace.op("aten::relu", 240, 250).launches("gemm", 12, 18, at=11).launches("act", 32, 38, at=31)
+    assert caveats(trace.load(tmp_path)) == []
+    file = tmp_path / "cut.json"
+    file.write_text(trace.text().removesuffix("\n]}\n"))
+    with pytest.warns(ha.HotlineWarning, match="ends inside the events"):
+        cut = ha.load(file)
+    assert caveats(cut) == [("lost_launches", 4, None, 66.666667)]
+    assert ha.gpu_or_cpu_bound(cut).statement.startswith("The file is cut off or damaged: most of the GPU's work")
+    # where less than half is missing, the report says so and answers all the same
+    for start in (110, 130):
+        trace.launches("again", start + 2, start + 8, at=start + 1)
+    file.write_text(trace.text().removesuffix("\n]}\n"))
+    with pytest.warns(ha.HotlineWarning, match="ends inside the events"):
+        cut = ha.load(file)
+    assert caveats(cut) == [("lost_launches", 2, None, 33.333333)]
+    assert "2 calls of ops (33.3 %) have no GPU work in it" in " ".join(ha.report(cut).caveats)
+    assert ha.gpu_or_cpu_bound(cut).answer != "no-run"

@@ -1,6 +1,9 @@
 from itertools import pairwise
 from pathlib import Path
 
+import pytest
+
+import hotline_analysis as ha
 from hotline_analysis import Trace
 from tests.derive.tables import rows
 from tests.trace_builder import TraceBuilder
@@ -96,3 +99,15 @@ def test_pieces_have_the_step_and_phase_of_their_thread(tmp_path: Path) -> None:
         ("1", 90, 95, None, None),
         ("1", 95, None, None, None),
     ]
+
+
+def test_a_file_that_is_cut_off_may_lack_the_calls_of_an_op(tmp_path: Path) -> None:
+    """The second `mm` has lost its call: it does not compute on the CPU, and nothing tells that `max` does."""
+    trace = TraceBuilder().step(0, 0, 100).op("aten::max", 10, 20).op("aten::mm", 30, 40).op("aten::mm", 50, 60)
+    trace.launches("k", 32, 36, at=31)
+    file = tmp_path / "cut.json"
+    file.write_text(trace.text().removesuffix("\n]}\n"))
+    with pytest.warns(ha.HotlineWarning, match="ends inside the events"):
+        cut = ha.load(file)
+    kinds = [[kind for *_, kind in pieces(opened)] for opened in (cut, trace.load(tmp_path))]
+    assert [found.count("cpu_tensor") for found in kinds] == [0, 2]

@@ -24,6 +24,8 @@ _SAID = {
     "first_calls": "{count:,} first calls, which set up the GPU or load code, take {time} ({share} of the trace);"
     " later steps have none.",
     "lost_work": "{count:,} launch calls ({share}) have no GPU work in the file: the GPU does more than is shown here.",
+    "lost_launches": "The file is cut off or damaged: {count:,} calls of ops ({share}) have no GPU work in it, although"
+    " the same calls in other steps have. The GPU does more than is shown here.",
 }
 
 

@@ -3,14 +3,15 @@
 -- Kinds, of which the first that applies counts:
 --   load_data   the thread is in the phase that loads data,
 --   sync        inside a call that returns when the GPU is done, blocking copies among them,
---   cpu_tensor  inside an op that computes without any call of the GPU's runtime: arithmetic on CPU tensors,
+--   cpu_tensor  inside an op that computes without any call of the GPU's runtime: arithmetic on CPU tensors. Not in a
+--               file that is cut off, which may lack such calls: profilers write them behind the ops,
 --   op          inside another op or a call of the runtime: on the way to a launch,
 --   python      inside something else: python, an annotation,
 --   nothing     inside nothing: the thread shows no event.
 -- The threads are those that launch GPU work or have phases. Pieces of a thread have numbers without gaps, in order of
 -- time; the first begins when the trace does, and the last has no end.
 --
--- :reads timed, cpu_span, name_class, nesting, launch, phase_span, label_segment, main_track
+-- :reads timed, cpu_span, name_class, nesting, launch, phase_span, label_segment, main_track, rank_info
 -- :column track_id BIGINT  the thread: one that launches GPU work or has phases
 -- :column number BIGINT    place of the piece on its thread, from 1
 -- :column start_ns BIGINT  start of the piece
@@ -69,7 +70,7 @@ bare_op as (
     where outermost_call.is_op
 ),
 
--- Bare ops that compute something.
+-- Bare ops that compute something; none in a file that is cut off, where ops that launch look like them.
 arithmetic_op as (
     select distinct bare_op.event_id
     from host_event as op
@@ -79,6 +80,7 @@ arithmetic_op as (
         op.is_op
         and op.start_ns < bare_op.end_ns
         and not coalesce(name_class.is_metadata or name_class.is_node or name_class.bucket is not null, false)
+        and not exists (select 1 from rank_info where truncated)
 ),
 
 -- Times of each kind; they may overlap.

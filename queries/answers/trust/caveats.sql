@@ -1,5 +1,5 @@
 -- What may keep a trace from telling anything about training: graphs that were captured and not run, compilation, first
--- calls that set up the GPU or load code, launches whose work is not in the file.
+-- calls that set up the GPU or load code, launches whose work is not in the file, launches that are not.
 --
 --   graph_capture    launch calls between the begin and the end of a stream capture on one thread, which launch
 --                    nothing; their share of all launch calls
@@ -12,11 +12,14 @@
 --                    the last
 --   lost_work        other launch calls without any GPU work in the file; their share of all launch calls. Only if the
 --                    file has GPU work.
+--   lost_launches    in a file that is cut off or damaged: calls of ops without GPU work although the call of the same
+--                    name and number in another step has some; their share of all calls that have or should have.
+--                    Profilers write launches and GPU work behind the ops, and a file that is cut off lacks them first
 --
 -- :param rank BIGINT = NULL       only this rank
--- :reads event, nesting, launch, gpu_wait, step
+-- :reads event, nesting, launch, gpu_wait, step, label, rank_info
 -- :column rank BIGINT             process rank
--- :column caveat VARCHAR          graph_capture, compilation, first_calls or lost_work
+-- :column caveat VARCHAR          graph_capture, compilation, first_calls, lost_work or lost_launches
 -- :column count BIGINT            calls or spans
 -- :column time_ns BIGINT          their time; NULL for calls that do not run
 -- :column share_pct DOUBLE        share, see above; at most 100, also of several threads or around the steps; NULL
@@ -67,29 +70,29 @@ launching as (
     where launch_call.is_launch
 ),
 
-captured as (
+-- In files that lack events: calls of ops in steps of which the call of the same number launches work in some step.
+launching_op as (
     select
-        rank,
-        'graph_capture' as caveat,
-        count(*) filter (where is_captured and not has_work) as count,
-        null::bigint as time_ns,
-        100.0 * count(*) filter (where is_captured and not has_work) / count(*) as share_pct,
-        arg_max(event_id, (dur_ns, -event_id)) filter (where is_captured and not has_work) as event_id
-    from launching
-    group by rank
-),
-
-lost as (
-    select
-        rank,
-        'lost_work' as caveat,
-        count(*) filter (where not is_captured and not has_work) as count,
-        null::bigint as time_ns,
-        100.0 * count(*) filter (where not is_captured and not has_work) / count(*) as share_pct,
-        arg_max(event_id, (dur_ns, -event_id)) filter (where not is_captured and not has_work) as event_id
-    from launching
-    where rank in (select rank from launch)
-    group by rank
+        numbered.*,
+        launched.op_id is not null as has_work
+    from (
+        select
+            event.rank,
+            event.event_id,
+            event.name,
+            nesting.end_ns - nesting.start_ns as dur_ns,
+            row_number() over (
+                partition by event.rank, event.name, label.step order by nesting.start_ns, event.event_id
+            ) as number
+        from event
+        inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+        inner join label on event.rank = label.rank and event.event_id = label.event_id and label.step is not null
+        inner join rank_info on event.rank = rank_info.rank and rank_info.damage is not null
+        where event.category = 'cpu_op' and is_asked($rank, event.rank)
+    ) as numbered
+    left join (select distinct rank, op_id from launch) as launched
+        on numbered.rank = launched.rank and numbered.event_id = launched.op_id
+    qualify bool_or(launched.op_id is not null) over (partition by numbered.rank, numbered.name, numbered.number)
 ),
 
 compiled as (
@@ -149,9 +152,36 @@ loading as (
 ),
 
 found as (
-    select * from captured
+    select
+        rank,
+        'graph_capture' as caveat,
+        count(*) filter (where is_captured and not has_work) as count,
+        null::bigint as time_ns,
+        100.0 * count(*) filter (where is_captured and not has_work) / count(*) as share_pct,
+        arg_max(event_id, (dur_ns, -event_id)) filter (where is_captured and not has_work) as event_id
+    from launching
+    group by rank
     union all
-    select * from lost
+    select
+        rank,
+        'lost_work',
+        count(*) filter (where not is_captured and not has_work),
+        null,
+        100.0 * count(*) filter (where not is_captured and not has_work) / count(*),
+        arg_max(event_id, (dur_ns, -event_id)) filter (where not is_captured and not has_work)
+    from launching
+    where rank in (select rank from launch)
+    group by rank
+    union all
+    select
+        rank,
+        'lost_launches',
+        count(*) filter (where not has_work),
+        null,
+        100.0 * count(*) filter (where not has_work) / count(*),
+        arg_max(event_id, (dur_ns, -event_id)) filter (where not has_work)
+    from launching_op
+    group by rank
     union all
     select
         compiled.rank,
