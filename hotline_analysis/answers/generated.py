@@ -1203,7 +1203,8 @@ def modules(
     * `step`: only this step
 
     Columns: `rank`, `module_id`, `parent_id`, `depth`, `path`, `type`, `pass`, `call_count`, `cpu_self_ns`,
-    `cpu_total_ns`, `gpu_self_ns`, `gpu_total_ns`, `gpu_total_pct`. `hotline queries modules` says what each means.
+    `cpu_total_ns`, `gpu_self_ns`, `gpu_total_ns`, `gpu_total_pct`, `example_event_id`. `hotline queries modules`
+    says what each means.
     """
     return trace.query(
         "modules",
@@ -1657,8 +1658,8 @@ def slowest_modules(
     * `sort`: the time to order by
 
     Columns: `path`, `type`, `module_count`, `source`, `cpu_self_ns`, `cpu_total_ns`, `gpu_self_ns`, `gpu_total_ns`,
-    `gpu_forward_ns`, `gpu_recompute_ns`, `gpu_backward_ns`, `cpu_self_pct`, `gpu_self_pct`. `hotline queries
-    slowest_modules` says what each means.
+    `gpu_forward_ns`, `gpu_recompute_ns`, `gpu_backward_ns`, `cpu_self_pct`, `gpu_self_pct`, `example_rank`,
+    `example_event_id`. `hotline queries slowest_modules` says what each means.
     """
     return trace.query(
         "slowest_modules",
@@ -1728,8 +1729,8 @@ def slowest_sources(
     * `sort`: the time to order by
 
     Columns: `source`, `function`, `module_count`, `type`, `cpu_self_ns`, `gpu_self_ns`, `forward_gpu_ns`,
-    `backward_gpu_ns`, `allocated_bytes`, `saved_bytes`, `param_bytes`, `cpu_self_pct`, `gpu_self_pct`. `hotline
-    queries slowest_sources` says what each means.
+    `backward_gpu_ns`, `allocated_bytes`, `saved_bytes`, `param_bytes`, `cpu_self_pct`, `gpu_self_pct`,
+    `example_rank`, `example_event_id`. `hotline queries slowest_sources` says what each means.
     """
     return trace.query(
         "slowest_sources",

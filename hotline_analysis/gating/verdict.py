@@ -165,6 +165,12 @@ def _notes(before: Sequence[Measured], after: Sequence[Measured], rules: Sequenc
             "One new run: a run that is unusual for a reason of the machine looks like a slower program. Before you"
             " believe a failure, run it again and give both (--new)."
         )
+    of_base, of_new = (
+        {metric for run in side for metric in run.values if metric.startswith("module:")} for side in (before, after)
+    )
+    both = len(of_base & of_new)
+    if of_base and of_new and 2 * both < min(len(of_base), len(of_new)):
+        yield f"Only {both:,} of {len(of_new):,} modules of the new runs are in the baseline: is it the same program?"
     few = min((run.step_count for run in [*before, *after]), default=0)
     if few < 3:
         yield f"A run has {few} step{'s' if few != 1 else ''}: of more, the median leaves out what is unusual."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -83,3 +84,26 @@ def test_idle_time_names_the_work_that_ends_the_longest_gap(trace: Trace) -> Non
     assert frame.item() in ends
     gap = ha.idle_gaps(trace, 1, rank=0).row(0, named=True)
     assert gap["next_id"] == found["example_event_id"]
+
+
+def test_modules_and_places_name_the_longest_event_of_their_own(tmp_path: Path) -> None:
+    """The GPU work of `Linear_0` is in two steps; `ReLU_1` launches nothing; the root has nothing but modules."""
+    trace = TraceBuilder()
+    for step, start in enumerate((0, 200)):
+        trace.step(step, start, start + 150).module("Net", 0, start + 1, start + 100)
+        trace.module("Linear", 0, start + 2, start + 50).op("aten::addmm", start + 3, start + 40)
+        trace.launches("gemm", start + 60, start + 70 + step, at=start + 5)
+        trace.module("ReLU", 0, start + 52, start + 90).op("aten::relu", start + 53, start + 80 + step)
+    opened = trace.load(tmp_path)
+    gemm = longest(opened, "gemm")
+    relu = longest(opened, "nn.Module: ReLU_0")
+    for frame in (ha.slowest_modules(opened), ha.slowest_modules(opened, by="type")):
+        found = {row["type"]: (row["example_rank"], row["example_event_id"]) for row in frame.iter_rows(named=True)}
+        assert (found["Linear"], found["ReLU"]) == (gemm, relu)
+    tree = {row["type"]: row["example_event_id"] for row in ha.modules(opened).iter_rows(named=True)}
+    assert (tree["Linear"], tree["ReLU"]) == (gemm[1], relu[1])
+    (first,) = ha.slowest_sources(opened, limit=1).iter_rows(named=True)
+    assert (first["example_rank"], first["example_event_id"]) == gemm
+    # of one step, its own
+    frame = ha.slowest_modules(opened, step=0).filter(pl.col("type") == "Linear")
+    assert frame["example_event_id"].item() < gemm[1]

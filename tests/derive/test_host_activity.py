@@ -103,8 +103,8 @@ def test_pieces_have_the_step_and_phase_of_their_thread(tmp_path: Path) -> None:
 
 def test_a_file_that_is_cut_off_may_lack_the_calls_of_an_op(tmp_path: Path) -> None:
     """The second `mm` has lost its call: it does not compute on the CPU, and nothing tells that `max` does."""
-    trace = TraceBuilder().step(0, 0, 100).op("aten::max", 10, 20).op("aten::mm", 30, 40).op("aten::mm", 50, 60)
-    trace.launches("k", 32, 36, at=31)
+    trace = TraceBuilder().step(0, 0, 100).annotation("## forward ##", 0, 100)
+    trace.op("aten::max", 10, 20).op("aten::mm", 30, 40).op("aten::mm", 50, 60).launches("k", 32, 36, at=31)
     file = tmp_path / "cut.json"
     file.write_text(trace.text().removesuffix("\n]}\n"))
     with pytest.warns(ha.HotlineWarning, match="ends inside the events"):

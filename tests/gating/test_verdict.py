@@ -236,3 +236,12 @@ def test_a_file_that_is_no_baseline_says_so(tmp_path: Path, text: str, said: str
     (tmp_path / "b.json").write_text(text)
     with pytest.raises(HotlineError, match=said):
         ha.read_baseline(tmp_path / "b.json")
+
+
+def test_another_program_is_asked_about() -> None:
+    other = [run(100.0, module__net_in_conv=20, module__net_in_fc=10, module__net=40)]
+    question = "Only 1 of 3 modules of the new runs are in the baseline: is it the same program?"
+    assert question in ha.gate([run(90.0, module__net=9, module__net_in_a=4, module__net_in_b=3)], other).notes
+    # a module more is a change of the program
+    same = [run(90.0, module__net=9, module__net_in_conv=4)]
+    assert not any("same program" in note for note in ha.gate(same, other).notes)

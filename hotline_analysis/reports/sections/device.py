@@ -47,17 +47,23 @@ def device_section(trace: Trace, rank: int) -> Section | None:
         rows, {"what": pl.String, "time_ns": pl.Int64, "phase": pl.String, "mostly": pl.String}, orient="row"
     ).sort("time_ns", "what", descending=[True, False])
     frame = frame.with_columns(time_pct=pl.Series(shares(frame["time_ns"].to_list()), dtype=pl.Float64))
+    has_phase = frame["phase"].null_count() < frame.height
+    has_events = bool((frame["mostly"] != "").any())
+    note = "From the first step or GPU work to the last."
+    if has_phase:
+        note += " Phase: where the CPU is for most of this time."
+    if has_events:
+        note += " Mostly: the CPU event with most self time meanwhile, as count × mean; `idle_events` lists more."
     return Section(
         "device",
         "What the GPU does, and why it is idle",
-        "From the first step or GPU work to the last. Phase: where the CPU is for most of this time. Mostly: the CPU"
-        " event with most self time meanwhile, as count × mean; `idle_events` lists more.",
+        note,
         [
             Field("what", "the GPU", "name"),
             Field("time_ns", "time", "time"),
             Field("time_pct", "share", "share"),
-            *([Field("phase", "phase", "name")] if frame["phase"].null_count() < frame.height else []),
-            *([Field("mostly", "mostly", "name")] if (frame["mostly"] != "").any() else []),
+            *([Field("phase", "phase", "name")] if has_phase else []),
+            *([Field("mostly", "mostly", "name")] if has_events else []),
         ],
         frame.with_columns(mostly=pl.when(pl.col("mostly") != "").then("mostly")),
     )

@@ -19,6 +19,8 @@
 -- :column gpu_self_ns BIGINT      duration of GPU work of the module alone
 -- :column gpu_total_ns BIGINT     duration of GPU work with the modules in it
 -- :column gpu_total_pct DOUBLE    share of the rank's GPU time in all its passes and buckets; NULL without GPU work
+-- :column example_event_id BIGINT the longest event of its own in the pass, of GPU work if it launched any; NULL where
+--                                 only modules in it have events
 with whole as (
     select
         rank,
@@ -70,10 +72,13 @@ select
     whole.cpu_total_ns,
     whole.gpu_self_ns,
     whole.gpu_total_ns,
-    100.0 * whole.gpu_total_ns / nullif(gpu_time.gpu_ns, 0) as gpu_total_pct
+    100.0 * whole.gpu_total_ns / nullif(gpu_time.gpu_ns, 0) as gpu_total_pct,
+    -own.longest.minus_event_id as example_event_id
 from whole
 inner join model_op on whole.rank = model_op.rank and whole.module_id = model_op.module_id
 left join called
     on whole.rank = called.rank and whole.module_id = called.module_id and whole.pass = called.pass
 left join gpu_time on whole.rank = gpu_time.rank
+left join longest_in_module('label', 'event', $rank, $step) as own
+    on whole.rank = own.rank and whole.module_id = own.module_id and whole.pass = own.pass
 order by model_op.rank, model_op.module_id, list_position(['forward', 'recompute', 'backward'], whole.pass)

@@ -10,7 +10,7 @@
 -- :param sort VARCHAR in (gpu_self, gpu_total, cpu_self, cpu_total) = 'gpu_self'
 --                                 the time to order by
 -- :param limit BIGINT >= 0 = 10   so many rows
--- :reads module_source, module_time, model_op, module_ancestor
+-- :reads module_source, module_time, model_op, module_ancestor, label, event
 -- :column path VARCHAR                 path from the root; NULL by type
 -- :column type VARCHAR                 its type, the name of its class in python
 -- :column module_count BIGINT          modules of the type that ran; 1 by path
@@ -24,6 +24,8 @@
 -- :column gpu_backward_ns BIGINT       of the total, in backward
 -- :column cpu_self_pct DOUBLE          share of all modules' CPU self time
 -- :column gpu_self_pct DOUBLE          share of all modules' GPU self time; NULL without GPU work
+-- :column example_rank BIGINT          rank of the longest event of its own, of GPU work if it launched any
+-- :column example_event_id BIGINT      that event; NULL where only modules in it have events
 with outermost as (
     -- Modules that are in no other module of their type.
     select
@@ -45,6 +47,7 @@ timed as (
         model_op.path as module,
         module_source.source,
         module_time.pass,
+        own.longest,
         module_time.cpu_self_ns,
         module_time.gpu_self_ns,
         if($by != 'type' or outermost.module_id is not null, module_time.cpu_total_ns, 0) as cpu_total_ns,
@@ -54,6 +57,11 @@ timed as (
     left join module_source
         on module_time.rank = module_source.rank and module_time.module_id = module_source.module_id
     left join outermost on module_time.rank = outermost.rank and module_time.module_id = outermost.module_id
+    left join longest_in_module('label', 'event', $rank, $step) as own
+        on
+            module_time.rank = own.rank
+            and module_time.module_id = own.module_id
+            and module_time.pass = own.pass
     where is_asked($rank, module_time.rank) and is_asked($step, module_time.step)
 ),
 
@@ -70,7 +78,8 @@ whole as (
         sum(gpu_total_ns)::bigint as gpu_total_ns,
         sum(if(pass = 'forward', gpu_total_ns, 0))::bigint as gpu_forward_ns,
         sum(if(pass = 'recompute', gpu_total_ns, 0))::bigint as gpu_recompute_ns,
-        sum(if(pass = 'backward', gpu_total_ns, 0))::bigint as gpu_backward_ns
+        sum(if(pass = 'backward', gpu_total_ns, 0))::bigint as gpu_backward_ns,
+        max(longest) as longest
     from timed
     group by path, class
 )
@@ -88,7 +97,9 @@ select
     gpu_recompute_ns,
     gpu_backward_ns,
     100.0 * cpu_self_ns / nullif(sum(cpu_self_ns) over (), 0) as cpu_self_pct,
-    100.0 * gpu_self_ns / nullif(sum(gpu_self_ns) over (), 0) as gpu_self_pct
+    100.0 * gpu_self_ns / nullif(sum(gpu_self_ns) over (), 0) as gpu_self_pct,
+    -longest.minus_rank as example_rank,
+    -longest.minus_event_id as example_event_id
 from whole
 order by
     case $sort

@@ -9,7 +9,7 @@
 -- :param sort VARCHAR in (gpu_self, cpu_self) = 'gpu_self'
 --                                 the time to order by
 -- :param limit BIGINT >= 0 = 10   so many rows
--- :reads module_source, module_time, model_op, memory_block, model_state
+-- :reads module_source, module_time, model_op, memory_block, model_state, label, event
 -- :column source VARCHAR               file and line; NULL for modules of unknown place
 -- :column function VARCHAR             the function that begins there; NULL for a line that a capture stored
 -- :column module_count BIGINT          modules of this place
@@ -23,6 +23,8 @@
 -- :column param_bytes BIGINT           their parameters; NULL where the trace does not say
 -- :column cpu_self_pct DOUBLE          share of all modules' CPU self time
 -- :column gpu_self_pct DOUBLE          share of all modules' GPU self time; NULL without GPU work
+-- :column example_rank BIGINT          rank of the longest event of its own, of GPU work if it launched any
+-- :column example_event_id BIGINT      that event; NULL where these modules have no events
 with place as (
     select
         model_op.path,
@@ -39,9 +41,15 @@ whole as (
         model_op.path,
         sum(module_time.cpu_self_ns)::bigint as cpu_self_ns,
         sum(module_time.gpu_self_ns)::bigint as gpu_self_ns,
-        coalesce(sum(module_time.gpu_self_ns) filter (where module_time.pass = 'forward'), 0)::bigint as forward_gpu_ns
+        coalesce(sum(module_time.gpu_self_ns) filter (where module_time.pass = 'forward'), 0)::bigint as forward_gpu_ns,
+        max(own.longest) as longest
     from module_time
     inner join model_op on module_time.rank = model_op.rank and module_time.module_id = model_op.module_id
+    left join longest_in_module('label', 'event', $rank, $step) as own
+        on
+            module_time.rank = own.rank
+            and module_time.module_id = own.module_id
+            and module_time.pass = own.pass
     where is_asked($rank, module_time.rank) and is_asked($step, module_time.step)
     group by model_op.path
 ),
@@ -80,6 +88,7 @@ by_class as (
         sum(whole.cpu_self_ns)::bigint as cpu_self_ns,
         sum(whole.gpu_self_ns)::bigint as gpu_self_ns,
         sum(whole.forward_gpu_ns)::bigint as forward_gpu_ns,
+        max(whole.longest) as longest,
         sum(memory_of_path.allocated_bytes)::bigint as allocated_bytes,
         sum(memory_of_path.saved_bytes)::bigint as saved_bytes,
         sum(parameters_of_path.param_bytes)::bigint as param_bytes
@@ -99,6 +108,7 @@ by_place as (
         sum(cpu_self_ns)::bigint as cpu_self_ns,
         sum(gpu_self_ns)::bigint as gpu_self_ns,
         sum(forward_gpu_ns)::bigint as forward_gpu_ns,
+        max(longest) as longest,
         sum(allocated_bytes)::bigint as allocated_bytes,
         sum(saved_bytes)::bigint as saved_bytes,
         sum(param_bytes)::bigint as param_bytes
@@ -119,7 +129,9 @@ select
     saved_bytes,
     param_bytes,
     100.0 * cpu_self_ns / nullif(sum(cpu_self_ns) over (), 0) as cpu_self_pct,
-    100.0 * gpu_self_ns / nullif(sum(gpu_self_ns) over (), 0) as gpu_self_pct
+    100.0 * gpu_self_ns / nullif(sum(gpu_self_ns) over (), 0) as gpu_self_pct,
+    -longest.minus_rank as example_rank,
+    -longest.minus_event_id as example_event_id
 from by_place
 order by if($sort = 'cpu_self', cpu_self_ns, gpu_self_ns) desc, cpu_self_ns desc, source, function
 limit $limit
