@@ -111,22 +111,11 @@ def test_commands_run(command: str, folder: Path, tmp_path: Path, monkeypatch: p
     assert done.stdout or output.exists()
 
 
-def blocks(text: str) -> list[str]:
-    """The indented parts of a text that are code of ours."""
-    found = re.findall(r"(?:^ {4}.*\n(?:\n(?= {4}))?)+", text, re.MULTILINE)
-    return [textwrap.dedent(block) for block in found if "ha." in block and "hotline " not in block]
-
-
-PYTHON = [
-    *blocks((ROOT / "docs/critical-path.md").read_text(encoding="utf-8")),
-    *blocks(f"{inspect.getdoc(ha.DependencyGraph)}\n"),
-]
-
-
-@pytest.mark.parametrize("code", PYTHON)
-def test_python_about_the_critical_path_runs(code: str) -> None:
+def test_python_about_the_dependency_graph_runs() -> None:
     pytest.importorskip("rustworkx")
-    assert len(PYTHON) == 2
+    text = f"{inspect.getdoc(ha.DependencyGraph)}\n"
+    found = re.findall(r"(?:^ {4}.*\n(?:\n(?= {4}))?)+", text, re.MULTILINE)
+    (code,) = [textwrap.dedent(block) for block in found if "ha." in block]
     with ha.load(ha.demo_trace()) as trace:
         exec("import hotline_analysis as ha, polars as pl\n" + code, {"trace": trace})
 
