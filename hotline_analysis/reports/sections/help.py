@@ -60,8 +60,9 @@ def help_section(worth: pl.DataFrame | None, has_gpu: bool) -> Section | None:
     return Section(
         "help",
         "What would help",
-        f"A step takes {baseline} in this recording. Changed and recorded again, it should take between from and to,"
-        " which allow for how much runs differ; gains do not, and do not add up. `hotline whatif TRACE NAME` lists the"
+        f"The steps of this recording take {baseline} on average. Changed and recorded again, one should take between"
+        " from and to, which allow for how much runs differ; gains do not, and do not add up. `hotline whatif TRACE"
+        " NAME` lists the"
         " assumptions" + (_ELSEWHERE if has_gpu else "."),
         [
             Field("scenario", "scenario", "name"),
