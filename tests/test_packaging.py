@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -56,3 +57,8 @@ def test_wheel_holds(wheel: set[str], name: str) -> None:
 def test_wheel_holds_queries(wheel: set[str]) -> None:
     for folder in ("answers", "macros", "rules"):
         assert any(name.startswith(f"hotline_analysis/queries/{folder}/") for name in wheel)
+
+
+def test_all_files_name_one_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text(encoding="utf-8")
