@@ -19,7 +19,8 @@ compressed or not: `zstdcat trace.json.zst | hotline report -`.
 
 `hotline query NAME` has the parameters of the answer as options: `--kernel-class` is the parameter `kernel_class`.
 `hotline query slowest_ops --help` lists them, and `hotline queries slowest_ops` has the meaning and unit of each
-column. Where a number may be NULL, `--limit null` says so. `-p KEY=VALUE` gives the same parameters by name.
+column. Where a number may be NULL, `--limit null` says so. `-p KEY=VALUE` gives the same parameters by name. An
+answer that knows no limit is cut by `--limit`, too: to its first rows.
 
 `hotline --install-completion` lets the shell complete commands, options, and names of answers and tables.
 

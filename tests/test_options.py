@@ -81,7 +81,8 @@ def test_every_answer_has_its_parameters_as_options() -> None:
     for name in [*COMPUTED, *(query.name for query in catalog.queries("answers"))]:
         known = options.answer_named(name)
         made = {option.name: option.opts for option in options._options(known)}
-        assert made == {param.name: [f"--{param.name.replace('_', '-')}"] for param in known.params}
+        own = {param.name: [f"--{param.name.replace('_', '-')}"] for param in known.params}
+        assert made == own | {"limit": ["--limit"]}
 
 
 def test_help_is_that_of_the_answer() -> None:
@@ -100,7 +101,7 @@ def test_help_is_that_of_the_answer() -> None:
         (["slowest_ops", "--limit", "-1"], "Invalid value for '--limit': must be 0 or more, not '-1'."),
         (["slowest_ops", "--phase", "foo"], "must be load_data, forward, loss, zero_grad, backward, optimizer or"),
         (["slowest_ops", "--limt", "1"], "No such option: --limt"),
-        (["steps", "--limit", "1"], "No such option: --limit"),
+        (["steps", "--limit", "-1"], "Invalid value for '--limit': must be 0 or more, not '-1'."),
         (["slowest_ops", "--limit", "1", "-p", "limit=2"], "limit is given as an option, too"),
     ],
 )
@@ -217,3 +218,14 @@ def test_ctrl_c_ends_the_server(run: Path) -> None:
         assert it.stdout.readline().startswith("https://ui.perfetto.dev/")
         it.send_signal(2)
         assert it.wait(60) == 130
+
+
+def test_every_answer_can_be_cut(run: Path) -> None:
+    """An answer that knows no limit gives its first rows; JSON says how many there are."""
+    whole = rows("query", "step_limits", run)
+    assert rows("query", "step_limits", run, "--limit", 2) == whole[:2]
+    told = json.loads(hotline("query", "step_limits", run, "--limit", 1, "--json"))
+    assert (told["rows"], told["truncation"]["total"], told["query"]["parameters"]) == (whole[:1], len(whole), {})
+    assert len(hotline("query", "steps", run, "--limit", 1, "--csv").splitlines()) == 2
+    assert "only the first so many rows  [0 or more]" in hotline("query", "step_limits", "--help")
+    assert "must be 0 or more" in result("query", "step_limits", run, "--limit", "-1").stderr

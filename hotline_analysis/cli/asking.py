@@ -86,7 +86,7 @@ def query(
 
     form = settle_frame(output, overwrite, as_json, as_csv)
     given: dict[str, object] = {**arguments(param or [])}
-    options = given_options(context)
+    options, limit = given_options(context)
     if twice := sorted(given.keys() & options.keys()):
         raise typer.BadParameter(f"{', '.join(twice)} is given as an option, too", param_hint="--param")
     given |= options
@@ -108,7 +108,7 @@ def query(
         asked_with = {key: bound[key] for key in given}
         with open_traces(traces, model, gpu, gpus) as trace:
             frame, asked = trace.query(name, **given), [trace]
-    write_frame(frame, form, output, name, asked_with, asked)
+    write_frame(frame, form, output, name, asked_with, asked, limit=limit)
 
 
 @app.command("queries")

@@ -181,27 +181,27 @@ def write_frame(
     query: str,
     parameters: Mapping[str, object],
     runs: Sequence[ha.Trace],
+    *,
+    limit: int | None = None,
 ) -> None:
-    """Print a frame, or write it to a file that appears when it is complete. JSON says what it answers."""
+    """Print a frame, or write it to a file that appears when it is complete. JSON says what it answers.
+
+    `limit` is how many of its rows are written; JSON says how many there are.
+    """
+    if form == "json":
+        write(rows_json(frame, query, parameters, runs, limit=limit), output)
+        return
+    shown = frame.head(limit) if limit is not None else frame
     if form == "parquet" and output is not None:
-        replace_file(output, frame.write_parquet)
+        replace_file(output, shown.write_parquet)
     else:
-        write(_format_frame(frame, form, output, query, parameters, runs), output)
+        write(_format_frame(shown, form, output), output)
 
 
-def _format_frame(
-    frame: pl.DataFrame,
-    form: FrameForm,
-    output: Path | None,
-    query: str,
-    parameters: Mapping[str, object],
-    runs: Sequence[ha.Trace],
-) -> str:
+def _format_frame(frame: pl.DataFrame, form: FrameForm, output: Path | None) -> str:
     from hotline_analysis.answers.named import FINDING
     from hotline_analysis.cli import console
 
-    if form == "json":
-        return rows_json(frame, query, parameters, runs)
     if form == "csv":
         return console.to_csv(frame)
     if frame.columns[: len(FINDING)] == list(FINDING):
@@ -212,12 +212,19 @@ def _format_frame(
     return console.to_table(frame)
 
 
-def rows_json(frame: pl.DataFrame, query: str, parameters: Mapping[str, object], runs: Sequence[ha.Trace]) -> str:
-    """Return rows in their envelope, as JSON."""
+def rows_json(
+    frame: pl.DataFrame,
+    query: str,
+    parameters: Mapping[str, object],
+    runs: Sequence[ha.Trace],
+    *,
+    limit: int | None = None,
+) -> str:
+    """Return rows in their envelope, as JSON: all, or the first so many."""
     from hotline_analysis.cli import console
     from hotline_analysis.envelope import rows_envelope
 
-    found = rows_envelope(frame, query=query, parameters=parameters, runs=runs, warnings=console.WARNINGS)
+    found = rows_envelope(frame, query=query, parameters=parameters, runs=runs, warnings=console.WARNINGS, limit=limit)
     return console.to_envelope(found)
 
 

@@ -43,10 +43,12 @@ def complete_tables(incomplete: str) -> list[tuple[str, str]]:
     return [(table.name, table.doc) for table in TABLES.values() if table.name.startswith(incomplete)]
 
 
-def given_options(context: typer.Context) -> dict[str, object]:
-    """The parameters of the answer that were given as options."""
-    found: dict[str, object] = context.meta.get(_GIVEN, {})
-    return found
+def given_options(context: typer.Context) -> tuple[dict[str, object], int | None]:
+    """The parameters of the answer that were given as options, and how many rows to show where that is none of them."""
+    found: dict[str, Any] = dict(context.meta.get(_GIVEN, {}))
+    asked: Query | None = context.meta.get(_ASKED)
+    takes_limit = asked is None or any(param.name == "limit" for param in asked.params)
+    return found, None if takes_limit else found.pop("limit", None)
 
 
 class AnswerCommand(TyperCommand):
@@ -91,10 +93,10 @@ class AnswerCommand(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the options of the answer above those that all have."""
         asked = ctx.meta.get(_ASKED)
-        if asked is None or not asked.params:
+        if asked is None:
             super().format_options(ctx, formatter)
             return
-        own = {param.name for param in asked.params}
+        own = {param.name for param in _params(asked)}
         told = [(param, param.get_help_record(ctx)) for param in self.get_params(ctx)]
         sections = {
             "Arguments": [record for param, record in told if param.param_type_name == "argument"],
@@ -108,6 +110,15 @@ class AnswerCommand(TyperCommand):
                 formatter.write_dl([record for record in records if record is not None])
 
 
+def _params(asked: Query) -> list[Param]:
+    """The parameters of an answer, and a limit that cuts the rows of one that knows none."""
+    from hotline_analysis.catalog import Param
+
+    if any(param.name == "limit" for param in asked.params):
+        return list(asked.params)
+    return [*asked.params, Param("limit", "BIGINT", False, None, "only the first so many rows", least=0)]
+
+
 def _options(asked: Query) -> list[Any]:
     """The options, as typer makes them of a function that takes them."""
 
@@ -115,7 +126,7 @@ def _options(asked: Query) -> list[Any]:
 
     signature = [
         inspect.Parameter(param.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(param))
-        for param in asked.params
+        for param in _params(asked)
     ]
     takes_them.__signature__ = inspect.Signature(signature)  # type: ignore[attr-defined]
     takes_them.__annotations__ = {each.name: each.annotation for each in signature}
