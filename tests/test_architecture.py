@@ -72,6 +72,7 @@ ARROWS: dict[str, set[str]] = {
 # Heavy or optional, each with the only part that may import it.
 RESERVED = {
     **{"mcp": "agents", "torch": "capture", "altair": "charts", "vl_convert": "charts", "typer": "cli"},
+    "jinja2": "text",
     **{"dask": "importer", "distributed": "importer", "obstore": "importer"},
 }
 

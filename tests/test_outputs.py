@@ -11,6 +11,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from markupsafe import Markup
 from typer.testing import CliRunner
 
 import hotline_analysis as ha
@@ -317,7 +318,7 @@ def test_every_page_has_a_policy_that_names_its_scripts(trace: Trace, tmp_path: 
 @needs_browser
 def test_a_script_that_is_not_ours_does_not_run_and_nothing_is_sent(tmp_path: Path) -> None:
     """As if a name had become markup after all."""
-    body = (
+    body = Markup(
         "<p id=p></p><script>document.title = 'owned'</script><img src='http://localhost:9/x.png' onerror=\"f()\">"
         "<img src=data:, onerror=\"document.title = 'owned'\"><base href='http://localhost:9/'>"
         "<form action='http://localhost:9/f'><input name=a></form>"

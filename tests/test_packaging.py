@@ -38,6 +38,7 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: set[str]) -> None:
         "charts/assets/*",
         "schemas/*",
         "agents/text/*",
+        "text/templates/*",
     )
     code = [file for pattern in patterns for file in (ROOT / "hotline_analysis").glob(pattern)]
     sql = [file for pattern in ("*.py", "**/*.sql", "rules/*.csv") for file in (ROOT / "queries").glob(pattern)]

@@ -47,8 +47,6 @@ class Finding:
         return f"{self.question} {self.statement}"
 
     def _repr_html_(self) -> str:
-        from hotline_analysis.text.html import as_text, frame_table, framed
+        from hotline_analysis.text.html import frame_table, render
 
-        advice = f"<p>{as_text(self.advice)}</p>" if self.advice else ""
-        evidence = frame_table(self.evidence, _SHOWN) if not self.evidence.is_empty() else ""
-        return framed(f"<p><strong>{as_text(self.question)}</strong> {as_text(self.statement)}</p>{advice}{evidence}")
+        return str(render("notebook_finding.html", finding=self, evidence=frame_table(self.evidence, _SHOWN)))

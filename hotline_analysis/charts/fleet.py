@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import html
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,7 +13,7 @@ from hotline_analysis.answers.verdicts import HEADLINES
 from hotline_analysis.charts.page import asset, clean, page, to_script
 from hotline_analysis.charts.theme import HUES, WIDTH, dress, page_spec
 from hotline_analysis.text.formats import SIZE_UNITS, TIME_UNITS, duration, percent, readable_unit, size
-from hotline_analysis.text.html import as_text
+from hotline_analysis.text.html import Cell, Table, render
 
 TITLES: Mapping[str, str] = {
     "step": "Time of a step",
@@ -41,7 +40,7 @@ def fleet_page(
 
     A change is a mapping with `metric`, `series`, `run`, `commit`, `when`, `before`, `after` and `pct`.
     """
-    figures, specs = [], []
+    drawn = []
     for metric, title in TITLES.items():
         rows = points.filter(metric=metric).tail(_POINTS)
         if rows.is_empty():
@@ -49,18 +48,15 @@ def fleet_page(
         change = next((each for each in changes if each["metric"] == metric), None)
         found = title if change is None else f"{title}: {change['pct']:+.1f} % since {clean(change['run'])}"
         spec = page_spec(_chart(rows, metric, title, found))
-        name = html.escape(clean(spec["title"]["text"]), quote=True)
-        figures.append(f'<figure data-spec="spec-{metric}" role="img" aria-label="{name}"></figure>\n')
-        specs.append(f'<script type="application/json" id="spec-{metric}">{to_script(spec)}</script>\n')
-    warned = "".join(f"<li>{as_text(each)}</li>" for each in notes)
-    body = (
-        f"<main>\n<header><h1>{runs.height:,} run{'s' if runs.height != 1 else ''}</h1>\n"
-        f"<p class='headline'>{as_text(_headline(changes))}</p></header>\n"
-        + (f"<section id='warnings'><ul>{warned}</ul></section>\n" if warned else "")
-        + _changes(changes)
-        + f"<section id='over-time'><h2>Over time</h2>\n{''.join(figures)}</section>\n"
-        + _runs(runs)
-        + f"</main>\n{''.join(specs)}"
+        drawn.append({"metric": metric, "title": clean(spec["title"]["text"]), "spec": to_script(spec)})
+    body = render(
+        "fleet.html",
+        title=f"{runs.height:,} run{'s' if runs.height != 1 else ''}",
+        headline=_headline(changes),
+        warnings=notes,
+        changes=_changes(changes) if changes else None,
+        charts=drawn,
+        runs=_runs(runs),
     )
     return page("Runs", body, styles=(asset("page.css"),), scripts=(_script(),))
 
@@ -113,49 +109,46 @@ def _chart(rows: pl.DataFrame, metric: str, title: str, found: str) -> Any:
     return dress(drawn, found, "The line is the mean between two changes.")
 
 
-def _changes(changes: Sequence[Mapping[str, Any]]) -> str:
-    if not changes:
-        return ""
-    rows = "".join(
-        f'<tr><td>{_when(each["when"])}</td><th scope="row" class="text">{as_text(each["run"])}</th>'
-        f'<td class="text">{as_text(each["commit"] or "–")}</td><td class="text">{as_text(each["series"])}</td>'
-        f'<td class="text">{as_text(each["metric"])}</td><td>{_value(each["metric"], each["before"])}</td>'
-        f"<td>{_value(each['metric'], each['after'])}</td><td>{each['pct']:+.1f} %</td></tr>\n"
+def _changes(changes: Sequence[Mapping[str, Any]]) -> Table:
+    rows = [
+        [
+            Cell(_when(each["when"])),
+            Cell(each["run"], is_text=True, names_row=True),
+            Cell(each["commit"] or "–", is_text=True),
+            Cell(each["series"], is_text=True),
+            Cell(each["metric"], is_text=True),
+            Cell(_value(each["metric"], each["before"])),
+            Cell(_value(each["metric"], each["after"])),
+            Cell(f"{each['pct']:+.1f} %"),
+        ]
         for each in changes[:_SHOWN]
-    )
-    heads = ("since", "run", "commit", "of", "metric", "before", "after", "change")
-    return (
-        f"<section id='changes'><h2>Changes</h2>\n{_table(heads, rows)}"
-        "<p class='note'>A metric has another mean from this run on. In one of a hundred series of equal runs, such a"
-        " line is chance. Ten runs or so are needed before a change can be told.</p></section>\n"
-    )
+    ]
+    return Table(_heads("since", "run", "commit", "of", "metric", "before", "after", "change"), rows)
 
 
-def _runs(runs: pl.DataFrame) -> str:
-    rows = "".join(
-        f'<tr><td>{_when(each["when"])}</td><th scope="row" class="text">{_linked(each["run"], each["link"])}</th>'
-        f'<td class="text">{as_text(each["commit"] or "–")}</td><td class="text">{as_text(each["series"])}</td>'
-        f"<td>{duration(each['step_ns'])}</td><td>{percent(_busy(each))}</td>"
-        f"<td>{'–' if each['memory_peak_bytes'] is None else size(each['memory_peak_bytes'])}</td>"
-        f"<td>{percent(each['mfu_pct'])}</td>"
-        f'<td class="text">{as_text(HEADLINES.get(each["bound_by"], each["bound_by"] or "–"))}</td></tr>\n'
+def _runs(runs: pl.DataFrame) -> Table:
+    rows = [
+        [
+            Cell(_when(each["when"])),
+            Cell(each["run"], is_text=True, names_row=True, link=each["link"]),
+            Cell(each["commit"] or "–", is_text=True),
+            Cell(each["series"], is_text=True),
+            Cell(duration(each["step_ns"])),
+            Cell(percent(_busy(each))),
+            Cell("–" if each["memory_peak_bytes"] is None else size(each["memory_peak_bytes"])),
+            Cell(percent(each["mfu_pct"])),
+            Cell(HEADLINES.get(each["bound_by"], each["bound_by"] or "–"), is_text=True),
+        ]
         for each in runs.tail(_SHOWN).reverse().iter_rows(named=True)
-    )
+    ]
+    more = f"The newest {_SHOWN} of {runs.height:,} runs." if runs.height > _SHOWN else ""
     heads = ("started, UTC", "run", "commit", "of", "step", "GPU busy", "memory", "MFU", "what limits it")
-    more = f"<p class='note'>The newest {_SHOWN} of {runs.height:,} runs.</p>" if runs.height > _SHOWN else ""
-    return f"<section id='runs'><h2>Runs</h2>\n{_table(heads, rows)}{more}</section>\n"
+    return Table(_heads(*heads), rows, more)
 
 
-def _table(heads: Sequence[str], rows: str) -> str:
+def _heads(*names: str) -> list[Cell]:
     texts = ("run", "commit", "of", "metric", "what limits it")
-    head = "".join(
-        f'<th scope="col"{" class=text" if name in texts else ""}>{html.escape(name)}</th>' for name in heads
-    )
-    return f'<div class="scroll"><table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>\n'
-
-
-def _linked(name: str, link: str | None) -> str:
-    return as_text(name) if link is None else f'<a href="{html.escape(link, quote=True)}">{as_text(name)}</a>'
+    return [Cell(name, is_text=name in texts) for name in names]
 
 
 def _when(when: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import altair as alt
 import polars as pl
+from markupsafe import Markup
 
 from hotline_analysis.answers import detail as tree
 from hotline_analysis.answers.bottleneck import gpu_or_cpu_bound, optimizer_bottleneck
@@ -23,6 +23,7 @@ from hotline_analysis.run.arguments import takes_traces
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import TIME_UNITS, duration
+from hotline_analysis.text.html import render
 from hotline_analysis.text.source_lines import Lines
 from hotline_analysis.vocabulary import idle_words
 
@@ -65,26 +66,22 @@ class Timeline:
 
     def to_html(self) -> str:
         """A page that works without a network."""
+        body = render(
+            "timeline_page.html",
+            title=clean(self.title),
+            facts=[(question, clean(answer)) for question, answer in self.facts],
+            timeline=self.fragment(),
+        )
         return page(
             self.title,
-            f"<main>\n<h1>{html.escape(clean(self.title))}</h1>\n{self._fact_list()}{self.fragment()}</main>\n",
+            body,
             styles=(asset("page.css"), asset("timeline.css")),
             scripts=(asset("timeline.js"), START),
         )
 
-    def _fact_list(self) -> str:
-        items = (
-            f"<li><b>{html.escape(question)}</b> {html.escape(clean(answer))}</li>\n" for question, answer in self.facts
-        )
-        return f'<ul class="facts">\n{"".join(items)}</ul>\n'
-
-    def fragment(self) -> str:
+    def fragment(self) -> Markup:
         """The timeline as part of another page, which needs `timeline.css`, `timeline.js` and `START`."""
-        data = to_script(self.to_dict())
-        return (
-            "<div data-hotline-timeline><noscript>The timeline needs JavaScript.</noscript></div>\n"
-            f'<script type="application/json" data-hotline-data>{data}</script>\n'
-        )
+        return render("timeline.html", data=to_script(self.to_dict()))
 
     def to_dict(self) -> dict[str, Any]:
         """What the page draws from: nodes and their sides (a time on one track) as columns; times in nanoseconds."""

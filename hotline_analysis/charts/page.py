@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import html
 import json
 from collections.abc import Sequence
 from importlib import resources
 
+from markupsafe import Markup
+
 from hotline_analysis.text.formats import safe, shorten
+from hotline_analysis.text.html import render
 
 # Nothing is fetched or sent, whatever a name in the trace says, and no script runs but those that are named here.
 _POLICY = (
@@ -29,24 +31,25 @@ def clean(name: str) -> str:
     return safe(shorten(name, LONGEST_NAME))
 
 
-def to_script(value: object) -> str:
+def to_script(value: object) -> Markup:
     """JSON that can stand in a script element: nothing in it can end the element."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    inert = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return Markup(inert)
 
 
-def page(title: str, body: str, *, styles: Sequence[str] = (), scripts: Sequence[str] = ()) -> str:
+def page(title: str, body: Markup, *, styles: Sequence[str] = (), scripts: Sequence[str] = ()) -> str:
     """Return a whole page. The title is text; body, styles and scripts are trusted."""
-    head = "".join(f"<style>\n{style}</style>\n" for style in styles)
-    tail = "".join(f"<script>\n{script}</script>\n" for script in scripts)
     policy = _POLICY.format(scripts=" ".join(_hash(f"\n{script}") for script in scripts) or "'none'")
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n<link rel="icon" href="data:,">\n'
-        f"<title>{html.escape(clean(title))}</title>\n{head}</head>\n<body>\n{body}{tail}</body>\n</html>\n"
+    filled = render(
+        "page.html",
+        title=clean(title),
+        policy=Markup(policy),
+        body=body,
+        styles=[Markup(style) for style in styles],
+        scripts=[Markup(script) for script in scripts],
     )
+    return f"{filled}\n"
 
 
 def _hash(script: str) -> str:

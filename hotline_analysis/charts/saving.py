@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from hotline_analysis.atomic import form_of, path_of, replace_file
 from hotline_analysis.charts.page import asset, clean, page, to_script
 from hotline_analysis.charts.theme import page_spec
+from hotline_analysis.text.html import render
 
 FORMS = {".html": "html", ".svg": "svg", ".png": "png", ".json": "json"}
 
@@ -53,9 +53,5 @@ def to_html(chart: Any) -> str:
         "vegaEmbed(document.getElementById('chart'), JSON.parse(document.getElementById('spec').textContent),"
         " {mode: 'vega-lite', renderer: 'svg', actions: false, ast: true});"
     )
-    label = html.escape(clean(title), quote=True)
-    body = (
-        f'<main>\n<figure id="chart" role="img" aria-label="{label}"></figure>\n</main>\n'
-        f'<script type="application/json" id="spec">{to_script(spec)}</script>\n'
-    )
+    body = render("chart.html", title=clean(title), spec=to_script(spec))
     return page(title, body, styles=(asset("page.css"),), scripts=(vl_convert.javascript_bundle(start),))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import html
 import re
 import textwrap
 from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
+from markupsafe import Markup, escape
 
 from hotline_analysis.charts.page import clean
 from hotline_analysis.text.formats import readable_unit
@@ -41,7 +41,7 @@ class _Offline:
         if alt.renderers.active != "default":
             return super()._repr_mimebundle_(*args, **kwds)  # type: ignore[misc]
         if "params" not in self.to_dict():  # type: ignore[attr-defined]
-            return {"text/html": to_picture(self)}
+            return {"text/html": str(to_picture(self))}
         from hotline_analysis.charts.saving import to_html
 
         return {"text/html": in_frame(to_html(self), "Chart")}
@@ -136,13 +136,14 @@ def link_to_node(node: int | None) -> str | None:
     return None if node is None else f"{_TO_NODE}{node}"
 
 
-def to_picture(chart: Any) -> str:
+def to_picture(chart: Any) -> Markup:
     """A chart as SVG with its title in words, for a page; a mark tells its values when the mouse is on it."""
-    name = html.escape(clean(chart.to_dict()["title"]["text"]), quote=True)
+    name = escape(clean(chart.to_dict()["title"]["text"]))
     svg = to_svg(chart).replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1)
     # Vega puts an address of its own before links.
     svg = re.sub(rf'<a xlink:href="[^"]*{_TO_NODE}(\d+)">', r'<a href="#timeline" data-hotline-node="\1">', svg)
-    return re.sub(r'(<path aria-label="([^"]*)" role="graphics-symbol"[^>]*)/>', r"\1><title>\2</title></path>", svg)
+    svg = re.sub(r'(<path aria-label="([^"]*)" role="graphics-symbol"[^>]*)/>', r"\1><title>\2</title></path>", svg)
+    return Markup(svg)
 
 
 def in_frame(page: str, title: str) -> str:
@@ -150,10 +151,8 @@ def in_frame(page: str, title: str) -> str:
 
     The scripts of the page run, and reach nothing of the notebook.
     """
-    return (
-        f'<iframe title="{title}" sandbox="{_SANDBOX}" style="width:100%;height:640px;border:0"'
-        f' srcdoc="{html.escape(page, quote=True)}"></iframe>'
-    )
+    frame = Markup('<iframe title="{}" sandbox="{}" style="width:100%;height:640px;border:0" srcdoc="{}"></iframe>')
+    return str(frame.format(title, _SANDBOX, page))
 
 
 def to_svg(chart: Any) -> str:

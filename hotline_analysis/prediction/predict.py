@@ -138,11 +138,11 @@ class Prediction:
         return f"<Prediction {self}>"
 
     def _repr_html_(self) -> str:
-        from hotline_analysis.text.html import as_text, frame_table, framed
+        from hotline_analysis.text.html import frame_table, render
 
-        assumed = "".join(f"<li>{as_text(each)}</li>" for each in self.assumptions)
-        table = frame_table(self.evidence, _SHOWN) if not self.evidence.is_empty() else ""
-        return framed(f"<p>{as_text(str(self))}</p><ul>{assumed}</ul>{table}")
+        evidence = frame_table(self.evidence, _SHOWN)
+        shown = render("notebook_prediction.html", statement=str(self), assumptions=self.assumptions, evidence=evidence)
+        return str(shown)
 
 
 def edited(loop: Loop, scenario: Scenario, level: int) -> State:

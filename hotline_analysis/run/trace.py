@@ -476,19 +476,22 @@ class Trace:
         return f"<Trace {self._name}: {which}, {events:,} events>"
 
     def _repr_html_(self) -> str:
-        from hotline_analysis.text.html import as_text, framed
+        from hotline_analysis.text.html import Cell, Table, render
 
-        rows = "".join(
-            f'<tr><th scope="row">{part["rank"]}</th><td class="text">{as_text(str(part["file"]))}</td>'
-            f"<td>{part['event_count']:,}</td></tr>"
-            for part in self.manifest["parts"][:_SHOWN]
+        parts = self.manifest["parts"]
+        files = Table(
+            heads=[Cell("rank"), Cell("file", is_text=True), Cell("events")],
+            rows=[
+                [
+                    Cell(str(part["rank"]), names_row=True),
+                    Cell(str(part["file"]), is_text=True),
+                    Cell(f"{part['event_count']:,}"),
+                ]
+                for part in parts[:_SHOWN]
+            ],
+            more=f"and {len(parts) - _SHOWN} more ranks" if len(parts) > _SHOWN else "",
         )
-        more = len(self.manifest["parts"]) - _SHOWN
-        return framed(
-            f"<p><strong>Trace</strong> {as_text(self._name)}</p><table>"
-            '<thead><tr><th>rank</th><th class="text">file</th><th>events</th></tr></thead>'
-            f"<tbody>{rows}</tbody></table>" + (f"<p>and {more} more ranks</p>" if more > 0 else "")
-        )
+        return str(render("notebook_trace.html", name=self._name, files=files))
 
 
 def _allow_open_files() -> None:

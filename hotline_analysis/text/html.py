@@ -1,9 +1,15 @@
-"""HTML for notebooks, whose pages have styles of their own, light or dark, or none; and frames as tables."""
+"""HTML from the templates beside this file: every value is a text there, and no name of a trace becomes an element."""
 
 from __future__ import annotations
 
-import html
-from typing import TYPE_CHECKING
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+from markupsafe import Markup, escape
 
 from hotline_analysis.text.formats import duration, percent, safe, shorten, size
 
@@ -12,44 +18,77 @@ if TYPE_CHECKING:
 
 _LONGEST = 600
 
-# Colours come from the page around it. The class keeps the rules from everything else there.
-_STYLE = """
-.hotline { line-height: 1.45; overflow-x: auto; }
-.hotline h3 { font-size: 1.15em; font-weight: 600; margin: .5em 0 .2em; }
-.hotline h4 { font-size: 1em; font-weight: 600; margin: .9em 0 .2em; }
-.hotline p { margin: .3em 0; }
-.hotline ul { margin: .3em 0; padding-left: 1.5em; list-style: disc; }
-.hotline table { border-collapse: collapse; width: auto; margin: .2em 0; font-size: .92em;
-  font-variant-numeric: tabular-nums; }
-.hotline th, .hotline td { padding: .1em .7em; text-align: right; white-space: nowrap; color: inherit; background: none;
-  border: 0; border-bottom: 1px solid color-mix(in srgb, currentColor 22%, transparent); }
-.hotline th { font-weight: 500; }
-.hotline thead th { opacity: .7; }
-.hotline th.text, .hotline td.text { text-align: left; white-space: normal; overflow-wrap: anywhere; }
-.hotline .share { display: inline-block; min-width: 80px;
-  background: linear-gradient(to right, color-mix(in srgb, #0072b2 40%, transparent) var(--share), transparent 0); }
-"""
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a table."""
+
+    text: str
+    is_text: bool = False
+    """Whether it stands left, as texts do, and not right, as figures do."""
+    names_row: bool = False
+    share: float | None = None
+    """The per cent of its width that are filled; None draws no bar."""
+    link: str | None = None
 
 
-def framed(body: str) -> str:
-    """A part of a notebook's page in our style. The body is trusted."""
-    return f'<div class="hotline"><style>{_STYLE}</style>{body}</div>'
+@dataclass(frozen=True)
+class Table:
+    """A table for `table.html`."""
+
+    heads: Sequence[Cell]
+    rows: Sequence[Sequence[Cell]]
+    more: str = ""
+    """How many rows it leaves out, in words; empty if none."""
 
 
-def frame_table(frame: pl.DataFrame, limit: int) -> str:
+def render(template: str, **values: Any) -> Markup:
+    """Fill a template, as a part of a page or of another template.
+
+    Texts are escaped, cut in the middle where they are very long, and what could hide or turn text is made visible.
+    """
+    return Markup(_environment().get_template(template).render(values))
+
+
+def frame_table(frame: pl.DataFrame, limit: int) -> Table:
     """The first rows of a frame as a table, with units."""
-    head = "".join(f'<th scope="col">{as_text(name)}</th>' for name in frame.columns)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{as_text(_value(name, row[name]))}</td>" for name in frame.columns) + "</tr>\n"
-        for row in frame.head(limit).iter_rows(named=True)
+    return Table(
+        heads=[Cell(name) for name in frame.columns],
+        rows=[
+            [Cell(_value(name, value)) for name, value in row.items()]
+            for row in frame.head(limit).iter_rows(named=True)
+        ],
+        more=f"The first {limit} of {frame.height:,} rows." if frame.height > limit else "",
     )
-    more = f"<p>The first {limit} of {frame.height:,} rows.</p>" if frame.height > limit else ""
-    return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>{more}"
 
 
-def as_text(value: str) -> str:
-    """A text with names from the trace, on one line; the middle of a very long one is cut out."""
-    return html.escape(safe(shorten(value, _LONGEST)), quote=True)
+@functools.cache
+def _environment() -> jinja2.Environment:
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("hotline_analysis.text"),
+        autoescape=True,
+        finalize=_shown,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"prose": _prose, "code": _code}
+    return environment
+
+
+def _shown(value: object) -> object:
+    """A text as a page may show it; what is HTML already stays."""
+    return value if isinstance(value, Markup) or not isinstance(value, str) else safe(shorten(value, _LONGEST))
+
+
+def _prose(value: str) -> Markup:
+    """A text of our own, such as the description of a query, in full."""
+    return escape(" ".join(value.split()))
+
+
+def _code(value: str) -> Markup:
+    """A text of our own in which names of queries stand between backticks."""
+    return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(value))))
 
 
 def _value(name: str, value: object) -> str:
