@@ -22,7 +22,6 @@ from typing import Any
 import duckdb
 import polars as pl
 import pytest
-import zstandard
 
 import hotline_analysis as ha
 from hotline_analysis import (
@@ -37,6 +36,7 @@ from hotline_analysis import (
 from hotline_analysis.atomic import _machine
 from hotline_analysis.kineto.source import CHUNK_BYTES, TextSource
 from hotline_analysis.kineto.split import EventSplitter
+from tests import zstd
 from tests.trace_builder import TraceBuilder
 
 KERNEL = '{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":10,"dur":5,"args":{"correlation":3}}'
@@ -168,9 +168,7 @@ def test_gzip_with_a_wrong_checksum(tmp_path: Path) -> None:
         assert "compressed data is damaged" in damage(run)["damage"]
 
 
-@pytest.mark.parametrize(
-    "compress", [gzip.compress, zstandard.ZstdCompressor(write_checksum=True).compress], ids=["gzip", "zstd"]
-)
+@pytest.mark.parametrize("compress", [gzip.compress, zstd.with_checksum], ids=["gzip", "zstd"])
 def test_corrupted_compressed_data(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
     trace = salted(2000)
     data = bytearray(compress(trace.text().encode()))
@@ -208,7 +206,7 @@ def test_what_follows_compressed_data(tmp_path: Path) -> None:
             assert not damage(run)["truncated"]
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, zstandard.ZstdCompressor().compress], ids=["gzip", "zstd"])
+@pytest.mark.parametrize("compress", [gzip.compress, zstd.compress], ids=["gzip", "zstd"])
 def test_concatenated_members(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
     text = small(5).text().encode()
     parts = [text[i : i + 100] for i in range(0, len(text), 100)]
@@ -217,7 +215,7 @@ def test_concatenated_members(tmp_path: Path, compress: Callable[[bytes], bytes]
         assert damage(run)["damage"] is None
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, zstandard.ZstdCompressor().compress], ids=["gzip", "zstd"])
+@pytest.mark.parametrize("compress", [gzip.compress, zstd.compress], ids=["gzip", "zstd"])
 def test_a_small_file_that_unpacks_to_much_comes_in_pieces(tmp_path: Path, compress: Callable[[bytes], bytes]) -> None:
     size = 200 << 20
     packed = compress(wrap(KERNEL).encode() + b" " * size)
@@ -236,7 +234,7 @@ def test_much_text_that_is_no_event_takes_little(tmp_path: Path, filling: str, i
     text = wrap(*[KERNEL] * 4)
     at = text.rindex('"ph"') if is_inside else len(text)
     much = text[:at] + filling * ((50 << 20) // len(filling)) + text[at:]
-    path = write(tmp_path, zstandard.compress(much.encode()))
+    path = write(tmp_path, zstd.compress(much.encode()))
     code = "import sys, hotline_analysis as ha; ha.import_traces(sys.argv[1], sys.argv[2]); import re, time; "
     code += "print(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1], time.process_time())"
     peak_kb, seconds = map(float, run_python(code, path, tmp_path / "run.hotline").communicate()[0].split())
@@ -448,7 +446,7 @@ class Filling:
         return (bytearray, (1 << 40,))
 
 
-@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstandard.compress], ids=["plain", "gzip", "zstd"])
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, zstd.compress], ids=["plain", "gzip", "zstd"])
 @pytest.mark.parametrize("name", ["snapshot.pickle", "snapshot.pkl", "trace.json", "trace.json.gz"])
 @pytest.mark.parametrize("protocol", [2, 4, 5])
 def test_a_memory_snapshot_is_no_trace_and_runs_nothing(
@@ -488,7 +486,7 @@ def test_a_pickle_that_would_fill_the_memory_takes_little(tmp_path: Path) -> Non
     """Unpickled, it would ask for a terabyte; it is packed from 200 MB of text beside that."""
     bomb = pickle.dumps({"segments": Filling(), "text": b" " * (200 << 20)}, 4)
     path = tmp_path / "bomb.pickle"
-    path.write_bytes(zstandard.compress(bomb))
+    path.write_bytes(zstd.compress(bomb))
     code = "import sys, hotline_analysis as ha\ntry: ha.import_traces(sys.argv[1], sys.argv[2])\n"
     code += "except ha.HotlineError as error: print('pickle' in str(error))\n"
     code += "import re, time\nprint(re.search(r'VmHWM:\\s+(\\d+) kB', open('/proc/self/status').read())[1])\n"

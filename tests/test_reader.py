@@ -12,7 +12,6 @@ from typing import Any
 import duckdb
 import polars as pl
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +22,7 @@ from hotline_analysis.kineto.decode import Decoder, _statement
 from hotline_analysis.kineto.reader import TraceReader
 from hotline_analysis.kineto.split import EventSplitter
 from hotline_analysis.schema import TABLES
+from tests import zstd
 from tests.runs import opened
 from tests.trace_builder import TraceBuilder, dumps
 
@@ -122,7 +122,7 @@ def test_events_in_two_arrays_are_read_one_after_the_other(read: Reads) -> None:
 
 
 @pytest.mark.parametrize("suffix", [".json", ".json.gz", ".json.zst", ".gz", ".data"])
-@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.ZstdCompressor().compress])
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, zstd.compress])
 def test_compression_is_recognised_by_content(tmp_path: Path, suffix: str, compress: Callable[[bytes], bytes]) -> None:
     path = tmp_path / f"trace{suffix}"
     path.write_bytes(compress(wrap(KERNEL).encode()))

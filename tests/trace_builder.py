@@ -24,9 +24,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import zstandard
-
 from hotline_analysis import Trace
+from tests import zstd
 from tests.runs import opened
 
 Time = int | str | Decimal
@@ -307,7 +306,7 @@ class TraceBuilder:
         if path.suffix == ".gz":
             data = gzip.compress(data)
         elif path.suffix == ".zst":
-            data = zstandard.ZstdCompressor().compress(data)
+            data = zstd.compress(data)
         path.write_bytes(data)
         return path
 

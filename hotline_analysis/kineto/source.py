@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import codecs
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-import zstandard
 from isal import isal_zlib
 
 from hotline_analysis.errors import TraceFormatError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 CHUNK_BYTES = 16 << 20
 # Compressed bytes that are decompressed at a time: at most 16 MB come out, since gzip packs a thousand bytes into one
@@ -23,7 +28,7 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ENCODINGS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
-_DAMAGE: tuple[type[Exception], ...] = (isal_zlib.error, zlib.error, zstandard.ZstdError)  # type: ignore[assignment]
+_DAMAGE: tuple[type[Exception], ...] = (isal_zlib.error, zlib.error, zstd.ZstdError)  # type: ignore[assignment]
 
 
 class _Decompressor(Protocol):
@@ -66,9 +71,7 @@ class TextSource:
                 if head.startswith(_GZIP_MAGIC):
                     yield from self._inflate(file, lambda: isal_zlib.decompressobj(wbits=31), _GZIP_CHUNK_BYTES)
                 elif head.startswith(_ZSTD_MAGIC):
-                    yield from self._inflate(
-                        file, lambda: zstandard.ZstdDecompressor().decompressobj(), _ZSTD_CHUNK_BYTES
-                    )
+                    yield from self._inflate(file, zstd.ZstdDecompressor, _ZSTD_CHUNK_BYTES)
                 else:
                     while data := file.read(CHUNK_BYTES):
                         self.bytes_read += len(data)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-import zstandard
+from tests import zstd
 
 # Times that a clock can show, in microseconds: a few years before a clock's zero up to about the year 2115, and thirty
 # years of duration. Other times are read as none.
@@ -120,7 +120,7 @@ def _unpack(data: bytes) -> tuple[bytes, bool]:
     if data.startswith(b"\x1f\x8b"):
         return _inflate(data, lambda: zlib.decompressobj(wbits=31))
     if data.startswith(b"\x28\xb5\x2f\xfd"):
-        return _inflate(data, lambda: zstandard.ZstdDecompressor().decompressobj())
+        return _inflate(data, zstd.ZstdDecompressor)
     return data, True
 
 
@@ -131,7 +131,7 @@ def _inflate(data: bytes, start: Any) -> tuple[bytes, bool]:
         for at in range(0, len(data), 64):
             try:
                 found.append(member.decompress(data[at : at + 64]))
-            except (zlib.error, zstandard.ZstdError):
+            except (zlib.error, zstd.ZstdError):
                 return b"".join(found), False
             if member.eof:
                 data = member.unused_data + data[at + 64 :]
