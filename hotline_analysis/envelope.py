@@ -82,12 +82,13 @@ def rows_envelope(
 
 
 def identity(run: Run) -> dict[str, Any]:
-    """What a run is: its name, ranks and files, and an id that is the same wherever the run lies."""
-    parts = [
-        {"rank": part["rank"], "file": part["file"], "event_count": part["event_count"]}
-        for part in run.manifest["parts"]
-    ]
-    digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+    """What a run is: its name, ranks and files, and an id that is the same wherever the run lies.
+
+    Runs of one program have files of the same names, and often as many events; they differ in when they were recorded.
+    """
+    parts = [{name: part[name] for name in ("rank", "file", "event_count")} for part in run.manifest["parts"]]
+    times = [[part.get("start_ns"), part.get("end_ns")] for part in run.manifest["parts"]]
+    digest = hashlib.sha256(json.dumps([parts, times], sort_keys=True).encode()).hexdigest()[:16]
     return {"name": run.path.name, "id": digest, "parts": parts}
 
 

@@ -16,6 +16,7 @@ import hotline_analysis as ha
 from hotline_analysis.cli import app
 from hotline_analysis.envelope import SCHEMA, rows_envelope, units_of
 from tests.runs import opened
+from tests.trace_builder import TraceBuilder
 
 ROOT = Path(__file__).parents[1]
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text(encoding="utf-8")))
@@ -76,6 +77,18 @@ def test_the_id_of_a_run_is_that_of_its_content(run: Path, tmp_path: Path) -> No
     with ha.load(run) as here, ha.load(moved) as there, opened(ROOT / "tests/data/dlrm.json.gz") as other:
         ids = [rows_envelope(pl.DataFrame(), runs=[each])["runs"][0]["id"] for each in (here, there, other)]
     assert ids[0] == ids[1] != ids[2]
+
+
+def test_two_recordings_of_one_program_have_different_ids(tmp_path: Path) -> None:
+    """The file has the same name and as many events; the second was recorded an hour later."""
+    ids = []
+    for hour in (0, 1):
+        folder = tmp_path / str(hour)
+        folder.mkdir()
+        file = TraceBuilder().step(1, hour * 3_600_000_000, hour * 3_600_000_000 + 100).write(folder / "trace.json")
+        with ha.load(file) as trace:
+            ids.append(rows_envelope(pl.DataFrame(), runs=[trace])["runs"][0]["id"])
+    assert ids[0] != ids[1]
 
 
 def test_units_are_those_of_the_names() -> None:

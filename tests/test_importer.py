@@ -322,11 +322,16 @@ def test_manifest(run_directory: Path) -> None:
         "damage": None,
         "truncated": False,
     }
+    times = {}
+    for rank in (0, 3):
+        events = json.loads((run_directory.parent / f"{rank}.json").read_text())["traceEvents"]
+        spans = [(1000 * event["ts"], 1000 * (event["ts"] + event["dur"])) for event in events if "dur" in event]
+        times[rank] = {"start_ns": min(spans)[0], "end_ns": max(end for _, end in spans)}
     assert manifest == {
         "format_version": 9,
         "parts": [
-            {"rank": 0, "file": "0.json", "event_count": 6, **clean},
-            {"rank": 3, "file": "3.json", "event_count": 15, **clean},
+            {"rank": 0, "file": "0.json", "event_count": 6, **clean, **times[0]},
+            {"rank": 3, "file": "3.json", "event_count": 15, **clean, **times[3]},
         ],
         "warnings": [],
         "joined": {},

@@ -68,6 +68,8 @@ FIELDS: dict[str, tuple[object, ...]] = {
     "parts.0.lost_bytes": (0,),
     "parts.0.damage": (None, "", "x", "../../etc", "/etc"),
     "parts.0.truncated": (True,),
+    "parts.0.start_ns": (None, 0, -1, ...),
+    "parts.0.end_ns": (None, 0, -1, ...),
     "warnings": ([],),
     "format_version": (),
 }

@@ -89,6 +89,8 @@ def import_file(
         "lost_bytes",
         "damage",
         "truncated",
+        "start_ns",
+        "end_ns",
     )
     return {
         "rank": rank,

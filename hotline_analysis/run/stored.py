@@ -48,8 +48,10 @@ _PART: Mapping[str, tuple[type, ...]] = {
     "damage": (str, type(None)),
     "truncated": (bool,),
     "world_size": (int, type(None)),
+    "start_ns": (int, type(None)),
+    "end_ns": (int, type(None)),
 }
-_LATER = ("world_size",)  # runs of before do not have it
+_LATER = ("world_size", "start_ns", "end_ns")  # runs of before do not have them
 _WORDS = {
     dict: "an object",
     list: "a list",
@@ -179,9 +181,10 @@ def _check_part(path: Path, place: str, part: object) -> None:
         if name not in part:
             raise RunFormatError(f"{path} is damaged: {place}.{name} is missing", hint=_HINT)
         _check(path, f"{place}.{name}", part[name], kinds)
-        # The rank is part of a path, and sums of counts are told.
+        # The rank is part of a path, and sums of counts are told. A time may be before the zero of its clock.
+        least = -_LONGEST if name.endswith("_ns") else 0
         largest = _MOST_RANK if name == "rank" else _LONGEST
-        if int in kinds and part[name] is not None and not 0 <= part[name] < largest:
+        if int in kinds and part[name] is not None and not least <= part[name] < largest:
             raise RunFormatError(f"{path} is damaged: {place}.{name} is out of range", hint=_HINT)
 
 
