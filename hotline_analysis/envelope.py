@@ -16,11 +16,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import polars as pl
 
+    from hotline_analysis.catalog import Column
+
 SCHEMA_VERSION = 1
 SCHEMA = Path(__file__).parent / "schemas" / "envelope.json"
 """The JSON Schema of all envelopes."""
 _UNITS = {"ns": "ns", "bytes": "bytes", "pct": "%", "us": "us", "mb": "MB"}
 _RATES = {"gb_per_s": "GB/s", "tflop_per_s": "TFLOP/s"}
+
+
+_JSON_TYPES = {
+    **dict.fromkeys(("BIGINT", "INTEGER"), "integer"),
+    **{"DOUBLE": "number", "VARCHAR": "string", "BOOLEAN": "boolean", "STRUCT": "object"},
+}
 
 
 class Run(Protocol):
@@ -79,6 +87,33 @@ def rows_envelope(
         },
     }
     return envelope("rows", content, runs=runs, warnings=warnings, units=units_of(chosen.columns))
+
+
+def answer_schema(name: str, columns: Sequence[Column]) -> dict[str, Any]:
+    """The JSON Schema of the envelope around one answer: what `SCHEMA` says, and the type and meaning of each column.
+
+    Each value may be null.
+    """
+    schema: dict[str, Any] = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    query = {"properties": {"name": {"const": name}}}
+    row = {
+        "type": "object",
+        "required": [column.name for column in columns],
+        "additionalProperties": False,
+        "properties": {
+            column.name: {"description": column.description, **_json_type(column.type)} for column in columns
+        },
+    }
+    schema["title"] = f"The answer {name} of hotline in JSON"
+    schema["properties"] |= {"kind": {"const": "rows"}, "query": query, "rows": {"type": "array", "items": row}}
+    return schema
+
+
+def _json_type(type_: str) -> dict[str, Any]:
+    """The type in JSON of values of a DuckDB type, or null."""
+    if type_.endswith("[]"):
+        return {"type": ["array", "null"], "items": _json_type(type_.removesuffix("[]"))}
+    return {"type": [_JSON_TYPES[type_], "null"]}
 
 
 def identity(run: Run) -> dict[str, Any]:

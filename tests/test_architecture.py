@@ -19,9 +19,9 @@ ARROWS: dict[str, set[str]] = {
     "text": set(),
     "vocabulary": set(),
     "demo": set(),
-    "envelope": set(),
     "atomic": {"errors"},
     "catalog": {"errors", "text", "vocabulary"},
+    "envelope": {"catalog"},
     "schema": {"catalog"},
     "database": {"catalog"},
     "gpu_models": {"catalog", "errors", "schema", "text"},
@@ -48,7 +48,7 @@ ARROWS: dict[str, set[str]] = {
     },
     "agents": {
         *("answers", "atomic", "catalog", "charts", "envelope", "errors", "export", "gating", "importer", "prediction"),
-        *("reports", "run", "schema"),
+        *("reports", "run", "schema", "vocabulary"),
     },
     "cli": {
         *(

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import hotline_analysis as ha
+from hotline_analysis import catalog
 from hotline_analysis.cli import app
 from hotline_analysis.envelope import SCHEMA, rows_envelope, units_of
 from tests.runs import opened
@@ -69,6 +70,46 @@ def test_each_command_prints_an_envelope(command: str, run: Path, tmp_path: Path
 def test_the_schema_is_printed() -> None:
     done = CliRunner().invoke(app, ["schema", "--envelope"], prog_name="hotline")
     assert json.loads(done.stdout) == VALIDATOR.schema
+
+
+ANSWERS = [*(query.name for query in catalog.queries("answers")), *catalog.COMPUTED]
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_each_answer_has_a_schema(name: str) -> None:
+    done = CliRunner().invoke(app, ["queries", name, "--schema"], prog_name="hotline")
+    assert done.exit_code == 0, done.output
+    jsonschema.Draft202012Validator.check_schema(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize(
+    "command", ["steps", "slowest_ops --limit 3", "gpu_or_cpu_bound", "critical_path", "advice", "phases"]
+)
+def test_an_answer_is_as_its_schema_says(command: str, run: Path) -> None:
+    name, *options = command.split()
+    asked = CliRunner().invoke(app, ["query", name, str(run), *options, "--json"], prog_name="hotline")
+    answer = json.loads(asked.stdout)
+    schema = json.loads(CliRunner().invoke(app, ["queries", name, "--schema"], prog_name="hotline").stdout)
+    jsonschema.validate(answer, schema)
+    assert answer["rows"]
+    answer["rows"][0][answer["columns"][0]["name"]] = [{}]
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(answer, schema)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("queries --schema", "needs the name of an answer"),
+        ("queries steps --schema --json", "exclude each other"),
+        ("queries gpu_busy --schema", "gpu_busy is no answer"),
+        ("queries no_such --schema", "no_such"),
+    ],
+)
+def test_what_has_no_schema_says_so(words: str, said: str) -> None:
+    done = CliRunner().invoke(app, words.split(), prog_name="hotline")
+    assert done.exit_code != 0
+    assert said in " ".join(done.output.replace("│", " ").split())
 
 
 def test_the_id_of_a_run_is_that_of_its_content(run: Path, tmp_path: Path) -> None:

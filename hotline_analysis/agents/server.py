@@ -31,6 +31,7 @@ from hotline_analysis.reports import diff_report
 from hotline_analysis.reports import report as report_of
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.schema import TABLES
+from hotline_analysis.vocabulary import Phase
 
 _LIMIT = 50
 _MOST_ROWS = 1000
@@ -163,13 +164,22 @@ class _Tools:
         }
         return envelope("run", facts, runs=[trace], warnings=said)
 
-    def report(self, run: str, rank: int | None = None) -> Answer:
+    def report(
+        self,
+        run: str,
+        rank: int | None = None,
+        step: int | None = None,
+        phase: Phase | None = None,
+        module: str | None = None,
+    ) -> Answer:
         """Say where the time goes, what limits a step, and what would help: findings, advice and tables.
 
-        Each finding and section has a `drill`: the answer behind it, for `ask`. Advice names an event id.
+        Each finding and section has a `drill`: the answer behind it, for `ask`. Advice names an event id. With a step,
+        phase or module, the tables are of what happens there, and there is no advice.
         """
         trace, said = self._opened(run)
-        return envelope("report", {"report": report_of(trace, rank=rank).as_dict()}, runs=[trace], warnings=said)
+        report = report_of(trace, rank=rank, step=step, phase=phase, module=module)
+        return envelope("report", {"report": report.as_dict()}, runs=[trace], warnings=said)
 
     def list_answers(self, containing: str = "") -> Answer:
         """List the answers that `ask` takes, with their parameters; those whose name or summary contains a word."""
@@ -225,17 +235,28 @@ class _Tools:
             frame = trace.query(answer, **given)
         return _rows(frame, answer, given, [trace], said, columns, limit, offset)
 
-    def compare(self, base: str, new: str, by: Level = "part", limit: int = _LIMIT, offset: int = 0) -> Answer:
+    def compare(
+        self,
+        base: str,
+        new: str,
+        by: Level = "part",
+        phase: Phase | None = None,
+        module: str | None = None,
+        limit: int = _LIMIT,
+        offset: int = 0,
+    ) -> Answer:
         """Say what makes the steps of `new` slower or faster than those of `base`, at one level.
 
         Rows add up to the difference; `change` says which are noise. The first warning is the difference in words.
+        With a phase or module, only what happens there is compared.
         """
         before, said = self._opened(base)
         after, more = self._opened(new)
-        headline = diff_report(before, after).headline
-        frame = diff(before, after, by=by)
-        told = [headline, *said, *more]
-        return _rows(frame, "diff", {"by": by}, [before, after], told, None, limit, offset)
+        headline = diff_report(before, after, phase=phase, module=module).headline
+        frame = diff(before, after, by=by, phase=phase, module=module)
+        given = {"by": by, "phase": phase, "module": module}
+        asked = {name: value for name, value in given.items() if value is not None}
+        return _rows(frame, "diff", asked, [before, after], [headline, *said, *more], None, limit, offset)
 
     def gate(self, base: list[str], new: list[str], fail_if: list[str] | None = None) -> Answer:
         """Say whether new runs are worse than a baseline, with the noise between runs.
@@ -247,15 +268,23 @@ class _Tools:
         return envelope("gate", {"gate": verdict.as_dict()}, runs=[*before, *after])
 
     def whatif(
-        self, run: str, scenario: str | None = None, parameters: dict[str, str | int | float] | None = None
+        self,
+        run: str,
+        scenario: str | None = None,
+        parameters: dict[str, str | int | float] | None = None,
+        rank: int | None = None,
     ) -> Answer:
-        """Say what would help, and by how much. Without a scenario: all; those that do not apply have a `reason`."""
+        """Say what would help, and by how much. Without a scenario: all; those that do not apply have a `reason`.
+
+        Without a rank, it is about the lowest.
+        """
         trace, said = self._opened(run)
         if scenario is None:
-            frame = predicted(trace)
-            return _rows(frame, "whatif", {}, [trace], said, None, _MOST_ROWS, 0)
+            frame = predicted(trace, rank=rank)
+            asked = {} if rank is None else {"rank": rank}
+            return _rows(frame, "whatif", asked, [trace], said, None, _MOST_ROWS, 0)
         given: dict[str, Any] = {**check_parameters(scenario, parameters or {})}
-        found = predicted(trace, scenario, **given)
+        found = predicted(trace, scenario, rank=rank, **given)
         return envelope("prediction", {"prediction": found.as_dict()}, runs=[trace], warnings=said)
 
     def schema(self, table: str | None = None) -> Answer:

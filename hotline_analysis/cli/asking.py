@@ -127,6 +127,9 @@ def queries(
         ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="JSON, with the parameters and columns of each.")] = False,
+    as_schema: Annotated[
+        bool, typer.Option("--schema", help="The JSON Schema of what `hotline query NAME --json` prints.")
+    ] = False,
 ) -> None:
     """List the answers, or say what one takes and gives.
 
@@ -142,6 +145,9 @@ def queries(
 
     if name is not None and kind is not None:
         raise typer.BadParameter("--kind is for the list: it does not go with a name")
+    if as_schema:
+        _print_schema(name, as_json=as_json)
+        return
     if name is not None:
         found = [answer_named(name)]
     else:
@@ -165,6 +171,21 @@ def queries(
             f"\nParameters in brackets are optional. A phase is {one_of(PHASES)}."
             " `hotline queries NAME` describes one, with its parameters and columns."
         )
+
+
+def _print_schema(name: str | None, *, as_json: bool) -> None:
+    import json
+
+    from hotline_analysis.envelope import answer_schema
+
+    if as_json:
+        raise typer.BadParameter("--json and --schema exclude each other")
+    if name is None:
+        raise typer.BadParameter("--schema needs the name of an answer; `hotline schema --envelope` is that of all")
+    answer = answer_named(name)
+    if answer.kind != "answers":
+        raise typer.BadParameter(f"{name} is no answer, so no command prints it as JSON")
+    typer.echo(json.dumps(answer_schema(name, answer.columns), indent=2))
 
 
 def _kind(given: str | None) -> Kind:

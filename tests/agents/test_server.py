@@ -122,6 +122,18 @@ def test_a_session(folder: Path) -> None:
         for drill in drills:
             found = await client.call("ask", run="cnn", answer=drill["query"], parameters=drill["parameters"])
             assert found["rows"]
+        # A part of the run.
+        part = (await client.call("report", run="cnn", phase="backward"))["report"]
+        asked_of = [section["drill"]["parameters"] for section in part["sections"] if section["drill"]]
+        assert asked_of
+        assert all(given["phase"] == "backward" for given in asked_of if "phase" in given)
+        assert any("phase" in given for given in asked_of)
+        assert part["advice"] == []
+        # What changed in a phase, of a run and itself: nothing, and nothing of another phase.
+        same = await client.call("compare", base="cnn", new="cnn", by="phase", phase="backward")
+        assert same["query"]["parameters"] == {"by": "phase", "phase": "backward"}
+        assert [row["phase"] for row in same["rows"]] == ["backward"]
+        assert same["rows"][0]["delta_ns"] == 0
         # Rows and columns as asked.
         found = await client.call(
             "ask", run="cnn", answer="modules", columns=["path", "cpu_self_ns"], limit=2, offset=1
@@ -158,6 +170,7 @@ def test_a_session(folder: Path) -> None:
         one = (await client.call("whatif", run="cnn", scenario=name))["prediction"]
         assert one["baseline_ns"] == applies[0]["baseline_ns"]
         assert "scenario" in await client.refused("whatif", run="cnn", scenario="magic")
+        assert "rank" in await client.refused("whatif", run="cnn", rank=5)
         # A picture, and files where they may be.
         picture = (await client.client.call_tool("timeline", {"run": "cnn"})).content[0]
         assert (picture.mime_type, picture.data[:8]) == ("image/png", "iVBORw0K")
