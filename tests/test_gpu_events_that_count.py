@@ -23,7 +23,10 @@ KEYS = ["ph", "ts", "dur", "name", "args", "pid", "tid", "cat"]
 
 
 def damaged(rng: random.Random) -> TraceBuilder:
-    """A training trace in which a third of the GPU events have another phase, or lack a key, or have an odd time."""
+    """A training trace in which a third of the GPU events have another phase, or lack a key, or have an odd time.
+
+    Some of the calls that launch them lack keys, too.
+    """
     trace = training()
     for event in trace.events:
         if event.get("cat") in GPU and rng.random() < 0.4:
@@ -34,6 +37,9 @@ def damaged(rng: random.Random) -> TraceBuilder:
                 del event[rng.choice(KEYS)]
             else:
                 event[rng.choice(["ts", "dur"])] = rng.choice([-5, None, "soon", "7", 0, [3], {"us": 1}, True])
+        elif event.get("cat") in ("cuda_runtime", "cpu_op") and rng.random() < 0.2:
+            for key in rng.choice([("pid", "tid"), ("tid",), ("ts",), ("dur",), ("args",)]):
+                event.pop(key, None)
     return trace
 
 

@@ -7,6 +7,7 @@ import gc
 import os
 import random
 import re
+import resource
 import shutil
 import sys
 import tempfile
@@ -32,6 +33,7 @@ _WARM: tuple[str, ...] = (
     "hotline_analysis.reports",
 )
 _WARM += ("hotline_analysis.importer", "hotline_analysis.capture", "altair", "pyarrow.parquet", "rich.console")
+_PLAIN_BYTES = 8 << 30  # addresses of a process that reads in plain Python
 _SEEDS = 1_000_000  # the seeds of a campaign's cases start at so much times its own
 
 
@@ -64,6 +66,8 @@ def write_and_read(chosen: Case, folder: Path) -> reading.Reading:
     """Write the file of a case, and read it in our own way."""
     data = chosen.content()
     (folder / f"{chosen.base}.json").write_bytes(data)
+    # Plain Python takes a hundred bytes for one of a bomb: rather it gives up than the machine.
+    resource.setrlimit(resource.RLIMIT_AS, (_PLAIN_BYTES, _PLAIN_BYTES))
     return reading.read(data)
 
 

@@ -1,5 +1,7 @@
 -- One row per GPU event whose launch the trace tells: by correlation id, else by launch flow, else by External id.
 --
+-- A call or op whose thread is not known has no place in time, so it launched nothing that could be told of it.
+--
 -- :reads timed, nesting, flow
 -- :only_with timed where category in ('kernel', 'gpu_memcpy', 'gpu_memset')
 -- :column event_id BIGINT    the GPU event
@@ -22,7 +24,7 @@ api_call as (
         correlation,
         arg_min(event_id, (start_ns, event_id)) as runtime_id
     from timed
-    where category in ('cuda_runtime', 'cuda_driver') and correlation > 0
+    where category in ('cuda_runtime', 'cuda_driver') and correlation > 0 and track_id is not null
     group by correlation
 ),
 
@@ -111,7 +113,9 @@ by_external_id as (
             external_id,
             min(event_id) as op_id
         from timed
-        where category = 'cpu_op' and external_id > 0 and external_id in (select external_id from unlinked)
+        where
+            category = 'cpu_op' and external_id > 0 and track_id is not null
+            and external_id in (select external_id from unlinked)
         group by external_id
     ) as first_op on unlinked.external_id = first_op.external_id
     where unlinked.event_id not in (select event_id from by_flow)
