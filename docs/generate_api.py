@@ -53,7 +53,7 @@ PUBLIC: Mapping[str, Sequence[str]] = {
     ),
     "export": ("append_run", "dashboard", "export_perfetto", "export_tables"),
     "gating": ("Check", "Measured", "Verdict", "gate", "measure", "read_baseline", "write_baseline"),
-    "importer": ("import_traces", "load"),
+    "importer": ("import_traces", "load", "store_run"),
     "prediction.all_gpus": ("on_gpu",),
     "prediction.asked": ("whatif",),
     "prediction.scaling": ("bucket_sizes", "data_parallel_scaling"),

@@ -136,6 +136,7 @@ from .gating import (
 from .importer import (
     import_traces as import_traces,
     load as load,
+    store_run as store_run,
 )
 from .prediction.all_gpus import (
     on_gpu as on_gpu,
@@ -301,6 +302,7 @@ __all__ = [
     "step_limits",
     "step_time_breakdown",
     "steps",
+    "store_run",
     "straggler_causes",
     "stragglers",
     "temporal_breakdown",

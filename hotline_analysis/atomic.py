@@ -75,8 +75,8 @@ def path_of(name: str | os.PathLike[str]) -> Path:
         if found["scheme"].lower() == "file":
             raise HotlineError(f"file:///{rest} is a URL, and a path is needed", hint=f"Write /{rest}")
         raise HotlineError(
-            f"{found['scheme']}://{rest} is not on this machine: everything is written to local folders,"
-            " and only traces are read from elsewhere (s3, gs, az, https)",
+            f"{found['scheme']}://{rest} is not on this machine: everything is written to local folders, but a run"
+            " that `hotline import` writes, and only traces and runs are read from elsewhere (s3, gs, az, https)",
             hint="Copy it here first, or mount the store; copy what is written here to it.",
         )
     return Path(os.path.expanduser(name))

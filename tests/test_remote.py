@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 import shutil
 import sys
 import tempfile
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from moto.server import ThreadedMotoServer
@@ -20,11 +22,12 @@ from typer.testing import CliRunner
 import hotline_analysis as ha
 from hotline_analysis import HotlineError, HotlineWarning
 from hotline_analysis.cli import app
-from hotline_analysis.errors import MachineError, TraceFormatError
+from hotline_analysis.errors import ExportExistsError, MachineError, RunFormatError, TraceFormatError
 from hotline_analysis.importer import remote
 from hotline_analysis.importer.files import find_runs, find_traces
 from hotline_analysis.schema import TABLES
 from tests.test_ranks_of_a_job import rank_file
+from tests.trace_builder import TraceBuilder
 
 BUCKET = "s3://bucket"
 STORED = [table for table in TABLES.values() if table.kind != "view"]
@@ -103,7 +106,7 @@ def test_files_of_a_bucket_are_found_as_those_of_a_folder() -> None:
         (f"{BUCKET}/job/rank9*", r"no file matches .*rank9\*"),
         (f"{BUCKET}/none/", "none/ does not exist"),
         ("s3://nobody/x.json", "nobody/x.json does not exist"),
-        (f"{BUCKET}/old.hotline", "is a run, and runs are opened from this machine only"),
+        (f"{BUCKET}/old.hotline", "is a run: its traces are imported already"),
         ("s3:///x.json", "names no bucket"),
         ("https://host/x*.json", "a web server lists no files"),
         ("https://host/x.json?X-Amz-Signature=secret", r"x\.json\?… has a query or signature"),
@@ -197,7 +200,7 @@ def test_a_file_that_changes_or_has_no_room_is_a_fault_of_the_machine(
 
 def test_a_store_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(remote._RETRY, "max_retries", 0)
-    with pytest.raises(MachineError, match=r"x\.json cannot be read") as raised:
+    with pytest.raises(MachineError, match=r"x\.json cannot be used") as raised:
         find_traces("http://me:hunter2@127.0.0.1:9/x.json")
     assert "hunter2" not in str(raised.value)
     assert "\n" not in str(raised.value)
@@ -224,12 +227,108 @@ def test_files_of_a_web_server(traces: Path) -> None:
 # --- written ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_run_is_not_written_to_a_store(traces: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = CliRunner().invoke(app, ["import", str(traces), "-o", f"{BUCKET}/run.hotline"])
+def stored(store: S3Store, name: str) -> set[str]:
+    return {each["path"].removeprefix(f"{name}/") for some in store.list(prefix=f"{name}/") for each in some}
+
+
+@pytest.fixture
+def left_over() -> Iterator[None]:
+    """What lies in the temporary folder is as before."""
+    before = set(Path(tempfile.gettempdir()).glob("hotline-*"))
+    yield
+    assert set(Path(tempfile.gettempdir()).glob("hotline-*")) <= before
+
+
+@pytest.mark.usefixtures("left_over")
+def test_a_run_goes_into_a_store_and_is_opened_from_there(store: S3Store, alone: ha.Trace) -> None:
+    url = f"{BUCKET}/made/run.hotline"
+    done = CliRunner().invoke(app, ["import", f"{BUCKET}/job/rank*", "-o", url, "--allow-missing"])
+    assert done.exit_code == 0, done.stderr
+    assert done.stdout.startswith(f"{url}: 3 ranks, ")
+    here = {path.relative_to(alone.path).as_posix() for path in alone.path.rglob("*") if path.is_file()}
+    assert stored(store, "made/run.hotline") == here
+    with pytest.warns(HotlineWarning, match="1 of 4 ranks"):
+        found = ha.load(f"{url}/")
+    with found:
+        assert found.path.name == "run.hotline"
+        assert found.manifest == alone.manifest
+        for table in STORED:
+            query = f"from {table.name} order by all"
+            assert found.sql(query).equals(alone.sql(query)), table.name
+        folder = found.path.parent
+        assert folder.exists()
+    assert not folder.exists()
+    asked = CliRunner().invoke(app, ["query", "steps", url, "--json"])
+    assert json.loads(asked.stdout)["runs"][0]["name"] == "run.hotline"
+
+
+@pytest.mark.usefixtures("left_over")
+def test_a_place_that_is_taken_is_told_before_the_import(store: S3Store, traces: Path) -> None:
+    file = str(traces / "rank0.json.gz")
+    for url, said in [
+        (f"{BUCKET}/job", "was not written by this tool"),
+        (f"{BUCKET}/old.hotline", "exists already"),
+        (BUCKET, "is a whole bucket"),
+        ("s3://nobody/run.hotline", "nobody/run.hotline does not exist"),
+        ("https://host/run.hotline", "a web server takes no runs"),
+    ]:
+        done = CliRunner().invoke(app, ["import", file, "-o", url])
+        assert (done.exit_code, done.stdout) == (1, ""), url
+        assert said in done.stderr, url
+    assert stored(store, "job") >= {"notes.txt", "rank0.json.gz"}
+
+
+@pytest.mark.usefixtures("left_over")
+def test_a_run_in_a_store_is_replaced_as_a_whole(store: S3Store, alone: ha.Trace, tmp_path: Path) -> None:
+    url = f"{BUCKET}/again.hotline"
+    assert ha.store_run(alone.path, url) == url
+    with pytest.raises(ExportExistsError, match="exists already"):
+        ha.store_run(alone.path, url)
+    small = ha.import_traces(TraceBuilder().step(1, 0, 100).write(tmp_path / "small.json"), tmp_path / "small.hotline")
+    ha.store_run(small, url, overwrite=True)
+    assert stored(store, "again.hotline") == {
+        path.relative_to(small).as_posix() for path in small.rglob("*") if path.is_file()
+    }
+    with pytest.raises(RunFormatError, match="no run directory"):
+        ha.store_run(tmp_path, f"{BUCKET}/never.hotline")
+
+
+def test_a_run_that_does_not_arrive_stays_here_and_is_none_there(
+    store: S3Store, traces: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    put = S3Store.put
+
+    def broken(self: S3Store, path: str, *args: Any, **named: Any) -> Any:
+        if path.endswith("manifest.json"):
+            raise PermissionError("no more")
+        return put(self, path, *args, **named)
+
+    monkeypatch.setattr(S3Store, "put", broken)
+    done = CliRunner().invoke(app, ["import", str(traces / "rank0.json.gz"), "-o", f"{BUCKET}/half.hotline"])
     assert done.exit_code == 1
-    assert "everything is written to local folders" in done.stderr
-    assert list(tmp_path.iterdir()) == []
+    assert "half.hotline cannot be used: no more" in done.stderr
+    said = " ".join(done.stderr.split())
+    assert "The run is complete, and stays here:" in said
+    assert stored(store, "half.hotline") == set()
+    (kept,) = tmp_path.glob("hotline-*/half.hotline")
+    assert str(kept) in said.replace(" ", "")
+    with ha.load(kept) as trace:
+        assert trace.ranks == [0]
+
+
+@pytest.mark.usefixtures("left_over")
+def test_a_run_of_a_stranger_writes_nowhere_else(store: S3Store) -> None:
+    for name in ("../evil", ".hidden", "a b", "a/../../evil"):
+        store.put("strange.hotline/manifest.json", b"{}")
+        paths = [f"strange.hotline/{each}" for each in ("manifest.json", name)]
+        found = [[{"path": path, "size": 1, "e_tag": "x"} for path in paths]]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(S3Store, "list", lambda *args, found=found, **named: iter(found))
+            with pytest.raises(RunFormatError, match="holds a file that is called"):
+                ha.load(f"{BUCKET}/strange.hotline")
+    with pytest.raises(RunFormatError, match="imported by another version"):
+        ha.load(f"{BUCKET}/old.hotline")
 
 
 def test_without_obstore_it_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ def test_a_url_is_told_to_be_none_of_ours(url: str, tmp_path: Path, monkeypatch:
             ask()
     commands = [
         *([] if is_read else [["report", url], ["diff", run, url]]),
-        ["import", str(ha.demo_trace()), "-o", url],
+        *([] if is_read else [["import", str(ha.demo_trace()), "-o", url]]),  # tests/test_remote.py
         ["import", str(ha.demo_trace()), "-o", "x.hotline", "--kernel-classes", url],
         ["report", str(ha.demo_trace()), "--model", url],
         *([*command, run, "-o", url] for command in (["report"], ["timeline"], ["query", "steps"], ["chart", "steps"])),

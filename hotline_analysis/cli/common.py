@@ -20,6 +20,8 @@ from hotline_analysis.text.formats import size
 if TYPE_CHECKING:
     import polars as pl
 
+    from hotline_analysis.envelope import Run
+
 Traces = Annotated[
     list[str],
     typer.Argument(
@@ -228,7 +230,7 @@ def rows_json(
     return console.to_envelope(found)
 
 
-def content_json(kind: str, content: object, runs: Sequence[ha.Trace] = (), *, key: str = "") -> str:
+def content_json(kind: str, content: object, runs: Sequence[Run] = (), *, key: str = "") -> str:
     """Return content in its envelope, as JSON; it stands under `key`, or the kind."""
     from hotline_analysis.cli import console
     from hotline_analysis.envelope import envelope

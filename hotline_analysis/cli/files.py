@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,6 +32,20 @@ from hotline_analysis.cli.common import (
 from hotline_analysis.text.formats import size
 
 
+@dataclass
+class _Written:
+    """A run that was written, for the envelope; it need not be opened for that, and may be elsewhere by now."""
+
+    path: Path
+    manifest: Mapping[str, Any]
+
+
+def _run_name(output: str) -> str:
+    if output == "-":
+        raise typer.BadParameter("'-' is no name of a run: it is a directory.")
+    return output
+
+
 @app.command("import")
 def import_(
     traces: Annotated[
@@ -39,7 +55,16 @@ def import_(
             help="A trace file, a folder or pattern of them, or several files; - reads a trace from a pipe.",
         ),
     ],
-    output: Annotated[Path, output_option("The run directory to write.", "RUN")],
+    output: Annotated[
+        str,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="RUN",
+            help="The run directory to write, or the URL of one in a store: s3://bucket/run.hotline.",
+            callback=_run_name,
+        ),
+    ],
     model: ModelFile = None,
     gpu: GpuName = None,
     gpus: GpuFile = None,
@@ -92,18 +117,32 @@ def import_(
     A cluster needs `pip install hotline-analysis[cluster]`, and folders that all its workers see. After an error there,
     the same command goes on with the files that are left.
 
+    What goes into a store is written to the temporary folder (TMPDIR) first, and is a run when all of it is there.
+
     \b
     Example:
       hotline import "traces/rank*.json.gz" -o run.hotline
     """
     from hotline_analysis.cli import console
-    from hotline_analysis.importer import find_traces, missing_ranks, read_manifest, state_of
+    from hotline_analysis.importer import (
+        find_traces,
+        is_remote,
+        missing_ranks,
+        read_manifest,
+        shown,
+        state_of,
+        written_here,
+    )
 
     begun = time.perf_counter()
-    with from_pipe(traces) as given, console.progress() as on_progress:
+    with (
+        from_pipe(traces) as given,
+        written_here(output, overwrite=overwrite) as here,
+        console.progress() as on_progress,
+    ):
         run = ha.import_traces(
             source(given),
-            output,
+            here,
             model=model,
             overwrite=overwrite,
             kernel_classes=kernel_classes,
@@ -117,19 +156,20 @@ def import_(
             cluster=cluster,
             on_progress=on_progress,
         )
-        seconds = time.perf_counter() - begun
-        parts = read_manifest(run)["parts"]
+        written = _Written(run, read_manifest(run))
+        parts = written.manifest["parts"]
         names = {part["file"] for part in parts}
         read = size(sum(state_of(file)[1] for file in find_traces(source(given))[0] if file.name in names))
+    seconds = time.perf_counter() - begun
+    place = shown(output) if is_remote(output) else str(run)
     ranks = "1 rank" if len(parts) == 1 else f"{len(parts)} ranks"
     events = sum(part["event_count"] for part in parts)
     if as_json:
-        written = {"run": str(run), "rank_count": len(parts), "event_count": events, "seconds": round(seconds, 3)}
-        with ha.load(run) as trace:
-            typer.echo(content_json("import", written, [trace]), nl=False)
+        said = {"run": place, "rank_count": len(parts), "event_count": events, "seconds": round(seconds, 3)}
+        typer.echo(content_json("import", said, [written]), nl=False)
     else:
         typer.echo(
-            f"{console.one_line(str(run))}: {ranks}, {events:,} events"
+            f"{console.one_line(place)}: {ranks}, {events:,} events"
             f" from {read} in {seconds:.1f} s ({events / seconds:,.0f} events/s)"
         )
     if missing_ranks(parts) and not allow_missing:

@@ -22,6 +22,8 @@ from hotline_analysis.importer.joined import MOST_OWN_FILES, join_ranks
 from hotline_analysis.importer.options import KernelClasses, Options, Progress, read_kernel_classes
 from hotline_analysis.importer.parts import is_part, key_of, parts_beside
 from hotline_analysis.importer.processes import chosen
+from hotline_analysis.importer.remote import is_remote, shown
+from hotline_analysis.importer.remote_runs import copied_run, is_remote_run, store_run, written_here
 from hotline_analysis.importer.signatures import OpSignatures, read_op_signatures
 from hotline_analysis.importer.tasks import Executor, Task, import_all
 from hotline_analysis.importer.work import OpWork, read_op_work
@@ -41,10 +43,14 @@ __all__ = [
     "Source",
     "find_traces",
     "import_traces",
+    "is_remote",
     "load",
     "missing_ranks",
     "read_manifest",
+    "shown",
     "state_of",
+    "store_run",
+    "written_here",
 ]
 
 
@@ -65,18 +71,22 @@ def load(
     `source` is a run directory, a trace file (`.json`, `.json.gz`, `.json.zst`), a folder of them, a glob, or a list of
     files, which may be in a store (`s3://`, `gs://`, `az://`) or on a web server (`https://`). Several runs, as a list
     or glob, are opened as one if each holds other ranks, as those do that the processes of one training have written.
+    A run in a store is copied to this machine for as long as it is open.
     The temporary run is deleted when the trace is closed or forgotten; `import_traces` makes one that stays, and says
     what the other arguments are; a run has those it was imported with. Raises `TraceFormatError`, `EmptyTraceError`,
     `RunFormatError` or `ModelMismatchError`, and warns (`HotlineWarning`) about what was lost, and about ranks of the
     job that a run of several ranks lacks.
     """
-    if runs := find_runs(source):
+    runs = find_runs(source)
+    url = source if isinstance(source, str) and is_remote_run(source) else None
+    if runs or url is not None:
         if keep_secrets or not (kernel_classes is model is gpu is gpus is op_signatures is op_work is None):
+            name = runs[0] if url is None else shown(url)
             raise HotlineError(
-                f"{runs[0]} is imported already, and has its modules, classes, GPUs and metadata",
+                f"{name} is imported already, and has its modules, classes, GPUs and metadata",
                 hint="Import the trace files again with the model, the classes, the GPUs or the secrets.",
             )
-        trace = Trace(*runs)
+        trace = Trace(*runs) if url is None else _opened_here(url, on_progress)
         if sentence := missing_ranks(trace.manifest["parts"]):
             warnings.warn(sentence, HotlineWarning, stacklevel=2)
         return trace
@@ -97,6 +107,19 @@ def load(
             on_progress=on_progress,
         )
         trace = Trace(run, temporary=folder)
+    except BaseException:
+        finish(undo)
+        raise
+    end(undo)
+    return trace
+
+
+def _opened_here(url: str, on_progress: Progress | None) -> Trace:
+    """A run in a store, copied to a temporary folder, which goes with the trace."""
+    run = copied_run(url, on_progress)
+    undo = begin(lambda: remove(run.parent))
+    try:
+        trace = Trace(run, temporary=run.parent)
     except BaseException:
         finish(undo)
         raise

@@ -35,7 +35,7 @@ _PART_BYTES = 1 << 26
 _RETRY: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
 _CLIENT: Any = {"timeout": "120s", "connect_timeout": "10s"}
 _CLOUDS = ("AWS", "GOOGLE", "AZURE")
-_ASKED_AT_ONCE = 16
+ASKED_AT_ONCE = 16
 _HINT = "Credentials, region and endpoint come from the environment (AWS_ACCESS_KEY_ID, AWS_REGION, AWS_ENDPOINT_URL)."
 
 
@@ -69,13 +69,13 @@ def shown(url: str) -> str:
 
 def find_remote(url: str, suffixes: Sequence[str]) -> tuple[list[Remote], bool]:
     """Return the files that a URL names, and whether they were searched for: by a pattern, or as those of a folder."""
-    store, key = _opened(url)
+    store, key = opened(url)
     root = url[: len(url) - len(key)] if key else f"{url.rstrip('/')}/"
 
     def made(found: Sequence[Any]) -> list[Remote]:
-        return sorted((_remote(f"{root}{each['path']}", each) for each in found), key=lambda file: file.url)
+        return sorted((file_of(f"{root}{each['path']}", each) for each in found), key=lambda file: file.url)
 
-    with _errors_of(url):
+    with errors_of(url):
         if has_magic(key):
             if url.startswith("http"):
                 raise TraceFormatError(f"{shown(url)}: a web server lists no files", hint="Name each file.")
@@ -93,7 +93,8 @@ def find_remote(url: str, suffixes: Sequence[str]) -> tuple[list[Remote], bool]:
         found = [each for some in store.list(prefix=folder or None) for each in some]
         if any(each["path"] == f"{folder}{MANIFEST}" for each in found):
             raise TraceFormatError(
-                f"{shown(url)} is a run, and runs are opened from this machine only", hint="Copy it here first."
+                f"{shown(url)} is a run: its traces are imported already",
+                hint=f"Use it as it is, as in `hotline report {shown(url)}`, or import the trace files again.",
             )
         traces = [each for each in found if each["path"].lower().endswith(tuple(suffixes))]
         direct = [each for each in traces if "/" not in each["path"][len(folder) :]]
@@ -105,15 +106,15 @@ def find_remote(url: str, suffixes: Sequence[str]) -> tuple[list[Remote], bool]:
 
 def heads(urls: Sequence[str]) -> list[Remote]:
     """The file of each URL; see `head`."""
-    with ThreadPoolExecutor(_ASKED_AT_ONCE) as pool:
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
         return list(pool.map(head, urls))
 
 
 def head(url: str) -> Remote:
     """The file of a URL. Raises `TraceFormatError` if there is none, and `MachineError` if nobody knows."""
-    store, key = _opened(url)
-    with _errors_of(url):
-        return _remote(url, store.head(key))
+    store, key = opened(url)
+    with errors_of(url):
+        return file_of(url, store.head(key))
 
 
 @contextmanager
@@ -123,12 +124,12 @@ def copied(file: Remote) -> Iterator[tuple[Path, str]]:
     What the block says of the copy in a `HotlineError`, it says of the URL. Raises `MachineError` if the file has
     changed since it was found, or cannot be copied.
     """
-    store, key = _opened(file.url)
+    store, key = opened(file.url)
     folder = Path(tempfile.mkdtemp(prefix="hotline-copy-"))
     undo = begin(lambda: remove(folder))
     copy = folder / os.path.basename(key)
     try:
-        digest = _copy(store, key, file, copy)
+        digest = copy_of(store, key, file, copy)
         yield copy, digest
     except HotlineError as error:
         error.message = error.message.replace(str(copy), str(file))
@@ -138,20 +139,21 @@ def copied(file: Remote) -> Iterator[tuple[Path, str]]:
         finish(undo)
 
 
-def _copy(store: ObjectStore, key: str, file: Remote, copy: Path) -> str:
+def copy_of(store: ObjectStore, key: str, file: Remote, copy: Path) -> str:
+    """Copy a file to a path, and return the SHA-256 of its bytes; see `copied`."""
     digest = hashlib.sha256()
     if (free := shutil.disk_usage(copy.parent).free) < file.size:
         raise MachineError(
             f"{file} has {file.size:,} bytes, and {copy.parent.parent} has {free:,} left for its copy",
             hint="Name another folder in TMPDIR.",
         )
-    with _errors_of(file.url), copy.open("wb") as written:
+    with errors_of(file.url), copy.open("wb") as written:
         for begun in range(0, file.size, _PART_BYTES):
             until = min(begun + _PART_BYTES, file.size)
             # A file of one part is asked for as a whole, since not each web server gives parts.
             is_whole = until - begun == file.size
             got = store.get(key, options={} if is_whole else {"range": (begun, until)})
-            if _remote(file.url, got.meta).version != file.version:
+            if file_of(file.url, got.meta).version != file.version:
                 raise MachineError(f"{file} has changed since it was found", hint="Import again.")
             data = got.bytes()
             if len(data) != until - begun:
@@ -161,7 +163,7 @@ def _copy(store: ObjectStore, key: str, file: Remote, copy: Path) -> str:
     return digest.hexdigest()
 
 
-def _opened(url: str) -> tuple[ObjectStore, str]:
+def opened(url: str) -> tuple[ObjectStore, str]:
     """The store of a URL, and the name of what it means there."""
     try:
         from obstore.exceptions import BaseError
@@ -191,7 +193,8 @@ def _opened(url: str) -> tuple[ObjectStore, str]:
 
 
 @contextmanager
-def _errors_of(url: str) -> Iterator[None]:
+def errors_of(url: str) -> Iterator[None]:
+    """Say what goes wrong with a store in the block as an error of ours: nothing is there, or nobody knows."""
     from obstore.exceptions import BaseError
 
     try:
@@ -202,14 +205,15 @@ def _errors_of(url: str) -> Iterator[None]:
             raise TraceFormatError(
                 f"{shown(url)} does not exist", hint="Check the name, the bucket and the region."
             ) from error
-        raise MachineError(f"{shown(url)} cannot be read: {_first_line(error)}", hint=_HINT) from error
+        raise MachineError(f"{shown(url)} cannot be used: {_first_line(error)}", hint=_HINT) from error
 
 
 def _first_line(error: BaseException) -> str:
     return shown(str(error).partition("\n")[0])
 
 
-def _remote(url: str, meta: Any) -> Remote:
+def file_of(url: str, meta: Any) -> Remote:
+    """The file that a store says this of."""
     version = meta["e_tag"] or meta["last_modified"].isoformat()
     return Remote(url, meta["size"], f"{meta['size']} {version}")
 
