@@ -20,6 +20,7 @@ from hotline_analysis.reports.sections.given import given
 from hotline_analysis.text.formats import (
     duration,
     file_and_line,
+    folded,
     module_name,
     percent,
     runs,
@@ -333,6 +334,18 @@ def test_places_lose_folders_first_and_the_line_last(width: int, text: str) -> N
     place = "lib/models/resnet.py:89 in forward"
     assert shorten_place(place, width) == text
     assert file_and_line(place) == file_and_line("resnet.py:89") == "resnet.py:89"
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        (None, ["a step takes 20.8 ms, 4.5 % of a_name_that_is_long"]),
+        (100, ["a step takes 20.8 ms, 4.5 % of a_name_that_is_long"]),
+        (15, ["a step takes", "  20.8 ms,", "  4.5 % of", "  a_name_that_is_long"]),
+    ],
+)
+def test_folded(width: int | None, lines: list[str]) -> None:
+    assert folded("a step takes 20.8 ms, 4.5 % of a_name_that_is_long", width, indent="  ") == "\n".join(lines)
 
 
 @pytest.mark.parametrize("width", [45, 60, 80])

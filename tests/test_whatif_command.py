@@ -23,7 +23,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_list_has_a_range_for_each_and_a_reason_for_the_others(file: Path) -> None:
-    text = hotline("whatif", file)
+    text = " ".join(hotline("whatif", file).split())
     assert text.startswith("A step takes 100 µs (step 1 to 4); another run would take 96.0 µs to 104 µs.")
     assert "Alone, the CPU needs 20.0 µs, the GPU 100 µs. 100.0 % of it is explained." in text
     assert "No call of a DataLoader is seen." in text

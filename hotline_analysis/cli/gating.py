@@ -91,12 +91,13 @@ def gate(
         before, after = (runs, new) if new else (runs[:-1], runs[-1:])
         verdict = ha.gate(_measured(before), _measured(after), rules, allow_different=allow_different or [])
         for file, form in files:
-            write(_text(verdict, form), file)
+            write(_text(verdict, form, width=None), file)
     except HotlineError as error:
         # Not 1: what is broken is not slower.
         console.error(error.message, error.hint)
         raise typer.Exit(CANNOT_TELL) from None
-    write(_text(verdict, "json" if as_json else "markdown" if markdown else "text"), None)
+    form = "json" if as_json else "markdown" if markdown else "text"
+    write(_text(verdict, form, width=console.width()), None)
     raise typer.Exit(_STATUS[verdict.answer])
 
 
@@ -154,9 +155,11 @@ def _run_directories(name: str) -> list[str]:
     return sorted(each for each in found if (Path(each) / "manifest.json").exists())
 
 
-def _text(verdict: Verdict, form: str) -> str:
+def _text(verdict: Verdict, form: str, *, width: int | None) -> str:
     if form == "json":
         return content_json("gate", verdict.as_dict())
     if form == "markdown":
         return verdict.to_markdown()
-    return verdict.to_junit() if form == "junit" else verdict.to_text()
+    if form == "junit":
+        return verdict.to_junit()
+    return verdict.to_text(width)

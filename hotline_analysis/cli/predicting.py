@@ -23,7 +23,7 @@ from hotline_analysis.cli.common import (
     rows_json,
     said_of,
 )
-from hotline_analysis.text.formats import duration, percent, runs
+from hotline_analysis.text.formats import duration, folded, percent, runs
 
 if TYPE_CHECKING:
     import polars as pl
@@ -151,8 +151,10 @@ def _scaled(text: str) -> ha.Scale:
 def _table(loop: Loop, table: object) -> str:
     import polars as pl
 
+    from hotline_analysis.cli import console
+
     assert isinstance(table, pl.DataFrame)
-    text = [baseline(loop), ""]
+    text = [folded(baseline(loop), console.width()), ""]
     applies = table.filter(pl.col("reason").is_null())
     if applies.is_empty():
         text.append("None of the scenarios applies.\n")
@@ -182,7 +184,9 @@ def _gpus(loop: Loop, table: pl.DataFrame) -> str:
     """The table of all GPUs, and apart from it those of which nothing can be said, by the reason."""
     import polars as pl
 
-    text = [baseline(loop), ""]
+    from hotline_analysis.cli import console
+
+    text = [folded(baseline(loop), console.width()), ""]
     told = table.filter(pl.col("reason").is_null())
     if not told.is_empty():
         fits = {True: "yes", False: "no", None: "–"}
@@ -202,7 +206,8 @@ def _gpus(loop: Loop, table: pl.DataFrame) -> str:
     others = table.filter(pl.col("reason").is_not_null())
     if not others.is_empty():
         why = others.group_by("reason", maintain_order=True).agg(pl.col("gpu").str.join(", "))
-        text += [f"{row['gpu']}: {row['reason']}" for row in why.iter_rows(named=True)] + [""]
+        said = (f"{row['gpu']}: {row['reason']}" for row in why.iter_rows(named=True))
+        text += [*(folded(line, console.width(), indent="  ") for line in said), ""]
     text.append("`hotline whatif TRACE gpu -p to=NAME` says what is assumed.\n")
     return "\n".join(text)
 
@@ -222,6 +227,8 @@ def baseline(loop: Loop) -> str:
 
 
 def _detail(found: ha.Prediction) -> str:
+    from hotline_analysis.cli import console
+
     lines = [str(found), ""]
     if found.summary:
         lines.append(f"What is done: {found.summary}")
@@ -237,4 +244,5 @@ def _detail(found: ha.Prediction) -> str:
     lines += ["", "Assumed:", *(f"  - {each}" for each in found.assumptions)]
     if found.source:
         lines += ["", f"Source: {found.source}"]
-    return "\n".join(lines)
+    width = console.width()
+    return "\n".join(folded(line, width, indent="    " if line.startswith(" ") else "") for line in lines)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from hotline_analysis.gating.rules import Unit, parse
 from hotline_analysis.reports.renderers.markdown import escape
-from hotline_analysis.text.formats import delta, duration, safe, shorten, size
+from hotline_analysis.text.formats import delta, duration, folded, safe, shorten, size
 
 if TYPE_CHECKING:
     from hotline_analysis.gating.verdict import Changed, Check, Verdict
@@ -130,14 +130,15 @@ def _changed_rows(changed: Sequence[Changed]) -> list[tuple[str, ...]]:
     ]
 
 
-def to_text(verdict: Verdict) -> str:
-    """Text for a terminal; the first line is the verdict."""
+def to_text(verdict: Verdict, width: int | None = None) -> str:
+    """Text for a terminal; the first line is the verdict, or its first lines if sentences are folded at a width."""
     rows, more = _rows(verdict)
-    lines = [f"{verdict.answer.upper()}: {verdict.statement}", "", *_text_table(_HEAD, rows), *([more] if more else [])]
+    said = folded(f"{verdict.answer.upper()}: {verdict.statement}", width)
+    lines = [said, "", *_text_table(_HEAD, rows), *([more] if more else [])]
     if verdict.changed:
         lines += ["", *_text_table(_CHANGED, _changed_rows(verdict.changed))]
     if verdict.notes:
-        lines += ["", *(safe(note) for note in verdict.notes)]
+        lines += ["", *(folded(safe(note), width) for note in verdict.notes)]
     return "\n".join(lines) + "\n"
 
 

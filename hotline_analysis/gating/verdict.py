@@ -75,11 +75,11 @@ class Verdict:
 
         return as_dict(self)
 
-    def to_text(self) -> str:
-        """Text for a terminal; the first line is the verdict."""
+    def to_text(self, width: int | None = None) -> str:
+        """Text for a terminal, with sentences folded at `width` columns, if given; it begins with the verdict."""
         from hotline_analysis.gating.forms import to_text
 
-        return to_text(self)
+        return to_text(self, width)
 
     def to_markdown(self) -> str:
         """GitHub-flavoured Markdown, for the summary of a job."""

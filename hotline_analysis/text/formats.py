@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 from itertools import takewhile
 
@@ -119,6 +120,18 @@ def shorten(text: str, width: int) -> str:
         return text
     tail = (width - 1) * 2 // 3
     return f"{text[: width - 1 - tail]}…{text[-tail:]}"
+
+
+def folded(text: str, width: int | None, *, indent: str = "") -> str:
+    """A sentence as lines of at most that width, all but the first one indented; one line without a width.
+
+    A number and its unit stay together, and so does a word, however long.
+    """
+    if width is None:
+        return text
+    held = re.sub(r"(?<=\d) (?=(?:%|[nµm]?s|[KMGT]iB)(?!\w))", "\N{NO-BREAK SPACE}", text)
+    lines = textwrap.fill(held, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return lines.replace("\N{NO-BREAK SPACE}", " ")
 
 
 def shorten_place(text: str, width: int) -> str:

@@ -116,6 +116,15 @@ def test_the_exit_status_is_the_verdict(folder: Path, base: str, status: int, wo
     assert (done, said.splitlines()[0].startswith(word)) == (status, True)
 
 
+def test_sentences_are_folded_on_a_terminal_and_nowhere_else(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _, whole = hotline(folder, "gate", "fast.json", "runs/run.hotline")
+    monkeypatch.setenv("COLUMNS", "40")
+    _, said = hotline(folder, "gate", "fast.json", "runs/run.hotline")
+    verdict = said.partition("\n\n")[0]
+    assert all(len(line) <= 40 for line in verdict.splitlines())
+    assert verdict.replace("\n", " ") == whole.partition("\n\n")[0]
+
+
 def test_an_error_is_no_failure(folder: Path) -> None:
     for arguments in (("none.json", "trace.json.gz"), ("same.json", "none.hotline")):
         done, said = hotline(folder, "gate", *arguments)
