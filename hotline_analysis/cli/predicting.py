@@ -238,7 +238,7 @@ def _detail(found: ha.Prediction) -> str:
         f" {duration(edited['edited_host_ns'])} of the CPU."
     )
     lines.append(
-        f"Gain: {duration(found.gain_low_ns)} to {duration(found.gain_high_ns)}. Limits: the CPU alone needs"
+        f"Gain: {duration(found.gain_low_ns)} to {duration(found.gain_high_ns)}. As recorded, the CPU alone needs"
         f" {duration(found.cpu_needs_ns)}, the GPU alone {duration(found.gpu_needs_ns)}."
     )
     lines += ["", "Assumed:", *(f"  - {each}" for each in found.assumptions)]
