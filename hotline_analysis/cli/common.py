@@ -62,6 +62,9 @@ STDOUT = Path("-")
 """Standard output, as the name of a file."""
 
 
+NO_PRINT = "'-' is no name of a file, and what this writes is none that could be printed."
+
+
 def output_option(help: str, metavar: str = "FILE", *, dash: Literal["none", "file", "print"] = "none") -> Any:
     """The option -o, which every command that writes has.
 
@@ -70,7 +73,7 @@ def output_option(help: str, metavar: str = "FILE", *, dash: Literal["none", "fi
 
     def checked(output: Path | None) -> Path | None:
         if output == STDOUT and dash == "none":
-            raise typer.BadParameter("'-' is no name of a file, and what this writes is none that could be printed.")
+            raise typer.BadParameter(NO_PRINT)
         if output is None or output == STDOUT:
             return None if dash == "print" else output
         return path_of(output)

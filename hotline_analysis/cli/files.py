@@ -15,6 +15,7 @@ import hotline_analysis as ha
 from hotline_analysis.atomic import form_of
 from hotline_analysis.cli.app import app
 from hotline_analysis.cli.common import (
+    NO_PRINT,
     STDOUT,
     GpuFile,
     GpuName,
@@ -42,7 +43,7 @@ class _Written:
 
 def _run_name(output: str) -> str:
     if output == "-":
-        raise typer.BadParameter("'-' is no name of a run: it is a directory.")
+        raise typer.BadParameter(NO_PRINT)
     return output
 
 
