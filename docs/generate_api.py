@@ -127,7 +127,10 @@ def _docstring(query: Query, params: Sequence[Param]) -> Iterator[str]:
     columns = ", ".join(f"`{column.name}`" for column in query.columns)
     text = "\n\n".join(
         [
-            *(_filled(paragraph) for paragraph in paragraphs),
+            *(
+                "\n".join(_filled(line, "  " if line.startswith("- ") else "") for line in paragraph.splitlines())
+                for paragraph in paragraphs
+            ),
             "\n".join(_filled(f"* `{param.name}`: {param.description}", "  ") for param in params),
             _filled(f"Columns: {columns}. `hotline queries {query.name}` says what each means."),
         ]

@@ -75,6 +75,33 @@ def test_header(root: Path) -> None:
     assert query.sql == IDLE
 
 
+def test_lists_in_a_header(tmp_path: Path) -> None:
+    text = """\
+-- What a gap is.
+--
+-- A gap is one of these:
+--   load_data  before a forward pass,
+--              or   after it,
+--   other      everything else.
+-- Without marks,
+-- nothing is known.
+--
+--   alone  a list of one
+--
+-- :reads event
+-- :column event_id BIGINT the event
+select * from event
+"""
+    query = catalog.get("gaps", root=write(tmp_path, answers_gaps=text))
+    assert query.summary == "What a gap is."
+    assert query.description.split("\n\n") == [
+        "A gap is one of these:",
+        "- `load_data`: before a forward pass, or after it,\n- `other`: everything else.",
+        "Without marks, nothing is known.",
+        "- `alone`: a list of one",
+    ]
+
+
 def test_derive_query_writes_its_name_unless_it_says_otherwise(tmp_path: Path) -> None:
     write(tmp_path, annotate_nesting=NESTING, annotate_spans=NESTING.replace("select", "-- :writes phase_span\nselect"))
     assert [query.writes for query in catalog.queries(root=tmp_path)] == ["nesting", "phase_span"]

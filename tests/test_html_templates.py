@@ -7,7 +7,7 @@ import pytest
 from jinja2 import UndefinedError
 from markupsafe import Markup
 
-from hotline_analysis.text.html import Cell, Table, frame_table, render
+from hotline_analysis.text.html import Cell, Table, _paragraphs, frame_table, render
 
 # An element, an attribute's end, a character that turns the direction of text, a control character.
 NAME = "a<script>x</script>\" onload='f()' \u202e \x1b[31m &amp;"
@@ -54,6 +54,14 @@ def test_cells_have_the_place_and_the_bar_that_they_ask_for() -> None:
     assert '<th scope="col" class="text">name</th><th scope="col">count</th>' in text
     row = '<tr><th scope="row" class="text">n</th><td>7</td><td><span class="share" style="--share:12.3%">12.3 %</span>'
     assert row in text
+
+
+def test_descriptions_are_paragraphs_and_lists() -> None:
+    said = _paragraphs("One <b> and `two`.\n\n- `a`: first\n- `b`: second")
+    assert said == (
+        "<p>One &lt;b&gt; and <code>two</code>.</p>\n"
+        "<ul><li><code>a</code>: first</li><li><code>b</code>: second</li></ul>"
+    )
 
 
 def test_markup_that_we_made_stays() -> None:

@@ -57,17 +57,19 @@ def caveats(
     """What may keep a trace from telling anything about training: graphs that were captured and not run, compilation,
     first calls that set up the GPU or load code, launches whose work is not in the file, launches that are not.
 
-    graph_capture launch calls between the begin and the end of a stream capture on one thread, which launch
-    nothing; their share of all launch calls compilation time in which torch.compile traces and compiles, the spans
-    that it marks `(dynamo_timed)`; the share of the time from the first step to the last first_calls the first
-    launch of a kernel, and the first call of any other function of the runtime, if it takes over a millisecond, a
-    hundred times what a launch takes, and waits for no other work: the first calls set up the GPU, and code is
-    loaded when it is first used (CUDA programming guide, "Initialization" and "Lazy Loading"; HIP likewise); the
-    share of the time from the first step to the last lost_work other launch calls without any GPU work in the file;
-    their share of all launch calls. Only if the file has GPU work. lost_launches in a file that is cut off or
-    damaged: calls of ops without GPU work although the call of the same name and number in another step has some;
-    their share of all calls that have or should have. Profilers write launches and GPU work behind the ops, and a
-    file that is cut off lacks them first
+    - `graph_capture`: launch calls between the begin and the end of a stream capture on one thread, which launch
+      nothing; their share of all launch calls
+    - `compilation`: time in which torch.compile traces and compiles, the spans that it marks `(dynamo_timed)`; the
+      share of the time from the first step to the last
+    - `first_calls`: the first launch of a kernel, and the first call of any other function of the runtime, if it
+      takes over a millisecond, a hundred times what a launch takes, and waits for no other work: the first calls set
+      up the GPU, and code is loaded when it is first used (CUDA programming guide, "Initialization" and "Lazy
+      Loading"; HIP likewise); the share of the time from the first step to the last
+    - `lost_work`: other launch calls without any GPU work in the file; their share of all launch calls. Only if the
+      file has GPU work.
+    - `lost_launches`: in a file that is cut off or damaged: calls of ops without GPU work although the call of the
+      same name and number in another step has some; their share of all calls that have or should have. Profilers
+      write launches and GPU work behind the ops, and a file that is cut off lacks them first
 
     * `rank`: only this rank
 
@@ -313,23 +315,35 @@ def dependency_edges(
     after `from_id`. No edge is longer than the time observed between its nodes, and into each node leads one edge
     that is exactly as long and `binds`: what the node waited for. So the longest path is as long as the window.
 
-    Kinds of edges on threads: host the thread runs from one point to the next, handoff the main thread hands over
-    to autograd's own thread, and goes on when that is done, return from the end of GPU work to the end of a call
-    that waited for it. The call waits for what the trace's synchronisation records say, else for all work launched
-    before it (device synchronise, free), else for the work that ended last during the call; a copy from or to
-    pageable memory and a blocking copy wait for themselves (from the copy's start, if the call returns before its
-    end), and a launch into a stream with `most_pending()` launches pending waits for the work that ended last, full
-    from the start of the work whose place in the stream's queue a launch needs to the end of its call; no edge of
-    this kind binds, and one call in fifty has one. Kinds of edges on the GPU: work GPU work runs, launch from the
-    start of the launch call to the start of the work. It binds if the call, or as much of it as launch calls
-    usually take, reaches beyond the end of what ran before, queue from the end of the work before on the same
-    stream, event from the end of the work that the stream waited for, by a CUDA event in the synchronisation
-    records, wait likewise, by a call of a trace without such records: what was launched last before it on another
-    stream is waited for by the next launch of its thread, unless times contradict, inferred from the end of another
-    stream's work: what the above explains was over more than 10 us before the start, and this less than 50 us,
-    shared likewise, but the other work still ran: from its start, stall from a launch call that had returned more
-    than 50 us before the start; nothing else explains the wait, untraced nothing shows why the work started when it
-    did. Edges of kind `end` lead to the window's end.
+    Kinds of edges on threads:
+
+    - `host`: the thread runs from one point to the next,
+    - `handoff`: the main thread hands over to autograd's own thread, and goes on when that is done,
+    - `return`: from the end of GPU work to the end of a call that waited for it. The call waits for what the
+      trace's synchronisation records say, else for all work launched before it (device synchronise, free), else for
+      the work that ended last during the call; a copy from or to pageable memory and a blocking copy wait for
+      themselves (from the copy's start, if the call returns before its end), and a launch into a stream with
+      `most_pending()` launches pending waits for the work that ended last,
+    - `full`: from the start of the work whose place in the stream's queue a launch needs to the end of its call; no
+      edge of this kind binds, and one call in fifty has one.
+
+    Kinds of edges on the GPU:
+
+    - `work`: GPU work runs,
+    - `launch`: from the start of the launch call to the start of the work. It binds if the call, or as much of it
+      as launch calls usually take, reaches beyond the end of what ran before,
+    - `queue`: from the end of the work before on the same stream,
+    - `event`: from the end of the work that the stream waited for, by a CUDA event in the synchronisation records,
+    - `wait`: likewise, by a call of a trace without such records: what was launched last before it on another
+      stream is waited for by the next launch of its thread, unless times contradict,
+    - `inferred`: from the end of another stream's work: what the above explains was over more than 10 us before the
+      start, and this less than 50 us,
+    - `shared`: likewise, but the other work still ran: from its start,
+    - `stall`: from a launch call that had returned more than 50 us before the start; nothing else explains the
+      wait,
+    - `untraced`: nothing shows why the work started when it did.
+
+    Edges of kind `end` lead to the window's end.
 
     With `until = 'host'` the window is `[start_ns, end_ns)`. With `work`, both ends move to when all GPU work
     launched before them is done: windows of successive steps then share no time, also where the GPU runs behind the
@@ -416,13 +430,17 @@ def encodings(
 ) -> pl.DataFrame:
     """What is saved for backward and could be stored in fewer bits: maps by what makes and what uses them, as in Gist.
 
-    Rules of Gist (Jain et al., ISCA 2018), per step: binarize a ReLU's result that goes into max pooling: backward
-    needs only whether a value is above 0, one bit, pool_map the indices of max pooling: int64 in PyTorch, and 4
-    bits do for windows of up to 16 values, sparse the result of a ReLU, or of pooling behind one, that goes into a
-    convolution or linear layer: each value that is not 0, with a byte for its place. It pays above
-    `break_even_zeros_pct`. How many are 0 a trace knows if `analyze(count_zeros=True)` captured it; else say it
-    with `zeros_pct`, half all else in half of its bits, which loses precision (`is_lossless`). A storage counts
-    once: a map that an in-place ReLU changes is the ReLU's. Needs `profile_memory`.
+    Rules of Gist (Jain et al., ISCA 2018), per step:
+
+    - `binarize`: a ReLU's result that goes into max pooling: backward needs only whether a value is above 0, one
+      bit,
+    - `pool_map`: the indices of max pooling: int64 in PyTorch, and 4 bits do for windows of up to 16 values,
+    - `sparse`: the result of a ReLU, or of pooling behind one, that goes into a convolution or linear layer: each
+      value that is not 0, with a byte for its place. It pays above `break_even_zeros_pct`. How many are 0 a trace
+      knows if `analyze(count_zeros=True)` captured it; else say it with `zeros_pct`,
+    - `half`: all else in half of its bits, which loses precision (`is_lossless`).
+
+    A storage counts once: a map that an in-place ReLU changes is the ReLU's. Needs `profile_memory`.
 
     * `rank`: only this rank
     * `step`: only this step
@@ -1751,11 +1769,15 @@ def step_lengths(
     The CPU can be steps ahead of the GPU, and then the time between two marks on the CPU says little. So a step
     begins when all GPU work launched before it is done, and ends when all launched before its end is.
 
-    Roles: empty at the end of the trace: it launched no GPU work, although others did, or ran no op, although
-    others did, warm_up the first step, where nothing shows that the profiler waited for one: `ProfilerStep#0`, or
-    steps that PyTorch did not mark; if there are two others, outlier it takes more than 1.5 times as long as the
-    median, of three or more, typical the median of those that are left (of two in the middle, the shorter one),
-    usual the others.
+    Roles:
+
+    - `empty`: at the end of the trace: it launched no GPU work, although others did, or ran no op, although others
+      did,
+    - `warm_up`: the first step, where nothing shows that the profiler waited for one: `ProfilerStep#0`, or steps
+      that PyTorch did not mark; if there are two others,
+    - `outlier`: it takes more than 1.5 times as long as the median, of three or more,
+    - `typical`: the median of those that are left (of two in the middle, the shorter one),
+    - `usual`: the others.
 
     * `rank`: only this rank
 

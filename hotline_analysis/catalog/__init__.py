@@ -27,6 +27,12 @@ Each query is one file, and its leading comment is its contract:
     -- :only_with event where dur_ns > 0               no row where no event has a duration
     -- :column idle_ns BIGINT        GPU idle time     in the order of the result
 
+Prose is paragraphs. What is indented and begins with a word and two spaces is an item of a list:
+
+    -- A gap is                                        the item goes on in lines that are indented
+    --   load_data  before a forward pass
+    --   other      everything else
+
 A query that is too long for one statement is a folder of its name, `idle/`, with the query itself, `idle/idle.sql`, and
 its steps beside it. A step is a table that exists while the query runs, and nothing else may read it. Its header names
 the query's parameters that it uses (`:takes step, phase`). `:reads` gives the order.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from hotline_analysis.catalog.query import (
@@ -48,7 +48,7 @@ def parse(name: str, kind: Kind, folder: str, sql: str, *, is_step: bool = False
     if not re.fullmatch(_NAME, name):
         raise ValueError(f"{where}: a query's name is lower case letters, digits and _")
     prose, directives = _split_header(where, sql)
-    paragraphs = [" ".join(paragraph.split()) for paragraph in "\n".join(prose).split("\n\n") if paragraph.strip()]
+    paragraphs = _paragraphs(prose)
     if not paragraphs:
         raise ValueError(f"{where}: the header must begin with a sentence that says what the query answers")
 
@@ -118,6 +118,29 @@ def parse(name: str, kind: Kind, folder: str, sql: str, *, is_step: bool = False
         scenario=texts.get("scenario", ""),
         only_with=tuple(only_with),
     )
+
+
+def _paragraphs(prose: Sequence[str]) -> list[str]:
+    """The paragraphs of a header: sentences on one line, or a list with a line for each item, "- `word`: …"."""
+    found: list[str] = []
+    is_open, is_list = False, False
+    for line in prose:
+        item = re.fullmatch(r" {2,}(\w+) {2,}(\S.*)", line)
+        if not line.strip():
+            is_open = is_list = False
+        elif item:
+            said = f"- `{item[1]}`: {item[2]}"
+            if is_list:
+                found[-1] += f"\n{said}"
+            else:
+                found.append(said)
+            is_open = is_list = True
+        elif is_open and (not is_list or line.startswith("  ")):
+            found[-1] += f" {line.strip()}"
+        else:
+            found.append(line.strip())
+            is_open, is_list = True, False
+    return ["\n".join(" ".join(line.split()) for line in words.splitlines()) for words in found]
 
 
 def _split_header(where: str, sql: str) -> tuple[list[str], list[tuple[int, str, str]]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
@@ -34,7 +33,7 @@ from hotline_analysis.cli.options import (
     given_options,
 )
 from hotline_analysis.errors import HotlineError
-from hotline_analysis.text.formats import one_of
+from hotline_analysis.text.formats import folded, one_of
 from hotline_analysis.vocabulary import PHASES
 
 if TYPE_CHECKING:
@@ -205,7 +204,7 @@ def _tell(query: Query) -> None:
     from hotline_analysis.envelope import units_of
 
     lines = f"{query.summary}\n\n{query.description}".strip().splitlines()
-    typer.echo("\n".join(textwrap.fill(line, 100) for line in lines))
+    typer.echo("\n".join(folded(line, 100, indent="  " if line.startswith("- ") else "") for line in lines))
     if query.params:
         typer.echo()
         rows = [

@@ -2,8 +2,8 @@
 
 A process is this module run as a program: unlike `multiprocessing`, that asks nothing of the caller's main module. It
 imports file after file, since to start one takes as long as to import a small trace. It is told each, and answers, in a
-line of JSON. When one is killed, only its file has to be imported again: pools such as those of `concurrent.futures` and
-loky (3.7) give up every file that still waits.
+line of JSON. When one is killed, only its file has to be imported again: pools such as those of `concurrent.futures`
+and loky (3.7) give up every file that still waits.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"prose": _prose, "code": _code}
+    environment.filters |= {"code": _code, "paragraphs": _paragraphs}
     return environment
 
 
@@ -81,14 +81,23 @@ def _shown(value: object) -> object:
     return value if isinstance(value, Markup) or not isinstance(value, str) else safe(shorten(value, _LONGEST))
 
 
-def _prose(value: str) -> Markup:
-    """A text of our own, such as the description of a query, in full."""
-    return escape(" ".join(value.split()))
-
-
 def _code(value: str) -> Markup:
-    """A text of our own in which names of queries stand between backticks."""
+    """A text of our own in full, in which names stand between backticks."""
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(value))))
+
+
+def _paragraphs(value: str) -> Markup:
+    """The description of a query: paragraphs, and lists whose lines begin with a dash."""
+    return Markup("\n").join(
+        _list(lines) if lines[0].startswith("- ") else Markup("<p>{}</p>").format(_code(" ".join(lines)))
+        for part in value.split("\n\n")
+        if (lines := part.splitlines())
+    )
+
+
+def _list(lines: Sequence[str]) -> Markup:
+    items = (Markup("<li>{}</li>").format(_code(line.removeprefix("- "))) for line in lines)
+    return Markup("<ul>{}</ul>").format(Markup().join(items))
 
 
 def _value(name: str, value: object) -> str:

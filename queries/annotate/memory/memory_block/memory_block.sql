@@ -20,7 +20,7 @@
 --   outlives_backward      gradient: allocated in backward, alive when it is over,
 --   outlives_optimizer     optimizer_state: allocated in the optimizer, alive when it is over,
 --   same_phase             temporary: released before the phase that allocated it is over,
---   outlives_…, no_rule    unknown.
+--   no_rule                unknown, like what outlives its phase in any other way (`outlives_…`).
 --
 -- :reads block, block_end, allocating_op, engine_call, phase_span, step
 -- :column block_id BIGINT        the event that allocated it, or released it when it is older than the trace
