@@ -81,7 +81,7 @@ def test_lists_in_a_header(tmp_path: Path) -> None:
 --
 -- A gap is one of these:
 --   load_data  before a forward pass,
---              or   after it,
+--              or after it,
 --   other      everything else.
 -- Without marks,
 -- nothing is known.
