@@ -232,11 +232,12 @@ def stored(store: S3Store, name: str) -> set[str]:
 
 
 @pytest.fixture
-def left_over() -> Iterator[None]:
-    """What lies in the temporary folder is as before."""
-    before = set(Path(tempfile.gettempdir()).glob("hotline-*"))
+def left_over(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """In the end, nothing lies in the temporary folder, which is one that no other test uses."""
+    folder = tmp_path_factory.mktemp("tmp")
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
     yield
-    assert set(Path(tempfile.gettempdir()).glob("hotline-*")) <= before
+    assert list(folder.iterdir()) == []
 
 
 @pytest.mark.usefixtures("left_over")
