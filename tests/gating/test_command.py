@@ -117,6 +117,7 @@ def test_the_exit_status_is_the_verdict(folder: Path, base: str, status: int, wo
 
 
 def test_sentences_are_folded_on_a_terminal_and_nowhere_else(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     _, whole = hotline(folder, "gate", "fast.json", "runs/run.hotline")
     monkeypatch.setenv("COLUMNS", "40")
     _, said = hotline(folder, "gate", "fast.json", "runs/run.hotline")
