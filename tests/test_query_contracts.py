@@ -38,7 +38,7 @@ STEPS = [(query, step) for query in catalog.queries() for step in query.steps]
 
 
 # These compare ranks: one rank alone has no answer, and clocks are those of the whole run.
-BETWEEN_RANKS = {"collectives", "stragglers", "straggler_causes"}
+BETWEEN_RANKS = {"process_groups", "collectives", "stragglers", "straggler_causes"}
 
 
 # Nothing is in doubt where frames tell the modules.
@@ -455,7 +455,9 @@ NOT_ADDITIVE = {
 
 
 @pytest.mark.parametrize(
-    "query", [*taking("phase"), *(catalog.get(name) for name in sorted(BETWEEN_RANKS))], ids=name_of
+    "query",
+    [*taking("phase"), *(catalog.get(name) for name in sorted(BETWEEN_RANKS - {"process_groups"}))],
+    ids=name_of,
 )
 def test_phases_add_up_to_the_run(query: Query, trace: Trace, two_ranks: Trace) -> None:
     """Every sum over the phases is that of the whole run, in which nothing is outside steps."""

@@ -100,7 +100,7 @@ def collectives(
 
     The bandwidths take the shortest transfer of the ranks, else the duration, and bytes and factors as NCCL's tests
     define them (nccl-tests, doc/PERFORMANCE.md): 2(n-1)/n for all-reduce, (n-1)/n for all-gather, reduce-scatter
-    and all-to-all, 1 for the others.
+    and all-to-all, 1 for the others (macro `bus_factor`).
 
     * `rank`: only this rank
     * `step`: only this step
@@ -1376,6 +1376,38 @@ def phases(
     """
     return trace.query(
         "phases",
+        rank=rank,
+        step=step,
+    )
+
+
+def process_groups(
+    trace: Trace,
+    *,
+    rank: int | None = None,
+    step: int | None = None,
+) -> pl.DataFrame:
+    """How fast the collectives of each process group go, beside those of groups alike: where a link is slow.
+
+    Groups are alike if they have as many ranks, in the same distances from each other, so that each reaches as far
+    over the network: groups of 0 to 7 and of 8 to 15, but not of 0, 8, 16 and so on. What counts of a collective is
+    its transfer, from the last rank's start to the end on the rank where that takes least, so waiting for a late
+    rank makes none slow. `usual_ns` is the time at the median of at least three groups alike, for each type and
+    size of message. A group is slow if it takes longer than that by more than chance (`oddity` above 3.5, as in
+    `ranks`). Slow groups that are not alike and share one rank point at this rank's links.
+
+    A group of which the run lacks a rank, or does not know the size, is compared with none: that rank may have come
+    last. Messages of all-to-all, gather and scatter differ between ranks, so there their sizes do not count.
+
+    * `rank`: only the groups of this rank
+    * `step`: only this step
+
+    Columns: `rank`, `group_name`, `group_ranks`, `group_size`, `name`, `collective_count`, `bytes`, `transfer_ns`,
+    `bus_gb_per_s`, `alike_count`, `compared_ns`, `usual_ns`, `slower`, `oddity`, `is_slow`, `example_event_id`.
+    `hotline queries process_groups` says what each means.
+    """
+    return trace.query(
+        "process_groups",
         rank=rank,
         step=step,
     )

@@ -18,6 +18,7 @@ from hotline_analysis.reports.sections.device import device_section
 from hotline_analysis.reports.sections.efficiency import efficiency_sections
 from hotline_analysis.reports.sections.head import facts, headline
 from hotline_analysis.reports.sections.help import apart, help_section, with_predictions, worth_doing
+from hotline_analysis.reports.sections.links import link_section
 from hotline_analysis.reports.sections.recapture import recapture
 from hotline_analysis.reports.sections.stragglers import straggler_section
 from hotline_analysis.reports.sections.subject import subject
@@ -28,7 +29,7 @@ from hotline_analysis.text.source_lines import Lines
 from hotline_analysis.vocabulary import PHASES, Phase
 
 # Sections of the report about a large job. Those of one rank fill a page, and are in its own report.
-_OF_A_JOB = ("help", "ranks", "stragglers", "device", "phases", "modules")
+_OF_A_JOB = ("help", "ranks", "links", "stragglers", "device", "phases", "modules")
 _ADVICE_OF_A_JOB = 3
 
 
@@ -77,6 +78,7 @@ def report(
     sections = [
         help_section(worth, has_gpu),
         tables.ranks_section(trace) if len(trace.ranks) > 1 else None,
+        link_section(trace),
         straggler_section(trace),
         device_section(trace, chosen) if has_gpu else None,
         efficiency[0],

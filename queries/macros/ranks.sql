@@ -1,4 +1,4 @@
--- How gradients are reduced over ranks. Tables and CTEs are named in quotes.
+-- What ranks send each other, and how gradients are reduced over them. Tables and CTEs are named in quotes.
 
 -- Bytes that fill a bucket of gradients of DistributedDataParallel: `bucket_cap_mb` (MiB), or 25 if it is not given.
 create or replace macro bucket_bytes(cap_mb) as
@@ -17,6 +17,20 @@ create or replace macro collective_latency_ns() as
 -- How many times its bytes an all-reduce of so many ranks sends over the bus of each. NCCL tests, "Performance".
 create or replace macro allreduce_share(ranks) as
 2 * (ranks - 1) / ranks;
+
+-- By what the bytes of a collective are multiplied for the bandwidth of the bus, which is the same for any number of
+-- ranks. NULL when the collective or the number is unknown. nccl-tests, doc/PERFORMANCE.md.
+create or replace macro bus_factor(collective, ranks) as
+case
+    when ranks is null then null
+    when collective = 'allreduce' then 2.0 * (ranks - 1) / ranks
+    when collective in ('allgather', 'reducescatter', 'alltoall') then 1.0 * (ranks - 1) / ranks
+    when collective is not null then 1.0
+end;
+
+-- From so many groups on, the median is not moved by one of them that is slow.
+create or replace macro least_groups_alike() as
+3;
 
 -- Gradients of each lane in the buckets of DistributedDataParallel (`compute_bucket_assignment_by_size` in
 -- reducer.cpp): in order of their `place`, a bucket is full with the gradient that brings it to its bytes: those of the

@@ -11,6 +11,7 @@ from hotline_analysis.answers.limits import TypicalStep
 from hotline_analysis.answers.recorded import lacks_gpu_work
 from hotline_analysis.answers.verdicts import VERDICTS
 from hotline_analysis.reports.sections.given import given
+from hotline_analysis.reports.sections.links import slow_link
 from hotline_analysis.reports.sections.recapture import INFERRED
 from hotline_analysis.reports.sections.stragglers import late_rank
 from hotline_analysis.run.stored import missing_ranks
@@ -64,8 +65,12 @@ def facts(
 
 
 def _of_the_job(trace: Trace) -> dict[str, str]:
-    """What is wrong with the job, not with one rank: ranks that are missing, and one that is late."""
-    found = {"missing": missing_ranks(trace.manifest["parts"]), "late": late_rank(trace)}
+    """What is wrong with the job, not with one rank: ranks that are missing, a slow link, and a rank that is late."""
+    found = {
+        "missing": missing_ranks(trace.manifest["parts"]),
+        "slow link": slow_link(trace),
+        "late": late_rank(trace),
+    }
     return {name: text for name, text in found.items() if text}
 
 

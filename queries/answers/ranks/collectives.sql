@@ -8,7 +8,7 @@
 --
 -- The bandwidths take the shortest transfer of the ranks, else the duration, and bytes and factors as NCCL's tests
 -- define them (nccl-tests, doc/PERFORMANCE.md): 2(n-1)/n for all-reduce, (n-1)/n for all-gather, reduce-scatter and
--- all-to-all, 1 for the others.
+-- all-to-all, 1 for the others (macro `bus_factor`).
 --
 -- :param rank BIGINT = NULL          only this rank
 -- :param step BIGINT = NULL          only this step
@@ -111,13 +111,7 @@ select
     done.late_ns,
     done.is_last,
     done.bytes::double / done.shortest_ns as algorithm_gb_per_s,
-    done.bytes::double / done.shortest_ns * case
-        when done.group_size is null then null
-        when done.name = 'allreduce' then 2.0 * (done.group_size - 1) / done.group_size
-        when done.name in ('allgather', 'reducescatter', 'alltoall')
-            then 1.0 * (done.group_size - 1) / done.group_size
-        when done.name is not null then 1.0
-    end as bus_gb_per_s
+    done.bytes::double / done.shortest_ns * bus_factor(done.name, done.group_size) as bus_gb_per_s
 from done
 where
     is_asked($rank, done.rank)
