@@ -103,9 +103,29 @@ def test_backward_node_has_the_shapes_on_both_sides(tmp_path: Path) -> None:
     with trace.load(tmp_path) as opened:
         found = opened.query("backward_node", rank=0, step=0).drop("event_id", "read_types").rows()
     assert found == [
-        ("ReluBackward0", "[[4,2]]", "[[4,2]]", None, 38 * US, 30 * US),
-        ("MmBackward0", "[[4,2]]", "[[4,8],[8,2]]", "[[8,2]]", 38 * US, 20 * US),
+        (0, "ReluBackward0", "[[4,2]]", "[[4,2]]", None, 38 * US, 30 * US),
+        (0, "MmBackward0", "[[4,2]]", "[[4,8],[8,2]]", "[[8,2]]", 38 * US, 20 * US),
     ]
+
+
+def test_the_backward_nodes_of_a_step_have_its_gradients(tmp_path: Path) -> None:
+    """Of each of two steps, one node; that of the first has not the gradient that the second one adds."""
+    trace = TraceBuilder(rank=0)
+    accumulates = "torch::autograd::AccumulateGrad"
+    for step in (0, 1):
+        start = 1000 * step
+        trace.on(1).step(step, start, start + 1000)
+        trace.op("aten::mm", start + 10, start + 20, seq=2 * step, **shaped("float", [4, 8], [8, 2]))
+        backward = {"seq": 2 * step, "forward_thread": 1}
+        trace.on(2).op("autograd::engine::evaluate_function: MmBackward0", start + 250, start + 290, **backward)
+        trace.op("MmBackward0", start + 251, start + 289, **backward, **shaped("float", [4, 2]))
+        if step:
+            trace.op(f"autograd::engine::evaluate_function: {accumulates}", 1291, 1299, seq=2**62, forward_thread=1)
+            trace.op(accumulates, 1292, 1298, seq=2**62, forward_thread=1, **shaped("float", [8, 2]))
+    with trace.load(tmp_path) as opened:
+        found = opened.query("backward_node", rank=0).select("step", "parameter_dims").rows()
+        assert found == [(0, None), (1, "[[8,2]]")]
+        assert opened.query("backward_node", rank=0, step=0).select("step", "parameter_dims").rows() == found[:1]
 
 
 def test_kernel_like_sums_up_kernels_of_one_name_and_shape(tmp_path: Path) -> None:

@@ -74,21 +74,22 @@ def backward_chain(
     usual = trace.query("step_lengths", rank=rank).filter(pl.col("role").is_in(["typical", "usual"]))
     if step is not None:
         usual = usual.filter(step=step)
-    rows = []
-    for each in usual.iter_rows(named=True):
-        nodes = trace.query("backward_node", rank=rank, step=each["step"])
-        if not nodes.is_empty():
-            rows.append({"rank": rank, "step": each["step"], "step_ns": each["length_ns"], **_chain(nodes, workers)})
+    lengths = dict(usual.select("step", "length_ns").rows())
+    found = trace.query("backward_node", rank=rank, step=step).filter(pl.col("step").is_in(list(lengths)))
+    rows: list[dict[str, Any]] = [
+        {"rank": rank, "step": each, "step_ns": lengths[each], **_chain(nodes, workers)}
+        for (each,), nodes in found.partition_by("step", as_dict=True, maintain_order=True).items()
+    ]
     if not rows:
         raise HotlineError(
             "the usual steps of this trace have no backward pass with nodes of autograd",
             hint="Profile training steps.",
         )
-    gains = _replayed(trace, rank, [float(str(row["chain_gain"])) for row in rows])
+    gains = _replayed(trace, rank, [row["chain_gain"] for row in rows])
     for row, gain in zip(rows, gains, strict=True):
-        share = min(1.0, int(str(row["backward_ns"])) / max(int(row["step_ns"]), 1))
+        share = min(1.0, row["backward_ns"] / max(row["step_ns"], 1))
         row["share_pct"] = 100 * share
-        row["step_gain"] = 1 / (1 - share + share / float(str(row["chain_gain"])))
+        row["step_gain"] = 1 / (1 - share + share / row["chain_gain"])
         row["replayed_gain"] = gain
         row["reason"] = _reason(row)
     return pl.DataFrame([{name: row.get(name) for name in COLUMNS} for row in rows], COLUMNS)

@@ -103,6 +103,7 @@ class Trace:
         self._close = weakref.finalize(self, _release, self._connection, undo)
         self._known: set[str] = set()
         self._kept: dict[tuple[object, ...], pl.DataFrame] = {}
+        self._kept_bytes = 0.0
         # What others made of this trace and may need again, by kind. It may refer to the trace, and goes with it.
         self.memo: dict[type, dict[Any, Any]] = {}
         # The database compares patterns with this list, too, so each folder stands in it in both spellings.
@@ -302,9 +303,10 @@ class Trace:
             return self._ask(query, bound)
         frame = self._ask(query, bound)
         if frame.estimated_size() <= _KEPT_BYTES:
-            while sum(each.estimated_size() for each in self._kept.values()) > _ALL_KEPT_BYTES:
-                del self._kept[next(iter(self._kept))]
+            while self._kept and self._kept_bytes > _ALL_KEPT_BYTES:
+                self._kept_bytes -= self._kept.pop(next(iter(self._kept))).estimated_size()
             self._kept[asked] = frame.clone()
+            self._kept_bytes += frame.estimated_size()
         return frame
 
     def _ask(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
@@ -405,7 +407,7 @@ class Trace:
         """This trace over another connection, which is closed afterwards."""
         other = copy.copy(self)
         other._connection = self._connection.cursor()
-        other._kept, other.memo = {}, {}  # its tables may be others
+        other._kept, other._kept_bytes, other.memo = {}, 0.0, {}  # its tables may be others
         try:
             yield other
         finally:

@@ -3,8 +3,9 @@
 -- Nodes that add a gradient to that of a parameter are no rows: they follow the node that computes it.
 --
 -- :param rank BIGINT              the process rank
--- :param step BIGINT              the step
+-- :param step BIGINT = NULL       only this step
 -- :reads event, nesting, label, op, gradient, gpu_work
+-- :column step BIGINT             number of the training step
 -- :column event_id BIGINT         the node
 -- :column name VARCHAR            its name
 -- :column made_dims JSON          shapes of its gradients, so of the results of the forward op that made it; NULL where
@@ -18,6 +19,7 @@ with node as (
     select
         event.event_id,
         event.name,
+        label.step,
         nesting.track_id,
         nesting.start_ns,
         nesting.end_ns,
@@ -29,7 +31,7 @@ with node as (
     left join op on event.rank = op.rank and event.event_id = op.event_id
     where
         event.rank = $rank
-        and label.step = $step
+        and label.step is not null
         and event.category = 'cpu_op'
         and not starts_with(event.name, 'autograd::engine::')
         and regexp_matches(event.name, '(Backward\d*|CopySlices)$')
@@ -68,7 +70,7 @@ parameter_of_node as (
     from gradient
     asof inner join node on gradient.track_id = node.track_id and gradient.start_ns >= node.start_ns
     left join op on gradient.rank = op.rank and gradient.event_id = op.event_id
-    where gradient.rank = $rank
+    where gradient.rank = $rank and gradient.step = node.step
     group by node.event_id
 ),
 
@@ -93,6 +95,7 @@ gpu_time_of_node as (
 )
 
 select
+    made_node.step,
     made_node.event_id,
     made_node.name,
     made_node.input_dims as made_dims,
@@ -104,4 +107,5 @@ select
 from made_node
 left join parameter_of_node on made_node.event_id = parameter_of_node.event_id
 left join gpu_time_of_node on made_node.event_id = gpu_time_of_node.event_id
-order by made_node.start_ns, made_node.event_id
+where is_asked($step, made_node.step)
+order by made_node.step, made_node.start_ns, made_node.event_id

@@ -6,8 +6,8 @@
 
 Each shape of `odd_traces.py` is imported, annotated, and asked everything, in a process of its own. For each part of
 the work (a derived table, an answer, a report, an export) the time and memory of a tiny trace are subtracted, and the
-exponent p of `n^p` is what the rest grows by from n to 4n. Exit status 1 says that a part grows with an exponent above
-1.3, does not end in time, or needs more than 1.5 GB.
+exponent p of `n^p` is what the rest grows by from n to 4n and from 2n to 4n. Exit status 1 says that a part grows with
+an exponent above 1.3, does not end in time, or needs more than 1.5 GB.
 
 A part that takes little at 4n is not fitted: there, noise is more than growth.
 """
@@ -127,9 +127,13 @@ def _measured(shape: str, n: int, folder: Path) -> Figures | str:
     return figures
 
 
-def _exponent(small: float, large: float) -> float:
-    """By which power of its size something grew from n to 4n."""
-    return math.log(max(large, 1e-9) / max(small, 1e-9)) / math.log(SIZES[-1] / SIZES[0])
+def _exponent(values: list[float], sizes: tuple[int, ...]) -> float:
+    """By which power of its size something grew to the largest size, from the smallest or the next, whichever is less.
+
+    What a tiny trace takes is subtracted, so of the smallest only noise may be left.
+    """
+    pairs = zip(values[:-1], sizes[:-1], strict=True)
+    return min(math.log(values[-1] / max(value, 1e-9)) / math.log(sizes[-1] / size) for value, size in pairs)
 
 
 def findings(shape: str, folder: Path, tiny: Figures, *, least_s: float, sizes: tuple[int, ...] = SIZES) -> list[str]:
@@ -157,7 +161,7 @@ def findings(shape: str, folder: Path, tiny: Figures, *, least_s: float, sizes: 
         times, peaks = ([max(0.0, each.get(name, none)[i] - base[i]) for each in series] for i in (0, 1))
         units = ((times, "s of CPU", least_s), (peaks, "MB", LEAST_MB))
         for values, unit, least in units:
-            if values[-1] > least and (power := _exponent(values[0], values[-1])) > MOST:
+            if values[-1] > least and (power := _exponent(values, sizes)) > MOST:
                 shown = ", ".join(f"{value:,.2f}" for value in values)
                 found.append(f"{name}: n^{power:.2f} ({shown} {unit})")
     return found
