@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import hotline_analysis as ha
@@ -28,7 +29,7 @@ def shaped(*dims: list[int]) -> dict[str, Any]:
     return {"Input Dims": list(dims), "Input type": ["float"] * len(dims)}
 
 
-def training(length: int, width: int, shapes: bool = True) -> ha.Trace | TraceBuilder:
+def training(length: int, width: int, shapes: bool = True) -> TraceBuilder:
     """Steps of 100 us of forward and of one op after another in backward, each of which launches 20 us of work.
 
     The last op of forward reads the result before it and that of the first op.
@@ -60,7 +61,7 @@ def training(length: int, width: int, shapes: bool = True) -> ha.Trace | TraceBu
 
 
 def chain(folder: Path, length: int, width: int, *, shapes: bool = True, **asked: int) -> dict[str, Any]:
-    trace = training(length, width, shapes).load(folder)  # type: ignore[union-attr]
+    trace = training(length, width, shapes).load(folder)
     return ha.backward_chain(trace, **asked).row(0, named=True)
 
 
@@ -96,6 +97,24 @@ def test_a_scan_is_never_slower_than_a_chain(tmp_path: Path) -> None:
 def test_without_shapes_all_nodes_count(tmp_path: Path) -> None:
     found = chain(tmp_path, 16, 2, shapes=False)
     assert (found["length"], found["evidence"], found["width"], found["dense_gain"]) == (16, "order", None, None)
+
+
+def test_all_steps_are_asked_about_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A trace can have thousands of steps."""
+    asked: list[str] = []
+    query = ha.Trace.query
+
+    def counted(trace: ha.Trace, name: str, **parameters: object) -> pl.DataFrame:
+        asked.append(name)
+        return query(trace, name, **parameters)
+
+    with training(4, 8).load(tmp_path) as trace:
+        monkeypatch.setattr(ha.Trace, "query", counted)
+        found = ha.backward_chain(trace)
+        assert asked.count("backward_node") == 1
+        assert found.height > 1
+        alone = [ha.backward_chain(trace, step=step) for step in found["step"]]
+    assert found.equals(pl.concat(alone))
 
 
 def test_what_cannot_be_told(tmp_path: Path) -> None:
