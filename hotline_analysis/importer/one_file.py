@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
-from functools import cache
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +43,9 @@ def import_file(
     options = options or Options()
     notes: list[str] = []
     size = max(1, file.stat().st_size)
-    # One database reads and annotates, as to start one takes as long as to read a small trace.
-    with duckdb.connect(config=READER_SETTINGS) as database:
+    with _database(folder / "spill") as lent:
         reader = TraceReader(
-            file, lambda done: on_progress(f"reading {file.name}", _READING * done / size), threads, database
+            file, lambda done: on_progress(f"reading {file.name}", _READING * done / size), threads, lent.connection
         )
         tracks = write_raw(reader, folder, keep_secrets=options.keep_secrets)
         if not options.keep_secrets:
@@ -63,10 +64,11 @@ def import_file(
 
         try:
             try:
-                info = annotate_in(database, _MEMORY_LIMITS[0])
+                info = annotate_in(lent.connection, _MEMORY_LIMITS[0])
             except duckdb.InternalException:
+                lent.is_sound = False
                 notes.clear()
-                with duckdb.connect(config=READER_SETTINGS) as another:
+                with _new_database() as another:
                     info = annotate_in(another, _MEMORY_LIMITS[1])
         except duckdb.Error as error:
             what = str(error).partition("\n")[0]  # a stack trace may follow
@@ -101,6 +103,49 @@ def import_file(
     }
 
 
+@dataclass
+class _Lent:
+    """A connection to a database that is kept for the next import, if it is still sound then."""
+
+    connection: duckdb.DuckDBPyConnection
+    is_sound: bool = True
+
+
+@contextmanager
+def _database(spill: Path) -> Iterator[_Lent]:
+    """A connection to a database which the imports of this process use in turns.
+
+    It reads and annotates a file, and the next one as well: to start a database takes as long as to read a small trace.
+    What an import makes in it is temporary, so it goes with the connection. One that had an error, or may still have
+    something in the folder `spill`, is not kept.
+    """
+    with _LOCK:
+        database = _KEPT.pop() if _KEPT else None
+    database = database or _new_database()
+    with ExitStack() as at_end:
+        at_end.callback(database.close)
+        with database.cursor() as connection:
+            lent = _Lent(connection)
+            yield lent
+        if lent.is_sound and not spill.exists():
+            database.execute("reset memory_limit; set threads = 1; set temp_directory = ''")
+            with _LOCK:
+                if not _KEPT:
+                    at_end.pop_all()
+                    _KEPT.append(database)
+
+
+_KEPT: list[duckdb.DuckDBPyConnection] = []  # at most one
+_LOCK = threading.Lock()
+
+
+def _new_database() -> duckdb.DuckDBPyConnection:
+    database = duckdb.connect(config=READER_SETTINGS)
+    queries = catalog.queries("annotate")
+    make_macros(database, macros_in(each.sql for query in queries for each in (*query.steps, query)))
+    return database
+
+
 def _annotate_file(
     connection: duckdb.DuckDBPyConnection,
     reader: TraceReader,
@@ -112,7 +157,6 @@ def _annotate_file(
 ) -> dict[str, Any]:
     """Add the derived tables to those that were read; return the row of `rank_info`."""
     file = reader.path
-    make_macros(connection, _macros())
     if note := settle_times(connection, folder):
         reader.damage.note(note)
     open_raw(connection, folder)
@@ -131,12 +175,6 @@ def _annotate_file(
     )
     save_derived(connection, derived, folder)
     return info
-
-
-@cache
-def _macros() -> tuple[str, ...]:
-    """The macros that the annotation needs."""
-    return tuple(macros_in(each.sql for query in catalog.queries("annotate") for each in (*query.steps, query)))
 
 
 def _model_of(file: Path, metadata: Mapping[str, Any], given: Path | None, notes: list[str]) -> Model | None:

@@ -1,12 +1,12 @@
 """The events of a loop's steps, from which the edits of a scenario choose by an SQL predicate.
 
-The predicate comes from a user. It runs in a database of its own, which holds these events and nothing else, and can
-reach neither files nor the run. It is parsed as one expression, so it can be no statement, and no more than one.
+The predicate comes from a user. It runs in a database that can reach neither files nor the run, over a connection that
+sees these events and nothing else. It is parsed as one expression, so it can be no statement, and no more than one.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
+from functools import cache, cached_property
 
 import duckdb
 import polars as pl
@@ -16,6 +16,14 @@ from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.run.trace import Trace
 
 _LOCKED = {**SETTINGS, "enable_external_access": "false", "python_enable_replacements": "false"}
+
+
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """The database of all predicates; each user of it has a connection. To start one takes longer than a predicate."""
+    database = duckdb.connect(config=_LOCKED)
+    database.execute("set lock_configuration = true")
+    return database
 
 
 class Events:
@@ -49,9 +57,8 @@ class Events:
 
     @cached_property
     def _table(self) -> duckdb.DuckDBPyRelation:
-        self._connection = duckdb.connect(config=_LOCKED)
+        self._connection = _database().cursor()
         self._connection.register("event", self.frame.to_arrow())
-        self._connection.execute("set lock_configuration = true")
         return self._connection.table("event")
 
     @cached_property
