@@ -3,12 +3,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+BASE := $(VENV)/.stamp-base
 STAMP := $(VENV)/.stamp
 TORCH := $(VENV)/.stamp-torch
 
 .PHONY: demo test test-all check lint types sql fresh bench campaign accuracy docs site clean
 
-demo: $(STAMP)
+demo: $(BASE)
 	$(BIN)/hotline demo
 
 # What every change must pass; without the tests that take long.
@@ -56,13 +57,20 @@ site: $(STAMP)
 clean:
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
-$(STAMP): pyproject.toml constraints.txt
+# No module is compiled before it is used: most never are, and that takes longer than to unpack them.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable
+
+# What users get.
+$(BASE): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(INSTALL) .
 	touch $@
 
-# Only the tests of capturing need torch, which is large, and Lightning; most of their modules they never import, so none is
-# compiled before.
+$(STAMP): $(BASE)
+	$(INSTALL) '.[dev]'
+	touch $@
+
+# Only the tests of capturing need torch, which is large, and Lightning.
 $(TORCH): $(STAMP)
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[torch,lightning]'
+	$(INSTALL) '.[torch,lightning]'
 	touch $@
