@@ -14,14 +14,21 @@ from hotline_analysis.gating.measure import Measured
 
 KIND = "hotline-baseline"
 VERSION = 1
+_MOST_VALUES = 10_000_000  # 100 MB
 _HINT = "`hotline baseline RUN... -o FILE` writes one."
 
 
 def write_baseline(runs: Sequence[Measured], path: str | Path, *, overwrite: bool = False) -> Path:
     """Write what was measured of runs to a JSON file, the oldest first.
 
-    Raises `ExportExistsError` if it exists and `overwrite` is false.
+    Raises `ExportExistsError` if it exists and `overwrite` is false, and `HotlineError` for runs of too many steps.
     """
+    size = sum(len(run.values) * run.step_count for run in runs)
+    if size > _MOST_VALUES:
+        raise HotlineError(
+            f"a baseline of these runs would have {size:,} values, and it can have {_MOST_VALUES:,}",
+            hint="Record fewer steps, or give `hotline gate` the runs themselves.",
+        )
     content = {
         "kind": KIND,
         "schema_version": VERSION,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from hotline_analysis.answers.generated import cpu_parts, gpu_parts, step_lengths, throughput, utilisation
@@ -55,15 +56,47 @@ def measure(trace: Trace, name: str | None = None) -> Measured:
         for frame in _by_metric(timed, on_gpu)
     ]
     values: dict[str, list[float]] = {"step": steps["value"].to_list()}
-    for (metric,), frame in pl.concat(frames).sort("metric", "step").group_by("metric", maintain_order=True):
-        filled = order.join(frame, on="step", how="left", maintain_order="left")
-        values[str(metric)] = filled["value"].fill_null(0.0).to_list()
     for metric, found in (("memory_peak", _memory(trace)), ("mfu", _mfu(trace) if on_gpu else None)):
         if found is not None:
             kept = order.join(found, on="step", how="inner").sort("step")["value"].drop_nulls()
             if len(kept):
                 values[metric] = kept.to_list()
-    return Measured(name or trace.path.name, _identity(trace), values)
+    placed = pl.concat(frames).join(order.with_row_index("place"), on="step").sort("metric", "place")
+    return Measured(name or trace.path.name, _identity(trace), StepValues(values, placed, order.height))
+
+
+class StepValues(Mapping[str, Sequence[float]]):
+    """The values of each metric in each step. Those of parts are kept where they take time: most do so in few steps.
+
+    `whole` has the values of the metrics that are none of parts, and `parts` a row for each `metric`, in order, and
+    `place` of a step among so many: its `value`.
+    """
+
+    def __init__(self, whole: Mapping[str, Sequence[float]], parts: pl.DataFrame, step_count: int) -> None:
+        self._whole, self._step_count = whole, step_count
+        self._places, self._values = parts["place"].to_numpy(), parts["value"].to_numpy()
+        runs = parts["metric"].rle().struct.unnest()
+        ends = runs["len"].cum_sum().to_list()
+        self._rows = dict(zip(runs["value"].to_list(), zip([0, *ends], ends, strict=False), strict=True))
+
+    def __getitem__(self, metric: str) -> Sequence[float]:
+        if metric not in self._rows:
+            return self._whole[metric]
+        rows = slice(*self._rows[metric])
+        values = np.zeros(self._step_count)
+        values[self._places[rows]] = self._values[rows]
+        found: list[float] = values.tolist()
+        return found
+
+    def __contains__(self, metric: object) -> bool:
+        return metric in self._rows or metric in self._whole
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._whole
+        yield from self._rows
+
+    def __len__(self) -> int:
+        return len(self._whole) + len(self._rows)
 
 
 def _by_metric(parts: pl.DataFrame, on_gpu: bool) -> list[pl.DataFrame]:
