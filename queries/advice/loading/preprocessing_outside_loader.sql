@@ -9,7 +9,7 @@
 -- :what stretches in which the loop itself prepares data, most of it in {name}
 -- :do Prepare it in a Dataset whose DataLoader has workers, so that it is done while the model computes, or once before
 --     the run.
-with loader as (
+with loader as ( -- noqa: ST03
     select
         nesting.track_id,
         nesting.start_ns,
@@ -46,6 +46,37 @@ loading as (
         )
 ),
 
+-- Time of loaders in stretches. Neither overlap each other, so one of both starts in the other, or where that does.
+loader_time as (
+    select
+        lane as track_id,
+        start_ns,
+        end_ns
+    from merged('loader', track_id)
+),
+
+loader_in_stretch as (
+    select
+        loading.track_id,
+        loading.number,
+        loading.start_ns as since_ns,
+        least(loader_time.end_ns, loading.end_ns) as until_ns
+    from loading
+    asof inner join loader_time
+        on loading.track_id = loader_time.track_id and loading.start_ns >= loader_time.start_ns
+    where loader_time.end_ns > loading.start_ns
+    union all
+    select
+        loading.track_id,
+        loading.number,
+        loader_time.start_ns as since_ns,
+        least(loader_time.end_ns, loading.end_ns) as until_ns
+    from loader_time
+    asof inner join loading
+        on loader_time.track_id = loading.track_id and loader_time.start_ns > loading.start_ns
+    where loading.end_ns > loader_time.start_ns
+),
+
 -- What is left of each stretch between its loaders: from where one ends to where the next begins.
 border as (
     select
@@ -56,16 +87,11 @@ border as (
     from loading
     union all
     select
-        loading.track_id,
-        loading.number,
-        greatest(loader.start_ns, loading.start_ns),
-        least(loader.end_ns, loading.end_ns)
-    from loading
-    inner join loader
-        on
-            loading.track_id = loader.track_id
-            and loading.start_ns < loader.end_ns
-            and loading.end_ns > loader.start_ns
+        track_id,
+        number,
+        since_ns,
+        until_ns
+    from loader_in_stretch
     union all
     select
         track_id,
