@@ -106,19 +106,7 @@ def _by_metric(parts: pl.DataFrame, on_gpu: bool) -> list[pl.DataFrame]:
         known = rows.filter(pl.col(column).is_not_null())
         return known.select("step", pl.concat_str(pl.lit(f"{kind}:"), column).alias("metric"), "time_ns")
 
-    # A module has the time of those in it: one row for each part of the path, from the root.
-    paths = (
-        parts.filter(pl.col("module_path").is_not_null())
-        .group_by("step", "module_path")
-        .agg(pl.col("time_ns").sum())
-        .with_columns(name=pl.col("module_path").str.split("."))
-    )
-    inside = (
-        paths.with_columns(depth=pl.int_ranges(1, pl.col("name").list.len() + 1))
-        .explode("depth")
-        .with_columns(path=pl.col("name").list.head(pl.col("depth")).list.join("."))
-    )
-    frames = [named("phase", "phase"), named("op", "op"), named("module", "path", inside)]
+    frames = [named("phase", "phase"), named("op", "op"), named("module", "path", _with_those_inside(parts))]
     if on_gpu:
         is_idle = pl.col("part").str.starts_with("idle: ")
         idle = parts.filter(is_idle).with_columns(part=pl.col("part").str.strip_prefix("idle: "))
@@ -131,6 +119,31 @@ def _by_metric(parts: pl.DataFrame, on_gpu: bool) -> list[pl.DataFrame]:
             busy.select("step", pl.lit("gpu_busy").alias("metric"), "time_ns"),
         ]
     return frames
+
+
+def _with_those_inside(parts: pl.DataFrame) -> pl.DataFrame:
+    """The time of each module in each step with that of the modules in it: `path`, `step` and `time_ns`."""
+    own = (
+        parts.filter(pl.col("module_path").is_not_null())
+        .group_by("step", "module_path")
+        .agg(pl.col("time_ns").sum())
+        .with_columns(name=pl.col("module_path").cast(pl.Categorical))
+    )
+    # Each path once, with the paths of all modules around it, as numbers: of a deep model, their texts are long.
+    around = (
+        own.select(pl.col("name").unique())
+        .with_columns(words=pl.col("name").cast(pl.String).str.split("."))
+        .with_columns(depth=pl.int_ranges(1, pl.col("words").list.len() + 1))
+        .explode("depth")
+        .select("name", path=pl.col("words").list.head(pl.col("depth")).list.join(".").cast(pl.Categorical))
+    )
+    return (
+        own.select("step", "name", "time_ns")
+        .join(around, on="name")
+        .group_by("step", "path")
+        .agg(pl.col("time_ns").sum())
+        .with_columns(pl.col("path").cast(pl.String))
+    )
 
 
 def _memory(trace: Trace) -> pl.DataFrame:
