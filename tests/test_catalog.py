@@ -119,6 +119,18 @@ def test_tables_without_which_a_query_has_no_rows(tmp_path: Path) -> None:
         catalog.queries(root=other)
 
 
+def test_a_view_that_is_kept(tmp_path: Path) -> None:
+    kept = NESTING.replace(":reads event\n", ":reads event\n-- :kept\n")
+    write(tmp_path, views_nesting=kept, views_spans=NESTING)
+    assert [query.is_kept for query in catalog.queries(root=tmp_path)] == [True, False]
+    write(tmp_path, views_nesting=kept.replace(":kept", ":kept for ever"))
+    with pytest.raises(ValueError, match=":kept cannot stand here in a query of views"):
+        catalog.queries(root=tmp_path)
+    write(tmp_path, views_nesting=NESTING, answers_nests=kept)
+    with pytest.raises(ValueError, match=":kept cannot stand here in a query of answers"):
+        catalog.queries(root=tmp_path)
+
+
 def test_queries_are_sorted_and_filtered_by_kind(root: Path) -> None:
     write(root, views_busy=IDLE)
     (root / "answers" / "README.md").write_text("no query")

@@ -25,6 +25,7 @@ Each query is one file, and its leading comment is its contract:
     -- :writes step_idle                               annotate only; the query's own name if left out
     -- :only_with kernel or copy                       no answers or views; no row where both of these have none
     -- :only_with event where dur_ns > 0               no row where no event has a duration
+    -- :kept                                           views only; a table in memory, once it has been asked for
     -- :column idle_ns BIGINT        GPU idle time     in the order of the result
 
 Prose is paragraphs. What is indented and begins with a word and two spaces is an item of a list:

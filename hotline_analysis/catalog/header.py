@@ -58,6 +58,7 @@ def parse(name: str, kind: Kind, folder: str, sql: str, *, is_step: bool = False
     takes: tuple[str, ...] = ()
     writes = name if kind == "annotate" and not is_step else None
     only_with: list[tuple[str, ...]] = []
+    is_kept = False
     is_rule = kind == "advice" and not is_step
     texts = {"what": "", "do": "", "scenario": ""} if is_rule else {}
     if is_rule:
@@ -78,6 +79,8 @@ def parse(name: str, kind: Kind, folder: str, sql: str, *, is_step: bool = False
             reads, takes = (names, takes) if word == "reads" else (reads, names)
         elif word == "only_with" and (is_step or kind in ("annotate", "advice")):
             only_with.append(_sources(place, text))
+        elif word == "kept" and kind == "views" and not is_step and not text:
+            is_kept = True
         elif word == "writes" and writes is not None:
             writes = _match(re.compile(_NAME), text, place, ":writes NAME")[0]
         else:
@@ -117,6 +120,7 @@ def parse(name: str, kind: Kind, folder: str, sql: str, *, is_step: bool = False
         do=texts.get("do", ""),
         scenario=texts.get("scenario", ""),
         only_with=tuple(only_with),
+        is_kept=is_kept,
     )
 
 

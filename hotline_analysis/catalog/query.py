@@ -118,6 +118,8 @@ class Query:
     """The parameters of its query that a step uses; empty for a query that is no step."""
     only_with: tuple[tuple[str, ...], ...] = ()
     """Of each of these, one must have a row, or the query has none: tables of `reads`, as a FROM clause names them."""
+    is_kept: bool = False
+    """Whether a view is a table in memory once it has been asked for."""
 
     @property
     def is_private(self) -> bool:

@@ -161,7 +161,8 @@ class Trace:
                     self._provide(" ".join(query.tables))
                     for each in (*query.steps, query):
                         self._known.update(install_macros(self._connection, [each.sql], self._known))
-                        made = f"create or replace view {each.name} as {each.sql}"
+                        kind = "table" if each.is_kept else "view"
+                        made = f"create or replace {kind} {each.name} as {each.sql}"
                         self._connection.execute(catalog.parsed(self._connection, made))
                 else:
                     self._create(name, [column.name for column in TABLES[name].columns])

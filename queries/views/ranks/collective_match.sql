@@ -11,6 +11,7 @@
 -- possible. Matched calls that then do not overlap are no match.
 --
 -- :reads collective_call, rank_info
+-- :kept
 -- :column rank BIGINT            process rank
 -- :column match_id BIGINT        rows with the same number are one collective
 -- :column event_id BIGINT        the kernel or span
