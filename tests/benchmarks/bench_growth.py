@@ -5,9 +5,9 @@
     python tests/benchmarks/bench_growth.py --sample 12          # so many shapes, spread over all
 
 Each shape of `odd_traces.py` is imported, annotated, and asked everything, in a process of its own. For each part of
-the work (a derived table, an answer, a report, an export) the time and memory of a tiny trace are subtracted, and the
-exponent p of `n^p` is what the rest grows by from n to 4n and from 2n to 4n. Exit status 1 says that a part grows with
-an exponent above 1.3, does not end in time, or needs more than 1.5 GB.
+the work (a derived table, an answer, a report, an export) the exponent p of `n^p` is estimated, apart from the time and
+memory that a tiny trace takes. Exit status 1 says that a part grows with an exponent above 1.3, does not end in time,
+or needs more than 1.5 GB. Figures are those of the tiny trace, n, 2n and 4n.
 
 A part that takes little at 4n is not fitted: there, noise is more than growth.
 """
@@ -127,13 +127,21 @@ def _measured(shape: str, n: int, folder: Path) -> Figures | str:
     return figures
 
 
-def _exponent(values: list[float], sizes: tuple[int, ...]) -> float:
-    """By which power of its size something grew to the largest size, from the smallest or the next, whichever is less.
+def _exponent(values: list[float], base: float, sizes: tuple[int, ...]) -> float:
+    """By which power of its size something grew: the least of three estimates, as each alone can be noise.
 
-    What a tiny trace takes is subtracted, so of the smallest only noise may be left.
+    They are that from n to 4n and that from 2n to 4n, less what a tiny trace takes, and that of the two differences,
+    which need none of that.
     """
-    pairs = zip(values[:-1], sizes[:-1], strict=True)
-    return min(math.log(values[-1] / max(value, 1e-9)) / math.log(sizes[-1] / size) for value, size in pairs)
+    n, twice, four_times = values
+    grown = (four_times - base) / max(n - base, 1e-9), (four_times - base) / max(twice - base, 1e-9)
+    steps = (four_times - twice) / max(twice - n, 1e-9)
+    logs = [math.log(max(each, 1e-9)) for each in (*grown, steps)]
+    return min(
+        logs[0] / math.log(sizes[2] / sizes[0]),
+        logs[1] / math.log(sizes[2] / sizes[1]),
+        logs[2] / math.log((sizes[2] - sizes[1]) / (sizes[1] - sizes[0])),
+    )
 
 
 def findings(shape: str, folder: Path, tiny: Figures, *, least_s: float, sizes: tuple[int, ...] = SIZES) -> list[str]:
@@ -158,11 +166,10 @@ def findings(shape: str, folder: Path, tiny: Figures, *, least_s: float, sizes: 
     series = [each for each in (*smaller, largest) if not isinstance(each, str)]
     for name in sorted(heavy):
         base = tiny.get(name, zero)
-        times, peaks = ([max(0.0, each.get(name, none)[i] - base[i]) for each in series] for i in (0, 1))
-        units = ((times, "s of CPU", least_s), (peaks, "MB", LEAST_MB))
-        for values, unit, least in units:
-            if values[-1] > least and (power := _exponent(values, sizes)) > MOST:
-                shown = ", ".join(f"{value:,.2f}" for value in values)
+        for i, unit, least in ((0, "s of CPU", least_s), (1, "MB", LEAST_MB)):
+            values = [each.get(name, none)[i] for each in series]
+            if values[-1] - base[i] > least and (power := _exponent(values, base[i], sizes)) > MOST:
+                shown = ", ".join(f"{value:,.2f}" for value in (base[i], *values))
                 found.append(f"{name}: n^{power:.2f} ({shown} {unit})")
     return found
 
