@@ -21,6 +21,9 @@ _ASKED: Mapping[str, tuple[str, Mapping[str, str]]] = {
 }
 """The answers behind sections that have neither its name nor its default parameters."""
 
+OF_A_JOB = ("missing", "slow link", "late")
+"""Facts about a job: ranks that are missing, the group whose links are slow, and the rank that the others wait for."""
+
 Kind = Literal["name", "place", "count", "time", "delta", "share"]
 
 
@@ -82,6 +85,11 @@ class Content:
     """The answers that the findings are, one for each."""
     scope: Mapping[str, Any] = field(default_factory=dict)
     """The step, phase and module that it is about; empty for the whole run."""
+
+    @property
+    def of_the_job(self) -> list[str]:
+        """What is wrong with the job, not with one rank, in sentences."""
+        return [self.facts[name] for name in OF_A_JOB if name in self.facts]
 
     def as_dict(self) -> dict[str, Any]:
         """The same as plain values: times in integer nanoseconds, shares in per cent."""

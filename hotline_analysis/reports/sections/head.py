@@ -10,6 +10,7 @@ from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.limits import TypicalStep
 from hotline_analysis.answers.recorded import lacks_gpu_work
 from hotline_analysis.answers.verdicts import VERDICTS
+from hotline_analysis.reports.content import OF_A_JOB
 from hotline_analysis.reports.sections.given import given
 from hotline_analysis.reports.sections.links import slow_link
 from hotline_analysis.reports.sections.recapture import INFERRED
@@ -66,12 +67,8 @@ def facts(
 
 def _of_the_job(trace: Trace) -> dict[str, str]:
     """What is wrong with the job, not with one rank: ranks that are missing, a slow link, and a rank that is late."""
-    found = {
-        "missing": missing_ranks(trace.manifest["parts"]),
-        "slow link": slow_link(trace),
-        "late": late_rank(trace),
-    }
-    return {name: text for name, text in found.items() if text}
+    said = missing_ranks(trace.manifest["parts"]), slow_link(trace), late_rank(trace)
+    return {name: text for name, text in zip(OF_A_JOB, said, strict=True) if text}
 
 
 def _steps(steps: pl.DataFrame, typical: TypicalStep | None) -> str:
