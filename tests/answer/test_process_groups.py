@@ -107,8 +107,7 @@ def test_a_slow_group_that_costs_little_is_not_named(tmp_path: Path) -> None:
     assert "slow link" not in str(ha.report(trace))
 
 
-def test_what_many_answers_read_is_made_once(tmp_path: Path) -> None:
-    trace = job(tmp_path)
+def test_what_many_answers_read_is_made_once(trace: Trace) -> None:
     ha.process_groups(trace)
     found = trace._connection.execute("select table_name from duckdb_tables() where table_name = 'collective_match'")
     assert found.fetchall() == [("collective_match",)]
