@@ -91,8 +91,8 @@ def _match_group(
             fresh = len(run)
             continue
         taken = 0
-        for thread in np.unique(track[run]):
-            nodes = run[track[run] == thread]
+        by_thread = run[np.argsort(track[run], kind="stable")]
+        for nodes in np.split(by_thread, np.flatnonzero(np.diff(track[by_thread])) + 1):
             alignment = _align_with_latest(aligner, token[nodes], stack, fresh)
             found = _behind_targets(alignment, of_weight[nodes], reshapes[nodes])
             hit = np.flatnonzero(found >= 0)
