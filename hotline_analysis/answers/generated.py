@@ -1393,8 +1393,9 @@ def process_groups(
     over the network: groups of 0 to 7 and of 8 to 15, but not of 0, 8, 16 and so on. What counts of a collective is
     its transfer, from the last rank's start to the end on the rank where that takes least, so waiting for a late
     rank makes none slow. `usual_ns` is the time at the median of at least three groups alike, for each type and
-    size of message. A group is slow if it takes longer than that by more than chance (`oddity` above 3.5, as in
-    `ranks`). Slow groups that are not alike and share one rank point at this rank's links.
+    size of message. A group is slow if it takes longer than that and is an outlier (`oddity` above 3.5, as in
+    `ranks`), which of few groups one can be by chance. Slow groups that are not alike and share one rank point at
+    this rank's links.
 
     A group of which the run lacks a rank, or does not know the size, is compared with none: that rank may have come
     last. Messages of all-to-all, gather and scatter differ between ranks, so there their sizes do not count.

@@ -19,9 +19,11 @@ FAR_US = 100
 BYTES = 4_000_000
 
 
-def reduced(built: TraceBuilder, members: list[int], start: int, end: int, size: int | None = None) -> None:
+def reduced(
+    built: TraceBuilder, members: list[int], start: int, end: int, size: int | None = None, name: str = "allreduce"
+) -> None:
     args: dict[str, Any] = {
-        "Collective name": "allreduce",
+        "Collective name": name,
         "dtype": "Float",
         "In msg nelems": BYTES // 4,
         "Out msg nelems": BYTES // 4,
@@ -99,6 +101,23 @@ def test_the_report_names_the_slow_group(trace: Trace) -> None:
         "Process group 76 (ranks 6 to 7): allreduce takes 2.9 times as long as in the 3 groups alike"
         " (26.7 instead of 76.9 GB/s); 98.0 µs of each step (9.8 %)." in said
     )
+
+
+def test_a_group_that_is_slow_in_two_ways_is_one(tmp_path: Path) -> None:
+    for rank in range(8):
+        near = rank - rank % 2
+        built = TraceBuilder(rank=rank, world_size=8).step(0, 0, 1000)
+        for start, name in ((200, "allgather"), (600, "reduce_scatter")):
+            reduced(built, [near, near + 1], start, start + PAIRS_US[rank // 2], name=name)
+        built.write(tmp_path / f"{rank}.json")
+    trace = ha.load(tmp_path)
+    assert ha.process_groups(trace).filter("is_slow").select("group_ranks", "name").rows() == [
+        ("[6,7]", "allgather"),
+        ("[6,7]", "reducescatter"),
+    ]
+    said = " ".join(str(ha.report(trace)).split())
+    assert "Process group 76 (ranks 6 to 7): allgather takes 2.9 times" in said
+    assert "more group" not in said
 
 
 def test_a_slow_group_that_costs_little_is_not_named(tmp_path: Path) -> None:

@@ -33,7 +33,8 @@ def slow_link(trace: Trace) -> str:
         f"{_group(worst)}: {worst['name']} takes {worst['slower']:,.1f} times as long as in the {others:,} groups"
         f" alike{bandwidth}; {duration(worst['excess_ns'])} of each step ({percent(worst['step_pct'])})."
     )
-    more = rows.height - 1
+    # A group can be slow in several kinds of collectives, as one of FSDP in two.
+    more = rows["group_ranks"].n_unique() - 1
     if more:
         said += f" {more:,} more group{'s are' if more > 1 else ' is'} slow"
         shared = set.intersection(*map(set, rows["members"].to_list()))

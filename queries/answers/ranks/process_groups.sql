@@ -4,8 +4,8 @@
 -- the network: groups of 0 to 7 and of 8 to 15, but not of 0, 8, 16 and so on. What counts of a collective is its
 -- transfer, from the last rank's start to the end on the rank where that takes least, so waiting for a late rank makes
 -- none slow. `usual_ns` is the time at the median of at least three groups alike, for each type and size of message. A
--- group is slow if it takes longer than that by more than chance (`oddity` above 3.5, as in `ranks`). Slow groups that
--- are not alike and share one rank point at this rank's links.
+-- group is slow if it takes longer than that and is an outlier (`oddity` above 3.5, as in `ranks`), which of few groups
+-- one can be by chance. Slow groups that are not alike and share one rank point at this rank's links.
 --
 -- A group of which the run lacks a rank, or does not know the size, is compared with none: that rank may have come
 -- last. Messages of all-to-all, gather and scatter differ between ranks, so there their sizes do not count.
@@ -23,8 +23,9 @@
 -- :column transfer_ns BIGINT           time that they transferred
 -- :column bus_gb_per_s DOUBLE          bandwidth, as in `collectives`; NULL when `bytes` or `group_size` is
 -- :column alike_count BIGINT           groups with which it is compared, itself included; 0 if it is compared with none
--- :column compared_ns BIGINT           of the transfer, that of messages which at least three groups alike have
--- :column usual_ns BIGINT              time that these take at the pace of the median group
+-- :column compared_ns BIGINT           time of the messages that at least three groups alike have, each kind at the
+--                                      median of the group's own calls, so that a single slow call does not count
+-- :column usual_ns BIGINT              time that these take at the median of the groups alike
 -- :column slower DOUBLE                how many times as long they take; NULL without any
 -- :column oddity DOUBLE                modified z-score of `slower` among groups alike; NULL where all are equal
 -- :column is_slow BOOLEAN              it is an outlier, and slower than usual
