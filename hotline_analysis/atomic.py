@@ -6,6 +6,7 @@ import os
 import re
 import secrets
 import shutil
+import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -115,6 +116,31 @@ def begun(undo: Callable[[], object]) -> Iterator[None]:
     begin(undo)
     try:
         yield
+    finally:
+        finish(undo)
+
+
+def begin_folder(parent: Path | None = None, prefix: str = "hotline-") -> tuple[Path, Callable[[], object]]:
+    """Make a temporary folder that only this user can read; return it, and how to remove it, which `end` must be told.
+
+    Its name is chosen first: Ctrl-C that comes as soon as the folder is there finds that it is to be removed.
+    """
+    folder = Path(parent or tempfile.gettempdir()) / f"{prefix}{secrets.token_hex(8)}"
+    undo = begin(lambda: remove(folder))
+    try:
+        folder.mkdir(mode=0o700)
+    except OSError:
+        end(undo)
+        raise
+    return folder, undo
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder that only this user can read, until the block or the process ends."""
+    folder, undo = begin_folder()
+    try:
+        yield folder
     finally:
         finish(undo)
 

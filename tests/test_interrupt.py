@@ -3,8 +3,10 @@
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis.atomic import begin, begun, end, remove, replace_folder, undo_all
+from hotline_analysis.atomic import begin, begun, end, remove, replace_folder, temporary_folder, undo_all
 from tests.trace_builder import TraceBuilder
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="sends signals")
@@ -221,6 +223,38 @@ def test_the_last_is_undone_first() -> None:
     end(first)
     undo_all()
     assert told == ["block", "first", "block"]
+
+
+def test_ctrl_c_as_soon_as_a_folder_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It comes before anybody knows the folder."""
+
+    def interrupted(folder: Path, mode: int) -> None:
+        os.mkdir(folder, mode)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "mkdir", interrupted)
+        with pytest.raises(KeyboardInterrupt), temporary_folder():
+            pass
+    assert len(list(tmp_path.iterdir())) == 1
+    undo_all()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_temporary_folder_is_for_this_user_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with temporary_folder() as folder:
+        assert list(tmp_path.iterdir()) == [folder]
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_temporary_folder_is_known_before_it_is_there() -> None:
+    """None is made in another way, where the command line could be interrupted in between."""
+    package = Path(ha.__file__).parent
+    users = {path for path in package.rglob("*.py") if "mkdtemp" in path.read_text(encoding="utf-8")}
+    assert {path.relative_to(package).as_posix() for path in users} == {"capture/shapes.py"}
 
 
 def test_ctrl_c_while_it_is_undone() -> None:

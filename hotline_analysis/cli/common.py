@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 import hotline_analysis as ha
-from hotline_analysis.atomic import Form, begun, check_file, form_of, path_of, remove, replace_file
+from hotline_analysis.atomic import Form, check_file, form_of, path_of, replace_file, temporary_folder
 from hotline_analysis.errors import HotlineError
 from hotline_analysis.text.formats import size
 
@@ -116,8 +115,7 @@ def from_pipe(traces: Sequence[str]) -> Iterator[list[str]]:
         return
     if sys.stdin is None or sys.stdin.isatty():
         raise typer.BadParameter("'-' reads a trace from a pipe, and there is none: … | hotline report -")
-    folder = Path(tempfile.mkdtemp(prefix="hotline-"))
-    with begun(lambda: remove(folder)):
+    with temporary_folder() as folder:
         file = folder / "stdin.json"  # what it is compressed with, its first bytes tell
         with file.open("wb") as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy, 1 << 20)
@@ -132,8 +130,7 @@ def output_file(output: Path, form: str) -> Iterator[Path]:
     if output != STDOUT:
         yield output
         return
-    folder = Path(tempfile.mkdtemp(prefix="hotline-"))
-    with begun(lambda: remove(folder)):
+    with temporary_folder() as folder:
         file = folder / f"stdout{form}"
         yield file
         sys.stdout.flush()

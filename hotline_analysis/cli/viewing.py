@@ -5,7 +5,6 @@ from __future__ import annotations
 import http.server
 import secrets
 import shutil
-import tempfile
 import threading
 import webbrowser
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from urllib.parse import quote
 import typer
 
 import hotline_analysis as ha
-from hotline_analysis.atomic import begun, remove
+from hotline_analysis.atomic import temporary_folder
 from hotline_analysis.cli.app import app
 from hotline_analysis.cli.common import GpuFile, GpuName, ModelFile, Traces, open_traces
 from hotline_analysis.errors import HotlineError
@@ -114,8 +113,7 @@ def view(
     Example:
       hotline view run.hotline
     """
-    folder = Path(tempfile.mkdtemp(prefix="hotline-"))
-    with begun(lambda: remove(folder)):
+    with temporary_folder() as folder:
         with open_traces(traces, model, gpu, gpus) as trace:
             file = ha.export_perfetto(trace, folder / "hotline.json.gz", rank=rank, span=span)
         with served(file, port) as server:

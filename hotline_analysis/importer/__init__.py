@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import shutil
-import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hotline_analysis.annotation.model_file import read_model
-from hotline_analysis.atomic import MANIFEST, begin, end, finish, path_of, remove, replace_folder
+from hotline_analysis.atomic import MANIFEST, begin, begin_folder, end, finish, path_of, remove, replace_folder
 from hotline_analysis.errors import HotlineError, HotlineWarning
 from hotline_analysis.importer.files import Source, TraceFile, find_runs, find_traces, state_of
 from hotline_analysis.importer.gpus import Gpus, read_gpus
@@ -90,9 +89,8 @@ def load(
         if sentence := missing_ranks(trace.manifest["parts"]):
             warnings.warn(sentence, HotlineWarning, stacklevel=2)
         return trace
-    folder = Path(tempfile.mkdtemp(prefix="hotline-"))
+    folder, undo = begin_folder()
     run = folder / "run.hotline"
-    undo = begin(lambda: remove(folder))
     try:
         import_traces(
             source,

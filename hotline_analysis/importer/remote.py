@@ -10,7 +10,6 @@ import hashlib
 import os
 import re
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from hotline_analysis.atomic import MANIFEST, begin, finish, remove
+from hotline_analysis.atomic import MANIFEST, begin_folder, finish
 from hotline_analysis.errors import HotlineError, MachineError, TraceFormatError
 
 if TYPE_CHECKING:
@@ -125,8 +124,7 @@ def copied(file: Remote) -> Iterator[tuple[Path, str]]:
     changed since it was found, or cannot be copied.
     """
     store, key = opened(file.url)
-    folder = Path(tempfile.mkdtemp(prefix="hotline-copy-"))
-    undo = begin(lambda: remove(folder))
+    folder, undo = begin_folder(prefix="hotline-copy-")
     copy = folder / os.path.basename(key)
     try:
         digest = copy_of(store, key, file, copy)

@@ -10,7 +10,6 @@ import os
 import re
 import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
@@ -19,7 +18,7 @@ from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hotline_analysis.atomic import MANIFEST, begin, end, finish, path_of, remove
+from hotline_analysis.atomic import MANIFEST, begin, begin_folder, end, finish, path_of
 from hotline_analysis.errors import ExportExistsError, HotlineError, MachineError, RunFormatError
 from hotline_analysis.importer.options import Progress
 from hotline_analysis.importer.remote import (
@@ -118,9 +117,8 @@ def written_here(output: str, *, overwrite: bool) -> Iterator[Path]:
     place = _writable_place(output)
     place.check_free(overwrite=overwrite)
     place.check_writable()
-    folder = Path(tempfile.mkdtemp(prefix="hotline-"))
+    folder, undo = begin_folder()
     run = folder / place.name
-    undo = begin(lambda: remove(folder))
     is_kept = False
     try:
         yield run
@@ -179,9 +177,8 @@ def copied_run(url: str, on_progress: Progress | None = None) -> Path:
     odd = next((name for name in found if not _NAME.fullmatch(name)), None)
     if odd is not None:
         raise RunFormatError(f"{shown(url)} is no run: it holds a file that is called {odd!r}", hint="Import it again.")
-    folder = Path(tempfile.mkdtemp(prefix="hotline-"))
+    folder, undo = begin_folder()
     run = folder / place.name
-    undo = begin(lambda: remove(folder))
 
     def copy(name: str) -> None:
         file = file_of(f"{url.rstrip('/')}/{name}", found[name])

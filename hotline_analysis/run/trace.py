@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import re
 import shutil
-import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -18,7 +17,7 @@ import duckdb
 import polars as pl
 
 from hotline_analysis import catalog
-from hotline_analysis.atomic import begin, check_name, end, path_of, remove, replace_folder
+from hotline_analysis.atomic import begin, begin_folder, check_name, end, path_of, remove, replace_folder
 from hotline_analysis.database import SETTINGS, install_macros, make_table_of, rows_of
 from hotline_analysis.errors import HotlineError, RunFormatError
 from hotline_analysis.run.failures import as_hotline_error, damage_told
@@ -89,9 +88,10 @@ class Trace:
         # In the order of the ranks, as that of rows follows the order of files.
         self._runs = list(dict.fromkeys(self._rank_folders[rank] for rank in self.ranks))
         # What does not fit into memory goes to a folder that only this user can read, not to the working directory.
-        spill = Path(tempfile.mkdtemp(prefix="hotline-", dir=temporary))
-        folders = [folder for folder in (spill, temporary) if folder is not None]
-        undo = begin(lambda: _remove_all(folders))
+        spill, undo = begin_folder(temporary)
+        if temporary is not None:  # which the other one is in
+            end(undo)
+            undo = begin(lambda: remove(temporary))
         self._connection = duckdb.connect(
             config={
                 **SETTINGS,
@@ -525,11 +525,6 @@ def _quote(text: str) -> str:
 
 def _quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
-
-
-def _remove_all(folders: Sequence[Path]) -> None:
-    for folder in folders:
-        remove(folder)
 
 
 def _release(connection: duckdb.DuckDBPyConnection, undo: Callable[[], object]) -> None:
