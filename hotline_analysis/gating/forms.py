@@ -65,7 +65,9 @@ def sentence(check: Check) -> str:
     if not _has_sign(check):
         values = amount(check.new, check.value_unit)
         return f"{_metric(check.metric)} {values}, {check.reason} ({safe(check.rule)})"
-    return f"{_metric(check.metric)} {values}, {_difference(check.change, check)}, {check.reason} ({safe(check.rule)})"
+    of = " in its quick steps" if check.of == "quick steps" else ""
+    change = _difference(check.change, check)
+    return f"{_metric(check.metric)} {values}{of}, {change}, {check.reason} ({safe(check.rule)})"
 
 
 def _metric(name: str) -> str:
@@ -91,11 +93,15 @@ def _rows(verdict: Verdict) -> tuple[list[tuple[str, ...]], str]:
             _difference(check.change, check) if _has_sign(check) else "–",
             _between(check),
             _size(check.detectable, check),
-            check.answer + ("" if check.answer == "pass" else f": {safe(check.reason)}"),
+            check.answer + ("" if check.answer == "pass" else f": {_why(check)}"),
         )
         for check in checks[:_SHOWN]
     ]
     return rows, f"and {len(more)} more checks: {', '.join(counts)}" if more else ""
+
+
+def _why(check: Check) -> str:
+    return safe(check.reason) + (", in quick steps" if check.of == "quick steps" else "")
 
 
 def _between(check: Check) -> str:

@@ -2,10 +2,13 @@
 
     python tests/benchmarks/bench_gate.py capture FOLDER [--runs 10] [--alone]   one process and trace file for each
     python tests/benchmarks/bench_gate.py measure FOLDER                         100 random splits of them
+    python tests/benchmarks/bench_gate.py simulate                               400 gates each of made-up runs
 
 With `--alone`, the steps run with real-time priority on one core, so that other programs of the machine do not count
 (Linux, needs the right to it). `measure` draws which of the runs are new, and gates them; then it makes one module of
-the new runs slower, in each of their steps, and gates them again.
+the new runs slower, in each of their steps, and gates them again. `simulate` makes runs whose truth is known: steps
+differ by 2 %, 3 % of them take three times as long, and either whole runs differ, or other programs make a share of the
+steps longer, another in each run.
 """
 
 from __future__ import annotations
@@ -19,6 +22,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median, stdev
+
+import numpy as np
 
 import hotline_analysis as ha
 from hotline_analysis.gating import Measured, gate, measure
@@ -104,13 +109,48 @@ def splits(runs: Sequence[Measured], base: int, new: int) -> list[tuple[list[Mea
     return found
 
 
+def made_up(random: np.random.Generator, *, between: float = 0.0, added: float = 0.0, change: float = 0.0) -> Measured:
+    """A run of 60 steps that differs from others by `between`, or in which others add `added` to some steps."""
+    steps = np.exp(random.normal(0, 0.02, 60)) * np.where(random.random(60) < 0.03, 3, 1) * (1 + change)
+    steps *= np.exp(random.normal(0, between))
+    is_longer = random.random(60) < random.uniform(0, 0.8)
+    steps += np.where(is_longer, random.exponential(added, 60) if added else 0, 0)
+    return Measured("run", {}, {"step": (100e6 * steps).tolist()})
+
+
+def simulate(gates: int = 400) -> None:
+    random = np.random.default_rng(27)
+    noises = [("runs differ by 0.5 %", {"between": 0.005}), ("runs differ by 1 %", {"between": 0.01})]
+    noises += [("runs differ by 2 %", {"between": 0.02}), ("runs differ by 3 %", {"between": 0.03})]
+    noises += [("others add 10 %", {"added": 0.1}), ("others add 30 %", {"added": 0.3})]
+    for said, noise in noises:
+        for base, new in ((1, 1), (5, 1), (5, 3), (10, 3), (10, 5)):
+            print(f"{said}  {base} + {new} ", end="")
+            for change in (0.0, 0.05, 0.1):
+                count = Counter(
+                    gate(
+                        [made_up(random, **noise) for _ in range(base)],
+                        [made_up(random, **noise, change=change) for _ in range(new)],
+                    ).answer
+                    for _ in range(gates)
+                )
+                shares = ", ".join(f"{answer} {100 * number / gates:.0f} %" for answer, number in sorted(count.items()))
+                print(f" | +{100 * change:.0f} %: {shares}", end="")
+            print(flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("what", choices=["capture", "measure"])
-    parser.add_argument("folder", type=Path)
+    parser.add_argument("what", choices=["capture", "measure", "simulate"])
+    parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--alone", action="store_true")
     given = parser.parse_args()
+    if given.what == "simulate":
+        simulate()
+        return
+    if given.folder is None:
+        parser.error(f"{given.what} needs a folder")
     if given.what == "capture":
         capture(given.folder, given.runs, given.alone)
         return

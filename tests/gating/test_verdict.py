@@ -14,6 +14,7 @@ import pytest
 import hotline_analysis as ha
 from hotline_analysis.errors import HotlineError, QueryParameterError
 from hotline_analysis.gating.rules import parse
+from hotline_analysis.gating.statistics import t_quantile
 
 MS = 1_000_000
 GIB = 2**30
@@ -82,6 +83,87 @@ def test_memory_is_one_number_a_run() -> None:
     assert ha.gate(BASE, run(100.0, peak=1.2 * GIB), ["memory_peak > +100 MiB"]).answer == "fail"
     assert ha.gate(BASE, run(100.0), ["memory_peak > 1 GiB"]).answer == "pass"
     assert ha.gate(BASE, run(100.0), ["memory_peak > 0.9 GiB"]).answer == "fail"
+
+
+# --- quick steps -----------------------------------------------------------------------------------------------------
+
+
+def disturbed(step: float, share: float, count: int = 40, seed: int = 0) -> ha.Measured:
+    """A run of which a share of the steps takes up to as long again, as other programs of the machine will have it."""
+    random = np.random.default_rng(seed)
+    quiet = step * MS * (1 + random.uniform(0, 0.002, count))
+    longer = np.where(np.arange(count) < share * count, random.uniform(0.2, 1, count), 0)
+    return ha.Measured("run", IDENTITY, {"step": random.permutation(quiet * (1 + longer)).tolist(), "mfu": [40.0] * 40})
+
+
+SHARES = (0.1, 0.8, 0.3, 0.9, 0.6)  # more than a half moves the median
+
+
+def test_quick_steps_fail_where_medians_cannot_tell() -> None:
+    base = [disturbed(100.0, share, seed=seed) for seed, share in enumerate(SHARES)]
+    new = [disturbed(105.0, share, seed=9 + seed) for seed, share in enumerate(SHARES[:3])]
+    verdict = ha.gate(base, new)
+    (check,) = verdict.checks
+    assert (check.answer, check.of) == ("fail", "quick steps")
+    assert check.base == pytest.approx(100.1 * MS, rel=2e-3)
+    assert check.change == pytest.approx(5.0, abs=0.2)
+    assert check.low is not None
+    assert 4.5 < check.low < 5
+    assert "105 ms in its quick steps, +" in verdict.statement
+    assert "fail: beyond the limit and beyond noise, in quick steps" in str(verdict)
+    # The same with too few steps, where the shortest one would decide.
+    short = [ha.Measured("run", IDENTITY, {"step": run.values["step"][:19]}) for run in [*base, *new]]
+    assert ha.gate(short[:5], short[5:]).answer == "cannot tell"
+
+
+def test_quick_steps_alone_pass_nothing() -> None:
+    """Half of the steps may have become longer, and noise hides it."""
+    base = [disturbed(100.0, share, seed=seed) for seed, share in enumerate(SHARES)]
+    new = [disturbed(100.0, share, seed=9 + seed) for seed, share in enumerate(SHARES[:3])]
+    (check,) = ha.gate(base, new).checks
+    assert (check.answer, check.of, check.reason) == ("cannot tell", "median", "noise is larger than the limit")
+    # Of quick steps, the change that would be found is far less than that of the medians, which differ by a half.
+    assert check.detectable is not None
+    assert check.detectable < 1
+
+
+def test_medians_come_first() -> None:
+    """Whatever became longer in most steps fails, although the quick ones are as they were."""
+    base = [disturbed(100.0, 0.1, seed=seed) for seed in range(5)]
+    (check,) = ha.gate(base, [disturbed(100.0, 0.9, seed=9 + seed) for seed in range(3)]).checks
+    assert (check.answer, check.of) == ("fail", "median")
+    for rule in ("step > 90 ms", "step < -3 %", "mfu < -3 %"):
+        assert ha.gate(base, base[:3], [rule]).checks[0].of == "median"
+
+
+def test_quick_steps_and_medians_have_half_of_the_level_each() -> None:
+    """Of two chances to fail, each is taken half as often."""
+
+    def mostly(length: float, count: int) -> ha.Measured:
+        """A run whose quick steps are those of all others."""
+        return ha.Measured("run", IDENTITY, {"step": [90.0 * MS] * (count // 4) + [length * MS] * (count - count // 4)})
+
+    # By hand: both sides are -1, 0 and 1 around their mean, so the spread is 1, and se = sqrt(1 / 3 + 1 / 3).
+    se = (2 / 3) ** 0.5
+    for count, tail, answer in ((19, 0.0099, "fail"), (20, 0.0099, "cannot tell"), (20, 0.0049, "fail")):
+        base, new = (
+            [mostly(length + wiggle, count) for wiggle in (-1, 0, 1)]
+            for length in (100.0, 100.0 + t_quantile(tail, 4) * se)
+        )
+        assert ha.gate(base, new, ["step > +1 ms"]).answer == answer
+
+
+def test_quick_steps_fail_as_seldom_as_the_level_says() -> None:
+    random = np.random.default_rng(8)
+    count, failed = 1000, 0
+    for _ in range(count):
+        lengths = 100.0 * np.exp(random.normal(0, 0.02, 10))
+        runs = [disturbed(length, 0.0, 20, int(random.integers(1 << 30))) for length in lengths]
+        failed += ha.gate(runs[:7], runs[7:], ["step > +0.1 %"]).answer == "fail"
+    assert failed <= 0.01 * count + 4 * (0.01 * count) ** 0.5  # within four standard errors of a binomial count
+
+
+# --- other limits ----------------------------------------------------------------------------------------------------
 
 
 def test_a_limit_without_a_sign_is_a_value() -> None:
