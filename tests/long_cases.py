@@ -3,7 +3,7 @@
     python -m tests.long_cases junit.xml    # write the list anew from the durations of a whole run
 
 `make test` leaves out all cases in `long_cases.txt`, and the tests that are marked `long`; `make test-all` runs them as
-well. A case is in the list if it takes more than half a second and is not among the quickest quarter of its function's
+well. A case is in the list if it takes more than 0.3 s and is not among the quickest quarter of its function's
 cases, so that no function is left out for its cases.
 """
 
@@ -16,7 +16,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 _LIST = Path(__file__).with_suffix(".txt")
-_LONG_S = 0.5
+_LONG_S = 0.3
 
 
 def listed() -> frozenset[str]:

@@ -227,7 +227,7 @@ def _answer(result: object, task: Task) -> Answer:
         raise MachineError("the scheduler was lost, or restarted", hint="Import again.")
     if _is_killed(result):
         return MachineError(
-            f"importing {task.file} failed: each worker that tried it died",
+            f"importing {task.file} failed: each worker that tried it died, as one does that uses too much memory",
             hint="An import takes up to 1 GB: give workers more memory, or leave the file out (--allow-missing).",
         )
     error = result[1]
