@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import hotline_analysis as ha
 from hotline_analysis import catalog
 from hotline_analysis.answers.named import COMPUTED
-from hotline_analysis.cli import app, options, viewing
+from hotline_analysis.cli import app, options, serving
 from hotline_analysis.cli.common import from_pipe
 from tests.runs import opened
 from tests.viewer import visit
@@ -190,7 +190,7 @@ def test_the_viewer_gets_the_export(run: Path, monkeypatch: pytest.MonkeyPatch, 
 def test_the_server_gives_one_file_to_one_origin(tmp_path: Path) -> None:
     (tmp_path / "one.json").write_bytes(b"{}")
     (tmp_path / "other.json").write_bytes(b"secret")
-    with viewing.served(tmp_path / "one.json", 0) as server:
+    with serving.served(tmp_path / "one.json", 0) as server:
         base = f"http://127.0.0.1:{server.server_port}"
         for place in ("/", "/one.json", "/other.json", f"{server.place}/../../other.json", f"{server.place}?a"):
             with pytest.raises(urllib.error.HTTPError, match="404"):

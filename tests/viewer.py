@@ -7,7 +7,7 @@ import webbrowser
 
 import pytest
 
-from hotline_analysis.cli import viewing
+from hotline_analysis.cli import serving
 
 
 def visit(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
@@ -19,7 +19,7 @@ def visit(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
             fetched.append(answer.read())
         return True
 
-    served = viewing.served
+    served = serving.served
     monkeypatch.setattr(webbrowser, "open", browse)
-    monkeypatch.setattr(viewing, "served", lambda file, port: served(file, 0))
+    monkeypatch.setattr(serving, "served", lambda file, port: served(file, 0))
     return fetched
