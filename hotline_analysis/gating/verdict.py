@@ -39,8 +39,8 @@ class Check:
     """One rule on one metric. `change` and what follows are in per cent or in the unit of the metric, by `unit`.
 
     The true change lies between `low` and `high`, each at the level of this check; `detectable` is the change that so
-    many runs find in 8 of 10 cases. What is not known is None. The values are the means of the runs' `of`: their
-    medians, or of a check that fails for them, their quick steps.
+    many runs find in 8 of 10 cases, by medians or by quick steps. What is not known is None. The values are the means
+    of the runs' `of`: their medians, or of a check that fails for them, their quick steps.
     """
 
     rule: str
