@@ -273,7 +273,7 @@ def _has_quick_steps(rule: Rule, metric: str, before: Sequence[Measured], after:
     """Whether quick steps can say that a time has grown: there are enough, and runs that tell their noise."""
     runs = [*before, *after]
     is_growth = rule.kind != "level" and rule.direction > 0 and runs[0].unit(metric) == "ns"
-    return is_growth and len(runs) > 2 and all(len(_steps(run, metric)) >= _QUICK_STEPS for run in runs)
+    return is_growth and len(runs) > 2 and all(run.step_count >= _QUICK_STEPS for run in runs)
 
 
 def _opened(
@@ -282,6 +282,8 @@ def _opened(
     sides = [[values for run in side if (values := _steps(run, metric))] for side in (before, after)]
     base = [_value(metric, values, of) for values in sides[0]]
     new = [_value(metric, values, of) for values in sides[1]]
+    if len(base) + len(new) > 2 and rule.kind != "level":
+        sides = [[], []]  # the noise is that between runs
     unit, value_unit = _units(rule, metric)
     shown = (fmean(base) if base else None, fmean(new) if new else None)
     check = Check(rule.text, metric, "cannot tell", "", rule.direction * rule.limit, unit, value_unit, *shown, of=of)
