@@ -238,6 +238,51 @@ def test_the_report_names_rank_and_module(tmp_path: Path) -> None:
     assert "Net_0.Linear_0" in text
 
 
+def in_pairs(folder: Path, late_us: dict[int, list[int]]) -> Trace:
+    """Eight ranks in pairs of neighbours; both of a pair start a collective at the given times, and end together."""
+    for rank in range(8):
+        built = TraceBuilder(rank=rank, world_size=8).step(0, 0, 1000)
+        pair = [rank - rank % 2, rank - rank % 2 + 1]
+        for number, late in enumerate(late_us.get(rank, [0, 0])):
+            start = 100 + 400 * number
+            args: dict[str, Any] = {
+                "Process Group Name": str(pair),
+                "Process Group Ranks": str(pair),
+                "Group size": 2,
+                "Collective name": "allreduce",
+                "dtype": "Float",
+                "In msg nelems": 1000,
+                "Out msg nelems": 1000,
+            }
+            built.op("c10d::allreduce_", start - 60, start - 50)
+            built.launches(
+                "ncclDevKernel_AllReduce_Sum_f32_RING_LL",
+                start + late,
+                start + 150,
+                at=start - 58,
+                until=start - 52,
+                stream=9,
+                **args,
+            )
+        built.write(folder / f"{rank}.json")
+    return ha.load(folder)
+
+
+def test_a_rank_is_named_for_those_that_it_meets(tmp_path: Path) -> None:
+    """Rank 7 makes rank 6 wait for 80 of 1,000 us; the six others never meet it, and wait for nobody."""
+    text = ha.report(in_pairs(tmp_path, {7: [40, 40]})).to_text(width=400)
+    assert (
+        "Rank 7 is last to reach 2 of 2 collectives; the rank that it meets there waits 80.0 µs for it (8.0 % of its"
+        " step time, with overlapping calls counted one by one)." in text
+    )
+
+
+def test_of_two_ranks_that_are_late_in_turns_none_is_named(tmp_path: Path) -> None:
+    """Rank 7 causes 100 of 180 us of waiting, and half would be its share by chance."""
+    text = ha.report(in_pairs(tmp_path, {6: [0, 80], 7: [100, 0]})).to_text(width=400)
+    assert "is last to reach" not in text
+
+
 @pytest.mark.long
 def test_the_report_is_silent_where_nobody_waits(tmp_path: Path) -> None:
     text = ha.report(ranks(tmp_path, job(0, [100, 100]), job(1, [100, 101]))).to_text(width=400)

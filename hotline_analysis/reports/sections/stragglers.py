@@ -10,9 +10,11 @@ from hotline_analysis.reports.sections.tables import ROWS
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, percent, safe
 
-# One rank is worth naming if the others wait for it at least this share of the steps, and mostly for it.
+# One rank is worth naming if the others in its collectives wait for it at least this share of the steps.
 _WAIT_PCT = 5.0
-_BLAME_PCT = 50.0
+# And if they wait mostly for it: by chance, one of n ranks causes one n-th of the waiting, and a rank that alone is
+# late all of it. The bound is half-way between.
+_BLAME = 0.5
 
 
 def straggler_section(trace: Trace) -> Section | None:
@@ -53,18 +55,24 @@ def late_rank(trace: Trace) -> str:
 def _late(trace: Trace, rows: pl.DataFrame) -> tuple[str, str]:
     """The rank that keeps the others waiting, and what makes it late, in sentences; empty if none does."""
     worst = rows.row(0, named=True)
-    # The wait of each other rank, against the time of its steps.
-    others = max(1, rows.height - 1)
-    mean_wait = worst["caused_wait_ns"] / others
+    # Only those in its collectives can wait for it: of a job with process groups, the ranks of its groups.
+    met, ranks_in_each, all_waits = trace.sql(
+        "select count(distinct rank) - 1, count(*) / count(distinct match_id), sum(wait_ns)::bigint"
+        " from collective_match where match_id in (select match_id from collective_match where rank = $rank)",
+        rank=worst["rank"],
+    ).row(0)
+    by_chance = 1 / ranks_in_each
+    least_blame = by_chance + _BLAME * (1 - by_chance)
+    # The wait of each of them, against the time of its steps.
+    mean_wait = worst["caused_wait_ns"] / max(1, met)
     pace = ranks(trace).row(by_predicate=pl.col("rank") == worst["rank"], named=True)
     time = pace["step_count"] * (pace["step_ns"] or 0)
-    all_waits = int(rows["wait_ns"].sum())
-    if not time or 100 * mean_wait < _WAIT_PCT * time or 100 * worst["caused_wait_ns"] < _BLAME_PCT * all_waits:
+    if not time or 100 * mean_wait < _WAIT_PCT * time or worst["caused_wait_ns"] < least_blame * all_waits:
         return "", ""
     text = (
         f"Rank {worst['rank']} is last to reach {worst['last_count']:,} of {worst['collective_count']:,} collectives;"
-        f" each other rank waits {duration(mean_wait)} for it ({percent(100 * mean_wait / time)} of its step time, with"
-        " overlapping calls counted one by one)."
+        f" {_others(met, rows.height - 1)} {duration(mean_wait)} for it ({percent(100 * mean_wait / time)} of its step"
+        " time, with overlapping calls counted one by one)."
     )
     cause_text = ""
     causes = straggler_causes(trace, rank=worst["rank"]).filter(pl.col("excess_ns") > 0)
@@ -77,6 +85,13 @@ def _late(trace: Trace, rows: pl.DataFrame) -> tuple[str, str]:
         )
         cause_text += f" {_REMEDY[cause['activity']]}"
     return text, cause_text
+
+
+def _others(met: int, all_others: int) -> str:
+    """Those that wait: so many ranks that a rank meets in collectives, of all others."""
+    if met == all_others:
+        return "each other rank waits"
+    return "the rank that it meets there waits" if met == 1 else f"each of the {met:,} ranks that it meets there waits"
 
 
 _ACTIVITY = {
