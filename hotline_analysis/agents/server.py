@@ -21,6 +21,7 @@ from hotline_analysis.agents.folders import Folders
 from hotline_analysis.answers.comparison import Level, diff
 from hotline_analysis.answers.named import COMPUTED
 from hotline_analysis.answers.recorded import has_gpu_work
+from hotline_analysis.atomic import temporary_folder
 from hotline_analysis.envelope import envelope, rows_envelope
 from hotline_analysis.errors import HotlineError, HotlineWarning, QueryParameterError
 from hotline_analysis.export import export_perfetto
@@ -335,13 +336,11 @@ class _Tools:
 
     def timeline(self, run: str, step: int | None = None, rank: int | None = None) -> Image:
         """Draw one step as levels, from phases and modules down to kernels: a picture."""
-        import tempfile
-
         from hotline_analysis.charts import timeline
 
         trace, _ = self._opened(run)
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / "timeline.png"
+        with temporary_folder() as folder:
+            file = folder / "timeline.png"
             timeline(trace, step=step, rank=rank).save(file)
             return Image(data=file.read_bytes(), format="png")
 
