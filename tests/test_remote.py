@@ -24,8 +24,13 @@ from hotline_analysis import HotlineError, HotlineWarning
 from hotline_analysis.cli import app
 from hotline_analysis.errors import ExportExistsError, MachineError, RunFormatError, TraceFormatError
 from hotline_analysis.importer import remote
+from hotline_analysis.importer.cluster import import_part
 from hotline_analysis.importer.files import find_runs, find_traces
-from hotline_analysis.schema import TABLES
+from hotline_analysis.importer.options import Options
+from hotline_analysis.importer.parts import key_of
+from hotline_analysis.importer.remote_parts import PartsInStore
+from hotline_analysis.importer.tasks import Task, order_of
+from hotline_analysis.schema import FORMAT_VERSION, TABLES
 from tests.test_ranks_of_a_job import rank_file
 from tests.trace_builder import TraceBuilder
 
@@ -330,6 +335,101 @@ def test_a_run_of_a_stranger_writes_nowhere_else(store: S3Store) -> None:
                 ha.load(f"{BUCKET}/strange.hotline")
     with pytest.raises(RunFormatError, match="imported by another version"):
         ha.load(f"{BUCKET}/old.hotline")
+
+
+# --- by workers that share no folder with this machine ----------------------------------------------------------------
+
+
+def order(url: str, parts: str, **more: str) -> dict[str, str]:
+    """What a worker is told to do with a file, whose part has the name that an import of it would give."""
+    file = remote.head(url)
+    name = key_of(file.url, file.size, file.version, Options())
+    task = Task(file, Path("/nowhere") / name, file.size)
+    return {**order_of(task, Options()), "format": str(FORMAT_VERSION), "store": parts, **more}
+
+
+def test_a_cluster_imports_from_a_store_to_a_store(
+    store: S3Store, alone: ha.Trace, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))  # of the worker
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    url = f"{BUCKET}/by/cluster.hotline"
+    parts = f"{url}.parts"
+    # Of an import that was interrupted, one part is there, and one that is not whole.
+    made = [order(f"{BUCKET}/job/rank{rank}.json.gz", parts) for rank in (0, 1)]
+    known, damaged = (import_part(each) for each in made)
+    assert (known["rank"], damaged["rank"]) == (0, 1)
+    names = [Path(each["folder"]).name for each in made]
+    assert PartsInStore(parts).complete() == set(names)
+    store.put(f"by/cluster.hotline.parts/{names[1]}/event.parquet", b"half")
+    record = f"by/cluster.hotline.parts/{names[0]}/part.json"
+    kept = json.loads(bytes(store.get(record).bytes()))
+    kept["known"]["notes"] = ["this part was there before"]
+    store.put(record, json.dumps(kept).encode())
+    store.put("by/cluster.hotline.parts/of_somebody_else.txt", b"precious")
+
+    command = ["import", f"{BUCKET}/job/rank*", "-o", url, "--cluster", "local:1", "--allow-missing"]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.stderr
+    assert "this part was there before" in done.stderr
+    assert stored(store, "by/cluster.hotline.parts") == {"of_somebody_else.txt"}
+    with pytest.warns(HotlineWarning, match="1 of 4 ranks"):
+        found = ha.load(url)
+    with found:
+        assert found.manifest["parts"] == alone.manifest["parts"]
+        for table in STORED:
+            query = f"from {table.name} order by all"
+            assert found.sql(query).equals(alone.sql(query)), table.name
+    assert list(tmp_path.glob("hotline-*")) == []
+
+
+@pytest.mark.usefixtures("left_over")
+def test_a_worker_without_a_shared_folder_tells_what_fails(store: S3Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    store.put("bad/rank0.json", b"no trace")
+    parts = f"{BUCKET}/bad.parts"
+    told = import_part(order(f"{BUCKET}/bad/rank0.json", parts))
+    assert told["error"] == "TraceFormatError"
+    assert told["message"].startswith(f"{BUCKET}/bad/rank0.json is ")
+    model = Options(model=Path("/elsewhere/model.json")).to_json()
+    told = import_part(order(f"{BUCKET}/job/rank0.json.gz", parts, options=model, model="[]"))
+    assert told["error"] == "ModelMismatchError"
+    assert "/elsewhere/model.json" in told["message"]
+    assert PartsInStore(parts).complete() == set()
+
+    whole = order(f"{BUCKET}/job/rank0.json.gz", parts)
+    with monkeypatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+        patch.setattr(remote, "_RETRY", {"max_retries": 0})
+        assert import_part(whole)["error"] == "MachineError"
+    known = import_part(whole)
+    assert known["rank"] == 0
+    assert import_part(whole) == known
+
+
+@pytest.mark.usefixtures("store")
+def test_a_part_that_another_import_has_removed_is_told(tmp_path: Path) -> None:
+    parts = PartsInStore(f"{BUCKET}/gone.parts")
+    file = remote.head(f"{BUCKET}/job/rank0.json.gz")
+    with pytest.raises(
+        MachineError, match=r"made of s3://bucket/job/rank0\.json\.gz is not in s3://bucket/gone\.parts"
+    ):
+        parts.copy(Task(file, tmp_path / ("0" * 32), file.size))
+
+
+@pytest.mark.usefixtures("store")
+def test_a_place_for_parts_must_be_of_use(traces: Path, tmp_path: Path) -> None:
+    there, here, parts = f"{BUCKET}/job/rank0.json.gz", traces / "rank0.json.gz", f"{BUCKET}/any.parts"
+    cases: list[tuple[str | Path, str, str | None, str]] = [
+        (there, parts, None, "only workers of a cluster"),
+        (there, str(tmp_path), "local:1", "is no URL of a store"),
+        (there, "s3://nobody/parts", "local:1", "nobody/parts does not exist"),
+        (there, "https://host/parts", "local:1", "a web server takes no"),
+        (here, parts, "local:1", r"rank0\.json\.gz is a file of this machine"),
+    ]
+    for file, place, cluster, said in cases:
+        with pytest.raises(HotlineError, match=said):
+            ha.import_traces(file, tmp_path / "run.hotline", cluster=cluster, parts=place)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_without_obstore_it_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

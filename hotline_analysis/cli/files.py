@@ -107,6 +107,14 @@ def import_(
             help="Import on a Dask cluster: tcp://HOST:8786, the file of a scheduler, or local:N for N processes here.",
         ),
     ] = None,
+    parts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where workers that share no folder with this machine put what they import: s3://bucket/parts.",
+            show_default="beside the run",
+        ),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Say as JSON what was written.")] = False,
     overwrite: Overwrite = False,
 ) -> None:
@@ -115,8 +123,9 @@ def import_(
     A run is a directory that every other command opens at once, where a trace has to be imported each time. If the
     traces say that the job had more ranks than several files are here, the exit status is 1, and the run is written.
 
-    A cluster needs `pip install hotline-analysis[cluster]`, and folders that all its workers see. After an error there,
-    the same command goes on with the files that are left.
+    A cluster needs `pip install hotline-analysis[cluster]`, and folders that all its workers see. With a run or --parts
+    in a store, they share no folder: they read traces from a store, and put there what they import. After an error, the
+    same command goes on with the files that are left.
 
     What goes into a store is written to the temporary folder (TMPDIR) first, and is a run when all of it is there.
 
@@ -141,6 +150,9 @@ def import_(
         written_here(output, overwrite=overwrite) as here,
         console.progress() as on_progress,
     ):
+        # Workers that read from a store and write to it need no folder of this machine.
+        is_elsewhere = cluster is not None and all(map(is_remote, [output, *given]))
+        beside = f"{output.rstrip('/')}.parts" if is_elsewhere else None
         run = ha.import_traces(
             source(given),
             here,
@@ -155,25 +167,26 @@ def import_(
             allow_missing=allow_missing,
             workers=workers,
             cluster=cluster,
+            parts=parts or beside,
             on_progress=on_progress,
         )
         written = _Written(run, read_manifest(run))
-        parts = written.manifest["parts"]
-        names = {part["file"] for part in parts}
+        ranks_of_run = written.manifest["parts"]
+        names = {part["file"] for part in ranks_of_run}
         read = size(sum(state_of(file)[1] for file in find_traces(source(given))[0] if file.name in names))
     seconds = time.perf_counter() - begun
     place = shown(output) if is_remote(output) else str(run)
-    ranks = "1 rank" if len(parts) == 1 else f"{len(parts)} ranks"
-    events = sum(part["event_count"] for part in parts)
+    ranks = "1 rank" if len(ranks_of_run) == 1 else f"{len(ranks_of_run)} ranks"
+    events = sum(part["event_count"] for part in ranks_of_run)
     if as_json:
-        said = {"run": place, "rank_count": len(parts), "event_count": events, "seconds": round(seconds, 3)}
+        said = {"run": place, "rank_count": len(ranks_of_run), "event_count": events, "seconds": round(seconds, 3)}
         typer.echo(content_json("import", said, [written]), nl=False)
     else:
         typer.echo(
             f"{console.one_line(place)}: {ranks}, {events:,} events"
             f" from {read} in {seconds:.1f} s ({events / seconds:,.0f} events/s)"
         )
-    if missing_ranks(parts) and not allow_missing:
+    if missing_ranks(ranks_of_run) and not allow_missing:
         console.error("the run lacks ranks of its job", "Add their traces, or allow it (--allow-missing).")
         raise typer.Exit(1)
 

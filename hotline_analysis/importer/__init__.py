@@ -8,7 +8,7 @@ import os
 import shutil
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ from hotline_analysis.text.formats import lost_events, some_of
 
 if TYPE_CHECKING:
     from hotline_analysis.importer.cluster import Cluster
+    from hotline_analysis.importer.remote_parts import PartsInStore
 
 __all__ = [
     "Gpus",
@@ -140,6 +141,7 @@ def import_traces(
     allow_missing: bool = False,
     workers: int | None = None,
     cluster: Cluster | None = None,
+    parts: str | None = None,
     on_progress: Progress | None = None,
 ) -> Path:
     """Import trace files and annotate them; write a run directory and return its path.
@@ -171,7 +173,8 @@ def import_traces(
     processor, up to 16. With `cluster`, the workers of a Dask cluster do: it is the address of its scheduler, the file
     that describes one, `"local:4"` for four processes of this machine, or a `distributed.Client`. They must see the
     traces and the output at the same paths. The files that they have imported stay beside the output until the run is
-    complete, and the same import after an error goes on from there.
+    complete, and the same import after an error goes on from there. `parts` is a URL of a store (`s3://bucket/parts`)
+    where they stay instead, for workers that share no folder with this machine; their traces lie in a store, too.
 
     Raises `TraceFormatError` or `EmptyTraceError` if nothing can be read, `MachineError` if memory, disk or network do
     not suffice or a process was killed, `ExportExistsError` if the output exists and `overwrite` is false, and
@@ -191,9 +194,10 @@ def import_traces(
         if workers is not None:
             raise HotlineError("the workers of a cluster are its own", hint="Leave out the number of workers.")
         target = Path(os.path.abspath(target))  # workers have other working directories
+    store = None if parts is None else _store_of(parts, files, cluster)
 
     def write(partial: Path) -> None:
-        with _executor(files, options, partial, kept, cluster, workers, on_progress) as (tasks, executor):
+        with _executor(files, options, partial, kept, store, cluster, workers, on_progress) as (tasks, executor):
             parts, warned = import_all(
                 tasks, executor, options, on_progress, skip_bad=is_search, allow_missing=allow_missing
             )
@@ -221,13 +225,32 @@ def import_traces(
         for text in warned:
             warnings.warn(text, HotlineWarning, stacklevel=4)
 
-    if cluster is None:
-        kept: Path | None = None
-        return replace_folder(target, write, overwrite=overwrite)
-    with parts_beside(target) as kept:
+    kept: Path | None
+    with nullcontext() if cluster is None or store is not None else parts_beside(target) as kept:
         run = replace_folder(target, write, overwrite=overwrite)
-        remove(kept)
-        return run
+        if kept is not None:
+            remove(kept)
+    if store is not None:
+        store.delete()
+    return run
+
+
+def _store_of(parts: str, files: Sequence[TraceFile], cluster: Cluster | None) -> PartsInStore:
+    """The store for parts. Raises `HotlineError` if it is of no use, or none."""
+    from hotline_analysis.importer.remote_parts import PartsInStore
+
+    if cluster is None:
+        raise HotlineError("only workers of a cluster put parts into a store", hint="Name the cluster (--cluster).")
+    if not is_remote(parts):
+        raise HotlineError(f"{parts!r} is no URL of a store", hint="Write s3://bucket/parts, for example.")
+    if here := next((file for file in files if isinstance(file, Path)), None):
+        raise HotlineError(
+            f"{here} is a file of this machine, and workers that share no folder with it cannot read it",
+            hint=f"Name the URLs of the traces, or leave out {shown(parts)}.",
+        )
+    store = PartsInStore(parts)
+    store.check()
+    return store
 
 
 @contextmanager
@@ -236,6 +259,7 @@ def _executor(
     options: Options,
     partial: Path,
     kept: Path | None,
+    store: PartsInStore | None,
     cluster: Cluster | None,
     workers: int | None,
     on_progress: Progress | None,
@@ -244,7 +268,9 @@ def _executor(
     tasks = []
     for number, file in enumerate(files):
         name, size, version = state_of(file)
-        if kept is None:
+        if store is not None:
+            tasks.append(Task(file, partial / key_of(name, size, version, options), size))
+        elif kept is None:
             tasks.append(Task(file, partial / f"part-{number}", size))
             tasks[-1].folder.mkdir()
         else:  # workers have other working directories
@@ -257,10 +283,12 @@ def _executor(
 
     with connected(cluster) as client:
         try:
-            yield tasks, OnCluster(client)
+            yield tasks, OnCluster(client, store)
         except HotlineError as error:
-            if done := sum(is_part(task.folder) for task in tasks):
-                kept_now = f"what is imported ({done:,} of {len(tasks):,} files) stays in {kept}"
+            done = sum(is_part(task.folder) for task in tasks) if store is None else store.count(tasks)
+            if done:
+                place = kept if store is None else shown(store.url)
+                kept_now = f"what is imported ({done:,} of {len(tasks):,} files) stays in {place}"
                 stays = f"{kept_now}: the same import goes on from there."
                 error.hint = f"{error.hint} {stays}" if error.hint else stays
             raise

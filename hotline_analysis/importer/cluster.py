@@ -1,4 +1,4 @@
-"""Files imported by the workers of a Dask cluster, each of which writes the part of a file beside the run.
+"""Files imported by workers of a Dask cluster, each of which writes the part of a file beside the run, or to a store.
 
 Dask gives the task of a worker that died to another one, some times; what a worker says of its machine (memory, disk)
 is tried again here. Whatever a worker says of a file is final.
@@ -6,17 +6,20 @@ is tried again here. Whatever a worker says of a file is final.
 
 from __future__ import annotations
 
+import json
 import logging
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hotline_analysis.atomic import remove
+from hotline_analysis.atomic import begin_folder, finish, remove
 from hotline_analysis.errors import HotlineError, MachineError
 from hotline_analysis.importer.options import Options
 from hotline_analysis.importer.parts import begin_part, keep, kept
+from hotline_analysis.importer.remote_parts import PartsInStore
 from hotline_analysis.importer.tasks import Answer, Answers, Task, answer_of, carry_out, order_of
 from hotline_analysis.schema import FORMAT_VERSION
 
@@ -100,15 +103,16 @@ def connected(cluster: Cluster) -> Iterator[Client]:
 class OnCluster:
     """Imports files by the workers of a cluster; parts that are kept are not made again."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, store: PartsInStore | None = None) -> None:
         self._client = client
+        self._store = store
 
     def run(self, tasks: Sequence[Task], options: Options) -> Answers:
         """Carry out all tasks, those of large files first, so that none is left over to the end."""
         from distributed import as_completed
 
         left = []
-        for number, known in _found(tasks):
+        for number, known in _found(tasks) if self._store is None else _copied(tasks, self._store):
             if known is None:
                 left.append(number)
             else:
@@ -117,9 +121,10 @@ class OnCluster:
         numbers: dict[Future[Any], int] = {}  # of the tasks that workers have
         suspects: list[int] = []
         tried = dict.fromkeys(left, 0)
+        common = {"format": str(FORMAT_VERSION)} | _of_store(self._store, options)
 
         def submit(wanted: Sequence[int]) -> list[Future[Any]]:
-            orders = [order_of(tasks[number], options) | {"format": str(FORMAT_VERSION)} for number in wanted]
+            orders = [order_of(tasks[number], options) | common for number in wanted]
             futures = self._client.map(import_part, orders, pure=False, retries=0)
             numbers.update(zip(futures, wanted, strict=True))
             return list(futures)
@@ -140,7 +145,7 @@ class OnCluster:
                         # Dask also suspects one that only waited there. Alone, it is told from what killed them.
                         suspects.append(number)
                         continue
-                    answer = _answer(result, tasks[number])
+                    answer = _answer(result, tasks[number], self._store)
                     if isinstance(answer, MachineError) and _is_told(result) and tried[number] < _TRIES:
                         ended.update(submit([number]))
                         continue
@@ -164,6 +169,25 @@ def _found(tasks: Sequence[Task]) -> Iterator[tuple[int, dict[str, Any] | None]]
         yield number, kept(task.folder) if task.folder.name in there[folder] else None
 
 
+def _copied(tasks: Sequence[Task], store: PartsInStore) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """The same of parts in a store; those that are there are copied to this machine."""
+    there = store.complete()
+    for number, task in enumerate(tasks):
+        known = None
+        if task.folder.name in there:
+            with suppress(MachineError):  # not whole, so it is made again
+                known = store.copy(task)
+        yield number, known
+
+
+def _of_store(store: PartsInStore | None, options: Options) -> dict[str, str]:
+    """What an order has more if workers share no folder with this machine: the store, and the text of the model."""
+    if store is None:
+        return {}
+    model = {} if options.model is None else {"model": options.model.read_text(encoding="utf-8")}
+    return {"store": store.url, **model}
+
+
 def import_part(order: dict[str, str]) -> dict[str, Any]:
     """Import the file of an order on a worker."""
     part = Path(order["folder"])
@@ -173,6 +197,8 @@ def import_part(order: dict[str, str]) -> dict[str, Any]:
             "message": f"a worker writes runs of format {FORMAT_VERSION}, and {order['format']} is asked for",
             "hint": "Install the same version of hotline_analysis on all workers.",
         }
+    if "store" in order:
+        return _import_to_store(order)
     if (known := kept(part)) is not None:  # by one that died before it could say so, or was cancelled
         return known
     try:
@@ -190,10 +216,46 @@ def import_part(order: dict[str, str]) -> dict[str, Any]:
             keep(attempt, part, known)
         return known
     except OSError as error:
-        what = f"{order['file']} cannot be imported: {error.strerror or error}"
-        return {"error": "MachineError", "message": what, "hint": "Is there enough disk?"}
+        return _no_disk(order, error)
     finally:
         remove(attempt)
+
+
+def _import_to_store(order: dict[str, str]) -> dict[str, Any]:
+    """Import the file of an order in a temporary folder, and put its part into a store."""
+    store = PartsInStore(order["store"])
+    name = Path(order["folder"]).name
+    folder, undo = begin_folder()
+    try:
+        if (known := store.known(name)) is not None:
+            return known
+        options = Options.from_json(order["options"])
+        copy = folder / "model.json"
+        if "model" in order:
+            copy.write_text(order["model"], encoding="utf-8")
+        model = options.model and copy
+        made = folder / "part"
+        made.mkdir()
+        known = carry_out({**order, "folder": str(made), "options": replace(options, model=model).to_json()}, threads=1)
+        # What is said of the copy of the model is said of its file.
+        for told in ("message", "notes"):
+            if told in known:
+                known[told] = json.loads(json.dumps(known[told]).replace(str(copy), str(options.model)))
+        if "error" not in known:
+            del known["folder"]
+            store.put(made, name, known)
+        return known
+    except HotlineError as error:
+        return {"error": "MachineError", "message": error.message, "hint": error.hint}
+    except OSError as error:
+        return _no_disk(order, error)
+    finally:
+        finish(undo)
+
+
+def _no_disk(order: dict[str, str], error: OSError) -> dict[str, Any]:
+    what = f"{order['file']} cannot be imported: {error.strerror or error}"
+    return {"error": "MachineError", "message": what, "hint": "Is there enough disk?"}
 
 
 def _is_told(result: object) -> bool:
@@ -208,12 +270,17 @@ def _is_killed(result: object) -> bool:
     return isinstance(result, tuple) and isinstance(result[1], KilledWorker)
 
 
-def _answer(result: object, task: Task) -> Answer:
+def _answer(result: object, task: Task, store: PartsInStore | None) -> Answer:
     """What became of a task: an answer, or an exception and its type and traceback. A part must also be seen here."""
     if isinstance(result, dict):
         answer = answer_of(result)
         if isinstance(answer, HotlineError):
             return answer
+        if store is not None:
+            try:
+                return store.copy(task)
+            except MachineError as missing:
+                return missing
         until = time.monotonic() + _VISIBLE_S
         while not task.folder.is_dir():
             if time.monotonic() > until:
@@ -241,8 +308,9 @@ def _answer(result: object, task: Task) -> Answer:
 class _Patience:
     """Waits for a cluster, and ends it with an error if there is no more to wait for."""
 
-    def __init__(self, client: Client) -> None:
+    def __init__(self, client: Client, store: PartsInStore | None = None) -> None:
         self._client = client
+        self._store = store
         self._looked = self._seen = time.monotonic()
 
     def look(self) -> None:

@@ -99,8 +99,7 @@ def begin_part(part: Path) -> Path:
 
 def keep(attempt: Path, part: Path, known: dict[str, Any]) -> None:
     """Make a part of a complete folder, unless somebody else has just made the same one."""
-    files = {item.name: item.stat().st_size for item in attempt.iterdir() if item.is_file()}
-    (attempt / RECORD).write_text(json.dumps({"known": known, "files": files}), encoding="utf-8")
+    (attempt / RECORD).write_text(record_of(attempt, known), encoding="utf-8")
     try:
         attempt.rename(part)
     except OSError:
@@ -109,6 +108,12 @@ def keep(attempt: Path, part: Path, known: dict[str, Any]) -> None:
             attempt.rename(part)
         else:
             remove(attempt)
+
+
+def record_of(folder: Path, known: dict[str, Any]) -> str:
+    """The record of a part: what is known of its file, and the size of each of the files in its folder."""
+    files = {item.name: item.stat().st_size for item in folder.iterdir() if item.is_file()}
+    return json.dumps({"known": known, "files": files})
 
 
 def kept(part: Path) -> dict[str, Any] | None:

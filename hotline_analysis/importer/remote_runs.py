@@ -8,92 +8,28 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from glob import has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from hotline_analysis.atomic import MANIFEST, begin, begin_folder, end, finish, path_of
-from hotline_analysis.errors import ExportExistsError, HotlineError, MachineError, RunFormatError
+from hotline_analysis.errors import HotlineError, MachineError, RunFormatError
 from hotline_analysis.importer.options import Progress
-from hotline_analysis.importer.remote import (
-    ASKED_AT_ONCE,
-    copy_of,
-    errors_of,
-    file_of,
-    is_remote,
-    opened,
-    shown,
-)
+from hotline_analysis.importer.remote import copy_of, errors_of, file_of, is_remote, shown
+from hotline_analysis.importer.store_folder import folder_of, for_each, writable_folder
 from hotline_analysis.run.stored import read_manifest
-
-if TYPE_CHECKING:
-    from obstore.store import ObjectStore
 
 # What a run's files are called: no name leads out of its folder.
 _NAME = re.compile(r"([A-Za-z0-9_=-][A-Za-z0-9_=.-]*/)*[A-Za-z0-9_=-][A-Za-z0-9_=.-]*")
-
-
-@dataclass(frozen=True)
-class _Place:
-    """The place of a run in a store: a folder, so to say, whose name ends with a slash; empty for a whole bucket."""
-
-    url: str
-    store: ObjectStore
-    folder: str
-
-    @property
-    def name(self) -> str:
-        """What the run is called on this machine."""
-        name = self.folder.rstrip("/").rpartition("/")[2]
-        return "run" if name in ("", ".", "..") else name
-
-    def files(self) -> dict[str, Any]:
-        """What the store says of each file, by its name in the run."""
-        with errors_of(self.url):
-            found = [each for some in self.store.list(prefix=self.folder or None) for each in some]
-        return {each["path"].removeprefix(self.folder): each for each in found}
-
-    def put(self, name: str, content: Path | bytes) -> None:
-        """Write a file."""
-        with errors_of(self.url):
-            self.store.put(f"{self.folder}{name}", content)
-
-    def delete(self, names: Iterable[str]) -> None:
-        """Delete files, one after another."""
-        with errors_of(self.url):
-            for name in names:
-                self.store.delete(f"{self.folder}{name}")
-
-    def check_free(self, *, overwrite: bool) -> None:
-        """Raise `ExportExistsError` if something is here already: no run, or one that is not to be replaced."""
-        found = self.files()
-        if found and MANIFEST not in found:
-            raise ExportExistsError(
-                f"{shown(self.url)} was not written by this tool and is not replaced", hint="Choose another name."
-            )
-        if found and not overwrite:
-            raise ExportExistsError(
-                f"{shown(self.url)} exists already", hint="Choose another name, or overwrite it (--overwrite)."
-            )
-
-    def check_writable(self) -> None:
-        """Raise `MachineError` now, and not after a long import, if the store takes nothing from us."""
-        probe = f".hotline-{secrets.token_hex(8)}"
-        self.put(probe, b"")
-        self.delete([probe])
 
 
 def is_remote_run(source: object) -> bool:
     """Whether this is the URL of a run in a store. A web server, which lists nothing, has none."""
     if not isinstance(source, str) or not is_remote(source) or source.startswith("http"):
         return False
-    place = _place(source)
+    place = folder_of(source)
     if has_magic(place.folder):
         return False
     with errors_of(source):
@@ -114,7 +50,7 @@ def written_here(output: str, *, overwrite: bool) -> Iterator[Path]:
     if not is_remote(output):
         yield path_of(output)
         return
-    place = _writable_place(output)
+    place = writable_folder(output)
     place.check_free(overwrite=overwrite)
     place.check_writable()
     folder, undo = begin_folder()
@@ -144,7 +80,7 @@ def store_run(run: str | os.PathLike[str], url: str, *, overwrite: bool = False)
     """
     run = path_of(run)
     read_manifest(run)
-    place = _writable_place(url)
+    place = writable_folder(url)
     place.check_free(overwrite=overwrite)
     before = place.files()
     files = {path.relative_to(run).as_posix(): path for path in run.rglob("*") if path.is_file()}
@@ -157,7 +93,7 @@ def store_run(run: str | os.PathLike[str], url: str, *, overwrite: bool = False)
         place.delete([MANIFEST])
     undo = begin(undone)
     try:
-        _each(lambda name: place.put(name, files[name]), sorted(files.keys() - {MANIFEST}))
+        for_each(lambda name: place.put(name, files[name]), sorted(files.keys() - {MANIFEST}))
         place.delete(sorted(before.keys() - files.keys()))
         place.put(MANIFEST, files[MANIFEST])
     except BaseException:
@@ -172,7 +108,7 @@ def copied_run(url: str, on_progress: Progress | None = None) -> Path:
 
     Raises `RunFormatError` for files with odd names, and `MachineError` if it cannot be copied.
     """
-    place = _place(url)
+    place = folder_of(url)
     found = place.files()
     odd = next((name for name in found if not _NAME.fullmatch(name)), None)
     if odd is not None:
@@ -197,38 +133,9 @@ def copied_run(url: str, on_progress: Progress | None = None) -> Path:
             )
         for name in found:
             (run / name).parent.mkdir(parents=True, exist_ok=True)
-        _each(copy, list(found), tell)
+        for_each(copy, list(found), tell)
     except BaseException:
         finish(undo)
         raise
     end(undo)
     return run
-
-
-def _writable_place(url: str) -> _Place:
-    if url.startswith("http"):
-        raise HotlineError(
-            f"{shown(url)}: a web server takes no runs", hint="Use the URL of a store (s3://, gs://, az://)."
-        )
-    place = _place(url)
-    if not place.folder:
-        raise HotlineError(
-            f"{shown(url)} is a whole bucket", hint=f"Add the name of the run: {shown(url).rstrip('/')}/run.hotline"
-        )
-    return place
-
-
-def _place(url: str) -> _Place:
-    store, key = opened(url)
-    return _Place(url, store, f"{key.strip('/')}/" if key.strip("/") else "")
-
-
-def _each(work: Callable[[str], object], names: Sequence[str], tell: Callable[[float], object] = float) -> None:
-    """Do the work for each file, several at a time, and tell which share is done. The first error ends it."""
-    pool = ThreadPoolExecutor(ASKED_AT_ONCE)
-    try:
-        for done, future in enumerate(as_completed([pool.submit(work, name) for name in names]), 1):
-            future.result()
-            tell(done / len(names))
-    finally:
-        pool.shutdown(cancel_futures=True)
