@@ -10,6 +10,7 @@ from __future__ import annotations
 import duckdb
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 
 from hotline_analysis.annotation.align import Aligner, Alignment, Symbols
@@ -40,12 +41,12 @@ def match_backward(connection: duckdb.DuckDBPyConnection) -> pa.Table:
         " regexp_matches(token, $of_weight) as of_weight, regexp_matches(token, $reshapes) as reshapes"
         " from autograd_item left join both_have using (token) order by start_ns, event_id",
         params={"of_weight": _OF_WEIGHT, "reshapes": _RESHAPES, "most": _TOKENS},
-    ).to_arrow_table()
+    ).pl()
     event, track, container, token = (
-        items.column(name).to_numpy().astype(np.int64) for name in ("event_id", "track_id", "container_id", "token")
+        items[name].to_numpy().astype(np.int64) for name in ("event_id", "track_id", "container_id", "token")
     )
     is_node, of_weight, reshapes = (
-        items.column(name).to_numpy(zero_copy_only=False).astype(bool) for name in ("is_node", "of_weight", "reshapes")
+        items[name].to_numpy().astype(bool) for name in ("is_node", "of_weight", "reshapes")
     )
     aligner = Aligner(_weights(int(token.max(initial=0)) // 2 + 1))
     pairs: list[tuple[Symbols, Symbols]] = []
@@ -54,7 +55,7 @@ def match_backward(connection: duckdb.DuckDBPyConnection) -> pa.Table:
         pairs += _match_group(aligner, inside, is_node, track, token, of_weight, reshapes)
     nodes = np.concatenate([pair[0] for pair in pairs]) if pairs else np.empty(0, np.int64)
     ops = np.concatenate([pair[1] for pair in pairs]) if pairs else np.empty(0, np.int64)
-    return pa.table({"event_id": event[nodes], "forward_id": event[ops]})
+    return pl.DataFrame({"event_id": event[nodes], "forward_id": event[ops]}).to_arrow()
 
 
 def _weights(tokens: int) -> npt.NDArray[np.int32]:

@@ -10,9 +10,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeGuard
 
+import polars as pl
 import pyarrow as pa
 
 _COLUMNS = ("input_dims", "input_types", "input_strides", "concrete_inputs")
+_TEXTS = ("name", *_COLUMNS)
 _DEEPEST = 3  # a list of arguments, of which one is a list of tensors, of which each has a list of sizes
 
 
@@ -45,13 +47,11 @@ def parse_shapes(stored: object, ops: Sequence[tuple[str, int, int]]) -> Mapping
         "given_op": _given_ops(ops, of_ops),
         "given_call": _given_calls(trees, plain),
         "given_argument": _given_arguments(arguments),
-        "given_node": pa.table(
-            {
-                "op_number": pa.array([op for op, _, _ in nodes], pa.int64()),
-                "place": pa.array([place for _, place, _ in nodes], pa.int64()),
-                "tree_id": pa.array([tree for _, _, tree in nodes], pa.int64()),
-                "name": pa.array([plain[trees[tree][0]] for _, _, tree in nodes], pa.string()),
-            }
+        "given_node": _table(
+            op_number=[op for op, _, _ in nodes],
+            place=[place for _, place, _ in nodes],
+            tree_id=[tree for _, _, tree in nodes],
+            name=[plain[trees[tree][0]] for _, _, tree in nodes],
         ),
     }
 
@@ -62,28 +62,24 @@ def _given_ops(ops: Sequence[tuple[str, int, int]], trees: Sequence[int | None])
     for _, module, call in ops:
         counts[module, call] = place = counts.get((module, call), 0) + 1
         places.append(place)
-    return pa.table(
-        {
-            "op_number": pa.array(range(len(ops)), pa.int64()),
-            "name": pa.array([_plain(name) for name, _, _ in ops], pa.string()),
-            "module_id": pa.array([module for _, module, _ in ops], pa.int64()),
-            "call": pa.array([call for _, _, call in ops], pa.int64()),
-            "place": pa.array(places, pa.int64()),
-            "tree_id": pa.array(trees, pa.int64()),
-        }
+    return _table(
+        op_number=range(len(ops)),
+        name=[_plain(name) for name, _, _ in ops],
+        module_id=[module for _, module, _ in ops],
+        call=[call for _, _, call in ops],
+        place=places,
+        tree_id=trees,
     )
 
 
 def _given_calls(trees: Sequence[Sequence[int]], names: Sequence[str]) -> pa.Table:
     numbers = [(tree, place) for tree, pairs in enumerate(trees) for place in range(len(pairs) // 2)]
-    return pa.table(
-        {
-            "tree_id": pa.array([tree for tree, _ in numbers], pa.int64()),
-            "place": pa.array([place for _, place in numbers], pa.int64()),
-            "call_count": pa.array([len(trees[tree]) // 2 for tree, _ in numbers], pa.int64()),
-            "name": pa.array([names[trees[tree][2 * place]] for tree, place in numbers], pa.string()),
-            "argument_id": pa.array([trees[tree][2 * place + 1] for tree, place in numbers], pa.int64()),
-        }
+    return _table(
+        tree_id=[tree for tree, _ in numbers],
+        place=[place for _, place in numbers],
+        call_count=[len(trees[tree]) // 2 for tree, _ in numbers],
+        name=[names[trees[tree][2 * place]] for tree, place in numbers],
+        argument_id=[trees[tree][2 * place + 1] for tree, place in numbers],
     )
 
 
@@ -99,9 +95,12 @@ def _given_arguments(arguments: Sequence[Any]) -> pa.Table:
         and all(isinstance(text, str) and text.isprintable() for column in (1, 3) for text in given[column])
     ]
     columns = list(zip(*rows, strict=True)) or [()] * (1 + len(_COLUMNS))
-    names = ("argument_id", *_COLUMNS)
-    kinds = (pa.int64(), *(pa.string() for _ in _COLUMNS))
-    return pa.table({name: pa.array(column, kind) for name, column, kind in zip(names, columns, kinds, strict=True)})
+    return _table(**dict(zip(("argument_id", *_COLUMNS), columns, strict=True)))
+
+
+def _table(**columns: Sequence[object]) -> pa.Table:
+    """A table of texts and whole numbers. Arrow itself would load pandas to look at Python's lists (`table_of`)."""
+    return pl.DataFrame(columns, {name: pl.String if name in _TEXTS else pl.Int64 for name in columns}).to_arrow()
 
 
 def _plain(name: str) -> str:

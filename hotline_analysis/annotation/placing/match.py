@@ -15,6 +15,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
 from hotline_analysis import catalog
@@ -45,6 +46,7 @@ from hotline_analysis.annotation.placing.rows import (
     typed_rows,
 )
 from hotline_analysis.annotation.placing.walk import called_again
+from hotline_analysis.database import table_of
 
 _LEAST_REGISTERED = 0.25  # LEAST_OF_WEIGHT for a list that has modules that never run
 _EXPLAINED = 0.75  # of the ops of a stretch that are made of parameters must then be the model's
@@ -75,8 +77,8 @@ def match_model(connection: duckdb.DuckDBPyConnection, model: Model) -> Placed:
     rows = learned_rows(model, items) if model.ops else typed_rows(connection, model, items)
     stretches = list(_stretches(connection, items))
     windows = [window for stretch in stretches for window in stretch]
-    first_use = connection.sql(catalog.get("first_use").sql).to_arrow_table()
-    uses = FirstUses(*(first_use.column(name).to_numpy() for name in ("event_id", "pass_ns")))
+    first_use = connection.sql(catalog.get("first_use").sql).pl()
+    uses = FirstUses(*(first_use[name].to_numpy() for name in ("event_id", "pass_ns")))
     search = _Search(items, rows, np.isin(items.event, uses.event))
     if len(rows.symbol):
         search.everywhere(stretches)
@@ -91,8 +93,8 @@ def _stretches(connection: duckdb.DuckDBPyConnection, items: Items) -> Iterator[
     """Stretches between two backward passes or starts of steps: in each, the items of every thread as positions."""
     borders = connection.sql(
         "select start_ns from step union all select start_ns from engine_call where container_id is null order by 1"
-    ).to_arrow_table()
-    at = np.searchsorted(borders.column(0).to_numpy(), items.start, side="right")
+    ).pl()
+    at = np.searchsorted(borders["start_ns"].to_numpy(), items.start, side="right")
     outside = np.flatnonzero(items.call < 0)
     for stretch in np.split(outside, np.flatnonzero(np.diff(at[outside])) + 1):
         threads = np.unique(items.track[stretch])
@@ -401,7 +403,7 @@ def _missing_calls(modules: int, rows: Rows, found: Found) -> pa.Array:
     met = np.unique(number * len(calls) + call_of_row[row]) % len(calls)
     expected = np.concatenate([np.unique(call_of_row[one]) for one in found.expected])
     missing = np.bincount(expected, minlength=len(calls)) - np.bincount(met, minlength=len(calls))
-    return pa.array(np.bincount(calls // width, missing, modules).astype(np.int64))
+    return pl.Series(np.bincount(calls // width, missing, modules).astype(np.int64)).to_arrow()
 
 
 def _fused(model: Model, items: Items, rows: Rows, found: Found) -> pa.Table:
@@ -433,4 +435,4 @@ def _fused(model: Model, items: Items, rows: Rows, found: Found) -> pa.Table:
                 }
             )
     schema = pa.schema([("event_id", pa.int64()), ("module_id", pa.int64()), ("word", pa.string())])
-    return pa.Table.from_pylist([candidate for candidate in candidates if len(candidate["word"]) > 2], schema)
+    return table_of([candidate for candidate in candidates if len(candidate["word"]) > 2], schema)

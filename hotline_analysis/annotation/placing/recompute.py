@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import polars as pl
 import pyarrow as pa
 
 from hotline_analysis.annotation.placing.indices import ItemIndices, NameCodes
@@ -14,15 +15,13 @@ from hotline_analysis.annotation.placing.rows import Found, Items, Rows
 
 _BEFORE = 8  # ops of the node that may come before what it computes again, such as copying a gradient
 _RECOMPUTED = 3  # ops that must be the same, one after the other, to count as computed again
-_SCHEMA = pa.schema(
-    [
-        ("event_id", pa.int64()),
-        ("module_id", pa.int64()),
-        ("call", pa.int64()),
-        ("pass_number", pa.int64()),
-        ("confidence_pct", pa.float64()),
-    ]
-)
+_SCHEMA = {
+    "event_id": pl.Int64,
+    "module_id": pl.Int64,
+    "call": pl.Int64,
+    "pass_number": pl.Int64,
+    "confidence_pct": pl.Float64,
+}
 
 
 def recomputed(connection: duckdb.DuckDBPyConnection, items: Items, rows: Rows, found: Found) -> pa.Table:
@@ -73,7 +72,7 @@ def recomputed(connection: duckdb.DuckDBPyConnection, items: Items, rows: Rows, 
             }
         )
         found.next_pass += 1
-    return pa.concat_tables(pa.table(part, schema=_SCHEMA) for part in parts)
+    return pl.concat(pl.DataFrame(part, _SCHEMA) for part in parts).to_arrow()
 
 
 def _inside_nodes(
@@ -88,16 +87,16 @@ def _inside_nodes(
     busy = calls[counts >= _RECOMPUTED]
     if not len(busy):
         return
-    connection.register("busy_call", pa.table({"event_id": busy}))
+    connection.register("busy_call", pl.DataFrame({"event_id": busy}).to_arrow())
     origins = connection.sql(
         "select engine_call.event_id, nesting.start_ns, nesting.track_id from busy_call"
         " inner join engine_call on busy_call.event_id = engine_call.event_id"
         " inner join node on engine_call.event_id = node.event_id"
         " inner join nesting on node.forward_id = nesting.event_id"
         " order by engine_call.start_ns"
-    ).to_arrow_table()
+    ).pl()
     connection.unregister("busy_call")
-    node, start, track = (origins.column(name).to_numpy() for name in ("event_id", "start_ns", "track_id"))
+    node, start, track = (origins[name].to_numpy() for name in ("event_id", "start_ns", "track_id"))
     order = inner[np.argsort(items.call[inner], kind="stable")]
     borders = np.searchsorted(items.call[order], np.stack((node, node + 1)))
     for thread in np.unique(track):

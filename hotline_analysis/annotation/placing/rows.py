@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import duckdb
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
+import polars as pl
 
 from hotline_analysis import catalog
 from hotline_analysis.annotation.align import Aligner
@@ -174,12 +174,12 @@ def read_items(connection: duckdb.DuckDBPyConnection) -> Items:
     table = connection.sql(
         "select event_id, track_id, start_ns, end_ns, coalesce(call_id, -1) as call_id, name"
         " from forward_item order by start_ns, event_id"
-    ).to_arrow_table()
-    coded = table.column("name").combine_chunks().dictionary_encode()
+    ).pl()
+    names = table["name"].unique(maintain_order=True)
     numbers = ("event_id", "track_id", "start_ns", "end_ns", "call_id")
-    event, track, start, end, call = (table.column(name).to_numpy().astype(np.int64) for name in numbers)
-    codes = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
-    return Items(event, track, start, end, call, codes, coded.dictionary.to_pylist())
+    event, track, start, end, call = (table[name].to_numpy().astype(np.int64) for name in numbers)
+    codes = table["name"].cast(pl.Enum(names)).to_physical().to_numpy().astype(np.int64)
+    return Items(event, track, start, end, call, codes, names.to_list())
 
 
 def learned_rows(model: Model, items: Items) -> Rows:
@@ -215,7 +215,9 @@ def typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: Items
     parts = _parts(connection, model)
     kinds = sorted({kind for _, kind in parts})
     types = {kind: kind.rstrip("?!") for kind in kinds}
-    connection.register("leaf_type", pa.table({"type": sorted(set(types.values()))}))
+    connection.register(
+        "leaf_type", pl.DataFrame({"type": sorted(set(types.values()))}, {"type": pl.String}).to_arrow()
+    )
     evidence: dict[str, list[tuple[str, int]]] = {}
     for kind, name, weight in connection.sql(catalog.get("type_evidence").sql).fetchall():
         evidence.setdefault(kind, []).append((name, weight))
@@ -270,8 +272,8 @@ def _parts(connection: duckdb.DuckDBPyConnection, model: Model) -> list[tuple[in
     parents = {parent for parent, is_run in zip(above, runs, strict=True) if is_run}
     has_children = [number in parents for number in numbers]
     kinds = sorted(set(zip(types, has_children, strict=True)))
-    schema = pa.schema([("type", pa.string()), ("has_children", pa.bool_())])
-    connection.register("module_type", pa.table([list(column) for column in zip(*kinds, strict=True)], schema))
+    schema = {"type": pl.String, "has_children": pl.Boolean}
+    connection.register("module_type", pl.DataFrame(kinds, schema, orient="row").to_arrow())
     parts_of: dict[tuple[str, bool], list[str]] = {}
     for kind, has_any, _, part in connection.sql(catalog.get("type_part").sql).fetchall():
         parts_of.setdefault((kind, has_any), []).append(part)
@@ -290,7 +292,7 @@ def _parts(connection: duckdb.DuckDBPyConnection, model: Model) -> list[tuple[in
 
 
 def _parents(model: Model) -> ModuleIds:
-    parents: ModuleIds = model.modules.column("parent_id").fill_null(-1).to_numpy().astype(np.int64)
+    parents: ModuleIds = pl.Series(model.modules.column("parent_id")).fill_null(-1).to_numpy().astype(np.int64)
     return parents
 
 
