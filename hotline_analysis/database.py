@@ -39,13 +39,14 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 
 def make_table(
     connection: duckdb.DuckDBPyConnection, name: str, sql: str, parameters: Mapping[str, object] | None = None
-) -> None:
-    """Make a temporary table by a shipped statement, or replace one: of the annotation, or a step of a query."""
+) -> int:
+    """Make a temporary table by a shipped statement, or replace one, and return how many rows it has.
+
+    It is one of the annotation, or a step of a query.
+    """
     statement = catalog.parsed(connection, f"create or replace temp table {name} as {sql}")
-    if parameters:
-        connection.execute(statement, dict(parameters))
-    else:
-        connection.execute(statement)
+    made = connection.execute(statement, dict(parameters)) if parameters else connection.execute(statement)
+    return int(made.fetchall()[0][0])
 
 
 def make_table_of(
@@ -53,18 +54,37 @@ def make_table_of(
     query: catalog.Query,
     name: str,
     parameters: Mapping[str, object] | None = None,
-) -> None:
-    """Make the table of a query, or of a step of one.
+    has_rows: Mapping[str, bool] | None = None,
+) -> bool:
+    """Make the table of a query, or of a step of one; return whether it has rows.
 
-    Where it can have no rows (`Query.only_with`), the query is not asked: to plan it takes longer, on a small trace.
+    Where it can have none (`Query.only_with`), the query is not asked: to plan it takes longer, on a small trace.
+    `has_rows` are the tables of which that is known, which need not be looked at.
     """
-    each = (" or ".join(f"exists (from {source})" for source in sources) for sources in query.only_with)
-    condition = f"select ({') and ('.join(each)})"
-    if not query.only_with or connection.execute(catalog.parsed(connection, condition)).fetchall()[0][0]:
-        make_table(connection, name, query.sql, parameters)
-        return
-    columns = ", ".join(f'"{column.name}" {column.type}' for column in query.columns)
-    connection.execute(catalog.parsed(connection, f"create or replace temp table {name} ({columns})"))
+    if _can_have_rows(connection, query, has_rows or {}):
+        return make_table(connection, name, query.sql, parameters) > 0
+    make_empty(connection, name, {column.name: column.type for column in query.columns})
+    return False
+
+
+def _can_have_rows(connection: duckdb.DuckDBPyConnection, query: catalog.Query, has_rows: Mapping[str, bool]) -> bool:
+    unknown = []
+    for sources in query.only_with:
+        possible = [source for source in sources if has_rows.get(source.partition(" ")[0], True)]
+        if not possible:
+            return False
+        if not any(has_rows.get(source) for source in possible):
+            unknown.append(" or ".join(f"exists (from {source})" for source in possible))
+    if not unknown:
+        return True
+    condition = f"select ({') and ('.join(unknown)})"
+    return bool(connection.execute(catalog.parsed(connection, condition)).fetchall()[0][0])
+
+
+def make_empty(connection: duckdb.DuckDBPyConnection, name: str, columns: Mapping[str, str]) -> None:
+    """Make a temporary table without rows, or replace one, from the names and types of its columns."""
+    listed = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
+    connection.execute(catalog.parsed(connection, f"create or replace temp table {name} ({listed})"))
 
 
 def table_of(rows: Iterable[Mapping[str, object]], schema: pa.Schema) -> pa.Table:

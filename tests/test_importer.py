@@ -449,7 +449,7 @@ def test_where_the_database_has_a_defect_annotating_is_tried_again_with_more_mem
 ) -> None:
     limits = []
 
-    def annotate(connection: duckdb.DuckDBPyConnection, *args: Any, **options: Any) -> list[str]:
+    def annotate(connection: duckdb.DuckDBPyConnection, *args: Any, **options: Any) -> dict[str, bool]:
         limits.append(str(connection.execute("select current_setting('memory_limit')").fetchall()[0][0]))
         options["on_note"]("a note")
         if len(limits) == 1:
@@ -468,7 +468,7 @@ def test_where_the_database_has_a_defect_annotating_is_tried_again_with_more_mem
 def test_a_defect_of_the_database_that_stays_is_told_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def annotate(*args: Any, **options: Any) -> list[str]:
+    def annotate(*args: Any, **options: Any) -> dict[str, bool]:
         raise duckdb.InternalException("INTERNAL Error: a join went wrong\n\nStack Trace:\n\n_duckdb.so(+0x1)")
 
     monkeypatch.setattr(one_file, "annotate", annotate)

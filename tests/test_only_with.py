@@ -50,7 +50,12 @@ def test_a_query_has_rows_only_with_these_tables(tmp_path: Path, monkeypatch: py
         query: catalog.Query,
         name: str,
         parameters: Mapping[str, object] | None = None,
-    ) -> None:
+        has_rows: Mapping[str, bool] | None = None,
+    ) -> bool:
+        # What is said to be known is so.
+        for table, is_filled in (has_rows or {}).items():
+            assert connection.execute(f"select exists (from {table})").fetchall() == [(is_filled,)], table
+
         def count() -> int:
             return int(connection.execute(f"select count(*) from ({query.sql})", parameters).fetchall()[0][0])
 
@@ -69,7 +74,7 @@ def test_a_query_has_rows_only_with_these_tables(tmp_path: Path, monkeypatch: py
                 without(connection, source)
             seen[query.name, sources].append((whole, count()))
             connection.execute("rollback")
-        make_table_of(connection, query, name, parameters)
+        return make_table_of(connection, query, name, parameters, has_rows)
 
     monkeypatch.setattr(pipeline, "make_table_of", checked)
     monkeypatch.setattr(run, "make_table_of", checked)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import duckdb
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from hotline_analysis import catalog
 from hotline_analysis.annotation.model_file import REGION, Model
-from hotline_analysis.database import make_table_of, no_rows, table_of
+from hotline_analysis.database import make_empty, make_table_of, no_rows, table_of
 from hotline_analysis.errors import HotlineError, ModelMismatchError
 from hotline_analysis.schema import TABLES, derived_tables
 
@@ -41,6 +41,13 @@ _WORK = (
     *("work_reduction", "work_gather", "work_rnn", "work_list", "work_pointers", "op_work", "op_claim"),
 )
 _MEMORY = ("memory_block", "estimated_memory")
+_SQL_TYPES = {
+    "int64": "BIGINT",
+    "double": "DOUBLE",
+    "bool": "BOOLEAN",
+    "string": "VARCHAR",
+    "large_string": "VARCHAR",
+}
 _DOUBLINGS = 4
 _MOST_CUTS = 10  # twenty spans at random need five
 
@@ -54,6 +61,8 @@ class Work:
     on_note: Callable[[str], None]
     own_work: str | None = None
     """A statement of the user's that counts the work of ops."""
+    has_rows: dict[str, bool] = field(default_factory=dict)
+    """Whether a table has rows, for those of which that is known: to ask takes long on a small trace."""
 
 
 @dataclass(frozen=True)
@@ -75,67 +84,68 @@ def annotate(
     model: Model | None = None,
     own_work: str | None = None,
     on_note: Callable[[str], None] = lambda note: None,
-) -> list[str]:
-    """Derive the annotation of one rank and return the names of the tables that make it up.
+    has_rows: Mapping[str, bool] | None = None,
+) -> dict[str, bool]:
+    """Derive the annotation of one rank and return the tables that make it up, each with whether it has rows.
 
-    The connection must hold the tables of the file (`schema.READ_TABLES`), without a `rank` column. The derived ones
-    are left in it as temporary tables, together with those that only serve the next. The `model` is placed on the ops
-    if the trace has no `nn.Module` frames. `ModelMismatchError` says that it does not fit; a model that stands in
-    the trace itself is then left out, and `on_note` is told. `own_work` is a statement that counts the work of ops.
+    The connection must hold the tables of the file (`schema.READ_TABLES`), without a `rank` column, and the rules of
+    names (`catalog.rules`). The derived ones are left in it as temporary tables, together with those that only serve
+    the next. The `model` is placed on the ops if the trace has no `nn.Module` frames. `ModelMismatchError` says that it
+    does not fit; a model that stands in the trace itself is then left out, and `on_note` is told. `own_work` is a
+    statement that counts the work of ops, and `has_rows` says of tables of the file whether they have any, so that they
+    need not be looked at.
     """
-    for name, rules in catalog.rules().items():
-        connection.register(name, rules)
-    _keep(connection, "forward_item", _NOTHING)
-    _keep(connection, "fused_candidate", _NOTHING)
-    _keep(connection, "compiled_part", _parts([]))
-    _keep(connection, "whole_op", _names([]))
-    _keep(connection, "captured_op", no_rows(TABLES["captured_op"].arrow))
-    work = Work(connection, model, on_note, own_work)
+    work = Work(connection, model, on_note, own_work, dict(has_rows or {}))
+    _keep(work, "forward_item", _NOTHING)
+    _keep(work, "fused_candidate", _NOTHING)
+    _keep(work, "compiled_part", _parts([]))
+    _keep(work, "whole_op", _names([]))
+    _keep(work, "captured_op", no_rows(TABLES["captured_op"].arrow))
     for number, stage in enumerate(PIPELINE):
         if stage.when is None or stage.when(work):
             stage.build(work)
         if on_progress:
             on_progress((number + 1) / len(PIPELINE))
-    return [table.name for table in derived_tables()]
+    return {table.name: work.has_rows[table.name] for table in derived_tables()}
 
 
-def derive_tree(connection: duckdb.DuckDBPyConnection) -> None:
+def derive_tree(work: Work) -> None:
     """Make `nesting` from `cpu_span`. Spans that cross others get other borders in `cpu_span`, until all nest.
 
     Most traces need none of it. Those with stacks need other borders of annotations, which is known before; some that
     round times need one cut; only damage and clocks that jump need more. Threads that a few cuts do not settle get new
     ends.
     """
-    has_frames = _one(connection, "select exists (select 1 from cpu_span where category = 'python_function')")
+    has_frames = _one(work.connection, "select exists (select 1 from cpu_span where category = 'python_function')")
     if has_frames:
-        _fit(connection, "crossing_annotation")
-    _derive(connection, "nesting")
-    if not _one(connection, "select coalesce(bool_or(overhangs), false) from nesting"):
+        _fit(work, "crossing_annotation")
+    _derive(work, "nesting")
+    if not _one(work.connection, "select coalesce(bool_or(overhangs), false) from nesting"):
         return
     if has_frames:
-        _fit(connection, "crossing_span")
-        _derive(connection, "nesting")
-    if _fit(connection, "crossing_step", "cpu_span_shrunk"):
-        _derive(connection, "nesting")
+        _fit(work, "crossing_span")
+        _derive(work, "nesting")
+    if _fit(work, "crossing_step", "cpu_span_shrunk"):
+        _derive(work, "nesting")
     crossing = (
         "select exists (select 1 from nesting inner join cpu_span on nesting.event_id = cpu_span.event_id"
         " where nesting.overhangs and nesting.end_ns < cpu_span.end_ns)"
     )
     for _ in range(_MOST_CUTS):
-        if not _one(connection, crossing):
+        if not _one(work.connection, crossing):
             return
-        _derive(connection, "cpu_span_cut")
-        _derive(connection, "nesting")
-    if _one(connection, crossing):
-        _derive(connection, "cpu_span_matched")
-        _derive(connection, "nesting")
+        _derive(work, "cpu_span_cut")
+        _derive(work, "nesting")
+    if _one(work.connection, crossing):
+        _derive(work, "cpu_span_matched")
+        _derive(work, "nesting")
 
 
-def _fit(connection: duckdb.DuckDBPyConnection, crossing: str, fitted: str = "cpu_span_fitted") -> bool:
+def _fit(work: Work, crossing: str, fitted: str = "cpu_span_fitted") -> bool:
     """Fit the spans that the query `crossing` names between the frames that cross them, or as `fitted` does."""
-    _derive(connection, crossing)
-    if is_any := _one(connection, "select exists (select 1 from crossing)"):
-        _derive(connection, fitted)
+    _derive(work, crossing)
+    if is_any := _one(work.connection, "select exists (select 1 from crossing)"):
+        _derive(work, fitted)
     return is_any
 
 
@@ -143,20 +153,21 @@ def _lacks_forward_ops(work: Work) -> bool:
     return _one(work.connection, "select count(*) > 2 * count(forward_id) from node")
 
 
-def _fit_backward(connection: duckdb.DuckDBPyConnection) -> None:
+def _fit_backward(work: Work) -> None:
     """Find by alignment the forward op of each node, where the trace does not say it."""
     from hotline_analysis.annotation.backward import match_backward
 
-    _derive(connection, "engine_call")
-    _derive(connection, "engine_segment")
-    _derive(connection, "autograd_item")
-    _keep(connection, "autograd_match", match_backward(connection))
-    _derive(connection, "node_fitted")
+    _derive(work, "engine_call")
+    _derive(work, "engine_segment")
+    _derive(work, "autograd_item")
+    _keep(work, "autograd_match", match_backward(work.connection))
+    _derive(work, "node_fitted")
 
 
-def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: Callable[[str], None]) -> None:
+def _place(work: Work) -> None:
     """Find by alignment the module of each op, where the trace does not say it."""
-    lacks_modules = model is not None and _one(connection, "select count(*) = 0 from module_call")
+    model, on_note = work.model, work.on_note
+    lacks_modules = model is not None and _one(work.connection, "select count(*) = 0 from module_call")
     if model is not None and not lacks_modules and not model.stored:
         on_note(f"has nn.Module frames, which say more than {model.source}; the modules are named after them")
     if model is not None and lacks_modules:
@@ -165,14 +176,14 @@ def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: 
 
         if model.note:
             on_note(model.note)
-        _derive(connection, "engine_call")
-        _derive(connection, "engine_segment")
-        _keep(connection, "compiled_part", _parts([module_id for name, module_id, _ in model.ops if name == REGION]))
+        _derive(work, "engine_call")
+        _derive(work, "engine_segment")
+        _keep(work, "compiled_part", _parts([module_id for name, module_id, _ in model.ops if name == REGION]))
         functions = {name for name, _, _ in model.ops if "::" not in name and name != REGION}
-        _keep(connection, "whole_op", _names(sorted(functions)))
-        _derive(connection, "forward_item")
+        _keep(work, "whole_op", _names(sorted(functions)))
+        _derive(work, "forward_item")
         try:
-            placed = match_model(connection, model)
+            placed = match_model(work.connection, model)
         except ModelMismatchError as error:
             if not model.stored:
                 raise
@@ -180,16 +191,16 @@ def _place(connection: duckdb.DuckDBPyConnection, model: Model | None, on_note: 
             return
         if placed.note and not model.stored:
             on_note(f"{placed.note}. The places of all modules are called doubtful. {ORDER_HINT}")
-        _keep(connection, "model_given", model.modules.append_column("missing_call_count", placed.missing))
-        _keep(connection, "module_match", placed.matches)
-        _keep(connection, "fused_candidate", placed.fused)
-        _derive(connection, "module_call_matched")
-        _derive(connection, "model_op_given")
-        if model.shapes and not _has_shapes(connection):
+        _keep(work, "model_given", model.modules.append_column("missing_call_count", placed.missing))
+        _keep(work, "module_match", placed.matches)
+        _keep(work, "fused_candidate", placed.fused)
+        _derive(work, "module_call_matched")
+        _derive(work, "model_op_given")
+        if model.shapes and not _has_shapes(work):
             for name, table in model.shapes.items():
-                _keep(connection, name, table)
+                _keep(work, name, table)
             for name in _CAPTURED:
-                _derive(connection, name)
+                _derive(work, name)
 
 
 def _parts(modules: list[int]) -> pa.Table:
@@ -204,36 +215,35 @@ def _lacks_steps(work: Work) -> bool:
     return _one(work.connection, "select bool_and(evidence = 'whole_trace') from step")
 
 
-def _find_steps(connection: duckdb.DuckDBPyConnection) -> None:
+def _find_steps(work: Work) -> None:
     """Put steps that only repetition shows in the place of the single one of the whole trace."""
     from hotline_analysis.annotation.steps import infer_steps
 
-    steps = infer_steps(connection)
+    steps = infer_steps(work.connection)
     if steps is not None:
-        _keep(connection, "step", steps)
+        _keep(work, "step", steps)
 
 
-def _has_shapes(connection: duckdb.DuckDBPyConnection) -> bool:
-    return _one(connection, "select exists (select 1 from op where input_dims is not null)")
+def _has_shapes(work: Work) -> bool:
+    return _one(work.connection, "select exists (select 1 from op where input_dims is not null)")
 
 
 def _count_work(work: Work) -> None:
     """Count what ops compute and move, by the shapes of their arguments; without any there is nothing to count."""
-    connection = work.connection
-    if _has_shapes(connection) or _one(connection, "select exists (select 1 from captured_op)"):
+    if _has_shapes(work) or work.has_rows["captured_op"]:
         for name in _WORK:
             if name == "op_work":
                 _count_own_work(work)
-            _derive(connection, name)
+            _derive(work, name)
     else:
         for name in ("op_work", "op_claim"):
-            _keep(connection, name, no_rows(TABLES[name].arrow))
+            _keep(work, name, no_rows(TABLES[name].arrow))
 
 
 def _count_own_work(work: Work) -> None:
     """Count what the user's own query knows, with one row for a shape."""
     if work.own_work is None:
-        _keep(work.connection, "own_work", NO_WORK)
+        _keep(work, "own_work", NO_WORK)
         return
     try:
         work.connection.execute(f"create or replace temp table own_work as {work.own_work}")
@@ -246,43 +256,54 @@ def _count_own_work(work: Work) -> None:
         raise HotlineError("the query for the work of ops has two rows for a shape", hint="Mend the file of --op-work.")
 
 
-def _follow_memory(connection: duckdb.DuckDBPyConnection) -> None:
+def _follow_memory(work: Work) -> None:
     """Find out what memory holds: by where it is allocated and released, or else by the shapes of ops."""
     for name in _MEMORY:
-        _keep(connection, name, no_rows(TABLES[name].arrow))
-    if _one(connection, "select exists (select 1 from memory_event)"):
+        _keep(work, name, no_rows(TABLES[name].arrow))
+    if _one(work.connection, "select exists (select 1 from memory_event)"):
         told = "memory_block"
-    elif _has_shapes(connection):
+    elif _has_shapes(work):
         told = "estimated_memory"
     else:
         return
     for name in ("engine_call", "engine_segment", told):
-        _derive(connection, name)
+        _derive(work, name)
 
 
-def _keep(connection: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
-    connection.register("given", table)
-    connection.execute(f"create or replace temp table {name} as from given")
-    connection.unregister("given")
+def _keep(work: Work, name: str, table: pa.Table) -> None:
+    """Make a table of rows that Python has."""
+    work.has_rows[name] = table.num_rows > 0
+    if not table.num_rows:
+        make_empty(work.connection, name, {field.name: _SQL_TYPES[str(field.type)] for field in table.schema})
+        return
+    work.connection.register("given", table)
+    work.connection.execute(f"create or replace temp table {name} as from given")
+    work.connection.unregister("given")
 
 
-def _derive(connection: duckdb.DuckDBPyConnection, name: str) -> None:
+def _derive(work: Work, name: str) -> None:
     """Build the table that a query writes; its steps are tables only meanwhile."""
     query = catalog.get(name)
     assert query.writes is not None
+
+    def make(each: catalog.Query, table: str) -> None:
+        work.has_rows[table] = make_table_of(work.connection, each, table, has_rows=work.has_rows)
+
     for step in query.steps:
-        _with_memory(connection, partial(make_table_of, connection, step, step.name))
+        _with_memory(work.connection, partial(make, step, step.name))
     # A table that is read gets replaced only when the new one is complete.
     made = "derived" if query.writes in query.reads else query.writes
-    _with_memory(connection, partial(make_table_of, connection, query, made))
+    _with_memory(work.connection, partial(make, query, made))
     if made != query.writes:
-        connection.execute(f"drop table {query.writes}")
-        connection.execute(f"alter table {made} rename to {query.writes}")
+        work.connection.execute(f"drop table {query.writes}")
+        work.connection.execute(f"alter table {made} rename to {query.writes}")
+        work.has_rows[query.writes] = work.has_rows.pop(made)
     for step in query.steps:
-        connection.execute(f"drop table {step.name}")
+        work.connection.execute(f"drop table {step.name}")
+        del work.has_rows[step.name]
 
 
-def _with_memory(connection: duckdb.DuckDBPyConnection, make: Callable[[], None]) -> None:
+def _with_memory(connection: duckdb.DuckDBPyConnection, make: Callable[[], object]) -> None:
     """Make a table in the memory that is set; where that does not do for a huge trace, allow it twice as much."""
     try:
         make()
@@ -308,7 +329,7 @@ def _one(connection: duckdb.DuckDBPyConnection, question: str) -> bool:
 
 def _table(name: str) -> Stage:
     """A stage that is one query."""
-    return Stage((name,), lambda work: _derive(work.connection, name))
+    return Stage((name,), lambda work: _derive(work, name))
 
 
 # Each stage reads only what stands above it or comes from the file. `Query.writes` names the table that a query makes.
@@ -322,7 +343,7 @@ PIPELINE = (
             *("crossing_annotation", "cpu_span_fitted", "nesting", "crossing_span", "crossing_step"),
             *("cpu_span_shrunk", "cpu_span_cut", "cpu_span_matched"),
         ),
-        lambda work: derive_tree(work.connection),
+        derive_tree,
         condition="all but `nesting` only where spans of a thread cross each other",
     ),
     _table("compiled_region"),
@@ -334,7 +355,7 @@ PIPELINE = (
     _table("node"),
     Stage(
         ("engine_call", "engine_segment", "autograd_item", "node_fitted"),
-        lambda work: _fit_backward(work.connection),
+        _fit_backward,
         when=_lacks_forward_ops,
         condition="where most autograd nodes have no forward op: the trace has no sequence numbers",
     ),
@@ -344,7 +365,7 @@ PIPELINE = (
             *("engine_call", "engine_segment", "forward_item", "first_use", "type_part", "type_evidence"),
             *("module_call_matched", "model_op_given", *_CAPTURED),
         ),
-        lambda work: _place(work.connection, work.model, work.on_note),
+        _place,
         when=lambda work: work.model is not None,
         condition="where a model is given, or stored by a capture, and the trace has no `nn.Module` frames; the"
         " last four where the capture saw shapes and the trace has none",
@@ -358,7 +379,7 @@ PIPELINE = (
     _table("main_track"),
     Stage(
         ("step_unit", "step_item"),
-        lambda work: _find_steps(work.connection),
+        _find_steps,
         when=_lacks_steps,
         condition="where nothing marks the steps",
     ),
@@ -381,7 +402,7 @@ PIPELINE = (
     _table("device_peak"),
     Stage(
         ("engine_call", "engine_segment", *_MEMORY),
-        lambda work: _follow_memory(work.connection),
+        _follow_memory,
         condition="`memory_block` where allocations were recorded, else `estimated_memory` where shapes were; what is"
         " not made has no rows",
     ),

@@ -209,12 +209,14 @@ def import_traces(
         folders = {part["rank"]: Path(part.pop("folder")) for part in ranked}
         stored = [table for table in TABLES.values() if table.kind != "view"]
         joined = join_ranks(stored, folders, partial) if len(folders) > MOST_OWN_FILES else {}
+        alone = [table for table in stored if table.name not in joined]
+        for table in alone:
+            (partial / table.name).mkdir()
         for rank, folder in folders.items():
-            for table in stored:
-                if table.name not in joined:
-                    place = partial / own_file(table, rank)
-                    place.parent.mkdir(parents=True)
-                    (folder / f"{table.name}.parquet").rename(place)
+            for table in alone:
+                place = partial / own_file(table, rank)
+                place.parent.mkdir()
+                (folder / f"{table.name}.parquet").rename(place)
             shutil.rmtree(folder, ignore_errors=True)
         for part in ranked:
             for name in ("path", "bytes", "digest"):

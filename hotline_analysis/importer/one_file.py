@@ -143,6 +143,10 @@ def _new_database() -> duckdb.DuckDBPyConnection:
     database = duckdb.connect(config=READER_SETTINGS)
     queries = catalog.queries("annotate")
     make_macros(database, macros_in(each.sql for query in queries for each in (*query.steps, query)))
+    for name, rules in catalog.rules().items():
+        database.register("given", rules)
+        database.execute(f"create table {name} as from given")
+        database.unregister("given")
     return database
 
 
@@ -159,7 +163,7 @@ def _annotate_file(
     file = reader.path
     if note := settle_times(connection, folder):
         reader.damage.note(note)
-    open_raw(connection, folder)
+    has_rows = open_raw(connection, folder)
     connection.register("track_key", tracks)
     save(connection, "track", catalog.get("track").sql, folder)
     info = _rank_info(connection, file, reader)
@@ -172,6 +176,7 @@ def _annotate_file(
         model=_model_of(file, reader.metadata, options.model, notes),
         own_work=options.op_work,
         on_note=lambda note: notes.append(f"{file.name}: {note}"),
+        has_rows=has_rows,
     )
     save_derived(connection, derived, folder)
     return info

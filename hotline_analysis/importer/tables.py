@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import io
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
@@ -12,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hotline_analysis import catalog
-from hotline_analysis.database import no_rows, table_of
+from hotline_analysis.database import make_empty, no_rows, table_of
 from hotline_analysis.kineto.reader import TraceReader
 from hotline_analysis.run.trace import SMALL_BYTES
 from hotline_analysis.schema import READ_TABLES, TABLES
@@ -28,16 +30,9 @@ class _TableWriter:
     """Collects batches of one table and writes them as Parquet row groups of a useful size."""
 
     def __init__(self, name: str, folder: Path) -> None:
+        self._name, self._folder = name, folder
         self._schema = TABLES[name].arrow
-        texts = [field.name for field in self._schema if pa.types.is_string(field.type)]
-        # Numbers rarely repeat; trying to encode them as a dictionary doubles the time of writing.
-        self._writer = pq.ParquetWriter(
-            folder / f"{name}.parquet",
-            self._schema,
-            compression="zstd",
-            compression_level=1,
-            use_dictionary=texts or False,
-        )
+        self._writer: pq.ParquetWriter | None = None
         self._held: list[pa.Table] = []
         self._rows = 0
 
@@ -49,13 +44,31 @@ class _TableWriter:
             self._flush()
 
     def _flush(self) -> None:
-        if self._held:
+        if self._rows:
+            self._writer = self._writer or self._opened()
             self._writer.write_table(pa.concat_tables(self._held), row_group_size=_ROW_GROUP)
         self._held, self._rows = [], 0
 
-    def close(self) -> None:
+    def _opened(self) -> pq.ParquetWriter:
+        texts = [field.name for field in self._schema if pa.types.is_string(field.type)]
+        return pq.ParquetWriter(
+            self._folder / f"{self._name}.parquet",
+            self._schema,
+            compression="zstd",
+            compression_level=1,
+            # Numbers rarely repeat; trying to encode them as a dictionary doubles the time of writing.
+            use_dictionary=texts or False,
+        )
+
+    def finish(self) -> None:
         self._flush()
-        self._writer.close()
+        if self._writer is None:
+            save_empty(self._name, self._folder)
+        self.close()
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
 
 
 def write_raw(reader: TraceReader, folder: Path, *, keep_secrets: bool = False) -> pa.Table:
@@ -76,6 +89,8 @@ def write_raw(reader: TraceReader, folder: Path, *, keep_secrets: bool = False) 
                     place = pl.DataFrame(table.select(["pair"])).to_series()
                     table = table.append_column("track_id", track_of.gather(place).to_arrow())
                 writers[name].write(_without_secrets(name, table, keep_secrets))
+        for writer in writers.values():
+            writer.finish()
     finally:
         for writer in writers.values():
             writer.close()
@@ -95,17 +110,23 @@ def _without_secrets(name: str, table: pa.Table, keep: bool) -> pa.Table:
     return table if masked is frame else masked.to_arrow()
 
 
-def open_raw(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
-    """Make the tables that come from the file known to the database; small ones are read only once."""
+def open_raw(connection: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, bool]:
+    """Make the tables that come from the file known to the database; small ones are read only once.
+
+    Returns whether each has rows.
+    """
+    has_rows = {}
     for table in READ_TABLES:
         path = folder / f"{table.name}.parquet"
         if table.name == "rank_info" or not path.exists():  # what it says is found out later
             continue
-        if not pq.read_metadata(path).num_rows:
-            connection.execute(catalog.parsed(connection, f"create temp table {table.name} ({_columns(table.name)})"))
-        else:
+        has_rows[table.name] = pq.read_metadata(path).num_rows > 0
+        if has_rows[table.name]:
             kind = "table" if path.stat().st_size < SMALL_BYTES else "view"
             connection.execute(f"create temp {kind} {table.name} as from {_reading(path)}")
+        else:
+            make_empty(connection, table.name, _kinds(table.name))
+    return has_rows
 
 
 def _reading(path: Path) -> str:
@@ -188,15 +209,13 @@ def save(connection: duckdb.DuckDBPyConnection, name: str, query: str, folder: P
         new.replace(target)
 
 
-def save_derived(connection: duckdb.DuckDBPyConnection, names: Sequence[str], folder: Path) -> None:
+def save_derived(connection: duckdb.DuckDBPyConnection, has_rows: Mapping[str, bool], folder: Path) -> None:
     """Write tables of the annotation; one without rows without asking the database for them, which takes longer."""
-    counts = ", ".join(f"exists (from {name})" for name in names)
-    found = connection.execute(catalog.parsed(connection, f"select {counts}")).fetchall()[0]
-    for name, has_rows in zip(names, found, strict=True):
-        if has_rows:
+    for name, is_filled in has_rows.items():
+        if is_filled:
             save(connection, name, f"from {name}", folder)
         else:
-            save_table(no_rows(TABLES[name].arrow), name, folder)
+            save_empty(name, folder)
 
 
 def _kinds(name: str) -> dict[str, str]:
@@ -204,11 +223,18 @@ def _kinds(name: str) -> dict[str, str]:
     return {column.name: "VARCHAR" if column.type == "JSON" else column.type for column in TABLES[name].columns}
 
 
-def _columns(name: str) -> str:
-    """The columns of a table as a CREATE statement has them."""
-    return ", ".join(f'"{column}" {kind}' for column, kind in _kinds(name).items())
-
-
 def save_table(table: pa.Table, name: str, folder: Path) -> None:
     """Write a table that is in memory as a Parquet file."""
     pq.write_table(table, folder / f"{name}.parquet", compression="zstd")
+
+
+def save_empty(name: str, folder: Path) -> None:
+    """Write the Parquet file of a table without rows."""
+    (folder / f"{name}.parquet").write_bytes(_empty_file(name))
+
+
+@functools.cache
+def _empty_file(name: str) -> bytes:
+    file = io.BytesIO()
+    pq.write_table(no_rows(TABLES[name].arrow), file, compression="zstd")
+    return file.getvalue()

@@ -81,9 +81,9 @@ def measure(file: Path) -> Figures:
     annotate = import_module("hotline_analysis.annotation.pipeline")
     derive = annotate._derive
 
-    def measured(connection: Any, name: str) -> None:
+    def measured(work: Any, name: str) -> None:
         with meter.part(f"table {name}"):
-            derive(connection, name)
+            derive(work, name)
 
     vars(annotate)["_derive"] = measured
     run = file.with_suffix(".hotline")

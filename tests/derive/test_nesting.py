@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from hotline_analysis import Trace
-from hotline_analysis.annotation.pipeline import derive_tree
+from hotline_analysis.annotation.pipeline import Work, derive_tree
 from hotline_analysis.database import install_macros
 from tests.derive.tables import named
 from tests.trace_builder import TraceBuilder
@@ -180,7 +180,7 @@ def derived(spans: list[Span]) -> list[tuple[int, ...]]:
         connection.register("given", pl.DataFrame(spans, columns, orient="row"))
         connection.execute("create table cpu_span as select *, false as is_cut from given")
         connection.execute("create table event (event_id bigint, name varchar)")
-        derive_tree(connection)
+        derive_tree(Work(connection, None, print))
         rows = connection.sql(
             "select event_id, track_id, parent_id, start_ns, end_ns, self_ns from nesting order by track_id, start_ns"
         ).fetchall()
