@@ -103,6 +103,7 @@ def test_what_the_shortest_calls_of_an_op_take_may_not_grow(tmp_path: Path) -> N
     assert factors["aten::relu", 10_000] == pytest.approx((1.0, 1.0, 2.0))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["resnet50", "transformer"])
 def test_the_peak_of_a_batch_that_was_not_captured(tmp_path: Path, name: str) -> None:
     """From one capture within 5 %, from two within 1 %.

@@ -15,7 +15,7 @@ from hotline_analysis.importer import one_file
 from hotline_analysis.importer.one_file import _KEPT
 from tests.trace_builder import TraceBuilder
 
-FILES = 6
+FILES = 4
 
 
 def file(folder: Path, number: int) -> Path:

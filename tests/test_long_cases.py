@@ -10,13 +10,18 @@ from tests.long_cases import listed, of
 ROOT = Path(__file__).parents[1]
 
 
-def test_a_quarter_of_the_cases_and_all_quick_ones_are_run(tmp_path: Path) -> None:
+def test_an_eighth_of_the_cases_and_all_quick_ones_are_run(tmp_path: Path) -> None:
     report = tmp_path / "junit.xml"
     cases = {"test_a[1]": 3, "test_a[2]": 0.6, "test_a[3]": 0.4, "test_a[4]": 0.7, "test_a[5]": 2, "test_b": 9}
     lines = (f'<testcase classname="tests.x.test_y" name="{name}" time="{s}"/>' for name, s in cases.items())
     report.write_text(f"<testsuite>{''.join(lines)}</testsuite>")
-    # two of the five are run, the quickest
-    assert of(report) == [f"tests/x/test_y.py::test_a[{case}]" for case in (1, 4, 5)]
+    # of the five, the quickest one is run
+    assert of(report) == [f"tests/x/test_y.py::test_a[{case}]" for case in (1, 2, 4, 5)]
+    cases |= {f"test_a[{number}]": 0.1 for number in range(6, 11)}
+    lines = (f'<testcase classname="tests.x.test_y" name="{name}" time="{s}"/>' for name, s in cases.items())
+    report.write_text(f"<testsuite>{''.join(lines)}</testsuite>")
+    # of ten, two are run whatever they take, and all quick ones
+    assert of(report) == [f"tests/x/test_y.py::test_a[{case}]" for case in (1, 2, 3, 4, 5)]
 
 
 def test_each_is_of_a_function_that_exists() -> None:

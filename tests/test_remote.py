@@ -145,7 +145,9 @@ def alone(traces: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ha
 
 
 @pytest.mark.usefixtures("store")
-@pytest.mark.parametrize("where", [[], ["--cluster=local:1"]], ids=["here", "cluster"])
+@pytest.mark.parametrize(
+    "where", [[], pytest.param(["--cluster=local:1"], marks=pytest.mark.long)], ids=["here", "cluster"]
+)
 def test_the_run_is_that_of_the_same_files_here(alone: ha.Trace, tmp_path: Path, where: list[str]) -> None:
     target = tmp_path / "run.hotline"
     done = CliRunner().invoke(app, ["import", f"{BUCKET}/job/rank*", "-o", str(target), *where, "--allow-missing"])
