@@ -16,6 +16,7 @@ import pytest
 import hotline_analysis as ha
 from hotline_analysis import RunFormatError, catalog, importer
 from hotline_analysis.importer import joined
+from hotline_analysis.importer.tables import is_empty, save_empty
 from hotline_analysis.run.stored import shared_file
 from hotline_analysis.schema import TABLES
 from tests.test_ranks_of_a_job import rank_file
@@ -102,6 +103,23 @@ def test_a_group_of_rows_has_whole_small_ranks_or_a_part_of_one(apart: Path, who
         events = dict(own.sql("select rank, count(*) from event group by rank").rows())
     assert events[2] > 64 > events[0] + events[1]
     assert ranks == [{0, 1}, {2}, {3, 5}]
+
+
+def test_ranks_without_rows_are_passed_over_whoever_wrote_their_files(tmp_path: Path) -> None:
+    table = TABLES["sync"]
+    folders = {rank: tmp_path / f"part-{rank}" for rank in range(4)}
+    for rank, folder in folders.items():
+        folder.mkdir()
+        if rank in (0, 3):
+            save_empty(table.name, folder)
+        else:  # by another version of Arrow, say
+            rows = table.arrow.empty_table() if rank == 1 else pa.Table.from_pylist([{"event_id": 7}], table.arrow)
+            pq.write_table(rows, folder / f"{table.name}.parquet", compression="none")
+    assert [is_empty(folder / "sync.parquet", "sync") for folder in folders.values()] == [True, False, False, True]
+    assert joined.join_ranks([table], folders, tmp_path) == {"sync": [0]}
+    rows = pq.read_table(tmp_path / shared_file(table, 0))
+    assert (rows["rank"].to_pylist(), rows["event_id"].to_pylist()) == ([2], [7])
+    assert [*tmp_path.glob("part-*/*")] == []
 
 
 def test_a_question_about_one_rank_opens_only_files_that_have_it(several: Path, tmp_path: Path) -> None:

@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hotline_analysis.database import processors
+from hotline_analysis.importer.tables import is_empty
 from hotline_analysis.run.stored import shared_file
 from hotline_analysis.schema import Table
 
@@ -52,7 +54,8 @@ def _join(table: Table, folders: Mapping[int, Path], run: Path) -> list[int]:
                 firsts.append(rank)
                 writer = _Writer(run / shared_file(table, rank), schema)
             own = folders[rank] / f"{table.name}.parquet"
-            writer.add(rank, own)
+            if not is_empty(own, table.name):
+                writer.add(rank, own)
             own.unlink()
             if writer.size >= _FILE_BYTES:
                 writer.close()
@@ -82,6 +85,7 @@ class _Writer:
             column_encoding=dict.fromkeys(whole, "DELTA_BINARY_PACKED"),
         )
         self._held: list[pa.Table] = []
+        self._rows = 0
 
     @property
     def size(self) -> int:
@@ -96,20 +100,17 @@ class _Writer:
                 if not opened.metadata.row_group(number).num_rows:
                     continue  # such a group would not say which ranks it has
                 rows = opened.read_row_group(number, columns=self._schema.names[1:])
-                ranks = pa.repeat(pa.scalar(rank, pa.int64()), rows.num_rows)
+                ranks = pl.repeat(rank, rows.num_rows, dtype=pl.Int64, eager=True).to_arrow()
                 made = rows.select(self._schema.names[1:]).add_column(0, self._schema.field("rank"), ranks)
                 self._held.append(made.cast(self._schema))
+                self._rows += rows.num_rows
                 if self._rows > _GROUP_ROWS:
                     self._flush()
-
-    @property
-    def _rows(self) -> int:
-        return sum(table.num_rows for table in self._held)
 
     def _flush(self) -> None:
         if self._held:
             self._writer.write_table(pa.concat_tables(self._held))
-        self._held = []
+        self._held, self._rows = [], 0
 
     def close(self) -> None:
         self._flush()
