@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean, median
 from typing import Any, Literal
@@ -30,6 +30,8 @@ same reason, the minimum is advised for whole benchmarks (Chen and Revels, Robus
 smaller batch; one in twenty is not.
 """
 _QUICK_STEPS = round(1 / _QUICK)  # of fewer, the quantile would be the shortest step
+_ONE_NUMBER = ("memory_peak",)  # of a run, and not of each step
+_TOO_FEW = "one run with one step tells nothing of the noise"
 _LIKELY = 3  # changed parts of each kind that are shown
 _LONGEST = 60
 
@@ -264,7 +266,7 @@ def _steps(run: Measured, metric: str) -> list[float]:
 
 
 def _value(metric: str, values: Sequence[float], of: Of = "median") -> float:
-    if metric == "memory_peak":
+    if metric in _ONE_NUMBER:
         return max(values)
     return median(values) if of == "median" else float(np.quantile(values, _QUICK))
 
@@ -276,65 +278,82 @@ def _has_quick_steps(rule: Rule, metric: str, before: Sequence[Measured], after:
     return is_growth and len(runs) > 2 and all(run.step_count >= _QUICK_STEPS for run in runs)
 
 
+@dataclass(frozen=True)
+class _Samples:
+    """What two sides are compared by: a value of each run, and the values of its steps."""
+
+    base: list[float]
+    new: list[float]
+    base_steps: list[list[float]]
+    new_steps: list[list[float]]
+
+    @classmethod
+    def of(cls, metric: str, before: Sequence[Measured], after: Sequence[Measured], of: Of) -> _Samples:
+        """The samples of a metric, from the runs that have it."""
+        base, new = ([steps for run in side if (steps := _steps(run, metric))] for side in (before, after))
+        values = [[_value(metric, steps, of) for steps in side] for side in (base, new)]
+        return cls(values[0], values[1], base, new)
+
+    def map(self, change: Callable[[float], float]) -> _Samples:
+        """The samples with each value changed."""
+
+        def changed(values: list[float]) -> list[float]:
+            return [change(each) for each in values]
+
+        steps = [[changed(run) for run in side] for side in (self.base_steps, self.new_steps)]
+        return _Samples(changed(self.base), changed(self.new), steps[0], steps[1])
+
+
 def _opened(
     rule: Rule, metric: str, before: Sequence[Measured], after: Sequence[Measured], of: Of = "median"
 ) -> _Open | Check:
-    sides = [[values for run in side if (values := _steps(run, metric))] for side in (before, after)]
-    base = [_value(metric, values, of) for values in sides[0]]
-    new = [_value(metric, values, of) for values in sides[1]]
-    if len(base) + len(new) > 2 and rule.kind != "level":
-        sides = [[], []]  # the noise is that between runs
+    """The change of a metric as the rule has it, and its noise; a check that cannot tell where there is none."""
+    samples = _Samples.of(metric, before, after, of)
     unit, value_unit = _units(rule, metric)
-    shown = (fmean(base) if base else None, fmean(new) if new else None)
-    check = Check(rule.text, metric, "cannot tell", "", rule.direction * rule.limit, unit, value_unit, *shown, of=of)
-    limit = rule.limit
-    if rule.kind == "level":
-        sides[0], base, limit = [], [], rule.limit * rule.direction
-    elif rule.kind == "change_pct":
-        if min([*base, *new]) <= 0:
-            return replace(check, reason="it takes no time in some runs, so it has no change in per cent")
-        limit = abs(math.log1p(rule.direction * limit / 100)) if rule.direction * limit > -100 else math.inf
-        base, new = [math.log(each) for each in base], [math.log(each) for each in new]
-        # What is shown fits the change: a geometric mean, as it is a mean of logarithms.
-        check = replace(check, base=math.exp(fmean(base)), new=math.exp(fmean(new)))
-        sides = [[[math.log(max(each, 1e-9)) for each in values] for values in side] for side in sides]
-    elif rule.kind == "of_step_pct":
-        whole = fmean(_value("step", run.values["step"]) for run in before) / 100
-        base, new = [each / whole for each in base], [each / whole for each in new]
-        sides = [[[each / whole for each in values] for values in side] for side in sides]
-    if rule.direction < 0:
-        base, new = [-each for each in base], [-each for each in new]
-        sides = [[[-each for each in values] for values in side] for side in sides]
-    is_one_number = metric == "memory_peak"
+    shown = [fmean(side) if side else None for side in (samples.base, samples.new)]
+    check = Check(
+        rule.text, metric, "cannot tell", "", rule.direction * rule.limit, unit, value_unit, shown[0], shown[1], of=of
+    )
     if rule.kind == "level":
         # The limit is a baseline without noise.
-        change = _against_limit(limit, new, sides[1], is_one_number)
+        change = _against_limit(rule, metric, samples.map(lambda value: rule.direction * value))
         return _Open(check, change, 0.0, True) if change else replace(check, reason=_TOO_FEW)
-    if len(base) + len(new) > 2:
-        return _Open(check, between_runs(base, new), limit, False)
-    if is_one_number:
-        return _Open(check, Change(new[0] - base[0], "nothing"), limit, False)
-    if min(len(sides[0][0]), len(sides[1][0])) < 2:
+    limit = rule.limit
+    if rule.kind == "change_pct":
+        if min([*samples.base, *samples.new]) <= 0:
+            return replace(check, reason="it takes no time in some runs, so it has no change in per cent")
+        limit = abs(math.log1p(rule.direction * limit / 100)) if rule.direction * limit > -100 else math.inf
+        samples = samples.map(lambda value: math.log(max(value, 1e-9)))
+        # What is shown fits the change: a geometric mean, as it is a mean of logarithms.
+        check = replace(check, base=math.exp(fmean(samples.base)), new=math.exp(fmean(samples.new)))
+    elif rule.kind == "of_step_pct":
+        whole = fmean(_value("step", run.values["step"]) for run in before) / 100
+        samples = samples.map(lambda value: value / whole)
+    samples = samples.map(lambda value: rule.direction * value)
+    if len(samples.base) + len(samples.new) > 2:
+        return _Open(check, between_runs(samples.base, samples.new), limit, False)
+    if metric in _ONE_NUMBER:
+        return _Open(check, Change(samples.new[0] - samples.base[0], "nothing"), limit, False)
+    (base,), (new,) = samples.base_steps, samples.new_steps
+    if min(len(base), len(new)) < 2:
         return replace(check, reason=_TOO_FEW)
-    change = between_steps(sides[0][0], sides[1][0])
+    change = between_steps(base, new)
     shifted = replace(change, estimate=change.estimate - limit, draws=tuple(draw - limit for draw in change.draws))
     return _Open(check, shifted, limit, True)
 
 
-_TOO_FEW = "one run with one step tells nothing of the noise"
-
-
-def _against_limit(
-    limit: float, new: Sequence[float], steps: Sequence[Sequence[float]], is_one_number: bool
-) -> Change | None:
-    count = len(new)
-    mean = fmean(new)
+def _against_limit(rule: Rule, metric: str, samples: _Samples) -> Change | None:
+    """By how much the new runs are above a limit; None if nothing tells the noise."""
+    limit = rule.direction * rule.limit
+    count = len(samples.new)
+    mean = fmean(samples.new)
     if count > 1:
-        spread = math.sqrt(math.fsum((each - mean) ** 2 for each in new) / (count - 1))
+        spread = math.sqrt(math.fsum((each - mean) ** 2 for each in samples.new) / (count - 1))
         return Change(mean - limit, "runs", spread / math.sqrt(count), count - 1)
-    if is_one_number:
+    if metric in _ONE_NUMBER:
         return Change(mean - limit, "nothing")
-    return between_steps([limit], steps[0]) if len(steps[0]) > 1 else None
+    (steps,) = samples.new_steps
+    return between_steps([limit], steps) if len(steps) > 1 else None
 
 
 def _decided(opened: _Open, level: float) -> Check:
