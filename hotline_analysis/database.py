@@ -123,6 +123,14 @@ def install_macros(
     return made
 
 
+def install_rules(connection: duckdb.DuckDBPyConnection) -> None:
+    """Make the tables of the rules of names (`catalog.rules`), which the annotation reads."""
+    for name, rules in catalog.rules().items():
+        connection.register("given", rules)
+        connection.execute(f"create table {name} as from given")
+        connection.unregister("given")
+
+
 def macros_in(statements: Iterable[str]) -> list[str]:
     """The macros that some statements name, and those that these are made of, each after those that it needs."""
     macros = catalog.macros()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from functools import partial
 from pathlib import Path
@@ -252,6 +253,27 @@ def test_a_process_that_dies_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
     files = [trace(1).write(tmp_path / f"rank{n}.json") for n in range(2)]
     with pytest.raises(HotlineError, match=r"importing .*rank[01]\.json failed \(exit status 1\): Segmentation fault"):
         ha.load(files)
+
+
+def test_two_threads_may_end_a_process_at_a_time() -> None:
+    """The one that sees it die, and the one that ends the import: neither closes what the other is closing."""
+    inside: list[int] = []
+
+    class Slow:
+        def close(self) -> None:
+            inside.append(len(inside))
+            time.sleep(0.05)
+            assert len(inside) == 1
+            inside.clear()
+
+    worker = processes._Worker(1)
+    assert worker._process.stdin is not None
+    worker._process.stdin.close()
+    worker._process.stdin = Slow()  # type: ignore[assignment]
+    with ThreadPoolExecutor(2) as pool:
+        for ended in [pool.submit(worker.stop) for _ in range(2)]:
+            ended.result()
+    assert inside == []
 
 
 # --- several ranks ------------------------------------------------------------------------------------------------

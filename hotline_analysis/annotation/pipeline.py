@@ -89,7 +89,7 @@ def annotate(
     """Derive the annotation of one rank and return the tables that make it up, each with whether it has rows.
 
     The connection must hold the tables of the file (`schema.READ_TABLES`), without a `rank` column, and the rules of
-    names (`catalog.rules`). The derived ones are left in it as temporary tables, together with those that only serve
+    names (`install_rules`). The derived ones are left in it as temporary tables, together with those that only serve
     the next. The `model` is placed on the ops if the trace has no `nn.Module` frames. `ModelMismatchError` says that it
     does not fit; a model that stands in the trace itself is then left out, and `on_note` is told. `own_work` is a
     statement that counts the work of ops, and `has_rows` says of tables of the file whether they have any, so that they

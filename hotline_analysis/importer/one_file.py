@@ -18,7 +18,7 @@ import pyarrow as pa
 from hotline_analysis import catalog
 from hotline_analysis.annotation.model_file import METADATA_KEY, Model, parse_model, read_model
 from hotline_analysis.annotation.pipeline import annotate
-from hotline_analysis.database import macros_in, make_macros, table_of
+from hotline_analysis.database import install_rules, macros_in, make_macros, table_of
 from hotline_analysis.errors import HotlineError, MachineError, ModelMismatchError
 from hotline_analysis.importer.options import Options, Progress
 from hotline_analysis.importer.tables import open_raw, save, save_derived, save_table, settle_times, write_raw
@@ -143,10 +143,7 @@ def _new_database() -> duckdb.DuckDBPyConnection:
     database = duckdb.connect(config=READER_SETTINGS)
     queries = catalog.queries("annotate")
     make_macros(database, macros_in(each.sql for query in queries for each in (*query.steps, query)))
-    for name, rules in catalog.rules().items():
-        database.register("given", rules)
-        database.execute(f"create table {name} as from given")
-        database.unregister("given")
+    install_rules(database)
     return database
 
 

@@ -112,6 +112,7 @@ class _Worker:
 
     def __init__(self, threads: int) -> None:
         self.alive = True
+        self._stopping = threading.Lock()  # two threads may find out that it is to end
         self._undo = begin(self._kill)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - stays open; a pipe would have to be read all the time
         self._process = subprocess.Popen(
@@ -143,13 +144,14 @@ class _Worker:
 
     def stop(self) -> None:
         """End the process, whatever it is doing."""
-        self.alive = False
-        self._kill()
-        end(self._undo)
-        for stream in (self._process.stdin, self._process.stdout, self._errors):
-            if stream is not None:
-                with suppress(OSError):  # of a task that it did not live to read
-                    stream.close()
+        with self._stopping:
+            self.alive = False
+            self._kill()
+            end(self._undo)
+            for stream in (self._process.stdin, self._process.stdout, self._errors):
+                if stream is not None:
+                    with suppress(OSError):  # of a task that it did not live to read
+                        stream.close()
 
     def _kill(self) -> None:
         self._process.kill()

@@ -14,7 +14,7 @@ import duckdb
 from hotline_analysis import Trace, catalog
 from hotline_analysis.annotation.model_file import METADATA_KEY, Model, parse_model
 from hotline_analysis.annotation.pipeline import annotate
-from hotline_analysis.database import SETTINGS, install_macros
+from hotline_analysis.database import SETTINGS, install_macros, install_rules
 from hotline_analysis.schema import READ_TABLES
 
 SIDES = ("engine_call", "engine_segment", "forward_item")
@@ -44,6 +44,7 @@ def tables_of(trace: Trace, *, hide: bool = False) -> duckdb.DuckDBPyConnection:
     """The tables that were read from the file, in a database of their own; without frames, numbers and flows."""
     connection = duckdb.connect(config=dict(SETTINGS))
     install_macros(connection)
+    install_rules(connection)
     for table in READ_TABLES:
         connection.register("given", trace.table(table.name).drop("rank").to_arrow())
         connection.execute(f"create table {table.name} as from given")

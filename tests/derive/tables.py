@@ -12,7 +12,7 @@ import duckdb
 from hotline_analysis import Trace, catalog
 from hotline_analysis.annotation.model_file import Model
 from hotline_analysis.annotation.pipeline import annotate
-from hotline_analysis.database import install_macros, make_table
+from hotline_analysis.database import install_macros, install_rules, make_table
 from hotline_analysis.schema import READ_TABLES
 from tests.trace_builder import TraceBuilder
 
@@ -23,6 +23,7 @@ def every_table(trace: Trace, model: Model | None = None) -> duckdb.DuckDBPyConn
     """A database with all tables of a trace, also those that only serve the next and are not kept in a run."""
     connection = duckdb.connect()
     install_macros(connection)
+    install_rules(connection)
     for table in READ_TABLES:
         connection.register("given", trace.table(table.name).drop("rank").to_arrow())
         connection.execute(f"create table {table.name} as from given")
