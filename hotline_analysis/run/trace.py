@@ -96,6 +96,8 @@ class Trace:
             config={
                 **SETTINGS,
                 "memory_limit": _MEMORY_LIMIT,
+                # Of a file of many ranks, to read what it says of its parts takes longer than to read one rank.
+                "parquet_metadata_cache": True,
                 "temp_directory": str(spill),
                 "max_temp_directory_size": f"{shutil.disk_usage(spill).free // _SPILL_SHARE}B",
             }
