@@ -278,7 +278,7 @@ def test_a_place_that_is_taken_is_told_before_the_import(store: S3Store, traces:
         (f"{BUCKET}/old.hotline", "exists already"),
         (BUCKET, "is a whole bucket"),
         ("s3://nobody/run.hotline", "nobody/run.hotline does not exist"),
-        ("https://host/run.hotline", "a web server takes no runs"),
+        ("https://host/run.hotline", "a web server takes no files"),
     ]:
         done = CliRunner().invoke(app, ["import", file, "-o", url])
         assert (done.exit_code, done.stdout) == (1, ""), url
@@ -406,6 +406,21 @@ def test_a_worker_without_a_shared_folder_tells_what_fails(store: S3Store, monke
     known = import_part(whole)
     assert known["rank"] == 0
     assert import_part(whole) == known
+
+
+@pytest.mark.long
+def test_after_an_error_the_hint_says_where_the_parts_are(
+    store: S3Store, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    store.put("half/none.json", b"no trace")  # smaller than the other, so it comes last
+    files = [f"{BUCKET}/job/rank0.json.gz", f"{BUCKET}/half/none.json"]
+    with pytest.raises(TraceFormatError, match=r"half/none\.json is no PyTorch profiler trace") as raised:
+        ha.import_traces(files, tmp_path / "run.hotline", cluster="local:1", parts=f"{BUCKET}/half.parts")
+    said = f"what is imported (1 of 2 files) stays in {BUCKET}/half.parts: the same import goes on from there."
+    assert raised.value.hint is not None
+    assert raised.value.hint.endswith(said)
+    assert len(PartsInStore(f"{BUCKET}/half.parts").complete()) == 1
 
 
 @pytest.mark.usefixtures("store")

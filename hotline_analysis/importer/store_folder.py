@@ -74,12 +74,12 @@ def writable_folder(url: str) -> StoreFolder:
     """The folder of a URL to write to. Raises `HotlineError` for a web server, and for a whole bucket."""
     if url.startswith("http"):
         raise HotlineError(
-            f"{shown(url)}: a web server takes no runs", hint="Use the URL of a store (s3://, gs://, az://)."
+            f"{shown(url)}: a web server takes no files", hint="Use the URL of a store (s3://, gs://, az://)."
         )
     place = folder_of(url)
     if not place.folder:
         raise HotlineError(
-            f"{shown(url)} is a whole bucket", hint=f"Add the name of the run: {shown(url).rstrip('/')}/run.hotline"
+            f"{shown(url)} is a whole bucket", hint=f"Add a name to it, such as {shown(url).rstrip('/')}/run.hotline"
         )
     return place
 
