@@ -26,6 +26,16 @@ def processors() -> int:
     return len(granted(0)) if granted else os.cpu_count() or 1
 
 
+# Up to so many events, one thread is as fast as several, which hand each other too little work. Measured on two
+# processors: as fast with a tenth less CPU for 1 and 17,000 events, a thirtieth slower for 40,000, a tenth for 56,000.
+_EVENTS_OF_ONE_THREAD = 1 << 15
+
+
+def threads_for(event_count: int, most: int | None = None) -> int:
+    """How many threads the database should have for a run of so many events; `most` is what there are for it."""
+    return 1 if event_count <= _EVENTS_OF_ONE_THREAD else most or processors()
+
+
 SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": False,
     "threads": processors(),

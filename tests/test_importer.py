@@ -19,11 +19,11 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
-from hotline_analysis import HotlineError, HotlineWarning, Trace, TraceFormatError
+from hotline_analysis import HotlineError, HotlineWarning, Trace, TraceFormatError, database
 from hotline_analysis.annotation.pipeline import _with_memory
 from hotline_analysis.annotation.pipeline import annotate as annotate_rank
 from hotline_analysis.database import make_table
-from hotline_analysis.importer import _assign_ranks, find_traces, one_file, processes
+from hotline_analysis.importer import _assign_ranks, find_traces, one_file, processes, tasks
 from hotline_analysis.schema import TABLES
 from tests.runs import opened
 from tests.trace_builder import TraceBuilder
@@ -485,6 +485,25 @@ def test_where_the_database_has_a_defect_annotating_is_tried_again_with_more_mem
     assert [str(warning.message) for warning in warned] == ["t.json: a note"]
     assert limits[0] == "476.8 MiB"
     assert limits[1] != limits[0]
+
+
+@pytest.mark.parametrize(("event_count", "threads"), [(9, 1), (8, 2)])
+def test_a_small_run_has_one_thread_and_a_larger_one_all(
+    event_count: int, threads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_import = []
+
+    def annotate(connection: duckdb.DuckDBPyConnection, *args: Any, **options: Any) -> dict[str, bool]:
+        in_import.append(connection.execute("select current_setting('threads')").fetchall()[0][0])
+        return annotate_rank(connection, *args, **options)
+
+    monkeypatch.setattr(one_file, "annotate", annotate)
+    monkeypatch.setattr(tasks, "processors", lambda: 2)
+    monkeypatch.setattr(database, "processors", lambda: 2)
+    monkeypatch.setattr(database, "_EVENTS_OF_ONE_THREAD", event_count)
+    trace().write(tmp_path / "t.json")  # of nine events
+    with ha.load(tmp_path / "t.json") as run:
+        assert run.sql("select current_setting('threads') as threads")["threads"].to_list() == in_import == [threads]
 
 
 def test_a_defect_of_the_database_that_stays_is_told_in_one_line(

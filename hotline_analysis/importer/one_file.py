@@ -18,7 +18,7 @@ import pyarrow as pa
 from hotline_analysis import catalog
 from hotline_analysis.annotation.model_file import METADATA_KEY, Model, parse_model, read_model
 from hotline_analysis.annotation.pipeline import annotate
-from hotline_analysis.database import install_rules, macros_in, make_macros, table_of
+from hotline_analysis.database import install_rules, macros_in, make_macros, table_of, threads_for
 from hotline_analysis.errors import HotlineError, MachineError, ModelMismatchError
 from hotline_analysis.importer.options import Options, Progress
 from hotline_analysis.importer.tables import open_raw, save, save_derived, save_table, settle_times, write_raw
@@ -58,7 +58,8 @@ def import_file(
         def annotate_in(connection: duckdb.DuckDBPyConnection, memory: str) -> dict[str, Any]:
             spill = str(folder / "spill").replace("'", "''")
             connection.execute(
-                f"set threads = {threads}; set memory_limit = '{memory}'; set temp_directory = '{spill}'"
+                f"set threads = {threads_for(reader.event_count, threads)}; set memory_limit = '{memory}';"
+                f" set temp_directory = '{spill}'"
             )
             return _annotate_file(connection, reader, tracks, folder, options, on_progress, notes)
 

@@ -18,7 +18,7 @@ import polars as pl
 
 from hotline_analysis import catalog
 from hotline_analysis.atomic import begin, begin_folder, check_name, end, path_of, remove, replace_folder
-from hotline_analysis.database import SETTINGS, install_macros, make_table_of, rows_of
+from hotline_analysis.database import SETTINGS, install_macros, make_table_of, rows_of, threads_for
 from hotline_analysis.errors import HotlineError, RunFormatError
 from hotline_analysis.run.failures import as_hotline_error, damage_told
 from hotline_analysis.run.scope import check_scope
@@ -95,6 +95,7 @@ class Trace:
         self._connection = duckdb.connect(
             config={
                 **SETTINGS,
+                "threads": threads_for(self._event_count),
                 "memory_limit": _MEMORY_LIMIT,
                 # Of a file of many ranks, to read what it says of its parts takes longer than to read one rank.
                 "parquet_metadata_cache": True,
