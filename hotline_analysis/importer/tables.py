@@ -16,11 +16,12 @@ import pyarrow.parquet as pq
 from hotline_analysis import catalog
 from hotline_analysis.database import make_empty, no_rows, table_of
 from hotline_analysis.kineto.reader import TraceReader
-from hotline_analysis.run.trace import SMALL_BYTES
 from hotline_analysis.schema import READ_TABLES, TABLES
 from hotline_analysis.text.masking import mask_columns, mask_json_column
 
 _ROW_GROUP = 122_880
+# A table whose file is smaller is read only once, into memory; to do so with larger ones makes an import no faster.
+_SMALL_BYTES = 1 << 17
 # Of times within these, none is unlikely (`unlikely_time.sql`): ten days, and three years of all durations together.
 _LONGEST_NS = 864_000 * 10**9
 _MOST_NS = 10**17
@@ -122,7 +123,7 @@ def open_raw(connection: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, b
             continue
         has_rows[table.name] = pq.read_metadata(path).num_rows > 0
         if has_rows[table.name]:
-            kind = "table" if path.stat().st_size < SMALL_BYTES else "view"
+            kind = "table" if path.stat().st_size < _SMALL_BYTES else "view"
             connection.execute(f"create temp {kind} {table.name} as from {_reading(path)}")
         else:
             make_empty(connection, table.name, _kinds(table.name))
