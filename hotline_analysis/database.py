@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 import warnings
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _WORD = re.compile(r"\w+")
+_IGNORING = threading.Lock()
 
 
 def processors() -> int:
@@ -115,7 +117,8 @@ def no_rows(schema: pa.Schema) -> pa.Table:
 
 def rows_of(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     """Return the rows of the statement that was executed last, copied once more than those of a relation."""
-    with warnings.catch_warnings():
+    # What warnings are ignored holds for all threads, and of two at once, one would undo what the other set.
+    with _IGNORING, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Arrow output on a DB-API result makes an extra copy", UserWarning)
         return connection.to_arrow_table()
 

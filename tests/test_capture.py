@@ -482,6 +482,15 @@ def test_an_op_between_two_modules_belongs_to_who_lists_it(tmp_path: Path) -> No
         assert (rows, sure) == ([("CatBackward0", owner, 2), ("aten::cat", owner, 2)], 100.0), listed
 
 
+def test_what_is_no_model_is_told_where_it_is_given(tmp_path: Path) -> None:
+    """Such as the trace of a user who takes `analyze` for what opens one."""
+    with pytest.raises(ha.HotlineError, match="is a str, and no torch") as raised:
+        ha.analyze("trace.json", tmp_path / "run.hotline")
+    assert "`load`" in str(raised.value)
+    with pytest.raises(ha.HotlineError, match="is a function"):
+        ha.model_ops(lambda x: x, 1)
+
+
 def test_an_older_run_is_replaced_and_nothing_else(tmp_path: Path) -> None:
     for _ in range(2):
         train(Block(), ha.analyze(None, tmp_path / "run.hotline", report_format=None))

@@ -75,7 +75,8 @@ def analyze(
     `report_format` is text, markdown, json, or None for no report. `keep_trace=False` keeps only the run. `batch_size`
     (samples that one step of this process trains on), `dataset`, `optimizer` (a name, or the object) and `metadata`
     are stored with the trace and shown in the report, with the throughput. Raises `ExportExistsError` at once if
-    `output` is something else than a run; what goes wrong later is a `HotlineWarning`: it must not end a training.
+    `output` is something else than a run, and `HotlineError` if `model` is no module; what goes wrong later is a
+    `HotlineWarning`: it must not end a training.
     """
     need.torch()
     if batch_size is not None and batch_size < 1:

@@ -19,6 +19,7 @@ from hotline_analysis.capture import need
 from hotline_analysis.capture.shapes import ENGINE, Call, Observer, Tree, places_of, tree_of
 from hotline_analysis.capture.table import Facts, ModelOps, Module, NodeTree, Op, Parameter, Seen, build
 from hotline_analysis.capture.zeros import ZeroCount
+from hotline_analysis.errors import HotlineError
 
 _MARK = "hotline_analysis.module#"
 _COMPILED = ("compiled with torch.compile()", "compiled with its method compile()")
@@ -34,7 +35,7 @@ def model_ops(model: Any, *inputs: Any, **kwargs: Any) -> ModelOps:
     The pass runs in the model's present mode (training or evaluation) and under the caller's settings of gradients and
     autocast, so use those of the training loop: the ops depend on them. Random state and buffers (the running averages
     of batch norm) are put back afterwards; the outputs are dropped. What the pass does beside that, such as filling a
-    cache of the model's own, remains.
+    cache of the model's own, remains. Raises `HotlineError` for what is no `torch.nn.Module`.
     """
     need.torch()
     learner = Learner(model)
@@ -481,6 +482,11 @@ def _is_wrapper(module: Any) -> bool:
 
 def _without_wrappers(model: Any) -> tuple[list[tuple[str, Any]], set[int]]:
     """Return the modules by path without what `torch.compile` puts around some, and the numbers of those."""
+    if not hasattr(model, "named_modules"):
+        raise HotlineError(
+            f"the model is a {type(model).__name__}, and no torch.nn.Module",
+            hint="Give the module that is trained. `load` and `hotline report` open a trace file.",
+        )
     modules = [(path, module) for path, module in model.named_modules() if not _is_wrapper(module)]
     wrapped = {number for number, (path, _) in enumerate(modules) if path.endswith(f".{_INSIDE}")}
     return [(_plain(path), module) for path, module in modules], wrapped

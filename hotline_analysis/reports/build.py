@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 from hotline_analysis.answers import bottleneck
 from hotline_analysis.answers import generated as answers
+from hotline_analysis.answers.efficiency import missing_for_flop
 from hotline_analysis.answers.limits import typical_step
 from hotline_analysis.answers.recorded import has_gpu_work
 from hotline_analysis.answers.rules import find_advice
 from hotline_analysis.answers.slowest import slowest_op
 from hotline_analysis.errors import QueryParameterError
+from hotline_analysis.reports.content import Section
 from hotline_analysis.reports.document import Report
 from hotline_analysis.reports.part import part_report
 from hotline_analysis.reports.sections import resources, tables
 from hotline_analysis.reports.sections.caveats import caveat_sentences
 from hotline_analysis.reports.sections.coverage import compiled_line, coverage_line, coverage_section, doubts_line
 from hotline_analysis.reports.sections.device import device_section
-from hotline_analysis.reports.sections.efficiency import efficiency_sections
+from hotline_analysis.reports.sections.efficiency import peak_section, roofline_section
 from hotline_analysis.reports.sections.head import facts, headline
 from hotline_analysis.reports.sections.help import apart, help_section, with_predictions, worth_doing
 from hotline_analysis.reports.sections.links import link_section
@@ -23,13 +28,14 @@ from hotline_analysis.reports.sections.recapture import recapture
 from hotline_analysis.reports.sections.stragglers import straggler_section
 from hotline_analysis.reports.sections.subject import subject
 from hotline_analysis.run.scope import check_scope
+from hotline_analysis.run.together import Together
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import one_of, safe
 from hotline_analysis.text.source_lines import Lines
 from hotline_analysis.vocabulary import PHASES, Phase
 
 # Sections of the report about a large job. Those of one rank fill a page, and are in its own report.
-_OF_A_JOB = ("help", "ranks", "links", "stragglers", "device", "phases", "modules")
+_OF_A_JOB = ("ranks", "links", "stragglers", "device", "phases", "modules")
 _ADVICE_OF_A_JOB = 3
 
 
@@ -61,43 +67,50 @@ def report(
         return part_report(trace, chosen, step, phase, module, Lines() if source_lines else None)
     info = trace.of(chosen).sql("from rank_info where rank = $rank", rank=chosen).row(0, named=True)
     has_gpu = has_gpu_work(trace, rank=chosen)
-    bound = bottleneck.gpu_or_cpu_bound(trace, rank=chosen)
-    is_run = bound.answer != "no-run"
-    optimizer = bottleneck.optimizer_bottleneck(trace, rank=chosen)
-    slowest = slowest_op(trace, chosen, tables.ROWS)
-    steps = answers.steps(trace, rank=chosen)
-    cover = answers.coverage(trace, rank=chosen)
-    typical = typical_step(trace, chosen)
-    use = trace.query("device_use", rank=chosen)
-    run = use.filter(scope="run")
-    efficiency = [*(efficiency_sections(trace, chosen) if has_gpu and is_run else []), None, None]
-    worth = worth_doing(trace, chosen) if is_run else None
+    with Together(trace) as together:
+        worth_asked = together.ask(worth_doing, trace, chosen)  # which takes longest
+        bound = bottleneck.gpu_or_cpu_bound(trace, rank=chosen)
+        is_run = bound.answer != "no-run"
+        optimizer = bottleneck.optimizer_bottleneck(trace, rank=chosen)
+        slowest = slowest_op(trace, chosen, tables.ROWS)
+        steps = answers.steps(trace, rank=chosen)
+        cover = answers.coverage(trace, rank=chosen)
+        use = trace.query("device_use", rank=chosen)
+        asks_flop = has_gpu and is_run and not missing_for_flop(trace, rank=chosen)
+        has_memory = bool(info["profile_memory"])
+        questions: dict[str, Callable[[], Section | None] | None] = {
+            "ranks": partial(tables.ranks_section, trace) if len(trace.ranks) > 1 else None,
+            "links": partial(link_section, trace),
+            "stragglers": partial(straggler_section, trace),
+            "device": partial(device_section, trace, chosen) if has_gpu else None,
+            "peak_loss": partial(peak_section, trace, chosen) if asks_flop else None,
+            "phases": partial(tables.phases_section, optimizer.evidence, has_gpu),
+            "steps": partial(tables.steps_section, steps, use, has_gpu),
+            "module_types": partial(tables.module_types_section, trace, chosen, has_gpu),
+            "modules": partial(tables.modules_section, trace, chosen, has_gpu),
+            "sources": partial(tables.sources_section, trace, chosen, has_gpu, Lines() if source_lines else None),
+            "ops": partial(tables.ops_section, slowest.evidence, has_gpu),
+            "kernels": partial(tables.kernels_section, trace, chosen) if has_gpu else None,
+            "roofline": partial(roofline_section, trace, chosen) if asks_flop else None,
+            "full_queue": partial(resources.full_queue, trace, chosen) if has_gpu else None,
+            "memory_peak": partial(resources.memory_peak, trace, chosen) if has_memory else None,
+            "recompute": partial(resources.recomputation, trace, chosen) if has_memory else None,
+            "coverage": partial(coverage_section, cover) if has_gpu else None,
+        }
+        is_of_job = rank is None and len(trace.ranks) > tables.ROWS
+        asked = [
+            together.ask(question)
+            for name, question in questions.items()
+            if question is not None and (name in _OF_A_JOB or not is_of_job)
+        ]
+        advice = find_advice(trace, chosen) if is_run else []
+        sections = [each.result() for each in asked]
+        worth = worth_asked.result() if is_run else None
     unprofiled, worth = apart(worth, "no_profiler")
-    caveats = caveat_sentences(trace, chosen, info, typical, bound.evidence, run, unprofiled)
-    advice = with_predictions(find_advice(trace, chosen), worth) if is_run else []
-    sections = [
-        help_section(worth, has_gpu),
-        tables.ranks_section(trace) if len(trace.ranks) > 1 else None,
-        link_section(trace),
-        straggler_section(trace),
-        device_section(trace, chosen) if has_gpu else None,
-        efficiency[0],
-        tables.phases_section(optimizer.evidence, has_gpu),
-        tables.steps_section(steps, use, has_gpu),
-        tables.module_types_section(trace, chosen, has_gpu),
-        tables.modules_section(trace, chosen, has_gpu),
-        tables.sources_section(trace, chosen, has_gpu, Lines() if source_lines else None),
-        tables.ops_section(slowest.evidence, has_gpu),
-        tables.kernels_section(trace, chosen) if has_gpu else None,
-        efficiency[1],
-        resources.full_queue(trace, chosen) if has_gpu else None,
-        resources.memory_peak(trace, chosen) if info["profile_memory"] else None,
-        resources.recomputation(trace, chosen) if info["profile_memory"] else None,
-        coverage_section(cover) if has_gpu else None,
-    ]
-    if rank is None and len(trace.ranks) > tables.ROWS:
-        sections = [section for section in sections if section is not None and section.name in _OF_A_JOB]
-        advice = advice[:_ADVICE_OF_A_JOB]
+    sections = [help_section(worth, has_gpu), *sections]
+    advice = with_predictions(advice, worth)[: _ADVICE_OF_A_JOB if is_of_job else None]
+    typical = typical_step(trace, chosen)
+    caveats = caveat_sentences(trace, chosen, info, typical, bound.evidence, use.filter(scope="run"), unprofiled)
     name = safe(info["file"])
     about = facts(trace, info, steps, has_gpu, typical)
     return Report(

@@ -20,7 +20,9 @@ from hotline_analysis import catalog
 from hotline_analysis.atomic import begin, begin_folder, check_name, end, path_of, remove, replace_folder
 from hotline_analysis.database import SETTINGS, install_macros, make_table_of, rows_of, threads_for
 from hotline_analysis.errors import HotlineError, RunFormatError
+from hotline_analysis.run.connections import Connections
 from hotline_analysis.run.failures import as_hotline_error, damage_told
+from hotline_analysis.run.kept import KeptAnswers
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.stored import Size, most_bytes, read_manifest, table_files
 from hotline_analysis.schema import TABLES
@@ -42,10 +44,6 @@ _SMALL_BYTES = 1 << 20
 _SMALL_ROWS = 200_000
 _SMALL_TEXT = 1 << 26
 
-# Answers that a trace keeps, as a report asks for several of them more than once: each at most so large, and together.
-_KEPT_BYTES = 1 << 20
-_ALL_KEPT_BYTES = 1 << 26
-
 _KEPT_RANKS = 4  # databases of single ranks that stay open
 _MANY_RANKS = 16  # above it, a question about all ranks may open more files than a process usually may
 _OPEN_FILES = 1 << 16
@@ -53,16 +51,17 @@ _OPEN_FILES = 1 << 16
 # Up to so many events in a run, planning a statement twice takes longer than copying its rows once more, which needs
 # 0.4 kB for a row of the widest answer.
 _FEW_EVENTS = 250_000
-_INTERRUPT_AGAIN_S = 0.05
+INTERRUPT_AGAIN_S = 0.05
 
 
 class Trace:
     """The annotated trace of one or more ranks, read from a run directory, or from several with different ranks.
 
     Open one with `hotline_analysis.load`. Every answer is a `polars.DataFrame`. Statements run in a database of their
-    own, which can read the files of this run and nothing else. Use it as a context manager, or let it go out of scope,
-    to close it; `temporary`, a folder that exists for this run alone, is deleted then. With `rank`, it is as if the run
-    had no other one, and no file of another is opened; likewise with several `only`.
+    own, which can read the files of this run and nothing else; several threads may ask at once. Use it as a context
+    manager, or let it go out of scope, to close it; `temporary`, a folder that exists for this run alone, is deleted
+    then. With `rank`, it is as if the run had no other one, and no file of another is opened; likewise with several
+    `only`.
     """
 
     def __init__(
@@ -84,6 +83,7 @@ class Trace:
             self.manifest = {**self.manifest, "parts": parts}
         self._is_part = only is not None
         self._of_ranks: dict[int, Trace] = {}
+        self._few: weakref.WeakSet[Trace] = weakref.WeakSet()  # open ones of some ranks
         if len(self.ranks) > _MANY_RANKS:
             _allow_open_files()
         # In the order of the ranks, as that of rows follows the order of files.
@@ -93,7 +93,7 @@ class Trace:
         if temporary is not None:  # which the other one is in
             end(undo)
             undo = begin(lambda: remove(temporary))
-        self._connection = duckdb.connect(
+        first = duckdb.connect(
             config={
                 **SETTINGS,
                 "threads": threads_for(self._event_count),
@@ -104,20 +104,26 @@ class Trace:
                 "max_temp_directory_size": f"{shutil.disk_usage(spill).free // _SPILL_SHARE}B",
             }
         )
-        self._close = weakref.finalize(self, _release, self._connection, undo)
+        self._connections = Connections(first)
+        self._close = weakref.finalize(self, _release, self._connections, undo)
         self._known: set[str] = set()
-        self._kept: dict[tuple[object, ...], pl.DataFrame] = {}
-        self._kept_bytes = 0.0
+        self._providing = threading.RLock()  # held while tables are made, by one thread at a time
+        self._lock = threading.Lock()  # of the traces of some ranks
+        self._kept = KeptAnswers()
         # What others made of this trace and may need again, by kind. It may refer to the trace, and goes with it.
         self.memo: dict[type, dict[Any, Any]] = {}
         # The database compares patterns with this list, too, so each folder stands in it in both spellings.
         places = [str(run.resolve()) for run in self._runs]
         allowed = places + list(map(_glob_escape, places))
-        self._connection.execute(f"set allowed_directories = [{', '.join(map(_quote, allowed))}]")
-        self._connection.execute("set enable_external_access = false")
+        first.execute(f"set allowed_directories = [{', '.join(map(_quote, allowed))}]")
+        first.execute("set enable_external_access = false")
         # Where python runs no file, the bar would go to standard output, among the answers.
-        self._connection.execute("set enable_progress_bar = false")
-        self._connection.execute("set lock_configuration = true")
+        first.execute("set enable_progress_bar = false")
+        first.execute("set lock_configuration = true")
+
+    @property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        return self._connections.mine
 
     def _read_manifests(self, runs: Sequence[Path]) -> Mapping[str, Any]:
         """The manifest of the run; those of several as one."""
@@ -153,29 +159,37 @@ class Trace:
         perhaps about all.
         """
         words = set(_WORD.findall(statement.lower()))
-        self._known.update(install_macros(self._connection, [statement], self._known))
-        for name in [name for name in TABLES if name in words] or list(TABLES):
-            if name in self._known:
-                continue
-            self._known.add(name)
-            try:
-                if TABLES[name].kind == "view":
-                    query = catalog.get(name)
-                    # Its words would not do: a comment may name a view that is made of this one.
-                    self._provide(" ".join(query.tables))
-                    for each in (*query.steps, query):
-                        self._known.update(install_macros(self._connection, [each.sql], self._known))
-                        kind = "table" if each.is_kept else "view"
-                        made = f"create or replace {kind} {each.name} as {each.sql}"
-                        self._connection.execute(catalog.parsed(self._connection, made))
-                else:
-                    self._create(name, [column.name for column in TABLES[name].columns])
-            except BaseException as error:
-                self._known.discard(name)  # perhaps only interrupted
-                told_as_it_is = duckdb.ConnectionException | duckdb.InterruptException
-                if not isinstance(error, duckdb.Error) or isinstance(error, told_as_it_is):
-                    raise
-                raise self._damaged(str(error).partition("\n")[0]) from error
+        with self._providing:
+            self._install_macros([statement])
+            for name in [name for name in TABLES if name in words] or list(TABLES):
+                if name in self._known:
+                    continue
+                self._known.add(name)
+                try:
+                    self._make(name)
+                except BaseException as error:
+                    self._known.discard(name)  # perhaps only interrupted
+                    told_as_it_is = duckdb.ConnectionException | duckdb.InterruptException
+                    if not isinstance(error, duckdb.Error) or isinstance(error, told_as_it_is):
+                        raise
+                    raise self._damaged(str(error).partition("\n")[0]) from error
+
+    def _make(self, name: str) -> None:
+        if TABLES[name].kind != "view":
+            self._create(name, [column.name for column in TABLES[name].columns])
+            return
+        query = catalog.get(name)
+        # Its words would not do: a comment may name a view that is made of this one.
+        self._provide(" ".join(query.tables))
+        for each in (*query.steps, query):
+            self._install_macros([each.sql])
+            kind = "table" if each.is_kept else "view"
+            made = f"create or replace {kind} {each.name} as {each.sql}"
+            self._connection.execute(catalog.parsed(self._connection, made))
+
+    def _install_macros(self, statements: Sequence[str]) -> None:
+        with self._providing:
+            self._known.update(install_macros(self._connection, statements, self._known))
 
     def _create(self, name: str, columns: Sequence[str]) -> None:
         # The table and its columns come from the schema; only the path is foreign. Glob characters in it are escaped.
@@ -271,13 +285,14 @@ class Trace:
     def at_most(self, seconds: float) -> Iterator[None]:
         """Stop the statement (`sql`) that runs after so many seconds; it ends in a `HotlineError` that says so."""
         is_over = threading.Event()
+        connection = self._connection
 
         def stop() -> None:
             # The database forgets an interrupt that comes before a statement runs, so one is not enough.
             wait = seconds
             while not is_over.wait(wait):
-                self._connection.interrupt()
-                wait = _INTERRUPT_AGAIN_S
+                connection.interrupt()
+                wait = INTERRUPT_AGAIN_S
 
         stopper = threading.Thread(target=stop, daemon=True)
         stopper.start()
@@ -286,6 +301,13 @@ class Trace:
         finally:
             is_over.set()
             stopper.join()  # or it could stop the next statement
+
+    def interrupt(self) -> None:
+        """Stop the statements that run now, whoever asked; each ends in a `HotlineError`."""
+        with self._lock:
+            traces = [self, *self._of_ranks.values(), *self._few]
+        for trace in traces:
+            trace._connections.interrupt()
 
     def query(self, name: str, **parameters: object) -> pl.DataFrame:
         """Run a query that this package ships, by name; see `hotline queries` for the list.
@@ -301,18 +323,7 @@ class Trace:
     def _answer(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
         """Run a query with a value for each parameter, or give what it gave before: nothing of a run changes."""
         asked = (query.name, *(value if value is None else (type(value), value) for value in bound.values()))
-        try:
-            if asked in self._kept:
-                return self._kept[asked].clone()
-        except TypeError:  # a list, which may change
-            return self._ask(query, bound)
-        frame = self._ask(query, bound)
-        if frame.estimated_size() <= _KEPT_BYTES:
-            while self._kept and self._kept_bytes > _ALL_KEPT_BYTES:
-                self._kept_bytes -= self._kept.pop(next(iter(self._kept))).estimated_size()
-            self._kept[asked] = frame.clone()
-            self._kept_bytes += frame.estimated_size()
-        return frame
+        return self._kept.get(asked, lambda: self._ask(query, bound))
 
     def _ask(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
         """Run a query after its steps."""
@@ -340,6 +351,8 @@ class Trace:
             return
         paths = dict.fromkeys(self._rank_folders[each] for each in only)
         with Trace(*paths, only=only) as few:
+            with self._lock:
+                self._few.add(few)
             with as_hotline_error():
                 few._connection.register("matched", matched.to_arrow())
                 few._connection.execute("create temp table collective_match as from matched")
@@ -352,11 +365,11 @@ class Trace:
             # By its words, tables would be opened that it does not read: `step` is a column, and `op` a cause, too.
             needed = " ".join(query.tables) or query.sql
             if not query.steps:
-                self._known.update(install_macros(self._connection, [query.sql], self._known))
+                self._install_macros([query.sql])
                 return self._run_shipped(needed, catalog.parsed(self._connection, query.sql), bound)
             self._provide(needed)
             statements = [*(step.sql for step in query.steps), query.sql]
-            self._known.update(install_macros(self._connection, statements, self._known))
+            self._install_macros(statements)
             # A connection of its own, so that nobody else sees the steps. They go with it.
             with self._apart() as other:
                 for step in query.steps:
@@ -401,22 +414,23 @@ class Trace:
         """The trace of one rank, which opens no file of another one; the last few are kept."""
         if len(self.ranks) == 1 or rank not in self._rank_folders or not self._close.alive:
             return self
-        only = self._of_ranks.pop(rank, None) or Trace(self._rank_folders[rank], rank=rank)
-        self._of_ranks[rank] = only
-        if len(self._of_ranks) > _KEPT_RANKS:
-            self._of_ranks.pop(next(iter(self._of_ranks))).close()
+        with self._lock:
+            only = self._of_ranks.pop(rank, None) or Trace(self._rank_folders[rank], rank=rank)
+            self._of_ranks[rank] = only
+            if len(self._of_ranks) > _KEPT_RANKS:  # it closes when no other thread asks it any more
+                self._of_ranks.pop(next(iter(self._of_ranks))).memo.clear()
         return only
 
     @contextmanager
     def _apart(self) -> Iterator[Trace]:
         """This trace over another connection, which is closed afterwards."""
         other = copy.copy(self)
-        other._connection = self._connection.cursor()
-        other._kept, other._kept_bytes, other.memo = {}, 0.0, {}  # its tables may be others
+        other._connections = self._connections.apart()
+        other._kept, other.memo = KeptAnswers(), {}  # its tables may be others
         try:
             yield other
         finally:
-            other._connection.close()
+            other._connections.close_mine()
 
     def table(self, name: str) -> pl.DataFrame:
         """Return a whole table or view, such as `annotated_event`. Large traces have large tables: prefer `sql`."""
@@ -531,8 +545,8 @@ def _quote_name(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _release(connection: duckdb.DuckDBPyConnection, undo: Callable[[], object]) -> None:
-    connection.close()
+def _release(connections: Connections, undo: Callable[[], object]) -> None:
+    connections.close()
     undo()
     end(undo)
 

@@ -49,7 +49,6 @@ def calls(trace: Trace, other: Trace) -> dict[str, Callable[[], Any]]:
 def forget(trace: Trace) -> None:
     """Let a trace forget the answers that it keeps, but not the tables that it has read."""
     trace._kept.clear()
-    trace._kept_bytes = 0.0
     trace.memo.clear()
 
 

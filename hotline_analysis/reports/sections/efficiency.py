@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from hotline_analysis.answers import generated as answers
-from hotline_analysis.answers.efficiency import gpu_efficiency, missing_for_flop, tensor_core_use
+from hotline_analysis.answers.efficiency import gpu_efficiency, tensor_core_use
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import percent, shares
@@ -14,14 +14,7 @@ from hotline_analysis.vocabulary import PEAK_PARTS
 _ROWS = 10
 
 
-def efficiency_sections(trace: Trace, rank: int) -> list[Section]:
-    """Where the peak of the GPU goes, and the ops that lose most of it; nothing where FLOP or peaks are not known."""
-    if missing_for_flop(trace, rank=rank):
-        return []
-    return [_peak_section(trace, rank), *_roofline_section(trace, rank)]
-
-
-def _peak_section(trace: Trace, rank: int) -> Section:
+def peak_section(trace: Trace, rank: int) -> Section:
     """Where the peak of the GPU goes, in parts that add up to 100 %."""
     found = gpu_efficiency(trace, rank=rank)
     rows = found.evidence
@@ -45,13 +38,13 @@ def _peak_section(trace: Trace, rank: int) -> Section:
     )
 
 
-def _roofline_section(trace: Trace, rank: int) -> list[Section]:
+def roofline_section(trace: Trace, rank: int) -> Section | None:
     """The shapes of ops that lose most time against the GPU's limits, if any loses some."""
     rows = answers.roofline(trace, by="shape", rank=rank, limit=_ROWS).filter(pl.col("lost_ns") > 0)
     if rows.is_empty():
-        return []
+        return None
     lost = percent(float(rows["lost_pct"].sum()))
-    section = Section(
+    return Section(
         "roofline",
         "Ops that could be faster",
         "Lost: time beyond the minimum that this GPU needs for the arithmetic at its peak, or for the bytes at its"
@@ -68,4 +61,3 @@ def _roofline_section(trace: Trace, rank: int) -> list[Section]:
         rows,
         chart="roofline",
     )
-    return [section]
