@@ -151,7 +151,7 @@ def test_what_to_do_is_numbered_and_leads_to_the_timeline(tmp_path: Path) -> Non
         assert report.advice
         assert part.count("<li>") == len(report.advice)
         for advice in report.advice:
-            assert f"<b>{advice.gain_pct:.1f} % shorter at most</b>" in part
+            assert f"<b>{advice.gain_pct:.1f} % shorter without it</b>" in part
             assert advice.do in part
         nodes = drawn.to_dict()["nodes"]
         linked = [int(number) for number in re.findall('data-hotline-node="([0-9]+)"', part)]

@@ -1,4 +1,4 @@
-"""What to do about a slow step: rules that find time spent for nothing, and what the step gains at most without it.
+"""What to do about a slow step: rules that find time spent for nothing, and how much shorter the step is without it.
 
 Each rule is one query of `queries/advice`, which names its condition, its bound and its source. What a rule finds is
 taken away from the dependency graph of the median step, and the step is replayed: the difference is its gain.
@@ -57,11 +57,11 @@ class Advice:
         if self.predicted_low_ns is None or self.predicted_high_ns is None:
             return ""
         between = f"{duration(self.predicted_low_ns)} to {duration(self.predicted_high_ns)}"
-        return f"A step is predicted to gain {between} ({self.scenario})."
+        return f"Over all steps, the whole change is predicted to gain {between} a step ({self.scenario})."
 
     def __str__(self) -> str:
         place = f" ({self.where})" if self.where else ""
-        return f"{self.what}{place}: at most {percent(self.gain_pct)} of the step. {self.do} {self.predicted}".rstrip()
+        return f"{self.what}{place}: the step is {percent(self.gain_pct)} shorter without it. {self.do} {self.predicted}".rstrip()
 
 
 def find_advice(trace: Trace, rank: int | None = None, *, rules: Collection[str] | None = None) -> list[Advice]:

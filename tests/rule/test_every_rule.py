@@ -37,4 +37,4 @@ def test_advice_is_a_frame_too(tmp_path: Path) -> None:
     assert row["rule"] == "layout_transposes"
     assert row["gain_ns"] == 100_000
     assert row["event_id"] == said.event_id
-    assert "at most" in str(said)
+    assert "shorter without it" in str(said)

@@ -13,7 +13,7 @@ def render(report: Content) -> str:
     lines += [f"- {escape(name)}: {escape(value)}" for name, value in report.facts.items()]
     lines += ["", f"**{escape(report.headline)}**", ""]
     if report.advice:
-        lines += ["## What to do, and how much shorter a step gets at most", ""]
+        lines += ["## What to do, and how much shorter the step is without the cause", ""]
         lines += [f"{number}. {escape(str(advice))}" for number, advice in enumerate(report.advice, start=1)]
         lines += [""]
     if report.caveats:

@@ -45,7 +45,7 @@ def render(report: Content, *, width: int, color: bool) -> str:
     for number, advice in enumerate(report.advice, start=1):
         if number == 1:
             say("")
-            say("What to do, and how much shorter a step gets at most", "bold cyan")
+            say("What to do, and how much shorter the step is without the cause", "bold cyan")
         mark = f"{number}. "
         say(f"{percent(advice.gain_pct)}: {advice.what}.", indent=f"  {mark}", hang=" " * (2 + len(mark)))
         say(f"{advice.do} {advice.predicted}".rstrip(), indent=" " * (2 + len(mark)))
