@@ -305,6 +305,27 @@ def test_small_files_are_imported_without_further_processes(tmp_path: Path, monk
     assert max(share for what, share in steps if what.endswith("0.json")) == pytest.approx(0.5)
 
 
+@pytest.mark.parametrize(
+    ("gigabytes", "workers", "expected"), [(0.5, None, 1), (3.9, None, 3), (99, None, 8), (3, 6, 6)]
+)
+def test_no_more_processes_than_fit_into_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gigabytes: float, workers: int | None, expected: int
+) -> None:
+    """Unless the user asks for more."""
+    monkeypatch.setattr(processes, "processors", lambda: 8)
+    monkeypatch.setattr(processes, "memory_bytes", lambda: int(gigabytes * 1e9))
+    task = tasks.Task(tmp_path / "rank0.json", tmp_path, 1 << 20)
+    executor = processes.chosen([task] * 20, workers, None)
+    assert isinstance(executor, processes.Processes)
+    assert executor._workers == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "sysconf"), reason="the size of memory has another name there")
+def test_memory_is_four_fifths_of_what_there_is() -> None:
+    whole = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    assert 0 < database.memory_bytes() <= 0.81 * whole
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="only Linux tells which processors are granted")
 def test_only_the_processors_that_are_granted_are_used() -> None:
     code = (

@@ -61,7 +61,8 @@ class Advice:
 
     def __str__(self) -> str:
         place = f" ({self.where})" if self.where else ""
-        return f"{self.what}{place}: the step is {percent(self.gain_pct)} shorter without it. {self.do} {self.predicted}".rstrip()
+        shorter = f"the step is {percent(self.gain_pct)} shorter without it"
+        return f"{self.what}{place}: {shorter}. {self.do} {self.predicted}".rstrip()
 
 
 def find_advice(trace: Trace, rank: int | None = None, *, rules: Collection[str] | None = None) -> list[Advice]:

@@ -97,7 +97,7 @@ def import_(
     workers: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Import so many files at a time, each in a process with up to 0.8 GB of memory."
+            metavar="N", min=1, help="Import so many files at a time, each in a process with up to 1 GB of memory."
         ),
     ] = None,
     cluster: Annotated[

@@ -22,7 +22,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
 
 from hotline_analysis.atomic import begin, end
-from hotline_analysis.database import processors
+from hotline_analysis.database import memory_bytes, processors
 from hotline_analysis.errors import MachineError
 from hotline_analysis.importer.options import Options, Progress
 from hotline_analysis.importer.tasks import (
@@ -45,16 +45,19 @@ _CHILD = (
 
 # To start a process takes as long as to import a megabyte of JSON.
 _WORTH_PROCESSES_BYTES = 1 << 20
-_MOST_PROCESSES = 16  # each takes up to 0.8 GB of memory
+_MOST_PROCESSES = 16
+_PROCESS_BYTES = 1_000_000_000  # of memory, which a process takes at most for a file of 5 GB
 
 
 def chosen(tasks: Sequence[Task], workers: int | None, on_progress: Progress | None) -> Executor:
-    """Who imports some files on this machine: so many processes, or by default as many as are worth it."""
-    most = min(processors(), _MOST_PROCESSES) if workers is None else workers
+    """Who imports some files on this machine: so many processes, or by default as many as are worth it and fit."""
     is_small = workers is None and sum(task.bytes for task in tasks) < _WORTH_PROCESSES_BYTES
     if len(tasks) == 1 or is_small:
         return InThisProcess(on_progress)
-    return Processes(min(len(tasks), most))
+    if workers is None:
+        fit = max(1, memory_bytes() // _PROCESS_BYTES)
+        workers = min(processors(), _MOST_PROCESSES, fit)
+    return Processes(min(len(tasks), workers))
 
 
 class Processes:
