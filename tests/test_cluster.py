@@ -114,7 +114,7 @@ def test_files_that_are_bad_doubled_or_missing_are_told_as_on_one_machine(client
     address = address_of(client)
     done = CliRunner().invoke(app, ["import", str(traces), "-o", str(target), "--cluster", address])
     assert done.exit_code == 1
-    assert "1 of 4 ranks are missing: 3" in done.stderr
+    assert "1 of 4 ranks is missing: 3" in done.stderr
     assert tries(traces) == sorted(f"{name}.json" for name in ("a", "b", "copied", "corrupt", "cut", "empty"))
     with pytest.warns(HotlineWarning) as told:
         alone = ha.import_traces(traces, tmp_path / "alone.hotline")

@@ -39,11 +39,11 @@ def test_the_report_of_a_large_job_is_short_and_begins_with_what_is_wrong(trace:
     report = ha.report(trace)
     lines = str(report).splitlines()
     first = "\n".join(lines[:10])
-    assert f"1 of {RANKS} ranks are missing: {MISSING}" in first
+    assert f"1 of {RANKS} ranks is missing: {MISSING}" in first
     assert f"Rank {SLOW} is last to reach 8 of 8 collectives" in first
     assert len(lines) < 120
     page = report.to_html()
-    places = [page.index(said) for said in ("ranks are missing", f"Rank {SLOW} is last", report.headline, "<article")]
+    places = [page.index(said) for said in ("ranks is missing", f"Rank {SLOW} is last", report.headline, "<article")]
     assert places == sorted(places)
     sections = {section.name: section for section in report.sections}
     assert sections["ranks"].rows["rank"][0] == SLOW

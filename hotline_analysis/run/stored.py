@@ -147,7 +147,8 @@ def missing_ranks(parts: Sequence[Mapping[str, Any]]) -> str | None:
     ranks = {part["rank"] for part in parts}
     if len(ranks) < 2 or len(sizes) > 1 or (size := sizes.pop()) is None or len(ranks) >= size:
         return None
-    lacking = f"{size - len(ranks):,} of {size:,} ranks are missing"
+    count = size - len(ranks)
+    lacking = f"{count:,} of {size:,} ranks {'is' if count == 1 else 'are'} missing"
     return lacking if size > _MOST_NAMED else f"{lacking}: {spans([n for n in range(size) if n not in ranks])}"
 
 

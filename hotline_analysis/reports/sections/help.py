@@ -61,9 +61,8 @@ def help_section(worth: pl.DataFrame | None, has_gpu: bool) -> Section | None:
         "help",
         "What would help",
         f"The steps of this recording take {baseline} on average. Changed and recorded again, one should take between"
-        " from and to, which allow for how much runs differ; gains do not, and do not add up. `hotline whatif TRACE"
-        " NAME` lists the"
-        " assumptions" + (_ELSEWHERE if has_gpu else "."),
+        " from and to. That range allows for how much runs differ, the range of a gain does not. Gains do not add up."
+        " `hotline whatif TRACE NAME` lists the assumptions" + (_ELSEWHERE if has_gpu else "."),
         [
             Field("scenario", "scenario", "name"),
             Field("summary", "what is done", "name"),
