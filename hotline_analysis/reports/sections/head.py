@@ -107,7 +107,7 @@ def _sentences(bound: Finding, phases: pl.DataFrame) -> str:
     noun = nouns[largest["limit"]]
     shown = float(first["path_pct"].sum())
     share = 100 * largest["path_pct"] / shown
-    most = "Mostly" if share >= 50 else "Most of all"
+    most = "Mostly" if share >= 50 else "Above all,"
     if shown < 100 - _SECOND_PCT:
         return f"{most} {noun}: {percent(share)} of what the file explains, which is {percent(shown)} of the step."
     said = [f"{most} {noun}: {percent(largest['path_pct'])} of the step ({_faster(largest['speedup'])})."]
