@@ -1,6 +1,7 @@
 """Several questions about open runs at once.
 
-To plan a statement, and to run a short one, keeps one thread busy, so the time of a report halves with two that ask.
+To plan a statement, and to run a short one, keeps one thread busy. With two that ask, a report takes a fifth to a
+quarter less time.
 """
 
 from __future__ import annotations
