@@ -18,16 +18,16 @@ from hotline_analysis import Trace, catalog, load
 from hotline_analysis.annotation.backward import match_backward
 from hotline_analysis.annotation.model_file import parse_model
 from hotline_analysis.annotation.model_shapes import parse_shapes
-from hotline_analysis.annotation.pipeline import NO_WORK, PIPELINE
+from hotline_analysis.annotation.pipeline import NO_WORK, PIPELINE, annotate
 from hotline_analysis.annotation.placing.match import match_model
 from hotline_analysis.catalog import Query
 from hotline_analysis.database import install_macros, make_table
 from hotline_analysis.errors import HotlineError, QueryParameterError
 from hotline_analysis.run.scope import check_scope
-from hotline_analysis.schema import READ_TABLES, TABLES
+from hotline_analysis.schema import READ_TABLES, TABLES, derived_tables
 from hotline_analysis.text.formats import one_of
 from hotline_analysis.vocabulary import KERNEL_CLASSES, PHASES
-from tests.derive.tables import every_table
+from tests.derive.tables import database_of, every_table
 from tests.trace_builder import TraceBuilder
 
 VIEWS = catalog.queries("views")
@@ -670,6 +670,24 @@ def test_the_annotation_runs_in_an_order_that_works() -> None:
             assert set(query.tables) <= known, name
             known.add(str(query.writes))
     assert {table.name for table in TABLES.values() if table.kind == "derived"} <= known
+
+
+def test_tables_are_let_go_when_nothing_needs_them(trace: Trace) -> None:
+    """A table that a run keeps is told of once, complete, and what stays in the database has no rows."""
+    told: dict[str, int | None] = {}
+    with database_of(trace) as connection:
+
+        def note(name: str, has_rows: bool) -> None:
+            assert name not in told
+            [rows] = connection.sql(f"select count(*) from {name}").fetchall()[0]
+            assert (rows > 0) == has_rows, name
+            told[name] = rows
+
+        annotate(connection, on_done=note)
+        left = [name for (name,) in connection.sql("select table_name from duckdb_tables() where temporary").fetchall()]
+        filled = [name for name in left if connection.sql(f"select count(*) from {name}").fetchall() != [(0,)]]
+    assert told == {table.name: trace.table(table.name).height for table in derived_tables()}
+    assert filled == []
 
 
 def test_every_query_of_the_annotation_is_in_the_pipeline() -> None:

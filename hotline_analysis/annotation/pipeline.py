@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 
 import duckdb
 import pyarrow as pa
@@ -14,7 +14,7 @@ from hotline_analysis import catalog
 from hotline_analysis.annotation.model_file import REGION, Model
 from hotline_analysis.database import make_empty, make_table_of, no_rows, table_of
 from hotline_analysis.errors import HotlineError, ModelMismatchError
-from hotline_analysis.schema import TABLES, derived_tables
+from hotline_analysis.schema import TABLES
 
 
 def _nothing(columns: Iterable[str], texts: Iterable[str]) -> pa.Table:
@@ -85,15 +85,20 @@ def annotate(
     own_work: str | None = None,
     on_note: Callable[[str], None] = lambda note: None,
     has_rows: Mapping[str, bool] | None = None,
-) -> dict[str, bool]:
-    """Derive the annotation of one rank and return the tables that make it up, each with whether it has rows.
+    on_done: Callable[[str, bool], None] | None = None,
+) -> None:
+    """Derive the annotation of one rank.
 
     The connection must hold the tables of the file (`schema.READ_TABLES`), without a `rank` column, and the rules of
-    names (`install_rules`). The derived ones are left in it as temporary tables, together with those that only serve
-    the next. The `model` is placed on the ops if the trace has no `nn.Module` frames. `ModelMismatchError` says that it
-    does not fit; a model that stands in the trace itself is then left out, and `on_note` is told. `own_work` is a
-    statement that counts the work of ops, and `has_rows` says of tables of the file whether they have any, so that they
-    need not be looked at.
+    names (`install_rules`). The derived ones become temporary tables in it, together with those that only serve others.
+    `on_done` is told of each table that a run keeps, and whether it has rows, once nothing changes or reads it any
+    more. Then it is dropped, like all that serve no longer, so that memory is left for the others; without `on_done`,
+    all of them stay.
+
+    The `model` is placed on the ops if the trace has no `nn.Module` frames. `ModelMismatchError` says that it does not
+    fit; a model that stands in the trace itself is then left out, and `on_note` is told. `own_work` is a statement that
+    counts the work of ops, and `has_rows` says of tables of the file whether they have any, so that they need not be
+    looked at.
     """
     work = Work(connection, model, on_note, own_work, dict(has_rows or {}))
     _keep(work, "forward_item", _NOTHING)
@@ -104,9 +109,36 @@ def annotate(
     for number, stage in enumerate(PIPELINE):
         if stage.when is None or stage.when(work):
             stage.build(work)
+        if on_done is not None:
+            for name in _done_after()[number]:
+                _let_go(work, name, on_done)
         if on_progress:
             on_progress((number + 1) / len(PIPELINE))
-    return {table.name: work.has_rows[table.name] for table in derived_tables()}
+
+
+@cache
+def _done_after() -> list[list[str]]:
+    """For each stage, the tables of the annotation that nothing behind it makes or reads.
+
+    What a stage does in Python reads tables that the stage makes, or that a query of a later one reads, too.
+    """
+    last: dict[str, int] = {}
+    for number, stage in enumerate(PIPELINE):
+        queries = [catalog.get(name) for name in stage.queries]
+        last |= dict.fromkeys((str(query.writes) for query in queries), number)
+        last |= dict.fromkeys((name for query in queries for name in query.tables if name in last), number)
+    done: list[list[str]] = [[] for _ in PIPELINE]
+    for name, number in last.items():
+        done[number].append(name)
+    return done
+
+
+def _let_go(work: Work, name: str, on_done: Callable[[str, bool], None]) -> None:
+    """Say that a table is done if a run keeps it, and drop it."""
+    if name in TABLES and TABLES[name].kind == "derived":
+        on_done(name, work.has_rows[name])
+    if work.has_rows.get(name):
+        work.connection.execute(f"drop table {name}")
 
 
 def derive_tree(work: Work) -> None:
@@ -350,6 +382,7 @@ PIPELINE = (
     _table("launch"),
     _table("step"),
     _table("gpu_busy"),
+    _table("gpu_wait"),
     _table("module_call"),
     _table("model_op"),
     _table("node"),
@@ -388,12 +421,11 @@ PIPELINE = (
     _table("phase_gap"),
     _table("phase_span"),
     _table("label_segment"),
+    _table("host_activity"),
     _table("label"),
     _table("shared_kernel"),
     _table("collective_call"),
     _table("module_time"),
-    _table("gpu_wait"),
-    _table("host_activity"),
     _table("idle_part"),
     _table("rank_summary"),
     _table("gpu_gap"),

@@ -168,15 +168,15 @@ def _annotate_file(
     row = table_of([info], TABLES["rank_info"].arrow)
     save_table(row, "rank_info", folder)
     connection.register("rank_info", row)
-    derived = annotate(
+    annotate(
         connection,
         lambda share: on_progress(f"annotating {file.name}", _READING + (1 - _READING) * share),
         model=_model_of(file, reader.metadata, options.model, notes),
         own_work=options.op_work,
         on_note=lambda note: notes.append(f"{file.name}: {note}"),
         has_rows=has_rows,
+        on_done=lambda name, is_filled: save_derived(connection, name, folder, is_filled=is_filled),
     )
-    save_derived(connection, derived, folder)
     return info
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import io
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 import duckdb
@@ -210,13 +209,12 @@ def save(connection: duckdb.DuckDBPyConnection, name: str, query: str, folder: P
         new.replace(target)
 
 
-def save_derived(connection: duckdb.DuckDBPyConnection, has_rows: Mapping[str, bool], folder: Path) -> None:
-    """Write tables of the annotation; one without rows without asking the database for them, which takes longer."""
-    for name, is_filled in has_rows.items():
-        if is_filled:
-            save(connection, name, f"from {name}", folder)
-        else:
-            save_empty(name, folder)
+def save_derived(connection: duckdb.DuckDBPyConnection, name: str, folder: Path, *, is_filled: bool) -> None:
+    """Write a table of the annotation; one without rows without asking the database for them, which takes longer."""
+    if is_filled:
+        save(connection, name, f"from {name}", folder)
+    else:
+        save_empty(name, folder)
 
 
 def _kinds(name: str) -> dict[str, str]:

@@ -19,8 +19,8 @@ from tests.trace_builder import TraceBuilder
 Row = tuple[Any, ...]
 
 
-def every_table(trace: Trace, model: Model | None = None) -> duckdb.DuckDBPyConnection:
-    """A database with all tables of a trace, also those that only serve the next and are not kept in a run."""
+def database_of(trace: Trace) -> duckdb.DuckDBPyConnection:
+    """A database with the tables that the file of a trace gives."""
     connection = duckdb.connect()
     install_macros(connection)
     install_rules(connection)
@@ -28,6 +28,12 @@ def every_table(trace: Trace, model: Model | None = None) -> duckdb.DuckDBPyConn
         connection.register("given", trace.table(table.name).drop("rank").to_arrow())
         connection.execute(f"create table {table.name} as from given")
         connection.unregister("given")
+    return connection
+
+
+def every_table(trace: Trace, model: Model | None = None) -> duckdb.DuckDBPyConnection:
+    """A database with all tables of a trace, also those that only serve the next and are not kept in a run."""
+    connection = database_of(trace)
     annotate(connection, model=model)
     return connection
 

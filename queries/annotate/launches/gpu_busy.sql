@@ -15,7 +15,7 @@ with work as ( -- noqa: ST03
         timed.end_ns
     from timed
     left join gpu_op on timed.event_id = gpu_op.event_id
-    where timed.category in ('kernel', 'gpu_memcpy', 'gpu_memset') and timed.dur_ns > 0
+    where timed.category in ('kernel', 'gpu_memcpy', 'gpu_memset') and timed.end_ns > timed.start_ns
 )
 
 select

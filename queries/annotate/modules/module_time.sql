@@ -41,7 +41,7 @@ event_time as (
     select
         event_id,
         0,
-        dur_ns
+        end_ns - start_ns
     from timed
     where category in ('kernel', 'gpu_memcpy', 'gpu_memset')
 ),

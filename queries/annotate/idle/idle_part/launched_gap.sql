@@ -67,7 +67,7 @@ first_work as (
         min(timed.event_id) as event_id
     from gpu_op
     inner join timed on gpu_op.event_id = timed.event_id
-    where timed.dur_ns > 0
+    where timed.end_ns > timed.start_ns
     group by coalesce(gpu_op.device, -1), timed.start_ns
 ),
 

@@ -33,7 +33,7 @@ call as (
         nesting.event_id,
         nesting.op_id,
         timed.start_ns,
-        timed.dur_ns
+        timed.end_ns - timed.start_ns as dur_ns
     from nesting
     inner join timed on nesting.event_id = timed.event_id
     where nesting.event_id in (select runtime_id from launch_link)

@@ -20,7 +20,7 @@ with any_time as (
         min(start_ns) as start_ns,
         max(end_ns) as end_ns
     from timed
-    where ph in ('X', 'B') and coalesce(category, '') != 'trace'
+    where coalesce(category, '') != 'trace'
 ),
 
 -- The time of all that runs on the CPU: needed, and looked for, only where no annotation names the steps.

@@ -30,8 +30,7 @@ select
     false as is_cut
 from timed
 where
-    ph in ('X', 'B')
-    and track_id is not null
+    track_id is not null
     and coalesce(category, '') not in (
         'kernel', 'gpu_memcpy', 'gpu_memset', 'gpu_user_annotation', 'cuda_sync', 'cuda_profiler_range', 'overhead',
         'trace', 'mtia_insight', 'collective_comm', 'hotline'

@@ -3,10 +3,8 @@
 -- :reads event, name_class
 -- :column event_id BIGINT     the event
 -- :column track_id BIGINT     its thread or stream; NULL when the event names none
--- :column ph VARCHAR          letter of the trace format: X complete, B begin
 -- :column category VARCHAR    kind of event; NULL when the event has none
 -- :column start_ns BIGINT     start
--- :column dur_ns BIGINT       duration, never NULL
 -- :column end_ns BIGINT       end
 -- :column correlation BIGINT  correlation id that ties a GPU event to its launch; NULL without one
 -- :column external_id BIGINT  External id that ties a launch to its op; NULL without one
@@ -14,10 +12,8 @@
 select
     event.event_id,
     event.track_id,
-    event.ph,
     event.category,
     event.start_ns,
-    event.dur_ns,
     event.end_ns,
     event.correlation,
     event.external_id,
