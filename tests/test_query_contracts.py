@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
+from polars.testing import assert_frame_equal
 
 import hotline_analysis
 from hotline_analysis import Trace, catalog, load
@@ -23,6 +24,7 @@ from hotline_analysis.annotation.placing.match import match_model
 from hotline_analysis.catalog import Query
 from hotline_analysis.database import install_macros, make_table
 from hotline_analysis.errors import HotlineError, QueryParameterError
+from hotline_analysis.run import some_ranks
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.schema import READ_TABLES, TABLES, derived_tables
 from hotline_analysis.text.formats import one_of
@@ -128,6 +130,15 @@ def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Trace:
     folder = tmp_path_factory.mktemp("ranks")
     for rank in (0, 1):
         training(rank, late=20 * rank).write(folder / f"rank{rank}.json")
+    return load(folder)
+
+
+@pytest.fixture(scope="module")
+def unlike_ranks(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """Two ranks whose events have the same ids, and are not the same; the second one also works longer on its CPU."""
+    folder = tmp_path_factory.mktemp("unlike")
+    training(0).write(folder / "rank0.json")
+    training(1, late=20).on(1).op("aten::add", 645, 695).write(folder / "rank1.json")
     return load(folder)
 
 
@@ -399,6 +410,57 @@ def test_a_rank_that_is_not_there_has_no_rows(query: Query, trace: Trace) -> Non
         trace.query(query.name, **arguments(query, rank=99))
     with_rank = trace.query(query.name, **arguments(query, rank=0))
     assert with_rank.equals(trace.query(query.name, **arguments(query)))
+
+
+# The chart of memory is of one rank, the lowest if none is named.
+OF_RANKS = [query for query in taking("rank") if query.columns[0].name == "rank" and query.name != "memory_by_category"]
+
+
+@pytest.mark.parametrize("query", OF_RANKS, ids=name_of)
+def test_what_is_said_of_a_rank_follows_from_that_rank_alone(query: Query, unlike_ranks: Trace) -> None:
+    """The rows of all ranks are those of each, but for those about all together."""
+    limit = {"limit": 100_000} if "limit" in {param.name for param in query.params} else {}
+    asked = {param.name: REQUIRED[param.name] for param in query.params if param.required} | limit
+    if "rank" in asked:
+        return  # it is only asked of one
+    together = unlike_ranks.query(query.name, **asked).filter(pl.col("rank").is_not_null())
+    apart = pl.concat([unlike_ranks.query(query.name, **asked, rank=rank) for rank in unlike_ranks.ranks])
+    if not catalog.goes_rank_by_rank(query.name):
+        key = [name for name, kind in together.schema.items() if not isinstance(kind, pl.List | pl.Struct)]
+        together, apart = together.sort(key), apart.sort(key)
+    assert_frame_equal(together, apart, rel_tol=1e-9)
+
+
+@pytest.mark.parametrize("query", [query for query in OF_RANKS if catalog.goes_rank_by_rank(query.name)], ids=name_of)
+def test_a_large_job_is_asked_of_some_ranks_at_a_time(
+    query: Query, unlike_ranks: Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = arguments(query) | ({"rank": None} if "rank" in arguments(query) else {})
+    together = unlike_ranks._run_all(query, query.bind(**asked))
+    monkeypatch.setattr(some_ranks, "_EVENTS_AT_A_TIME", 1)
+    asked_of: list[tuple[int, int]] = []
+    show = some_ranks.show_some
+    monkeypatch.setattr(
+        "hotline_analysis.run.trace.show_some",
+        lambda connection, names, first, last: [
+            asked_of.append((first, last)), show(connection, names, first, last)
+        ],
+    )  # fmt: skip
+    with load(unlike_ranks.path) as trace:
+        assert_frame_equal(trace.query(query.name, **asked), together, rel_tol=1e-9)
+    assert asked_of == [(0, 0), (1, 1)]
+
+
+def test_some_ranks_are_those_that_have_not_too_many_events_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(some_ranks, "_EVENTS_AT_A_TIME", 10)
+    counts = {0: 4, 2: 6, 3: 1, 5: 20, 6: 5, 7: 5, 9: 1}
+    parts = [{"rank": rank, "event_count": count} for rank, count in reversed(counts.items())]
+    assert some_ranks.groups_of_ranks(parts) == [(0, 2), (3, 3), (5, 5), (6, 7), (9, 9)]
+
+
+def test_what_compares_ranks_is_asked_of_all_together() -> None:
+    for name in (*BETWEEN_RANKS, "ranks", "slowest_kernels", "device_use"):
+        assert not catalog.goes_rank_by_rank(name)
 
 
 NAMED = [each for query in REPORTED for each in (*query.steps, query) if "join name_info" in each.sql]

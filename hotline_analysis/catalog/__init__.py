@@ -64,6 +64,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import re
 from collections.abc import Mapping
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -172,6 +173,19 @@ def compares_ranks(name: str) -> bool:
     return "collective_match" in views or any(map(compares_ranks, views))
 
 
+def goes_rank_by_rank(name: str) -> bool:
+    """Whether a shipped query answers rank after rank, and about each from its own rows: as often as it has ranks."""
+    query = _shipped()[name]
+    orders = _LAST_ORDER.findall(query.sql)
+    return (
+        query.columns[0].name == "rank"
+        and "rank" in {param.name for param in query.params}
+        and bool(orders)
+        and orders[-1].rpartition(".")[2] == "rank"
+        and not compares_ranks(name)
+    )
+
+
 def parsed(connection: duckdb.DuckDBPyConnection, statement: str) -> duckdb.Statement:
     """Parse a statement made of shipped SQL. On a small trace that takes as long as to run it, so it is done once.
 
@@ -183,6 +197,7 @@ def parsed(connection: duckdb.DuckDBPyConnection, statement: str) -> duckdb.Stat
 
 
 _PARSED: dict[str, duckdb.Statement] = {}
+_LAST_ORDER = re.compile(r"^order by ([\w.]+)", re.MULTILINE)
 
 
 @functools.cache

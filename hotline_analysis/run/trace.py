@@ -24,6 +24,7 @@ from hotline_analysis.run.connections import Connections
 from hotline_analysis.run.failures import as_hotline_error, damage_told
 from hotline_analysis.run.kept import KeptAnswers
 from hotline_analysis.run.scope import check_scope
+from hotline_analysis.run.some_ranks import groups_of_ranks, show_some
 from hotline_analysis.run.stored import Size, most_bytes, read_manifest, table_files
 from hotline_analysis.schema import TABLES
 
@@ -328,8 +329,11 @@ class Trace:
     def _ask(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
         """Run a query after its steps."""
         rank = bound.get("rank")
-        if not isinstance(rank, int) or len(self.ranks) == 1:
+        if len(self.ranks) == 1:
             return self._run_all(query, bound)
+        if not isinstance(rank, int):
+            groups = groups_of_ranks(self.manifest["parts"]) if catalog.goes_rank_by_rank(query.name) else []
+            return self._run_by_groups(query, bound, groups) if len(groups) > 1 else self._run_all(query, bound)
         if not catalog.compares_ranks(query.name):
             return self._of(rank)._run_all(query, bound)
         with self._beside(rank) as few:
@@ -362,20 +366,33 @@ class Trace:
     def _run_all(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
         """Run a query over all ranks that this trace has."""
         with as_hotline_error():
-            # By its words, tables would be opened that it does not read: `step` is a column, and `op` a cause, too.
-            needed = " ".join(query.tables) or query.sql
+            self._provide(_needed(query))
             if not query.steps:
-                self._install_macros([query.sql])
-                return self._run_shipped(needed, catalog.parsed(self._connection, query.sql), bound)
-            self._provide(needed)
-            statements = [*(step.sql for step in query.steps), query.sql]
-            self._install_macros(statements)
+                return self._run_here(query, bound)
             # A connection of its own, so that nobody else sees the steps. They go with it.
             with self._apart() as other:
-                for step in query.steps:
-                    make_table_of(other._connection, step, step.name, {name: bound[name] for name in step.takes})
-                used = {name: bound[name] for name in query.uses}
-                return other._run_shipped(needed, catalog.parsed(other._connection, query.sql), used)
+                return other._run_here(query, bound)
+
+    def _run_by_groups(
+        self, query: catalog.Query, bound: Mapping[str, object], groups: Sequence[tuple[int, int]]
+    ) -> pl.DataFrame:
+        """Run a query that goes rank by rank over one group of ranks after the other."""
+        frames = []
+        with as_hotline_error():
+            self._provide(_needed(query))
+            for first, last in groups:
+                with self._apart() as other:
+                    show_some(other._connection, query.tables, first, last)
+                    frames.append(other._run_here(query, bound))
+        return pl.concat(frames, how="vertical_relaxed")
+
+    def _run_here(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
+        """Run a query, and its steps before, over tables that are there; the steps stay with the connection."""
+        self._install_macros([*(step.sql for step in query.steps), query.sql])
+        for step in query.steps:
+            make_table_of(self._connection, step, step.name, {name: bound[name] for name in step.takes})
+        used = {name: bound[name] for name in query.uses} if query.steps else bound
+        return self._run_shipped(_needed(query), catalog.parsed(self._connection, query.sql), used)
 
     def _run_shipped(self, text: str, query: duckdb.Statement, parameters: Mapping[str, object]) -> pl.DataFrame:
         """Run a query of this package, whose columns have names and types that a frame can hold (its header's).
@@ -524,6 +541,11 @@ def _allow_open_files() -> None:
         most = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
         if soft != resource.RLIM_INFINITY and soft < most:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+
+
+def _needed(query: catalog.Query) -> str:
+    """The tables that a query reads. Its words name others, too: `step` is a column as well, and `op` a cause."""
+    return " ".join(query.tables) or query.sql
 
 
 def _narrow(frame: pl.DataFrame) -> pl.DataFrame:

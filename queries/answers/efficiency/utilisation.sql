@@ -117,7 +117,8 @@ main_thread as (
         sum(end_ns - start_ns) as host_ns,
         coalesce(sum(end_ns - start_ns) filter (where kind in ('cpu_tensor', 'op')), 0) as in_op_ns
     from host_activity
-    inner join main_track on host_activity.track_id = main_track.track_id
+    inner join main_track
+        on host_activity.rank = main_track.rank and host_activity.track_id = main_track.track_id
     where
         is_asked($rank, main_track.rank)
         and is_asked($step, host_activity.step)
