@@ -37,6 +37,7 @@ fresh: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python tests/benchmarks/bench_import.py
+	$(BIN)/python tests/benchmarks/bench_parts.py
 	$(BIN)/python tests/benchmarks/bench_growth.py --sample 20
 
 # Two thousand random cases of damaged and odd traces (docs/robustness.md): an hour or two.

@@ -243,6 +243,17 @@ def test_a_cluster_without_workers_and_one_that_ends_are_told(tmp_path: Path, mo
     assert left_in(tmp_path) == ["job"]
 
 
+@pytest.mark.parametrize(("machine_gb", "each_gb"), [(5.0, 2.5), (1.2, 1.0)])
+def test_workers_of_this_machine_share_its_memory(
+    monkeypatch: pytest.MonkeyPatch, machine_gb: float, each_gb: float
+) -> None:
+    """Each may take its part of it, or at least what an import may need."""
+    monkeypatch.setattr(on_cluster, "memory_bytes", lambda: int(machine_gb * 1e9))
+    with on_cluster.connected("local:2") as opened:
+        workers = opened.scheduler_info()["workers"].values()
+        assert [worker["memory_limit"] for worker in workers] == [each_gb * 1e9] * 2
+
+
 # --- what is asked for ------------------------------------------------------------------------------------------------
 
 

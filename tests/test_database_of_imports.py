@@ -69,11 +69,11 @@ def test_one_that_failed_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
     (before,) = _KEPT
     failed: list[bool] = []
 
-    def failing(*args: object, **options: object) -> object:
+    def failing(*args: object, **options: object) -> None:
         if not failed:
             failed.append(True)
             raise duckdb.InternalException("a defect") if is_defect else duckdb.ConversionException("odd")
-        return pipeline.annotate(*args, **options)  # type: ignore[arg-type]
+        pipeline.annotate(*args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(one_file, "annotate", failing)
     if is_defect:  # tried once more, in another one

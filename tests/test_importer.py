@@ -492,12 +492,12 @@ def test_where_the_database_has_a_defect_annotating_is_tried_again_with_more_mem
 ) -> None:
     limits = []
 
-    def annotate(connection: duckdb.DuckDBPyConnection, *args: Any, **options: Any) -> dict[str, bool]:
+    def annotate(connection: duckdb.DuckDBPyConnection, *args: Any, **options: Any) -> None:
         limits.append(str(connection.execute("select current_setting('memory_limit')").fetchall()[0][0]))
         options["on_note"]("a note")
         if len(limits) == 1:
             raise duckdb.InternalException("INTERNAL Error: a join went wrong\n\nStack Trace:\n\n_duckdb.so(+0x1)")
-        return annotate_rank(connection, *args, **options)
+        annotate_rank(connection, *args, **options)
 
     monkeypatch.setattr(one_file, "annotate", annotate)
     trace().write(tmp_path / "t.json")
@@ -514,9 +514,9 @@ def test_a_small_run_has_one_thread_and_a_larger_one_all(
 ) -> None:
     in_import = []
 
-    def annotate(connection: duckdb.DuckDBPyConnection, *args: Any, **options: Any) -> dict[str, bool]:
+    def annotate(connection: duckdb.DuckDBPyConnection, *args: Any, **options: Any) -> None:
         in_import.append(connection.execute("select current_setting('threads')").fetchall()[0][0])
-        return annotate_rank(connection, *args, **options)
+        annotate_rank(connection, *args, **options)
 
     monkeypatch.setattr(one_file, "annotate", annotate)
     monkeypatch.setattr(tasks, "processors", lambda: 2)
@@ -530,7 +530,7 @@ def test_a_small_run_has_one_thread_and_a_larger_one_all(
 def test_a_defect_of_the_database_that_stays_is_told_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def annotate(*args: Any, **options: Any) -> dict[str, bool]:
+    def annotate(*args: Any, **options: Any) -> None:
         raise duckdb.InternalException("INTERNAL Error: a join went wrong\n\nStack Trace:\n\n_duckdb.so(+0x1)")
 
     monkeypatch.setattr(one_file, "annotate", annotate)

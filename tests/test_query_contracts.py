@@ -439,13 +439,12 @@ def test_a_large_job_is_asked_of_some_ranks_at_a_time(
     together = unlike_ranks._run_all(query, query.bind(**asked))
     monkeypatch.setattr(some_ranks, "_EVENTS_AT_A_TIME", 1)
     asked_of: list[tuple[int, int]] = []
-    show = some_ranks.show_some
-    monkeypatch.setattr(
-        "hotline_analysis.run.trace.show_some",
-        lambda connection, names, first, last: [
-            asked_of.append((first, last)), show(connection, names, first, last)
-        ],
-    )  # fmt: skip
+
+    def show_some(connection: duckdb.DuckDBPyConnection, names: tuple[str, ...], first: int, last: int) -> None:
+        asked_of.append((first, last))
+        some_ranks.show_some(connection, names, first, last)
+
+    monkeypatch.setattr("hotline_analysis.run.trace.show_some", show_some)
     with load(unlike_ranks.path) as trace:
         assert_frame_equal(trace.query(query.name, **asked), together, rel_tol=1e-9)
     assert asked_of == [(0, 0), (1, 1)]

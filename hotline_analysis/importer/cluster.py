@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hotline_analysis.atomic import begin_folder, finish, remove
+from hotline_analysis.database import memory_bytes
 from hotline_analysis.errors import HotlineError, MachineError
 from hotline_analysis.importer.options import Options
 from hotline_analysis.importer.parts import begin_part, keep, kept
+from hotline_analysis.importer.processes import PROCESS_BYTES
 from hotline_analysis.importer.remote_parts import PartsInStore
 from hotline_analysis.importer.tasks import Answer, Answers, Task, answer_of, carry_out, order_of
 from hotline_analysis.schema import FORMAT_VERSION
@@ -76,6 +78,8 @@ def connected(cluster: Cluster) -> Iterator[Client]:
                         n_workers=int(rest),
                         threads_per_worker=1,
                         processes=True,
+                        # By Dask itself, all together could take several times what the machine has.
+                        memory_limit=max(memory_bytes() // int(rest), PROCESS_BYTES),
                         dashboard_address="127.0.0.1:0",
                         silence_logs=logging.CRITICAL,
                     )

@@ -46,7 +46,7 @@ _CHILD = (
 # To start a process takes as long as to import a megabyte of JSON.
 _WORTH_PROCESSES_BYTES = 1 << 20
 _MOST_PROCESSES = 16
-_PROCESS_BYTES = 1_000_000_000  # of memory, which a process takes at most for a file of 5 GB
+PROCESS_BYTES = 1_000_000_000  # of memory, which a process takes at most for a file of 5 GB
 
 
 def chosen(tasks: Sequence[Task], workers: int | None, on_progress: Progress | None) -> Executor:
@@ -55,7 +55,7 @@ def chosen(tasks: Sequence[Task], workers: int | None, on_progress: Progress | N
     if len(tasks) == 1 or is_small:
         return InThisProcess(on_progress)
     if workers is None:
-        fit = max(1, memory_bytes() // _PROCESS_BYTES)
+        fit = max(1, memory_bytes() // PROCESS_BYTES)
         workers = min(processors(), _MOST_PROCESSES, fit)
     return Processes(min(len(tasks), workers))
 

@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from time import process_time
+from time import perf_counter, process_time
 from typing import Any
 
 if __name__ == "__main__":
@@ -41,12 +41,13 @@ LEAST_MB = 300
 LIMIT_MB = 1500
 LIMIT_S = 240
 _STATUS = Path("/proc/self/status")
+_NONE = (0.0, 0.0, 0.0)
 
-Figures = dict[str, tuple[float, float]]
+Figures = dict[str, tuple[float, float, float]]  # CPU seconds, peak memory in MB, seconds
 
 
 class Meter:
-    """CPU seconds and peak memory in MB of each named part of the work."""
+    """CPU seconds, peak memory in MB and seconds of each named part of the work; parts may lie in each other."""
 
     def __init__(self) -> None:
         self.figures: Figures = {}
@@ -54,11 +55,22 @@ class Meter:
     @contextmanager
     def part(self, name: str) -> Iterator[None]:
         """Measure what is done here; several times of one name are added."""
-        before = process_time()
         _forget_peak()
+        cpu_before, wall_before = process_time(), perf_counter()
         yield
-        seconds, peak = self.figures.get(name, (0.0, 0.0))
-        self.figures[name] = (seconds + process_time() - before, max(peak, _peak_mb()))
+        cpu, wall = process_time() - cpu_before, perf_counter() - wall_before
+        cpu_so_far, peak, wall_so_far = self.figures.get(name, _NONE)
+        self.figures[name] = (cpu_so_far + cpu, max(peak, _peak_mb()), wall_so_far + wall)
+
+    def around(self, module: Any, function: str, name: Callable[..., str]) -> None:
+        """Measure a function of a module wherever it is called; `name` gives the part of a call."""
+        called = getattr(module, function)
+
+        def measured(*args: Any, **options: Any) -> Any:
+            with self.part(name(*args)):
+                return called(*args, **options)
+
+        setattr(module, function, measured)
 
 
 def _forget_peak() -> None:
@@ -78,17 +90,18 @@ def measure(file: Path) -> Figures:
     from tests.benchmarks.bench_answers import calls
 
     meter = Meter()
-    annotate = import_module("hotline_analysis.annotation.pipeline")
-    derive = annotate._derive
-
-    def measured(work: Any, name: str) -> None:
-        with meter.part(f"table {name}"):
-            derive(work, name)
-
-    vars(annotate)["_derive"] = measured
+    one_file = import_module("hotline_analysis.importer.one_file")
+    pipeline = import_module("hotline_analysis.annotation.pipeline")
+    meter.around(one_file, "write_raw", lambda *_: "reading")
+    meter.around(one_file, "save_derived", lambda *_: "saving")
+    meter.around(pipeline, "_derive", lambda _, name: f"table {name}")
     run = file.with_suffix(".hotline")
     with meter.part("import"):
         ha.import_traces(file, run)
+    with meter.part("opening"), ha.load(run) as trace:
+        trace.sql("select count(*) from step")
+    with meter.part("report"), ha.load(run) as trace:
+        str(ha.report(trace))
     with ha.load(run) as trace, ha.load(run) as other:
         for name, ask in calls(trace, other).items():
             with meter.part(f"answer {name}"):
@@ -97,7 +110,6 @@ def measure(file: Path) -> Figures:
                 except ha.HotlineError as error:
                     print(f"{name}: {error}", file=sys.stderr)
         outputs: dict[str, Callable[[], Any]] = {
-            "report": lambda: str(ha.report(trace)),
             "perfetto": lambda: ha.export_perfetto(trace, file.with_suffix(".out.json")),
             "timeline": lambda: ha.charts.timeline(trace).to_html(),
             "timeline of all steps": lambda: ha.level_of_detail(trace),
@@ -149,13 +161,12 @@ def findings(shape: str, folder: Path, tiny: Figures, *, least_s: float, sizes: 
     largest = _measured(shape, sizes[-1], folder)
     if isinstance(largest, str):
         return [f"{sizes[-1]:,}: {largest}"]
-    none = (0.0, 0.0)
-    zero = (0.0, tiny["import"][1])
-    over = [(name, peak) for name, (_, peak) in largest.items() if peak > LIMIT_MB]
+    zero = (0.0, tiny["import"][1], 0.0)
+    over = [(name, peak) for name, (_, peak, _) in largest.items() if peak > LIMIT_MB]
     found = [f"{name} needs {peak:,.0f} MB for {sizes[-1]:,}" for name, peak in over]
     heavy = {
         name
-        for name, (seconds, peak) in largest.items()
+        for name, (seconds, peak, _) in largest.items()
         if seconds - tiny.get(name, zero)[0] > least_s or peak - tiny.get(name, zero)[1] > LEAST_MB
     }
     if not heavy:
@@ -167,7 +178,7 @@ def findings(shape: str, folder: Path, tiny: Figures, *, least_s: float, sizes: 
     for name in sorted(heavy):
         base = tiny.get(name, zero)
         for i, unit, least in ((0, "s of CPU", least_s), (1, "MB", LEAST_MB)):
-            values = [each.get(name, none)[i] for each in series]
+            values = [each.get(name, _NONE)[i] for each in series]
             if values[-1] - base[i] > least and (power := _exponent(values, base[i], sizes)) > MOST:
                 shown = ", ".join(f"{value:,.2f}" for value in (base[i], *values))
                 found.append(f"{name}: n^{power:.2f} ({shown} {unit})")

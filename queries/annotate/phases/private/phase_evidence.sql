@@ -90,18 +90,19 @@ numbered_border as (
     from border
 ),
 
--- Time between two borders, with the current span of each layer.
+-- Time between two borders, with the current span of each layer. `last_value` would look for it border by border, back
+-- to the first one where a layer has none.
 piece as (
     select
         track_id,
         at_ns as start_ns,
         lead(at_ns) over in_order as end_ns,
-        last_value(case when family = 'strong' then span_id end ignore nulls) over so_far as strong,
-        last_value(case when family = 'optimizer' then span_id end ignore nulls) over so_far as optimizer,
-        last_value(case when family = 'closure' then span_id end ignore nulls) over so_far as closure,
-        last_value(case when family = 'weak' then span_id end ignore nulls) over so_far as weak,
-        last_value(case when family = 'burst' then span_id end ignore nulls) over so_far as burst,
-        last_value(case when family = 'aside' then span_id end ignore nulls) over so_far as aside
+        arg_max(case when family = 'strong' then span_id end, position) over so_far as strong,
+        arg_max(case when family = 'optimizer' then span_id end, position) over so_far as optimizer,
+        arg_max(case when family = 'closure' then span_id end, position) over so_far as closure,
+        arg_max(case when family = 'weak' then span_id end, position) over so_far as weak,
+        arg_max(case when family = 'burst' then span_id end, position) over so_far as burst,
+        arg_max(case when family = 'aside' then span_id end, position) over so_far as aside
     from numbered_border
     window
         in_order as (partition by track_id order by position),
