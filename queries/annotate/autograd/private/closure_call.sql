@@ -39,18 +39,28 @@ optimizer_run as materialized (
 ),
 
 -- Nodes with the start and thread of their forward op. A node without one, such as one that adds up a gradient, takes
--- those of the node before it.
+-- those of the node before it. `last_value` would look for that node by node, back to the first one where none has one.
 returning_node as (
     select
-        node.event_id,
-        node.start_ns,
-        node.end_ns,
-        last_value(nesting.start_ns ignore nulls) over so_far as forward_ns,
-        coalesce(last_value(nesting.track_id ignore nulls) over so_far, node.track_id) as track_id
-    from node
-    left join nesting on node.forward_id = nesting.event_id
-    where exists (select 1 from optimizer_run)
-    window so_far as (partition by node.track_id order by node.start_ns, node.depth rows unbounded preceding)
+        event_id,
+        start_ns,
+        end_ns,
+        arg_max(forward_ns, position) over so_far as forward_ns,
+        coalesce(arg_max(forward_track_id, position) over so_far, track_id) as track_id
+    from (
+        select
+            node.event_id,
+            node.track_id,
+            node.start_ns,
+            node.end_ns,
+            nesting.start_ns as forward_ns,
+            nesting.track_id as forward_track_id,
+            row_number() over (order by node.track_id, node.start_ns, node.depth, node.event_id) as position
+        from node
+        left join nesting on node.forward_id = nesting.event_id
+        where exists (select 1 from optimizer_run)
+    ) as numbered_node
+    window so_far as (partition by track_id order by position rows unbounded preceding)
 ),
 
 -- What shows a call (`shows`), may open one (`opens`: a layer, or an op that autograd comes back to), or updates.
