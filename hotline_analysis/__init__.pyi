@@ -77,6 +77,7 @@ from .answers.generated import (
     temporal_breakdown as temporal_breakdown,
     tensor_cores as tensor_cores,
     throughput as throughput,
+    uneven_kernels as uneven_kernels,
     user_annotations as user_annotations,
     utilisation as utilisation,
 )
@@ -311,6 +312,7 @@ __all__ = [
     "tensor_core_use",
     "tensor_cores",
     "throughput",
+    "uneven_kernels",
     "user_annotations",
     "utilisation",
     "whatif",

@@ -366,4 +366,4 @@ def derived_tables() -> list[Table]:
 
 
 # One higher whenever a table or column is added, removed or means something else.
-FORMAT_VERSION = 9
+FORMAT_VERSION = 10

@@ -428,6 +428,7 @@ PIPELINE = (
     _table("module_time"),
     _table("idle_part"),
     _table("rank_summary"),
+    _table("kernel_summary"),
     _table("gpu_gap"),
     _table("gpu_match"),
     _table("gpu_model"),

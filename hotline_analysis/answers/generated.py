@@ -2049,6 +2049,28 @@ def throughput(
     )
 
 
+def uneven_kernels(
+    trace: Trace,
+    limit: int | None = 10,
+) -> pl.DataFrame:
+    """Kernels that take longer on one rank than on the others: of each name, the rank on which most time is lost.
+
+    What is usual is the median of the ranks' mean durations, so that a rank with more steps counts like any other.
+    A GPU that is slower than the others, as one that is too hot, has many rows. Ranks that do something else, as
+    the stages of a pipeline, may run a kernel of one name with other shapes. Collectives are not compared: there,
+    the rank that takes longest has waited for the others (`stragglers`).
+
+    * `limit`: so many rows; NULL for all
+
+    Columns: `rank`, `name`, `category`, `rank_count`, `usual_ns`, `event_count`, `mean_ns`, `slower`, `excess_ns`,
+    `oddity`, `is_outlier`, `example_event_id`. `hotline queries uneven_kernels` says what each means.
+    """
+    return trace.query(
+        "uneven_kernels",
+        limit=limit,
+    )
+
+
 def user_annotations(
     trace: Trace,
     *,

@@ -1,4 +1,4 @@
-"""The answer `ranks` and the table that it reads, by hand: five ranks, one of which takes half as long again."""
+"""The answers `ranks` and `uneven_kernels`, and the tables that they read, by hand: five ranks, one of them odd."""
 
 from __future__ import annotations
 
@@ -75,3 +75,59 @@ def test_the_summary_adds_up(trace: Trace) -> None:
     assert rows.rows() == [(0, "communication", 1, 50_000, 50_000), (0, "computation", 1, 100_000, 100_000)]
     idle = trace.sql("select sum(time_ns)::bigint, sum(event_count)::bigint from rank_summary where cause is not null")
     assert idle.row(0) == (1000 * (sum(STEPS_US) - 5 * 150), 0)
+
+
+# --- kernels ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def uneven(tmp_path_factory: pytest.TempPathFactory) -> Trace:
+    """Five ranks. The last one takes 150 us for each of two matrix products instead of 100 us for one, and 12 us for
+    relu instead of 11; the first one waits longest in a collective, and copies alone.
+    """
+    folder = tmp_path_factory.mktemp("uneven")
+    for rank in range(5):
+        built = TraceBuilder(rank=rank, world_size=5).step(0, 0, 1000)
+        odd = rank == 4
+        for number in range(1 + odd):
+            at = 200 * number
+            built.op("aten::mm", at + 1, at + 9).launches("gemm", at + 10, at + (160 if odd else 110), at=at + 2)
+        built.op("aten::relu", 401, 409).launches("relu", 410, 422 if odd else 421, at=402)
+        built.op("c10d::allreduce_", 501, 509).launches("ncclDevKernel_AllReduce", 510, 700 - 10 * rank, at=502)
+        if not rank:
+            built.op("aten::copy_", 801, 809).launches("Memcpy HtoD", 810, 990, at=802, category="gpu_memcpy")
+        built.write(folder / f"{rank}.json")
+    return ha.load(folder)
+
+
+def test_kernels_are_summed_up_at_import(uneven: Trace) -> None:
+    found = uneven.sql(
+        "select class, category, name, event_count, time_ns, busy_ns, min_ns, median_ns, max_ns from kernel_summary"
+        " where rank = 4 order by name"
+    )
+    assert found.rows() == [
+        ("computation", "kernel", "gemm", 2, 300_000, 300_000, 150_000, 150_000, 150_000),
+        ("communication", "kernel", "ncclDevKernel_AllReduce", 1, 150_000, 150_000, 150_000, 150_000, 150_000),
+        ("computation", "kernel", "relu", 1, 12_000, 12_000, 12_000, 12_000, 12_000),
+    ]
+    longest = "select name, longest_id from kernel_summary where rank = 4 and name = 'gemm'"
+    first = "select name, min(event_id) from event where rank = 4 and name = 'gemm' group by name"
+    assert uneven.sql(longest).rows() == uneven.sql(first).rows()
+
+
+def test_a_rank_whose_kernels_take_longer_is_named(uneven: Trace) -> None:
+    found = ha.uneven_kernels(uneven)
+    shown = found.select("rank", "name", "rank_count", "usual_ns", "event_count", "mean_ns", "slower", "excess_ns")
+    assert shown.rows() == [
+        (4, "gemm", 5, 100_000.0, 2, 150_000.0, 1.5, 100_000),
+        (4, "relu", 5, 11_000.0, 1, 12_000.0, pytest.approx(12 / 11), 1000),
+    ]
+    # Four of five distances are 0, so that the mean distance counts: a fifth of the one.
+    assert found["oddity"].to_list() == pytest.approx([5 / 1.2533] * 2, rel=1e-4)
+    assert found["is_outlier"].to_list() == [True, True]
+    assert ha.uneven_kernels(uneven, limit=1).height == 1
+
+
+def test_one_rank_is_compared_with_none(tmp_path: Path) -> None:
+    trace = TraceBuilder(rank=0).step(0, 0, 100).op("mm", 1, 9).launches("gemm", 20, 30).load(tmp_path)
+    assert ha.uneven_kernels(trace).is_empty()
