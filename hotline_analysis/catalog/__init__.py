@@ -174,7 +174,7 @@ def compares_ranks(name: str) -> bool:
 
 
 def goes_rank_by_rank(name: str) -> bool:
-    """Whether a shipped query answers rank after rank, and about each from its own rows: as often as it has ranks."""
+    """Whether the answer of a shipped query comes in order of ranks, and each of its rows follows from one rank alone."""
     query = _shipped()[name]
     orders = _LAST_ORDER.findall(query.sql)
     return (
