@@ -174,7 +174,7 @@ def compares_ranks(name: str) -> bool:
 
 
 def goes_rank_by_rank(name: str) -> bool:
-    """Whether the answer of a shipped query comes in order of ranks, and each of its rows follows from one rank alone."""
+    """Whether the answer of a shipped query is in order of ranks, and each of its rows follows from one rank alone."""
     query = _shipped()[name]
     orders = _LAST_ORDER.findall(query.sql)
     return (
