@@ -48,7 +48,7 @@ _SQL_TYPES = {
     "string": "VARCHAR",
     "large_string": "VARCHAR",
 }
-_DOUBLINGS = 4
+_MORE_MEMORY = (1, 1.25, 1.5, 2, 4, 8, 16)  # times what is set
 _MOST_CUTS = 10  # twenty spans at random need five
 
 
@@ -336,21 +336,29 @@ def _derive(work: Work, name: str) -> None:
 
 
 def _with_memory(connection: duckdb.DuckDBPyConnection, make: Callable[[], object]) -> None:
-    """Make a table in the memory that is set; where that does not do for a huge trace, allow it twice as much."""
+    """Make a table in the memory that is set.
+
+    Where that does not do for a huge trace, try it in one thread, as each has memory of its own, and then with more
+    memory, step by step.
+    """
     try:
         make()
         return
     except duckdb.OutOfMemoryException:
-        limit = connection.execute("select current_setting('memory_limit')").fetchall()[0][0]
+        asked = "select current_setting('threads'), current_setting('memory_limit')"
+        ((threads, limit),) = connection.execute(asked).fetchall()
     value, unit = limit.split()
-    for doublings in range(1, _DOUBLINGS + 1):
-        connection.execute(f"set memory_limit = '{2**doublings * float(value)}{unit}'")
+    for factor in _MORE_MEMORY:
+        connection.execute(
+            f"set threads = {1 if factor == 1 else threads}; set memory_limit = '{factor * float(value)}{unit}'"
+        )
         try:
             make()
             break
         except duckdb.OutOfMemoryException:
-            if doublings == _DOUBLINGS:
+            if factor == _MORE_MEMORY[-1]:
                 raise
+    connection.execute(f"set threads = {threads}")
     with suppress(duckdb.OutOfMemoryException):  # the result alone is larger
         connection.execute(f"set memory_limit = '{limit}'")
 

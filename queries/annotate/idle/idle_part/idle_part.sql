@@ -25,7 +25,7 @@
 --                          unknown
 -- :column phase VARCHAR    phase, likewise
 -- :column next_id BIGINT   the GPU event that ends the gap; NULL for the gap after the last one
-with after_launch as (
+with after_launch as materialized (
     select
         launched_gap.*,
         case
@@ -43,6 +43,16 @@ gpu as (
     select distinct device from gpu_busy
 ),
 
+-- Where the work is that ends a gap. Kept, so that the database joins few rows with all labels, and only once.
+ending_work as materialized (
+    select
+        label.event_id,
+        label.step,
+        label.phase
+    from label
+    where label.event_id in (select next_id from launched_gap)
+),
+
 -- Gaps in whose last 50 us another device ended work. One device may wait for another, as for a copy between them.
 elsewhere as (
     select
@@ -58,7 +68,7 @@ elsewhere as (
     group by after_launch.device, after_launch.start_ns
 ),
 
-on_device as (
+on_device as materialized (
     select
         after_launch.device,
         after_launch.start_ns as gap_ns,
@@ -109,11 +119,11 @@ select
     on_device.part.end_ns,
     on_device.part.cause,
     on_device.track_id,
-    label.step,
-    label.phase,
+    ending_work.step,
+    ending_work.phase,
     on_device.next_id
 from on_device
-left join label on on_device.next_id = label.event_id
+left join ending_work on on_device.next_id = ending_work.event_id
 where on_device.part.end_ns > on_device.part.start_ns
 union all
 select
@@ -123,10 +133,10 @@ select
     launched_gap.end_ns,
     'unknown',
     null,
-    label.step,
-    label.phase,
+    ending_work.step,
+    ending_work.phase,
     launched_gap.next_id
 from launched_gap
-left join label on launched_gap.next_id = label.event_id
+left join ending_work on launched_gap.next_id = ending_work.event_id
 where launched_gap.is_unlinked
-order by all
+order by device, start_ns, end_ns, next_id, track_id

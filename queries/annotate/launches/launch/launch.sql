@@ -27,18 +27,6 @@ with gpu_work as (
     where category in ('kernel', 'gpu_memcpy', 'gpu_memset')
 ),
 
--- Calls that launched something.
-call as (
-    select
-        nesting.event_id,
-        nesting.op_id,
-        timed.start_ns,
-        timed.end_ns - timed.start_ns as dur_ns
-    from nesting
-    inner join timed on nesting.event_id = timed.event_id
-    where nesting.event_id in (select runtime_id from launch_link)
-),
-
 -- Calls, and how many GPU events each launched.
 call_work as (
     select
@@ -47,6 +35,25 @@ call_work as (
     from launch_link
     where runtime_id is not null
     group by runtime_id
+),
+
+-- Kept, so that the database joins few rows with all events, and not all events with each other.
+placed_call as materialized (
+    select
+        call_work.runtime_id,
+        call_work.kernel_count,
+        nesting.op_id
+    from nesting
+    inner join call_work on nesting.event_id = call_work.runtime_id
+),
+
+call as materialized (
+    select
+        placed_call.*,
+        timed.start_ns,
+        timed.end_ns - timed.start_ns as dur_ns
+    from timed
+    inner join placed_call on timed.event_id = placed_call.runtime_id
 ),
 
 -- GPU work, with the latest end of it and all that started before it on the device.
@@ -64,31 +71,39 @@ gpu_work_so_far as (
     left join gpu_op on gpu_work.event_id = gpu_op.event_id
 ),
 
-busy as (
+busy as materialized (
     select
         event_id,
+        start_ns,
         greatest(0, end_ns - greatest(start_ns, coalesce(
             lag(reached_ns) over (partition by device order by start_ns, event_id), start_ns
         ))) as busy_ns
     from gpu_work_so_far
+),
+
+linked as materialized (
+    select
+        busy.*,
+        launch_link.runtime_id,
+        launch_link.op_id,
+        launch_link.link
+    from busy
+    left join launch_link on busy.event_id = launch_link.event_id
 )
 
 select
-    gpu_work.event_id,
-    launch_link.runtime_id,
-    coalesce(launch_link.op_id, call.op_id) as op_id,
-    launch_link.link,
+    linked.event_id,
+    linked.runtime_id,
+    coalesce(linked.op_id, call.op_id) as op_id,
+    linked.link,
     call.start_ns as launch_start_ns,
     call.dur_ns as launch_dur_ns,
     -- More than ten days apart, one of the two has a damaged time.
     case
-        when gpu_work.start_ns - call.start_ns - call.dur_ns < 1e15
-            then greatest(gpu_work.start_ns - call.start_ns - call.dur_ns, 0)
+        when linked.start_ns - call.start_ns - call.dur_ns < 1e15
+            then greatest(linked.start_ns - call.start_ns - call.dur_ns, 0)
     end as queue_ns,
-    case when launch_link.link is not null then coalesce(call_work.kernel_count, 1) end as kernel_count,
-    busy.busy_ns
-from gpu_work
-inner join busy on gpu_work.event_id = busy.event_id
-left join launch_link on gpu_work.event_id = launch_link.event_id
-left join call on launch_link.runtime_id = call.event_id
-left join call_work on launch_link.runtime_id = call_work.runtime_id
+    case when linked.link is not null then coalesce(call.kernel_count, 1) end as kernel_count,
+    linked.busy_ns
+from linked
+left join call on linked.runtime_id = call.runtime_id

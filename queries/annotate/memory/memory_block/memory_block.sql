@@ -73,7 +73,9 @@ next_step as (
     from step
 ),
 
-placed_block as (
+-- With where it was allocated, and then where it was released. Both are kept, so that only one large join at a time
+-- needs memory.
+made_block as materialized (
     select
         block.*,
         made.step,
@@ -81,15 +83,21 @@ placed_block as (
         made.module_id,
         made.pass,
         made.op_id,
-        made.node_id,
+        made.node_id
+    from block
+    left join block_end as made on block.block_id = made.block_id and not made.is_release
+),
+
+placed_block as materialized (
+    select
+        made_block.*,
         gone.step as released_step,
         gone.phase as released_phase,
         gone.node_id as released_node_id,
-        coalesce(made.op_id = gone.op_id, false) as same_op,
-        coalesce(made.node_id = gone.node_id, false) as same_node
-    from block
-    left join block_end as made on block.block_id = made.block_id and not made.is_release
-    left join block_end as gone on block.block_id = gone.block_id and gone.is_release
+        coalesce(made_block.op_id = gone.op_id, false) as same_op,
+        coalesce(made_block.node_id = gone.node_id, false) as same_node
+    from made_block
+    left join block_end as gone on made_block.block_id = gone.block_id and gone.is_release
 ),
 
 -- With the first node of autograd that starts after the allocation, and what outlives what.
