@@ -11,8 +11,8 @@ import pytest
 import hotline_analysis as ha
 from hotline_analysis import catalog
 from hotline_analysis.annotation import pipeline
-from hotline_analysis.importer import one_file
-from hotline_analysis.importer.one_file import _KEPT
+from hotline_analysis.importer import annotating
+from hotline_analysis.importer.annotating import _KEPT
 from tests.trace_builder import TraceBuilder
 
 FILES = 4
@@ -59,7 +59,7 @@ def test_settings_are_those_of_a_new_database(tmp_path: Path) -> None:
 
     ha.import_traces(file(tmp_path, 0), tmp_path / "run.hotline")
     (kept,) = _KEPT
-    with one_file._new_database() as new:
+    with annotating._new_database() as new:
         assert settings(kept) == settings(new)
 
 
@@ -75,7 +75,7 @@ def test_one_that_failed_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyP
             raise duckdb.InternalException("a defect") if is_defect else duckdb.ConversionException("odd")
         pipeline.annotate(*args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(one_file, "annotate", failing)
+    monkeypatch.setattr(annotating, "annotate", failing)
     if is_defect:  # tried once more, in another one
         ha.import_traces(file(tmp_path, 1), tmp_path / "1.hotline")
     else:

@@ -23,7 +23,7 @@ from hotline_analysis import HotlineError, HotlineWarning, Trace, TraceFormatErr
 from hotline_analysis.annotation.pipeline import _with_memory
 from hotline_analysis.annotation.pipeline import annotate as annotate_rank
 from hotline_analysis.database import make_table
-from hotline_analysis.importer import _assign_ranks, find_traces, one_file, processes, tasks
+from hotline_analysis.importer import _assign_ranks, annotating, find_traces, processes, tasks
 from hotline_analysis.schema import TABLES
 from tests.runs import opened
 from tests.trace_builder import TraceBuilder
@@ -181,8 +181,9 @@ def test_runs_and_traces_do_not_mix(runs_of_two_ranks: list[Path], tmp_path: Pat
     first, second = runs_of_two_ranks
     with pytest.raises(TraceFormatError, match=r"t\.rank0\.hotline is a run, and .*t\.rank3\.json is none"):
         ha.load([first, second.with_suffix(".json")])
-    with pytest.raises(TraceFormatError, match=r"t\.rank0\.hotline is a run: its traces are imported already"):
-        ha.import_traces(runs_of_two_ranks, tmp_path / "again.hotline")
+    with pytest.raises(TraceFormatError, match=r"t\.rank0\.hotline is a run, and .*t\.rank3\.json is none"):
+        ha.import_traces([first, second.with_suffix(".json")], tmp_path / "both.hotline")
+    assert not (tmp_path / "both.hotline").exists()
     # A run stands beside its trace: a pattern that finds both means the traces, as a folder does.
     for source in (first.parent, f"{tmp_path}/out */t.rank*"):
         with ha.load(source) as run:
@@ -192,13 +193,6 @@ def test_runs_and_traces_do_not_mix(runs_of_two_ranks: list[Path], tmp_path: Pat
         each.with_suffix(".json").unlink()
     with pytest.raises(TraceFormatError, match=r"holds no trace files Hint: Name the runs in it, .*/\*\.hotline"):
         ha.load(first.parent)
-
-
-def test_a_run_directory_is_not_imported_again(tmp_path: Path) -> None:
-    run = ha.import_traces(trace(1).write(tmp_path / "t.json"), tmp_path / "run.hotline")
-    with pytest.raises(TraceFormatError, match=r"run\.hotline is a run: its traces are imported already Hint: Use"):
-        ha.import_traces(run, tmp_path / "again.hotline")
-    assert {path.name for path in tmp_path.iterdir()} == {"t.json", "run.hotline"}
 
 
 def test_an_empty_name_is_not_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -469,7 +463,7 @@ def test_a_trace_that_does_not_fit_the_memory_gives_the_same_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = opened(DEMO)
-    monkeypatch.setattr(one_file, "_MEMORY_LIMITS", ("20MB", "20MB"))
+    monkeypatch.setattr(annotating, "_MEMORY_LIMITS", ("20MB", "20MB"))
     with ha.load(ha.import_traces(DEMO, tmp_path / "small.hotline")) as small:
         for name, table in frames(small, 0).items():
             assert table.equals(frames(expected, 0)[name]), name
@@ -499,7 +493,7 @@ def test_where_the_database_has_a_defect_annotating_is_tried_again_with_more_mem
             raise duckdb.InternalException("INTERNAL Error: a join went wrong\n\nStack Trace:\n\n_duckdb.so(+0x1)")
         annotate_rank(connection, *args, **options)
 
-    monkeypatch.setattr(one_file, "annotate", annotate)
+    monkeypatch.setattr(annotating, "annotate", annotate)
     trace().write(tmp_path / "t.json")
     with pytest.warns(HotlineWarning) as warned, ha.load(tmp_path / "t.json") as run:
         assert run.sql("select count(*) as n from label")["n"].to_list() == [9]
@@ -518,7 +512,7 @@ def test_a_small_run_has_one_thread_and_a_larger_one_all(
         in_import.append(connection.execute("select current_setting('threads')").fetchall()[0][0])
         annotate_rank(connection, *args, **options)
 
-    monkeypatch.setattr(one_file, "annotate", annotate)
+    monkeypatch.setattr(annotating, "annotate", annotate)
     monkeypatch.setattr(tasks, "processors", lambda: 2)
     monkeypatch.setattr(database, "processors", lambda: 2)
     monkeypatch.setattr(database, "_EVENTS_OF_ONE_THREAD", event_count)
@@ -533,7 +527,7 @@ def test_a_defect_of_the_database_that_stays_is_told_in_one_line(
     def annotate(*args: Any, **options: Any) -> None:
         raise duckdb.InternalException("INTERNAL Error: a join went wrong\n\nStack Trace:\n\n_duckdb.so(+0x1)")
 
-    monkeypatch.setattr(one_file, "annotate", annotate)
+    monkeypatch.setattr(annotating, "annotate", annotate)
     trace().write(tmp_path / "t.json")
     with pytest.raises(HotlineError) as raised:
         ha.import_traces(tmp_path / "t.json", tmp_path / "t.hotline")

@@ -441,7 +441,7 @@ def test_a_place_for_parts_must_be_of_use(traces: Path, tmp_path: Path) -> None:
         (there, str(tmp_path), "local:1", "is no URL of a store"),
         (there, "s3://nobody/parts", "local:1", "nobody/parts does not exist"),
         (there, "https://host/parts", "local:1", "a web server takes no"),
-        (here, parts, "local:1", r"rank0\.json\.gz is a file of this machine"),
+        (here, parts, "local:1", r"rank0\.json\.gz is on this machine"),
     ]
     for file, place, cluster, said in cases:
         with pytest.raises(HotlineError, match=said):

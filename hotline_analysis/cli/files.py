@@ -53,7 +53,7 @@ def import_(
         list[str],
         typer.Argument(
             metavar="TRACE",
-            help="A trace file, a folder or pattern of them, or several files; - reads a trace from a pipe.",
+            help="A trace file, a folder or pattern of them, or several files; - reads a trace from a pipe. Or runs.",
         ),
     ],
     output: Annotated[
@@ -129,9 +129,13 @@ def import_(
 
     What goes into a store is written to the temporary folder (TMPDIR) first, and is a run when all of it is there.
 
+    The events of runs are annotated again: so a run of an earlier version becomes one of this one, several runs become
+    one, and rules that are given here count instead of those that a run has.
+
     \b
     Example:
       hotline import "traces/rank*.json.gz" -o run.hotline
+      hotline import old.hotline -o new.hotline
     """
     from hotline_analysis.cli import console
     from hotline_analysis.importer import (

@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,12 +21,13 @@ from hotline_analysis.importer.joined import MOST_OWN_FILES, join_ranks
 from hotline_analysis.importer.options import KernelClasses, Options, Progress, read_kernel_classes
 from hotline_analysis.importer.parts import is_part, key_of, parts_beside
 from hotline_analysis.importer.processes import chosen
-from hotline_analysis.importer.remote import is_remote, shown
+from hotline_analysis.importer.remote import Remote, is_remote, shown
 from hotline_analysis.importer.remote_runs import copied_run, is_remote_run, store_run, written_here
 from hotline_analysis.importer.signatures import OpSignatures, read_op_signatures
+from hotline_analysis.importer.stored_rank import warnings_of
 from hotline_analysis.importer.tasks import Executor, Task, import_all
 from hotline_analysis.importer.work import OpWork, read_op_work
-from hotline_analysis.run.stored import missing_ranks, own_file, read_manifest
+from hotline_analysis.run.stored import RUN_SUFFIX, is_of_earlier_format, missing_ranks, own_file, read_manifest
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
 from hotline_analysis.text.formats import lost_events, some_of
@@ -71,7 +72,8 @@ def load(
     `source` is a run directory, a trace file (`.json`, `.json.gz`, `.json.zst`), a folder of them, a glob, or a list of
     files, which may be in a store (`s3://`, `gs://`, `az://`) or on a web server (`https://`). Several runs, as a list
     or glob, are opened as one if each holds other ranks, as those do that the processes of one training have written.
-    A run in a store is copied to this machine for as long as it is open.
+    A run in a store is copied to this machine for as long as it is open, and one of an earlier version of this package
+    is annotated again, as `import_traces` does for good.
     The temporary run is deleted when the trace is closed or forgotten; `import_traces` makes one that stays, and says
     what the other arguments are; a run has those it was imported with. Raises `TraceFormatError`, `EmptyTraceError`,
     `RunFormatError` or `ModelMismatchError`, and warns (`HotlineWarning`) about what was lost, and about ranks of the
@@ -79,51 +81,71 @@ def load(
     """
     runs = find_runs(source)
     url = source if isinstance(source, str) and is_remote_run(source) else None
-    if runs or url is not None:
-        if keep_secrets or not (kernel_classes is model is gpu is gpus is op_signatures is op_work is None):
-            name = runs[0] if url is None else shown(url)
-            raise HotlineError(
-                f"{name} is imported already, and has its modules, classes, GPUs and metadata",
-                hint="Import the trace files again with the model, the classes, the GPUs or the secrets.",
-            )
-        trace = Trace(*runs) if url is None else _opened_here(url, on_progress)
-        if sentence := missing_ranks(trace.manifest["parts"]):
-            warnings.warn(sentence, HotlineWarning, stacklevel=2)
-        return trace
-    folder, undo = begin_folder()
-    run = folder / "run.hotline"
-    try:
-        import_traces(
-            source,
-            run,
-            model=model,
-            kernel_classes=kernel_classes,
-            gpu=gpu,
-            gpus=gpus,
-            op_signatures=op_signatures,
-            op_work=op_work,
-            keep_secrets=keep_secrets,
-            on_progress=on_progress,
+    if not runs and url is None:
+        folder, undo = begin_folder()
+        return _opened_in(
+            folder,
+            undo,
+            lambda: import_traces(
+                source,
+                folder / "run.hotline",
+                model=model,
+                kernel_classes=kernel_classes,
+                gpu=gpu,
+                gpus=gpus,
+                op_signatures=op_signatures,
+                op_work=op_work,
+                keep_secrets=keep_secrets,
+                on_progress=on_progress,
+            ),
         )
-        trace = Trace(run, temporary=folder)
-    except BaseException:
-        finish(undo)
-        raise
-    end(undo)
+    called = str(runs[0]) if url is None else shown(url)
+    if keep_secrets:
+        raise HotlineError(
+            f"{called} is imported already, and has no secrets any more",
+            hint="Import the trace files again with the secrets.",
+        )
+    if not (kernel_classes is model is gpu is gpus is op_signatures is op_work is None):
+        raise HotlineError(
+            f"{called} is imported already, and has its modules, classes and GPUs",
+            hint=f"Import it once more with the model, the classes or the GPUs: `hotline import {called} -o NEW ...`.",
+        )
+    if url is not None:
+        runs = [copied_run(url, on_progress)]
+    is_earlier = any(map(is_of_earlier_format, runs))
+    if url is None and not is_earlier:
+        trace = Trace(*runs)
+    else:
+        folder, undo = begin_folder() if url is None else (runs[0].parent, begin(lambda: remove(runs[0].parent)))
+        trace = _opened_in(
+            folder, undo, lambda: _annotated_again(runs, called, folder, on_progress) if is_earlier else runs[0]
+        )
+    if not is_earlier and (sentence := missing_ranks(trace.manifest["parts"])):
+        warnings.warn(sentence, HotlineWarning, stacklevel=2)
     return trace
 
 
-def _opened_here(url: str, on_progress: Progress | None) -> Trace:
-    """A run in a store, copied to a temporary folder, which goes with the trace."""
-    run = copied_run(url, on_progress)
-    undo = begin(lambda: remove(run.parent))
+def _opened_in(folder: Path, undo: Callable[[], object], make: Callable[[], Path]) -> Trace:
+    """Open the run that is made in a temporary folder, which goes with the trace."""
     try:
-        trace = Trace(run, temporary=run.parent)
+        trace = Trace(make(), temporary=folder)
     except BaseException:
         finish(undo)
         raise
     end(undo)
     return trace
+
+
+def _annotated_again(runs: Sequence[Path], called: str, folder: Path, on_progress: Progress | None) -> Path:
+    """Import runs of earlier formats to a folder."""
+    more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
+    warnings.warn(
+        f"{called}{more} was imported by an earlier version of this package, so its events are annotated again"
+        f" whenever it is opened; `hotline import {called} -o NEW{RUN_SUFFIX}` keeps the result",
+        HotlineWarning,
+        stacklevel=4,
+    )
+    return import_traces(runs, folder / "again" / runs[0].name, on_progress=on_progress)
 
 
 def import_traces(
@@ -145,6 +167,10 @@ def import_traces(
     on_progress: Progress | None = None,
 ) -> Path:
     """Import trace files and annotate them; write a run directory and return its path.
+
+    `source` is named as for `load`, but for runs in a store. The ranks of runs are annotated again: so runs of earlier
+    versions of this package are brought to this one, several are made one, and rules are given that count instead of
+    those that a run has. If it was imported with a `model` or `op_work`, these must be given again.
 
     `model` is a JSON file that describes the model in execution order, as `[{"name", "type", "ops": [...]}]` or as
     `hotline_analysis.model_ops` gives it. It is placed on the ops of traces that have no `nn.Module` frames, instead of
@@ -222,6 +248,7 @@ def import_traces(
             for name in ("path", "bytes", "digest"):
                 part.pop(name, None)
         warned += more
+        warned = list(dict.fromkeys([*warnings_of(files), *warned]))
         manifest = {"format_version": FORMAT_VERSION, "parts": ranked, "warnings": warned, "joined": joined}
         (partial / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         for text in warned:
@@ -245,9 +272,9 @@ def _store_of(parts: str, files: Sequence[TraceFile], cluster: Cluster | None) -
         raise HotlineError("only workers of a cluster put parts into a store", hint="Name the cluster (--cluster).")
     if not is_remote(parts):
         raise HotlineError(f"{parts!r} is no URL of a store", hint="Write s3://bucket/parts, for example.")
-    if here := next((file for file in files if isinstance(file, Path)), None):
+    if here := next((file for file in files if not isinstance(file, Remote)), None):
         raise HotlineError(
-            f"{here} is a file of this machine, and workers that share no folder with it cannot read it",
+            f"{here} is on this machine, and workers that share no folder with it cannot read it",
             hint=f"Name the URLs of the traces, or leave out {shown(parts)}.",
         )
     store = PartsInStore(parts)

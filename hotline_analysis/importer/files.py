@@ -10,20 +10,25 @@ from pathlib import Path
 from hotline_analysis.atomic import MANIFEST, path_of
 from hotline_analysis.errors import TraceFormatError
 from hotline_analysis.importer.remote import Remote, find_remote, heads, is_remote
+from hotline_analysis.importer.stored_rank import StoredRank, ranks_of
+from hotline_analysis.run.stored import RUN_SUFFIX
 
 Source = str | os.PathLike[str]
-TraceFile = Path | Remote
+TraceFile = Path | Remote | StoredRank
 SUFFIXES = (".json", ".json.gz", ".json.zst")
-RUN_SUFFIX = ".hotline"  # as everybody calls runs; any name will do
 
 
 def find_traces(source: Source | Sequence[Source]) -> tuple[Sequence[TraceFile], bool]:
-    """Return the files that a source names, and whether they were searched for rather than named one by one."""
+    """Return the files that a source names, and whether they were searched for rather than named one by one.
+
+    Of runs, these are their ranks.
+    """
     if isinstance(source, str) and is_remote(source):
         return find_remote(source, SUFFIXES)
+    if runs := find_runs(source):
+        return ranks_of(runs), False
     if isinstance(source, str | os.PathLike):
         path = _named(source)
-        _refuse_run(path)
         if path.is_dir():
             found = _traces_in(path)
             if not found:
@@ -56,6 +61,8 @@ def state_of(file: TraceFile) -> tuple[str, int, str]:
     """The whole name of a file, its size, and what changes when its content does."""
     if isinstance(file, Remote):
         return file.url, file.size, file.version
+    if isinstance(file, StoredRank):
+        return str(file), file.size, file.version
     found = file.stat()
     return os.path.abspath(file), found.st_size, str(found.st_mtime_ns)
 
@@ -106,18 +113,9 @@ def _named(name: object) -> Path:
 def _existing(path: Path) -> Path:
     if not path.exists():
         raise TraceFormatError(f"{path} does not exist", hint="Check the path.")
-    _refuse_run(path)
     if path.is_dir():
         raise TraceFormatError(f"{path} is a folder in a list of files", hint="Pass the folder alone.")
     return path
-
-
-def _refuse_run(path: Path) -> None:
-    if is_run(path):
-        raise TraceFormatError(
-            f"{path} is a run: its traces are imported already",
-            hint=f"Use it as it is, as in `hotline report {path}`, or import the trace files again.",
-        )
 
 
 def _traces_in(folder: Path) -> list[Path]:

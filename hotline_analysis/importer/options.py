@@ -42,6 +42,10 @@ class Options:
     keep_secrets: bool = False
     op_work: str | None = None
 
+    def tables(self) -> dict[str, pa.Table]:
+        """The rules, as the tables of a run that have them."""
+        return {"kernel_class": self.classes, "gpu_given": self.gpus, "op_signature": self.signatures}
+
     def to_json(self) -> str:
         """The options as text, for a process that imports one of several files."""
         given = {"model": self.model and str(self.model), "keep_secrets": self.keep_secrets, "op_work": self.op_work}

@@ -123,13 +123,13 @@ def open_raw(connection: duckdb.DuckDBPyConnection, folder: Path) -> dict[str, b
         has_rows[table.name] = pq.read_metadata(path).num_rows > 0
         if has_rows[table.name]:
             kind = "table" if path.stat().st_size < _SMALL_BYTES else "view"
-            connection.execute(f"create temp {kind} {table.name} as from {_reading(path)}")
+            connection.execute(f"create temp {kind} {table.name} as from {reading(path)}")
         else:
             make_empty(connection, table.name, _kinds(table.name))
     return has_rows
 
 
-def _reading(path: Path) -> str:
+def reading(path: Path) -> str:
     """The call that reads a file in SQL. In its path the database shall see no glob pattern."""
     literal = re.sub(r"([*?\[])", r"[\1]", str(path)).replace("'", "''")
     return f"read_parquet('{literal}', hive_partitioning = false)"
@@ -141,7 +141,7 @@ def settle_times(connection: duckdb.DuckDBPyConnection, folder: Path) -> str | N
     Events that the file holds as separate begin and end get a duration, and those whose times cannot be true lose it.
     Few traces have either.
     """
-    connection.execute(f"create temp view event as from {_reading(folder / 'event.parquet')}")
+    connection.execute(f"create temp view event as from {reading(folder / 'event.parquet')}")
     begins, window_ns, total_ns = connection.execute(
         "select count(*) filter (where ph = 'B'), max(end_ns) - min(start_ns) filter (where dur_ns is not null),"
         " sum(dur_ns) from event"
@@ -187,7 +187,7 @@ def _replace_times(connection: duckdb.DuckDBPyConnection, folder: Path, other: s
 
 def _keep_durations(connection: duckdb.DuckDBPyConnection, folder: Path) -> None:
     """Put durations that were taken away where everything stands that no column holds."""
-    given = _reading(folder / "event_args.parquet")
+    given = reading(folder / "event_args.parquet")
     query = (
         "select coalesce(kept.event_id, unlikely.event_id) as event_id, kept.args, coalesce(kept.fields, case when"  # noqa: S608
         " unlikely.event_id is not null then json_object('dur', unlikely.dur_ns / 1000) end) as fields"

@@ -13,14 +13,28 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hotline_analysis.database import processors
-from hotline_analysis.errors import EmptyTraceError, HotlineError, MachineError, ModelMismatchError, TraceFormatError
+from hotline_analysis.errors import (
+    EmptyTraceError,
+    HotlineError,
+    MachineError,
+    ModelMismatchError,
+    RunFormatError,
+    TraceFormatError,
+)
 from hotline_analysis.importer.files import TraceFile
 from hotline_analysis.importer.one_file import import_file
 from hotline_analysis.importer.options import Options, Progress
 from hotline_analysis.importer.remote import Remote, copied
+from hotline_analysis.importer.stored_rank import StoredRank, import_rank
 from hotline_analysis.text.formats import size, some_of
 
-_KINDS: tuple[type[HotlineError], ...] = (TraceFormatError, EmptyTraceError, ModelMismatchError, MachineError)
+_KINDS: tuple[type[HotlineError], ...] = (
+    TraceFormatError,
+    EmptyTraceError,
+    RunFormatError,
+    ModelMismatchError,
+    MachineError,
+)
 
 
 @dataclass(frozen=True)
@@ -112,6 +126,8 @@ class InThisProcess:
 
 def import_one(file: TraceFile, folder: Path, threads: int, on_progress: Progress, options: Options) -> dict[str, Any]:
     """Import a file, which is copied to this machine for that time if it is elsewhere; see `import_file`."""
+    if isinstance(file, StoredRank):
+        return import_rank(file, folder, threads, on_progress, options)
     if isinstance(file, Path):
         return import_file(file, folder, threads, on_progress, options)
     with copied(file) as (copy, digest):
@@ -124,6 +140,8 @@ def order_of(task: Task, options: Options) -> dict[str, str]:
     order = {"file": str(task.file), "folder": str(task.folder), "options": options.to_json()}
     if isinstance(task.file, Remote):
         order |= {"url": task.file.url, "size": str(task.file.size), "version": task.file.version}
+    elif isinstance(task.file, StoredRank):
+        order |= {"run": str(task.file.run), "rank": str(task.file.rank)}
     return order
 
 
@@ -132,6 +150,8 @@ def carry_out(order: Mapping[str, str], threads: int) -> dict[str, Any]:
     file: TraceFile = Path(order["file"])
     if "url" in order:
         file = Remote(order["url"], int(order["size"]), order["version"])
+    elif "run" in order:
+        file = StoredRank(Path(order["run"]), int(order["rank"]))
     try:
         given = Options.from_json(order["options"])
         return import_one(file, Path(order["folder"]), threads, lambda what, share: None, given)

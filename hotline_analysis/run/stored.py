@@ -12,6 +12,7 @@ import os
 import stat
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,11 +21,13 @@ import polars as pl
 
 from hotline_analysis.atomic import MANIFEST
 from hotline_analysis.errors import RunFormatError
-from hotline_analysis.schema import FORMAT_VERSION, Table
+from hotline_analysis.schema import FORMAT_VERSION, OLDEST_FORMAT, Table
 from hotline_analysis.text.formats import runs as spans
 
 if TYPE_CHECKING:
     from pyarrow.parquet import FileMetaData, ParquetFile
+
+RUN_SUFFIX = ".hotline"  # as everybody calls runs; any name will do
 
 _MOST_MANIFEST_BYTES = 1 << 27
 _MOST_RANK = 1 << 40
@@ -97,10 +100,10 @@ class Size:
         return Size(*(each + more for each, more in zip(astuple(self), astuple(other), strict=True)))
 
 
-def read_manifest(run: Path) -> Mapping[str, Any]:
+def read_manifest(run: Path, *, oldest: int = FORMAT_VERSION) -> Mapping[str, Any]:
     """The manifest of a run, in which every field is of the type that the importer writes.
 
-    Raises `RunFormatError` if it is missing, or says anything else.
+    Raises `RunFormatError` if it is missing, says anything else, or is of a format before the `oldest` that will do.
     """
     path = run / MANIFEST
     try:
@@ -117,12 +120,13 @@ def read_manifest(run: Path) -> Mapping[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         raise RunFormatError(f"{path} cannot be read: {error}", hint=_HINT) from error
     version = manifest.get("format_version") if isinstance(manifest, dict) else None
-    if type(version) is not int or version != FORMAT_VERSION:
+    if type(version) is not int or not oldest <= version <= FORMAT_VERSION:
         said = json.dumps(version)
+        is_usable = type(version) is int and OLDEST_FORMAT <= version < FORMAT_VERSION
         raise RunFormatError(
             f"{run} was imported by another version of this package: it has format version"
             f" {said if len(said) < 40 else 'of another kind'}, and this version reads {FORMAT_VERSION}",
-            hint=_HINT,
+            hint=f"`hotline import {run} -o NEW{RUN_SUFFIX}` makes a new run of its events." if is_usable else _HINT,
         )
     parts, warnings = _list(path, manifest, "parts"), _list(path, manifest, "warnings")
     if not parts:
@@ -136,6 +140,17 @@ def read_manifest(run: Path) -> Mapping[str, Any]:
         _check(path, f"warnings[{number}]", text, (str,))
     _check_joined(path, manifest.setdefault("joined", {}), min(ranks))
     return dict(manifest)
+
+
+def is_of_earlier_format(run: Path) -> bool:
+    """Whether this is a run of an earlier format, which can be annotated again."""
+    with suppress(RunFormatError):
+        read_manifest(run)
+        return False
+    with suppress(RunFormatError):
+        read_manifest(run, oldest=OLDEST_FORMAT)
+        return True
+    return False
 
 
 def missing_ranks(parts: Sequence[Mapping[str, Any]]) -> str | None:
