@@ -23,7 +23,7 @@ import hotline_analysis as ha
 from hotline_analysis import HotlineError, HotlineWarning
 from hotline_analysis.cli import app
 from hotline_analysis.errors import ExportExistsError, MachineError, RunFormatError, TraceFormatError
-from hotline_analysis.importer import remote
+from hotline_analysis.importer import remote, store_lock
 from hotline_analysis.importer.cluster import import_part
 from hotline_analysis.importer.files import find_runs, find_traces
 from hotline_analysis.importer.options import Options
@@ -323,6 +323,64 @@ def test_a_run_that_does_not_arrive_stays_here_and_is_none_there(
     assert str(kept) in said.replace(" ", "")
     with ha.load(kept) as trace:
         assert trace.ranks == [0]
+
+
+@pytest.mark.usefixtures("left_over")
+def test_two_that_write_one_run_do_not_mix(
+    store: S3Store, alone: ha.Trace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one fails while the first one writes, and so do readers find no lock among the files of a run."""
+    url, said = f"{BUCKET}/both.hotline", []
+    put = S3Store.put
+
+    def interrupted(self: S3Store, path: str, *args: Any, **named: Any) -> Any:
+        if path == "both.hotline/step/rank=0/data.parquet":
+            with pytest.raises(HotlineError, match=r"another process writes .*both\.hotline at this"):
+                ha.store_run(alone.path, url, overwrite=True)
+            said.append(path)
+        return put(self, path, *args, **named)
+
+    monkeypatch.setattr(S3Store, "put", interrupted)
+    ha.store_run(alone.path, url)
+    assert said
+    monkeypatch.undo()
+    assert "both.hotline.lock" not in {each["path"] for some in store.list() for each in some}
+    assert stored(store, "both.hotline") == {
+        path.relative_to(alone.path).as_posix() for path in alone.path.rglob("*") if path.is_file()
+    }
+    ha.store_run(alone.path, url, overwrite=True)
+
+
+@pytest.mark.usefixtures("left_over")
+def test_a_lock_that_a_killed_process_has_left_counts_no_more_after_a_while(
+    store: S3Store, alone: ha.Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"{BUCKET}/left.hotline"
+    store.put("left.hotline.lock", b"somebody")
+    with pytest.raises(HotlineError, match=r"another process writes .* in the way for 15 minutes"):
+        ha.store_run(alone.path, url)
+    assert stored(store, "left.hotline") == set()
+    monkeypatch.setattr(store_lock, "_LEFT_S", -2)  # times of this store are whole seconds
+    taken = bytes(store.get("left.hotline.lock").bytes())
+    ha.store_run(alone.path, url)
+    assert taken == b"somebody"
+    assert "manifest.json" in stored(store, "left.hotline")
+
+
+def test_a_lock_is_renewed_while_files_are_written(
+    store: S3Store, alone: ha.Trace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_lock, "_RENEW_S", 0)
+    put, renewed = S3Store.put, []
+
+    def counted(self: S3Store, path: str, *args: Any, **named: Any) -> Any:
+        if path.endswith(".lock") and "mode" not in named:
+            renewed.append(path)
+        return put(self, path, *args, **named)
+
+    monkeypatch.setattr(S3Store, "put", counted)
+    ha.store_run(alone.path, f"{BUCKET}/renewed.hotline")
+    assert len(renewed) == len(list(alone.path.rglob("*.parquet")))
 
 
 @pytest.mark.usefixtures("left_over")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from glob import has_magic
 from pathlib import Path
@@ -18,7 +18,8 @@ from hotline_analysis.atomic import MANIFEST, begin, begin_folder, end, finish, 
 from hotline_analysis.errors import HotlineError, MachineError, RunFormatError
 from hotline_analysis.importer.options import Progress
 from hotline_analysis.importer.remote import copy_of, errors_of, file_of, is_remote, shown
-from hotline_analysis.importer.store_folder import folder_of, for_each, writable_folder
+from hotline_analysis.importer.store_folder import StoreFolder, folder_of, for_each, writable_folder
+from hotline_analysis.importer.store_lock import locked
 from hotline_analysis.run.stored import read_manifest
 
 # What a run's files are called: no name leads out of its folder.
@@ -51,8 +52,9 @@ def written_here(output: str, *, overwrite: bool) -> Iterator[Path]:
         yield path_of(output)
         return
     place = writable_folder(output)
-    place.check_free(overwrite=overwrite)
-    place.check_writable()
+    with locked(place):
+        place.check_free(overwrite=overwrite)
+        place.check_writable()
     folder, undo = begin_folder()
     run = folder / place.name
     is_kept = False
@@ -76,12 +78,19 @@ def store_run(run: str | os.PathLike[str], url: str, *, overwrite: bool = False)
 
     Until all of it is there, there is no run at that place; of one that is replaced with `overwrite`, nothing is left
     from the moment at which the first file comes. Raises `RunFormatError` if `run` is none, `ExportExistsError` if the
-    place is taken, and `MachineError` if the store does not take it.
+    place is taken, `HotlineError` if another process writes there, and `MachineError` if the store does not take it.
     """
     run = path_of(run)
     read_manifest(run)
     place = writable_folder(url)
-    place.check_free(overwrite=overwrite)
+    with locked(place) as renew:
+        place.check_free(overwrite=overwrite)
+        _put(run, place, lambda share: renew())
+    return shown(url)
+
+
+def _put(run: Path, place: StoreFolder, tell: Callable[[float], object]) -> None:
+    """Put the files of a run in the place of those that are there, and tell of each."""
     before = place.files()
     files = {path.relative_to(run).as_posix(): path for path in run.rglob("*") if path.is_file()}
 
@@ -93,14 +102,13 @@ def store_run(run: str | os.PathLike[str], url: str, *, overwrite: bool = False)
         place.delete([MANIFEST])
     undo = begin(undone)
     try:
-        for_each(lambda name: place.put(name, files[name]), sorted(files.keys() - {MANIFEST}))
+        for_each(lambda name: place.put(name, files[name]), sorted(files.keys() - {MANIFEST}), tell)
         place.delete(sorted(before.keys() - files.keys()))
         place.put(MANIFEST, files[MANIFEST])
     except BaseException:
         finish(undo)
         raise
     end(undo)
-    return shown(url)
 
 
 def copied_run(url: str, on_progress: Progress | None = None) -> Path:
