@@ -271,6 +271,20 @@ def test_a_run_goes_into_a_store_and_is_opened_from_there(store: S3Store, alone:
 
 
 @pytest.mark.usefixtures("left_over")
+def test_a_run_of_an_earlier_format_in_a_store_is_opened(alone: ha.Trace, tmp_path: Path) -> None:
+    old = shutil.copytree(alone.path, tmp_path / "old")
+    manifest = json.loads((old / "manifest.json").read_text())
+    url = ha.store_run(old, f"{BUCKET}/earlier.hotline")
+    (old / "manifest.json").write_text(json.dumps({**manifest, "format_version": FORMAT_VERSION - 1}))
+    S3Store("bucket").put("earlier.hotline/manifest.json", old / "manifest.json")
+    with pytest.warns(HotlineWarning, match=r"of a copy of it, `hotline import COPY -o NEW\.hotline` keeps"):
+        trace = ha.load(url)
+    with trace:
+        assert trace.path.name == "earlier.hotline"
+        assert trace.query("kernel_launches").equals(alone.query("kernel_launches"))
+
+
+@pytest.mark.usefixtures("left_over")
 def test_a_place_that_is_taken_is_told_before_the_import(store: S3Store, traces: Path) -> None:
     file = str(traces / "rank0.json.gz")
     for url, said in [

@@ -139,9 +139,10 @@ def _opened_in(folder: Path, undo: Callable[[], object], make: Callable[[], Path
 def _annotated_again(runs: Sequence[Path], called: str, folder: Path, on_progress: Progress | None) -> Path:
     """Import runs of earlier formats to a folder."""
     more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
+    what, from_where = ("of a copy of it, ", "COPY") if is_remote(called) else ("", called)
     warnings.warn(
         f"{called}{more} was imported by an earlier version of this package, so its events are annotated again"
-        f" whenever it is opened; `hotline import {called} -o NEW{RUN_SUFFIX}` keeps the result",
+        f" whenever it is opened; {what}`hotline import {from_where} -o NEW{RUN_SUFFIX}` keeps the result",
         HotlineWarning,
         stacklevel=4,
     )

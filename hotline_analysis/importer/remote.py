@@ -93,7 +93,7 @@ def find_remote(url: str, suffixes: Sequence[str]) -> tuple[list[Remote], bool]:
         if any(each["path"] == f"{folder}{MANIFEST}" for each in found):
             raise TraceFormatError(
                 f"{shown(url)} is a run: its traces are imported already",
-                hint=f"Use it as it is, as in `hotline report {shown(url)}`, or import the trace files again.",
+                hint=f"Use it as it is, as in `hotline report {shown(url)}`, or copy it here to import it again.",
             )
         traces = [each for each in found if each["path"].lower().endswith(tuple(suffixes))]
         direct = [each for each in traces if "/" not in each["path"][len(folder) :]]
