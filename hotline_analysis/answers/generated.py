@@ -1880,13 +1880,13 @@ def straggler_causes(
     phase: Phase | None = None,
     module: str | None = None,
 ) -> pl.DataFrame:
-    """What made late ranks late: by phase, module and region, what the last rank spent longer on than the first.
+    """What made late ranks late: by phase, module and region, what the last rank spent longer on than an early one.
 
-    For each collective, both ranks are compared from the last collective that had ended before it until they start.
-    What the last one spends more there, summed over a collective's rows, is its delay against the first. For
-    kernels it is the device's time that is compared, work and idle time before it; for gloo and MPI, that of the
-    main thread. Collectives without one before them, and those where the ranks started within a microsecond, are
-    left out.
+    The early one is the first, or in a large job one of four that mostly come first (`late_pair`). For each
+    collective, both ranks are compared from the last collective that had ended before it until they start. What the
+    last one spends more there, summed over a collective's rows, is its delay against the other. For kernels it is
+    the device's time that is compared, work and idle time before it; for gloo and MPI, that of the main thread.
+    Collectives without one before them, and those where the ranks started within a microsecond, are left out.
 
     * `rank`: only where this rank was last
     * `step`: only this step

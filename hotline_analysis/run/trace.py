@@ -343,13 +343,14 @@ class Trace:
     def _beside(self, rank: int) -> Iterator[Trace]:
         """This trace with the collectives of all ranks, and of the rest only a rank and those that it is compared with.
 
-        These are the ranks that come first to the collectives to which it comes last. Of few ranks, it is this trace.
+        Of few ranks, it is this trace.
         """
         with as_hotline_error():
             matched = self._run("collective_match", "from collective_match", {})
-        late = matched.filter(pl.col("is_last") & (pl.col("rank") == rank))["match_id"].implode()
-        others = matched.filter(pl.col("is_first") & pl.col("match_id").is_in(late))["rank"]
-        only = sorted({rank, *others.to_list()})
+            early = self._run(
+                "late_pair", "select distinct early_rank from late_pair where rank = $rank", {"rank": rank}
+            )
+        only = sorted({rank, *early["early_rank"].to_list()})
         if 2 * len(only) > len(self.ranks) or not self._close.alive:
             yield self
             return

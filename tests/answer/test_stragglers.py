@@ -113,6 +113,44 @@ def test_the_cause_is_named_and_adds_up_to_the_delay(trace: Trace) -> None:
     assert causes["excess_ns"].sum() == 100_000
 
 
+def test_of_a_large_job_few_ranks_are_compared(tmp_path: Path) -> None:
+    """Rank 11 is always last, and each other rank first at times: ranks 0 to 3 most often."""
+    first = [*range(4), *range(11), *range(4)]
+    starts = [[190 if rank == 11 else 100 if rank == early else 110 + rank for early in first] for rank in range(12)]
+    found = ranks(tmp_path, *(job(rank, each) for rank, each in enumerate(starts)))
+    pairs = found.sql("select rank, early_rank, early_start_ns from late_pair order by match_id").rows()
+    assert pairs == [
+        (11, early if early < 4 else 0, 1000 * (1000 * step + (100 if early < 4 else 110)))
+        for step, early in enumerate(first)
+    ]
+    causes = ha.straggler_causes(found, rank=11)
+    delay = sum(90 if early < 4 else 80 for early in first[1:])  # nothing ends before the first one
+    assert causes["excess_ns"].sum() == 1000 * delay
+    assert causes.equals(ha.straggler_causes(found).filter(rank=11))
+    assert set(ha.straggler_causes(found)["rank"]) == {11}
+
+
+def test_ranks_are_compared_in_each_process_group(tmp_path: Path) -> None:
+    """In one group others come first than in the other, and each collective has one to compare with."""
+    found = []
+    for rank in range(9):
+        built = TraceBuilder(rank=rank, world_size=9)
+        for number in range(12):
+            group = "a" if number < 6 else "b"
+            early = number % 6 if group == "a" else 7
+            begin = 1000 * number + (190 if rank == 8 else 100 if rank == early else 150)
+            built.step(number, 1000 * number, 1000 * number + 1000)
+            args: dict[str, Any] = {"Collective name": "allreduce", "dtype": "Float", "Group size": 9}
+            args |= {"In msg nelems": 10, "Out msg nelems": 10, "Process Group Name": group}
+            built.op("c10d::allreduce_", 1000 * number + 10, 1000 * number + 20)
+            built.launches("ncclDevKernel_AllReduce", begin, 1000 * number + 200, stream=9, **args)
+        found.append(built)
+    trace = ranks(tmp_path, *found)
+    query = "select early_rank from late_pair where rank = 8 order by match_id"
+    early_of_a = [0, 1, 2, 3, 0, 0]  # of ties, the lowest ranks; where none of these came first, the lowest of them
+    assert trace.sql(query)["early_rank"].to_list() == [*early_of_a, *([7] * 6)]
+
+
 def test_a_missing_rank_is_tolerated(tmp_path: Path) -> None:
     found = ranks(tmp_path, job(1, [100, 100]), job(2, [100, 150]))
     assert ha.collectives(found).select("group_size", "rank_count").unique().rows() == [(3, 2)]

@@ -1,17 +1,18 @@
--- What made late ranks late: by phase, module and region, what the last rank spent longer on than the first.
+-- What made late ranks late: by phase, module and region, what the last rank spent longer on than an early one.
 --
--- For each collective, both ranks are compared from the last collective that had ended before it until they start.
--- What the last one spends more there, summed over a collective's rows, is its delay against the first. For kernels it
--- is the device's time that is compared, work and idle time before it; for gloo and MPI, that of the main thread.
--- Collectives without one before them, and those where the ranks started within a microsecond, are left out.
+-- The early one is the first, or in a large job one of four that mostly come first (`late_pair`). For each collective,
+-- both ranks are compared from the last collective that had ended before it until they start. What the last one spends
+-- more there, summed over a collective's rows, is its delay against the other. For kernels it is the device's time that
+-- is compared, work and idle time before it; for gloo and MPI, that of the main thread. Collectives without one before
+-- them, and those where the ranks started within a microsecond, are left out.
 --
 -- :param rank BIGINT = NULL          only where this rank was last
 -- :param step BIGINT = NULL          only this step
 -- :param phase PHASE = NULL
 --                                    only time in this phase
 -- :param module VARCHAR = NULL       only time of this module or one in it, by path
--- :reads collective_match, label_segment, region_segment, phase_span, launch, event, label, idle_part, model_op,
---        name_info
+-- :reads collective_match, late_pair, label_segment, region_segment, phase_span, launch, event, label, idle_part,
+--        model_op, name_info
 -- :column rank BIGINT                the rank that came last
 -- :column activity VARCHAR           host, idle, or the class of the work on the GPU
 -- :column phase VARCHAR              phase; NULL outside every step
@@ -19,7 +20,7 @@
 -- :column region VARCHAR             annotation or outermost op around the launch; NULL on the host or without one
 -- :column collective_count BIGINT    collectives that it came last to and in which one of the two spent time on this
 -- :column own_ns BIGINT              its time
--- :column first_ns BIGINT            that of the ranks that came first
+-- :column first_ns BIGINT            that of the ranks that it is compared with
 -- :column excess_ns BIGINT           the difference
 with matched as materialized (
     select * from collective_match
@@ -33,21 +34,13 @@ sync as (
     group by match_id
 ),
 
-late as (
-    select distinct
-        match_id,
-        first_start_ns,
-        last_start_ns
-    from matched
-    where last_start_ns > first_start_ns + rounding_ns() and is_asked($step, step)
-),
-
 since as (
     select
-        late.*,
+        late_pair.*,
         sync.end_ns as from_ns
-    from late
-    asof inner join sync on late.first_start_ns >= sync.end_ns
+    from late_pair
+    asof inner join sync on late_pair.early_start_ns >= sync.end_ns
+    where is_asked($rank, late_pair.rank) and is_asked($step, late_pair.step)
 ),
 
 compared as (
@@ -57,13 +50,10 @@ compared as (
         matched.on_gpu,
         since.from_ns - matched.shift_ns as start_ns,
         matched.start_ns - matched.shift_ns as end_ns,
-        case when matched.is_last then 1 else -1 end as side,
-        max(case when matched.is_last then matched.rank end)
-            over (partition by matched.match_id) as late_rank
+        case when matched.rank = since.rank then 1 else -1 end as side,
+        since.rank as late_rank
     from matched
-    inner join since on matched.match_id = since.match_id
-    where matched.is_last or matched.is_first
-    qualify is_asked($rank, late_rank)
+    inner join since on matched.match_id = since.match_id and matched.rank in (since.rank, since.early_rank)
 ),
 
 main as (
