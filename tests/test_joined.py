@@ -69,6 +69,21 @@ def test_there_are_few_files(several: Path, apart: Path) -> None:
     assert {place.name for place in several.iterdir()} == {table.name for table in STORED} | {"manifest.json"}
 
 
+@pytest.mark.parametrize(("most_files", "firsts"), [(8, [0, 2, 5]), (2, [0, 3])])
+def test_a_file_has_a_number_of_ranks_or_a_part_of_many(
+    most_files: int, firsts: list[int], apart: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joined, "_FILE_RANKS", 2)
+    monkeypatch.setattr(joined, "_MOST_FILES", most_files)
+    run = join(apart, tmp_path / "run.hotline")
+    assert json.loads((run / "manifest.json").read_text())["joined"] == {table.name: firsts for table in STORED}
+    for table in STORED:
+        assert {place.name for place in (run / table.name).iterdir()} == {f"from-{first}" for first in firsts}
+    with ha.load(run) as many, ha.load(apart) as own:
+        counted = "select rank, count(*) as count from event group by rank order by rank"
+        assert many.sql(counted).equals(own.sql(counted))
+
+
 @pytest.mark.parametrize("run", ["several", "mixed"])
 def test_tables_are_the_same(run: str, apart: Path, request: pytest.FixtureRequest) -> None:
     with ha.load(request.getfixturevalue(run)) as many, ha.load(apart) as own:

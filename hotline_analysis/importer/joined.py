@@ -1,12 +1,13 @@
 """The tables of many ranks in few files: a question then opens as many as of one rank, and not as many for each.
 
 A file has the rows of several ranks, in order of the ranks, behind a column `rank`. It ends with the rank that brings
-it to a certain size. A group of rows, which is what a reader skips, has a part of one rank, or all rows of several
-small ones.
+it to a certain size or number of ranks. A group of rows, which is what a reader skips, has a part of one rank, or all
+rows of several small ones.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -24,6 +25,10 @@ from hotline_analysis.schema import Table
 # 16 tables, and opens 256 files at most.
 MOST_OWN_FILES = 16
 _FILE_BYTES = 1 << 26
+# Who asks about one rank of a file reads what the file says of the parts of all: of 1,024 ranks, that takes a tenth of
+# a report. But a question about all ranks shall open no more files of a table than this.
+_FILE_RANKS = 128
+_MOST_FILES = 8
 # To read so many rows takes no longer than to open a file.
 _GROUP_ROWS = 16_384
 
@@ -48,16 +53,19 @@ def _join(table: Table, folders: Mapping[int, Path], run: Path) -> list[int]:
     schema = pa.schema([("rank", pa.int64()), *table.arrow])
     firsts: list[int] = []
     writer: _Writer | None = None
+    begun = 0
+    most = max(_FILE_RANKS, math.ceil(len(folders) / _MOST_FILES))
     try:
-        for rank in sorted(folders):
+        for number, rank in enumerate(sorted(folders)):
             if writer is None:
+                begun = number
                 firsts.append(rank)
                 writer = _Writer(run / shared_file(table, rank), schema)
             own = folders[rank] / f"{table.name}.parquet"
             if not is_empty(own, table.name):
                 writer.add(rank, own)
             own.unlink()
-            if writer.size >= _FILE_BYTES:
+            if writer.size >= _FILE_BYTES or number + 1 - begun >= most:
                 writer.close()
                 writer = None
     finally:
