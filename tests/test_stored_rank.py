@@ -192,10 +192,23 @@ def test_a_query_for_ops_must_be_given_again(tmp_path: Path) -> None:
     assert_equal(run, ha.import_traces(run, tmp_path / "again", op_work=query))
 
 
-def test_secrets_that_were_hidden_do_not_come_back(tmp_path: Path) -> None:
-    run = ha.import_traces(trace_of(0).write(tmp_path / "t.json"), tmp_path / "run")
-    with pytest.raises(HotlineError, match="has no secrets any more"):
-        ha.import_traces(run, tmp_path / "again", keep_secrets=True)
+def test_secrets_that_a_run_was_to_keep_are_hidden_unless_they_are_to_be_kept_again(tmp_path: Path) -> None:
+    key = "AKIA" + "IOSFODNN7EXAMPLE"
+    token = "hf" + "_" + "Ab" * 17
+    trace = trace_of(0, deviceProperties=[{"id": 0, "name": "GPU", "note": token}], env={"AWS_ACCESS_KEY_ID": key})
+    file = trace.op("load", 100, 110, password="tell nobody").write(tmp_path / "t.json")
+    kept = ha.import_traces(file, tmp_path / "kept", keep_secrets=True)
+    hidden = ha.import_traces(file, tmp_path / "hidden")
+    assert_equal(kept, ha.import_traces(kept, tmp_path / "again", keep_secrets=True))
+    assert_equal(hidden, ha.import_traces(kept, tmp_path / "other"))
+    assert_equal(hidden, ha.import_traces(hidden, tmp_path / "more", keep_secrets=True))  # what is gone is gone
+    columns = [("rank_info", "metadata"), ("device", "properties"), ("event_args", "args")]
+    for secret, (table, column) in zip((key, token, "tell nobody"), columns, strict=True):
+        found = [
+            pl.read_parquet(run / table / "rank=0" / "data.parquet")[column].str.contains(secret)
+            for run in (kept, hidden)
+        ]
+        assert [each.any() for each in found] == [True, False], table
 
 
 # --- damage -----------------------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ def import_file(
         tracks = write_raw(reader, folder, keep_secrets=options.keep_secrets)
         if not options.keep_secrets:
             masking.mask(reader.metadata)
-        save_table(_devices(reader.metadata), "device", folder)
+        save_table(devices_of(reader.metadata), "device", folder)
         for name, given in options.tables().items():
             save_table(given, name, folder)
 
@@ -69,7 +69,8 @@ def import_file(
     return {"rank": _rank_of(file, reader.metadata)[0], **known, "path": str(file)}
 
 
-def _devices(metadata: Mapping[str, Any]) -> pa.Table:
+def devices_of(metadata: Mapping[str, Any]) -> pa.Table:
+    """The table `device`, by what a file says beside its events."""
     listed = metadata.get("deviceProperties")
     rows = [
         {

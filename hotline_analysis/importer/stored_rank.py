@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -22,11 +23,14 @@ from hotline_analysis.atomic import MANIFEST
 from hotline_analysis.database import threads_for
 from hotline_analysis.errors import HotlineError, RunFormatError
 from hotline_analysis.importer.annotating import Prepared, annotate_folder, lent_database
+from hotline_analysis.importer.one_file import devices_of
 from hotline_analysis.importer.options import Options, Progress
-from hotline_analysis.importer.tables import open_raw, reading, save, save_empty, save_table
-from hotline_analysis.run.stored import read_manifest, table_files
+from hotline_analysis.importer.tables import TableWriter, open_raw, reading, save_table, without_secrets
+from hotline_analysis.run.stored import read_manifest, spans_of, table_files
 from hotline_analysis.schema import OLDEST_FORMAT, READ_TABLES, TABLES, Table
+from hotline_analysis.text.masking import mask
 
+_OF_METADATA = ("rank_info", "device")  # secrets in these are hidden by the names of what they stand in
 _MISSING = re.compile(r"[\d,]+ of [\d,]+ ranks (is|are) missing")
 _HINT = "Import the trace files again."
 # Options that a run does not hold, and where it shows that they were given.
@@ -79,21 +83,24 @@ def import_rank(
     Rules that are given count instead of those of the run. Raises `RunFormatError` if the run is damaged, and
     `HotlineError` if it needs a model or query that is not given.
     """
-    if options.keep_secrets:
-        raise HotlineError(f"{source.run} has no secrets any more", hint="Import the trace files with --keep-secrets.")
     manifest = read_manifest(source.run, oldest=OLDEST_FORMAT)
     part = next((part for part in manifest["parts"] if part["rank"] == source.rank), None)
     if part is None:
         raise RunFormatError(f"{source.run} has no rank {source.rank} any more", hint="Import it again.")
     with lent_database(folder / "spill") as lent:
         try:
-            _copy_tables(lent.connection, source, manifest["joined"], folder)
+            _copy_tables(source, manifest["joined"], folder, keep_secrets=options.keep_secrets)
             row = pq.read_table(folder / "rank_info.parquet")
             lacks = _lacks(lent.connection, source, manifest["joined"], options)
-        except (duckdb.Error, pa.ArrowException) as error:
+        except (duckdb.Error, pl.exceptions.PolarsError, pa.ArrowException, OSError) as error:
             what = str(error).partition("\n")[0]
             raise RunFormatError(f"{source} is damaged: {what}", hint=_HINT) from error
         metadata = _metadata(source, row)
+        if not options.keep_secrets:
+            mask(metadata)
+            row = row.set_column(row.column_names.index("metadata"), "metadata", [[json.dumps(metadata)]])
+            save_table(row, "rank_info", folder)
+            save_table(devices_of(metadata), "device", folder)
         if "model" in lacks and METADATA_KEY not in metadata:
             raise HotlineError(f"{source.run} was imported with a model", hint="Give it again (--model).")
         if "op_work" in lacks:
@@ -111,17 +118,25 @@ def import_rank(
     return {"rank": source.rank, **known, **part, "path": str(source), "digest": str(source)}
 
 
-def _copy_tables(
-    connection: duckdb.DuckDBPyConnection, source: StoredRank, joined: Mapping[str, list[int]], folder: Path
-) -> None:
-    """Copy the rows of a rank in the tables that came from its file."""
+def _copy_tables(source: StoredRank, joined: Mapping[str, list[int]], folder: Path, *, keep_secrets: bool) -> None:
+    """Copy the rows of a rank in the tables that came from its file, and hide what looks like a secret."""
     for table in READ_TABLES:
-        rows, count = _rows_of(table, source, joined)
-        if count:
-            columns = ", ".join(f'"{name}"' for name in table.arrow.names)
-            save(connection, table.name, f"select {columns} from {rows}", folder)  # noqa: S608 - names of the schema
-        else:
-            save_empty(table.name, folder)
+        file, is_shared, _ = _file_of(table, source, joined)
+        writer = TableWriter(table.name, folder)
+        try:
+            with pq.ParquetFile(file, memory_map=False) as opened:
+                spans = spans_of(opened.metadata) if is_shared else [(source.rank, source.rank)] * opened.num_row_groups
+                for group, (low, high) in enumerate(spans):
+                    if low <= source.rank <= high:
+                        rows = opened.read_row_group(group, columns=[*(["rank"] * is_shared), *table.arrow.names])
+                        if is_shared:
+                            rows = pl.DataFrame(rows).filter(rank=source.rank).drop("rank").to_arrow()
+                        if table.name not in _OF_METADATA:
+                            rows = without_secrets(table.name, rows, keep_secrets)
+                        writer.write(rows)
+            writer.finish()
+        finally:
+            writer.close()
 
 
 def _lacks(
@@ -132,22 +147,25 @@ def _lacks(
     for option, (name, evidence) in _USED.items():
         # Of earlier formats, other columns may be other ones.
         column = tuple(column for column in TABLES[name].columns if column.name == "evidence")
-        rows, count = _rows_of(replace(TABLES[name], columns=column), source, joined)
-        used = f"select count(*) from {rows} where evidence = '{evidence}'"  # noqa: S608
+        file, is_shared, count = _file_of(replace(TABLES[name], columns=column), source, joined)
+        used = f"select count(*) from {reading(file)} where evidence = '{evidence}'"  # noqa: S608
+        used += f" and rank = {source.rank}" if is_shared else ""
         if getattr(options, option) is None and count and connection.execute(used).fetchall()[0][0]:
             lacks.append(option)
     return lacks
 
 
-def _rows_of(table: Table, source: StoredRank, joined: Mapping[str, list[int]]) -> tuple[str, int]:
-    """The rows of a rank, as SQL, and how many the parts of the file have that hold them."""
+def _file_of(table: Table, source: StoredRank, joined: Mapping[str, list[int]]) -> tuple[Path, bool, int]:
+    """The file with the rows of a rank, whether others have rows in it, and how many those parts have that can be its.
+
+    Raises `RunFormatError` if it is damaged.
+    """
     files = table_files(table, {source.rank: source.run}, {source.run: joined})
     (file,) = files.own or files.shared
-    rows = reading(Path(file))
-    return (f"(from {rows} where rank = {source.rank})" if files.shared else rows), files.size.rows
+    return Path(file), bool(files.shared), files.size.rows
 
 
-def _metadata(source: StoredRank, row: pa.Table) -> Mapping[str, Any]:
+def _metadata(source: StoredRank, row: pa.Table) -> dict[str, Any]:
     """What the trace file said beside its events."""
     try:
         (info,) = row.to_pylist()

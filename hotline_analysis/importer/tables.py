@@ -26,7 +26,7 @@ _LONGEST_NS = 864_000 * 10**9
 _MOST_NS = 10**17
 
 
-class _TableWriter:
+class TableWriter:
     """Collects batches of one table and writes them as Parquet row groups of a useful size."""
 
     def __init__(self, name: str, folder: Path) -> None:
@@ -37,6 +37,7 @@ class _TableWriter:
         self._rows = 0
 
     def write(self, table: pa.Table) -> None:
+        """Add rows, which may have more columns, in any order."""
         held = table.select(self._schema.names)
         self._held.append(held if held.schema.equals(self._schema) else held.cast(self._schema))
         self._rows += table.num_rows
@@ -61,12 +62,14 @@ class _TableWriter:
         )
 
     def finish(self) -> None:
+        """Complete the file, which is there also if it has no rows."""
         self._flush()
         if self._writer is None:
             save_empty(self._name, self._folder)
         self.close()
 
     def close(self) -> None:
+        """Write no more; after an error, the file is not complete."""
         if self._writer is not None:
             self._writer.close()
 
@@ -74,7 +77,7 @@ class _TableWriter:
 def write_raw(reader: TraceReader, folder: Path, *, keep_secrets: bool = False) -> pa.Table:
     """Write the tables that come from the file; return the tracks as a table (track_id, pid, tid)."""
     special = {"rank_info", "device", "track", "kernel_class", "gpu_given", "op_signature"}
-    writers = {table.name: _TableWriter(table.name, folder) for table in READ_TABLES if table.name not in special}
+    writers = {table.name: TableWriter(table.name, folder) for table in READ_TABLES if table.name not in special}
     tracks: dict[tuple[str | None, str | None], int] = {}
     try:
         for tables in reader:
@@ -88,7 +91,7 @@ def write_raw(reader: TraceReader, folder: Path, *, keep_secrets: bool = False) 
                     # By Polars, as loading Arrow's own functions would take as long as a small trace.
                     place = pl.DataFrame(table.select(["pair"])).to_series()
                     table = table.append_column("track_id", track_of.gather(place).to_arrow())
-                writers[name].write(_without_secrets(name, table, keep_secrets))
+                writers[name].write(without_secrets(name, table, keep_secrets))
         for writer in writers.values():
             writer.finish()
     finally:
@@ -99,7 +102,8 @@ def write_raw(reader: TraceReader, folder: Path, *, keep_secrets: bool = False) 
     return table_of(rows, schema)
 
 
-def _without_secrets(name: str, table: pa.Table, keep: bool) -> pa.Table:
+def without_secrets(name: str, table: pa.Table, keep: bool) -> pa.Table:
+    """Rows of a table in which `***` stands for what looks like a secret."""
     if name == "event_args" and keep:
         return table
     frame = pl.DataFrame(table)

@@ -279,7 +279,7 @@ def _looked_at(table: Table, run: Path, name: str, ranks: Sequence[int] | None) 
     try:
         file = _own_file(run, name)
         with pq.ParquetFile(file, memory_map=False) as opened:
-            spans = None if ranks is None else _spans(opened.metadata)
+            spans = None if ranks is None else spans_of(opened.metadata)
             groups = [
                 number
                 for number in range(opened.num_row_groups)
@@ -293,7 +293,7 @@ def _looked_at(table: Table, run: Path, name: str, ranks: Sequence[int] | None) 
     return file, size
 
 
-def _spans(footer: FileMetaData) -> list[tuple[int, int]]:
+def spans_of(footer: FileMetaData) -> list[tuple[int, int]]:
     """The lowest and highest rank of each group of rows; raises `ValueError` if they are not in order."""
     place = footer.schema.names.index("rank") if "rank" in footer.schema.names else -1
     if place < 0 or footer.schema.column(place).physical_type != "INT64":
