@@ -91,9 +91,10 @@ def measure(file: Path) -> Figures:
 
     meter = Meter()
     one_file = import_module("hotline_analysis.importer.one_file")
+    annotating = import_module("hotline_analysis.importer.annotating")
     pipeline = import_module("hotline_analysis.annotation.pipeline")
     meter.around(one_file, "write_raw", lambda *_: "reading")
-    meter.around(one_file, "save_derived", lambda *_: "saving")
+    meter.around(annotating, "save_derived", lambda *_: "saving")
     meter.around(pipeline, "_derive", lambda _, name: f"table {name}")
     run = file.with_suffix(".hotline")
     with meter.part("import"):
