@@ -103,6 +103,12 @@ def test_a_run_of_an_earlier_format_is_opened(run_of_format_7: Path) -> None:
     assert not temporary.exists()
 
 
+def test_runs_of_an_earlier_format_that_hold_the_same_rank_are_not_one(run_of_format_7: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(run_of_format_7, tmp_path / "other.hotline")
+    with pytest.raises(HotlineError, match="both hold rank 0, so they are not the ranks of one run"):
+        ha.load([run_of_format_7, other])
+
+
 @pytest.mark.parametrize("version", [OLDEST_FORMAT - 1, FORMAT_VERSION + 1, "7", None])
 def test_other_formats_are_refused(version: object, tmp_path: Path) -> None:
     run = of_format(ha.import_traces(trace_of(0).write(tmp_path / "t.json"), tmp_path / "t.hotline"), version)

@@ -27,9 +27,16 @@ from hotline_analysis.importer.signatures import OpSignatures, read_op_signature
 from hotline_analysis.importer.stored_rank import warnings_of
 from hotline_analysis.importer.tasks import Executor, Task, import_all
 from hotline_analysis.importer.work import OpWork, read_op_work
-from hotline_analysis.run.stored import RUN_SUFFIX, is_of_earlier_format, missing_ranks, own_file, read_manifest
+from hotline_analysis.run.stored import (
+    RUN_SUFFIX,
+    is_of_earlier_format,
+    missing_ranks,
+    own_file,
+    read_manifest,
+    run_of_rank,
+)
 from hotline_analysis.run.trace import Trace
-from hotline_analysis.schema import FORMAT_VERSION, TABLES
+from hotline_analysis.schema import FORMAT_VERSION, OLDEST_FORMAT, TABLES
 from hotline_analysis.text.formats import lost_events, some_of
 
 if TYPE_CHECKING:
@@ -138,6 +145,7 @@ def _opened_in(folder: Path, undo: Callable[[], object], make: Callable[[], Path
 
 def _annotated_again(runs: Sequence[Path], called: str, folder: Path, on_progress: Progress | None) -> Path:
     """Import runs of earlier formats to a folder."""
+    run_of_rank(runs, [read_manifest(run, oldest=OLDEST_FORMAT) for run in runs])
     more = f" and {len(runs) - 1} more" if len(runs) > 1 else ""
     what, from_where = ("of a copy of it, ", "COPY") if is_remote(called) else ("", called)
     warnings.warn(

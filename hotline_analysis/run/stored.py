@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from hotline_analysis.atomic import MANIFEST
-from hotline_analysis.errors import RunFormatError
+from hotline_analysis.errors import HotlineError, RunFormatError
 from hotline_analysis.schema import FORMAT_VERSION, OLDEST_FORMAT, Table
 from hotline_analysis.text.formats import runs as spans
 
@@ -140,6 +140,20 @@ def read_manifest(run: Path, *, oldest: int = FORMAT_VERSION) -> Mapping[str, An
         _check(path, f"warnings[{number}]", text, (str,))
     _check_joined(path, manifest.setdefault("joined", {}), min(ranks))
     return dict(manifest)
+
+
+def run_of_rank(runs: Sequence[Path], manifests: Sequence[Mapping[str, Any]]) -> dict[int, Path]:
+    """Which of some runs holds each rank. Raises `HotlineError` if two hold the same."""
+    found: dict[int, Path] = {}
+    for run, manifest in zip(runs, manifests, strict=True):
+        for part in manifest["parts"]:
+            other = found.setdefault(part["rank"], run)
+            if other is not run:
+                raise HotlineError(
+                    f"{other} and {run} both hold rank {part['rank']}, so they are not the ranks of one run",
+                    hint="Open runs of one rank apart, as in `hotline diff A B`, or import their traces together.",
+                )
+    return found
 
 
 def is_of_earlier_format(run: Path) -> bool:

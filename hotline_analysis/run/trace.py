@@ -25,7 +25,7 @@ from hotline_analysis.run.failures import as_hotline_error, damage_told
 from hotline_analysis.run.kept import KeptAnswers
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.some_ranks import groups_of_ranks, show_some
-from hotline_analysis.run.stored import Size, most_bytes, read_manifest, table_files
+from hotline_analysis.run.stored import Size, most_bytes, read_manifest, run_of_rank, table_files
 from hotline_analysis.schema import TABLES
 
 _SHOWN = 16  # ranks in a notebook
@@ -132,15 +132,8 @@ class Trace:
         for run in runs:
             check_name(run)
             manifests.append(read_manifest(run))
-        for run, manifest in zip(runs, manifests, strict=True):
-            self._joined[run] = manifest["joined"]
-            for part in manifest["parts"]:
-                other = self._rank_folders.setdefault(part["rank"], run)
-                if other is not run:
-                    raise HotlineError(
-                        f"{other} and {run} both hold rank {part['rank']}, so they are not the ranks of one run",
-                        hint="Open runs of one rank apart, as in `hotline diff A B`, or import their traces together.",
-                    )
+        self._rank_folders.update(run_of_rank(runs, manifests))
+        self._joined.update((run, manifest["joined"]) for run, manifest in zip(runs, manifests, strict=True))
         if len(manifests) == 1:
             return manifests[0]
         return {
