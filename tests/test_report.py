@@ -439,6 +439,20 @@ def test_the_time_of_the_gpu_by_what_it_does(tmp_path: Path) -> None:
     ]
 
 
+def test_the_cpu_is_not_said_to_run_python_where_the_file_has_only_its_calls(tmp_path: Path) -> None:
+    """Neither ops nor frames: from 5 to 20 nothing is recorded; the calls at 0 and 20 take effect at 1 and 22."""
+    trace = TraceBuilder().runtime("cudaLaunchKernel", 0, 1, correlation=1).kernel("gemm", 1, 5, correlation=1)
+    trace.runtime("cudaLaunchKernel", 20, 21, correlation=2).kernel("gemm", 22, 30, correlation=2)
+    with trace.load(tmp_path) as opened:
+        report = ha.report(opened)
+    rows = next(section for section in report.sections if section.name == "device").rows
+    assert rows.select("what", "time_ns").rows() == [
+        ("idle: nothing is recorded on the CPU", 15_000),
+        ("computes", 12_000),
+        ("idle: a launch takes effect", 1_000 + 2_000),
+    ]
+
+
 @pytest.mark.parametrize("width", [60, 80, 100])
 def test_what_does_not_fit_is_cut_in_names_or_left_out_but_no_number_is(width: int) -> None:
     text = ha.report(opened(ha.demo_trace())).to_text(width=width)

@@ -107,12 +107,12 @@ def step_limits(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
         without = replay.without_ns(limit == LIMIT)
         rows.append((typical.step, total, limit, path_ns, 100 * path_ns / total, without, total / max(without, 1)))
     frame = pl.DataFrame(rows, _COLUMNS, orient="row")
-    if not _has_host_events(trace, min(trace.ranks) if rank is None else rank):
+    if not has_host_events(trace, min(trace.ranks) if rank is None else rank):
         frame = frame.with_columns(pl.col("limit").replace("python", "unrecorded"))
     return frame.sort("path_ns", "limit", descending=[True, False])
 
 
-def _has_host_events(trace: Trace, rank: int) -> bool:
+def has_host_events(trace: Trace, rank: int) -> bool:
     """Whether the file tells what the CPU does between calls of the GPU's runtime."""
     found = "select exists (select 1 from event where rank = $rank and category in $categories)"
     return bool(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from hotline_analysis.answers.generated import temporal_breakdown
+from hotline_analysis.answers.limits import has_host_events
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, safe, shares
@@ -15,6 +16,8 @@ _BUSY = {
     "communication_alone_ns": "communicates and does not compute",
     "memory_only_ns": "only copies",
 }
+_UNRECORDED = "idle: nothing is recorded on the CPU"
+"""In a trace that has neither ops nor frames, where it need not be python that the CPU runs."""
 
 
 def device_section(trace: Trace, rank: int) -> Section | None:
@@ -35,11 +38,11 @@ def device_section(trace: Trace, rank: int) -> Section | None:
     )
     events = trace.query("idle_events", rank=rank, limit=1)
     held = {row["cause"]: row for row in events.iter_rows(named=True)}
+    is_recorded = has_host_events(trace, rank)
     for cause, parts in phase.group_by("cause", maintain_order=True):
         most = held.get(str(cause[0]))
-        rows.append(
-            (idle_title(str(cause[0])), int(parts["idle_ns"].sum()), parts["phase"][0], _held(most) if most else "")
-        )
+        title = idle_title(str(cause[0])) if is_recorded or cause[0] != "python" else _UNRECORDED
+        rows.append((title, int(parts["idle_ns"].sum()), parts["phase"][0], _held(most) if most else ""))
     total = sum(row[1] for row in rows)
     if not total:
         return None

@@ -1,5 +1,7 @@
 -- The thread that runs the training loop: the one with the step marks, else the one with most of the ops that backward
--- comes back to, else the one with most events that is not autograd's.
+-- comes back to, else the one with most events that is not autograd's. In a trace without ops, where nothing tells
+-- autograd's threads, it is the one that is active for longest, from its first event to its last: autograd's come later,
+-- and stop while the loop waits for the GPU.
 --
 -- :reads step, nesting, node
 -- :column track_id BIGINT  the thread; no row where the trace has no events of a CPU
@@ -32,7 +34,10 @@ candidate as (
     select
         track_id,
         case when track_id in (select track_id from autograd_track) then 0 else 1 end as rank,
-        count(*) as weight
+        case
+            when sum(count(op_id)) over () > 0 then count(*)
+            else max(end_ns) - min(start_ns)
+        end as weight
     from nesting
     group by track_id
 )
