@@ -106,17 +106,23 @@ def _headline(total: dict[str, Any], parts: pl.DataFrame, where: str) -> str:
     change = total["delta_ns"]
     if change == 0:
         return f"A step takes the same time in both: {duration(total['a_ns'])} {where}."
+    changed = parts.filter(~pl.col("change").is_in(["noise", "same"]))
     if total["noise_ns"] is not None and abs(change) <= total["noise_ns"]:
+        # What other parts vary by can hide a part that has changed.
+        more = _changes(changed.filter(pl.col("delta_ns").abs() > abs(change)))
         return (
             f"No difference beyond noise: a step takes {duration(total['a_ns'])} in A and {duration(total['b_ns'])}"
             f" in B {where}; steps vary so much that less than {duration(total['noise_ns'])} says nothing."
-        )
+        ) + (f" Of its parts, these changed by more, and beyond their own noise: {more}." if more else "")
     relative = f" ({signed(100 * change / total['a_ns'])} %)" if total["a_ns"] else ""
-    largest = parts.filter(~pl.col("change").is_in(["noise", "same"])).head(3)
-    because = ", ".join(f"{_IDLE.get(row['part'], row['part'])} {delta(row['delta_ns'])}" for row in largest.to_dicts())
+    because = _changes(changed.head(3))
     return f"A step of B takes {duration(total['b_ns'])} {where}, {delta(change)}{relative} against A" + (
         f": {because}." if because else "."
     )
+
+
+def _changes(parts: pl.DataFrame) -> str:
+    return ", ".join(f"{_IDLE.get(row['part'], row['part'])} {delta(row['delta_ns'])}" for row in parts.to_dicts())
 
 
 # --- the tables ------------------------------------------------------------------------------------------------------

@@ -179,9 +179,9 @@ def _graph_blockers(loop: Loop, work: pl.DataFrame) -> list[str]:
     found = []
     waits = chosen_of(loop, pl.col("event_id").is_in(calls_that_waited(loop).implode()) & ~GPU & MODEL)
     if not waits.is_empty():
-        found.append(
-            f"{waits.height / loop.count:,.0f} calls per step wait for the GPU, such as event {waits['event_id'][0]}"
-        )
+        often = max(1, round(waits.height / loop.count))
+        times = "once" if often == 1 else f"{often:,} times"
+        found.append(f"the CPU waits for the GPU {times} a step, as in event {waits['event_id'][0]}")
     pageable = work.filter(pl.col("class") == "memory", NAME.str.contains("Pageable"))
     if not pageable.is_empty():
         found.append(f"pageable memory is copied, as in event {pageable['event_id'][0]}")
