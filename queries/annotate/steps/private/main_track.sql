@@ -1,7 +1,7 @@
 -- The thread that runs the training loop: the one with the step marks, else the one with most of the ops that backward
--- comes back to, else the one with most events that is not autograd's. In a trace without ops, where nothing tells
--- autograd's threads, it is the one that is active for longest, from its first event to its last: autograd's come later,
--- and stop while the loop waits for the GPU.
+-- comes back to, else the one with most events that is not autograd's. In a trace without ops, nothing tells autograd's
+-- threads. There it is the one that is active for longest, from its first event to its last: those of autograd come
+-- later, and stop while the loop waits for the GPU.
 --
 -- :reads step, nesting, node
 -- :column track_id BIGINT  the thread; no row where the trace has no events of a CPU
