@@ -7,6 +7,7 @@ from typing import Any
 import polars as pl
 
 from hotline_analysis.answers.comparison import Chosen, Comparison, Level, Side, Timeline, compare
+from hotline_analysis.answers.rules import LEAST_PCT
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.reports.document import Report
 from hotline_analysis.run.trace import Trace
@@ -108,12 +109,13 @@ def _headline(total: dict[str, Any], parts: pl.DataFrame, where: str) -> str:
         return f"A step takes the same time in both: {duration(total['a_ns'])} {where}."
     changed = parts.filter(~pl.col("change").is_in(["noise", "same"]))
     if total["noise_ns"] is not None and abs(change) <= total["noise_ns"]:
-        # What other parts vary by can hide a part that has changed.
-        more = _changes(changed.filter(pl.col("delta_ns").abs() > abs(change)))
+        # What other parts vary by can hide a part that has changed by so much that it is worth a line.
+        least = max(abs(change), LEAST_PCT / 100 * total["a_ns"])
+        more = _changes(changed.filter(pl.col("delta_ns").abs() > least))
         return (
             f"No difference beyond noise: a step takes {duration(total['a_ns'])} in A and {duration(total['b_ns'])}"
             f" in B {where}; steps vary so much that less than {duration(total['noise_ns'])} says nothing."
-        ) + (f" Of its parts, these changed by more, and beyond their own noise: {more}." if more else "")
+        ) + (f" These parts changed by more than the step, and beyond their own noise: {more}." if more else "")
     relative = f" ({signed(100 * change / total['a_ns'])} %)" if total["a_ns"] else ""
     because = _changes(changed.head(3))
     return f"A step of B takes {duration(total['b_ns'])} {where}, {delta(change)}{relative} against A" + (
