@@ -376,6 +376,7 @@ def _table(name: str) -> Stage:
 PIPELINE = (
     _table("name_info"),
     _table("name_class"),
+    _table("sampled_frame"),
     _table("timed"),
     _table("cpu_span"),
     Stage(
