@@ -13,7 +13,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+needs_browser = pytest.mark.skipif(
+    CHROMIUM is None and "CI" not in os.environ, reason="chromium is not installed; CI requires it"
+)
 _FLAGS = (
     "--headless",
     "--no-sandbox",

@@ -25,9 +25,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark a case that `make test` leaves out."""
+    """Mark a case that `make test` leaves out, and skip a case whose traces are missing."""
     if item.nodeid in LONG_CASES:
         item.add_marker(pytest.mark.long)
+    of_traces = item.get_closest_marker("traces")
+    if of_traces and not of_traces.kwargs.get("replaced") and "HOTLINE_TRACES" not in os.environ:
+        item.add_marker(pytest.mark.skip(reason="HOTLINE_TRACES is not set"))
 
 
 def pytest_collection_finish() -> None:

@@ -15,7 +15,7 @@ from hotline_analysis import HotlineWarning, Trace, catalog
 from hotline_analysis.answers.named import COMPUTED
 from hotline_analysis.charts import CHARTS, Timeline, draw
 from hotline_analysis.reports import diff_report, report
-from tests.test_query_contracts import arguments, training
+from tests.query_arguments import arguments, training
 from tests.trace_builder import TraceBuilder
 
 Event = dict[str, Any]

@@ -163,6 +163,26 @@ def test_an_arrow_that_goes_back_is_found(own: str, source: str) -> None:
     assert [name for name in imports(source) if backward(own, name)]
 
 
+def test_no_test_module_is_imported() -> None:
+    """A test module can skip itself as a whole, and then it is missing for those that import it."""
+    files = sorted(Path(__file__).parent.rglob("*.py"))
+    names = [(file.name, name) for file in files for name in imports(file.read_text(encoding="utf-8"))]
+    assert [(file, name) for file, name in names if is_of_a_test(name)] == []
+
+
+def is_of_a_test(name: str) -> bool:
+    """Whether an imported name is that of a test module, or is in one."""
+    first, *rest = name.split(".")
+    return first == "tests" and any(part.startswith("test_") for part in rest)
+
+
+@pytest.mark.parametrize(
+    "source", ["from tests import test_cli", "from tests.view.test_match import placed", "import tests.test_cli as cli"]
+)
+def test_the_check_finds_an_imported_test_module(source: str) -> None:
+    assert [name for name in imports(source) if is_of_a_test(name)]
+
+
 def test_import_is_light() -> None:
     heavy = "{'torch', 'altair', 'pandas', 'typer', 'rich', 'duckdb', 'polars', 'pyarrow'}"
     code = f"import sys, hotline_analysis; print(sorted({heavy} & set(sys.modules)))"

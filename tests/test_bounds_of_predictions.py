@@ -17,7 +17,7 @@ from hotline_analysis.prediction.other_gpu import Move, move_to
 from hotline_analysis.prediction.predict import Scenario, edited
 from hotline_analysis.prediction.scenarios import KNOWN
 from hotline_analysis.prediction.scenarios.known import GPU
-from tests.test_other_gpu import A100, HALF_GEMM, POINTWISE, shaped
+from tests.gpu_steps import A100, HALF_GEMM, POINTWISE, shaped
 from tests.trace_builder import TraceBuilder
 
 US = 1000

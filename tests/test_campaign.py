@@ -14,6 +14,8 @@ from tests.campaign import bases, mutations, reading
 from tests.campaign.cases import case, untouched
 from tests.campaign.draft import Draft
 
+pytestmark = pytest.mark.traces(replaced=True)
+
 ROOT = Path(__file__).parents[1]
 # Of the generated traces.
 SEEDS = [7_000_000 + number for number in (1, 4, 7)]

@@ -15,7 +15,6 @@ import duckdb
 import polars as pl
 import pytest
 import typer
-from typer.testing import CliRunner
 
 import hotline_analysis as ha
 from hotline_analysis import catalog
@@ -23,28 +22,13 @@ from hotline_analysis.answers.named import COMPUTED
 from hotline_analysis.cli import app, interrupt
 from hotline_analysis.errors import HotlineError
 from hotline_analysis.text.formats import size
+from tests.command import Result, hotline
 from tests.viewer import visit
 
 ROOT = Path(__file__).parents[1]
 TRACE = ROOT / "tests/data/cnn.json.gz"
 COMMANDS = list(getattr(typer.main.get_command(app), "commands"))  # noqa: B009  # its class is private to typer
 EVIL = "[red]\x1b[31mevil\n\u202e[/red]"
-
-
-class Result:
-    def __init__(self, *arguments: object) -> None:
-        done = CliRunner().invoke(app, list(map(str, arguments)), prog_name="hotline", env={"COLUMNS": "110"})
-        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-        self.status = done.exit_code
-        self.out = done.stdout
-        self.err = done.stderr
-
-
-def hotline(*arguments: object) -> str:
-    result = Result(*arguments)
-    assert result.status == 0, result.err
-    assert result.err == ""
-    return result.out
 
 
 def rows(text: str) -> list[dict[str, Any]]:

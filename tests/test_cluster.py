@@ -27,7 +27,7 @@ from hotline_analysis.importer import parts
 from hotline_analysis.importer.options import Options
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
 from tests.cluster_faults import Faults, tries
-from tests.test_ranks_of_a_job import rank_file
+from tests.rank_files import rank_file
 
 STORED = [table for table in TABLES.values() if table.kind != "view"]
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="kills processes")

@@ -132,10 +132,9 @@ def test_events_are_those_of_the_file(tmp_path: Path) -> None:
     assert {event["cat"] for event in copy["traceEvents"][count:]} == {"hotline"}
 
 
+@pytest.mark.traces
 @pytest.mark.parametrize("name", REAL)
 def test_real_traces(name: str, tmp_path: Path) -> None:
-    if not TRACES.is_dir():
-        pytest.skip("HOTLINE_TRACES is not set")
     trace = opened(TRACES / name)
     same_when_read_again(trace, tmp_path)
     slices_nest(added(exported(trace, tmp_path)))

@@ -12,9 +12,9 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
+from tests.intervals import union
 from tests.odd_values import load
-from tests.test_properties import union
-from tests.test_query_contracts import training
+from tests.query_arguments import training
 from tests.trace_builder import TraceBuilder
 
 GPU = ("kernel", "gpu_memcpy", "gpu_memset")

@@ -15,14 +15,11 @@ import pytest
 import hotline_analysis as ha
 from hotline_analysis import Trace, charts
 from hotline_analysis.text.formats import shared_path
-from tests.browser import CHROMIUM, Browser
-from tests.charts.test_timeline import hostile
+from tests.browser import Browser, needs_browser
+from tests.charts.hostile import hostile
 from tests.runs import opened
 from tests.trace_builder import TraceBuilder
 
-needs_browser = pytest.mark.skipif(
-    CHROMIUM is None and "CI" not in os.environ, reason="chromium is not installed; CI requires it"
-)
 BIG = Path(os.environ.get("HOTLINE_TRACES", "-")) / "training/ddp_v100_memory.json.gz"
 
 
@@ -357,7 +354,7 @@ def test_names_of_a_hostile_trace_are_text(browser: Browser, tmp_path: Path) -> 
 
 @pytest.mark.long
 @needs_browser
-@pytest.mark.skipif(not BIG.exists(), reason="HOTLINE_TRACES is not set")
+@pytest.mark.traces
 def test_a_large_trace_opens_and_answers_quickly(browser: Browser, tmp_path: Path) -> None:
     """54 MB of JSON, 216,000 events. Bounds are wide, as the machine may be busy; see docs/timeline.md for times."""
     with opened(BIG) as made:

@@ -449,9 +449,8 @@ def test_gpu_time_is_that_of_the_file(path: Path) -> None:
             assert found == expected, table
 
 
+@pytest.mark.traces
 def test_the_gpu_time_of_the_real_traces_is_not_all_zero() -> None:
-    if not REAL.exists():
-        pytest.skip("HOTLINE_TRACES is not set")
     assert gpu_time(REAL / "training" / "ddp_a100_annotated.json.gz")["kernel"] > 0
 
 

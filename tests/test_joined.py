@@ -19,7 +19,7 @@ from hotline_analysis.importer import joined
 from hotline_analysis.importer.tables import is_empty, save_empty
 from hotline_analysis.run.stored import shared_file
 from hotline_analysis.schema import TABLES
-from tests.test_ranks_of_a_job import rank_file
+from tests.rank_files import rank_file
 
 RANKS = (0, 1, 2, 3, 5)  # one is missing
 STORED = [table for table in TABLES.values() if table.kind != "view"]

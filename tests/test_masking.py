@@ -364,7 +364,7 @@ def test_processes_are_told_whether_to_keep_secrets() -> None:
         assert Options.from_json(Options(keep_secrets=keep).to_json()).keep_secrets is keep
 
 
-@pytest.mark.skipif(SHARED is None, reason="HOTLINE_TRACES is not set")
+@pytest.mark.traces
 @pytest.mark.parametrize(
     "file",
     [file for file in sorted(SHARED.rglob("*.json.gz")) if not is_as_another(file)] if SHARED else [],

@@ -13,23 +13,9 @@ import pytest
 import hotline_analysis as ha
 from hotline_analysis import HotlineWarning, ModelMismatchError, Trace
 from hotline_analysis.annotation.model_file import parse_model
+from tests.placed_model import MODEL, WHOLE, placed
 from tests.trace_builder import TraceBuilder
 
-# Two blocks of two layers, and a head.
-MODEL: list[dict[str, Any]] = [
-    {
-        "name": "block",
-        "type": "Block",
-        "ops": [{"name": "linear", "type": "Linear"}, {"name": "relu", "type": "ReLU"}],
-    },
-    {
-        "name": "block",
-        "type": "Block",
-        "ops": [{"name": "linear", "type": "Linear"}, {"name": "dropout", "type": "Dropout"}],
-    },
-    {"name": "head", "type": "Linear"},
-]
-WHOLE = ["aten::linear", "aten::relu", "aten::linear", "aten::dropout", "aten::linear"]
 PATHS = ["block[0].linear", "block[0].relu", "block[1].linear", "block[1].dropout", "head"]
 
 
@@ -42,13 +28,6 @@ def forward(ops: Sequence[str], *, steps: int = 1, rank: int = 0) -> TraceBuilde
         for number, name in enumerate(ops):
             trace.op(name, begin + 10 + 10 * number, begin + 18 + 10 * number)
     return trace
-
-
-def placed(trace: TraceBuilder, folder: Path, model: object = MODEL, name: str = "trace.json") -> Trace:
-    """The trace, annotated with the model."""
-    description = folder / "model.json"
-    description.write_text(json.dumps(model))
-    return ha.load(trace.write(folder / name), model=description)
 
 
 def modules(trace: Trace) -> list[tuple[str, str | None]]:

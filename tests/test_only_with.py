@@ -17,11 +17,11 @@ from hotline_analysis import catalog
 from hotline_analysis.annotation import pipeline
 from hotline_analysis.database import make_table_of
 from hotline_analysis.run import trace as run
-from tests.answer.test_path_steps import two_kernels, two_streams
+from tests.answer.short_paths import two_kernels, two_streams
 from tests.campaign import bases
-from tests.derive.test_kernel_shape import A100
-from tests.derive.test_op_work import CASES, call
-from tests.derive.test_steps_of_queries import updating
+from tests.derive.launch_shapes import A100
+from tests.derive.op_work_cases import CASES, call
+from tests.derive.updates import updating
 from tests.trace_builder import TraceBuilder
 
 AS_TEXT = {"JSON": "VARCHAR"}  # which files make of it

@@ -10,8 +10,8 @@ import duckdb
 import pytest
 
 from hotline_analysis.database import install_macros
+from tests.derive.op_work_cases import call, t
 from tests.derive.tables import rows
-from tests.derive.test_op_work import call, t
 from tests.trace_builder import TraceBuilder
 
 torch = pytest.importorskip("torch")

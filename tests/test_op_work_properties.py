@@ -13,8 +13,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.derive.op_work_cases import BF16, FP32, NONE, Arg, call, s, t
 from tests.derive.tables import rows
-from tests.derive.test_op_work import BF16, FP32, NONE, Arg, call, s, t
 from tests.trace_builder import TraceBuilder
 
 SIZES = st.integers(1, 6)

@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import os
 import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -21,12 +20,8 @@ from hotline_analysis.charts import CHARTS
 from hotline_analysis.charts.page import page
 from hotline_analysis.cli import app, console
 from hotline_analysis.reports.renderers.markdown import escape
-from tests.browser import CHROMIUM, Browser
+from tests.browser import Browser, needs_browser
 from tests.trace_builder import TraceBuilder
-
-needs_browser = pytest.mark.skipif(
-    CHROMIUM is None and "CI" not in os.environ, reason="chromium is not installed; CI requires it"
-)
 
 FORMULAS = ["=cmd|'/c calc'!A1", "+1+cmd|x", "-2+3", "@SUM(1)", "\t=1+1", "\r=1+1", "\n=1+1", "\uff1d1", "\uff0b1"]
 MARKUP = [

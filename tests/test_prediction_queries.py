@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from hotline_analysis import Trace
-from tests.answer.test_efficiency import shaped
-from tests.answer.test_network_by_module import training as sends_gradients
+from tests.answer.sent_gradients import training as sends_gradients
+from tests.answer.shaped import shaped
 from tests.trace_builder import TraceBuilder
 
 US = 1000

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 
 import hotline_analysis as ha
 from hotline_analysis import Trace
+from tests.intervals import union
 from tests.trace_builder import TraceBuilder
 
 FRAMES = [
@@ -273,14 +273,3 @@ def no_time_is_negative(trace: Trace) -> None:
             assert (frame[name].drop_nulls() >= 0).all(), f"{table}.{name}"
         if {"start_ns", "end_ns"} <= set(times):
             assert (frame["end_ns"] >= frame["start_ns"]).all(), table
-
-
-def union(spans: Iterable[tuple[int, int]]) -> int:
-    """The length of the union of intervals."""
-    total, reached = 0, None
-    for start, end in sorted(spans):
-        if reached is None or start > reached:
-            total, reached = total + end - start, end
-        elif end > reached:
-            total, reached = total + end - reached, end
-    return total

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import bisect
-import functools
 import gzip
 import json
-import os
 import re
 import subprocess
 import sys
@@ -15,7 +13,6 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pytest
@@ -25,68 +22,19 @@ import hotline_analysis as ha
 from hotline_analysis import Trace, catalog
 from hotline_analysis.answers.comparison import Chosen, Level, Timeline, compare
 from tests import runs
+from tests.intervals import union
+from tests.real_traces import HTA, NAMES, SPELLINGS, TRACES, Event, file, gpu_events, interval, ns, opened
 from tests.view.agreement import agreement
 
-if "HOTLINE_TRACES" not in os.environ:
-    pytest.skip("HOTLINE_TRACES is not set", allow_module_level=True)
+pytestmark = pytest.mark.traces
 
-TRACES = Path(os.environ["HOTLINE_TRACES"])
-NAMES = sorted(str(path.relative_to(TRACES)) for path in TRACES.rglob("*.json.gz"))
-GPU = ("kernel", "gpu_memcpy", "gpu_memset")
-SPELLINGS = {"Kernel": "kernel", "Memcpy": "gpu_memcpy", "Memset": "gpu_memset"}
+
 SCORE = TRACES.parent / "tools" / "score_annotation.py"
-HTA = TRACES.parent / "reference" / "hta.json"
 
 CAUSES = [
     f"{cause}_ns"
     for cause in ("load_data", "sync", "cpu_tensor", "op", "python", "launch", "queued", "unobserved", "unknown")
 ]
-
-Event = dict[str, Any]
-
-
-@functools.lru_cache(maxsize=1)
-def file(name: str) -> dict[str, Any]:
-    """The whole JSON, with its times as exact as they are written."""
-    with gzip.open(TRACES / name, "rt", encoding="utf-8") as stream:
-        content: dict[str, Any] = json.load(stream, parse_float=Decimal)
-    return content
-
-
-@functools.cache
-def opened(name: str) -> Trace:
-    return runs.opened(TRACES / name)
-
-
-def ns(microseconds: Decimal | int) -> int:
-    exact = Decimal(microseconds) * 1000
-    assert exact == int(exact)
-    return int(exact)
-
-
-def interval(event: Event) -> tuple[int, int]:
-    start = ns(event["ts"])
-    return start, start + ns(event["dur"])
-
-
-def gpu_events(name: str) -> list[tuple[int, Event]]:
-    """Position and event of all GPU work."""
-    return [
-        (number, event)
-        for number, event in enumerate(file(name)["traceEvents"])
-        if SPELLINGS.get(event.get("cat", ""), event.get("cat")) in GPU and "dur" in event
-    ]
-
-
-def union(spans: Iterable[tuple[int, int]]) -> int:
-    """The length of the union of intervals."""
-    total, reached = 0, None
-    for start, end in sorted(spans):
-        if reached is None or start > reached:
-            total, reached = total + end - start, end
-        elif end > reached:
-            total, reached = total + end - reached, end
-    return total
 
 
 def overlap(spans: Iterable[tuple[int, int]], window: tuple[int, int]) -> int:

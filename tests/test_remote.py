@@ -31,7 +31,7 @@ from hotline_analysis.importer.parts import key_of
 from hotline_analysis.importer.remote_parts import PartsInStore
 from hotline_analysis.importer.tasks import Task, order_of
 from hotline_analysis.schema import FORMAT_VERSION, TABLES
-from tests.test_ranks_of_a_job import rank_file
+from tests.rank_files import rank_file
 from tests.trace_builder import TraceBuilder
 
 BUCKET = "s3://bucket"

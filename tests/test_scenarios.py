@@ -11,43 +11,12 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis.prediction.scenarios import KNOWN
+from tests.scenario_steps import GEMM, POINTWISE, Work, kernel, steps
 from tests.trace_builder import TraceBuilder
 
 US = 1000
-GEMM = "volta_sgemm_128x64_nn"
 HALF_GEMM = "sm80_xmma_gemm_bf16bf16_bf16f32_f32_tn_n_tilesize128x128x64"
-POINTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*, unsigned long, ncclWork*)"
-Work = tuple[str, str, int, dict[str, Any]]
-
-
-def kernel(name: str, length: int, phase: str = "forward", **args: Any) -> Work:
-    return name, phase, length, args
-
-
-def steps(
-    folder: Path, *works: Work, host_us: int = 40, count: int = 5, major: int | None = 7, gpu: str = "a GPU"
-) -> ha.Trace:
-    """Steps in which a thread launches works back to back; each launch is an op of 4 us, then the thread is idle."""
-    devices = [{"id": 0, "name": gpu, "computeMajor": major}] if major is not None else []
-    trace = TraceBuilder(rank=0, deviceProperties=devices)
-    at = free = 0
-    for number in range(count):
-        trace.step(number, at, at + host_us)
-        for place, (name, phase, length, args) in enumerate(works):
-            call = at + 4 * place
-            mark = "Optimizer.step#SGD.step" if phase == "optimizer" else f"## {phase} ##"
-            trace.annotation(mark, call, call + 4)
-            begins = max(call + 3, free)
-            free = begins + length
-            op = args.get("op", "aten::op")
-            given = {key: value for key, value in args.items() if key not in ("op", "blocks", "dims")}
-            dims = args.get("dims")
-            shapes = {"Input Dims": dims, "Input type": ["float"] * len(dims)} if dims else {}
-            trace.op(op, call, call + 4, **shapes)
-            trace.launches(name, begins, free, at=call + 1, until=call + 2, **given)
-        at += host_us
-    return trace.annotation("the end", at, max(at + 1, free)).load(folder)
 
 
 def test_amp_scales_products_and_the_rest_of_the_model(tmp_path: Path) -> None:

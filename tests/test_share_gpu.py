@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import hotline_analysis as ha
 from hotline_analysis import charts
-from tests.test_cli import Result, hotline
-from tests.test_other_gpu import A100, HALF_GEMM, POINTWISE, shaped, steps
+from tests.command import Result, hotline
+from tests.gpu_steps import A100, HALF_GEMM, POINTWISE, shaped, steps
 from tests.trace_builder import TraceBuilder
 
 US = 1000

@@ -15,7 +15,10 @@ import pytest
 import hotline_analysis as ha
 from hotline_analysis.answers.rules import Advice
 from hotline_analysis.reports import Report
-from tests.test_real_traces import opened
+from tests.real_traces import opened
+
+pytestmark = pytest.mark.traces
+
 
 HALF_PRECISION = {"fp32_where_half_would_do", "tf32_where_half_would_do", "fp32_on_cuda_cores"}
 LOADER = {"loader_in_main_process", "loader_too_few_workers"}

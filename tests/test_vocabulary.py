@@ -9,7 +9,7 @@ from hotline_analysis import Trace, catalog
 from hotline_analysis.answers.verdicts import LIMITS, Limit
 from hotline_analysis.schema import TABLES
 from hotline_analysis.vocabulary import GAP_CAUSES, IDLE_CAUSES, USE_CAUSES, WORDS, idle_title
-from tests.answer.test_device_time import two_steps
+from tests.answer.two_steps import two_steps
 
 GLOSSARY = (Path(__file__).parents[1] / "docs" / "glossary.md").read_text(encoding="utf-8")
 QUEUED = {"communication", "kernel", "other"}  # what `queued` is split into by what ended before

@@ -14,6 +14,7 @@ import pytest
 import hotline_analysis as ha
 from hotline_analysis.prediction.loop import loop_of
 from tests.trace_builder import TraceBuilder
+from tests.whatif_traces import two_kernels, with_gradients
 
 US = 1000
 
@@ -31,21 +32,6 @@ def loop(host_us: int, gpu_us: int, *, waits: bool = False) -> TraceBuilder:
         if waits:
             trace.runtime("cudaDeviceSynchronize", at + host_us, ends, correlation=trace.new_correlation())
         at = ends
-    return trace.annotation("the end", at, max(at + 1, free))
-
-
-def two_kernels(host_us: int, *kernels_us: int, steps: int = 5) -> TraceBuilder:
-    """Steps of `host_us` in the op `work`, at whose start kernels `k0`, `k1`, … are launched, 2 us apart."""
-    trace = TraceBuilder(rank=0)
-    at = free = 0
-    for number in range(steps):
-        trace.step(number, at, at + host_us).op("aten::work", at, at + host_us)
-        for place, length in enumerate(kernels_us):
-            call = at + 2 * place
-            begins = max(call + 3, free)
-            free = begins + length
-            trace.launches(f"k{place}", begins, free, at=call, until=call + 1)
-        at += host_us
     return trace.annotation("the end", at, max(at + 1, free))
 
 
@@ -318,30 +304,6 @@ def test_all_scenarios_have_numbers_or_a_reason(tmp_path: Path) -> None:
     others = table.filter(pl.col("reason").is_not_null())
     assert others["predicted_ns"].null_count() == others.height
     assert others.select(pl.col("reason").str.ends_with(".").all()).item()
-
-
-def with_gradients(folder: Path, step_us: int = 160, sizes: tuple[int, int] = (262144, 1)) -> ha.Trace:
-    """A gradient of 1 MiB is ready when backward's first kernel is done, one of 4 bytes with its second one.
-
-    Step: kernels of 100 and 50 us in backward, one of 10 us in the optimizer: 160 us of the GPU. A step of the CPU
-    takes `step_us`.
-    """
-    trace = TraceBuilder(rank=0)
-    at = 0
-    for number in range(5):
-        trace.on(1).step(number, at, at + step_us)
-        trace.annotation("## backward ##", at, at + 40)
-        for place, length in enumerate((100, 50)):
-            begin = at + 20 * place
-            trace.op("aten::mm", begin, begin + 8).launches(
-                f"grad{place}", at + 5 + 100 * place, at + 5 + 100 * place + length, at=begin + 1, until=begin + 3
-            )
-            args = {"Input Dims": [[sizes[place]]], "Input type": ["float"]}
-            trace.complete("cpu_op", "torch::autograd::AccumulateGrad", begin + 10, begin + 12, args)
-        trace.annotation("Optimizer.step#SGD.step", at + 50, at + 70)
-        trace.op("aten::add_", at + 52, at + 60).launches("update", at + 155, at + 165, at=at + 54, until=at + 56)
-        at += step_us
-    return trace.annotation("the end", at, at + 10).load(folder)
 
 
 def test_gradients_are_reduced_while_backward_goes_on(tmp_path: Path) -> None:

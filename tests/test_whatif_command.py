@@ -9,9 +9,9 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import charts
-from tests.test_cli import Result, hotline
-from tests.test_scenarios import GEMM, POINTWISE, kernel, steps
-from tests.test_whatif import two_kernels, with_gradients
+from tests.command import Result, hotline
+from tests.scenario_steps import GEMM, POINTWISE, kernel, steps
+from tests.whatif_traces import two_kernels, with_gradients
 
 US = 1000
 

@@ -67,6 +67,7 @@ import functools
 import re
 from collections.abc import Mapping
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hotline_analysis.catalog.folder import read_macros, read_queries
@@ -105,6 +106,17 @@ COMPUTED = (
     "tensor_core_use",
 )
 """Answers that are no SQL file but a function over queries, which `hotline_analysis.answers.named` has."""
+
+
+@functools.cache
+def shipped_folder() -> Traversable:
+    """The folder of the SQL files: `queries` inside the installed package, or next to the package in a checkout.
+
+    Python that starts in a checkout imports the package from there, whatever is installed.
+    """
+    package = resources.files("hotline_analysis")
+    installed = package / "queries"
+    return installed if installed.is_dir() or not isinstance(package, Path) else package.parent / "queries"
 
 
 def queries(*kinds: Kind, root: Traversable | None = None) -> list[Query]:
@@ -155,7 +167,7 @@ def rules() -> Mapping[str, pa.Table]:
 
     types = {"weight": pl.Int32, "has_children": pl.Boolean, "roles": pl.String, "is_float": pl.Boolean}
     tables = {}
-    for file in resources.files("hotline_analysis.queries").joinpath("rules").iterdir():
+    for file in shipped_folder().joinpath("rules").iterdir():
         if file.name.endswith(".csv"):
             # Whatever row tells the type of a column.
             rules = pl.read_csv(file.read_bytes(), infer_schema_length=None)
@@ -202,9 +214,9 @@ _LAST_ORDER = re.compile(r"^order by ([\w.]+)", re.MULTILINE)
 
 @functools.cache
 def _shipped() -> dict[str, Query]:
-    return read_queries(resources.files("hotline_analysis.queries"))
+    return read_queries(shipped_folder())
 
 
 @functools.cache
 def _shipped_macros() -> Mapping[str, Macro]:
-    return read_macros(resources.files("hotline_analysis.queries"))
+    return read_macros(shipped_folder())

@@ -118,8 +118,10 @@ class Trace:
         allowed = places + list(map(_glob_escape, places))
         first.execute(f"set allowed_directories = [{', '.join(map(_quote, allowed))}]")
         first.execute("set enable_external_access = false")
-        # Where python runs no file, the bar would go to standard output, among the answers.
-        first.execute("set enable_progress_bar = false")
+        # Where Python runs no file, the bar would go to standard output, among the answers. A notebook without
+        # ipywidgets has no bar, and there the database refuses even to switch the bar off.
+        if first.execute("select current_setting('enable_progress_bar')").fetchall() == [(True,)]:
+            first.execute("set enable_progress_bar = false")
         first.execute("set lock_configuration = true")
 
     @property

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.accuracy.hide import captured_model, compare
+from tests.real_traces import TRACES
 from tests.runs import opened
 
 PAIRS = Path(__file__).parents[1] / "data" / "pairs"
@@ -28,12 +28,10 @@ def test_our_models_with_the_table_of_the_capture(model: str) -> None:
             assert shares[name].cpu_pct >= least, name
 
 
+@pytest.mark.traces
 @pytest.mark.parametrize("name", REAL)
 def test_real_traces_with_frames(name: str) -> None:
-    folder = os.environ.get("HOTLINE_TRACES")
-    if not folder:
-        pytest.skip("HOTLINE_TRACES is not set")
-    with opened(Path(folder) / f"{name}.json.gz") as trace:
+    with opened(TRACES / f"{name}.json.gz") as trace:
         shares = compare(trace)
     assert shares["forward"].gpu_ns > 0
     for name_of_pass, share in shares.items():

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from tests.accuracy.labelled import labelled_folders, score
+from tests.real_traces import TRACES
 
-TRACES = Path(os.environ.get("HOTLINE_TRACES", "not set"))
 LEAST = {
     "phase": 99.9,
     "forward leaf": 99.9,
@@ -20,7 +19,7 @@ LEAST = {
 }
 
 
-@pytest.mark.skipif("HOTLINE_TRACES" not in os.environ, reason="HOTLINE_TRACES is not set")
+@pytest.mark.traces
 @pytest.mark.parametrize("folder", labelled_folders(TRACES), ids=lambda folder: folder.name)
 def test_scores(folder: Path) -> None:
     found = score(TRACES, folder)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import hotline_analysis as ha
-from tests.accuracy.test_closures import mark, marked, shares
+from tests.accuracy.marks import mark, marked, shares
 
 torch: Any = pytest.importorskip("torch")
 lightning: Any = pytest.importorskip("pytorch_lightning")

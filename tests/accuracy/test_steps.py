@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
 from hotline_analysis.annotation.pipeline import annotate
 from tests.accuracy.hide import tables_of
+from tests.real_traces import TRACES
 from tests.runs import opened
 
 PAIRS = Path(__file__).parents[1] / "data" / "pairs"
@@ -42,11 +42,9 @@ def test_our_captures(name: str) -> None:
     assert right > 99.9
 
 
+@pytest.mark.traces
 @pytest.mark.parametrize("name", REAL)
 def test_real_training(name: str) -> None:
-    folder = os.environ.get("HOTLINE_TRACES")
-    if not folder:
-        pytest.skip("HOTLINE_TRACES is not set")
-    right, evidence = agreement(Path(folder) / "training" / f"{name}.json.gz")
+    right, evidence = agreement(TRACES / "training" / f"{name}.json.gz")
     assert evidence <= {"module", "autograd"}
     assert right > 99.9

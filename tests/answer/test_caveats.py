@@ -6,23 +6,13 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace
+from tests.answer.graph_capture import captured
 from tests.trace_builder import TraceBuilder
 
 
 def caveats(trace: Trace) -> list[tuple[str, int, float | None, float]]:
     rows = trace.query("caveats").select("caveat", "count", "time_ns", "share_pct").rows()
     return [(name, count, None if time is None else time / 1000, round(share, 6)) for name, count, time, share in rows]
-
-
-def captured(inside: int, outside: int) -> TraceBuilder:
-    """Launches that are recorded into a graph, and others that run."""
-    trace = TraceBuilder().step(3, 0, 1000).op("capture", 0, 500).runtime("cudaStreamBeginCapture", 10, 12)
-    for number in range(inside):
-        trace.runtime("cudaLaunchKernel", 20 + 2 * number, 21 + 2 * number, correlation=500 + number)
-    trace.runtime("cudaStreamEndCapture", 400, 402).op("replay", 500, 900)
-    for number in range(outside):
-        trace.launches("k", 510 + 20 * number, 520 + 20 * number, at=505 + 20 * number)
-    return trace
 
 
 def test_the_capture_of_a_graph_is_no_run(tmp_path: Path) -> None:

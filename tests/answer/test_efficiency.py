@@ -12,18 +12,13 @@ from hypothesis import strategies as st
 
 import hotline_analysis as ha
 from hotline_analysis import Trace
+from tests.answer.shaped import shaped
 from tests.trace_builder import TraceBuilder
 
 H100 = {"id": 0, "name": "NVIDIA H100 80GB HBM3", "numSms": 132, "totalGlobalMem": 85_000_000_000}
 # The vendor's peaks, as `rules/gpus.csv` has them.
 BF16, FP32, TF32, BANDWIDTH = 989.4e12, 66.9e12, 494.7e12, 3352e9
 NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)"
-
-
-def shaped(dtype: str, *dims: list[int], concrete: list[str] | None = None) -> dict[str, Any]:
-    """The arguments of an op with tensors of one type."""
-    values = {} if concrete is None else {"Concrete Inputs": concrete}
-    return {"Input Dims": list(dims), "Input type": [dtype if each else "Scalar" for each in dims], **values}
 
 
 BF16_PRODUCT = shaped("c10::BFloat16", [1024, 2048], [2048, 4096])

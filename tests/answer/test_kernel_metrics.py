@@ -9,8 +9,8 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace
-from tests.charts.test_answers import data, title
-from tests.derive.test_kernel_shape import A100, launched
+from tests.charts.reading import data, title
+from tests.derive.launch_shapes import A100, launched
 from tests.trace_builder import TraceBuilder
 
 FULL = launched([2160, 1, 1], [256, 1, 1], 32, 0)  # 2.5 waves, all of the occupancy

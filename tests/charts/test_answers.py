@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import polars as pl
@@ -15,20 +14,10 @@ from hotline_analysis.charts.parts import over_time
 from hotline_analysis.charts.path import _stretches
 from hotline_analysis.charts.theme import to_svg
 from hotline_analysis.text.formats import duration
-from tests.answer.test_stragglers import job, ranks
-from tests.charts.test_timeline import EVIL, hostile
+from tests.answer.ranks_of_a_job import job, ranks
+from tests.charts.hostile import EVIL, hostile
+from tests.charts.reading import data, title
 from tests.trace_builder import TraceBuilder
-
-
-def data(chart: Any) -> list[dict[str, Any]]:
-    """All rows of a chart; `to_dict` checks the spec against the schema."""
-    spec = chart.to_dict()
-    assert sum(len(rows) for rows in spec["datasets"].values()) < 5000
-    return [row for rows in spec["datasets"].values() for row in rows]
-
-
-def title(chart: Any) -> str:
-    return str(chart.to_dict()["title"]["text"])
 
 
 @pytest.fixture(scope="module")

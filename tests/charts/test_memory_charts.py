@@ -8,9 +8,9 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import charts
-from tests.answer.test_memory_breakdown import training
-from tests.charts.test_answers import data, title
-from tests.test_checkpoint import training as layers
+from tests.answer.memory_traces import training
+from tests.charts.reading import data, title
+from tests.checkpointed import training as layers
 
 
 def test_bars_of_modules_are_those_of_the_answer(tmp_path: Path) -> None:

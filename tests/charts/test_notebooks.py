@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import os
 import pickle
 import re
 import subprocess
@@ -15,13 +14,10 @@ import altair as alt
 import pytest
 
 from hotline_analysis import Trace, charts
-from tests.browser import CHROMIUM, Browser
-from tests.charts.test_timeline import hostile
+from tests.browser import Browser, needs_browser
+from tests.charts.hostile import hostile
 from tests.trace_builder import TraceBuilder
 
-needs_browser = pytest.mark.skipif(
-    CHROMIUM is None and "CI" not in os.environ, reason="chromium is not installed; CI requires it"
-)
 NAMES = sorted(set(charts.CHARTS) - {"timeline", "diff"})
 
 

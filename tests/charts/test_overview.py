@@ -9,8 +9,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace, charts
-from tests.browser import Browser
-from tests.charts.test_timeline import needs_browser
+from tests.browser import Browser, needs_browser
 from tests.trace_builder import TraceBuilder
 
 

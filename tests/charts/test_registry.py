@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,8 @@ import hotline_analysis as ha
 from hotline_analysis import Trace, charts
 from hotline_analysis.charts import CHARTS, Timeline, draw, save
 from hotline_analysis.errors import QueryNotFoundError, QueryParameterError
-from tests.browser import CHROMIUM, Browser
-from tests.charts.test_timeline import EVIL, hostile
+from tests.browser import Browser, needs_browser
+from tests.charts.hostile import EVIL, hostile
 
 NOT_CHARTS = {"CHARTS", "Timeline", "draw", "save"}
 
@@ -119,7 +118,7 @@ def test_other_endings_and_places_are_refused(demo: Trace, tmp_path: Path) -> No
 
 
 @pytest.mark.long
-@pytest.mark.skipif(CHROMIUM is None and "CI" not in os.environ, reason="chromium is not installed; CI requires it")
+@needs_browser
 def test_a_page_works_without_a_network_and_shows_names_as_text(demo: Trace, tmp_path: Path) -> None:
     made = hostile().load(tmp_path)
     charts_of = {"slowest": draw("slowest_kernels", made), "overview": draw("overview", demo)}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,15 +19,9 @@ from hotline_analysis.charts.multi_scale import _paler, level_rows
 from hotline_analysis.charts.theme import PHASES
 from hotline_analysis.cli import app
 from hotline_analysis.text.formats import duration
-from tests.browser import CHROMIUM, Browser
+from tests.browser import Browser, needs_browser
+from tests.charts.hostile import EVIL, hostile
 from tests.trace_builder import TraceBuilder
-
-needs_browser = pytest.mark.skipif(
-    CHROMIUM is None and "CI" not in os.environ, reason="chromium is not installed; CI requires it"
-)
-EVIL = (
-    "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">'\"&\x07\u202e`${1}"
-)
 
 
 def training() -> TraceBuilder:
@@ -39,17 +32,6 @@ def training() -> TraceBuilder:
     trace.on(2).backward("ReluBackward0", 500, 520, seq=2).launches("relu_grad", 620, 630, at=505, until=510)
     trace.backward("AddmmBackward0", 520, 600, seq=1).launches("gemm_grad", 630, 900, at=530, until=535)
     return trace.on(1)
-
-
-def hostile() -> TraceBuilder:
-    """Every name that a trace can hold is an attack, or 10,000 characters long."""
-    long = EVIL + "x" * 10_000
-    trace = TraceBuilder(rank=0).process_name(EVIL).thread_name(EVIL).step(1, 0, 1000)
-    trace.frame(EVIL, 1, 999).frame(f"nn.Module: {EVIL}_0", 100, 600, **{"Python module id": 0})
-    trace.annotation(long, 105, 390).op(EVIL, 110, 300).op(long, 120, 290)
-    trace.launches(EVIL, 300, 500, at=130, until=140).launches(long, 500, 600, at=150, until=160, stream=8)
-    trace.op("x" * 10_000, 400, 590).runtime(EVIL, 410, 500)
-    return trace
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,10 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace
-from tests.conformance.test_gpu_time import path_of
-from tests.test_real_traces import GPU, HTA, opened
+from tests.conformance.hta import path_of
+from tests.real_traces import GPU, HTA, opened
 
-pytestmark = pytest.mark.skipif(not HTA.exists(), reason="the figures of HTA are not there")
+pytestmark = [pytest.mark.traces, pytest.mark.skipif(not HTA.exists(), reason="the figures of HTA are not there")]
 
 
 def reference() -> dict[str, Any]:

@@ -18,7 +18,10 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
-from tests.test_real_traces import HTA, NAMES, Event, file, gpu_events, ns, opened
+from tests.real_traces import HTA, NAMES, Event, file, gpu_events, ns, opened
+
+pytestmark = pytest.mark.traces
+
 
 # The launch calls that HTA counts.
 KNOWN_CALLS = {

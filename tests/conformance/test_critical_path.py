@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import pytest
 
 import hotline_analysis as ha
-from tests.conformance.test_gpu_time import path_of
-from tests.test_real_traces import HTA, file, gpu_events, interval, ns, opened
+from tests.conformance.hta import path_of
+from tests.real_traces import HTA, file, gpu_events, interval, ns, opened
 
 REASONS = {
     "between ops": "the time between a thread's top-level ops is nothing",
@@ -45,7 +45,7 @@ EXPECTED: dict[str, set[str]] = {
     "robustness/gpu_only_mi210": {"between ops", "threads", "queues"},
 }
 
-pytestmark = pytest.mark.skipif(not HTA.exists(), reason="the figures of HTA are not there")
+pytestmark = [pytest.mark.traces, pytest.mark.skipif(not HTA.exists(), reason="the figures of HTA are not there")]
 
 
 class Call(NamedTuple):

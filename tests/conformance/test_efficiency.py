@@ -6,7 +6,10 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
-from tests.test_real_traces import NAMES, opened
+from tests.real_traces import NAMES, opened
+
+pytestmark = pytest.mark.traces
+
 
 WITH_WORK = (
     "inference/bert_small_h100.json.gz",

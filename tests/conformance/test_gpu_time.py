@@ -20,7 +20,12 @@ import polars as pl
 import pytest
 
 import hotline_analysis as ha
-from tests.test_real_traces import GPU, HTA, SPELLINGS, TRACES, file, ns, opened, union
+from tests.conformance.hta import path_of
+from tests.intervals import union
+from tests.real_traces import GPU, HTA, SPELLINGS, file, ns, opened
+
+pytestmark = pytest.mark.traces
+
 
 REASONS = {
     "unlinked": "with two steps or more, HTA drops work whose launch is not in the trace",
@@ -56,13 +61,6 @@ class Row:
 
 def integer(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else -1
-
-
-@cache
-def path_of(name: str) -> str:
-    found = [path for path in TRACES.rglob("*.json.gz") if str(path.relative_to(TRACES)).startswith(name)]
-    assert len(found) == 1, found
-    return str(found[0].relative_to(TRACES))
 
 
 @cache

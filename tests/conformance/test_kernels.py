@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 import hotline_analysis as ha
-from tests.test_real_traces import NAMES, TRACES, gpu_events, opened
+from tests.real_traces import NAMES, TRACES, gpu_events, opened
+
+pytestmark = pytest.mark.traces
+
 
 # The profiler's own figures, from the JSON: blocks, registers, shared memory, and what it makes of them.
 DEFAULT_SHARED = 48 * 1024

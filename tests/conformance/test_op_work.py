@@ -18,7 +18,10 @@ from typing import Any
 
 import pytest
 
-from tests.test_real_traces import TRACES, file, opened
+from tests.real_traces import TRACES, file, opened
+
+pytestmark = pytest.mark.traces
+
 
 REASONS = {
     "split": "they give what is computed again, or on another thread, a row of its own",

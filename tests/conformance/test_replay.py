@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from hotline_analysis.answers.limits import typical_step
-from tests.test_real_traces import opened
-from tests.test_replay import period
+from tests.real_traces import opened
+from tests.replayed import period
+
+pytestmark = pytest.mark.traces
+
 
 # Several steps each; in the first two, the GPU is one to two steps behind the CPU.
 TRACES = (

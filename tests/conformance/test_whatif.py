@@ -15,7 +15,9 @@ from hotline_analysis.prediction.other_gpu import Move, move_to
 from hotline_analysis.prediction.predict import edited
 from hotline_analysis.prediction.scenarios import KNOWN
 from hotline_analysis.prediction.scenarios.known import GPU
-from tests.test_real_traces import opened
+from tests.real_traces import opened
+
+pytestmark = pytest.mark.traces
 
 # Each with the most that the time of a step in the loop may be off, in percent of the mean step.
 SEVERAL_STEPS = {

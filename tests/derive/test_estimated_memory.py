@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import hotline_analysis as ha
+from hotline_analysis import catalog
 from tests.derive.tables import Row, step_rows
 from tests.trace_builder import TraceBuilder
 
@@ -182,7 +182,7 @@ def test_several_backward_passes_of_a_step(tmp_path: Path) -> None:
 def test_positions_are_those_of_torch() -> None:
     """Every argument that a rule names is a tensor in torch's schema, and neither a gradient nor a weight."""
     torch = pytest.importorskip("torch")
-    text = resources.files("hotline_analysis.queries").joinpath("rules/saved_arguments.csv").read_text()
+    text = catalog.shipped_folder().joinpath("rules/saved_arguments.csv").read_text()
     named = 0
     for rule in csv.DictReader(text.splitlines()):
         space, name = rule["name"].split("::")

@@ -9,20 +9,9 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace
+from tests.derive.launch_shapes import A100, launched
 from tests.trace_builder import TraceBuilder
 
-# As a trace lists an A100: 108 multiprocessors of 2,048 threads, 65,536 registers and 164 KiB of shared memory.
-A100: dict[str, object] = {
-    "id": 0,
-    "name": "NVIDIA A100-SXM4-40GB",
-    "computeMajor": 8,
-    "computeMinor": 0,
-    "maxThreadsPerMultiprocessor": 2048,
-    "regsPerMultiprocessor": 65536,
-    "sharedMemPerMultiprocessor": 164 * 1024,
-    "warpSize": 32,
-    "numSms": 108,
-}
 V100 = A100 | {
     "name": "Tesla V100-SXM2-32GB",
     "computeMajor": 7,
@@ -41,14 +30,6 @@ MI300X: dict[str, object] = {
 COLUMNS = (
     "blocks, threads, resident_blocks, waves, tail_pct, occupancy_pct, occupancy_limit, sm_efficiency_pct, evidence"
 )
-
-
-def launched(
-    grid: list[int], block: list[int], registers: int | None, shared: int | None, **more: object
-) -> dict[str, Any]:
-    """The arguments of a kernel as the profiler writes them."""
-    given = {"grid": grid, "block": block, "registers per thread": registers, "shared memory": shared}
-    return {key: value for key, value in given.items() if value is not None} | more
 
 
 def kernel(args: dict[str, Any], *devices: dict[str, object]) -> TraceBuilder:

@@ -163,7 +163,7 @@ def test_damaged_sizes_are_no_blocks(tmp_path: Path) -> None:
     assert set(told(trace.load(tmp_path))) == {2}
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="HOTLINE_TRACES is not set")
+@pytest.mark.traces
 @pytest.mark.parametrize("name", ["training/ddp_v100_memory", "inference/bert_small_h100", "inference/qwen_h100"])
 def test_rows_of_real_traces_add_up_to_what_the_allocator_says(name: str) -> None:
     trace = opened(REAL / f"{name}.json.gz")
@@ -179,7 +179,7 @@ def test_rows_of_real_traces_add_up_to_what_the_allocator_says(name: str) -> Non
     assert frame.filter(evidence="inconsistent").is_empty()
 
 
-@pytest.mark.skipif(not REAL.exists(), reason="HOTLINE_TRACES is not set")
+@pytest.mark.traces
 def test_what_no_event_of_a_real_trace_tells_has_a_row_of_its_own() -> None:
     """The allocator's total and the sum of all events differ by the same number of bytes after every one of them."""
     trace = opened(REAL / "training/ddp_v100_memory.json.gz")

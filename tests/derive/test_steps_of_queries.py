@@ -3,12 +3,12 @@
 from pathlib import Path
 
 from tests.derive.tables import Row, step_rows
+from tests.derive.updates import updating
 from tests.trace_builder import TraceBuilder
 
 LOAD = "enumerate(DataLoader)#_SingleProcess.__next__"
 OPTIMIZER = "Optimizer.step#SGD.step"
 ZERO_GRAD = "Optimizer.zero_grad#SGD.zero_grad"
-ACCUMULATE = "torch::autograd::AccumulateGrad"
 
 
 def phase_gap(trace: TraceBuilder, folder: Path, sql: str) -> list[Row]:
@@ -82,16 +82,6 @@ def test_trained_span_starts_with_the_op_around(tmp_path: Path) -> None:
     trace.backward("AddmmBackward0", 64, 70, seq=1)
     sql = "select stretch::int, first_ns / 1000, known_ns / 1000 from trained_span"
     assert phase_gap(trace, tmp_path, sql) == [(0, 20, 36)]
-
-
-def updating(*starts: int) -> TraceBuilder:
-    """A step whose backward adds up four gradients, and then updates in place at these times."""
-    trace = TraceBuilder().step(0, 0, 200).annotation("backward", 0, 50)
-    for number in range(4):
-        trace.op(ACCUMULATE, 10 * number, 10 * number + 5)
-    for start in starts:
-        trace.op("aten::add_", start, start + 5)
-    return trace
 
 
 def test_optimizer_span_asks_for_as_many_updates_as_a_quarter_of_the_gradients(tmp_path: Path) -> None:

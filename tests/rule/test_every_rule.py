@@ -7,7 +7,7 @@ import pytest
 import hotline_analysis as ha
 from hotline_analysis import catalog
 from hotline_analysis.answers.rules import find_advice
-from tests.answer.test_caveats import captured
+from tests.answer.graph_capture import captured
 from tests.rule.loop import GpuStep
 
 RULES = {rule.name: rule for rule in catalog.queries("advice")}

@@ -2,7 +2,7 @@ from pathlib import Path
 from typing import Any
 
 from hotline_analysis import Trace
-from tests.answer.test_stragglers import ranks
+from tests.answer.ranks_of_a_job import ranks
 from tests.rule.loop import found
 from tests.trace_builder import TraceBuilder
 

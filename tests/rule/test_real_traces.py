@@ -12,7 +12,10 @@ import pytest
 
 from hotline_analysis.answers.limits import typical_step
 from hotline_analysis.answers.rules import find_advice
-from tests.test_real_traces import Event, file, gpu_events, ns, opened
+from tests.real_traces import Event, file, gpu_events, ns, opened
+
+pytestmark = pytest.mark.traces
+
 
 RUNTIME = ("cuda_runtime", "cuda_driver")
 TIMESFORMER = "verdicts/timesformer_h100.json.gz"

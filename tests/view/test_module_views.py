@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tests.derive.tables import rows
-from tests.test_match import WHOLE, placed
+from tests.placed_model import WHOLE, placed
 from tests.trace_builder import TraceBuilder
 
 

@@ -1,0 +1,21 @@
+"""Run the `hotline` command in this process."""
+
+from typer.testing import CliRunner
+
+from hotline_analysis.cli import app
+
+
+class Result:
+    def __init__(self, *arguments: object) -> None:
+        done = CliRunner().invoke(app, list(map(str, arguments)), prog_name="hotline", env={"COLUMNS": "110"})
+        assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+        self.status = done.exit_code
+        self.out = done.stdout
+        self.err = done.stderr
+
+
+def hotline(*arguments: object) -> str:
+    result = Result(*arguments)
+    assert result.status == 0, result.err
+    assert result.err == ""
+    return result.out
