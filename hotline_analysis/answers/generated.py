@@ -1792,30 +1792,44 @@ def slowest_sources(
     )
 
 
+def step_kinds(
+    trace: Trace,
+    *,
+    rank: int | None = None,
+) -> pl.DataFrame:
+    """The kinds of steps: how many, how long, their share of the loop, and what sets them apart from the usual kind.
+
+    Steps that count are grouped by what they do and how long they take (`step_lengths`). The loop is the time from
+    the start of the first counted step to the end of the last one, from work to work. Kind 0 has most steps and is
+    called usual. Another kind is named after the phase or region that it has and the usual kind lacks, if this
+    explains most of the difference; else after the phase in which the CPU takes longer, or after its wait for the
+    GPU.
+
+    * `rank`: only this rank
+
+    Columns: `rank`, `kind`, `name`, `step_count`, `every`, `mean_ns`, `least_ns`, `most_ns`, `total_ns`,
+    `loop_pct`, `longer_ns`, `cause`, `cause_ns`, `example_step`. `hotline queries step_kinds` says what each means.
+    """
+    return trace.query(
+        "step_kinds",
+        rank=rank,
+    )
+
+
 def step_lengths(
     trace: Trace,
     *,
     rank: int | None = None,
 ) -> pl.DataFrame:
-    """How long each step takes from work to work, and which step stands for the run: the median of the usual ones.
+    """How long each step takes from work to work, whether the step counts, and its kind.
 
-    The CPU can be steps ahead of the GPU, and then the time between two marks on the CPU says little. So a step
-    begins when all GPU work launched before it is done, and ends when all launched before its end is.
-
-    Roles:
-
-    - `empty`: at the end of the trace: it launched no GPU work, although others did, or ran no op, although others
-      did,
-    - `warm_up`: the first step, where nothing shows that the profiler waited for one: `ProfilerStep#0`, or steps
-      that PyTorch did not mark; if there are two others,
-    - `outlier`: it takes more than 1.5 times as long as the median, of three or more,
-    - `typical`: the median of those that are left (of two in the middle, the shorter one),
-    - `usual`: the others.
+    A step begins when all GPU work launched before the step is done, and ends when all work launched before its end
+    is done. The table `step_length` has the rules.
 
     * `rank`: only this rank
 
-    Columns: `rank`, `step`, `start_ns`, `end_ns`, `evidence`, `length_ns`, `role`. `hotline queries step_lengths`
-    says what each means.
+    Columns: `rank`, `step`, `start_ns`, `end_ns`, `evidence`, `begin_ns`, `length_ns`, `role`, `kind`,
+    `stands_for`. `hotline queries step_lengths` says what each means.
     """
     return trace.query(
         "step_lengths",
@@ -2018,12 +2032,12 @@ def tensor_cores(
 def throughput(
     trace: Trace,
     *,
-    by: Literal["run", "step"] = "run",
+    by: Literal["run", "kind", "step"] = "run",
     rank: int | None = None,
     step: int | None = None,
     samples: int | None = None,
 ) -> pl.DataFrame:
-    """Samples and tokens per second, by step and in the run.
+    """Samples and tokens per second, by step, by kind of step and in the loop.
 
     The samples of a step are the first dimension of the input of the first op with a parameter in the forward pass:
     of a convolution, a linear layer's product or an embedding, whose indices are tokens. A step with several
@@ -2032,12 +2046,13 @@ def throughput(
     linear layer sees all tokens of a batch as rows, so what comes first tells only rows there. Where several ranks
     train, each has samples of its own, if they are data parallel. Steps that are recorded are slower than others.
 
-    * `by`: what a row is; the run has the median of its steps
+    * `by`: what a row is; the run has all samples of the counted steps over the time of the loop (`step_kinds`),
+      and a kind those of its steps over their time
     * `rank`: only this rank
     * `step`: only this step
     * `samples`: samples of a step on one rank, if known
 
-    Columns: `rank`, `step`, `step_ns`, `samples`, `tokens`, `sample_source`, `world_size`, `samples_per_s`,
+    Columns: `rank`, `step`, `kind`, `step_ns`, `samples`, `tokens`, `sample_source`, `world_size`, `samples_per_s`,
     `tokens_per_s`, `job_samples_per_s`. `hotline queries throughput` says what each means.
     """
     return trace.query(

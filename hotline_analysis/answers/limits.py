@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import weakref
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import polars as pl
@@ -27,86 +27,168 @@ LIMIT = (
 
 @dataclass(frozen=True)
 class TypicalStep:
-    """The step that stands for a run, and its replay.
+    """The step that stands for a kind of steps, and its replay.
 
-    `loops` is false for a trace without steps, whose whole time is replayed once. `left_out` are the other steps that
-    do not count, with their role in `step_lengths`. `median_ns`, `least_ns` and `most_ns` are of those that count.
+    `loops` is false for a trace without steps, whose whole time is replayed once. `kind` is the number of the kind in
+    `step_kinds`, `count` its steps, and `total_ns` their time. `least_ns`, `median_ns` and `most_ns` are lengths of
+    steps of this kind.
     """
 
     step: int
+    kind: int
     loops: bool
     replay: Replay
+    count: int
+    total_ns: int
     median_ns: int
     least_ns: int
     most_ns: int
-    usual_count: int
-    left_out: tuple[tuple[int, str], ...]
+
+    @property
+    def scale(self) -> float:
+        """The time of all steps of the kind over the time of one replayed step."""
+        return self.total_ns / max(self.replay.period_ns, 1)
 
 
-_known: weakref.WeakKeyDictionary[Trace, dict[int, TypicalStep | None]] = weakref.WeakKeyDictionary()
+@dataclass(frozen=True)
+class StepLoop:
+    """All counted steps of a rank: one typical step of each kind, each as often as its kind occurs.
+
+    `loop_ns` is the time from the start of the first counted step to the end of the last one. `between_ns` of it lie
+    between the steps, and no change of a step shortens them. `not_counted` has the other steps with their roles in
+    `step_lengths`. All times that the methods return are of a mean step, in nanoseconds.
+    """
+
+    kinds: tuple[TypicalStep, ...]
+    count: int
+    loop_ns: int
+    not_counted: tuple[tuple[int, str], ...]
+
+    @property
+    def typical(self) -> TypicalStep:
+        """The typical step of the usual kind."""
+        return self.kinds[0]
+
+    @property
+    def loops(self) -> bool:
+        """Whether the trace shows steps."""
+        return self.typical.loops
+
+    @property
+    def mean_ns(self) -> int:
+        """The time of a step on average: the loop over its steps."""
+        return self.loop_ns // self.count
+
+    @property
+    def between_ns(self) -> int:
+        """Time of the loop between its steps."""
+        return max(0, self.loop_ns - sum(kind.total_ns for kind in self.kinds))
+
+    def mean_of(self, time_of: Callable[[TypicalStep], int]) -> int:
+        """The mean step, if a replayed step of each kind takes as long as `time_of` says."""
+        if len(self.kinds) == 1 and not self.between_ns:
+            return round(self.loop_ns * time_of(self.typical) / max(self.typical.replay.period_ns, 1) / self.count)
+        changed = sum(kind.scale * time_of(kind) for kind in self.kinds)
+        return round((changed + self.between_ns) / self.count)
+
+    def without_ns(self, which: pl.Expr) -> int:
+        """The mean step, if the edges that meet a condition take no time."""
+        return self.mean_of(lambda kind: kind.replay.without_ns(which))
+
+    def path(self) -> pl.DataFrame:
+        """What a mean step waits for: the edges on the critical paths of all kinds.
+
+        The columns are those of `Replay.path`, and `step_kind`; `path_ns` adds up to `mean_ns`, less the time between steps.
+        """
+        paths = []
+        for kind in self.kinds:
+            share = kind.total_ns / self.count / max(kind.replay.period_ns * kind.replay.path_steps, 1)
+            path = kind.replay.path().with_columns(step_kind=pl.lit(kind.kind, pl.Int64))
+            so_far = (pl.col("path_ns").cum_sum() * share).round().cast(pl.Int64)
+            paths.append(path.with_columns(path_ns=so_far - so_far.shift(1, fill_value=0)))
+        return pl.concat(paths, how="diagonal_relaxed").filter(pl.col("path_ns") > 0)
 
 
-def typical_step(trace: Trace, rank: int | None = None) -> TypicalStep | None:
-    """Find the median of the usual steps of a rank (the lowest by default) and replay it; None for a trace of nothing.
+def step_loop(trace: Trace, rank: int | None = None) -> StepLoop | None:
+    """The counted steps of a rank (the lowest by default), each kind replayed; None for a trace of nothing.
 
     It is kept with the trace, as several answers need it.
     """
     check_scope(trace, {"rank": rank})
     chosen = min(trace.ranks) if rank is None else rank
-    found = _known.setdefault(trace, {})
-    if chosen not in found:
-        found[chosen] = _typical_step(trace, chosen)
-    return found[chosen]
+    loops: dict[int, StepLoop | None] = trace.memo.setdefault(StepLoop, {})
+    if chosen not in loops:
+        loops[chosen] = _step_loop(trace, chosen)
+    return loops[chosen]
 
 
-def _typical_step(trace: Trace, rank: int) -> TypicalStep | None:
+def typical_step(trace: Trace, rank: int | None = None) -> TypicalStep | None:
+    """The typical step of the usual kind of a rank (the lowest by default); None for a trace of nothing."""
+    loop = step_loop(trace, rank)
+    return None if loop is None else loop.typical
+
+
+def _step_loop(trace: Trace, rank: int) -> StepLoop | None:
     lengths = trace.query("step_lengths", rank=rank)
-    usual = lengths.filter(pl.col("role").is_in(["typical", "usual"]))
-    chosen = lengths.filter(role="typical")
-    if chosen.is_empty():
+    counted = lengths.filter(pl.col("kind").is_not_null())
+    if counted.is_empty():
         return None
-    step = chosen.row(0, named=True)
+    kinds = [
+        _typical_step(trace, rank, counted.filter(kind=number)) for number in counted["kind"].unique().sort().to_list()
+    ]
+    found = [kind for kind in kinds if kind is not None]
+    if not found or found[0].kind != 0:
+        return None
+    ends = counted["begin_ns"] + counted["length_ns"]
+    others = lengths.filter(pl.col("kind").is_null()).select("step", "role").rows()
+    loop_ns = int(ends.max() - counted["begin_ns"].min())  # type: ignore[operator, arg-type]
+    if not found[0].loops:
+        loop_ns = found[0].total_ns
+    return StepLoop(tuple(found), counted.height, loop_ns, tuple(others))
+
+
+def _typical_step(trace: Trace, rank: int, steps: pl.DataFrame) -> TypicalStep | None:
+    """The step of a kind that stands for the kind, replayed; None if its steps take no time."""
+    step = steps.filter("stands_for").row(0, named=True)
     loops = step["evidence"] != "whole_trace"
     graph = dependency_graph(trace, rank=rank, step=step["step"], until="launched", frames=False)
     if graph.edges.is_empty():
         return None
-    others = lengths.filter(~pl.col("role").is_in(["typical", "usual"])).select("step", "role").rows()
-    return TypicalStep(
-        step["step"],
-        loops,
-        Replay(graph, loops=loops),
-        step["length_ns"],
-        usual["length_ns"].min(),  # type: ignore[arg-type]
-        usual["length_ns"].max(),  # type: ignore[arg-type]
-        usual.height,
-        tuple(others),
-    )
+    length = steps["length_ns"]
+    replay = Replay(graph, loops=loops)
+    total = int(length.sum()) if loops else replay.period_ns
+    lengths = step["length_ns"], int(length.min()), int(length.max())  # type: ignore[arg-type]
+    return TypicalStep(step["step"], step["kind"], loops, replay, steps.height, total, *lengths)
 
 
 def step_limits(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
-    """What a usual step waits for, and how fast it would be without: parts of the critical path of the median step.
+    """What steps wait for, and how fast they would be without: the parts of the critical path over the loop.
 
     One row per limit: on the GPU `computing`, `communication`, `copying` and `queued` (the gaps between kernels); on
     the CPU `load_data`, `launching` (ops and launch calls), `python`, `unrecorded` (time between the calls of a trace
     that has neither ops nor frames), `cpu_tensor` (arithmetic on CPU tensors) and `sync` (calls that synchronise,
     beyond what they wait for); `unobserved` (launched work waits, and nothing in the
-    file explains it) and `unknown`. `path_ns` adds up to the step and `path_pct` to 100 %. `without_ns` is the step
-    replayed with these edges taking no time, and `speedup` how many times faster that is: at most so much can be
-    gained. `step` is the step that was chosen (query `step_lengths`), `step_ns` its time in a loop of such
-    steps. `rank` is the lowest of the run by default. Empty for a trace without steps of any
-    length.
+    file explains it), `unknown`, and `between` (time between steps). Times are of a mean step: `path_ns` adds up to
+    `step_ns`, the loop over its steps, and `path_pct` to 100 %. `without_ns` is the mean step, replayed with these
+    edges taking no time, and `speedup` how many times faster that is: at most so much can be gained. The typical step
+    of each kind (`step_kinds`) stands for its kind; `step` is the typical step of the usual kind. `rank` is the lowest
+    of the run by default. Empty for a trace without steps of any length.
     """
-    typical = typical_step(trace, rank)
-    if typical is None:
+    loop = step_loop(trace, rank)
+    if loop is None or not loop.mean_ns:
         return pl.DataFrame(schema=_COLUMNS)
-    replay = typical.replay
-    path = replay.path().group_by(limit=LIMIT).agg(path_ns=pl.col("path_ns").sum())
-    total = replay.period_ns
+    path = loop.path().group_by(limit=LIMIT).agg(path_ns=pl.col("path_ns").sum())
+    total = loop.mean_ns
     rows = []
-    for limit, path_ns in path.with_columns(pl.col("path_ns") // replay.path_steps).rows():
-        without = replay.without_ns(limit == LIMIT)
-        rows.append((typical.step, total, limit, path_ns, 100 * path_ns / total, without, total / max(without, 1)))
-    frame = pl.DataFrame(rows, _COLUMNS, orient="row")
+    for limit, path_ns in path.rows():
+        without = loop.without_ns(limit == LIMIT)
+        rows.append((loop.typical.step, total, limit, path_ns, 100 * path_ns / total, without, total / max(without, 1)))
+    if between := loop.between_ns // loop.count:
+        rows.append((loop.typical.step, total, "between", between, 100 * between / total, total, 1.0))
+    frame = pl.DataFrame(rows, _COLUMNS, orient="row").sort("path_ns", "limit", descending=[True, False])
+    # Means are rounded; the largest part takes the rest.
+    rest = pl.when(pl.int_range(pl.len()) == 0).then(total - pl.col("path_ns").sum()).otherwise(0)
+    frame = frame.with_columns(pl.col("path_ns") + rest)
     if not has_host_events(trace, min(trace.ranks) if rank is None else rank):
         frame = frame.with_columns(pl.col("limit").replace("python", "unrecorded"))
     return frame.sort("path_ns", "limit", descending=[True, False])

@@ -1,18 +1,19 @@
 """What to do about a slow step: rules that find time spent for nothing, and how much shorter the step is without it.
 
 Each rule is one query of `queries/advice`, which names its condition, its bound and its source. What a rule finds is
-taken away from the dependency graph of the median step, and the step is replayed: the difference is its gain.
+taken away from the dependency graphs of the typical steps of all kinds, and the steps are replayed: the difference is
+its gain.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import polars as pl
 
 from hotline_analysis import catalog
-from hotline_analysis.answers.limits import TypicalStep, typical_step
+from hotline_analysis.answers.limits import StepLoop, TypicalStep, step_loop
 from hotline_analysis.answers.overlap import within
 from hotline_analysis.answers.recorded import lacks_gpu_work, no_run
 from hotline_analysis.run.scope import check_scope
@@ -66,23 +67,46 @@ class Advice:
 
 
 def find_advice(trace: Trace, rank: int | None = None, *, rules: Collection[str] | None = None) -> list[Advice]:
-    """Ask the rules about the median step of a rank (the lowest by default); the largest gain comes first.
+    """Ask the rules about the typical step of each kind of a rank (the lowest by default); the largest gain first.
 
     `rules` are the names of those to ask, all by default. There is no advice for a trace that does not record a run
     (`caveats`), or that lost its GPU work.
     """
     chosen = min(trace.ranks) if rank is None else rank
-    typical = typical_step(trace, chosen)
-    if typical is None or not typical.replay.period_ns or no_run(trace, chosen) or lacks_gpu_work(trace, chosen):
+    loop = step_loop(trace, chosen)
+    if loop is None or not loop.mean_ns or no_run(trace, chosen) or lacks_gpu_work(trace, chosen):
         return []
-    with trace.of_step(_OFTEN, chosen, typical.step) as narrow:
+    found: dict[str, list[tuple[TypicalStep, Advice]]] = {}
+    for kind in loop.kinds:
+        for each in _of_kind(trace, chosen, kind, rules):
+            found.setdefault(each.rule, []).append((kind, each))
+    over_loop = [_over_loop(loop, parts) for parts in found.values()]
+    worth = [each for each in over_loop if each.gain_pct >= LEAST_PCT]
+    return sorted(worth, key=lambda each: (-each.gain_ns, each.rule))
+
+
+def _of_kind(trace: Trace, rank: int, kind: TypicalStep, rules: Collection[str] | None) -> list[Advice]:
+    """The advice on the typical step of one kind."""
+    if not kind.replay.period_ns:
+        return []
+    with trace.of_step(_OFTEN, rank, kind.step) as narrow:
         asked = [rule for rule in catalog.queries("advice") if rules is None or rule.name in rules]
         about_all = {rule.name for rule in asked if catalog.compares_ranks(rule.name)}
         if len(trace.ranks) == 1:  # nothing to compare, which takes longer to find out than most rules
             asked = [rule for rule in asked if rule.name not in about_all]
         asked = _with_rows(narrow, asked)
-        found = [_of_rule(trace if rule.name in about_all else narrow, chosen, typical, rule) for rule in asked]
-    return sorted((each for each in found if each), key=lambda each: (-each.gain_ns, each.rule))
+        found = [_of_rule(trace if rule.name in about_all else narrow, rank, kind, rule) for rule in asked]
+    return [each for each in found if each]
+
+
+def _over_loop(loop: StepLoop, parts: Sequence[tuple[TypicalStep, Advice]]) -> Advice:
+    """One advice on the steps of several kinds as an advice on the loop; the kind that gains most gives its words."""
+    gains = [kind.scale * each.gain_ns for kind, each in parts]
+    kind, most = parts[gains.index(max(gains))]
+    gain = round(sum(gains) / loop.count)
+    steps = sum(kind.count for kind, each in parts if 10 * each.gain_ns >= most.gain_ns)
+    within = f" (a step; {steps:,} of {loop.count:,} steps)" if steps < loop.count else ""
+    return replace(most, what=most.what + within, gain_ns=gain, gain_pct=100 * gain / loop.mean_ns)
 
 
 def _with_rows(trace: Trace, rules: Sequence[catalog.Query]) -> list[catalog.Query]:
@@ -98,7 +122,7 @@ def _with_rows(trace: Trace, rules: Sequence[catalog.Query]) -> list[catalog.Que
 def advice(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     """What would make steps shorter, the largest gain first: what was found, where, what to do, and the gain at most.
 
-    One row per rule that found something in the median step (query `step_lengths`) whose gain is at least 2 % of it:
+    One row per rule that found something in the typical step of a kind (`step_kinds`), and gains at least 2 % of the loop:
     `rule`, `what`, `where`, `do`, the `count` of what was found and its `time_ns`, `gain_ns` by replaying the step
     without it, that as a share of the step, `gain_pct`, and `event_id`, the one that takes longest. Gains do not add up
     where rules find the same time. The rules are the files of `queries/advice`. `rank` is the lowest of the run by
@@ -115,7 +139,7 @@ def _of_rule(trace: Trace, rank: int, typical: TypicalStep, rule: catalog.Query)
         return None
     whole = typical.replay.period_ns
     gain = whole - without(typical, rows)
-    if 100 * gain < LEAST_PCT * whole:
+    if gain <= 0:
         return None
     counted = rows.filter(effect="work") if (rows["effect"] == "work").any() else rows
     length = pl.col("end_ns") - pl.col("start_ns")

@@ -11,7 +11,7 @@ from typing import Literal
 
 from hotline_analysis.vocabulary import UseCause
 
-Limit = Literal["computing", "communication", "copying", "unrecorded", UseCause]
+Limit = Literal["computing", "communication", "copying", "unrecorded", "between", UseCause]
 """What a part of a step's critical path counts to, `limit` of `step_limits`: work, or a cause of idle time."""
 
 
@@ -102,6 +102,13 @@ VERDICTS: Mapping[Limit, Verdict] = {
         "The CPU: it stops to wait for the GPU",
         "calls that synchronise",
         "Avoid `.item()`, `.cpu()`, `print(tensor)`, nonzero and boolean masks inside the step.",
+    ),
+    "between": Verdict(
+        "between-steps",
+        "CPU",
+        "The time between the steps",
+        "time between the steps",
+        "Call prof.step() once per iteration, and see what runs between the steps: evaluation, checkpoints, logging.",
     ),
     "unobserved": Verdict(
         "unobserved",

@@ -33,7 +33,10 @@ def write_baseline(runs: Sequence[Measured], path: str | Path, *, overwrite: boo
         "kind": KIND,
         "schema_version": VERSION,
         "units": {"times": "ns", "memory_peak": "bytes", "mfu": "%"},
-        "runs": [{"name": run.name, "identity": dict(run.identity), "values": _rounded(run)} for run in runs],
+        "runs": [
+            {"name": run.name, "identity": dict(run.identity), "values": _rounded(run), "kinds": list(run.kinds)}
+            for run in runs
+        ],
     }
     target = path_of(path)
     check_file(target, overwrite=overwrite)
@@ -76,7 +79,8 @@ def _run(given: Any) -> Measured:
     if not all(math.isfinite(value) for each in values.values() for value in each):
         raise ValueError("a value is not finite")
     identity = {str(key): str(value) for key, value in given["identity"].items()}
-    return Measured(str(given["name"]), identity, values)
+    kinds = [int(kind) for kind in given.get("kinds", ())]
+    return Measured(str(given["name"]), identity, values, kinds)
 
 
 def is_baseline(name: str) -> bool:

@@ -65,7 +65,9 @@ def sentence(check: Check) -> str:
     if not _has_sign(check):
         values = amount(check.new, check.value_unit)
         return f"{_metric(check.metric)} {values}, {check.reason} ({safe(check.rule)})"
-    of = " in its quick steps" if check.of == "quick steps" else ""
+    of = {"quick steps": " in its quick steps", "median": " in the median" if check.value_unit == "ns" else ""}.get(
+        check.of, ""
+    )
     change = _difference(check.change, check)
     return f"{_metric(check.metric)} {values}{of}, {change}, {check.reason} ({safe(check.rule)})"
 
@@ -101,7 +103,9 @@ def _rows(verdict: Verdict) -> tuple[list[tuple[str, ...]], str]:
 
 
 def _why(check: Check) -> str:
-    return safe(check.reason) + (", in quick steps" if check.of == "quick steps" else "")
+    if check.value_unit == "ns" and check.of != "mean":
+        return f"{safe(check.reason)}, in {'quick steps' if check.of == 'quick steps' else 'the median'}"
+    return safe(check.reason)
 
 
 def _between(check: Check) -> str:

@@ -21,11 +21,13 @@ class Measured:
     """One run: its name, what must be the same for a comparison, and each metric's value in each step.
 
     Several ranks are one: a time is their mean, memory and utilisation those of the rank that has most and least.
+    `kinds` is the kind of each step (`step_kinds`), of the lowest rank; empty if it is unknown.
     """
 
     name: str
     identity: Mapping[str, str]
     values: Mapping[str, Sequence[float]]
+    kinds: Sequence[int] = ()
 
     @property
     def step_count(self) -> int:
@@ -40,11 +42,16 @@ class Measured:
 def measure(trace: Trace, name: str | None = None) -> Measured:
     """Read the values of all metrics from a run.
 
-    Warm-up and empty steps (`step_lengths`) are left out. Times of parts are those of `diff`: on the GPU, busy and
+    Only steps that count (`step_lengths`) are measured. Times of parts are those of `diff`: on the GPU, busy and
     idle, if the run has GPU work; else on the main thread. A part that a step does not have takes 0 in it.
     """
-    lengths = step_lengths(trace).filter(~pl.col("role").is_in(["warm_up", "empty"]))
-    steps = lengths.group_by("step").agg(pl.col("length_ns").mean().alias("value")).sort("step")
+    lengths = step_lengths(trace).filter(pl.col("kind").is_not_null())
+    steps = (
+        lengths.sort("rank", "begin_ns")
+        .group_by("step", maintain_order=True)
+        .agg(pl.col("length_ns").mean().alias("value"), pl.col("kind").first(), pl.col("begin_ns").min())
+        .sort("begin_ns", "step")
+    )
     order = steps.select("step")
     on_gpu = has_gpu_work(trace)
     parts = gpu_parts(trace) if on_gpu else cpu_parts(trace).with_columns(kernel=pl.lit(None, pl.String))
@@ -58,11 +65,12 @@ def measure(trace: Trace, name: str | None = None) -> Measured:
     values: dict[str, list[float]] = {"step": steps["value"].to_list()}
     for metric, found in (("memory_peak", _memory(trace)), ("mfu", _mfu(trace) if on_gpu else None)):
         if found is not None:
-            kept = order.join(found, on="step", how="inner").sort("step")["value"].drop_nulls()
+            kept = order.join(found, on="step", how="inner", maintain_order="left")["value"].drop_nulls()
             if len(kept):
                 values[metric] = kept.to_list()
     placed = pl.concat(frames).join(order.with_row_index("place"), on="step").sort("metric", "place")
-    return Measured(name or trace.path.name, _identity(trace), StepValues(values, placed, order.height))
+    kinds = steps["kind"].to_list()
+    return Measured(name or trace.path.name, _identity(trace), StepValues(values, placed, order.height), kinds)
 
 
 class StepValues(Mapping[str, Sequence[float]]):

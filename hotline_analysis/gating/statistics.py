@@ -2,7 +2,7 @@
 
 Runs of one program differ more than their steps do: they have other machines, other temperatures and other neighbours.
 So the value of a run is one number, and the noise is that between runs. Only where there is one run on either side do
-the steps stand for it.
+the steps stand for it, in blocks: what is in every fourth step, or comes in bursts, makes steps depend on each other.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def t_quantile(tail: float, df: int) -> float:
 class Change:
     """How much larger the new values are: the estimate, and what is needed to say how sure it is.
 
-    `between` is what the noise was taken from: `runs`, `steps`, or `nothing` for numbers that have none.
+    `between` is what the noise was taken from: `runs`, `blocks` or `steps` of one run, or `nothing` for numbers that
+    have none.
     """
 
     estimate: float
@@ -116,6 +117,68 @@ def between_steps(base: Sequence[float], new: Sequence[float]) -> Change:
     medians = [np.median(random.choice(np.asarray(side), (_RESAMPLES, len(side))), axis=1) for side in (base, new)]
     estimate = float(np.median(new) - np.median(base))
     return Change(estimate, "steps", draws=tuple((medians[1] - medians[0]).tolist()))
+
+
+def block_length(steps: Sequence[float], kinds: Sequence[int] = ()) -> int:
+    """How many steps a block has, so that blocks depend little on each other.
+
+    The period of the steps, if their kinds repeat exactly and at least twice. Otherwise the cube root of their number,
+    rounded up: the order that makes the error of a variance from blocks smallest (Hall, Horowitz and Jing, "On blocking
+    rules for the bootstrap with dependent data", 1995).
+    """
+    count = len(steps)
+    if len(kinds) == count and len(set(kinds)) > 1:
+        for period in range(2, count // 2 + 1):
+            if all(kinds[place] == kinds[place + period] for place in range(count - period)):
+                return period
+    return max(1, math.ceil(count ** (1 / 3) - 1e-9))
+
+
+def mean_of_blocks(steps: Sequence[float], kinds: Sequence[int] = ()) -> tuple[float, float, int]:
+    """The mean of steps, its standard error by the spread of block means, and the degrees of freedom.
+
+    The variance of block means is taken for each way to cut the steps into blocks, and averaged.
+    """
+    values = np.asarray(steps, np.float64)
+    length = block_length(steps, kinds)
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    variances = []
+    for offset in range(length):
+        blocks = (len(values) - offset) // length
+        if blocks < 2:
+            continue
+        ends = sums[offset : offset + blocks * length + 1 : length]
+        variances.append(float(np.var(np.diff(ends) / length, ddof=1)))
+    mean = math.fsum(steps) / len(steps)
+    variance = math.fsum(variances) / len(variances) * length / len(values) if variances else math.inf
+    return mean, math.sqrt(variance), len(values) // length - 1
+
+
+def between_blocks(
+    base: Sequence[float],
+    new: Sequence[float],
+    base_kinds: Sequence[int] = (),
+    new_kinds: Sequence[int] = (),
+    *,
+    relative: bool = False,
+) -> Change | None:
+    """The change of the mean of steps, with the noise between blocks of steps (Welch's t); None for too few blocks.
+
+    `relative` gives the change of the logarithm of the mean, whose standard error is the relative one (delta method).
+    """
+    sides = [mean_of_blocks(base, base_kinds), mean_of_blocks(new, new_kinds)]
+    if any(df < 1 for *_, df in sides):
+        return None
+    means, errors, dfs = zip(*sides, strict=True)
+    if relative:
+        errors = tuple(error / mean for mean, error in zip(means, errors, strict=True))
+        means = tuple(math.log(mean) for mean in means)
+    # What differs by rounding alone does not differ.
+    squares = [0.0 if error <= 1e-12 * abs(mean or 1.0) else error**2 for mean, error in zip(means, errors, strict=True)]
+    total = sum(squares)
+    below = sum(square**2 / df for square, df in zip(squares, dfs, strict=True))
+    df = max(1, int(total**2 / below)) if below else min(dfs)
+    return Change(means[1] - means[0], "blocks", math.sqrt(total), df)
 
 
 def holm(p_values: Sequence[float], level: float = LEVEL) -> list[float]:

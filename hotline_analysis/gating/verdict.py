@@ -13,12 +13,12 @@ import numpy as np
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.gating.measure import Measured, measure
 from hotline_analysis.gating.rules import PARTS, Rule, Unit, parse
-from hotline_analysis.gating.statistics import LEVEL, Change, between_runs, between_steps, holm
+from hotline_analysis.gating.statistics import LEVEL, Change, between_blocks, between_runs, between_steps, holm, mean_of_blocks
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import safe, shorten
 
 Answer = Literal["pass", "fail", "cannot tell"]
-Of = Literal["median", "quick steps"]
+Of = Literal["mean", "median", "quick steps"]
 DEFAULT_RULES = ("step > +3 %",)
 
 _QUICK = 0.05
@@ -32,6 +32,7 @@ smaller batch; one in twenty is not.
 _QUICK_STEPS = round(1 / _QUICK)  # of fewer, the quantile would be the shortest step
 _ONE_NUMBER = ("memory_peak",)  # of a run, and not of each step
 _TOO_FEW = "one run with one step tells nothing of the noise"
+_TOO_FEW_STEPS = "too few steps to tell the noise: record at least twice as many as it takes until they repeat, and 8"
 _LIKELY = 3  # changed parts of each kind that are shown
 _LONGEST = 60
 
@@ -41,8 +42,9 @@ class Check:
     """One rule on one metric. `change` and what follows are in per cent or in the unit of the metric, by `unit`.
 
     The true change lies between `low` and `high`, each at the level of this check; `detectable` is the change that so
-    many runs find in 8 of 10 cases, by medians or by quick steps. What is not known is None. The values are the means
-    of the runs' `of`: their medians, or of a check that fails for them, their quick steps.
+    many runs find in 8 of 10 cases. What is not known is None. The values are the means of the runs' `of`: times of the
+    mean step of the loop, or of a check that fails for them, their medians or quick steps; other metrics are medians.
+    `base_median` and `new_median` are the medians of the steps beside them.
     """
 
     rule: str
@@ -59,6 +61,8 @@ class Check:
     high: float | None = None
     detectable: float | None = None
     of: Of = "median"
+    base_median: float | None = None
+    new_median: float | None = None
 
 
 @dataclass(frozen=True)
@@ -125,9 +129,10 @@ def gate(
     `fail_if` are rules such as `step > +3 %`, `module:* > +1 % of step`, `memory_peak > 20 GiB` or `mfu < -2 points`.
     A check fails if the change is beyond the limit and beyond what chance gives in 1 % of cases, for all checks
     together. It passes if the change is within the limit, and the noise is smaller than the limit. Else it cannot be
-    told: more runs are needed. The value of a run is the median of its steps; where noise hides how a time changed, and
-    each run has 20 steps or more, a change of its quick steps (the quantile of 5 %) fails as well. Runs that differ in
-    what they ran on or in what was recorded are not compared, but for the names in `allow_different`.
+    told: more runs are needed. The value of a run is the mean of its counted steps, so that what is not in every step
+    counts, too. Where noise hides how a time changed, a change of the medians fails as well, and if each run has 20
+    steps or more, a change of the quick steps (the quantile of 5 %). Runs that differ in what they ran on or in what was
+    recorded are not compared, but for the names in `allow_different`.
     """
     rules = [parse(text) for text in ([fail_if] if isinstance(fail_if, str) else fail_if)]
     if not rules:
@@ -206,13 +211,14 @@ class _Open:
     """In the scale of the test: logarithms for a relative limit."""
     is_shifted: bool
     """The tested change is what goes beyond the limit, and not beyond 0."""
-    quick: _Open | None = None
-    """The same of the quick steps, which fail a check whose medians cannot tell."""
+    others: tuple[_Open, ...] = ()
+    """The same of the medians and of the quick steps, which fail a check whose means cannot tell."""
 
     @property
     def p(self) -> float:
-        """How often chance alone gives such a change, or such a one of the quick steps."""
-        return self.change.p if self.quick is None else min(1.0, 2 * min(self.change.p, self.quick.change.p))
+        """How often chance alone gives such a change, or such a one of the medians or quick steps."""
+        ways = [self.change.p, *(other.change.p for other in self.others)]
+        return min(1.0, len(ways) * min(ways))
 
 
 def _judge(rules: Sequence[Rule], before: Sequence[Measured], after: Sequence[Measured]) -> list[Check]:
@@ -227,10 +233,10 @@ def _judge(rules: Sequence[Rule], before: Sequence[Measured], after: Sequence[Me
             where = " and ".join(lacking) or "both sides"
             found.append(_unknown(rule, rule.metric, f"{where} {'have' if 'runs' in where else 'has'} no such metric"))
         for metric in metrics:
-            opened = _opened(rule, metric, before, after)
-            if isinstance(opened, _Open) and _has_quick_steps(rule, metric, before, after):
-                quick = _opened(rule, metric, before, after, of="quick steps")
-                opened = replace(opened, quick=quick) if isinstance(quick, _Open) else opened
+            opened = _opened(rule, metric, before, after, of=_main(metric))
+            if isinstance(opened, _Open):
+                others = [_opened(rule, metric, before, after, of=of) for of in _others(rule, metric, before, after)]
+                opened = replace(opened, others=tuple(each for each in others if isinstance(each, _Open)))
             found.append(opened)
     opened_all = [each for each in found if isinstance(each, _Open)]
     levels = iter(holm([each.p for each in opened_all]))
@@ -265,10 +271,25 @@ def _steps(run: Measured, metric: str) -> list[float]:
     return [0.0] * run.step_count if metric.partition(":")[0] in PARTS else []
 
 
-def _value(metric: str, values: Sequence[float], of: Of = "median") -> float:
+def _main(metric: str) -> Of:
+    """What decides on a metric: the mean of a time, as the loop is the sum of its steps; else the median."""
+    return "mean" if Measured("", {}, {}).unit(metric) == "ns" else "median"
+
+
+def _others(rule: Rule, metric: str, before: Sequence[Measured], after: Sequence[Measured]) -> list[Of]:
+    """What else may show that a time has grown."""
+    if _main(metric) != "mean" or rule.kind == "level" or rule.direction < 0:
+        return []
+    return ["median", "quick steps"] if _has_quick_steps(rule, metric, before, after) else ["median"]
+
+
+def _value(metric: str, values: Sequence[float], of: Of | None = None) -> float:
     if metric in _ONE_NUMBER:
         return max(values)
-    return median(values) if of == "median" else float(np.quantile(values, _QUICK))
+    way = of or _main(metric)
+    if way == "mean":
+        return fmean(values)
+    return median(values) if way == "median" else float(np.quantile(values, _QUICK))
 
 
 def _has_quick_steps(rule: Rule, metric: str, before: Sequence[Measured], after: Sequence[Measured]) -> bool:
@@ -305,18 +326,22 @@ class _Samples:
 
 
 def _opened(
-    rule: Rule, metric: str, before: Sequence[Measured], after: Sequence[Measured], of: Of = "median"
+    rule: Rule, metric: str, before: Sequence[Measured], after: Sequence[Measured], of: Of
 ) -> _Open | Check:
     """The change of a metric as the rule has it, and its noise; a check that cannot tell where there is none."""
-    samples = _Samples.of(metric, before, after, of)
+    samples = recorded = _Samples.of(metric, before, after, of)
     unit, value_unit = _units(rule, metric)
     shown = [fmean(side) if side else None for side in (samples.base, samples.new)]
     check = Check(
         rule.text, metric, "cannot tell", "", rule.direction * rule.limit, unit, value_unit, shown[0], shown[1], of=of
     )
+    if of == "mean":
+        medians = [[median(steps) for steps in side] for side in (samples.base_steps, samples.new_steps)]
+        middle = [fmean(side) if side else None for side in medians]
+        check = replace(check, base_median=middle[0], new_median=middle[1])
     if rule.kind == "level":
         # The limit is a baseline without noise.
-        change = _against_limit(rule, metric, samples.map(lambda value: rule.direction * value))
+        change = _against_limit(rule, metric, samples.map(lambda value: rule.direction * value), after, of)
         return _Open(check, change, 0.0, True) if change else replace(check, reason=_TOO_FEW)
     limit = rule.limit
     if rule.kind == "change_pct":
@@ -337,12 +362,23 @@ def _opened(
     (base,), (new,) = samples.base_steps, samples.new_steps
     if min(len(base), len(new)) < 2:
         return replace(check, reason=_TOO_FEW)
+    if of == "mean":
+        is_relative = rule.kind == "change_pct"
+        sides = (recorded.base_steps[0], recorded.new_steps[0]) if is_relative else (base, new)
+        by_blocks = between_blocks(*sides, before[0].kinds, after[0].kinds, relative=is_relative)
+        if by_blocks is None:
+            return replace(check, reason=_TOO_FEW_STEPS)
+        if is_relative:
+            by_blocks = replace(by_blocks, estimate=rule.direction * by_blocks.estimate)
+        return _Open(check, replace(by_blocks, estimate=by_blocks.estimate - limit), limit, True)
     change = between_steps(base, new)
     shifted = replace(change, estimate=change.estimate - limit, draws=tuple(draw - limit for draw in change.draws))
     return _Open(check, shifted, limit, True)
 
 
-def _against_limit(rule: Rule, metric: str, samples: _Samples) -> Change | None:
+def _against_limit(
+    rule: Rule, metric: str, samples: _Samples, after: Sequence[Measured], of: Of
+) -> Change | None:
     """By how much the new runs are above a limit; None if nothing tells the noise."""
     limit = rule.direction * rule.limit
     count = len(samples.new)
@@ -353,18 +389,21 @@ def _against_limit(rule: Rule, metric: str, samples: _Samples) -> Change | None:
     if metric in _ONE_NUMBER:
         return Change(mean - limit, "nothing")
     (steps,) = samples.new_steps
+    if of == "mean":
+        value, error, df = mean_of_blocks(steps, after[0].kinds)
+        return Change(value - limit, "blocks", error, df) if df > 0 else None
     return between_steps([limit], steps) if len(steps) > 1 else None
 
 
 def _decided(opened: _Open, level: float) -> Check:
-    """The check with its answer. Where quick steps may fail it, they and the medians have half of the level each."""
-    if opened.quick is None:
-        return _decided_by(opened, level, level)
-    by_median, by_quick = (_decided_by(each, level / 2, level) for each in (opened, opened.quick))
-    if by_median.answer == "cannot tell" and by_quick.answer == "fail":
-        return by_quick
-    both = [each.detectable for each in (by_median, by_quick) if each.detectable is not None]
-    return replace(by_median, detectable=min(both, default=None))
+    """The check with its answer. Where medians or quick steps may fail it, all ways share the level."""
+    ways = [_decided_by(each, level / (1 + len(opened.others)), level) for each in (opened, *opened.others)]
+    if ways[0].answer == "cannot tell":
+        for way in ways[1:]:
+            if way.answer == "fail":
+                return way
+    known = [each.detectable for each in ways if each.detectable is not None]
+    return replace(ways[0], detectable=min(known, default=None))
 
 
 def _decided_by(opened: _Open, level: float, level_of_pass: float) -> Check:

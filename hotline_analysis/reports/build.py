@@ -8,7 +8,7 @@ from functools import partial
 from hotline_analysis.answers import bottleneck
 from hotline_analysis.answers import generated as answers
 from hotline_analysis.answers.efficiency import missing_for_flop
-from hotline_analysis.answers.limits import typical_step
+from hotline_analysis.answers.limits import step_loop
 from hotline_analysis.answers.recorded import has_gpu_work
 from hotline_analysis.answers.rules import find_advice
 from hotline_analysis.answers.slowest import slowest_op
@@ -23,6 +23,7 @@ from hotline_analysis.reports.sections.device import device_section
 from hotline_analysis.reports.sections.efficiency import peak_section, roofline_section
 from hotline_analysis.reports.sections.head import facts, headline
 from hotline_analysis.reports.sections.help import apart, help_section, with_predictions, worth_doing
+from hotline_analysis.reports.sections.kinds import kinds_section
 from hotline_analysis.reports.sections.links import link_section
 from hotline_analysis.reports.sections.recapture import recapture
 from hotline_analysis.reports.sections.stragglers import straggler_section
@@ -85,6 +86,7 @@ def report(
             "device": partial(device_section, trace, chosen) if has_gpu else None,
             "peak_loss": partial(peak_section, trace, chosen) if asks_flop else None,
             "phases": partial(tables.phases_section, optimizer.evidence, has_gpu),
+            "step_kinds": partial(kinds_section, trace, chosen),
             "steps": partial(tables.steps_section, steps, use, has_gpu),
             "module_types": partial(tables.module_types_section, trace, chosen, has_gpu),
             "modules": partial(tables.modules_section, trace, chosen, has_gpu),
@@ -109,10 +111,10 @@ def report(
     unprofiled, worth = apart(worth, "no_profiler")
     sections = [help_section(worth, has_gpu), *sections]
     advice = with_predictions(advice, worth)[: _ADVICE_OF_A_JOB if is_of_job else None]
-    typical = typical_step(trace, chosen)
-    caveats = caveat_sentences(trace, chosen, info, typical, bound.evidence, use.filter(scope="run"), unprofiled)
+    loop = step_loop(trace, chosen)
+    caveats = caveat_sentences(trace, chosen, info, loop, bound.evidence, use.filter(scope="run"), unprofiled)
     name = safe(info["file"])
-    about = facts(trace, info, steps, has_gpu, typical)
+    about = facts(trace, info, steps, has_gpu, loop)
     return Report(
         title=name if len(trace.ranks) == 1 else f"{name} (rank {chosen} of {len(trace.ranks)} ranks)",
         facts=about,

@@ -54,3 +54,35 @@ create or replace macro whole_memory_pct() as
 -- Capabilities".
 create or replace macro default_shared_bytes() as
 49152;
+
+-- Whether a call of the runtime or driver asks for memory, or gives memory back.
+create or replace macro is_allocation_call(name) as
+regexp_matches(
+    name,
+    '^(cuda|hip)(Malloc|Free|MallocHost|FreeHost|HostAlloc|HostMalloc|HostFree|HostRegister)$'
+    || '|^cuMem(Alloc|Free|Create|Map|Unmap|Release|AddressReserve|AllocHost)(_v2)?$'
+);
+
+-- Per cent of a step from which on start-up work makes it a warm-up step: 5. Our choice: less does not change what a
+-- report says.
+create or replace macro start_up_pct() as
+5;
+
+-- Per cent of a step from which on a phase or region that some steps lack makes the steps with it a kind of their own:
+-- 5. Our choice: less does not change what a report says.
+create or replace macro kind_part_pct() as
+5;
+
+-- How many times as long as the next shorter one a step is that begins another kind, however few there are: half as long
+-- again. Our choice: four steps that each write a file and wait for the disk differed by a third.
+create or replace macro kind_gap() as
+1.5;
+
+-- The same where the shorter steps show how little they differ: a tenth longer. By so much times of one program differ
+-- when it runs again (`HOST_NOISE` of the predictions).
+create or replace macro least_kind_gap() as
+1.1;
+
+-- Steps from which on a group of equally long steps is a pattern of its own: 3, the fewest whose distances can be equal.
+create or replace macro steps_of_pattern() as
+3;

@@ -7,7 +7,17 @@ from statistics import median
 import numpy as np
 import pytest
 
-from hotline_analysis.gating.statistics import LEVEL, between_runs, between_steps, holm, t_quantile, t_tail
+from hotline_analysis.gating.statistics import (
+    LEVEL,
+    between_blocks,
+    between_runs,
+    between_steps,
+    block_length,
+    holm,
+    mean_of_blocks,
+    t_quantile,
+    t_tail,
+)
 
 
 @pytest.mark.parametrize(
@@ -83,6 +93,48 @@ def test_steps_of_one_run_are_resampled() -> None:
     assert below + above == pytest.approx(2 * 1.645 * 3 * (2 * np.pi / 2 / 30) ** 0.5, rel=0.4)
     assert change.p < 0.001 < 0.4 < between_steps(base, base).p
     assert between_steps(base, new) == change  # nothing is left to chance
+
+
+def test_the_mean_of_steps_has_the_noise_of_its_blocks() -> None:
+    # By hand: three blocks of three for each of the offsets 0, 1 and 2, the last two with two blocks.
+    steps = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
+    mean, error, df = mean_of_blocks(steps)
+    assert block_length(steps) == 3  # the cube root of 9, rounded up
+    assert (mean, df) == (5.0, 2)
+    variance = (9.0 + 4.5 + 4.5) / 3  # of means 2, 5, 8; 3, 6; 4, 7
+    assert error == pytest.approx((variance * 3 / 9) ** 0.5)
+    assert between_blocks(steps[:2], steps) is None  # one block of two steps
+
+
+def test_a_period_is_no_noise_and_a_change_of_it_is_found() -> None:
+    usual, slow = [98.6] * 16, [98.6, 98.6, 98.6, 398.2] * 4
+    assert block_length(slow, [0, 0, 0, 1] * 4) == 4
+    change = between_blocks(usual, slow, [0] * 16, [0, 0, 0, 1] * 4, relative=True)
+    assert change is not None
+    assert change.estimate == pytest.approx(np.log(173.5 / 98.6))
+    assert change.p < LEVEL
+    # A pattern that is seen once and a half is none yet.
+    assert block_length(slow[:6], [0, 0, 0, 1, 0, 0]) == 2
+
+
+def test_bursts_are_more_noise_than_single_steps() -> None:
+    random = np.random.default_rng(7)
+    single = random.permutation([100.0] * 57 + [200.0] * 7).tolist()
+    burst = [100.0] * 30 + [200.0] * 7 + [100.0] * 27
+    assert mean_of_blocks(burst)[1] > 1.3 * mean_of_blocks(single)[1]
+
+
+def test_means_fail_by_chance_as_seldom_as_the_level_says() -> None:
+    """Steps of which one in ten takes three times as long: skewed, as real ones are."""
+    random = np.random.default_rng(9)
+
+    def steps() -> list[float]:
+        values: list[float] = (random.normal(100, 3, 40) * np.where(random.uniform(size=40) < 0.1, 3, 1)).tolist()
+        return values
+
+    changes = [between_blocks(steps(), steps(), relative=True) for _ in range(2000)]
+    failed = sum(change is not None and change.p <= LEVEL for change in changes)
+    assert failed <= LEVEL * 2000 + 4 * (LEVEL * 2000) ** 0.5
 
 
 def test_levels_of_many_checks() -> None:

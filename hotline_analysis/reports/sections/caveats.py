@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from hotline_analysis.answers.limits import TypicalStep
+from hotline_analysis.answers.limits import StepLoop
 from hotline_analysis.answers.recorded import no_run
 from hotline_analysis.answers.verdicts import CPU_LIMITS, VERDICTS
 from hotline_analysis.run.trace import Trace
@@ -33,7 +33,7 @@ def caveat_sentences(
     trace: Trace,
     rank: int,
     info: dict[str, Any],
-    typical: TypicalStep | None,
+    loop: StepLoop | None,
     limits: pl.DataFrame,
     use: pl.DataFrame,
     unprofiled: dict[str, Any] | None = None,
@@ -59,7 +59,7 @@ def caveat_sentences(
         )
     if unprofiled is not None and 100 * unprofiled["gain_ns"] >= _SPEAK_PCT * unprofiled["baseline_ns"]:
         said.append(_unprofiled(unprofiled))
-    return said + _unknown_gpu(trace, rank) + _steps(trace, rank, typical)
+    return said + _unknown_gpu(trace, rank) + _steps(trace, rank, loop)
 
 
 def _unprofiled(row: dict[str, Any]) -> str:
@@ -122,22 +122,23 @@ def _has_frames(trace: Trace, rank: int) -> bool:
 
 _ROLES = {
     "warm_up": "as warm-up",
-    "outlier": "as an outlier, over 1.5 times the median",
-    "empty": "as empty, at the end of the trace",
+    "cut_off": "because the recording ended in {them}",
+    "empty": "because nothing of the program ran in {them}",
 }
 
 
-def _steps(trace: Trace, rank: int, typical: TypicalStep | None) -> list[str]:
-    """Steps that do not count, and a mark that is no period."""
-    if typical is None or not typical.left_out:
+def _steps(trace: Trace, rank: int, loop: StepLoop | None) -> list[str]:
+    """Steps that do not count, with the reason."""
+    if loop is None or not loop.not_counted:
         return []
     lengths = dict(trace.query("step_lengths", rank=rank).select("step", "length_ns").rows())
     said = []
     for role, why in _ROLES.items():
-        steps = [step for step, its in typical.left_out if its == role]
+        steps = [step for step, its in loop.not_counted if its == role]
         if not steps:
             continue
         named = listed([f"{step} ({duration(lengths[step])})" for step in steps[:4]])
         more = f" and {len(steps) - 4} more" if len(steps) > 4 else ""
-        said.append(f"Left out {why}: step{'s' if len(steps) > 1 else ''} {named}{more}.")
+        reason = why.format(them="it" if len(steps) == 1 else "them")
+        said.append(f"Not counted {reason}: step{'s' if len(steps) > 1 else ''} {named}{more}.")
     return said

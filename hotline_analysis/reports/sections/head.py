@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from hotline_analysis.answers.finding import Finding
-from hotline_analysis.answers.limits import TypicalStep
+from hotline_analysis.answers.limits import StepLoop
 from hotline_analysis.answers.recorded import lacks_gpu_work
 from hotline_analysis.answers.verdicts import VERDICTS
 from hotline_analysis.reports.content import OF_A_JOB
@@ -26,7 +26,7 @@ _FASTER = 1.02  # less is no gain
 
 
 def facts(
-    trace: Trace, info: dict[str, Any], steps: pl.DataFrame, has_gpu: bool, typical: TypicalStep | None
+    trace: Trace, info: dict[str, Any], steps: pl.DataFrame, has_gpu: bool, loop: StepLoop | None
 ) -> dict[str, str]:
     """What the run is: device, ranks, steps, events, flags of the profiler, damage; by name, in order."""
     rank = info["rank"]
@@ -55,11 +55,11 @@ def facts(
         "device": ", ".join(devices) + ("" if has_gpu else ", whose work takes no time") if devices else no_device,
         "ranks": ("rank " if len(trace.ranks) == 1 else "ranks ") + runs(trace.ranks) + world,
         **_of_the_job(trace),
-        "steps": _steps(steps, typical),
+        "steps": _steps(steps, loop),
         "events": f"{info['event_count']:,} in {duration((info['end_ns'] or 0) - (info['start_ns'] or 0))}",
         "recorded": ", ".join(flags) if flags else "times only (no stacks, shapes or memory)",
     }
-    found |= given(info["metadata"], typical.median_ns if typical and typical.loops else None, frozenset(found))
+    found |= given(info["metadata"], loop.mean_ns if loop and loop.loops else None, frozenset(found))
     if info["damage"]:
         found["damage"] = f"{safe(info['damage'])}; {lost_events(info['lost_event_count'], info['truncated'])}"
     return found
@@ -71,16 +71,18 @@ def _of_the_job(trace: Trace) -> dict[str, str]:
     return {name: text for name, text in zip(OF_A_JOB, said, strict=True) if text}
 
 
-def _steps(steps: pl.DataFrame, typical: TypicalStep | None) -> str:
-    """How many steps there are, and how long the usual ones take from work to work."""
+def _steps(steps: pl.DataFrame, loop: StepLoop | None) -> str:
+    """How many steps there are, and how long they take on average, from work to work."""
     marked = steps.filter(pl.col("evidence") != "whole_trace")
     if marked.is_empty():
         return "none marked; the whole trace counts as one"
-    if typical is None:
+    if loop is None:
         return f"{marked.height:,}"
-    said = f"{marked.height:,}, {'median ' if marked.height > 1 else ''}{duration(typical.median_ns)}"
-    if typical.usual_count > 1:
-        said += f" ({duration(typical.least_ns)} to {duration(typical.most_ns)})"
+    said = f"{marked.height:,}, {'mean ' if loop.count > 1 else ''}{duration(loop.mean_ns)}"
+    if loop.count > 1:
+        least, most = min(kind.least_ns for kind in loop.kinds), max(kind.most_ns for kind in loop.kinds)
+        said += f" ({duration(least)} to {duration(most)})"
+    typical = loop.typical
     mark = steps.filter(step=typical.step)["dur_ns"][0]
     if 100 * abs(mark - typical.median_ns) > _APART_PCT * typical.median_ns:
         said += f" from work to work, {duration(mark)} between its marks on the CPU"

@@ -25,9 +25,5 @@ where
     and label.step = $step
     and label.step > (select min(step.step) from step where step.rank = $rank)
     and event.category in ('cuda_runtime', 'cuda_driver')
-    and regexp_matches(
-        event.name,
-        '^(cuda|hip)(Malloc|Free|MallocHost|FreeHost|HostAlloc|HostMalloc|HostFree|HostRegister)$'
-        || '|^cuMem(Alloc|Free|Create|Map|Unmap|Release|AddressReserve|AllocHost)(_v2)?$'
-    )
+    and is_allocation_call(event.name)
 order by event.event_id

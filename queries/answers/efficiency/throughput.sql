@@ -1,4 +1,4 @@
--- Samples and tokens per second, by step and in the run.
+-- Samples and tokens per second, by step, by kind of step and in the loop.
 --
 -- The samples of a step are the first dimension of the input of the first op with a parameter in the forward pass: of a
 -- convolution, a linear layer's product or an embedding, whose indices are tokens. A step with several forward passes
@@ -7,16 +7,18 @@
 -- of a batch as rows, so what comes first tells only rows there. Where several ranks train, each has samples of its
 -- own, if they are data parallel. Steps that are recorded are slower than others.
 --
--- :param by VARCHAR in (run, step) = 'run'
---                                  what a row is; the run has the median of its steps
+-- :param by VARCHAR in (run, kind, step) = 'run'
+--                                  what a row is; the run has all samples of the counted steps over the time of the loop
+--                                  (`step_kinds`), and a kind those of its steps over their time
 -- :param rank BIGINT = NULL        only this rank
 -- :param step BIGINT = NULL        only this step
 -- :param samples BIGINT >= 1 or NULL = NULL  samples of a step on one rank, if known
--- :reads step, phase_span, label, event, op, captured_op, op_work, rank_info
+-- :reads step, step_length, phase_span, label, event, op, captured_op, op_work, rank_info
 -- :column rank BIGINT              process rank
--- :column step BIGINT              the step; NULL for the run
--- :column step_ns BIGINT           its duration
--- :column samples BIGINT           samples of a step on this rank; NULL where no op tells
+-- :column step BIGINT              the step; NULL for the run and for a kind
+-- :column kind BIGINT              the kind of step; NULL for the run, and for a step that does not count
+-- :column step_ns BIGINT           its duration; of the run and of a kind, the mean length of a step
+-- :column samples BIGINT           samples of a step on this rank, the mean of several; NULL where no op tells
 -- :column tokens BIGINT            tokens of a step on this rank; NULL where no embedding comes first
 -- :column sample_source VARCHAR    the op and the sizes of its input; `given` where the user says it
 -- :column world_size BIGINT        ranks of the job; NULL where the file does not say
@@ -87,11 +89,15 @@ pass_count as (
     group by step_op.rank, step_op.step
 ),
 
+-- Steps that take time, with their samples.
 sampled as (
     select
         step.rank,
         step.step,
+        step_length.kind,
         step.end_ns - step.start_ns as step_ns,
+        step_length.begin_ns,
+        step_length.length_ns,
         coalesce($samples, pass_count.pass_count * step_op.op.sizes[1]) as samples,
         case
             when step_op.op.family = 'embedding' then pass_count.pass_count * list_product(step_op.op.sizes)::bigint
@@ -103,40 +109,57 @@ sampled as (
         end as sample_source,
         rank_info.world_size
     from step
+    inner join step_length on step.rank = step_length.rank and step.step = step_length.step
     inner join rank_info on step.rank = rank_info.rank
     left join step_op on step.rank = step_op.rank and step.step = step_op.step
     left join pass_count on step.rank = pass_count.rank and step.step = pass_count.step
     where is_asked($rank, step.rank) and is_asked($step, step.step) and step.end_ns > step.start_ns
 ),
 
-shown as (
-    select * exclude (passes) from sampled
+-- Rows as asked: the time in which the samples and tokens were processed, and for how many steps.
+summed as (
+    select
+        rank,
+        step,
+        kind,
+        step_ns as time_ns,
+        1 as step_count,
+        samples,
+        tokens,
+        sample_source,
+        world_size
+    from sampled
     where $by = 'step'
     union all
-    -- Of the run: the median step, and what most of its steps tell.
     select
         rank,
         null,
-        round(median(step_ns))::bigint,
-        mode(samples),
-        mode(tokens),
+        case when $by = 'kind' then kind end as kind_asked,
+        case
+            when $by = 'run' then max(begin_ns + length_ns) - min(begin_ns)
+            else sum(length_ns)
+        end,
+        count(*),
+        sum(samples),
+        sum(tokens),
         mode(sample_source),
         any_value(world_size)
     from sampled
-    where $by = 'run'
-    group by rank
+    where $by != 'step' and kind is not null
+    group by rank, kind_asked
 )
 
 select
     rank,
     step,
-    step_ns,
-    samples,
-    tokens,
+    kind,
+    round(time_ns / step_count)::bigint as step_ns,
+    round(samples / step_count)::bigint as samples,
+    round(tokens / step_count)::bigint as tokens,
     sample_source,
     world_size,
-    1e9 * samples / step_ns as samples_per_s,
-    1e9 * tokens / step_ns as tokens_per_s,
-    1e9 * samples * world_size / step_ns as job_samples_per_s
-from shown
-order by rank, step
+    1e9 * samples / nullif(time_ns, 0) as samples_per_s,
+    1e9 * tokens / nullif(time_ns, 0) as tokens_per_s,
+    1e9 * samples * world_size / nullif(time_ns, 0) as job_samples_per_s
+from summed
+order by rank, kind, step

@@ -1,0 +1,105 @@
+-- Work that a program does only when it starts: compilation, first calls, graph capture and growth of the allocator.
+--
+-- Kinds:
+--   compilation    torch.compile traces and compiles: the outermost spans that it marks `(dynamo_timed)`,
+--   first_call     the first launch of a kernel, and the first call of any other function of the runtime, if the call
+--                  takes over `first_call_ns()` and waits for no other work: the first calls set up the GPU, and code
+--                  is loaded when it is first used (CUDA programming guide, "Initialization" and "Lazy Loading"; HIP
+--                  likewise),
+--   graph_capture  from the begin to the end of a stream capture on one thread,
+--   allocation     calls that ask the driver for memory.
+-- Spans of one kind may contain spans of another kind.
+--
+-- :reads timed, event, cpu_span, nesting, launch, gpu_wait
+-- :only_with timed where category in ('cuda_runtime', 'cuda_driver', 'cpu_op', 'user_annotation')
+-- :column event_id BIGINT   the call, the compiled span, or the call that begins the capture
+-- :column track_id BIGINT   its thread
+-- :column start_ns BIGINT   start
+-- :column end_ns BIGINT     end
+-- :column kind VARCHAR      compilation, first_call, graph_capture or allocation
+with runtime_call as (
+    select
+        nesting.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        event.name
+    from event
+    inner join nesting on event.event_id = nesting.event_id
+    where event.category in ('cuda_runtime', 'cuda_driver')
+),
+
+-- The first launch of each kernel.
+first_launch as (
+    select launch.runtime_id as event_id
+    from launch
+    inner join event on launch.event_id = event.event_id
+    where event.category = 'kernel' and launch.launch_start_ns is not null
+    qualify row_number() over (partition by event.name order by launch.launch_start_ns, event.event_id) = 1
+),
+
+-- The first call of each other function of the runtime.
+first_of_function as (
+    select runtime_call.event_id
+    from runtime_call
+    anti join launch on runtime_call.event_id = launch.runtime_id
+    qualify row_number() over (partition by runtime_call.name order by runtime_call.start_ns, runtime_call.event_id) = 1
+),
+
+first_call as (
+    select event_id from first_launch
+    union
+    select event_id from first_of_function
+),
+
+-- Calls that begin or end the capture of a graph, each with the next such call of its thread.
+capture_border as (
+    select
+        *,
+        lead(name) over in_thread as next_name,
+        lead(end_ns) over in_thread as next_end_ns
+    from runtime_call
+    where regexp_matches(name, 'Stream(Begin|End)Capture')
+    window in_thread as (partition by track_id order by start_ns, event_id)
+)
+
+select
+    nesting.event_id,
+    nesting.track_id,
+    nesting.start_ns,
+    nesting.end_ns,
+    'compilation' as kind
+from event
+inner join nesting on event.event_id = nesting.event_id
+where event.category in ('cpu_op', 'user_annotation') and ends_with(event.name, '(dynamo_timed)')
+qualify is_outermost(nesting.start_ns, nesting.end_ns, nesting.track_id, nesting.depth)
+union all
+select
+    runtime_call.event_id,
+    runtime_call.track_id,
+    runtime_call.start_ns,
+    runtime_call.end_ns,
+    'first_call'
+from runtime_call
+inner join first_call on runtime_call.event_id = first_call.event_id
+anti join gpu_wait on runtime_call.event_id = gpu_wait.event_id and gpu_wait.waited_ns > 0
+where runtime_call.end_ns - runtime_call.start_ns > first_call_ns()
+union all
+select
+    event_id,
+    track_id,
+    start_ns,
+    next_end_ns,
+    'graph_capture'
+from capture_border
+where contains(name, 'BeginCapture') and contains(next_name, 'EndCapture')
+union all
+select
+    event_id,
+    track_id,
+    start_ns,
+    end_ns,
+    'allocation'
+from runtime_call
+where is_allocation_call(name)
+order by event_id, kind
