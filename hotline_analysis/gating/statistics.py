@@ -123,7 +123,7 @@ def block_length(steps: Sequence[float], kinds: Sequence[int] = ()) -> int:
     """How many steps a block has, so that blocks depend little on each other.
 
     The period of the steps, if their kinds repeat exactly and at least twice. Otherwise the cube root of their number,
-    rounded up: the order that makes the error of a variance from blocks smallest (Hall, Horowitz and Jing, "On blocking
+    rounded down: the order that makes the error of a variance from blocks smallest (Hall, Horowitz and Jing, "On blocking
     rules for the bootstrap with dependent data", 1995).
     """
     count = len(steps)
@@ -131,7 +131,7 @@ def block_length(steps: Sequence[float], kinds: Sequence[int] = ()) -> int:
         for period in range(2, count // 2 + 1):
             if all(kinds[place] == kinds[place + period] for place in range(count - period)):
                 return period
-    return max(1, math.ceil(count ** (1 / 3) - 1e-9))
+    return max(1, math.floor(count ** (1 / 3) + 1e-9))
 
 
 def mean_of_blocks(steps: Sequence[float], kinds: Sequence[int] = ()) -> tuple[float, float, int]:

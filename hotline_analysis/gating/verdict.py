@@ -32,7 +32,7 @@ smaller batch; one in twenty is not.
 _QUICK_STEPS = round(1 / _QUICK)  # of fewer, the quantile would be the shortest step
 _ONE_NUMBER = ("memory_peak",)  # of a run, and not of each step
 _TOO_FEW = "one run with one step tells nothing of the noise"
-_TOO_FEW_STEPS = "too few steps to tell the noise: record at least twice as many as it takes until they repeat, and 8"
+_TOO_FEW_STEPS = "too few steps to tell the noise: record at least two periods of them"
 _LIKELY = 3  # changed parts of each kind that are shown
 _LONGEST = 60
 

@@ -26,9 +26,64 @@ def test_the_median_stands_for_the_run(tmp_path: Path) -> None:
     assert found == [(3, 100, "typical"), (4, 120, "usual"), (5, 90, "usual"), (6, 110, "usual")]
 
 
-def test_what_takes_over_half_as_long_again_is_an_outlier(tmp_path: Path) -> None:
-    found = lengths(loop(100, 150, 100, 151).load(tmp_path))
-    assert [role for *_, role in found] == ["usual", "usual", "typical", "outlier"]
+def kinds(trace: Trace) -> list[int | None]:
+    return ha.step_lengths(trace)["kind"].to_list()
+
+
+def test_no_step_is_left_out_for_being_long(tmp_path: Path) -> None:
+    trace = loop(100, 900, 100, 151).load(tmp_path)
+    assert [role for *_, role in lengths(trace)] == ["typical", "usual", "usual", "usual"]
+    # Over half as long again as the next shorter one: another kind. So few long steps are one kind.
+    assert kinds(trace) == [0, 1, 0, 1]
+
+
+def test_steps_that_are_as_long_as_others_are_of_their_kind(tmp_path: Path) -> None:
+    assert kinds(loop(100, 150, 100, 149).load(tmp_path)) == [0] * 4
+
+
+def test_a_clear_gap_parts_kinds_although_it_is_small(tmp_path: Path) -> None:
+    """A tenth longer, and twice as far away as the shorter ones are apart."""
+    assert kinds(loop(100, 102, 101, 114, 100, 102, 101, 115).load(tmp_path)) == [0, 0, 0, 1, 0, 0, 0, 1]
+    (tmp_path / "wide").mkdir()
+    assert kinds(loop(100, 108, 101, 120, 100, 102, 101, 120).load(tmp_path / "wide")) == [0] * 8
+
+
+def test_a_phase_that_only_some_steps_have_makes_a_kind(tmp_path: Path) -> None:
+    trace = TraceBuilder()
+    for number in range(1, 7):
+        at = 100 * number
+        trace.step(number, at, at + 100).op("aten::mm", at + 1, at + 60)
+        if number % 3 == 0:
+            trace.annotation("Optimizer.step#SGD.step", at + 70, at + 90)
+    opened = trace.load(tmp_path)
+    assert kinds(opened) == [0, 0, 1, 0, 0, 1]
+    assert ha.step_kinds(opened)["name"].to_list()[1] == "with optimizer"
+
+
+def test_a_first_step_that_is_as_long_as_another_counts(tmp_path: Path) -> None:
+    """Nothing shows that it is a warm-up: a loader that is slow now and then was slow in it."""
+    found = loop(400, 100, 100, 400, 100, 100, first=0).load(tmp_path)
+    assert [role for *_, role in lengths(found)][0] == "usual"
+
+
+def test_first_calls_make_a_warm_up(tmp_path: Path) -> None:
+    """The first launch of a kernel takes 2 ms, in a step of 5 ms; without it, the step would be like the others."""
+    trace = TraceBuilder()
+    for number, first in ((3, 2000), (4, 5), (5, 5)):
+        at = 10_000 * number
+        trace.step(number, at, at + 3000 + first).op("op", at, at + first + 20)
+        trace.launches("k", at + first + 10, at + first + 2900, at=at, until=at + first)
+    assert [role for *_, role in lengths(trace.load(tmp_path))] == ["warm_up", "typical", "usual"]
+
+
+def test_a_last_step_without_work_is_cut_off(tmp_path: Path) -> None:
+    trace = loop(100, 100, 100).step(6, 300, 400).op("op", 300, 305)
+    assert [role for *_, role in lengths(trace.load(tmp_path))][-1] == "cut_off"
+    # Where others have no work either, the last one is a step like them.
+    (tmp_path / "rollouts").mkdir()
+    every_second = loop(100, 100).step(5, 200, 300).op("op", 200, 205).step(6, 300, 400).op("op", 300, 305)
+    every_second.launches("k", 304, 306, at=300).step(7, 400, 500).op("op", 400, 405)
+    assert "cut_off" not in [role for *_, role in lengths(every_second.load(tmp_path / "rollouts"))]
 
 
 def test_without_a_schedule_the_first_step_is_warm_up(tmp_path: Path) -> None:

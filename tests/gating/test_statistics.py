@@ -96,14 +96,13 @@ def test_steps_of_one_run_are_resampled() -> None:
 
 
 def test_the_mean_of_steps_has_the_noise_of_its_blocks() -> None:
-    # By hand: three blocks of three for each of the offsets 0, 1 and 2, the last two with two blocks.
+    # By hand: blocks of two have the means 1.5, 3.5, 5.5 and 7.5 or 2.5, 4.5, 6.5 and 8.5, whose variance is 20 / 3.
     steps = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
     mean, error, df = mean_of_blocks(steps)
-    assert block_length(steps) == 3  # the cube root of 9, rounded up
-    assert (mean, df) == (5.0, 2)
-    variance = (9.0 + 4.5 + 4.5) / 3  # of means 2, 5, 8; 3, 6; 4, 7
-    assert error == pytest.approx((variance * 3 / 9) ** 0.5)
-    assert between_blocks(steps[:2], steps) is None  # one block of two steps
+    assert block_length(steps) == 2  # the cube root of 9, rounded down
+    assert (mean, df) == (5.0, 3)
+    assert error == pytest.approx((20 / 3 * 2 / 9) ** 0.5)
+    assert between_blocks(steps[:1], steps) is None
 
 
 def test_a_period_is_no_noise_and_a_change_of_it_is_found() -> None:
@@ -114,7 +113,7 @@ def test_a_period_is_no_noise_and_a_change_of_it_is_found() -> None:
     assert change.estimate == pytest.approx(np.log(173.5 / 98.6))
     assert change.p < LEVEL
     # A pattern that is seen once and a half is none yet.
-    assert block_length(slow[:6], [0, 0, 0, 1, 0, 0]) == 2
+    assert block_length(slow[:6], [0, 0, 0, 1, 0, 0]) == 1
 
 
 def test_bursts_are_more_noise_than_single_steps() -> None:
