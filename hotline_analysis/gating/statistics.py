@@ -174,7 +174,9 @@ def between_blocks(
         errors = tuple(error / mean for mean, error in zip(means, errors, strict=True))
         means = tuple(math.log(mean) for mean in means)
     # What differs by rounding alone does not differ.
-    squares = [0.0 if error <= 1e-12 * abs(mean or 1.0) else error**2 for mean, error in zip(means, errors, strict=True)]
+    squares = [
+        0.0 if error <= 1e-12 * abs(mean or 1.0) else error**2 for mean, error in zip(means, errors, strict=True)
+    ]
     total = sum(squares)
     below = sum(square**2 / df for square, df in zip(squares, dfs, strict=True))
     df = max(1, int(total**2 / below)) if below else min(dfs)

@@ -13,7 +13,15 @@ import numpy as np
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.gating.measure import Measured, measure
 from hotline_analysis.gating.rules import PARTS, Rule, Unit, parse
-from hotline_analysis.gating.statistics import LEVEL, Change, between_blocks, between_runs, between_steps, holm, mean_of_blocks
+from hotline_analysis.gating.statistics import (
+    LEVEL,
+    Change,
+    between_blocks,
+    between_runs,
+    between_steps,
+    holm,
+    mean_of_blocks,
+)
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import safe, shorten
 
@@ -325,9 +333,7 @@ class _Samples:
         return _Samples(changed(self.base), changed(self.new), steps[0], steps[1])
 
 
-def _opened(
-    rule: Rule, metric: str, before: Sequence[Measured], after: Sequence[Measured], of: Of
-) -> _Open | Check:
+def _opened(rule: Rule, metric: str, before: Sequence[Measured], after: Sequence[Measured], of: Of) -> _Open | Check:
     """The change of a metric as the rule has it, and its noise; a check that cannot tell where there is none."""
     samples = recorded = _Samples.of(metric, before, after, of)
     unit, value_unit = _units(rule, metric)
@@ -376,9 +382,7 @@ def _opened(
     return _Open(check, shifted, limit, True)
 
 
-def _against_limit(
-    rule: Rule, metric: str, samples: _Samples, after: Sequence[Measured], of: Of
-) -> Change | None:
+def _against_limit(rule: Rule, metric: str, samples: _Samples, after: Sequence[Measured], of: Of) -> Change | None:
     """By how much the new runs are above a limit; None if nothing tells the noise."""
     limit = rule.direction * rule.limit
     count = len(samples.new)
