@@ -75,6 +75,7 @@ class Stopwatch:
         """Record the steps in it as a user would, if this is the run with the profiler."""
         self._has_schedule = schedule
         if self.folder is None:
+            self.restart()
             yield
             return
         import torch
