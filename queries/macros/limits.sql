@@ -86,3 +86,18 @@ create or replace macro least_kind_gap() as
 -- Steps from which on a group of equally long steps is a pattern of its own: 3, the fewest whose distances can be equal.
 create or replace macro steps_of_pattern() as
 3;
+
+-- Rounds of a loop from which on it is worth writing without the loop: 10. `ForLoopIndexingPattern` in
+-- torch/profiler/_pattern_matcher.py.
+create or replace macro least_loop_rounds() as
+10;
+
+-- Ops in a row that make one value at most: 16. Our choice: twice the eight that a norm, a histogram or a quantile of a
+-- tensor calls, and less than most layers of a model.
+create or replace macro most_ops_of_value() as
+16;
+
+-- Rounds of a loop from which on they are no layers of a model, where it is unknown which slices they take: 100. GPT-3,
+-- the deepest of the usual ones, has 96 layers (Brown et al., "Language Models are Few-Shot Learners", table 2.1).
+create or replace macro most_layers() as
+100;

@@ -185,3 +185,12 @@ case
     when regexp_matches(name, '(?i)half|bfloat16|short') then 2
     when regexp_matches(name, '(?i)^(float|int|unsigned int|c10::qint32)$') then 4
 end;
+
+-- Whether an op computes a matrix product, a convolution or attention by itself, rather than by an op that it calls.
+create or replace macro is_product_op(name) as
+regexp_matches(
+    name,
+    '^aten::(_?(add)?(b?mm|mv)|baddbmm|addbmm|_scaled_mm|(mkldnn|cudnn|miopen)_convolution\w*'
+    || '|_?slow_conv\w*|_conv_depthwise\w*|convolution_backward'
+    || '|_?scaled_dot_product_(flash|efficient|cudnn|fused)\w*|_(flash|efficient)_attention\w*)$'
+);

@@ -1,9 +1,10 @@
 -- The same ops for one slice of a tensor after the other, instead of all at once.
 --
 -- Condition: ten or more rounds in a row of the same ops side by side, each of which begins with a slice of its own
--- (`aten::select`, `slice` or `narrow` with other numbers than in any other round). Bound: all rounds take the CPU as
--- long as the longest; the GPU takes as long as before. Source: `ForLoopIndexingPattern` in
--- torch/profiler/_pattern_matcher.py, from which the ten rounds are.
+-- (`aten::select`, `slice` or `narrow` with other numbers than in any other round). Where the numbers were not
+-- recorded, more rounds than a model has layers. Bound: all rounds take the CPU as long as the longest; the GPU takes
+-- as long as before. Source: `ForLoopIndexingPattern` in torch/profiler/_pattern_matcher.py, from which the ten rounds
+-- are.
 --
 -- :reads event, nesting, op, label
 -- :what rounds of loops over slices of a tensor, most of them from {name}
@@ -19,7 +20,8 @@ with called as (
         case
             when regexp_matches(event.name, '^aten::(select|slice|narrow)$')
                 then event.name || coalesce(op.concrete_inputs::varchar, '')
-        end as slice
+        end as slice,
+        op.concrete_inputs is not null as has_inputs
     from nesting
     inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
     inner join label on event.rank = label.rank and event.event_id = label.event_id
@@ -66,6 +68,7 @@ round as (
         max(end_ns) as end_ns,
         string_agg(name, ' ' order by start_ns, event_id) as names,
         string_agg(slice, ' ' order by start_ns, event_id) as slices,
+        bool_or(has_inputs and slice is not null) as has_inputs,
         arg_min(name, start_ns) as name
     from counted
     where number > 0
@@ -95,7 +98,9 @@ loop as (
         arg_max(number, end_ns - start_ns) as longest
     from numbered
     group by track_id, around_id, loop_number
-    having count(*) >= 10 and count(distinct slices) = count(*)
+    having
+        (count(*) >= least_loop_rounds() and count(distinct slices) = count(*))
+        or (count(*) > most_layers() and not bool_or(has_inputs))
 )
 
 select

@@ -1,10 +1,11 @@
 -- Values that the CPU reads from the GPU in the middle of a step, for which it waits until the GPU is done.
 --
 -- Condition: waits (`gpu_wait`) inside of an op, after which more work is launched, but for copies to the GPU:
--- `.item()`, `.cpu()`, `.tolist()`, `nonzero`, an index by a mask, a branch on the value of a tensor. Bound: the call
--- no longer waits. Source: PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization".
+-- `.item()`, `.cpu()`, `.tolist()`, `nonzero`, an index by a mask, a branch on the value of a tensor. A gradient
+-- scaler's waits have a rule of their own (`gradient_scaler`). Bound: the call no longer waits. Source: PyTorch
+-- performance tuning guide, "Avoid unnecessary CPU-GPU synchronization".
 --
--- :reads gpu_wait, label, event, nesting, launch
+-- :reads gpu_wait, scaler_wait, label, event, nesting, launch
 -- :only_with gpu_wait where kind in ('copy', 'sync')
 -- :what calls that wait to read values back from the GPU, most of it in {name}
 -- :do Leave values on the GPU: log them every some steps, use torch.where instead of masks and branches, and read back
@@ -22,6 +23,7 @@ from gpu_wait
 inner join label on gpu_wait.rank = label.rank and gpu_wait.event_id = label.event_id
 inner join nesting on gpu_wait.rank = nesting.rank and gpu_wait.event_id = nesting.event_id
 inner join event as op on nesting.rank = op.rank and nesting.op_id = op.event_id
+anti join scaler_wait on gpu_wait.rank = scaler_wait.rank and gpu_wait.event_id = scaler_wait.event_id
 left join event as copied on gpu_wait.rank = copied.rank and gpu_wait.work_id = copied.event_id
 where
     gpu_wait.rank = $rank

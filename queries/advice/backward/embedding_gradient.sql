@@ -1,0 +1,100 @@
+-- A dense gradient of an embedding: backward and the optimizer pass the whole table, although a batch uses a few rows.
+--
+-- Condition: `aten::embedding_dense_backward` fills a table with zeros. Bound: the fill takes no time, nor do the
+-- passes of zero_grad, clipping and the optimizer over the table: of each of their ops for single tensors, the longest
+-- calls, as many as there are tables, as a table that takes long is the largest parameter. Ops for lists of
+-- parameters (`_foreach_`, `_fused_`) stay, as their part is unknown. Source: torch.nn.Embedding, `sparse` (with
+-- SparseAdam, SGD and Adagrad); `embedding_dense_backward_cpu` in aten/src/ATen/native/Embedding.cpp and its CUDA
+-- counterpart fill the whole table.
+--
+-- :reads event, name_info, nesting, label, gpu_work
+-- :only_with name_info where name = 'aten::embedding_dense_backward'
+-- :what passes over whole embedding tables, most of it {name}
+-- :do Pass sparse=True to nn.Embedding and update it with torch.optim.SparseAdam or SGD; or make the table smaller, tie
+--     it to the output layer, or freeze it.
+with dense_backward as (
+    -- Calls that make a dense gradient, one for each table.
+    select
+        nesting.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns
+    from name_info
+    inner join event
+        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
+    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    inner join label on event.rank = label.rank and event.event_id = label.event_id
+    where event.rank = $rank and label.step = $step and name_info.name = 'aten::embedding_dense_backward'
+),
+
+op_of_step as (
+    select
+        nesting.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        label.phase,
+        event.name,
+        around.op_id is null as is_outermost
+    from nesting
+    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
+    inner join label on event.rank = label.rank and event.event_id = label.event_id
+    left join nesting as around on nesting.rank = around.rank and nesting.parent_id = around.event_id
+    where nesting.rank = $rank and label.step = $step and event.category = 'cpu_op'
+),
+
+-- Fills of whole tables, of which nothing else is inside `embedding_dense_backward`.
+fill as (
+    select op_of_step.* exclude (phase, is_outermost)
+    from op_of_step
+    asof inner join dense_backward
+        on op_of_step.track_id = dense_backward.track_id and op_of_step.start_ns >= dense_backward.start_ns
+    where op_of_step.name = 'aten::fill_' and op_of_step.start_ns < dense_backward.end_ns
+),
+
+-- Passes over one tensor at a time, the longest ones of each op first.
+pass as (
+    select
+        op_of_step.* exclude (phase, is_outermost),
+        row_number() over (
+            partition by op_of_step.phase, op_of_step.name
+            order by op_of_step.end_ns - op_of_step.start_ns desc, op_of_step.event_id
+        ) as place
+    from op_of_step
+    where
+        op_of_step.phase in ('optimizer', 'zero_grad', 'clipping')
+        and not regexp_matches(op_of_step.name, '_foreach_|_fused_')
+        and op_of_step.is_outermost
+),
+
+spared_op as (
+    select * from fill
+    union all
+    select * exclude (place)
+    from pass
+    where place <= (select count(*) from dense_backward)
+)
+
+select
+    event_id,
+    'host' as effect,
+    track_id,
+    start_ns,
+    end_ns,
+    end_ns - start_ns as saved_ns,
+    name
+from spared_op
+union all
+select
+    gpu_work.event_id,
+    'work' as effect,
+    gpu_work.track_id,
+    gpu_work.start_ns,
+    gpu_work.end_ns,
+    gpu_work.dur_ns as saved_ns,
+    spared_op.name
+from spared_op
+
+inner join gpu_work on spared_op.event_id = gpu_work.op_id
+where gpu_work.rank = $rank
+order by event_id, effect

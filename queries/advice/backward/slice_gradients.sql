@@ -1,0 +1,99 @@
+-- Backward passes a whole tensor for each of its slices that a loop reads or writes.
+--
+-- Condition: ten or more writes into slices in one module (autograd nodes `CopySlices`), or ten or more reads of slices
+-- of one tensor (`SelectBackward`, `SliceBackward`, each of which adds its gradient to the sum so far). Both nodes
+-- allocate, fill, copy or add a whole tensor. Bound: of the writes, the longest node stays, as `stack` or `cat` writes
+-- the tensor once; of the reads, the first node of each tensor stays. Source: torch/csrc/autograd/functions/tensor.cpp
+-- (`CopySlices::apply`) and `select_backward` in aten/src/ATen/native/TensorShape.cpp; the ten rounds are those of
+-- `ForLoopIndexingPattern` in torch/profiler/_pattern_matcher.py.
+--
+-- :reads event, name_info, nesting, label, gpu_work
+-- :only_with name_info where regexp_matches(name, 'CopySlices|(Select|Slice)Backward')
+-- :what backward nodes of single slices that each pass a whole tensor, most of them {name}
+-- :do Collect the parts in a list and call torch.stack or torch.cat once, instead of writing into slices; take the
+--     parts with unbind, split or chunk, instead of indexing in a loop.
+with slice_node as (
+    -- Nodes of slices in backward, outermost only: the engine's call, not the node in it.
+    select
+        event.event_id,
+        nesting.track_id,
+        nesting.depth,
+        nesting.start_ns,
+        nesting.end_ns,
+        label.module_id,
+        regexp_extract(event.name, '(CopySlices|SelectBackward|SliceBackward)') as name
+    from name_info
+    inner join event
+        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
+    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    inner join label on event.rank = label.rank and event.event_id = label.event_id
+    where
+        event.rank = $rank
+        and label.step = $step
+        and regexp_matches(
+            name_info.name,
+            '^(autograd::engine::evaluate_function: )?(torch::autograd::)?(CopySlices|(Select|Slice)Backward\d*)$'
+        )
+    qualify is_outermost(nesting.start_ns, nesting.end_ns, nesting.track_id, nesting.depth)
+),
+
+-- Nodes that add their gradient to one that came before: all but the first node of a tensor.
+adding_node as (
+    select distinct slice_node.event_id
+    from slice_node
+    inner join nesting on nesting.rank = $rank and slice_node.event_id = nesting.parent_id
+    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
+    where regexp_matches(event.name, '^aten::add_?$')
+),
+
+counted_node as (
+    select
+        slice_node.*,
+        adding_node.event_id is not null as adds,
+        count(*) over of_module as node_count,
+        count(adding_node.event_id) over of_module as adding_count,
+        row_number() over (
+            partition by slice_node.module_id, slice_node.name
+            order by slice_node.end_ns - slice_node.start_ns desc, slice_node.event_id
+        ) as place
+    from slice_node
+    left join adding_node on slice_node.event_id = adding_node.event_id
+    window of_module as (partition by slice_node.module_id, slice_node.name)
+),
+
+-- Nodes that would not run.
+spared_node as (
+    select *
+    from counted_node
+    where
+        node_count >= least_loop_rounds()
+        and case
+            when name = 'CopySlices' then place > 1
+            -- as many slices of each tensor: all nodes by those that do not add
+            else adds and node_count >= least_loop_rounds() * (node_count - adding_count)
+        end
+)
+
+select
+    event_id,
+    'host' as effect,
+    track_id,
+    start_ns,
+    end_ns,
+    end_ns - start_ns as saved_ns,
+    name
+from spared_node
+union all
+select
+    gpu_work.event_id,
+    'work' as effect,
+    gpu_work.track_id,
+    gpu_work.start_ns,
+    gpu_work.end_ns,
+    gpu_work.dur_ns as saved_ns,
+    spared_node.name
+from gpu_work
+inner join nesting on gpu_work.rank = nesting.rank and gpu_work.op_id = nesting.event_id
+asof inner join spared_node on nesting.track_id = spared_node.track_id and nesting.start_ns >= spared_node.start_ns
+where gpu_work.rank = $rank and gpu_work.step = $step and nesting.start_ns < spared_node.end_ns
+order by event_id, effect

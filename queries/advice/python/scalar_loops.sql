@@ -1,0 +1,98 @@
+-- Single values that the CPU reads one after the other, each with small ops that make it.
+--
+-- Condition: in one phase and module outside of the optimizer, which reads its own count of steps, at least ten times
+-- in a step: at most sixteen ops in a row, of which the last one reads a value (`.item()`, `float(x)`, `if x > 0`,
+-- which are `aten::_local_scalar_dense`). Bound: of these rounds and the python between them, the longest stays.
+-- Source: PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization"; the ten rounds are those of
+-- `ForLoopIndexingPattern` in torch/profiler/_pattern_matcher.py.
+--
+-- :reads event, name_info, nesting, label
+-- :only_with name_info where name = 'aten::_local_scalar_dense'
+-- :what rounds of small ops that each end with reading a single value, most of them from {name}
+-- :do Compute on the whole tensor instead of its elements (torch.where, clamp, masks); stack values and read all with
+--     one tolist(); compute statistics for a log every some steps.
+with outer_op as (
+    -- Outermost ops, in order.
+    select
+        nesting.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        event.name,
+        label.phase,
+        label.module_id,
+        event.name in ('aten::item', 'aten::is_nonzero', 'aten::_local_scalar_dense') as is_read
+    from nesting
+    inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
+    inner join label on event.rank = label.rank and event.event_id = label.event_id
+    left join nesting as parent on nesting.rank = parent.rank and nesting.parent_id = parent.event_id
+    where
+        nesting.rank = $rank
+        and label.step = $step
+        and label.phase is distinct from 'optimizer'
+        and event.category = 'cpu_op'
+        and parent.op_id is null
+),
+
+grouped_op as (
+    select
+        *,
+        lag(end_ns) over in_order as before_ns,
+        (phase is not distinct from lag(phase) over in_order)
+        and (module_id is not distinct from lag(module_id) over in_order) as is_beside,
+        coalesce(lag(is_read) over in_order, true) as follows_read
+    from outer_op
+    window in_order as (partition by track_id order by start_ns, event_id)
+),
+
+numbered_op as (
+    select
+        *,
+        count(*) filter (where follows_read or not is_beside) over (
+            partition by track_id order by start_ns, event_id rows unbounded preceding
+        ) as number
+    from grouped_op
+),
+
+-- Rounds: ops in a row, of which the last one reads. The python before a round counts to it if another round precedes.
+round as (
+    select
+        track_id,
+        number,
+        any_value(phase) as phase,
+        any_value(module_id) as module_id,
+        min(event_id) as event_id,
+        min(start_ns) as start_ns,
+        min(before_ns) filter (where follows_read and is_beside) as before_ns,
+        max(end_ns) as end_ns,
+        arg_min(name, (start_ns, event_id)) as name
+    from numbered_op
+    group by track_id, number
+    having bool_or(is_read) and count(*) <= most_ops_of_value()
+),
+
+counted_round as (
+    select
+        *,
+        coalesce(before_ns, start_ns) as since_ns,
+        count(*) over of_loop as round_count,
+        row_number() over (
+            partition by track_id, phase, module_id order by end_ns - coalesce(before_ns, start_ns) desc, event_id
+        ) as place
+    from round
+    window of_loop as (partition by track_id, phase, module_id)
+)
+
+select
+    event_id,
+    'host' as effect,
+    track_id,
+    since_ns as start_ns,
+    end_ns,
+    if(place = 1, 0, end_ns - since_ns) as saved_ns,
+    name
+from counted_round
+where
+    round_count >= least_loop_rounds()
+    and exists (select 1 from name_info where rank = $rank and name = 'aten::_local_scalar_dense')
+order by event_id

@@ -1,0 +1,27 @@
+-- The gradient scaler waits for the GPU in each step, to learn whether a gradient is infinite.
+--
+-- Condition: the scaler reads its flag back before the optimizer (`scaler_wait`), and waits for the GPU. Bound: the
+-- call no longer waits. Source: torch.amp, "Gradient Scaling" (bfloat16 has the range of FP32 and needs no scaler);
+-- torch/amp/grad_scaler.py, `step`: a fused optimizer takes the flag on the GPU (`_step_supports_amp_scaling`), and
+-- nothing is read.
+--
+-- :reads gpu_wait, scaler_wait, label, nesting, event, name_info
+-- :only_with name_info where name = 'aten::_amp_foreach_non_finite_check_and_unscale_'
+-- :what waits of the gradient scaler for the GPU, in {name}
+-- :do Train in bfloat16, which needs no GradScaler, or pass fused=True to the optimizer, which then checks the
+--     gradients on the GPU.
+select
+    gpu_wait.event_id,
+    'wait' as effect,
+    gpu_wait.track_id,
+    gpu_wait.start_ns,
+    gpu_wait.end_ns,
+    gpu_wait.waited_ns as saved_ns,
+    op.name
+from scaler_wait
+inner join gpu_wait on scaler_wait.rank = gpu_wait.rank and scaler_wait.event_id = gpu_wait.event_id
+inner join label on gpu_wait.rank = label.rank and gpu_wait.event_id = label.event_id
+inner join nesting on gpu_wait.rank = nesting.rank and gpu_wait.event_id = nesting.event_id
+inner join event as op on nesting.rank = op.rank and nesting.op_id = op.event_id
+where gpu_wait.rank = $rank and label.step = $step and gpu_wait.waited_ns > 0
+order by gpu_wait.event_id

@@ -1,0 +1,85 @@
+-- Calls by which a gradient scaler reads whether a gradient is infinite, and for which the CPU waits for the GPU.
+--
+-- `GradScaler.step` reads the flag right before the optimizer: the last value that a thread reads between
+-- `aten::_amp_foreach_non_finite_check_and_unscale_` and the optimizer's mark, or `aten::_amp_update_scale_` where the
+-- step is skipped or has no mark (torch/amp/grad_scaler.py, `_maybe_opt_step`).
+--
+-- :reads event, name_info, nesting, gpu_wait
+-- :column rank BIGINT      process rank
+-- :column event_id BIGINT  the call that waits, as in `gpu_wait`
+with scaling_rank as (
+    -- Ranks with a scaler.
+    select rank from name_info
+    where name = 'aten::_amp_foreach_non_finite_check_and_unscale_'
+),
+
+mark as (
+    -- Checks for infinities, and the events that follow the reading.
+    select
+        event.rank,
+        event.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        name_info.name = 'aten::_amp_foreach_non_finite_check_and_unscale_' as is_check
+    from scaling_rank
+    inner join name_info on scaling_rank.rank = name_info.rank
+    inner join event
+        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
+    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    where
+        regexp_matches(
+            name_info.name,
+            '^(aten::_amp_foreach_non_finite_check_and_unscale_|aten::_amp_update_scale_|Optimizer\.step#.*)$'
+        )
+),
+
+-- From the last check before an optimizer to its mark.
+reading_span as (
+    select
+        rank,
+        track_id,
+        event_id,
+        start_ns,
+        lead(start_ns) over in_order as end_ns
+    from mark
+    window in_order as (partition by rank, track_id order by start_ns, event_id)
+    qualify is_check and not coalesce(lead(is_check) over in_order, false)
+),
+
+-- Values that a thread reads in these spans, with the place from the end.
+reading as (
+    select
+        reading_span.rank,
+        reading_span.event_id as check_id,
+        op.event_id as op_id,
+        op.end_ns
+    from gpu_wait
+    inner join nesting on gpu_wait.rank = nesting.rank and gpu_wait.event_id = nesting.event_id
+    inner join nesting as op on nesting.rank = op.rank and nesting.op_id = op.event_id
+    inner join event on op.rank = event.rank and op.event_id = event.event_id
+    asof inner join reading_span
+        on
+            op.rank = reading_span.rank
+            and op.track_id = reading_span.track_id
+            and op.start_ns >= reading_span.start_ns
+    where
+        event.name in ('aten::item', 'aten::_local_scalar_dense')
+        and gpu_wait.kind in ('copy', 'sync')
+        and (reading_span.end_ns is null or op.start_ns < reading_span.end_ns)
+),
+
+last_reading as (
+    select
+        rank,
+        arg_max(op_id, end_ns) as op_id
+    from reading
+    group by rank, check_id
+)
+
+select
+    last_reading.rank,
+    gpu_wait.event_id
+from last_reading
+inner join nesting on last_reading.rank = nesting.rank and last_reading.op_id = nesting.op_id
+inner join gpu_wait on nesting.rank = gpu_wait.rank and nesting.event_id = gpu_wait.event_id
+where gpu_wait.kind in ('copy', 'sync')
