@@ -18,19 +18,11 @@ PROGRAMS = Path(__file__).parent / "programs"
 NAMES = sorted(path.stem for path in PROGRAMS.glob("*.py") if path.stem != "__init__")
 _SKIPPED = 77
 """Exit status of a loop whose framework is not installed."""
-_SHARED = (
-    "torch",
-    "torch._dynamo",
-    "hotline_analysis.importer",
-    "pytorch_lightning",
-    "transformers",
-    "accelerate",
-    "peft",
-)
-"""What loops import: imported once, before the processes of the loops are forked."""
+_FRAMEWORKS = ("pytorch_lightning", "transformers", "accelerate", "peft")
+"""What some loops import: once, before the processes of the loops are forked."""
 
 
-def capture(name: str, folder: Path, steps: int = 5) -> None:
+def capture(name: str, folder: Path, steps: int) -> None:
     """Run one loop in this process, with the profiler and then without, and write what the stopwatch showed."""
     program = importlib.import_module(f"tests.loops.programs.{name}")
     folder.mkdir(parents=True, exist_ok=True)
@@ -45,7 +37,7 @@ def capture(name: str, folder: Path, steps: int = 5) -> None:
     (folder / "truth.json").write_text(json.dumps(times, indent=1) + "\n")
 
 
-def captured_apart(name: str, folder: Path) -> int:
+def captured_apart(name: str, folder: Path, steps: int) -> int:
     """Run one loop in a process of its own, which prints into a file of the folder; return how it ended."""
     folder.mkdir(parents=True, exist_ok=True)
     process = os.fork()
@@ -56,7 +48,7 @@ def captured_apart(name: str, folder: Path) -> int:
         with open(folder / "log.txt", "w") as log:
             for stream in (1, 2):
                 os.dup2(log.fileno(), stream)
-        capture(name, folder)
+        capture(name, folder, steps)
         status = 0
     except ModuleNotFoundError as error:
         print(error)
@@ -74,18 +66,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.loops", description=__doc__)
     parser.add_argument("names", nargs="*", help="loops, all by default")
     parser.add_argument("-o", "--output", type=Path, required=True, help="folder, with one for each loop")
+    parser.add_argument("--steps", type=int, default=5, help="steps to record")
     given = parser.parse_args()
     if unknown := set(given.names) - set(NAMES):
         parser.error(f"no such loop: {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
     os.environ.update(OMP_NUM_THREADS="1", TOKENIZERS_PARALLELISM="false")
-    for module in _SHARED:
+    for module in ("torch", "torch._dynamo", "hotline_analysis.importer", *(() if given.names else _FRAMEWORKS)):
         with contextlib.suppress(ModuleNotFoundError):
             importlib.import_module(module)
     output = given.output.resolve()
     states = {}
     for name in given.names or NAMES:
         began = time.monotonic()
-        status = captured_apart(name, output / name)
+        status = captured_apart(name, output / name, given.steps)
         states[name] = {0: "captured", _SKIPPED: "skipped"}.get(status, "failed")
         print(f"{name:24} {states[name]:8} {time.monotonic() - began:6.1f} s", flush=True)
         if status:

@@ -81,7 +81,9 @@ def shares_of(steps: list[dict[str, int]]) -> dict[str, float]:
     return {phase: 100 * sum(step.get(phase, 0) for step in steps) / total for phase in phases}
 
 
-def compare(ours: Mapping[str, float], recorded: Mapping[str, float], plain: Mapping[str, float]) -> list[Share]:
+def compare(
+    ours: Mapping[str, float], recorded: Mapping[str, float], plain: Mapping[str, float], least: float = LEAST
+) -> list[Share]:
     """The shares of the phases that count. A phase of the stopwatch such as `forward+loss` is several of ours."""
     together = [phase.split("+") for phase in recorded if "+" in phase]
     groups = [*together, *([phase] for phase in PHASES if not any(phase in group for group in together))]
@@ -91,15 +93,15 @@ def compare(ours: Mapping[str, float], recorded: Mapping[str, float], plain: Map
         plain_pct, recorded_pct, ours_pct = (
             sum(share for phase, share in shares_by.items() if phase in names) for shares_by in (plain, recorded, ours)
         )
-        if max(recorded_pct, ours_pct) >= LEAST:
+        if max(recorded_pct, ours_pct) >= least:
             shares.append(Share("+".join(group), plain_pct, recorded_pct, ours_pct))
     return shares
 
 
-def phases_of(trace: ha.Trace) -> dict[int, dict[str, float]]:
-    """The share of each phase that the analysis found, by rank."""
+def phases_of(trace: ha.Trace, step: int | None = None) -> dict[int, dict[str, float]]:
+    """The share of each phase that the analysis found, by rank, of all steps or of one."""
     found: dict[int, dict[str, float]] = {}
-    for row in ha.phases(trace).iter_rows(named=True):
+    for row in ha.phases(trace, step=step).iter_rows(named=True):
         found.setdefault(row["rank"], {})[row["phase"]] = row["cpu_pct"]
     return found
 
@@ -192,14 +194,20 @@ def table(scores: list[Score]) -> Iterator[str]:
     yield ""
     yield f"{right} of {len(shares)} phases are within {TOLERANCE:.0f} points ({100 * right / len(shares):.1f} %)."
     yield ""
-    yield "| loop | planted | named with its line | the name | the line |"
+    yield "| loop | planted bottleneck | name and line | name | line |"
     yield "|---|---|---|---|---|"
     for each in scores:
         cells = [cell or "–" for cell in (each.named.both or "**no**", each.named.name, each.named.line)]
-        yield f"| `{each.loop}` | `{planted(each.loop)[0][0]}` | {' | '.join(cells)} |"
+        yield f"| `{each.loop}` | {_bottleneck(each.loop)} | {' | '.join(cells)} |"
     count = sum(bool(each.named.both) for each in scores)
     yield ""
     yield f"{count} of {len(scores)} planted causes are named with their line ({100 * count / len(scores):.1f} %)."
+
+
+def _bottleneck(name: str) -> str:
+    """What is planted, in the words of the loop's docstring."""
+    docstring = ast.get_docstring(ast.parse((PROGRAMS / f"{name}.py").read_text())) or ""
+    return docstring.rpartition("PLANTED: ")[2]
 
 
 def main() -> None:
