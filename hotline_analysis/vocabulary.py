@@ -14,11 +14,22 @@ KernelClass = Literal["computation", "communication", "memory"]
 KERNEL_CLASSES: tuple[KernelClass, ...] = get_args(KernelClass)
 
 # Why a GPU idles, in three cuts of one taxonomy. A word means the same in each, as a value and as a column `<word>_ns`.
-HostCause = Literal["load_data", "sync", "cpu_tensor", "op", "python"]
+HostCause = Literal["load_data", "sync", "other_ranks", "other_thread", "cpu_tensor", "op", "python"]
 """What the thread does that is to launch the next work."""
 IdleCause = Literal[HostCause, "launch", "queued", "unobserved", "unknown"]
 """All causes, one by one: `idle_part`."""
-UseCause = Literal["load_data", "sync", "cpu_tensor", "launching", "python", "queued", "unobserved", "unknown"]
+UseCause = Literal[
+    "load_data",
+    "sync",
+    "other_ranks",
+    "other_thread",
+    "cpu_tensor",
+    "launching",
+    "python",
+    "queued",
+    "unobserved",
+    "unknown",
+]
 """The same with `op` and `launch` together as `launching`: `device_use`, `gpu_parts` and the limits of a step."""
 GapCause = Literal["host", "sync", "communication", "kernel", "other", "unobserved", "unknown"]
 """Of a whole gap: `host` has all until the launch takes effect but `sync`, and `queued` is split: `idle_gap`."""
@@ -40,6 +51,8 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 _IDLE: Mapping[IdleCause | UseCause | GapCause, str] = {
     "load_data": "CPU loads data",
     "sync": "CPU in a synchronise",
+    "other_ranks": "CPU waits for other ranks",
+    "other_thread": "CPU waits for another thread",
     "cpu_tensor": "CPU computes on CPU tensors",
     "op": "CPU in ops and runtime calls",
     "python": "CPU runs python",

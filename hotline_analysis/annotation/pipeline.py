@@ -430,6 +430,7 @@ PIPELINE = (
     _table("phase_gap"),
     _table("phase_span"),
     _table("label_segment"),
+    _table("thread_wait"),
     _table("host_activity"),
     _table("label"),
     _table("shared_kernel"),

@@ -10,6 +10,7 @@ from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.limits import step_limits, typical_step
 from hotline_analysis.answers.recorded import lacks_gpu_work, no_run
 from hotline_analysis.answers.verdicts import CPU_LIMITS, GPU_LIMITS, NO_RUN, VERDICTS
+from hotline_analysis.answers.waiting import waiting_noun
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.trace import Trace
@@ -25,9 +26,10 @@ def gpu_or_cpu_bound(trace: Trace, *, rank: int | None = None, largest_pct: floa
 
     Asked of the critical path of the median step in a loop of such steps: `evidence` is the frame of `step_limits`, and
     its largest limit names the answer if it has at least `largest_pct` of the path: gpu-bound, communication-bound,
-    copy-bound, gpu-wait-bound, input-bound, launch-bound, python-bound, cpu-tensor-bound, sync-bound, unobserved or
-    unknown; else it is mixed. Time that is `unobserved` names it only if it has more than half. `no-gpu` is a trace
-    without GPU work, and `no-run` one that records something else than a run, such as the capture of a graph. `rank`
+    copy-bound, gpu-wait-bound, input-bound, launch-bound, python-bound, cpu-tensor-bound, sync-bound, rank-bound,
+    thread-bound, unobserved or unknown; else it is mixed. Time that is `unobserved` names it only if it has more than
+    half. `no-gpu` is a trace without GPU work, and `no-run` one that records something else than a run, such as the
+    capture of a graph. `rank`
     is the lowest of the run by default. Raises `QueryParameterError` for a threshold that is negative.
     """
     check_scope(trace, {"rank": rank})
@@ -49,6 +51,9 @@ def gpu_or_cpu_bound(trace: Trace, *, rank: int | None = None, largest_pct: floa
             statement = "The file has no GPU work, although the run had some or may have: this trace cannot tell."
             return Finding(question, "no-gpu", statement, "", thresholds, limits.clear())
         statement = "The trace has no GPU work: all the time in it is CPU time."
+        waits = numbers.get("other_ranks_pct") or 0.0
+        if waits >= _SAID:
+            statement += f" {percent(waits)} of the step is {waiting_noun(trace, chosen)}."
         return Finding(question, "no-gpu", statement, "", thresholds, limits, numbers)
     shares = dict(limits.select("limit", "path_pct").rows())
     if shares.get("unobserved", 0.0) <= 50:

@@ -388,9 +388,9 @@ def device_use(
     * `rank`: only this rank
 
     Columns: `rank`, `scope`, `step`, `phase`, `gpu_busy_ns`, `communication_ns`, `copy_ns`, `gpu_idle_ns`,
-    `gpu_busy_pct`, `gpu_busy_most_pct`, `load_data_ns`, `sync_ns`, `cpu_tensor_ns`, `launching_ns`, `python_ns`,
-    `queued_ns`, `unobserved_ns`, `unknown_ns`, `queue_ns`, `idle_cause`. `hotline queries device_use` says what
-    each means.
+    `gpu_busy_pct`, `gpu_busy_most_pct`, `load_data_ns`, `sync_ns`, `other_ranks_ns`, `other_thread_ns`,
+    `cpu_tensor_ns`, `launching_ns`, `python_ns`, `queued_ns`, `unobserved_ns`, `unknown_ns`, `queue_ns`,
+    `idle_cause`. `hotline queries device_use` says what each means.
     """
     return trace.query(
         "device_use",
@@ -1900,7 +1900,8 @@ def straggler_causes(
     collective, both ranks are compared from the last collective that had ended before it until they start. What the
     last one spends more there, summed over a collective's rows, is its delay against the other. For kernels it is
     the device's time that is compared, work and idle time before it; for gloo and MPI, that of the main thread.
-    Collectives without one before them, and those where the ranks started within a microsecond, are left out.
+    Collectives without one before them, and those where the ranks started within a microsecond, are left out. Of
+    collectives that are in flight together, and so have the same one before them, the last is compared.
 
     * `rank`: only where this rank was last
     * `step`: only this step
@@ -1931,15 +1932,17 @@ def stragglers(
     transfer.
 
     The sum of `caused_wait_ns` over the ranks is that of `wait_ns`: each wait counts to the rank that came last.
-    Collectives in flight at the same time count each. A rank without matched collectives has no row.
+    Time in which several collectives are in flight counts once, to the one that started first. A rank without
+    matched collectives has no row.
 
     * `rank`: only this rank
     * `step`: only this step
     * `phase`: only collectives launched in this phase
     * `module`: only collectives launched in this module or one in it, by path
 
-    Columns: `rank`, `collective_count`, `last_count`, `caused_wait_ns`, `late_ns`, `wait_ns`, `transfer_ns`,
-    `clock_offset_ns`, `clock_error_ns`. `hotline queries stragglers` says what each means.
+    Columns: `rank`, `collective_count`, `last_count`, `caused_wait_ns`, `late_ns`, `wait_ns`, `start_wait_ns`,
+    `transfer_ns`, `began_ns`, `clock_offset_ns`, `clock_error_ns`. `hotline queries stragglers` says what each
+    means.
     """
     return trace.query(
         "stragglers",

@@ -9,6 +9,7 @@ import polars as pl
 
 from hotline_analysis.answers.path import dependency_graph
 from hotline_analysis.answers.replay import Replay
+from hotline_analysis.answers.waiting import loop_waits_ns
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.trace import Trace
 
@@ -167,10 +168,12 @@ def step_limits(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     One row per limit: on the GPU `computing`, `communication`, `copying` and `queued` (the gaps between kernels); on
     the CPU `load_data`, `launching` (ops and launch calls), `python`, `unrecorded` (time between the calls of a trace
     that has neither ops nor frames), `cpu_tensor` (arithmetic on CPU tensors) and `sync` (calls that synchronise,
-    beyond what they wait for); `unobserved` (launched work waits, and nothing in the
+    beyond what they wait for), `other_ranks` (a collective on another thread, which ends when all ranks have come) and
+    `other_thread` (other work of another thread); `unobserved` (launched work waits, and nothing in the
     file explains it), `unknown`, and `between` (time between steps). Times are of a mean step: `path_ns` adds up to
     `step_ns`, the loop over its steps, and `path_pct` to 100 %. `without_ns` is the mean step, replayed with these
-    edges taking no time, and `speedup` how many times faster that is: at most so much can be gained. The typical step
+    edges taking no time, and `speedup` how many times faster that is: at most so much can be gained. A rank that waits longer for other ranks than it loads data gains nothing without
+    `load_data`. The typical step
     of each kind (`step_kinds`) stands for its kind; `step` is the typical step of the usual kind. `rank` is the lowest
     of the run by default. Empty for a trace without steps of any length.
     """
@@ -179,9 +182,13 @@ def step_limits(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
         return pl.DataFrame(schema=_COLUMNS)
     path = loop.path().group_by(limit=LIMIT).agg(path_ns=pl.col("path_ns").sum())
     total = loop.mean_ns
+    chosen = min(trace.ranks) if rank is None else rank
+    waits = loop_waits_ns(trace, chosen) // loop.count
     rows = []
     for limit, path_ns in path.rows():
         without = loop.without_ns(limit == LIMIT)
+        if limit == "load_data" and waits >= total - without:
+            without = total  # with its data earlier, the rank waits longer for the others
         rows.append((loop.typical.step, total, limit, path_ns, 100 * path_ns / total, without, total / max(without, 1)))
     if between := loop.between_ns // loop.count:
         rows.append((loop.typical.step, total, "between", between, 100 * between / total, total, 1.0))
@@ -189,7 +196,7 @@ def step_limits(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     # Means are rounded; the largest part takes the rest.
     rest = pl.when(pl.int_range(pl.len()) == 0).then(total - pl.col("path_ns").sum()).otherwise(0)
     frame = frame.with_columns(pl.col("path_ns") + rest)
-    if not has_host_events(trace, min(trace.ranks) if rank is None else rank):
+    if not has_host_events(trace, chosen):
         frame = frame.with_columns(pl.col("limit").replace("python", "unrecorded"))
     return frame.sort("path_ns", "limit", descending=[True, False])
 

@@ -16,6 +16,7 @@ from hotline_analysis import catalog
 from hotline_analysis.answers.limits import StepLoop, TypicalStep, step_loop
 from hotline_analysis.answers.overlap import within
 from hotline_analysis.answers.recorded import lacks_gpu_work, no_run
+from hotline_analysis.answers.waiting import find_late_rank, late_wait, loop_waits_ns
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, percent, safe
@@ -24,6 +25,10 @@ LEAST_PCT = 2.0
 """A gain below this share of the step is not worth a line."""
 _OFTEN = ("gpu_work", "host_activity")
 """Views that many rules read."""
+_OF_ONE_RANK = ("unseen_rank",)
+"""Rules about ranks whose files are not there: asked where the run has one."""
+_OWN_DATA = ("loader_in_main_process", "loader_too_few_workers", "preprocessing_outside_loader")
+"""Rules about what one rank loads: a rank that waits longer for the others than for its data gains nothing by them."""
 _IS_HOST = pl.col("kind").is_in(["host", "handoff"])
 
 
@@ -81,8 +86,11 @@ def find_advice(trace: Trace, rank: int | None = None, *, rules: Collection[str]
         for each in _of_kind(trace, chosen, kind, rules):
             found.setdefault(each.rule, []).append((kind, each))
     over_loop = [_over_loop(loop, parts) for parts in found.values()]
+    waits = loop_waits_ns(trace, chosen) // loop.count
+    over_loop = [each for each in over_loop if each.rule not in _OWN_DATA or each.gain_ns > waits]
     worth = [each for each in over_loop if each.gain_pct >= LEAST_PCT]
-    return sorted(worth, key=lambda each: (-each.gain_ns, each.rule))
+    worth.sort(key=lambda each: (-each.gain_ns, each.rule))
+    return _with_late_rank(trace, chosen, loop, worth) if rules is None or "late_rank" in rules else worth
 
 
 def _of_kind(trace: Trace, rank: int, kind: TypicalStep, rules: Collection[str] | None) -> list[Advice]:
@@ -94,6 +102,8 @@ def _of_kind(trace: Trace, rank: int, kind: TypicalStep, rules: Collection[str] 
         about_all = {rule.name for rule in asked if catalog.compares_ranks(rule.name)}
         if len(trace.ranks) == 1:  # nothing to compare, which takes longer to find out than most rules
             asked = [rule for rule in asked if rule.name not in about_all]
+        else:
+            asked = [rule for rule in asked if rule.name not in _OF_ONE_RANK]
         asked = _with_rows(narrow, asked)
         found = [_of_rule(trace if rule.name in about_all else narrow, rank, kind, rule) for rule in asked]
     return [each for each in found if each]
@@ -107,6 +117,25 @@ def _over_loop(loop: StepLoop, parts: Sequence[tuple[TypicalStep, Advice]]) -> A
     steps = sum(kind.count for kind, each in parts if 10 * each.gain_ns >= most.gain_ns)
     within = f" (a step; {steps:,} of {loop.count:,} steps)" if steps < loop.count else ""
     return replace(most, what=most.what + within, gain_ns=gain, gain_pct=100 * gain / loop.mean_ns)
+
+
+def _with_late_rank(trace: Trace, rank: int, loop: StepLoop, advice: Sequence[Advice]) -> list[Advice]:
+    """The advice with the rank that keeps the others waiting in front, and what that rank does."""
+    late = find_late_rank(trace)
+    if late is None:
+        return list(advice)
+    first = next((each for each in advice if each.rule == "late_rank"), None)
+    if first is None and rank == late.rank:
+        event, count, wait = late_wait(trace, rank, loop.typical.step)
+        gain = min(late.step_wait_ns, loop.mean_ns)
+        if count and 100 * gain >= LEAST_PCT * loop.mean_ns:
+            what = f"Collectives to which this rank comes last, and the others wait for it: {count:,}, {duration(wait)}"
+            share = 100 * gain / loop.mean_ns
+            first = Advice("late_rank", f"{what} in all", "", late.remedy, count, wait, gain, share, event)
+    if first is None:
+        return list(advice)
+    done = f"{late.cause} {late.remedy}".strip() or first.do
+    return [replace(first, do=done), *(each for each in advice if each.rule != "late_rank")]
 
 
 def _with_rows(trace: Trace, rules: Sequence[catalog.Query]) -> list[catalog.Query]:

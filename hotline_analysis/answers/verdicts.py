@@ -110,6 +110,20 @@ VERDICTS: Mapping[Limit, Verdict] = {
         "time between the steps",
         "Call prof.step() once per iteration, and see what runs between the steps: evaluation, checkpoints, logging.",
     ),
+    "other_ranks": Verdict(
+        "rank-bound",
+        "CPU",
+        "The CPU: it waits for other ranks",
+        "waiting for other ranks",
+        "Compare the files of all ranks: find the one that comes last to the collectives, and what it does before.",
+    ),
+    "other_thread": Verdict(
+        "thread-bound",
+        "CPU",
+        "The CPU: it waits for another thread",
+        "waiting for another thread of the process",
+        "Start the other thread's work earlier, split it between threads, or make it shorter.",
+    ),
     "unobserved": Verdict(
         "unobserved",
         "",

@@ -26,6 +26,8 @@ from hotline_analysis.vocabulary import GAP_CAUSES, UseCause, idle_title, idle_w
 _IDLE_HUES: Mapping[UseCause, str] = {
     "load_data": HUES[1],
     "sync": HUES[3],
+    "other_ranks": "#332288",
+    "other_thread": "#999933",
     "cpu_tensor": "#882255",
     "launching": HUES[4],
     "python": HUES[6],

@@ -12,6 +12,7 @@ from hotline_analysis.answers.limits import step_loop
 from hotline_analysis.answers.recorded import has_gpu_work
 from hotline_analysis.answers.rules import find_advice
 from hotline_analysis.answers.slowest import slowest_op
+from hotline_analysis.answers.waiting import waiting_noun
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.reports.content import Section
 from hotline_analysis.reports.document import Report
@@ -118,7 +119,12 @@ def report(
     return Report(
         title=name if len(trace.ranks) == 1 else f"{name} (rank {chosen} of {len(trace.ranks)} ranks)",
         facts=about,
-        headline=headline(bound, optimizer.evidence, damaged=bool(info["damage"])),
+        headline=headline(
+            bound,
+            optimizer.evidence,
+            damaged=bool(info["damage"]),
+            waiting=waiting_noun(trace, chosen),
+        ),
         # What the headline says already needs no second place.
         caveats=[text for text in caveats if text != bound.statement],
         advice=advice,

@@ -36,6 +36,8 @@ _WIDE = re.compile(r"\bU?HUGEINT\b")  # integers of 128 bits
 
 # Of the machine's memory, what the database of one trace may use before it spills to disk: two can be open, for `diff`.
 _MEMORY_LIMIT = "40%"
+# Views of a collective and all of its ranks, whichever rank is asked about.
+_OF_ALL_RANKS = ("collective_match", "collective_wait")
 _SPILL_SHARE = 4  # of what is free on the disk, one part in so many
 
 # A table whose files are smaller is kept in memory: to read them for every question takes longer than the answer. With
@@ -341,7 +343,7 @@ class Trace:
         Of few ranks, it is this trace.
         """
         with as_hotline_error():
-            matched = self._run("collective_match", "from collective_match", {})
+            matched = {name: self._run(name, f"from {name}", {}) for name in _OF_ALL_RANKS}
             early = self._run(
                 "late_pair", "select distinct early_rank from late_pair where rank = $rank", {"rank": rank}
             )
@@ -354,9 +356,11 @@ class Trace:
             with self._lock:
                 self._few.add(few)
             with as_hotline_error():
-                few._connection.register("matched", matched.to_arrow())
-                few._connection.execute("create temp table collective_match as from matched")
-                few._known.add("collective_match")
+                for name, rows in matched.items():
+                    few._connection.register("matched", rows.to_arrow())
+                    few._connection.execute(f"create temp table {name} as from matched")
+                    few._connection.unregister("matched")
+                    few._known.add(name)
             yield few
 
     def _run_all(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:

@@ -101,3 +101,24 @@ create or replace macro most_ops_of_value() as
 -- the deepest of the usual ones, has 96 layers (Brown et al., "Language Models are Few-Shot Learners", table 2.1).
 create or replace macro most_layers() as
 100;
+
+-- Nanoseconds in which a thread runs again once its wait is over: 24 ms, the period in which Linux lets each of a CPU's
+-- threads run once, on a machine whose CPUs are busy (`sysctl_sched_latency` in kernel/sched/fair.c: 6 ms times 1 + the
+-- logarithm of the number of CPUs, which counts 8 at most).
+create or replace macro wake_up_ns() as
+24000000;
+
+-- Nanoseconds that two threads need to hand work over and come back: 50 us, ten times a wake-up on an idle CPU. Two
+-- threads that work side by side may pause together for less than that by chance. Our choice.
+create or replace macro thread_switch_ns() as
+50000;
+
+-- Whether a python frame is of a call that waits for another thread or process: by its name, of what `threading`,
+-- `queue`, `concurrent.futures`, `multiprocessing`, torch.distributed and autograd wait with.
+create or replace macro is_waiting_frame(name) as
+regexp_matches(
+    name,
+    '^<built-in (method|function) (wait(_tensor|_all_tensors)?|acquire|join|get|result|(monitored_)?barrier|synchronize'
+    || '|run_backward|recv\w*|send)\b|(^|/)torch/(distributed/|autograd/(__init__|graph)\.py)'
+    || '|(^|/)torch/_tensor\.py.*: backward$|(^|/)(threading|queue|concurrent/futures/\w+|multiprocessing/\w+)\.py'
+);

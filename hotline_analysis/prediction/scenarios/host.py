@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from hotline_analysis.answers.replay import Run
+from hotline_analysis.answers.waiting import cpu_waits
 from hotline_analysis.prediction.edits import (
     Edit,
     Hasten,
@@ -65,6 +66,9 @@ def _loader(loop: Loop, workers: float | None, batch_ms: Number) -> Made:
     if each_ns * loop.count <= 2 * expected * fetches.height:
         already = "Workers load the batches already" if has_workers else "Batches are there at once"
         return f"{already}: the loop waits {duration(round(each_ns))} per step for them."
+    waits_ns = cpu_waits(loop.trace, loop.rank, loop.steps["step"].to_list())["wait_ns"].sum() / loop.count
+    if waits_ns >= each_ns:
+        return "A step waits longer for other ranks than for its batch: without these, it takes as long."
     said = ["Workers do not slow each other or the training loop down: there are cores, and memory, for all of them."]
     least: Number = 0.0
     if has_workers:

@@ -89,12 +89,15 @@ def _steps(steps: pl.DataFrame, loop: StepLoop | None) -> str:
     return said + (f", inferred from {sign}" if (sign := INFERRED.get(marked["evidence"][0])) else "")
 
 
-def headline(bound: Finding, phases: pl.DataFrame, *, damaged: bool) -> str:
-    """One or two sentences: the largest parts of the step, and how much faster it would be without."""
-    return _sentences(bound, phases) + (_INCOMPLETE if damaged else "")
+def headline(bound: Finding, phases: pl.DataFrame, *, damaged: bool, waiting: str = "") -> str:
+    """One or two sentences: the largest parts of the step, and how much faster it would be without.
+
+    `waiting` says for which ranks the step waits, where that is known.
+    """
+    return _sentences(bound, phases, waiting) + (_INCOMPLETE if damaged else "")
 
 
-def _sentences(bound: Finding, phases: pl.DataFrame) -> str:
+def _sentences(bound: Finding, phases: pl.DataFrame, waiting: str) -> str:
     limits = bound.evidence.filter(pl.col("path_pct") > 0)
     if bound.answer == "no-run":
         return bound.statement
@@ -104,6 +107,8 @@ def _sentences(bound: Finding, phases: pl.DataFrame) -> str:
     largest, *rest = first.rows(named=True)
     # Without a GPU, all tensors are on the CPU.
     nouns = {limit: verdict.noun for limit, verdict in VERDICTS.items()}
+    if waiting:
+        nouns["other_ranks"] = waiting
     if bound.answer == "no-gpu":
         nouns["cpu_tensor"] = "ops on the CPU"
     noun = nouns[largest["limit"]]

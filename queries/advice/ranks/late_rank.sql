@@ -1,35 +1,29 @@
 -- Collectives in which this rank waits until another rank comes.
 --
--- Condition: collectives on the GPU that are matched between the ranks of the run (`collective_match`), and the time
--- from where this rank comes to where the last one does. Bound: all ranks come at the same time. Source: Li et al.,
--- "PyTorch distributed", VLDB 2020, section 5; derived for the match.
+-- Condition: collectives that are matched between the ranks of the run, and the time from where this rank comes to
+-- where the last one does (`rank_wait`): of kernels, and of the thread that waits for a collective on the CPU. What it
+-- waits as the other one began to record later does not count. Bound: all ranks come at the same time. Source: Li et
+-- al., "PyTorch distributed", VLDB 2020, section 5; derived for the match.
 --
--- :reads collective_match, event
+-- :reads rank_wait
 -- :what collectives that wait for another rank, most of all for {name}
 -- :do Find out what makes that rank late: uneven batches, its own data loading, a slower GPU, logging on one rank. The
 --     report's section on ranks names its delay.
-with last_one as (
-    select
-        match_id,
-        'rank ' || rank as name
-    from collective_match
-    where is_last
-)
-
 select
-    event.event_id,
-    'work' as effect,
-    event.track_id,
-    event.start_ns,
-    event.end_ns,
-    collective_match.wait_ns as saved_ns,
-    last_one.name
-from collective_match
-inner join last_one on collective_match.match_id = last_one.match_id
-inner join event on collective_match.rank = event.rank and collective_match.event_id = event.event_id
+    rank_wait.event_id,
+    case when rank_wait.on_gpu then 'work' else 'host' end as effect,
+    rank_wait.track_id,
+    rank_wait.start_ns + if(rank_wait.on_gpu, 0, rank_wait.start_wait_ns) as start_ns,
+    case
+        when rank_wait.on_gpu then rank_wait.end_ns
+        else rank_wait.start_ns + rank_wait.start_wait_ns + rank_wait.wait_ns
+    end as end_ns,
+    rank_wait.wait_ns as saved_ns,
+    'rank ' || rank_wait.late_rank as name
+from rank_wait
 where
-    collective_match.rank = $rank
-    and collective_match.step = $step
-    and collective_match.on_gpu
-    and collective_match.wait_ns > 0
-order by event.event_id
+    rank_wait.rank = $rank
+    and rank_wait.step = $step
+    and rank_wait.wait_ns > 0
+    and rank_wait.late_rank != rank_wait.rank
+order by rank_wait.event_id, rank_wait.start_ns

@@ -12,6 +12,8 @@
 -- :column phase VARCHAR         phase in which most of it passes, likewise
 -- :column load_data_ns BIGINT   of it, the host was loading data
 -- :column sync_ns BIGINT        of it, the host was inside a call that returns when the GPU is done
+-- :column other_ranks_ns BIGINT  of it, the host waited for other ranks
+-- :column other_thread_ns BIGINT of it, the host waited for another of its threads
 -- :column cpu_tensor_ns BIGINT  of it, the host computed on CPU tensors
 -- :column op_ns BIGINT          of it, the host was inside other ops and runtime calls, on the way to the launch
 -- :column python_ns BIGINT      of it, the host was outside ops: python, or nothing the profiler shows
@@ -51,6 +53,8 @@ total as (
         any_value(next_id) as next_id,
         sum(end_ns - start_ns) filter (where cause = 'load_data') as load_data_ns,
         sum(end_ns - start_ns) filter (where cause = 'sync') as sync_ns,
+        sum(end_ns - start_ns) filter (where cause = 'other_ranks') as other_ranks_ns,
+        sum(end_ns - start_ns) filter (where cause = 'other_thread') as other_thread_ns,
         sum(end_ns - start_ns) filter (where cause = 'cpu_tensor') as cpu_tensor_ns,
         sum(end_ns - start_ns) filter (where cause = 'op') as op_ns,
         sum(end_ns - start_ns) filter (where cause = 'python') as python_ns,
@@ -71,6 +75,8 @@ select
     home.label.phase,
     coalesce(total.load_data_ns, 0)::bigint as load_data_ns,
     coalesce(total.sync_ns, 0)::bigint as sync_ns,
+    coalesce(total.other_ranks_ns, 0)::bigint as other_ranks_ns,
+    coalesce(total.other_thread_ns, 0)::bigint as other_thread_ns,
     coalesce(total.cpu_tensor_ns, 0)::bigint as cpu_tensor_ns,
     coalesce(total.op_ns, 0)::bigint as op_ns,
     coalesce(total.python_ns, 0)::bigint as python_ns,

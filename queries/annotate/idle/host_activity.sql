@@ -1,6 +1,8 @@
 -- What each thread of the training loop does at each moment: its time, cut where that or its phase changes.
 --
 -- Kinds, of which the first that applies counts:
+--   other_ranks   the thread waits for a collective on another thread, and so for the ranks that take part in it,
+--   other_thread  the thread waits for other work of another thread (`thread_wait`),
 --   load_data   the thread is in the phase that loads data,
 --   sync        inside a call that returns when the GPU is done, blocking copies among them,
 --   cpu_tensor  inside an op that computes without any call of the GPU's runtime: arithmetic on CPU tensors. Not in a
@@ -11,12 +13,13 @@
 -- The threads are those that launch GPU work or have phases. Pieces of a thread have numbers without gaps, in order of
 -- time; the first begins when the trace does, and the last has no end.
 --
--- :reads timed, cpu_span, name_class, nesting, launch, phase_span, label_segment, main_track, rank_info
+-- :reads timed, cpu_span, name_class, nesting, launch, phase_span, label_segment, main_track, rank_info, thread_wait
 -- :column track_id BIGINT  the thread: one that launches GPU work or has phases
 -- :column number BIGINT    place of the piece on its thread, from 1
 -- :column start_ns BIGINT  start of the piece
 -- :column end_ns BIGINT    its end; NULL for the last one of a thread
--- :column kind VARCHAR     load_data, sync, cpu_tensor, op, python or nothing; the glossary explains them
+-- :column kind VARCHAR     load_data, sync, other_ranks, other_thread, cpu_tensor, op, python or nothing; the glossary
+--                          explains them
 -- :column step BIGINT      the step; NULL outside every step
 -- :column phase VARCHAR    the phase; NULL outside every step
 with host as (
@@ -118,12 +121,21 @@ span as (
     from phase_span
     inner join host on phase_span.track_id = host.track_id
     where phase_span.phase = 'load_data'
+    union all
+    select
+        track_id,
+        kind,
+        start_ns,
+        end_ns
+    from thread_wait
 ),
 
 border as (
     select
         track_id,
         start_ns as at_ns,
+        (kind = 'other_ranks')::tinyint as other_ranks,
+        (kind = 'other_thread')::tinyint as other_thread,
         (kind = 'load_data')::tinyint as load_data,
         (kind = 'sync')::tinyint as sync,
         (kind = 'cpu_tensor')::tinyint as cpu_tensor,
@@ -134,6 +146,8 @@ border as (
     select
         track_id,
         end_ns,
+        -(kind = 'other_ranks')::tinyint,
+        -(kind = 'other_thread')::tinyint,
         -(kind = 'load_data')::tinyint,
         -(kind = 'sync')::tinyint,
         -(kind = 'cpu_tensor')::tinyint,
@@ -144,6 +158,8 @@ border as (
     select
         track_id,
         (select min(start_ns) from timed),
+        0,
+        0,
         0,
         0,
         0,
@@ -166,6 +182,8 @@ kind_change as (
             track_id,
             at_ns,
             case
+                when sum(other_ranks) over so_far > 0 then 'other_ranks'
+                when sum(other_thread) over so_far > 0 then 'other_thread'
                 when sum(load_data) over so_far > 0 then 'load_data'
                 when sum(sync) over so_far > 0 then 'sync'
                 when sum(cpu_tensor) over so_far > 0 then 'cpu_tensor'

@@ -56,7 +56,10 @@ worst_idle as (
             order by
                 idle_ns desc,
                 list_position(
-                    ['load_data', 'sync', 'cpu_tensor', 'launching', 'python', 'queued', 'unobserved', 'unknown'],
+                    [
+                        'load_data', 'sync', 'other_ranks', 'other_thread', 'cpu_tensor', 'launching', 'python',
+                        'queued', 'unobserved', 'unknown'
+                    ],
                     cause
                 )
         ) = 1

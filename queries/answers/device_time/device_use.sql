@@ -20,6 +20,8 @@
 -- :column gpu_busy_most_pct DOUBLE    the same, if the GPU worked in the unobserved time; NULL without GPU work
 -- :column load_data_ns BIGINT         idle while the host loaded data
 -- :column sync_ns BIGINT              idle while the host was inside a call that returns when the GPU is done
+-- :column other_ranks_ns BIGINT       idle while the host waited for other ranks
+-- :column other_thread_ns BIGINT      idle while the host waited for another of its threads
 -- :column cpu_tensor_ns BIGINT        idle while the host computed on CPU tensors
 -- :column launching_ns BIGINT         idle while the host was inside ops and launch calls, or its launch took effect
 -- :column python_ns BIGINT            idle while the host was outside ops
@@ -67,6 +69,8 @@ idle as (
         sum(end_ns - start_ns)::bigint as gpu_idle_ns,
         coalesce(sum(end_ns - start_ns) filter (where cause = 'load_data'), 0)::bigint as load_data_ns,
         coalesce(sum(end_ns - start_ns) filter (where cause = 'sync'), 0)::bigint as sync_ns,
+        coalesce(sum(end_ns - start_ns) filter (where cause = 'other_ranks'), 0)::bigint as other_ranks_ns,
+        coalesce(sum(end_ns - start_ns) filter (where cause = 'other_thread'), 0)::bigint as other_thread_ns,
         coalesce(sum(end_ns - start_ns) filter (where cause = 'cpu_tensor'), 0)::bigint as cpu_tensor_ns,
         coalesce(sum(end_ns - start_ns) filter (where cause in ('op', 'launch')), 0)::bigint as launching_ns,
         coalesce(sum(end_ns - start_ns) filter (where cause = 'python'), 0)::bigint as python_ns,
@@ -89,6 +93,8 @@ scoped as (
         coalesce(idle.gpu_idle_ns, 0) as gpu_idle_ns,
         coalesce(idle.load_data_ns, 0) as load_data_ns,
         coalesce(idle.sync_ns, 0) as sync_ns,
+        coalesce(idle.other_ranks_ns, 0) as other_ranks_ns,
+        coalesce(idle.other_thread_ns, 0) as other_thread_ns,
         coalesce(idle.cpu_tensor_ns, 0) as cpu_tensor_ns,
         coalesce(idle.launching_ns, 0) as launching_ns,
         coalesce(idle.python_ns, 0) as python_ns,
@@ -109,7 +115,8 @@ judged as (
     select
         *,
         greatest(
-            load_data_ns, sync_ns, cpu_tensor_ns, launching_ns, python_ns, queued_ns, unobserved_ns, unknown_ns
+            load_data_ns, sync_ns, other_ranks_ns, other_thread_ns, cpu_tensor_ns, launching_ns, python_ns, queued_ns,
+            unobserved_ns, unknown_ns
         ) as largest_ns,
         count(*) filter (where level = 3) over () as rank_count
     from scoped
@@ -128,6 +135,8 @@ select
     100.0 * (gpu_busy_ns + unobserved_ns) / nullif(gpu_busy_ns + gpu_idle_ns, 0) as gpu_busy_most_pct,
     load_data_ns,
     sync_ns,
+    other_ranks_ns,
+    other_thread_ns,
     cpu_tensor_ns,
     launching_ns,
     python_ns,
@@ -139,6 +148,8 @@ select
         when 0 then null
         when load_data_ns then 'load_data'
         when sync_ns then 'sync'
+        when other_ranks_ns then 'other_ranks'
+        when other_thread_ns then 'other_thread'
         when cpu_tensor_ns then 'cpu_tensor'
         when launching_ns then 'launching'
         when python_ns then 'python'

@@ -4,7 +4,8 @@
 -- both ranks are compared from the last collective that had ended before it until they start. What the last one spends
 -- more there, summed over a collective's rows, is its delay against the other. For kernels it is the device's time that
 -- is compared, work and idle time before it; for gloo and MPI, that of the main thread. Collectives without one before
--- them, and those where the ranks started within a microsecond, are left out.
+-- them, and those where the ranks started within a microsecond, are left out. Of collectives that are in flight
+-- together, and so have the same one before them, the last is compared.
 --
 -- :param rank BIGINT = NULL          only where this rank was last
 -- :param step BIGINT = NULL          only this step
@@ -17,7 +18,8 @@
 -- :column activity VARCHAR           host, idle, or the class of the work on the GPU
 -- :column phase VARCHAR              phase; NULL outside every step
 -- :column module_path VARCHAR        module; NULL where none is known
--- :column region VARCHAR             annotation or outermost op around the launch; NULL on the host or without one
+-- :column region VARCHAR             annotation or outermost op around the launch, or on the main thread; NULL without
+--                                    one
 -- :column collective_count BIGINT    collectives that it came last to and in which one of the two spent time on this
 -- :column own_ns BIGINT              its time
 -- :column first_ns BIGINT            that of the ranks that it is compared with
@@ -41,6 +43,10 @@ since as (
     from late_pair
     asof inner join sync on late_pair.early_start_ns >= sync.end_ns
     where is_asked($rank, late_pair.rank) and is_asked($step, late_pair.step)
+    qualify
+        row_number() over (
+            partition by late_pair.rank, sync.end_ns order by late_pair.early_start_ns desc, late_pair.match_id
+        ) = 1
 ),
 
 compared as (
@@ -61,7 +67,47 @@ main as (
         rank,
         track_id
     from phase_span
-    where is_main
+    where is_main and rank in (select rank from compared where not on_gpu)
+),
+
+-- Moments at which the label or the region of a main thread changes.
+host_border as (
+    select
+        label_segment.rank,
+        label_segment.track_id,
+        label_segment.start_ns as at_ns
+    from label_segment
+    inner join main on label_segment.rank = main.rank and label_segment.track_id = main.track_id
+    union
+    select
+        region_segment.rank,
+        region_segment.track_id,
+        unnest([region_segment.start_ns, region_segment.end_ns])
+    from region_segment
+    inner join main on region_segment.rank = main.rank and region_segment.track_id = main.track_id
+),
+
+host_piece as (
+    select
+        host_border.rank,
+        label_segment.phase,
+        label_segment.module_id,
+        case when host_border.at_ns < region_segment.end_ns then region_segment.region end as region,
+        host_border.at_ns as start_ns,
+        lead(host_border.at_ns) over (
+            partition by host_border.rank, host_border.track_id order by host_border.at_ns
+        ) as end_ns
+    from host_border
+    asof inner join label_segment
+        on
+            host_border.rank = label_segment.rank
+            and host_border.track_id = label_segment.track_id
+            and host_border.at_ns >= label_segment.start_ns
+    asof left join region_segment
+        on
+            host_border.rank = region_segment.rank
+            and host_border.track_id = region_segment.track_id
+            and host_border.at_ns >= region_segment.start_ns
 ),
 
 launched as (
@@ -84,17 +130,15 @@ launched as (
 
 piece as (
     select
-        label_segment.rank,
+        rank,
         false as on_gpu,
         'host' as activity,
-        label_segment.phase,
-        label_segment.module_id,
-        null as region,
-        label_segment.start_ns,
-        label_segment.end_ns
-    from label_segment
-    inner join main on label_segment.rank = main.rank and label_segment.track_id = main.track_id
-    where label_segment.rank in (select rank from compared)
+        phase,
+        module_id,
+        region,
+        start_ns,
+        end_ns
+    from host_piece
     union all
     select
         launched.rank,

@@ -43,7 +43,7 @@
 -- :param until VARCHAR in (host, work, launched) = 'work'
 --                          what belongs to the window
 -- :param frames BOOLEAN = true   python frames cut a thread's time, too; without them there are fewer edges
--- :reads event, host_activity, label, label_segment, model_op, name_info, path_edge, rank_work
+-- :reads event, host_activity, label, label_segment, model_op, name_info, path_edge, rank_work, thread_wait
 -- :column rank BIGINT                 process rank
 -- :column to_id BIGINT                the node that comes later
 -- :column from_id BIGINT              the node that comes first
@@ -52,8 +52,9 @@
 -- :column start_ns BIGINT             when the first node was observed
 -- :column end_ns BIGINT               when the later node was observed
 -- :column weight_ns BIGINT            the least time between the nodes
--- :column event_id BIGINT             the event that takes the time: innermost on a thread, the GPU work, or the call
---                                     that waits; NULL where the profiler shows none
+-- :column event_id BIGINT             the event that takes the time: innermost on a thread, the GPU work, the call
+--                                     that waits, or the other thread's work that is waited for; NULL where the
+--                                     profiler shows none
 -- :column track_id BIGINT             the thread, or the GPU work's track; NULL for edges to the window's end
 -- :column category VARCHAR            the event's category; NULL without one
 -- :column name VARCHAR                the event's name; NULL without one
@@ -69,7 +70,23 @@
 --                                     step; NULL where it waits for nothing earlier
 -- :column previous_count BIGINT       how many steps earlier
 -- :column previous_ns BIGINT          the least time after that node
-with labelled as (
+with waiting_edge as (
+    -- One row per edge, with the work of another thread that its thread waits for.
+    select
+        path_edge.* replace (
+            case when path_edge.since_ns < thread_wait.end_ns then thread_wait.event_id else path_edge.event_id end
+                as event_id
+        ),
+        case when path_edge.since_ns < thread_wait.end_ns then thread_wait.kind end as wait_kind
+    from path_edge
+    asof left join (select * from thread_wait where rank = $rank) as thread_wait
+        on
+            path_edge.track_id = thread_wait.track_id
+            and path_edge.since_ns >= thread_wait.start_ns
+            and path_edge.kind = 'host'
+),
+
+labelled as (
     select
         path_edge.*,
         event.category,
@@ -85,7 +102,7 @@ with labelled as (
             when 'memory' then 'copy'
             else name_info.class
         end as class
-    from path_edge
+    from waiting_edge as path_edge
     left join event on event.rank = $rank and path_edge.event_id = event.event_id
     left join name_info
         on ($rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
@@ -113,6 +130,7 @@ select
     labelled.name,
     case
         when labelled.is_copying then 'copy'
+        when labelled.wait_kind = 'other_ranks' then 'communication'
         when labelled.kind = 'host' and labelled.phase = 'load_data' then 'data_loading'
         when labelled.is_host then 'cpu'
         when labelled.kind in ('work', 'shared') then labelled.class

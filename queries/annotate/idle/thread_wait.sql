@@ -1,0 +1,186 @@
+-- Times in which a thread of the training loop waits for another thread of its process.
+--
+-- Work of another thread is waited for where the loop's thread does nothing until about the work's end: it shows no
+-- event from before the work ends until at most `wake_up_ns()` later, and for no longer after that end than before it.
+-- In backward, where no python runs between the nodes, the second of these conditions is enough.
+-- Nothing means that the innermost event is an annotation, an op of torch.distributed that returns late
+-- (`wait_tensor`), or a python frame of a call that waits; a DataLoader's own annotation is loading data, not this.
+--
+-- Kinds:
+--   other_ranks   the work is a collective of gloo, MPI or UCC, which ends when all ranks have come,
+--   other_thread  other events of a thread outside the loop, for half of that time or more. Only the main thread waits
+--                 for them, and for at least `thread_switch_ns()`. Autograd's own thread is part of the loop.
+-- Of works that end one after the other, each is waited for from where the one before ends. Rows of a thread do not
+-- overlap. The time from the work's end to the thread's next event is no part of the row, as it may be anything, but
+-- in backward: there the thread is not yet awake.
+--
+-- :reads event, nesting, cpu_span, launch, main_track, phase_span
+-- :only_with main_track
+-- :column track_id BIGINT  the thread that waits
+-- :column start_ns BIGINT  since when
+-- :column end_ns BIGINT    when the work ends; in backward, of the last one, when the thread goes on
+-- :column kind VARCHAR     other_ranks or other_thread
+-- :column event_id BIGINT  the work that is waited for
+with host as (
+    select distinct nesting.track_id
+    from launch
+    inner join nesting on coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
+    union
+    select track_id from main_track
+    union
+    select track_id from phase_span
+),
+
+collective as (
+    select
+        nesting.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns
+    from event
+    inner join nesting on event.event_id = nesting.event_id
+    where
+        event.category = 'user_annotation'
+        and regexp_matches(event.name, '^(gloo|mpi|ucc):')
+        and nesting.end_ns > nesting.start_ns
+),
+
+-- Work of other threads, with each thread of the loop that may wait for it.
+work as (
+    select
+        collective.*,
+        'other_ranks' as kind,
+        host.track_id as host_id
+    from collective
+    inner join host on collective.track_id != host.track_id
+    union all
+    select
+        nesting.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        'other_thread',
+        main_track.track_id
+    from nesting
+    inner join main_track on nesting.track_id != main_track.track_id
+    where
+        nesting.depth = 0
+        and nesting.end_ns > nesting.start_ns
+        and nesting.track_id not in (select track_id from host)
+        and nesting.track_id not in (select track_id from collective)
+),
+
+-- Moments at which an event of a waiting thread starts or ends, and the event in which the thread then is.
+border as (
+    select
+        track_id,
+        at_ns,
+        coalesce(
+            arg_max(opened_id, depth) filter (where opened_id is not null),
+            arg_min(around_id, depth) filter (where opened_id is null)
+        ) as event_id
+    from (
+        select
+            track_id,
+            start_ns as at_ns,
+            event_id as opened_id,
+            null as around_id,
+            depth
+        from nesting
+        where end_ns > start_ns and track_id in (select host_id from work)
+        union all
+        select
+            track_id,
+            end_ns,
+            null,
+            parent_id,
+            depth
+        from nesting
+        where end_ns > start_ns and track_id in (select host_id from work)
+    ) as edge_of_event
+    group by track_id, at_ns
+),
+
+-- One row per work that ends while a thread of the loop shows nothing new: that stretch of the thread.
+ending_in_stretch as (
+    select
+        work.*,
+        before.at_ns as from_ns,
+        before.event_id as around_id,
+        next.at_ns as until_ns,
+        greatest(work.start_ns, before.at_ns) as since_ns
+    from work
+    asof inner join border as before on work.host_id = before.track_id and work.end_ns > before.at_ns
+    asof inner join border as next on work.host_id = next.track_id and work.end_ns <= next.at_ns
+),
+
+-- Stretches in which the thread runs nothing of its own.
+still as (
+    select ending_in_stretch.*
+    from ending_in_stretch
+    left join cpu_span on ending_in_stretch.around_id = cpu_span.event_id
+    left join event on ending_in_stretch.around_id = event.event_id
+    where
+        cpu_span.event_id is null
+        or (cpu_span.category = 'user_annotation' and not starts_with(event.name, 'enumerate(DataLoader)'))
+        or (cpu_span.is_op and regexp_matches(event.name, '^(c10d|_?c10d_functional)::'))
+        or (cpu_span.category = 'python_function' and is_waiting_frame(event.name))
+),
+
+-- Those in backward, whose last work ends when the thread goes on.
+in_phase as (
+    select
+        still.*,
+        coalesce(still.until_ns <= backward.end_ns, false) as is_backward
+    from still
+    asof left join (select * from phase_span where phase = 'backward') as backward
+        on still.host_id = backward.track_id and still.from_ns >= backward.start_ns
+),
+
+part as (
+    select
+        host_id,
+        from_ns,
+        until_ns,
+        kind,
+        event_id,
+        is_backward,
+        greatest(since_ns, coalesce(max(end_ns) over earlier, since_ns)) as start_ns,
+        end_ns,
+        min(since_ns) over stretch as first_ns,
+        max(end_ns) over stretch as last_ns,
+        row_number() over (stretch order by end_ns desc, event_id desc) = 1 as is_last
+    from in_phase
+    window
+        stretch as (partition by host_id, from_ns, kind),
+        earlier as (
+            partition by host_id, from_ns, kind
+            order by end_ns, event_id
+            rows between unbounded preceding and 1 preceding
+        )
+),
+
+waited as (
+    select *
+    from part
+    where
+        end_ns > start_ns
+        and until_ns - last_ns <= last_ns - first_ns
+        and (is_backward or until_ns - last_ns <= wake_up_ns())
+        and (kind = 'other_ranks' or last_ns - first_ns >= thread_switch_ns())
+    qualify
+        kind = 'other_ranks'
+        or 2 * sum(end_ns - start_ns) over (partition by host_id, from_ns, kind) >= last_ns - first_ns
+)
+
+-- Where a thread seems to wait for both, a collective explains it.
+select
+    waited.host_id as track_id,
+    waited.start_ns,
+    case when waited.is_last and waited.is_backward then waited.until_ns else waited.end_ns end as end_ns,
+    waited.kind,
+    waited.event_id
+from waited
+anti join (select distinct host_id, from_ns from waited where kind = 'other_ranks') as for_ranks
+    on waited.host_id = for_ranks.host_id and waited.from_ns = for_ranks.from_ns and waited.kind = 'other_thread'
+order by waited.host_id, waited.start_ns
