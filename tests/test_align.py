@@ -13,7 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from hotline_analysis.annotation import align as align_module
-from hotline_analysis.annotation.align import Alignment, align, align_in_pieces
+from hotline_analysis.annotation.align import Aligner, Alignment, Choices, align, align_in_pieces
 from hotline_analysis.annotation.backward import match_backward
 from hotline_analysis.annotation.placing.certain import range_in_order
 
@@ -84,6 +84,33 @@ def test_the_range_of_places_is_that_of_all_ways(fitting: list[set[int]], data: 
     first, last = range_in_order(np.array(kinds, np.int64), places, 8)
     assert first.tolist() == [min(place) for place in zip(*ways, strict=True)]
     assert last.tolist() == [max(place) for place in zip(*ways, strict=True)]
+
+
+@given(rows=sequences, columns=sequences)
+def test_the_choices_for_all_columns_hold_for_their_first_ones(rows: list[int], columns: list[int]) -> None:
+    choices = Choices(np.array(rows, np.int64), np.array(columns, np.int64), WEIGHTS)
+    for length in range(len(columns) + 1):
+        found = choices.alignment(length)
+        assert found.score == best_score(rows, columns[:length])
+        assert score_of(rows, columns[:length], found.last.tolist()) == found.score
+        assert choices.first(length).tolist() == found.first.tolist()
+
+
+def test_columns_that_match_nothing_separate_neighbours() -> None:
+    """Of two equally long alignments, the one with neighbours wins, however long the run of other columns is."""
+    rows = np.array([0, 1], np.int64)
+    for length in (1, 2, 300):
+        columns = np.array([0] + [2] * length + [1, 0, 1], np.int64)
+        found = align(rows, columns, np.array([[8, 0, 0], [0, 8, 0]], np.int32))
+        assert found.first.tolist() == found.last.tolist() == [length + 2, length + 3]
+        assert found.nearly == length + 4  # two matches apart score 16, less than 98 % of 17
+
+
+def test_the_fewest_columns_that_explain_as_much_as_all() -> None:
+    aligner = Aligner(np.array([[8, 0, 0], [0, 8, 0]], np.int32))
+    rows, columns = np.array([0, 1], np.int64), np.array([2, 0, 2, 1, 2, 2, 0], np.int64)
+    assert aligner.enough_columns(rows, columns, np.array([True, True])) == 4
+    assert aligner.enough_columns(rows, columns, np.array([True, False])) == 2
 
 
 def test_nothing_to_align() -> None:

@@ -50,6 +50,7 @@ class Aligner:
     def __init__(self, weights: npt.NDArray[np.int32]) -> None:
         self.weights = weights
         self._known: dict[tuple[bytes, bytes], Alignment] = {}
+        self._lengths: dict[tuple[bytes, bytes, bytes], int] = {}
 
     def align(self, rows: Symbols, columns: Symbols) -> Alignment:
         """As the function of the same name."""
@@ -59,6 +60,26 @@ class Aligner:
             self._known[key] = (align if whole else align_in_pieces)(rows, columns, self.weights)
         return self._known[key]
 
+    def enough_columns(self, rows: Symbols, columns: Symbols, is_counted: npt.NDArray[np.bool_]) -> int:
+        """Length of the shortest prefix of the columns in which the rows that count weigh as much as in all columns."""
+        key = rows.tobytes(), columns.tobytes(), is_counted.tobytes()
+        if key not in self._lengths:
+            choices = Choices(rows, columns, self.weights)
+
+            def weight(length: int) -> int:
+                places = choices.first(length)
+                found = np.flatnonzero((places >= 0) & is_counted)
+                return int(self.weights[rows[found], columns[places[found]]].sum())
+
+            most = weight(len(columns))
+            low, high = 0, len(columns)
+            while low < high:
+                middle = (low + high) // 2
+                low, high = (low, middle) if weight(middle) >= most else (middle + 1, high)
+            self._lengths[key] = high
+            self._known[rows.tobytes(), columns[:high].tobytes()] = choices.alignment(high)
+        return self._lengths[key]
+
 
 def align(rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int32], *, may_shift: bool = True) -> Alignment:
     """Align `rows` with `columns`; `weights[r, c]` is what symbol r in a row scores with symbol c in a column, or 0.
@@ -66,40 +87,73 @@ def align(rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int32], *, ma
     Weights are 0 for symbols that do not match, and more than 1 for those that do. Time grows with rows × columns.
     Unless they `may_shift`, the rightmost alignment must do with the columns of the leftmost.
     """
-    height, width = len(rows), len(columns)
-    nothing = np.full(height, -1, np.int64)
-    if height == 0 or width == 0:
-        return Alignment(nothing, nothing.copy(), 0, 0)
-    stride = (width + 7) // 8
-    from_left = np.zeros((height, stride), np.uint8)
-    from_above = np.zeros((height, stride), np.uint8)
-    matches = np.zeros((height, stride), np.uint8)
-    follows = np.zeros((height, stride), np.uint8)
-    may_follow = np.zeros((height, stride), np.uint8)
-    by_symbol = weights[:, columns]
-    # Column 0 of each array stands for no columns at all.
-    best = np.zeros(width + 1, np.int32)
-    matched = np.full(width + 1, -1, np.int32)
-    for row in range(height):
-        weight = by_symbol[rows[row]]
-        plain, joined = best[:-1], matched[:-1] + _NEIGHBOUR
-        follow = joined > plain
-        found = np.where(weight > 0, np.where(follow, joined, plain) + weight, -1).astype(np.int32)
-        new = np.maximum(best[1:], found)
-        np.maximum.accumulate(new, out=new)
-        before = np.concatenate(([0], new[:-1]))
-        from_left[row] = np.packbits(new == before)
-        from_above[row] = np.packbits(new == best[1:])
-        matches[row] = np.packbits(new == found)
-        follows[row] = np.packbits(follow)
-        may_follow[row] = np.packbits((joined >= plain) & (joined > 0))
-        best[1:] = new
-        matched[1:] = found
-        matched[0] = -1
-    first = _trace(_Bits(from_left, from_above, matches, follows), height, width, leftmost=True)
-    end = width if may_shift else int(first.max()) + 1
-    last = _trace(_Bits(from_left, from_above, matches, may_follow), height, end, leftmost=False)
-    return Alignment(first, last, int(best[-1]), int(np.argmax(best >= _NEARLY * best[-1])))
+    return Choices(rows, columns, weights).alignment(len(columns), may_shift=may_shift)
+
+
+class Choices:
+    """All choices of the dynamic programme: they give the alignment of the rows with any prefix of the columns.
+
+    A choice depends only on the columns before it. Columns that match no row are compared once for each run of them:
+    a run scores nothing and separates neighbours, however long it is.
+    """
+
+    def __init__(self, rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int32]) -> None:
+        self._height = len(rows)
+        matching = weights[np.unique(rows)].any(axis=0)[columns]
+        is_kept = matching.copy()
+        is_kept[:1] = True
+        is_kept[1:] |= matching[:-1]
+        self._columns = np.flatnonzero(is_kept)
+        columns = columns[self._columns]
+        height, width = self._height, len(columns)
+        stride = (width + 7) // 8
+        from_left, from_above, matches, follows, may_follow = (np.zeros((height, stride), np.uint8) for _ in range(5))
+        by_symbol = weights[:, columns]
+        # Column 0 of each array stands for no columns at all.
+        best = np.zeros(width + 1, np.int32)
+        matched = np.full(width + 1, -1, np.int32)
+        for row in range(height if width else 0):
+            weight = by_symbol[rows[row]]
+            plain, joined = best[:-1], matched[:-1] + _NEIGHBOUR
+            follow = joined > plain
+            found = np.where(weight > 0, np.where(follow, joined, plain) + weight, -1).astype(np.int32)
+            new = np.maximum(best[1:], found)
+            np.maximum.accumulate(new, out=new)
+            before = np.concatenate(([0], new[:-1]))
+            from_left[row] = np.packbits(new == before)
+            from_above[row] = np.packbits(new == best[1:])
+            matches[row] = np.packbits(new == found)
+            follows[row] = np.packbits(follow)
+            may_follow[row] = np.packbits((joined >= plain) & (joined > 0))
+            best[1:] = new
+            matched[1:] = found
+            matched[0] = -1
+        self._best = best
+        self._leftmost = _Bits(from_left, from_above, matches, follows)
+        self._rightmost = _Bits(from_left, from_above, matches, may_follow)
+
+    def first(self, length: int) -> Symbols:
+        """The leftmost best alignment with so many of the columns."""
+        return self._in_all_columns(_trace(self._leftmost, self._height, self._width(length), leftmost=True))
+
+    def alignment(self, length: int, *, may_shift: bool = True) -> Alignment:
+        """The alignment with so many of the columns."""
+        width = self._width(length)
+        first = _trace(self._leftmost, self._height, width, leftmost=True)
+        end = width if may_shift else int(first.max(initial=-1)) + 1
+        last = _trace(self._rightmost, self._height, end, leftmost=False)
+        best = self._best[: width + 1]
+        nearly = int(np.argmax(best >= _NEARLY * best[-1]))
+        nearly = int(self._columns[nearly - 1]) + 1 if nearly else 0
+        return Alignment(self._in_all_columns(first), self._in_all_columns(last), int(best[-1]), nearly)
+
+    def _width(self, length: int) -> int:
+        """How many of the compared columns the first `length` columns have."""
+        return int(np.searchsorted(self._columns, length))
+
+    def _in_all_columns(self, places: Symbols) -> Symbols:
+        """Numbers among the compared columns as numbers among all columns."""
+        return np.where(places >= 0, self._columns[places], -1) if len(self._columns) else places
 
 
 def align_in_pieces(rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int32]) -> Alignment:

@@ -347,19 +347,7 @@ def _no_longer(rows: Rows, items: Items, columns: ItemIndices) -> ItemIndices:
     """The shortest prefix of the columns that explains as much as all, so that no row is found in the next pass."""
     if len(rows.symbol) * len(columns) > _SEARCHED:
         return columns
-    names = items.name[columns]
-
-    def weight(length: int) -> int:
-        places = rows.aligner.align(rows.symbol, names[:length]).first
-        found = np.flatnonzero((places >= 0) & ~rows.is_optional)
-        return int(rows.aligner.weights[rows.symbol[found], names[places[found]]].sum())
-
-    most = weight(len(columns))
-    low, high = 0, len(columns)
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if weight(middle) >= most else (middle + 1, high)
-    return columns[:high]
+    return columns[: rows.aligner.enough_columns(rows.symbol, items.name[columns], ~rows.is_optional)]
 
 
 def _fits(items: Items, rows: Rows, columns: ItemIndices, places: ColumnIndices, hit: RowIndices) -> bool:

@@ -10,28 +10,30 @@
 -- :column depth BIGINT      number of events around it on its thread
 -- :column op_number BIGINT  the op that was learned
 -- :column tree_id BIGINT    what was called in it; NULL where that was not observed
-with counted_op as (
-    -- Ops with their place in a call, if they have one, and how many without a place there are up to each.
+with numbered_item as (
+    -- Outermost ops, numbered in order of time on their thread.
     select
-        forward_item.*,
+        *,
+        row_number() over (partition by track_id order by start_ns, depth, event_id) as number
+    from forward_item
+),
+
+-- Ops of each call of a module, in order, with the number of ops without a place before each on its thread.
+placed_op as (
+    select
+        numbered_item.*,
         module_match.pass_number,
         module_match.module_id,
         module_match.call,
-        count(*) filter (where module_match.event_id is null) over (
-            partition by forward_item.track_id
-            order by forward_item.start_ns, forward_item.depth, forward_item.event_id
-        ) as unplaced_count
-    from forward_item
-    left join module_match on forward_item.event_id = module_match.event_id
-),
-
--- Ops of each call of a module, in order.
-placed_op as (
-    select
-        *,
-        row_number() over (partition by pass_number, module_id, call order by start_ns, depth, event_id) as place
-    from counted_op
-    where module_id is not null
+        row_number() over (
+            partition by module_match.pass_number, module_match.module_id, module_match.call
+            order by numbered_item.start_ns, numbered_item.depth, numbered_item.event_id
+        ) as place,
+        numbered_item.number
+        - dense_rank() over (partition by numbered_item.track_id order by numbered_item.number) as unplaced_count
+    from numbered_item
+    inner join module_match on numbered_item.event_id = module_match.event_id
+    where module_match.module_id is not null
 ),
 
 learned_op as (
