@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Literal, get_args
 
-Phase = Literal["load_data", "forward", "loss", "zero_grad", "backward", "optimizer", "other"]
+Phase = Literal["load_data", "forward", "loss", "zero_grad", "backward", "clipping", "optimizer", "other"]
 PHASES: tuple[Phase, ...] = get_args(Phase)
 KernelClass = Literal["computation", "communication", "memory"]
 KERNEL_CLASSES: tuple[KernelClass, ...] = get_args(KernelClass)

@@ -426,6 +426,7 @@ PIPELINE = (
         condition="where nothing marks the steps",
     ),
     _table("backward_burst"),
+    _table("gradient_part"),
     _table("phase_evidence"),
     _table("phase_gap"),
     _table("phase_span"),

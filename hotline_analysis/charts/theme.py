@@ -21,6 +21,7 @@ PHASES = {
     "loss": "#cc79a7",
     "zero_grad": "#56b4e9",
     "backward": "#d55e00",
+    "clipping": "#f0e442",
     "optimizer": "#009e73",
     "other": "#999999",
 }

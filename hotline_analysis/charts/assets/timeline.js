@@ -107,7 +107,7 @@ function hotlineTimeline(root, data) {
   // --- colours: hues that people with any kind of colour vision can tell apart (Okabe and Ito), lighter for less time
 
   const HUES = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#f0e442", "#999999"];
-  const PHASES = { load_data: 1, forward: 0, loss: 3, zero_grad: 5, backward: 4, optimizer: 2, other: 7 };
+  const PHASES = { load_data: 1, forward: 0, loss: 3, zero_grad: 5, backward: 4, clipping: 6, optimizer: 2, other: 7 };
   const typeHue = new Map();
   function hueOf(n) {
     if (state.color === "phase") return HUES[nodes.phase[n] < 0 ? 7 : PHASES[data.phases[nodes.phase[n]]] ?? 7];

@@ -11,9 +11,9 @@
 --   loss       between forward and backward, or around a shown loss, up to the last op that backward comes back to;
 --              where a placed model ended the forward, its output may still be made a probability: that is forward,
 --   backward   right before backward when the loss is already done, and between its nodes,
---   optimizer  after backward, from the first update to the last; between backward and the optimizer, from the op on
---              that takes a norm, unscales or updates: clipping gradients,
---   other      everything else: logging, metrics, waiting at the step's end.
+--   optimizer  after backward, from the first update to the last, in a trace that marks no optimizer,
+--   other      everything else: logging, metrics, statistics of gradients, waiting at the step's end.
+-- Clipping and a gradient scaler's work are no gaps: ops show them (`gradient_part`).
 -- Without step marks, nothing is known of the time before the first forward and between two of them.
 --
 -- :reads phase_evidence, phase_gap, closure_call, main_track, step
@@ -45,6 +45,12 @@ closure_again as (
     where is_again and track_id in (select track_id from main_track)
 ),
 
+-- Whether something marks an optimizer in the trace: then nothing else is one.
+marked as (
+    select coalesce(bool_or(phase = 'optimizer' and evidence in ('annotation', 'profiler', 'python')), false) as has_marks
+    from shown
+),
+
 -- Gaps with what the conditions of the table below are made of.
 gap as (
     select
@@ -57,7 +63,9 @@ gap as (
         -- DDP's own annotation may hold only a part of the forward pass
         layer_ns is not null and coalesce(before_phase != 'forward' or before_evidence = 'profiler', true) as has_model,
         coalesce(known_ns > modelled_ns, false) as has_loss,
-        before_phase = 'backward' and updated_ns is not null as is_updated,
+        before_phase = 'backward' and updated_ns is not null
+        and coalesce(after_phase != 'optimizer' or after_evidence = 'op_name', true)
+        and not marked.has_marks as is_updated,
         -- what is made of a gradient is no forward pass
         coalesce(
             before_phase = 'backward' and after_phase = 'backward' and updated_ns is null and layer_ns is null
@@ -84,6 +92,7 @@ gap as (
         end as begin_ns,
         coalesce(greatest(read_ns, zero_ns), 0) as measured_ns
     from phase_gap
+    cross join marked
     asof left join closure_again on phase_gap.start_ns >= closure_again.start_ns
     where not is_between_nodes
 ),
@@ -96,15 +105,10 @@ gap_parts as (
         end_ns,
         -- noqa: disable=LT02
         case
-            when before_phase = 'backward' and after_phase = 'optimizer' then [
-                {'phase': 'other', 'end_ns': optimizer_ns},
-                {'phase': 'optimizer', 'end_ns': null}
-            ]
             when is_updated then [
                 {'phase': 'other', 'end_ns': optimizer_ns},
-                {'phase': 'optimizer', 'end_ns': updated_ns}
+                {'phase': 'optimizer', 'end_ns': if(after_phase = 'optimizer', null, updated_ns)}
             ]
-            when before_phase = 'optimizer' then [{'phase': 'optimizer', 'end_ns': coalesce(rescaled_ns, 0)}]
             when is_between_forwards then [{'phase': 'forward', 'end_ns': least(reading_ns, fetching_ns)}]
             else []
         end as first_parts,

@@ -8,7 +8,7 @@
 -- :param step BIGINT = NULL       only this step
 -- :reads phase_span, step, label, event, launch, idle_part, gpu_wait
 -- :column rank BIGINT             process rank
--- :column phase VARCHAR           load_data, forward, loss, zero_grad, backward, optimizer or other
+-- :column phase VARCHAR           load_data, forward, loss, zero_grad, backward, clipping, optimizer or other
 -- :column cpu_ns BIGINT           time the main thread spent in it
 -- :column cpu_pct DOUBLE          share of the steps' duration
 -- :column cpu_waiting_ns BIGINT   of the CPU time, waiting for the GPU: blocking copies, synchronises, a full queue
@@ -115,5 +115,5 @@ where is_asked($rank, named.rank)
 order by
     named.rank,
     list_position(
-        ['load_data', 'forward', 'loss', 'zero_grad', 'backward', 'optimizer', 'other'], named.phase
+        ['load_data', 'forward', 'loss', 'zero_grad', 'backward', 'clipping', 'optimizer', 'other'], named.phase
     )

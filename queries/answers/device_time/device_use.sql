@@ -171,5 +171,5 @@ order by
     list_position(['run', 'step', 'phase'], scope),
     step,
     list_position(
-        ['load_data', 'forward', 'loss', 'zero_grad', 'backward', 'optimizer', 'other'], phase
+        ['load_data', 'forward', 'loss', 'zero_grad', 'backward', 'clipping', 'optimizer', 'other'], phase
     )

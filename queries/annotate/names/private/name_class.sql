@@ -1,7 +1,7 @@
 -- Names that tell what happens inside an event: a phase, a bucket, a module call or an autograd node.
 --
--- Rules are data (`rules/phase_names.csv`): for phases, for buckets and for signs, the first rule that matches a name
--- counts. A `strong` name decides for all it contains, the innermost one first. A `weak` name decides only where no
+-- Rules are data (`rules/phase_names.csv`): for phases, and for each of the other kinds, the first rule that matches a
+-- name counts. A `strong` name decides for all it contains, the innermost one first. A `weak` name decides only where no
 -- strong one is around it: a loss computed inside the model's forward is loss, and a module called inside `## loss ##`
 -- is loss too. An `aside` name tells only where nothing in its event or around it does: most say that it is no part of
 -- a phase. `metadata` names an op that computes nothing: it describes or allocates tensors. The names are PyTorch's own
@@ -19,8 +19,10 @@
 -- :column aside_phase PHASE    phase of the event if nothing in it or around it tells another; NULL where the name
 --                              tells none
 -- :column bucket VARCHAR       gradient_accumulation or communication; NULL for other names
--- :column sign VARCHAR         layer, output, activation, update, clip, read, rescale, fetch, draw or create: what the
+-- :column sign VARCHAR         layer, output, activation, update, list, read, rescale, fetch, draw or create: what the
 --                              op does, where no phase is shown; NULL for other names
+-- :column gradient VARCHAR     what it does with gradients after backward: step, norm, square, gather, coefficient, sum,
+--                              product, scale, bound, read, unscale, rescale or update; NULL for other names
 -- :column evidence VARCHAR     kind of rule that tells the phase: annotation, profiler, autograd, python or op_name;
 --                              NULL where none does
 -- :column is_node BOOLEAN      an autograd node, or the engine's call of one
@@ -69,7 +71,9 @@ shape_rule as (
     qualify
         row_number() over (
             partition by
-                shapes.category, shapes.shape, case when rule.kind in ('bucket', 'sign', 'metadata') then rule.kind end
+                shapes.category,
+                shapes.shape,
+                case when rule.kind in ('bucket', 'sign', 'gradient', 'metadata') then rule.kind end
             order by rule.position
         ) = 1
 ),
@@ -97,7 +101,8 @@ select
     max(label) filter (where kind = 'aside') as aside_phase,
     max(label) filter (where kind = 'bucket') as bucket,
     max(label) filter (where kind = 'sign') as sign,
-    max(evidence) filter (where kind not in ('bucket', 'sign', 'metadata')) as evidence,
+    max(label) filter (where kind = 'gradient') as gradient,
+    max(evidence) filter (where kind not in ('bucket', 'sign', 'gradient', 'metadata')) as evidence,
     coalesce(bool_or(evidence = 'autograd'), false) as is_node,
     category = 'python_function' and starts_with(name, 'nn.Module: ') as is_module,
     bool_or(is_blocking) as is_sync,

@@ -1,19 +1,20 @@
--- Which phase the trace shows on each thread, where it shows one: strong markers over weak ones over autograd's
--- stretches over asides.
+-- Which phase the trace shows on each thread, where it shows one: strong markers over what ops do with gradients over
+-- the optimizer's over weak ones over autograd's stretches over asides.
 --
 -- The borders of all layers go into one list; at each border, the most recent label of each layer counts, and 0 means
 -- that the layer's span has ended. Steps put borders of their own, so that no piece reaches across them. Time inside an
 -- optimizer's marker is the optimizer's, except in calls of its closure.
 --
--- :reads marker_segment, backward_burst, closure_call, step, main_track
--- :column track_id BIGINT                                                   the thread
--- :column start_ns BIGINT                                                   start of the piece
--- :column end_ns BIGINT                                                     end of the piece
--- :column found STRUCT("label" VARCHAR, evidence VARCHAR, event_id BIGINT)  the phase that is shown, what shows it (as
---                                                                           in `marker`) and the event that does; NULL
---                                                                           where nothing shows one
+-- :reads marker_segment, gradient_part, backward_burst, closure_call, step, main_track
+-- :column track_id BIGINT   the thread
+-- :column start_ns BIGINT   start of the piece
+-- :column end_ns BIGINT     end of the piece
+-- :column found STRUCT("label" VARCHAR, evidence VARCHAR, event_id BIGINT, is_part BOOLEAN)  the phase that is shown,
+--     what shows it (as in `marker`), the event that does, and whether that is a row of `gradient_part`; NULL where
+--     nothing shows one
 with layer as (
-    -- Spans of each layer: families of markers, calls of closures, and stretches of autograd.
+    -- Spans of each layer: families of markers, what is done with gradients, calls of closures, and stretches of
+    -- autograd.
     select
         case when family = 'strong' and label = 'optimizer' then label else family end as family,
         track_id,
@@ -24,6 +25,16 @@ with layer as (
         event_id
     from marker_segment
     where family in ('strong', 'weak', 'aside')
+    union all
+    select
+        'part',
+        track_id,
+        start_ns,
+        end_ns,
+        label,
+        'op_name',
+        event_id
+    from gradient_part
     union all
     select
         'closure',
@@ -98,6 +109,7 @@ piece as (
         at_ns as start_ns,
         lead(at_ns) over in_order as end_ns,
         arg_max(case when family = 'strong' then span_id end, position) over so_far as strong,
+        arg_max(case when family = 'part' then span_id end, position) over so_far as part,
         arg_max(case when family = 'optimizer' then span_id end, position) over so_far as optimizer,
         arg_max(case when family = 'closure' then span_id end, position) over so_far as closure,
         arg_max(case when family = 'weak' then span_id end, position) over so_far as weak,
@@ -117,6 +129,7 @@ shown_span as (
         end_ns,
         coalesce(
             nullif(strong, 0),
+            nullif(part, 0),
             case when coalesce(closure, 0) = 0 then nullif(optimizer, 0) end,
             nullif(weak, 0),
             nullif(burst, 0),
@@ -132,7 +145,12 @@ select
     shown_span.end_ns,
     case
         when layer_span.span_id is not null
-            then {'label': layer_span.label, 'evidence': layer_span.evidence, 'event_id': layer_span.event_id}
+            then {
+                'label': layer_span.label,
+                'evidence': layer_span.evidence,
+                'event_id': layer_span.event_id,
+                'is_part': layer_span.family = 'part'
+            }
     end as found
 from shown_span
 left join layer_span on shown_span.span_id = layer_span.span_id

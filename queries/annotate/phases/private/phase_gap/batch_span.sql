@@ -4,18 +4,16 @@
 -- that backward comes back to.
 --
 -- :reads gap_sign, phase_stretch
--- :only_with gap_sign where kind in ('read', 'update', 'rescale', 'fetch', 'draw', 'create')
+-- :only_with gap_sign where kind in ('read', 'update', 'fetch', 'draw', 'create')
 -- :column step_start_ns BIGINT  start of the step
 -- :column stretch HUGEINT       the stretch, as in `phase_timeline`
 -- :column fetching_ns BIGINT    start of the first op that puts a batch together or draws at random; NULL without one
 -- :column fetched_ns BIGINT     end of the last op that puts a batch together; if nothing else brings the step a batch,
 --                               of the last op that draws one before any tensor is made; NULL without one, or after
 --                               `load_data`
--- :column logged_ns BIGINT      end of the last op before `fetching_ns` that reads a value back, changes the scale of
---                               mixed precision, or is one of more than two updates of one name; NULL without one, or
---                               after `load_data`
+-- :column logged_ns BIGINT      end of the last op before `fetching_ns` that reads a value back, or is one of more than two
+--                               updates of one name; NULL without one, or after `load_data`
 -- :column reading_ns BIGINT     start of the last op that reads a value back before `logged_ns`; NULL without one
--- :column rescaled_ns BIGINT    end of the last op that changes the scale of mixed precision; NULL without one
 -- :column made_ns BIGINT        start of the first op that draws or makes a tensor after `fetched_ns` and `logged_ns`;
 --                               NULL without one
 with first_fetch as (
@@ -43,7 +41,7 @@ head_sign as (
         on gap_sign.step_start_ns = phase_stretch.step_start_ns and gap_sign.stretch = phase_stretch.stretch
     left join first_fetch on gap_sign.step_start_ns = first_fetch.step_start_ns
     where
-        gap_sign.kind in ('read', 'update', 'rescale', 'fetch', 'draw', 'create')
+        gap_sign.kind in ('read', 'update', 'fetch', 'draw', 'create')
         and gap_sign.start_ns >= coalesce(phase_stretch.updated_ns, 0)
         and coalesce(gap_sign.start_ns < least(phase_stretch.first_ns, phase_stretch.layer_ns), true)
 ),
@@ -77,7 +75,7 @@ sign_and_log as (
         *,
         max(end_ns) filter (
             where not is_loaded and coalesce(start_ns < fetching_ns, true)
-            and (kind in ('read', 'rescale') or kind = 'update' and same_name_count > 2)
+            and (kind = 'read' or kind = 'update' and same_name_count > 2)
         ) over (partition by step_start_ns, stretch) as logged_ns
     from sign_and_batch
 )
@@ -89,7 +87,6 @@ select
     any_value(fetched_ns) as fetched_ns,
     any_value(logged_ns) as logged_ns,
     max(start_ns) filter (where kind = 'read' and start_ns < logged_ns) as reading_ns,
-    max(end_ns) filter (where kind = 'rescale') as rescaled_ns,
     min(start_ns) filter (
         where kind in ('draw', 'create') and start_ns >= coalesce(greatest(fetched_ns, logged_ns), 0)
     ) as made_ns

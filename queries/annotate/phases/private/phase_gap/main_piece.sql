@@ -7,6 +7,7 @@
 -- :column is_step BOOLEAN       something marks the step; false where the whole trace is one step
 -- :column label PHASE           the phase; NULL for a gap
 -- :column evidence VARCHAR      what shows the phase, as in `phase_span`; NULL for a gap
+-- :column is_part BOOLEAN       clipping or a gradient scaler's work, as in `gradient_part`; NULL for a gap
 -- :column previous PHASE        phase of the piece before it in the step; NULL for a gap, and without a piece
 -- :column next PHASE            phase of the piece after it in the step; NULL for a gap, and without a piece
 with piece_with_events as (
@@ -15,6 +16,7 @@ with piece_with_events as (
         phase_evidence.end_ns,
         phase_evidence.found.label,
         phase_evidence.found.evidence,
+        phase_evidence.found.is_part,
         step.start_ns as step_start_ns,
         step.evidence != 'whole_trace' as is_step
     from phase_evidence
@@ -53,6 +55,7 @@ select
     is_step,
     label,
     evidence,
+    is_part,
     lag(label) over in_step as previous,
     lead(label) over in_step as next
 from piece

@@ -1,30 +1,28 @@
 -- The gaps between the phases that the main thread shows, inside steps, and what stands in them.
 --
--- Consecutive gaps between the same two phases form a stretch, in which `zero_grad` and `other` may stand. Times are
--- found for the whole stretch and repeated on each of its gaps.
+-- Consecutive gaps between the same two phases form a stretch, in which `zero_grad`, `other`, `clipping` and a gradient
+-- scaler's work may stand. Times are found for the whole stretch and repeated on each of its gaps.
 --
 -- :reads phase_piece, phase_timeline, gap_sign, phase_stretch, batch_span, main_track, nesting
 -- :column start_ns BIGINT            start of the gap
 -- :column end_ns BIGINT              end of the gap
 -- :column is_step BOOLEAN            something marks the step around it; false where the whole trace is one step
--- :column before_phase PHASE         the last phase shown before it in its step, but for `zero_grad` and `other`; NULL
---                                    without one
+-- :column before_phase PHASE         the last phase shown before it in its step that ends a stretch; NULL without one
 -- :column before_evidence VARCHAR    what shows `before_phase`, as in `phase_span`; NULL without one
 -- :column previous_phase PHASE       the phase shown right before it, of whatever kind; NULL where the gap begins the
 --                                    step
 -- :column previous_evidence VARCHAR  what shows `previous_phase`; NULL without one
 -- :column next_phase PHASE           the phase shown right after it, of whatever kind; NULL where the gap ends the step
--- :column after_phase PHASE          the next phase shown after it in its step, but for `zero_grad` and `other`; NULL
---                                    without one
+-- :column after_phase PHASE          the next phase shown after it in its step that ends a stretch; NULL without one
+-- :column after_evidence VARCHAR     what shows `after_phase`; NULL without one
 -- :column zero_ns BIGINT             of its stretch: start of the last `zero_grad`; NULL if none follows a gap of the
 --                                    stretch
 -- :column had_model BOOLEAN          a forward pass is shown before it in its step, or the first layer of the step's
 --                                    gaps stands before it
 -- :column zeroed_ns BIGINT           of its stretch: start of the first op after the last `zero_grad` that a gap
 --                                    follows; NULL without one
--- :column optimizer_ns BIGINT        of its stretch: start of the first update that counts as an optimizer's, or of an
---                                    earlier op that clips; in the gap that holds it, start of the first op there after
---                                    the last value read back before it, if that is earlier; NULL without one
+-- :column optimizer_ns BIGINT        of its stretch: start of the first update that counts as an optimizer's, or of the
+--                                    ops on lists of tensors right before it; NULL without one
 -- :column updated_ns BIGINT          of its stretch: end of the last update that counts as an optimizer's; NULL without
 --                                    one
 -- :column first_ns BIGINT            of its stretch: start of the first op that backward comes back to, or of an op
@@ -43,11 +41,9 @@
 --                                    the step a batch, of the last op that draws one before any tensor is made; NULL
 --                                    without one, or after `load_data`
 -- :column logged_ns BIGINT           of the head: end of the last op before `fetching_ns` that reads a value back,
---                                    changes the scale of mixed precision, or is one of more than two updates of one
---                                    name; NULL without one, or after `load_data`
+--                                    or is one of more than two updates of one name; NULL without one, or after
+--                                    `load_data`
 -- :column reading_ns BIGINT          of the head: start of the last op that reads a value back before `logged_ns`; NULL
---                                    without one
--- :column rescaled_ns BIGINT         of the head: end of the last op that changes the scale of mixed precision; NULL
 --                                    without one
 -- :column made_ns BIGINT             of the head: start of the first op that draws or makes a tensor after `fetched_ns`
 --                                    and `logged_ns`; NULL without one
@@ -58,49 +54,19 @@ with gap as materialized (
     where label is null
 ),
 
--- The last value read back before the gradients of a stretch are used. Unscaling, clipping and updating begin with ops
--- that any code may have, but do not read values back.
-last_read as (
-    select
-        gap_sign.step_start_ns,
-        gap_sign.stretch,
-        max(gap_sign.end_ns) filter (where gap_sign.kind = 'read') as read_end_ns,
-        any_value(phase_stretch.optimizer_ns) as clip_ns
-    from gap_sign
-    inner join phase_stretch
-        on gap_sign.step_start_ns = phase_stretch.step_start_ns and gap_sign.stretch = phase_stretch.stretch
-    where gap_sign.start_ns <= phase_stretch.optimizer_ns
-    group by gap_sign.step_start_ns, gap_sign.stretch
-),
-
--- Gaps after `zero_grad` or with the first use of gradients (`clip_ns`), and where to look for the first op in them.
-searched_gap as (
-    select
-        gap.start_ns,
-        greatest(gap.start_ns, last_read.read_end_ns) as from_ns,
-        last_read.clip_ns
-    from gap
-    left join last_read
-        on
-            gap.step_start_ns = last_read.step_start_ns
-            and gap.stretch = last_read.stretch
-            and gap.start_ns <= last_read.clip_ns
-            and gap.end_ns > last_read.clip_ns
-    where gap.previous_phase = 'zero_grad' or last_read.clip_ns is not null
-),
-
+-- Gaps after `zero_grad`.
 first_op as (
     select
-        searched_gap.start_ns,
-        searched_gap.clip_ns,
+        gap.start_ns,
         op.start_ns as op_ns
-    from searched_gap
+    from gap
     asof inner join (
         select start_ns
         from nesting
         where op_id = event_id and track_id in (select track_id from main_track)
     ) as op
-        on searched_gap.from_ns <= op.start_ns
+        on gap.start_ns <= op.start_ns
+    where gap.previous_phase = 'zero_grad'
 )
 
 select
@@ -113,6 +79,7 @@ select
     gap.previous_evidence,
     gap.next_phase,
     gap.after_phase,
+    gap.after_evidence,
     max(case when gap.next_phase = 'zero_grad' then gap.end_ns end) over (
         partition by gap.step_start_ns, gap.stretch
     ) as zero_ns,
@@ -121,12 +88,7 @@ select
     max(case when gap.previous_phase = 'zero_grad' then first_op.op_ns end) over (
         partition by gap.step_start_ns, gap.stretch
     ) as zeroed_ns,
-    phase_stretch.* exclude (step_start_ns, stretch) replace (
-        case
-            when first_op.clip_ns is null then phase_stretch.optimizer_ns
-            else least(first_op.op_ns, first_op.clip_ns)
-        end as optimizer_ns
-    ),
+    phase_stretch.* exclude (step_start_ns, stretch),
     batch_span.* exclude (step_start_ns, stretch),
     false as is_between_nodes
 from gap

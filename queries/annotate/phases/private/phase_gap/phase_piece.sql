@@ -11,6 +11,7 @@
 -- :column is_step BOOLEAN       something marks the step; false where the whole trace is one step
 -- :column label PHASE           the phase; NULL for a gap
 -- :column evidence VARCHAR      what shows the phase, as in `phase_span`; NULL for a gap
+-- :column is_part BOOLEAN       clipping or a gradient scaler's work, as in `gradient_part`; NULL for a gap
 -- :column is_between BOOLEAN    a gap between two nodes, with nothing in it; NULL or false for other pieces
 -- :column is_inner BOOLEAN      the pieces before and after it are of the same run of backward
 with run_part as (
@@ -29,6 +30,7 @@ select
     is_step,
     label,
     evidence,
+    is_part,
     is_between,
     coalesce(lag(is_backward or is_between) over in_step, false)
     and (is_backward or coalesce(is_between, false))

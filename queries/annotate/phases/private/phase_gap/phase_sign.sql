@@ -7,8 +7,8 @@
 -- :column piece_ns BIGINT   start of the gap
 -- :column start_ns BIGINT   start of the event
 -- :column end_ns BIGINT     end of the event
--- :column kind VARCHAR      differentiable, or as in `name_class`: layer, activation, output, read, update, rescale,
---                           clip, fetch, draw or create
+-- :column kind VARCHAR      differentiable, or as in `name_class`: layer, activation, output, read, update, list,
+--                           rescale, fetch, draw or create
 -- :column class_id BIGINT   the name, as in `name_class`; NULL for `differentiable`
 -- :column parent_id BIGINT  the event around it; NULL without one, and for all kinds but `differentiable`
 with sign as (
@@ -53,7 +53,7 @@ part_of_op as (
     inner join nesting as around on nesting.parent_id = around.event_id
     inner join event on around.op_id = event.event_id
     where
-        sign_in_gap.kind in ('update', 'read', 'fetch', 'draw', 'create')
+        sign_in_gap.kind in ('update', 'list', 'read', 'fetch', 'draw', 'create')
         and contains(event.name, '::')
 )
 

@@ -3,8 +3,8 @@
 -- :reads gap_sign, trained_span, optimizer_span
 -- :column step_start_ns BIGINT  start of the step
 -- :column stretch HUGEINT       the stretch, as in `phase_timeline`
--- :column optimizer_ns BIGINT   start of the first update that counts as an optimizer's, or of an earlier op that
---                               clips; NULL without one
+-- :column optimizer_ns BIGINT   start of the first update that counts as an optimizer's, or of the ops on lists of
+--                               tensors right before it; NULL without one
 -- :column updated_ns BIGINT     end of the last update that counts as an optimizer's; NULL without one
 -- :column first_ns BIGINT       start of the first op that backward comes back to, or of an op around it; NULL without
 --                               one
@@ -13,13 +13,27 @@
 -- :column modelled_ns BIGINT    end of the last layer, activation, softmax or sigmoid; NULL without one
 -- :column output_ns BIGINT      end of the last softmax or sigmoid; NULL without one
 -- :column read_ns BIGINT        end of the last op that reads a value back after `known_ns`; NULL without one
+with last_other as (
+    -- The last sign before the updates of an optimizer that is no op on lists of tensors.
+    select
+        gap_sign.step_start_ns,
+        gap_sign.stretch,
+        max(gap_sign.start_ns) as start_ns
+    from gap_sign
+    inner join optimizer_span
+        on gap_sign.step_start_ns = optimizer_span.step_start_ns and gap_sign.stretch = optimizer_span.stretch
+    where gap_sign.start_ns < optimizer_span.start_ns and gap_sign.kind != 'list'
+    group by gap_sign.step_start_ns, gap_sign.stretch
+)
+
 select
     gap_sign.step_start_ns,
     gap_sign.stretch,
     least(
         any_value(optimizer_span.start_ns),
         min(gap_sign.start_ns) filter (
-            where gap_sign.kind = 'clip' and coalesce(gap_sign.start_ns < optimizer_span.end_ns, true)
+            where gap_sign.kind = 'list' and gap_sign.start_ns > coalesce(last_other.start_ns, 0)
+            and gap_sign.start_ns < optimizer_span.start_ns
         )
     ) as optimizer_ns,
     any_value(optimizer_span.end_ns) as updated_ns,
@@ -38,4 +52,6 @@ left join trained_span
     on gap_sign.step_start_ns = trained_span.step_start_ns and gap_sign.stretch = trained_span.stretch
 left join optimizer_span
     on gap_sign.step_start_ns = optimizer_span.step_start_ns and gap_sign.stretch = optimizer_span.stretch
+left join last_other
+    on gap_sign.step_start_ns = last_other.step_start_ns and gap_sign.stretch = last_other.stretch
 group by gap_sign.step_start_ns, gap_sign.stretch

@@ -2,8 +2,9 @@
 --
 -- Pieces of one phase that follow each other are one row, and so is a whole run of backward.
 --
--- Consecutive gaps between the same two phases form a stretch: `zero_grad` and `other` may stand anywhere, and end
--- none. Consecutive stretches form a turn, which ends with each phase but `backward`, `zero_grad` and `other`.
+-- Consecutive gaps between the same two phases form a stretch: `zero_grad`, `other`, `clipping` and a gradient scaler's
+-- work may stand anywhere, and end none. Consecutive stretches form a turn, which ends with each other phase but
+-- `backward`.
 --
 -- :reads phase_piece
 -- :column step_start_ns BIGINT       start of the step
@@ -14,11 +15,10 @@
 -- :column previous_phase PHASE       the phase right before it, of whatever kind; NULL at the start of the step
 -- :column previous_evidence VARCHAR  what shows `previous_phase`; NULL without one
 -- :column next_phase PHASE           the phase right after it, of whatever kind; NULL at the end of the step
--- :column before_phase PHASE         the last phase before it in the step, but for `zero_grad` and `other`; NULL
---                                    without one
+-- :column before_phase PHASE         the last phase before it in the step that ends a stretch; NULL without one
 -- :column before_evidence VARCHAR    what shows `before_phase`; NULL without one
--- :column after_phase PHASE          the next phase after it in the step, but for `zero_grad` and `other`; NULL without
---                                    one
+-- :column after_phase PHASE          the next phase after it in the step that ends a stretch; NULL without one
+-- :column after_evidence VARCHAR     what shows `after_phase`; NULL without one
 -- :column stretch HUGEINT            number of the stretch in the step, from 0
 -- :column turn HUGEINT               number of the turn in the step, from 0
 -- :column had_forward BOOLEAN        a forward pass is shown before it in the step
@@ -26,7 +26,7 @@
 with phase_change as (
     select
         *,
-        coalesce((label, evidence) is distinct from lag((label, evidence)) over in_step, true) as is_new
+        coalesce((label, evidence, is_part) is distinct from lag((label, evidence, is_part)) over in_step, true) as is_new
     from phase_piece
     where not is_inner
     window in_step as (partition by step_start_ns order by start_ns)
@@ -48,7 +48,12 @@ shown_or_gap as (
         any_value(label) as label,
         any_value(evidence) as evidence,
         -- the phases that end a stretch
-        any_value(case when label not in ('zero_grad', 'other') then {'label': label, 'evidence': evidence} end) as mark
+        any_value(
+            case
+                when label not in ('zero_grad', 'other', 'clipping') and not is_part
+                    then {'label': label, 'evidence': evidence}
+            end
+        ) as mark
     from numbered_piece
     group by step_start_ns, number
 )
@@ -64,9 +69,8 @@ select
     lead(label) over in_step as next_phase,
     last_value(mark.label ignore nulls) over so_far as before_phase,
     last_value(mark.evidence ignore nulls) over so_far as before_evidence,
-    first_value(mark.label ignore nulls) over (
-        partition by step_start_ns order by start_ns rows between 1 following and unbounded following
-    ) as after_phase,
+    first_value(mark.label ignore nulls) over to_come as after_phase,
+    first_value(mark.evidence ignore nulls) over to_come as after_evidence,
     coalesce(sum((mark is not null)::integer) over so_far, 0) as stretch,
     coalesce(sum((mark is not null and mark.label != 'backward')::integer) over so_far, 0) as turn,
     coalesce(sum((mark.label = 'forward')::integer) over so_far, 0) > 0 as had_forward,
@@ -74,4 +78,5 @@ select
 from shown_or_gap
 window
     in_step as (partition by step_start_ns order by start_ns),
-    so_far as (partition by step_start_ns order by start_ns rows between unbounded preceding and 1 preceding)
+    so_far as (partition by step_start_ns order by start_ns rows between unbounded preceding and 1 preceding),
+    to_come as (partition by step_start_ns order by start_ns rows between 1 following and unbounded following)
