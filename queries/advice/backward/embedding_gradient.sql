@@ -52,7 +52,7 @@ fill as (
     where op_of_step.name = 'aten::fill_' and op_of_step.start_ns < dense_backward.end_ns
 ),
 
--- Passes over one tensor at a time, the longest ones of each op first.
+-- Passes of updates and norms over one tensor at a time, the longest ones of each op first.
 pass as (
     select
         op_of_step.* exclude (phase, is_outermost),
@@ -62,8 +62,10 @@ pass as (
         ) as place
     from op_of_step
     where
-        op_of_step.phase in ('optimizer', 'zero_grad', 'clipping')
-        and not regexp_matches(op_of_step.name, '_foreach_|_fused_')
+        op_of_step.phase in ('optimizer', 'zero_grad', 'clip')
+        and regexp_matches(
+            op_of_step.name, '^aten::((add|sub|mul|div|addcmul|addcdiv|lerp|sqrt|zero|fill)_?|(linalg_vector_)?norm)$'
+        )
         and op_of_step.is_outermost
 ),
 

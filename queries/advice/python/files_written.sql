@@ -1,0 +1,49 @@
+-- Files that the training loop writes in a step, and waits for: checkpoints, pictures, logs.
+--
+-- Condition: python frames (`with_stack`) of calls that write, flush or save, or regions whose name says so, outside of
+-- forward and backward, where `checkpoint` means activations. Bound: they take no time, as another process or thread
+-- writes. Source: PyTorch, "Asynchronous Saving with Distributed Checkpoint" (torch.distributed.checkpoint.async_save);
+-- Python, `os.fsync`: the call returns when the disk has the data.
+--
+-- :reads event, name_info, nesting, label, user_frame
+-- :only_with name_info where category in ('user_annotation', 'python_function')
+-- :what calls that write files, most of it in {name}
+-- :do Write every some steps, in a thread or process of its own (torch.distributed.checkpoint.async_save for
+--     checkpoints); let the logger buffer, and leave out fsync.
+with call as (
+    -- Calls that write, outermost only.
+    select
+        event.event_id,
+        nesting.track_id,
+        nesting.start_ns,
+        nesting.end_ns,
+        nesting.parent_id,
+        name_info.name
+    from name_info
+    inner join event
+        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
+    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    inner join label on event.rank = label.rank and event.event_id = label.event_id
+    where
+        event.rank = $rank
+        and label.step = $step
+        and label.phase not in ('forward', 'backward')
+        and is_writing_call(name_info.category, name_info.name)
+    qualify is_outermost(nesting.start_ns, nesting.end_ns, nesting.track_id, nesting.depth)
+)
+
+-- A call is named by the function of the user that calls it, if the trace shows one.
+select
+    call.event_id,
+    'host' as effect,
+    call.track_id,
+    call.start_ns,
+    call.end_ns,
+    call.end_ns - call.start_ns as saved_ns,
+    coalesce(
+        user_frame.function || ' (' || user_frame.source || ')',
+        regexp_replace(regexp_replace(call.name, ' object at 0x\w+', ''), '^.*/', '')
+    ) as name
+from call
+left join user_frame on user_frame.rank = $rank and call.parent_id = user_frame.event_id
+order by call.event_id

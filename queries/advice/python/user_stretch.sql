@@ -1,0 +1,136 @@
+-- Code of the user that holds up each step: a function or a named region that is no part of the model or the optimizer.
+--
+-- Condition: time on a thread of the training loop, outside of loading data, in which a function of the user
+-- (`with_stack`) runs python, or in which a function or a region of the user does anything in no phase of training. A
+-- call counts if it has a hundredth of the step for itself. The function or region with most time has a twentieth of
+-- the step at least: our choice, as less does not change what a report says.
+-- Bound: it takes no time. Source: PyTorch performance tuning guide: the CPU is to run ahead of the GPU, and work that
+-- no step needs is done in another process or every some steps.
+--
+-- :reads host_activity, user_frame, event, name_info, nesting, step
+-- :only_with name_info where category in ('user_annotation', 'python_function')
+-- :what stretches in which the user's own code runs, in {name}
+-- :do Make this code faster, do it every some steps, or move it to another process or thread.
+with place as ( -- noqa: ST03
+    -- Functions and regions of the user in the step; marks of PyTorch are neither.
+    select
+        user_frame.event_id,
+        user_frame.track_id,
+        user_frame.depth,
+        user_frame.start_ns,
+        user_frame.end_ns,
+        true as is_function,
+        user_frame.function || ' (' || user_frame.source || ')' as name
+    from user_frame
+    inner join step on user_frame.rank = step.rank
+    where
+        step.rank = $rank and step.step = $step
+        and user_frame.start_ns < step.end_ns and user_frame.end_ns > step.start_ns
+        and user_frame.end_ns > user_frame.start_ns
+    union all
+    select
+        nesting.event_id,
+        nesting.track_id,
+        nesting.depth,
+        nesting.start_ns,
+        nesting.end_ns,
+        false as is_function,
+        'the region "' || name_info.name || '"' as name
+    from name_info
+    inner join event
+        on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
+    inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+    inner join step on nesting.rank = step.rank
+    where
+        step.rank = $rank and step.step = $step
+        and name_info.category = 'user_annotation'
+        and nesting.start_ns < step.end_ns and nesting.end_ns > step.start_ns
+        and nesting.end_ns > nesting.start_ns
+        and not regexp_matches(
+            name_info.name,
+            '^(ProfilerStep#|Optimizer\.|enumerate\(|\w+:|record_param_comms|PyTorch Profiler|Torch-Compiled'
+            || '|\w*Compiled|TorchDynamo |## |(\w*DataParallel|DDP|FSDP)\.|FSDP::|Pregraph bytecode)|\(dynamo_timed\)$'
+        )
+),
+
+nested_place as ( -- noqa: ST03
+    select * from nested('place', track_id, depth)
+),
+
+-- The time of threads, cut where the innermost function or region changes.
+own_piece as (
+    select
+        lane as track_id,
+        start_ns,
+        event_id
+    from innermost('nested_place', track_id, depth, around_id)
+),
+
+border as (
+    select
+        track_id,
+        start_ns
+    from own_piece
+    union
+    select
+        track_id,
+        start_ns
+    from host_activity
+    where rank = $rank
+),
+
+piece as (
+    select
+        track_id,
+        start_ns,
+        lead(start_ns) over (partition by track_id order by start_ns) as end_ns
+    from border
+),
+
+-- Pieces of the user's code that hold up the step.
+own_time as (
+    select
+        place.event_id,
+        place.name,
+        piece.track_id,
+        piece.start_ns,
+        least(piece.end_ns, activity.end_ns) as end_ns,
+        sum(least(piece.end_ns, activity.end_ns) - piece.start_ns) over (partition by place.event_id) as call_ns
+    from piece
+    asof inner join own_piece on piece.track_id = own_piece.track_id and piece.start_ns >= own_piece.start_ns
+    inner join place on own_piece.event_id = place.event_id
+    asof inner join (select * from host_activity where rank = $rank) as activity
+        on piece.track_id = activity.track_id and piece.start_ns >= activity.start_ns
+    where
+        activity.step = $step
+        and activity.phase != 'load_data'
+        and (activity.phase = 'other' or (place.is_function and activity.kind in ('python', 'nothing')))
+        and least(piece.end_ns, activity.end_ns) > piece.start_ns
+),
+
+long_time as (
+    select *
+    from own_time
+    where 100 * call_ns >= (select end_ns - start_ns from step where rank = $rank and step = $step)
+),
+
+longest as (
+    select name
+    from long_time
+    group by name
+    having 20 * sum(end_ns - start_ns) >= (select end_ns - start_ns from step where rank = $rank and step = $step)
+    order by sum(end_ns - start_ns) desc, name
+    limit 1
+)
+
+select
+    long_time.event_id,
+    'host' as effect,
+    long_time.track_id,
+    long_time.start_ns,
+    long_time.end_ns,
+    long_time.end_ns - long_time.start_ns as saved_ns,
+    long_time.name
+from long_time
+inner join longest on long_time.name = longest.name
+order by long_time.event_id, long_time.start_ns

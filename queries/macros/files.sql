@@ -1,0 +1,29 @@
+-- What calls do with files, by their names.
+
+-- Whether a python frame or a region of the user writes a file: calls of the operating system, of libraries that save,
+-- and regions whose name says so.
+create or replace macro is_writing_call(category, name) as
+case
+    when category = 'python_function'
+        then
+            regexp_matches(
+                name,
+                '^<built-in (function (fsync|fdatasync|sendfile)|method (write|writelines|flush|tofile) of _io\.\w+ )'
+                || '|(^|/)torch/serialization\.py\(\d+\): save$|torchvision/utils\.py\(\d+\): save_image$'
+                || '|(^|/)PIL/Image\.py\(\d+\): save$|(^|/)matplotlib/figure\.py\(\d+\): savefig$'
+                || '|(^|/)numpy/lib/\w+\.py\(\d+\): save(z|txt|z_compressed)?$'
+                || '|(^|/)safetensors/\w+\.py\(\d+\): save_file$'
+                || '|(^|/)pandas/.*: to_(csv|parquet|json|pickle|feather)$|(^|/)json/__init__\.py\(\d+\): dump$'
+                || '|(^|/)torch/utils/tensorboard/writer\.py\(\d+\): (add_\w+|flush)$'
+                || '|(^|/)torch/distributed/checkpoint/.*: save$|(^|/)logging/__init__\.py\(\d+\): (emit|flush)$'
+            )
+    when category = 'user_annotation'
+        then
+            regexp_matches(
+                name,
+                '(?i)(^|[^a-z])(sav(e|es|ing)|writ(e|es|ing)|dump|fsync|model_?checkpoint|checkpoint(ing)?'
+                || '|logger|tensorboard'
+                || '|save_\w+|write_\w+)([^a-z]|$)'
+            )
+    else false
+end;
