@@ -17,6 +17,7 @@ from hotline_analysis.database import table_of, threads_for
 from hotline_analysis.importer.annotating import Prepared, annotate_folder, lent_database
 from hotline_analysis.importer.options import Options, Progress
 from hotline_analysis.importer.tables import open_raw, save, save_table, settle_times, write_raw
+from hotline_analysis.kineto import mend
 from hotline_analysis.kineto.reader import TraceReader
 from hotline_analysis.schema import TABLES
 from hotline_analysis.text import masking
@@ -66,6 +67,8 @@ def import_file(
         )
     world = known["world_size"]
     known["world_size"] = world if world is not None and 0 < world <= _MAX_RANK else None
+    if repaired := mend.sentence(reader.damage.repairs):
+        known["notes"] = [*known["notes"], f"{file.name}: {repaired}"]
     return {"rank": _rank_of(file, reader.metadata)[0], **known, "path": str(file)}
 
 

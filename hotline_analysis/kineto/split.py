@@ -12,6 +12,7 @@ import bisect
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -20,6 +21,8 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
+from hotline_analysis.kineto import mend
+
 # `\s` would match Unicode spaces, which JSON forbids, and is ten times slower.
 _SEPARATOR = r"\}[ \t\r\n]*,[ \t\r\n]*\{"
 _SEPARATOR_PATTERN = re.compile(_SEPARATOR)
@@ -27,6 +30,7 @@ _SPACE = " \t\r\n\ufeff"
 _NOT_SPACE = re.compile(r"[^ \t\r\n\ufeff]")
 _EVENTS_KEY = re.compile(r'"traceEvents"\s*:\s*\[')
 _EVENT_LIKE = re.compile(r'\[\s*(?=\{\s*"(?:ph|name|cat|ts|pid|tid|dur|args)"\s*:)')
+_MEMBER = re.compile(r'\{\s*"(?:ph|name|cat|ts|pid|tid|dur|args)"\s*:')
 _OBJECT = re.compile(r'\{[ \t\r\n]*"')
 _ARRAY_END = re.compile(r'\}\s*(?=\]\s*(?:,\s*"(?:[^"\\]|\\.)*"\s*:|\}?\s*\Z))')
 _BEHIND_EVENTS = re.compile(r'\][ \t\r\n]*(?:,[ \t\r\n]*"|\}?[ \t\r\n]*\Z)')
@@ -49,6 +53,7 @@ _SUSPICIOUS = 1 << 20
 # made of nothing but damage takes time in proportion to its size.
 _PATIENCE = 1 << 26
 _SHORT = 8 << 20  # a text this short is probably the last one
+_MENDED = 1 << 16  # the longest event that is repaired
 _TOO_DEEP = 1 << 16  # how much is skipped of what nests too deeply to be parsed
 _MAX_DIGITS = 4000  # Python refuses to convert longer integers
 
@@ -57,12 +62,13 @@ _decoder = json.JSONDecoder(strict=False, parse_int=lambda text: int(text) if le
 
 @dataclass
 class Damage:
-    """What could not be read. `notes` are sentences for the user."""
+    """What could not be read. `notes` are sentences for the user; `repairs` counts what was read although wrong."""
 
     lost_events: int = 0
     lost_bytes: int = 0
     truncated: bool = False
     notes: list[str] = field(default_factory=list)
+    repairs: Counter[str] = field(default_factory=Counter)
 
     def note(self, text: str) -> None:
         """Add a sentence, once, and not without end."""
@@ -326,7 +332,7 @@ class EventSplitter:
         opening = pl.when(number > 0).then(pl.lit("{")).otherwise(pl.lit(""))
         closing = pl.when(pl.lit(not is_last) | (number < pl.len() - 1)).then(pl.lit("}")).otherwise(pl.lit(""))
         texts: pl.Series = pieces.select(pl.concat_str([opening, pl.col("text"), closing])).to_series()
-        counts = self._count_fields(texts)
+        texts, counts = self._mend(texts, self._count_fields(texts))
         wrong = counts.is_null().arg_true().to_list()
         if text[0] != "{" and wrong[:1] != [0]:
             wrong.insert(0, 0)
@@ -343,6 +349,23 @@ class EventSplitter:
             assert separator
             self._text = text[separator.end() - 1 :]
         return self._batch([texts], counts)
+
+    def _mend(self, texts: pl.Series, counts: pl.Series) -> tuple[pl.Series, pl.Series]:
+        """Repair the events that their writer spelled wrong; the counts of their fields follow."""
+        doubtful = set((counts.is_null() | texts.str.contains(mend.WORD_LIKE)).arg_true())
+        # Backslashes are rare, and found much faster than the pattern.
+        escaped = texts.str.contains("\\", literal=True).arg_true()
+        doubtful.update(escaped.filter(texts.gather(escaped).str.contains(mend.PATH_LIKE)))
+        places, better = [], []
+        for place in sorted(doubtful):
+            if found := mend.mend(texts[place]):
+                places.append(place)
+                better.append(found.text)
+                self.damage.repairs += found.repairs
+        if not places:
+            return texts, counts
+        mended = pl.Series(better, dtype=pl.String)
+        return texts.scatter(places, mended), counts.scatter(places, self._count_fields(mended))
 
     def _count_fields(self, texts: pl.Series) -> pl.Series:
         """The number of fields of each text; NULL for a text that is not valid JSON, or too long."""
@@ -389,11 +412,16 @@ class EventSplitter:
                     at = starts[stop] if stop < len(starts) else len(body)
                     continue
             parsed = _parse(body, at, _SUSPICIOUS)
-            swallowed = self._swallowed(body, at, parsed.failed) if parsed.end is None else None
-            if swallowed is None and parsed.unfinished and len(body) - at > _SUSPICIOUS:
+            mended = self._mend_at(body, at, starts) if parsed.end is None else None
+            swallowed = self._swallowed(body, at, parsed.failed) if parsed.end is None and mended is None else None
+            if parsed.unfinished and swallowed is None and mended is None and len(body) - at > _SUSPICIOUS:
                 parsed = _parse(body, at)
             end = parsed.end
-            if end is None or (body[at] != "{" and not _ends_element(body, end)):
+            if mended is not None:
+                self.damage.repairs += mended.repairs
+                parts.append([_repair(mended.text)])
+                end = mended.end
+            elif end is None or (body[at] != "{" and not _ends_element(body, end)):
                 longest = _LONGEST_EVENT if swallowed is None else _SUSPICIOUS
                 if parsed.unfinished and rest and len(body) - at < longest:
                     self._text = body[at:] + rest
@@ -414,10 +442,15 @@ class EventSplitter:
                 self.damage.lose(body[at:end], 1)
                 self.damage.note("the events contain something that is no event")
                 parts.append(1)
-            elif parts and isinstance(parts[-1], list):
-                parts[-1].append(_repair(body[at:end]))
             else:
-                parts.append([_repair(body[at:end])])
+                text = body[at:end]
+                if found := mend.mend(text):
+                    self.damage.repairs += found.repairs
+                    text = found.text
+                if parts and isinstance(parts[-1], list):
+                    parts[-1].append(_repair(text))
+                else:
+                    parts.append([_repair(text)])
             at = _skip(body, end)
             if body[at : at + 1] == "]":
                 # What cannot follow the end of all events is behind one that has an end too many.
@@ -435,6 +468,16 @@ class EventSplitter:
             self._cut("the file ends inside the events")
             self._at_end = True
         return self._batch(parts)
+
+    def _mend_at(self, body: str, at: int, starts: list[int]) -> mend.Mended | None:
+        """Repair the event at a place, which is alone no JSON; `starts` are where events seem to start."""
+        follows = bisect.bisect_right(starts, at)
+        if follows < len(starts) and _MEMBER.match(body, starts[follows]):
+            piece = body[at : body.rindex("}", at, starts[follows]) + 1]
+            if found := mend.mend_at(piece, may_lack_end=True):
+                return found._replace(end=at + len(piece))
+        found = mend.mend_at(body[at : at + _MENDED], may_lack_end=False)
+        return found._replace(end=at + found.end) if found else None
 
     def _swallowed(self, body: str, start: int, failed: int) -> int | None:
         """The first whole event inside a damaged one, which lacks its end and has taken those behind it for its own."""

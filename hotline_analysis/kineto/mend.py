@@ -1,0 +1,259 @@
+"""Events that a writer spelled wrong → strict JSON, with everything that the event says.
+
+Some writers put words where JSON wants a value (`"warps per SM": N/A`, as old Kineto does; `nan` and `inf`, as printf
+does), do not escape the backslashes of Windows paths or the quotes of names, or forget the last brace of an event.
+The shape of the members around a value shows where the value ends, so nothing of the event is lost.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+# Words that stand for a value: of C's printf and of its Windows library, of Kineto, Python and JavaScript.
+_WORDS = r"[-+]?(?:nan|inf(?:inity)?)(?:\(\w*\))?|-?1\.#\w+|n/a|none|undefined|true|false"
+_BARE_WORD = re.compile(rf"(?<=[:\[,])(\s*)({_WORDS})(?=\s*[,\]}}])", re.IGNORECASE)
+_LITERALS = {"true": "true", "false": "false"}  # as Python writes them: True, False
+
+WORD_LIKE = r"[:\[,\n] *-?(?:nan|NaN|NAN|inf|Inf|INF)"
+PATH_LIKE = r'\\[bfnrtu][^:"]*\.pyw?\(\d|"[A-Za-z]:\\[bfnrtu]'
+"""Patterns of texts that the database takes for JSON although the writer meant something else."""
+
+# The members of an event in the Trace Event Format: the quote before one of these ends a name.
+_MEMBERS = "ph|cat|name|pid|tid|ts|dur|id|id2|args|s|bp|tts|tdur|cname|scope|sf|stack|bind_id|flow_in|flow_out"
+_ENDS_MEMBER = re.compile(rf'"(?=\s*(?:,\s*"(?:{_MEMBERS})"\s*:|\}}))')
+_ENDS_ARGUMENT = re.compile(r'"(?=\s*(?:,\s*"[^"\n]*"\s*:|\}))')
+_ENDS_ITEM = re.compile(r'"(?=\s*[,\]])')
+_KEY = re.compile(r'\s*("(?:[^"\\\n]|\\.)*")\s*:\s*')
+_SPACE = re.compile(r"\s*")
+_PLAIN = re.compile(r"(?:-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)(?=\s*[,\]}])")
+_WORD = re.compile(rf"(?:{_WORDS})(?=\s*[,\]}}])", re.IGNORECASE)
+_ESCAPED_STRING = re.compile(r'"([^"\\]*(?:\\.[^"\\]*)+)"', re.DOTALL)
+_FOLLOWS_EVENT = re.compile(r"\s*(?:,|\]|\Z)")
+_FOLLOWS_EVENTS = re.compile(r'\s*\]\s*(?:,\s*"|\}?\s*\Z)')
+_OTHER_MEMBERS = re.compile(r'"(?:ph|pid|tid|ts|dur|args)"\s*:')
+_QUOTE = re.compile(r'(\\*)"')
+_ESCAPE = re.compile(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]|(.?))', re.DOTALL)
+# A path that holds one of JSON's escapes has a control character in it if it is read as JSON, which no path has.
+_PATH = re.compile(r"(?:[A-Za-z]:)?[^:]*?(?<!\\)\\[bfnrtu][^:]*\.pyw?\(\d+\)|[A-Za-z]:\\[bfnrtu]\w")
+_TRIES = 200  # ends of strings that are tried for one event
+_DEEPEST = 32
+
+WORDS, BACKSLASHES, QUOTES, ENDS = "words", "backslashes", "quotes", "ends"
+_SENTENCES = {
+    WORDS: "{:,} values that JSON does not have (such as N/A, nan or inf) are unknown",
+    BACKSLASHES: "single backslashes in {:,} texts are read as they stand",
+    QUOTES: "unescaped quotes in {:,} texts are read as they stand",
+    ENDS: "{:,} events without their last brace are closed",
+}
+
+
+class Mended(NamedTuple):
+    """An event in strict JSON, where it ends in the text that it was read from, and how often what was repaired."""
+
+    text: str
+    end: int
+    repairs: Counter[str]
+
+
+def sentence(repairs: Counter[str]) -> str | None:
+    """What was repaired in a file, in words; None if nothing was."""
+    parts = [words.format(repairs[kind]) for kind, words in _SENTENCES.items() if repairs[kind]]
+    return f"the writer's errors are repaired: {'; '.join(parts)}" if parts else None
+
+
+def mend(text: str) -> Mended | None:
+    """Repair the words and backslashes of an event that is all of a text. None if that leaves it as it is, or wrong."""
+    repairs: Counter[str] = Counter()
+    better = _without_words(text, repairs)
+    if "\\" in better:
+        better = _ESCAPED_STRING.sub(lambda match: _string(match[1], repairs), better)
+    return Mended(better, len(text), repairs) if repairs.total() and _is_json(better) else None
+
+
+def mend_at(text: str, *, may_lack_end: bool) -> Mended | None:
+    """Repair the event at the start of a text. With `may_lack_end`, it is all of the text, although braces lack."""
+    found = _Reader(text, may_lack_end=may_lack_end).read()
+    return found if found and _is_json(found.text) else None
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _without_words(text: str, repairs: Counter[str]) -> str:
+    """The text with null for each word outside strings."""
+
+    def value(match: re.Match[str]) -> str:
+        before = text[: match.start()]
+        if (before.count('"') - before.count('\\"')) % 2:
+            return match[0]  # inside a string
+        repairs[WORDS] += 1
+        return match[1] + _LITERALS.get(match[2].lower(), "null")
+
+    return _BARE_WORD.sub(value, text)
+
+
+def _string(raw: str, repairs: Counter[str]) -> str:
+    """A string of JSON from what a writer put between its quotes."""
+    escapes = list(_ESCAPE.finditer(raw)) if "\\" in raw else []
+    if any(match[1] is not None for match in escapes) or _PATH.match(raw):
+        repairs[BACKSLASHES] += 1
+        raw = raw.replace("\\", "\\\\").replace('\\\\"', '\\"')
+    fixed = _QUOTE.sub(lambda match: match[0] if len(match[1]) % 2 else f'{match[1]}\\"', raw)
+    repairs[QUOTES] += fixed != raw
+    return f'"{fixed}"'
+
+
+class _Choice(NamedTuple):
+    """A string with several quotes that may end it, and the state of the reader at its start."""
+
+    ends: Iterator[int]
+    start: int
+    written: int
+    brackets: str
+    members: tuple[str, ...]
+    repairs: Counter[str]
+
+
+class _Reader:
+    """Reads one object member by member, and tries the possible ends of each string until the object is one event."""
+
+    def __init__(self, text: str, *, may_lack_end: bool) -> None:
+        self._text = text
+        self._at = 0
+        self._may_lack_end = may_lack_end
+        self._out: list[str] = []
+        self._brackets = ""
+        self._members: tuple[str, ...] = ()  # of the event itself, each of which an event has once
+        self._repairs: Counter[str] = Counter()
+        self._choices: list[_Choice] = []
+
+    def read(self) -> Mended | None:
+        """The event, or None if no choice makes the text one."""
+        if self._text[self._at : self._at + 1] != "{":
+            return None
+        tries = 0
+        is_well = self._open("{")
+        while True:
+            if is_well and not self._brackets:
+                if '"ph"' in self._members and _FOLLOWS_EVENT.match(self._text, self._at):
+                    return Mended("".join(self._out), self._at, self._repairs)
+                is_well = False
+            if not is_well:
+                tries += 1
+                if tries > _TRIES or not self._go_back():
+                    return None
+            is_well = self._after() if self._out[-1] not in "{[,:" else self._member()
+
+    def _write(self, text: str, end: int) -> bool:
+        self._out.append(text)
+        self._at = end
+        return True
+
+    def _open(self, bracket: str) -> bool:
+        self._brackets += bracket
+        return len(self._brackets) <= _DEEPEST and self._write(bracket, self._at + 1)
+
+    def _after(self) -> bool:
+        """Read what follows a value: a comma or the end of what the value is in."""
+        match = _SPACE.match(self._text, self._at)
+        assert match
+        char = self._text[match.end() : match.end() + 1]
+        if char == ",":
+            return self._write(",", match.end() + 1)
+        if char and char == {"{": "}", "[": "]"}[self._brackets[-1]]:
+            self._brackets = self._brackets[:-1]
+            return self._write(char, match.end() + 1)
+        if self._lacks_end(char):
+            self._repairs[ENDS] += 1
+            self._out.append("}" * len(self._brackets))
+            self._brackets = ""
+            return True
+        return False
+
+    def _lacks_end(self, char: str) -> bool:
+        """Whether nothing but braces is missing where the event must end."""
+        if set(self._brackets) != {"{"} or self._repairs[QUOTES]:
+            return False
+        return (self._may_lack_end and not char) or (char == "]" and bool(_FOLLOWS_EVENTS.match(self._text, self._at)))
+
+    def _member(self) -> bool:
+        """Read a member of an object or an item of an array, or the end of an empty one."""
+        match = _SPACE.match(self._text, self._at)
+        assert match
+        start = match.end()
+        closing = {"{": "}", "[": "]"}[self._brackets[-1]]
+        if self._out[-1] in "{[" and self._text[start : start + 1] == closing:
+            self._brackets = self._brackets[:-1]
+            return self._write(closing, start + 1)
+        if self._brackets[-1] == "{":
+            key = _KEY.match(self._text, self._at)
+            if key is None:
+                return False
+            if len(self._brackets) == 1:
+                if key[1] in self._members:
+                    return False
+                self._members += (key[1],)
+            self._out.append(f"{key[1]}:")
+            start = key.end()
+        return self._value(start)
+
+    def _value(self, start: int) -> bool:
+        char = self._text[start : start + 1]
+        self._at = start
+        if char in ("{", "["):
+            return self._open(char)
+        if char == '"':
+            choice = _Choice(
+                self._ends(start + 1), start, len(self._out), self._brackets, self._members, self._repairs.copy()
+            )
+            self._choices.append(choice)
+            return self._go_back()
+        if match := _PLAIN.match(self._text, start):
+            return self._write(match[0], match.end())
+        if match := _WORD.match(self._text, start):
+            self._repairs[WORDS] += 1
+            return self._write(_LITERALS.get(match[0].lower(), "null"), match.end())
+        return False
+
+    def _ends(self, start: int) -> Iterator[int]:
+        """The quotes that may end a string, the likely ones first: escaped ones last."""
+        ends = _ENDS_ITEM if self._brackets[-1] == "[" else _ENDS_ARGUMENT
+        # Only names and arguments are free text.
+        if len(self._brackets) == 1:
+            ends = _ENDS_MEMBER
+        is_free = len(self._brackets) > 1 or self._members[-1] == '"name"'
+        escaped = []
+        for match in ends.finditer(self._text, start):
+            raw = self._text[start : match.start()]
+            if _OTHER_MEMBERS.search(raw):
+                break  # not in a text any more
+            if not is_free and '"' in raw:
+                break
+            if (len(raw) - len(raw.rstrip("\\"))) % 2:
+                escaped.append(match.start())
+            else:
+                yield match.start()
+        yield from escaped
+
+    def _go_back(self) -> bool:
+        """Take the next end of the last string that has another one."""
+        while self._choices:
+            choice = self._choices[-1]
+            end = next(choice.ends, None)
+            if end is None:
+                self._choices.pop()
+                continue
+            del self._out[choice.written :]
+            self._brackets, self._members = choice.brackets, choice.members
+            self._repairs = choice.repairs.copy()
+            return self._write(_string(self._text[choice.start + 1 : end], self._repairs), end + 1)
+        return False
