@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from hotline_analysis.answers.finding import Finding
-from hotline_analysis.answers.limits import step_limits, typical_step
+from hotline_analysis.answers.limits import step_limits, step_loop
 from hotline_analysis.answers.recorded import lacks_gpu_work, no_run
 from hotline_analysis.answers.verdicts import CPU_LIMITS, GPU_LIMITS, NO_RUN, VERDICTS
 from hotline_analysis.answers.waiting import waiting_noun
@@ -17,8 +17,12 @@ from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import listed, percent
 
 _MIXED = "Start with the largest part in the evidence."
-_OPTIMIZER = ("step_ns", "without_ns", "gain_pct", "at_most_times_faster")
+_OPTIMIZER = (
+    *("step_ns", "without_ns", "gain_pct", "at_most_times_faster"),
+    *("optimizer_pct", "clipping_pct", "least_pct", "most_pct"),
+)
 _SAID = 1.0  # shares below this stay out of a sentence
+_CLIPPING = 0.5  # less clipping is not worth a clause
 
 
 def gpu_or_cpu_bound(trace: Trace, *, rank: int | None = None, largest_pct: float = 40.0) -> Finding:
@@ -113,10 +117,12 @@ def optimizer_bottleneck(
 ) -> Finding:
     """Is the optimizer the bottleneck?
 
-    By how much shorter the median step gets if all that the optimizer does, on the CPU and on the GPU, takes no time:
-    from `yes_pct` of the step on the answer is yes, from `partly_pct` on partly, else no. `answer` is `no-optimizer` if
-    the trace shows none (inference). `evidence` is the frame of `phases`. If communication is `yes_pct` or more of the
-    optimizer's GPU time, the statement says so. `rank` is the lowest of the run by default.
+    By how much shorter the loop gets if everything that the optimizer does, on the CPU and on the GPU, takes no time:
+    from `yes_pct` of the loop on the answer is yes, from `partly_pct` on partly, else no. The statement also has the
+    optimizer's share of the critical path over the loop, with the least and the most in a step, and apart from it the
+    share of clipping. `answer` is `no-optimizer` if the trace shows none (inference). `evidence` is the frame of
+    `phases`. If communication is `yes_pct` or more of the optimizer's GPU time, the statement says so. `rank` is the
+    lowest of the run by default.
     """
     check_scope(trace, {"rank": rank})
     chosen = min(trace.ranks) if rank is None else rank
@@ -127,20 +133,21 @@ def optimizer_bottleneck(
     if no_run(trace, chosen):
         return Finding(question, "no-run", NO_RUN, "", thresholds, evidence)
     optimizer = evidence.filter(phase="optimizer")
-    typical = typical_step(trace, chosen)
-    if optimizer.is_empty() or typical is None or not typical.replay.period_ns:
+    loop = step_loop(trace, chosen)
+    if optimizer.is_empty() or loop is None or not loop.mean_ns:
         numbers: dict[str, int | float | None] = dict.fromkeys(_OPTIMIZER)
         statement = "The trace shows no optimizer step."
         return Finding(question, "no-optimizer", statement, "", thresholds, evidence, numbers)
-    whole = typical.replay.period_ns
-    without = typical.replay.without_ns(pl.col("phase") == "optimizer")
-    share = 100 * (whole - without) / whole
-    numbers = dict(zip(_OPTIMIZER, (whole, without, share, whole / max(without, 1)), strict=True))
-    answer = "yes" if share >= yes_pct else "partly" if share >= partly_pct else "no"
+    whole = loop.mean_ns
+    without = min(whole, loop.without_ns(pl.col("phase") == "optimizer"))
+    gain = 100 * (whole - without) / whole
     speedup = whole / max(without, 1)
-    faster = f"{speedup:,.2f} times faster" if speedup < 1000 else "over 1,000 times faster"
-    gain = f"at most {percent(share)} shorter" + (f" ({faster})" if speedup >= 1.005 else "")
-    statement = f"{answer.capitalize()}: without it, a step would be {gain if share >= 0.05 else 'as long'}."
+    path = dict(loop.path().group_by("phase").agg(pl.col("path_ns").sum()).rows())
+    shares = {phase: 100 * path.get(phase, 0) / whole for phase in ("optimizer", "clipping")}
+    least, most = _spread(trace, chosen)
+    numbers = dict(zip(_OPTIMIZER, (whole, without, gain, speedup, *shares.values(), least, most), strict=True))
+    answer = "yes" if gain >= yes_pct else "partly" if gain >= partly_pct else "no"
+    statement = _statement(answer, shares, least, most, gain, speedup)
     if answer == "no":
         return Finding(question, answer, statement, "", thresholds, evidence, numbers)
     advice = "Use a fused or foreach implementation (fused=True), fewer and larger parameters, or step every n batches."
@@ -153,3 +160,41 @@ def optimizer_bottleneck(
             f" next forward, or shard less. {advice}"
         )
     return Finding(question, answer, statement, advice, thresholds, evidence, numbers)
+
+
+def _statement(
+    answer: str, shares: Mapping[str, float], least: float | None, most: float | None, gain: float, speedup: float
+) -> str:
+    """The answer with the share of the optimizer, the share of clipping, and the gain."""
+    share = f"the optimizer is {percent(shares['optimizer'])} of the step"
+    if least is not None and most is not None and most - least >= _SAID:
+        share += f" ({least:.1f} to {percent(most)} in single steps)"
+    clipping = f"; clipping gradients is {percent(shares['clipping'])}" if shares["clipping"] >= _CLIPPING else ""
+    faster = f"{speedup:,.2f} times faster" if speedup < 1000 else "over 1,000 times faster"
+    bound = f"at most {percent(gain)} shorter" + (f" ({faster})" if speedup >= 1.005 else "")
+    without = f"Without the optimizer, a step would be {bound}." if gain >= 0.05 else "A step gains nothing without it."
+    return f"{answer.capitalize()}: {share}{clipping}. {without}"
+
+
+def _spread(trace: Trace, rank: int) -> tuple[float | None, float | None]:
+    """The least and the most share of the main thread's time that the optimizer has in a counted step with one."""
+    return (
+        trace.of(rank)
+        .sql(
+            """
+        select min(share_pct) as least_pct, max(share_pct) as most_pct
+        from (
+            select
+                100.0 * sum(step_activity.time_ns) filter (where step_activity.phase = 'optimizer')
+                / nullif(sum(step_activity.time_ns), 0) as share_pct
+            from step_activity
+            inner join step_length
+                on step_activity.rank = step_length.rank and step_activity.step = step_length.step
+            where step_activity.rank = $rank and step_length.kind is not null and step_activity.region is null
+            group by step_activity.step
+        )
+        """,
+            rank=rank,
+        )
+        .row(0)
+    )

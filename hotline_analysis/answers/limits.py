@@ -99,7 +99,8 @@ class StepLoop:
     def path(self) -> pl.DataFrame:
         """What a mean step waits for: the edges on the critical paths of all kinds.
 
-        The columns are those of `Replay.path`, and `step_kind`; `path_ns` adds up to `mean_ns`, less the time between steps.
+        The columns are those of `Replay.path`, and `step_kind`. `path_ns` adds up to `mean_ns`, less the time between
+        steps.
         """
         paths = []
         for kind in self.kinds:

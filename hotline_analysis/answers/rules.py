@@ -112,7 +112,7 @@ def _of_kind(trace: Trace, rank: int, kind: TypicalStep, rules: Collection[str] 
 def _over_loop(loop: StepLoop, parts: Sequence[tuple[TypicalStep, Advice]]) -> Advice:
     """One advice on the steps of several kinds as an advice on the loop; the kind that gains most gives its words."""
     gains = [kind.scale * each.gain_ns for kind, each in parts]
-    kind, most = parts[gains.index(max(gains))]
+    _, most = parts[gains.index(max(gains))]
     gain = round(sum(gains) / loop.count)
     steps = sum(kind.count for kind, each in parts if 10 * each.gain_ns >= most.gain_ns)
     within = f" (a step; {steps:,} of {loop.count:,} steps)" if steps < loop.count else ""
@@ -151,7 +151,7 @@ def _with_rows(trace: Trace, rules: Sequence[catalog.Query]) -> list[catalog.Que
 def advice(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     """What would make steps shorter, the largest gain first: what was found, where, what to do, and the gain at most.
 
-    One row per rule that found something in the typical step of a kind (`step_kinds`), and gains at least 2 % of the loop:
+    One row per rule that found something in the typical step of a kind (`step_kinds`), and gains 2 % of the loop:
     `rule`, `what`, `where`, `do`, the `count` of what was found and its `time_ns`, `gain_ns` by replaying the step
     without it, that as a share of the step, `gain_pct`, and `event_id`, the one that takes longest. Gains do not add up
     where rules find the same time. The rules are the files of `queries/advice`. `rank` is the lowest of the run by

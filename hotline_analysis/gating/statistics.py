@@ -123,8 +123,8 @@ def block_length(steps: Sequence[float], kinds: Sequence[int] = ()) -> int:
     """How many steps a block has, so that blocks depend little on each other.
 
     The period of the steps, if their kinds repeat exactly and at least twice. Otherwise the cube root of their number,
-    rounded down: the order that makes the error of a variance from blocks smallest (Hall, Horowitz and Jing, "On blocking
-    rules for the bootstrap with dependent data", 1995).
+    rounded down: the order that makes the error of a variance from blocks smallest (Hall, Horowitz and Jing, "On
+    blocking rules for the bootstrap with dependent data", 1995).
     """
     count = len(steps)
     if len(kinds) == count and len(set(kinds)) > 1:
