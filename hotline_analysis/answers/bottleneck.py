@@ -8,7 +8,7 @@ import polars as pl
 
 from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.limits import step_limits, step_loop
-from hotline_analysis.answers.recorded import lacks_gpu_work, no_run
+from hotline_analysis.answers.recorded import has_gpu_work, lacks_gpu_work, no_run
 from hotline_analysis.answers.verdicts import CPU_LIMITS, GPU_LIMITS, NO_RUN, VERDICTS
 from hotline_analysis.answers.waiting import waiting_noun
 from hotline_analysis.errors import QueryParameterError
@@ -144,7 +144,13 @@ def optimizer_bottleneck(
     speedup = whole / max(without, 1)
     path = dict(loop.path().group_by("phase").agg(pl.col("path_ns").sum()).rows())
     shares = {phase: 100 * path.get(phase, 0) / whole for phase in ("optimizer", "clipping")}
-    least, most = _spread(trace, chosen)
+    in_all, clipping, least, most = _on_main_thread(trace, chosen)
+    if in_all is not None and shares["optimizer"] and not has_gpu_work(trace, rank=chosen):
+        # Without GPU work, the main thread's time in all counted steps says more than the typical step of each kind.
+        gain *= in_all / shares["optimizer"]
+        shares = {"optimizer": in_all, "clipping": clipping or 0.0}
+        without = round(whole * (1 - gain / 100))
+        speedup = whole / max(without, 1)
     numbers = dict(zip(_OPTIMIZER, (whole, without, gain, speedup, *shares.values(), least, most), strict=True))
     answer = "yes" if gain >= yes_pct else "partly" if gain >= partly_pct else "no"
     statement = _statement(answer, shares, least, most, gain, speedup)
@@ -176,17 +182,23 @@ def _statement(
     return f"{answer.capitalize()}: {share}{clipping}. {without}"
 
 
-def _spread(trace: Trace, rank: int) -> tuple[float | None, float | None]:
-    """The least and the most share of the main thread's time that the optimizer has in a counted step with one."""
-    return (
-        trace.of(rank)
-        .sql(
-            """
-        select min(share_pct) as least_pct, max(share_pct) as most_pct
+def _on_main_thread(trace: Trace, rank: int) -> tuple[float | None, float | None, float | None, float | None]:
+    """Shares of the main thread's time in counted steps: of the optimizer and of clipping, and of the optimizer in one.
+
+    The last two are the least and the most share in a step with an optimizer.
+    """
+    found = trace.of(rank).sql(
+        """
+        select
+            100.0 * sum(optimizer_ns) / nullif(sum(step_ns), 0) as optimizer_pct,
+            100.0 * sum(clipping_ns) / nullif(sum(step_ns), 0) as clipping_pct,
+            min(100.0 * optimizer_ns / nullif(step_ns, 0)) as least_pct,
+            max(100.0 * optimizer_ns / nullif(step_ns, 0)) as most_pct
         from (
             select
-                100.0 * sum(step_activity.time_ns) filter (where step_activity.phase = 'optimizer')
-                / nullif(sum(step_activity.time_ns), 0) as share_pct
+                sum(step_activity.time_ns) as step_ns,
+                sum(step_activity.time_ns) filter (where step_activity.phase = 'optimizer') as optimizer_ns,
+                sum(step_activity.time_ns) filter (where step_activity.phase = 'clipping') as clipping_ns
             from step_activity
             inner join step_length
                 on step_activity.rank = step_length.rank and step_activity.step = step_length.step
@@ -194,7 +206,7 @@ def _spread(trace: Trace, rank: int) -> tuple[float | None, float | None]:
             group by step_activity.step
         )
         """,
-            rank=rank,
-        )
-        .row(0)
+        rank=rank,
     )
+    row: tuple[float | None, float | None, float | None, float | None] = found.row(0)
+    return row

@@ -139,8 +139,8 @@ def gate(
     together. It passes if the change is within the limit, and the noise is smaller than the limit. Else it cannot be
     told: more runs are needed. The value of a run is the mean of its counted steps, so that what is not in every step
     counts, too. Where noise hides how a time changed, a change of the medians fails as well, and if each run has 20
-    steps or more, a change of the quick steps (the quantile of 5 %). Runs that differ in what they ran on or in what was
-    recorded are not compared, but for the names in `allow_different`.
+    steps or more, a change of the quick steps (the quantile of 5 %). Runs that differ in what they ran on or in what
+    was recorded are not compared, but for the names in `allow_different`.
     """
     rules = [parse(text) for text in ([fail_if] if isinstance(fail_if, str) else fail_if)]
     if not rules:
