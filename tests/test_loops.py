@@ -73,12 +73,12 @@ def test_a_stopwatch_leaves_out_the_steps_before_the_recording() -> None:
 
 def test_shares_are_compared_by_phases_of_the_stopwatch() -> None:
     ours = {"forward": 40.0, "loss": 12.0, "optimizer": 44.0, "load_data": 3.4, "zero_grad": 0.6}
-    recorded = {"forward+loss": 50.0, "optimizer": 40.0, "clip": 9.5, "zero_grad": 0.5}
+    recorded = {"forward+loss": 50.0, "optimizer": 40.0, "clipping": 9.5, "zero_grad": 0.5}
     found = compare(ours, recorded, {"forward+loss": 49.0, "optimizer": 51.0})
     assert found == [
         Share("load_data", 0, 0, 3.4),
         Share("forward+loss", 49, 50, 52),
-        Share("clip", 0, 9.5, 0),
+        Share("clipping", 0, 9.5, 0),
         Share("optimizer", 51, 40, 44),
     ]
     assert [share.is_right for share in found] == [False, True, False, False]

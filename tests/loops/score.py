@@ -26,7 +26,7 @@ TOLERANCE = 3.0
 LEAST = 1.0
 """A phase counts if it has this share by the stopwatch or by the report."""
 
-PHASES = ("load_data", "forward", "loss", "zero_grad", "backward", "clip", "optimizer", "other")
+PHASES = ("load_data", "forward", "loss", "zero_grad", "backward", "clipping", "optimizer", "other")
 _PLANTED = "# planted"
 
 

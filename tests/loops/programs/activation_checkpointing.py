@@ -8,8 +8,14 @@ from torch.utils.checkpoint import checkpoint
 PLANTED = ("sliding_window_mask", "Block")
 
 
-def sliding_window_mask(n, window):  # planted
-    return torch.tensor([[0 <= i - j < window for j in range(n)] for i in range(n)])
+def sliding_window_mask(n, window, landmarks=(0, 1, 2, 3)):  # planted
+    rows = []
+    for i in range(n):
+        row = [False] * n
+        for j in range(n):
+            row[j] = (0 <= i - j < window) or (j <= i and j in landmarks)
+        rows.append(row)
+    return torch.tensor(rows)
 
 
 class Block(nn.Module):

@@ -49,7 +49,7 @@ def main(watch):
                 scaled.backward()
             with watch("optimizer"):
                 scaler.unscale_(optimizer)
-            with watch("clip"):
+            with watch("clipping"):
                 nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             assert_finite(model)  # planted
             with watch("optimizer"):

@@ -34,7 +34,7 @@ def main(watch):
                 loss = criterion(out, y)
             with watch("backward"):
                 loss.backward()
-            with watch("clip"):
+            with watch("clipping"):
                 nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             gradient_statistics(model)  # planted
             with watch("optimizer"):

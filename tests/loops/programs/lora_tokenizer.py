@@ -50,7 +50,7 @@ def main(watch):
                 loss = model(**batch).loss
             with watch("backward"):
                 loss.backward()
-            with watch("clip"):
+            with watch("clipping"):
                 torch.nn.utils.clip_grad_norm_(trained, 1.0)
             with watch("optimizer"):
                 optimizer.step()

@@ -55,7 +55,7 @@ def main(watch):
         trainer._prepare_inputs = watch.timed(trainer._prepare_inputs, "load_data")
         trainer.compute_loss = watch.timed(trainer.compute_loss, "forward+loss")
         trainer.accelerator.backward = watch.timed(trainer.accelerator.backward, "backward")
-        trainer.accelerator.clip_grad_norm_ = watch.timed(trainer.accelerator.clip_grad_norm_, "clip")
+        trainer.accelerator.clip_grad_norm_ = watch.timed(trainer.accelerator.clip_grad_norm_, "clipping")
         trainer.create_optimizer()
         trainer.optimizer.step = watch.timed(trainer.optimizer.step, "optimizer")
         model.zero_grad = watch.timed(model.zero_grad, "zero_grad")
