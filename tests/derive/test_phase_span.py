@@ -63,6 +63,20 @@ def test_a_loss_is_averaged_after_its_op(tmp_path: Path) -> None:
     ]
 
 
+def test_python_after_a_value_read_back_lasts_until_backward(tmp_path: Path) -> None:
+    """A metric counted over lists has no ops; a value read back before the gradients are zeroed is done with there."""
+    trace = TraceBuilder().step(3, 0, 200).module("Net", 0, 10, 30).op("aten::mse_loss", 32, 38, seq=1)
+    trace.op("aten::item", 40, 42).backward("MseLossBackward0", 90, 100, seq=1)
+    assert phases(trace.load(tmp_path)) == [
+        ("load_data", 0, 10),
+        ("forward", 10, 30),
+        ("loss", 30, 38),
+        ("other", 38, 90),
+        ("backward", 90, 100),
+        ("other", 100, 200),
+    ]
+
+
 def test_clipping_gradients_belongs_to_the_optimizer(tmp_path: Path) -> None:
     """From the norm on; what is done before it (logging) does not, nor does a norm that the model takes."""
     trace = TraceBuilder().step(3, 0, 100).module("Net", 0, 10, 40).op("aten::linalg_vector_norm", 20, 30)

@@ -90,7 +90,10 @@ gap as (
                 then least(made_ns, zeroed_ns)
             else made_ns
         end as begin_ns,
-        coalesce(greatest(read_ns, zero_ns), 0) as measured_ns
+        -- what is done with a value read back, without ops, lasts until backward begins
+        case
+            when read_ns > coalesce(greatest(known_ns, zero_ns), 0) then end_ns else coalesce(zero_ns, 0)
+        end as measured_ns
     from phase_gap
     cross join marked
     asof left join closure_again on phase_gap.start_ns >= closure_again.start_ns
