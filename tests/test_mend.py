@@ -181,6 +181,15 @@ def test_arguments_beside_a_word_are_kept(tmp_path: Path) -> None:
         assert json.loads(trace.sql("select args from event_args").item()) == meant(args) | {"z": False}
 
 
+@pytest.mark.parametrize("value", [True, False, None, -1.5e-7, "nan", [True, "N/A"]])
+def test_right_values_are_no_errors(tmp_path: Path, value: object) -> None:
+    """The names look as if a word followed, so that each event is looked at closely."""
+    events = training(random.Random(2), lambda: "utils.py(353): infer, nan", lambda: value)
+    found, warned, info = read(tmp_path, document([json.dumps(each) for each in events]))
+    assert found == rows_of(events)
+    assert (warned, info["damage"]) == ([], None)
+
+
 @pytest.mark.parametrize("indent", LAYOUTS)
 @pytest.mark.parametrize("seed", range(3))
 def test_single_backslashes(tmp_path: Path, seed: int, indent: str | None) -> None:

@@ -92,6 +92,8 @@ def _without_words(text: str, repairs: Counter[str]) -> str:
     """The text with null for each word outside strings."""
 
     def value(match: re.Match[str]) -> str:
+        if match[2] in _LITERALS:
+            return match[0]  # right as it is
         before = text[: match.start()]
         if (before.count('"') - before.count('\\"')) % 2:
             return match[0]  # inside a string
