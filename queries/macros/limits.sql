@@ -122,3 +122,8 @@ regexp_matches(
     || '|run_backward|recv\w*|send)\b|(^|/)torch/(distributed/|autograd/(__init__|graph)\.py)'
     || '|(^|/)torch/_tensor\.py.*: backward$|(^|/)(threading|queue|concurrent/futures/\w+|multiprocessing/\w+)\.py'
 );
+
+-- Nanoseconds in a row from which on python is a stretch of its own, and not what a model runs between its ops: a
+-- millisecond, over ten times what the python of a module takes. Our choice.
+create or replace macro long_python_ns() as
+1000000;

@@ -15,7 +15,7 @@ RULE = "user_stretch"
 
 
 def training(folder: Path, *, frames: bool = True, region: str = "", calls: int = 1) -> Trace:
-    """Two steps of 1,000 us: forward and backward take 300, the optimizer 100, and then the user's code runs for 600."""
+    """Two steps of 1,000 us: forward and backward take 300, the optimizer 100, then the user's code runs for 600."""
     trace = TraceBuilder(rank=0)
     if frames:
         trace.frame("train.py(3): main", 0, 2000)

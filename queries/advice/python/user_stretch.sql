@@ -1,11 +1,11 @@
 -- Code of the user that holds up each step: a function or a named region that is no part of the model or the optimizer.
 --
 -- Condition: time on a thread of the training loop, outside of loading data, in which a function of the user
--- (`with_stack`) runs python, or in which a function or a region of the user does anything in no phase of training. A
--- call counts if it has a hundredth of the step for itself. The function or region with most time has a twentieth of
--- the step at least: our choice, as less does not change what a report says.
--- Bound: it takes no time. Source: PyTorch performance tuning guide: the CPU is to run ahead of the GPU, and work that
--- no step needs is done in another process or every some steps.
+-- (`with_stack`) runs python for a millisecond in a row, which python between the ops of a model does not, or in which
+-- a function or a region of the user does anything in no phase of training. A call counts if it has a hundredth of the
+-- step for itself. The function or region with most time has a twentieth of the step at least: our choice, as less does
+-- not change what a report says. Bound: it takes no time. Source: PyTorch performance tuning guide: the CPU is to run
+-- ahead of the GPU, and work that no step needs is done in another process or every some steps.
 --
 -- :reads host_activity, user_frame, event, name_info, nesting, step
 -- :only_with name_info where category in ('user_annotation', 'python_function')
@@ -104,7 +104,11 @@ own_time as (
     where
         activity.step = $step
         and activity.phase != 'load_data'
-        and (activity.phase = 'other' or (place.is_function and activity.kind in ('python', 'nothing')))
+        and (activity.phase = 'other' or (
+            place.is_function
+            and activity.kind in ('python', 'nothing')
+            and least(piece.end_ns, activity.end_ns) - piece.start_ns >= long_python_ns()
+        ))
         and least(piece.end_ns, activity.end_ns) > piece.start_ns
 ),
 
