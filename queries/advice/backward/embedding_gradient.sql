@@ -62,7 +62,7 @@ pass as (
         ) as place
     from op_of_step
     where
-        op_of_step.phase in ('optimizer', 'zero_grad', 'clip')
+        op_of_step.phase in ('optimizer', 'zero_grad', 'clipping')
         and regexp_matches(
             op_of_step.name, '^aten::((add|sub|mul|div|addcmul|addcdiv|lerp|sqrt|zero|fill)_?|(linalg_vector_)?norm)$'
         )
