@@ -16,7 +16,9 @@ from isal import igzip
 
 from hotline_analysis.atomic import check_replaceable, path_of
 from hotline_analysis.capture import need, zeros
-from hotline_analysis.capture.learn import Learner, model_ops
+from hotline_analysis.capture.learn import Learner, model_ops, opaque
+from hotline_analysis.capture.sample import KEY as SAMPLES_KEY
+from hotline_analysis.capture.sample import Sampler
 from hotline_analysis.capture.table import KEY, ModelOps
 from hotline_analysis.errors import HotlineError, HotlineWarning
 from hotline_analysis.importer import Source, import_traces
@@ -39,6 +41,7 @@ def analyze(
     inputs: Any = None,
     shapes: bool = True,
     count_zeros: bool = False,
+    sample: bool = True,
     report_format: Format | None = "text",
     worker_name: str | None = None,
     keep_trace: bool = True,
@@ -68,6 +71,11 @@ def analyze(
     that pass and of the backward pass after it, unless the profiler records them itself (`record_shapes=True`). With
     `count_zeros`, the zeros in what its ReLUs and max pooling return are counted when the pass is over, for
     `encodings`; `inputs` cannot be given then, as their zeros need not be those of the training.
+
+    With `sample`, a second thread samples the python stack of this thread until the recording begins, about every
+    millisecond from the first step on: the trace then knows which functions and lines of the user run between loading,
+    forward, backward and the optimizer (the table `sampled_frame`). The thread is gone before anything is recorded, so
+    it needs steps before the recording, too.
 
     With `when="later"`, only the trace is saved while the training runs, so that no rank keeps others waiting; call
     `finish` of the handler after it, or `hotline import` elsewhere.
@@ -99,6 +107,8 @@ def analyze(
         )
     if model is not None:
         handler.learn(model, inputs, shapes=shapes, count_zeros=count_zeros)
+    if sample:
+        handler.sample(model)
     return handler
 
 
@@ -127,6 +137,7 @@ class TraceHandler:
         self._metadata = metadata
         self._learner: Learner | None = None
         self._learned: ModelOps | None = None
+        self._sampler: Sampler | None = None
         self._count = 0
         check_replaceable(self._name())
 
@@ -140,6 +151,11 @@ class TraceHandler:
             self._learned = model_ops(model, *(inputs if isinstance(inputs, tuple | list) else (inputs,)))
         if self._learned is not None and not shapes:
             self._learned = self._learned.without_shapes()
+
+    def sample(self, model: Any = None) -> None:
+        """Sample the python stack of this thread, and later of the thread that runs the model, until the recording."""
+        self._sampler = Sampler([model] if model is not None and opaque(model) is None else [])
+        self._sampler.start()
 
     @property
     def model_ops(self) -> ModelOps | None:
@@ -159,6 +175,8 @@ class TraceHandler:
         began = time.perf_counter()
         if self._learner is not None:
             self._learner.close()
+        if self._sampler is not None:
+            self._sampler.close()
         self._count += 1
         run = self._name()
         run.parent.mkdir(parents=True, exist_ok=True)
@@ -220,6 +238,8 @@ class TraceHandler:
             contents[METADATA_KEY] = json.dumps(said)
         if (learned := self.model_ops) is not None:
             contents[KEY] = (learned if with_shapes else learned.without_shapes()).to_json()
+        if self._sampler is not None:
+            contents[SAMPLES_KEY] = json.dumps(self._sampler.result())
         if self._learner is not None and (zeros_pct := self._learner.zeros_pct()):
             contents[zeros.METADATA_KEY] = json.dumps(zeros_pct)
         return contents

@@ -102,7 +102,7 @@ class Learner:
         self._graphs = 0
         self._compiled: set[int] = set()
         self._stance: Any = None
-        if (why := _opaque(model)) is None:
+        if (why := opaque(model)) is None:
             self._handles.append(model.register_forward_pre_hook(_unless_compiling(self._begin), prepend=True))
         else:
             self._notes.append(f"{type(model).__name__} is {why}: the order of its modules and their ops are not seen")
@@ -161,7 +161,7 @@ class Learner:
                 " let one pass run before the recording (schedule with warmup=1), or give `inputs`"
             )
             return
-        why_not = [_COMPILED[0] if number in self._wrapped else _opaque(each) for number, each in self._numbered()]
+        why_not = [_COMPILED[0] if number in self._wrapped else opaque(each) for number, each in self._numbered()]
         if not set(why_not).isdisjoint(_COMPILED):
             self._stance = _without_compiled_code()
         inside: dict[str, bool] = {}  # by the beginning of paths: whether these modules are seen
@@ -464,7 +464,7 @@ def _tree_without_modules(observed: Sequence[Call], at: int) -> Tree | None:
 # --- modules ---------------------------------------------------------------------------------------------------------
 
 
-def _opaque(module: Any) -> str | None:
+def opaque(module: Any) -> str | None:
     """Say why what happens inside a module cannot be watched without changing it."""
     if _is_wrapper(module):
         return _COMPILED[0]

@@ -21,6 +21,7 @@ SAMPLE = {
     "gap": 100,
     "is_user": True,
     "is_loop": False,
+    "is_caller": False,
 }
 
 
@@ -49,6 +50,7 @@ def test_each_stored_frame_is_a_row(tmp_path: Path) -> None:
         "gap_sample_count": 100,
         "is_user": True,
         "is_loop": False,
+        "is_caller": False,
     }
 
 

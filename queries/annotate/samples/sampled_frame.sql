@@ -3,9 +3,9 @@
 -- `analyze` samples the python stack of the training thread before the recording begins, and stores the counts in the
 -- trace (`hotline_samples`). Marks are calls of the data loader, the model, the loss, backward, `Optimizer.step` and
 -- `zero_grad`, as the stack shows them. A place is either inside a mark, or between two marks. `after_mark` and
--- `before_mark` are the marks before and after the place in both cases. Steps repeat, so the mark before the first
--- mark of a step is usually the last mark of the previous step. A mark that is much shorter than the interval of the
--- samples is missed in some steps; its neighbours then surround the place.
+-- `before_mark` are the marks before and after the place in both cases. Steps repeat: the last mark of a step comes
+-- before the first mark of the next step, also at both ends of the sampling. A mark that is much shorter than the
+-- interval of the samples is missed in some steps; its neighbours then surround the place.
 --
 -- User code is code outside of the standard library, installed packages, torch and this package. `sample_count`
 -- counts each sample once among the user's rows: for the innermost function of the user on the stack. Rows with
@@ -16,9 +16,9 @@
 -- The samples show the warm-up steps, never the recorded steps: for a recorded step they are likely, not certain.
 --
 -- :reads rank_info
--- :column after_mark VARCHAR       previous mark: load_data, forward, loss, backward, optimizer or zero_grad; NULL at
---                                  the start of the sampling
--- :column before_mark VARCHAR      next mark, with the same words; NULL at the end of the sampling
+-- :column after_mark VARCHAR       previous mark: load_data, forward, loss, backward, optimizer or zero_grad; NULL if
+--                                  no mark was seen
+-- :column before_mark VARCHAR      next mark, with the same words; NULL if no mark was seen
 -- :column inside_mark VARCHAR      mark whose call is on the stack; NULL between marks
 -- :column function VARCHAR         qualified name of the function
 -- :column file VARCHAR             its file
@@ -30,6 +30,7 @@
 -- :column gap_sample_count BIGINT  all samples with the same marks after, before and inside
 -- :column is_user BOOLEAN          it is user code
 -- :column is_loop BOOLEAN          the function also calls marks: it is the training loop, or around it
+-- :column is_caller BOOLEAN        it calls the mark that the place is inside of: `line` is the line of the call
 with stored as (
     -- One row for each entry of the list that the capture stored.
     select
@@ -40,7 +41,7 @@ with stored as (
                     "after": "VARCHAR", "before": "VARCHAR", "inside": "VARCHAR", "function": "VARCHAR",
                     "file": "VARCHAR", "line": "BIGINT", "first_line": "BIGINT", "module": "VARCHAR",
                     "count": "BIGINT", "inclusive": "BIGINT", "gap": "BIGINT", "is_user": "BOOLEAN",
-                    "is_loop": "BOOLEAN"
+                    "is_loop": "BOOLEAN", "is_caller": "BOOLEAN"
                 }]'
             )
         ) as frame
@@ -60,7 +61,8 @@ select
     coalesce(frame.inclusive, 0) as inclusive_count,
     coalesce(frame.gap, 0) as gap_sample_count,
     coalesce(frame.is_user, false) as is_user,
-    coalesce(frame.is_loop, false) as is_loop
+    coalesce(frame.is_loop, false) as is_loop,
+    coalesce(frame.is_caller, false) as is_caller
 from stored
 where frame.function is not null
 order by all

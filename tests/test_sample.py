@@ -1,0 +1,292 @@
+"""The sampler of a capture: what it learns, that it ends with the warm-up, and that it never fails a training."""
+
+# Checked with torch installed and without: then everything from torch is Any.
+# mypy: disallow-subclassing-any=False, warn-return-any=False, warn-unused-ignores=False, disallow-untyped-calls=False
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import Tensor, nn  # noqa: E402
+from torch.profiler import profile, schedule  # noqa: E402
+from torch.utils.data import DataLoader, Dataset  # noqa: E402
+
+import hotline_analysis as ha  # noqa: E402
+from hotline_analysis.capture import sample  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*Profiler clears events:UserWarning")
+
+BUSY_S = 0.08
+
+
+@pytest.fixture(autouse=True)
+def no_sampler_is_left() -> Iterator[None]:
+    yield
+    sample._close_all()
+    assert threads() == []
+
+
+def threads() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name == sample._NAME]
+
+
+def busy(seconds: float = BUSY_S) -> None:
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        pass
+
+
+def save_grid() -> None:
+    busy()
+
+
+class Photos(Dataset[Tensor]):
+    """Each of its items takes long."""
+
+    def __len__(self) -> int:
+        return 100
+
+    def __getitem__(self, _: int) -> Tensor:
+        self.augment()
+        return torch.ones(3)
+
+    def augment(self) -> None:
+        busy(BUSY_S / 4)
+
+
+def train(
+    handler: Callable[[Any], None], model: nn.Module, after_step: Callable[[], object] = save_grid, wait: int = 1
+) -> list[list[str]]:
+    """Two steps before the recording (or one), and two in it; return the samplers that are there in each step."""
+    optimizer = torch.optim.SGD(model.parameters())
+    seen = []
+    loader = iter(DataLoader(Photos(), batch_size=2))
+    with profile(schedule=schedule(wait=wait, warmup=1, active=2, repeat=1), on_trace_ready=handler) as profiler:
+        for _ in range(wait + 3):
+            seen.append(threads())
+            batch = next(loader)
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(model(batch), torch.zeros(2, 2))
+            loss.backward()
+            optimizer.step()
+            after_step()
+            seen[-1] += threads()
+            profiler.step()
+    return seen
+
+
+def stored(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
+    return content
+
+
+def samples(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = stored(path)["hotline_samples"]
+    return content
+
+
+def handler_of(model: nn.Module | None, folder: Path, **more: Any) -> ha.TraceHandler:
+    return ha.analyze(model, folder / "run.hotline", report_format=None, when="later", **more)
+
+
+def line_of(text: str) -> int:
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    return next(number for number, line in enumerate(lines, 1) if line.strip() == text)
+
+
+def test_functions_have_a_name_and_a_line_by_the_marks_around_them(tmp_path: Path) -> None:
+    model = nn.Linear(3, 2)
+    handler = handler_of(model, tmp_path)
+    train(handler, model)
+    handler.finish()
+    with ha.load(handler.runs[0]) as run:
+        frames = run.sql("select * from sampled_frame")
+    top = frames.filter(frames["is_user"] & ~frames["is_loop"]).sort("sample_count", descending=True)
+    between = top.filter(top["inside_mark"].is_null() & (top["after_mark"] == "optimizer"))
+    # `busy` is where the time is spent, and `save_grid` is what the step calls.
+    by_name = {row["function"]: row for row in between.iter_rows(named=True)}
+    assert by_name["busy"]["sample_count"] >= 0.9 * by_name["busy"]["gap_sample_count"]
+    assert by_name["save_grid"]["inclusive_count"] >= 0.9 * by_name["save_grid"]["gap_sample_count"]
+    assert by_name["save_grid"]["line"] == line_of("busy()")
+    assert by_name["save_grid"]["file"] == __file__
+    loading = {row["function"]: row for row in top.filter(inside_mark="load_data").iter_rows(named=True)}
+    assert loading["Photos.augment"]["line"] == line_of("busy(BUSY_S / 4)")
+    callers = frames.filter("is_caller").select("inside_mark", "function", "line").rows()
+    assert ("load_data", "train", line_of("batch = next(loader)")) in callers
+
+
+def test_the_sampler_is_gone_in_the_recorded_steps(tmp_path: Path) -> None:
+    model = nn.Linear(3, 2)
+    handler = handler_of(model, tmp_path)
+    seen = train(handler, model)
+    assert [bool(step) for step in seen] == [True, True, False, False]
+    assert torch.autograd.profiler._run_on_profiler_start.__module__ == "torch.autograd.profiler"
+    assert not model._forward_pre_hooks
+
+
+def test_the_first_step_is_sampled_with_its_loader_and_without_a_model(tmp_path: Path) -> None:
+    handler = handler_of(None, tmp_path)
+    train(handler, nn.Linear(3, 2), wait=0)
+    places = {(frame["after"], frame["inside"]) for frame in samples(handler.waiting[0])["frames"]}
+    assert ("optimizer", "load_data") in places
+    assert ("optimizer", None) in places
+
+
+def test_it_can_be_left_out(tmp_path: Path) -> None:
+    model = nn.Linear(3, 2)
+    handler = handler_of(model, tmp_path, sample=False)
+    assert train(handler, model) == [[]] * 4
+    assert "hotline_samples" not in stored(handler.waiting[0])
+
+
+def test_without_a_schedule_there_is_nothing_to_sample_and_a_note(tmp_path: Path) -> None:
+    model = nn.Linear(3, 2)
+    handler = handler_of(model, tmp_path)
+    with profile(on_trace_ready=handler):
+        assert threads() == []
+        model(torch.ones(2, 3)).sum().backward()
+    content = samples(handler.waiting[0])
+    assert (content["frames"], content["samples"]) == ([], 0)
+    assert "warmup=1" in content["notes"][0]
+
+
+def test_a_closure_counts_as_what_it_calls(tmp_path: Path) -> None:
+    class Slow(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            busy()
+            return x
+
+    model = nn.Sequential(nn.Linear(3, 2), Slow())
+    optimizer = torch.optim.SGD(model.parameters())
+    handler = handler_of(model, tmp_path)
+
+    def closure() -> Tensor:
+        loss = model(torch.ones(2, 3)).sum()
+        loss.backward()
+        return loss
+
+    for _ in range(2):
+        optimizer.step(closure)
+    with profile(on_trace_ready=handler):
+        optimizer.step(closure)
+    marks = {frame["inside"] for frame in samples(handler.waiting[0])["frames"] if frame["function"] == "busy"}
+    assert marks == {"forward"}
+
+
+def test_the_thread_that_runs_the_model_is_sampled(tmp_path: Path) -> None:
+    model = nn.Linear(3, 2)
+    handler = handler_of(model, tmp_path)
+    worker = threading.Thread(target=train, args=(handler, model))
+    worker.start()
+    worker.join()
+    assert "save_grid" in {frame["function"] for frame in samples(handler.waiting[0])["frames"]}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("error")
+def test_a_fork_sees_one_thread_and_the_next_pass_is_sampled_again(tmp_path: Path) -> None:
+    model = nn.Linear(3, 2)
+    handler = handler_of(model, tmp_path)
+    model(torch.ones(2, 3))
+    assert len(threads()) == 1
+    if not (child := os.fork()):
+        os._exit(len(threads()))
+    assert os.waitpid(child, 0)[1] == 0
+    assert threads() == []
+    model(torch.ones(2, 3))
+    assert len(threads()) == 1
+    with profile(on_trace_ready=handler):
+        assert threads() == []
+
+
+def test_an_error_of_the_sampler_ends_only_the_sampler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError("no")
+
+    monkeypatch.setattr(sample.Sampler, "_count", fail)
+    model = nn.Linear(3, 2)
+    handler = handler_of(model, tmp_path)
+    assert [bool(step) for step in train(handler, model)][2:] == [False, False]
+    assert samples(handler.waiting[0])["notes"] == ["sampling the python stack failed"]
+
+
+def test_an_exception_of_the_training_is_the_users(tmp_path: Path) -> None:
+    def fail() -> None:
+        raise ValueError("of the user")
+
+    model = nn.Linear(3, 2)
+    with pytest.raises(ValueError, match="of the user"):
+        train(handler_of(model, tmp_path), model, after_step=fail)
+
+
+def test_what_is_stored_has_a_bound() -> None:
+    known = [
+        sample._Code(compile(f"x = {number}", f"{number}.py", "exec"), None, None, True, False, False)
+        for number in range(3000)
+    ]
+    marks = ["forward", None, "backward", None, "optimizer", None, "loss", None]
+    runs = []
+    for number in range(3000):
+        run = sample._Run(marks[number % 8])
+        run.stacks.update([sample._Stack(((known[number], 1),), 0, (known[-number], 1))])
+        runs.append(run)
+    assert len(sample._frames(runs)) <= 60 * 30
+    assert len(json.dumps(sample._frames(runs))) < 500_000
+
+
+IN_A_PROCESS = """
+import os, signal, sys, threading, time
+import torch
+import hotline_analysis as ha
+
+model = torch.nn.Linear(3, 2)
+handler = ha.analyze(model, sys.argv[1], report_format=None, when="later")
+model(torch.ones(2, 3))
+{body}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("os.kill(os.getpid(), signal.SIGINT); time.sleep(5)", -2),
+        ("raise SystemExit(3)", 3),
+        ("print(len(threading.enumerate()))", 0),
+    ],
+    ids=["ctrl-c", "exit", "end"],
+)
+def test_a_process_ends_as_it_would_without(body: str, code: int, tmp_path: Path) -> None:
+    command = [sys.executable, "-c", IN_A_PROCESS.format(body=body), str(tmp_path / "run.hotline")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == code, done.stderr
+    assert "Fatal" not in done.stderr
+    assert "Exception ignored" not in done.stderr
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+def test_a_compiled_model_is_compiled_once(tmp_path: Path) -> None:
+    graphs = []
+
+    def backend(graph: Any, _: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    model = torch.compile(nn.Linear(3, 2), backend=backend)
+    handler = handler_of(model, tmp_path)
+    train(handler, model)
+    assert len(graphs) == 1
+    assert "save_grid" in {frame["function"] for frame in samples(handler.waiting[0])["frames"]}
