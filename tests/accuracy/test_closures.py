@@ -85,7 +85,8 @@ def zeroed_before_backward(model: Any, ready: Callable[[], None]) -> None:
                 optimizer.zero_grad(set_to_none=False)
             with mark("backward"):
                 loss.backward()
-            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            with mark("clipping"):
+                nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             return loss.item()
 
         with mark("optimizer"):

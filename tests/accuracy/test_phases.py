@@ -99,8 +99,9 @@ def words_without_loader(profiler: Any) -> list[Any]:
             optimizer.zero_grad()
         with phase("backward"):
             loss.backward()
-        with phase("optimizer"):
+        with phase("clipping"):
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        with phase("optimizer"):
             optimizer.step()
         profiler.step()
     return [model]
@@ -164,7 +165,9 @@ def scaled(profiler: Any) -> list[Any]:
             loss.backward()
         with phase("optimizer"):
             scaler.unscale_(optimizer)
+        with phase("clipping"):
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        with phase("optimizer"):
             scaler.step(optimizer)
             scaler.update()
         profiler.step()

@@ -77,19 +77,146 @@ def test_python_after_a_value_read_back_lasts_until_backward(tmp_path: Path) -> 
     ]
 
 
-def test_clipping_gradients_belongs_to_the_optimizer(tmp_path: Path) -> None:
-    """From the norm on; what is done before it (logging) does not, nor does a norm that the model takes."""
-    trace = TraceBuilder().step(3, 0, 100).module("Net", 0, 10, 40).op("aten::linalg_vector_norm", 20, 30)
+def after_a_pass(trace: TraceBuilder) -> TraceBuilder:
+    """A step of 200 us, with forward from 10 to 40 and backward to 60."""
+    return trace.step(3, 0, 200).module("Net", 0, 10, 40).frame(BACKWARD, 40, 60)
+
+
+def between_backward_and_optimizer(trace: TraceBuilder, tmp_path: Path) -> list[tuple[str, float, float]]:
+    return [span for span in phases(trace.load(tmp_path)) if 60 <= span[1] < 150]
+
+
+def clip(trace: TraceBuilder, at: int) -> TraceBuilder:
+    """Clip by norm from `at` to `at + 15`, as `clip_grad_norm_` does with lists of tensors."""
+    names = ("_foreach_norm", "stack", "linalg_vector_norm", "add", "reciprocal", "mul", "clamp", "_foreach_mul_")
+    for place, name in enumerate(names):
+        trace.op(f"aten::{name}", at + 2 * place, at + 2 * place + 1)
+    return trace
+
+
+def test_clipping_goes_from_the_first_norm_to_the_last_product(tmp_path: Path) -> None:
+    """A norm that the model takes is no clip, and a value read back before it is not a part of it."""
+    trace = TraceBuilder().step(3, 0, 200).module("Net", 0, 10, 40).op("aten::linalg_vector_norm", 20, 30)
     trace.frame(BACKWARD, 40, 60).op("aten::item", 62, 64)
-    trace.op("aten::linalg_vector_norm", 66, 68).op("aten::mul_", 70, 72)
-    trace.annotation("Optimizer.step#SGD.step", 75, 90)
-    assert phases(trace.load(tmp_path)) == [
-        ("load_data", 0, 10),
-        ("forward", 10, 40),
-        ("backward", 40, 60),
+    trace.op("aten::_foreach_norm", 66, 68).op("aten::stack", 68, 69).op("aten::linalg_vector_norm", 70, 72)
+    trace.op("aten::add", 72, 73).op("aten::clamp", 74, 75).op("aten::_foreach_mul_", 76, 80)
+    trace.annotation("Optimizer.step#SGD.step", 150, 190)
+    assert between_backward_and_optimizer(trace, tmp_path) == [
         ("other", 60, 66),
-        ("optimizer", 66, 90),
-        ("other", 90, 100),
+        ("clipping", 66, 80),
+        ("other", 80, 150),
+    ]
+
+
+def test_statistics_after_the_clip_are_no_optimizer(tmp_path: Path) -> None:
+    """They take norms, too."""
+    trace = clip(after_a_pass(TraceBuilder()), 70)
+    for at in (100, 110):
+        trace.op("aten::linalg_vector_norm", at, at + 2).op("aten::item", at + 2, at + 3).op(
+            "aten::histc", at + 4, at + 8
+        )
+    trace.annotation("Optimizer.step#SGD.step", 150, 190)
+    assert [name for name, *_ in between_backward_and_optimizer(trace, tmp_path)] == ["other", "clipping", "other"]
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_norms_that_are_logged_are_no_clip(tmp_path: Path, *, is_marked: bool) -> None:
+    """Right before an optimizer whose first op on a list multiplies in place, as SGD with momentum does."""
+    trace = after_a_pass(TraceBuilder())
+    for at in (70, 75, 80):
+        trace.op("aten::linalg_vector_norm", at, at + 2).op("aten::item", at + 2, at + 3)
+    if is_marked:
+        trace.annotation("Optimizer.step#SGD.step", 100, 140)
+    trace.op("aten::_foreach_mul_", 100, 110).op("aten::_foreach_add_", 110, 120).op("aten::_foreach_add_", 120, 140)
+    assert between_backward_and_optimizer(trace, tmp_path)[:2] == [("other", 60, 100), ("optimizer", 100, 140)]
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_a_clip_from_tensor_to_tensor(tmp_path: Path, *, is_marked: bool) -> None:
+    """Without a mark, too, it ends after as many products as norms: more are the optimizer's."""
+    trace = after_a_pass(TraceBuilder()).op("aten::linalg_vector_norm", 70, 71).op("aten::linalg_vector_norm", 72, 73)
+    trace.op("aten::stack", 74, 75).op("aten::linalg_vector_norm", 76, 77).op("aten::add", 78, 79)
+    trace.op("aten::reciprocal", 80, 81).op("aten::mul", 82, 83).op("aten::clamp", 84, 85)
+    trace.op("aten::mul_", 86, 87).op("aten::mul_", 88, 89)
+    if is_marked:
+        trace.annotation("Optimizer.step#SGD.step", 100, 120)
+    for at in (100, 110):
+        trace.op("aten::mul_", at, at + 2).op("aten::add_", at + 3, at + 5).op("aten::add_", at + 6, at + 10)
+    assert between_backward_and_optimizer(trace, tmp_path)[:4] == [
+        ("other", 60, 70),
+        ("clipping", 70, 89),
+        ("other", 89, 100),
+        ("optimizer", 100, 120),
+    ]
+
+
+def test_a_clip_by_hand(tmp_path: Path) -> None:
+    """Norms are read back, and the coefficient is a number of python's."""
+    trace = after_a_pass(TraceBuilder())
+    for at in (70, 75):
+        trace.op("aten::linalg_vector_norm", at, at + 2).op("aten::item", at + 2, at + 3)
+    trace.op("aten::mul_", 82, 84).op("aten::mul_", 86, 88).annotation("Optimizer.step#SGD.step", 150, 190)
+    assert between_backward_and_optimizer(trace, tmp_path) == [
+        ("other", 60, 70),
+        ("clipping", 70, 88),
+        ("other", 88, 150),
+    ]
+
+
+def test_parameters_that_are_clipped_one_by_one_are_one_clip(tmp_path: Path) -> None:
+    trace = after_a_pass(TraceBuilder())
+    for at in (70, 90):
+        trace.op("aten::norm", at, at + 2).op("aten::reciprocal", at + 3, at + 4).op("aten::clamp", at + 5, at + 6)
+        trace.op("aten::mul_", at + 7, at + 10)
+    trace.annotation("Optimizer.step#SGD.step", 150, 190)
+    assert ("clipping", 70, 100) in phases(trace.load(tmp_path))
+
+
+def test_averages_of_norms_are_no_clip(tmp_path: Path) -> None:
+    trace = after_a_pass(TraceBuilder())
+    for at in (70, 80):
+        trace.op("aten::mul_", at, at + 2).op("aten::linalg_vector_norm", at + 3, at + 5).op(
+            "aten::add_", at + 6, at + 8
+        )
+    trace.annotation("Optimizer.step#SGD.step", 150, 190)
+    assert between_backward_and_optimizer(trace, tmp_path) == [("other", 60, 150)]
+
+
+def test_a_clip_in_a_closure_is_no_optimizer(tmp_path: Path) -> None:
+    """Lightning clips at the end of the closure that the optimizer calls."""
+    trace = TraceBuilder().step(0, 0, 200).annotation("Optimizer.step#SGD.step", 5, 190)
+    trace.op("aten::linear", 10, 20, seq=1).op("aten::mse_loss", 20, 30, seq=2)
+    trace.backward("MseLossBackward0", 40, 50, seq=2).backward("LinearBackward0", 50, 60, seq=1)
+    clip(trace, 70).op("aten::_foreach_add_", 100, 180)
+    assert phases(trace.load(tmp_path))[-4:] == [
+        ("optimizer", 60, 70),
+        ("clipping", 70, 85),
+        ("optimizer", 85, 190),
+        ("other", 190, 200),
+    ]
+
+
+def test_norms_inside_an_optimizer_are_the_optimizers(tmp_path: Path) -> None:
+    """LAMB divides each update by its norm."""
+    trace = after_a_pass(TraceBuilder()).annotation("Optimizer.step#Lamb.step", 70, 140)
+    clip(trace, 80)
+    assert ("optimizer", 70, 140) in phases(trace.load(tmp_path))
+
+
+def test_a_user_says_what_clips(tmp_path: Path) -> None:
+    trace = after_a_pass(TraceBuilder()).annotation("clip gradients", 70, 100)
+    trace.annotation("Optimizer.step#SGD.step", 150, 190)
+    assert ("clipping", 70, 100) in phases(trace.load(tmp_path))
+
+
+def test_clipping_inside_a_users_annotation_of_the_optimizer(tmp_path: Path) -> None:
+    trace = clip(after_a_pass(TraceBuilder()).annotation("## optimizer ##", 60, 190), 70)
+    trace.annotation("Optimizer.step#SGD.step", 150, 190)
+    assert [span for span in phases(trace.load(tmp_path)) if span[1] >= 60] == [
+        ("optimizer", 60, 70),
+        ("clipping", 70, 85),
+        ("optimizer", 85, 190),
+        ("other", 190, 200),
     ]
 
 
@@ -526,7 +653,13 @@ def test_updates_after_a_long_pause_are_metrics(tmp_path: Path) -> None:
 def test_gradients_may_be_clipped_by_value(tmp_path: Path) -> None:
     trace = trained(TraceBuilder()).op("aten::clamp_", 60, 62).op("aten::clamp_", 64, 66)
     trace.annotation("Optimizer.step#SGD.step", 70, 90)
-    assert after_backward(trace, tmp_path) == [("other", 48, 60), ("optimizer", 60, 90), ("other", 90, 100)]
+    assert after_backward(trace, tmp_path) == [
+        ("other", 48, 60),
+        ("clipping", 60, 66),
+        ("other", 66, 70),
+        ("optimizer", 70, 90),
+        ("other", 90, 100),
+    ]
 
 
 def test_metrics_between_the_loss_and_backward(tmp_path: Path) -> None:
@@ -732,13 +865,17 @@ def test_metrics_between_the_loss_and_zero_grad_are_no_loss(tmp_path: Path) -> N
 
 
 def test_unscaling_and_a_new_scale_belong_to_the_optimizer(tmp_path: Path) -> None:
+    """Not what is done between them; the last value read back before the optimizer is the scaler's."""
     trace = TraceBuilder().step(3, 0, 100).module("Net", 0, 10, 40).frame(BACKWARD, 40, 60).op("aten::item", 61, 62)
     trace.op("aten::reciprocal", 64, 65).op("aten::_amp_foreach_non_finite_check_and_unscale_", 66, 68)
+    trace.op("aten::item", 69, 70).op("aten::item", 72, 73)
     trace.annotation("Optimizer.step#SGD.step", 75, 90).op("aten::_amp_update_scale_", 92, 94)
     assert phases(trace.load(tmp_path))[2:] == [
         ("backward", 40, 60),
         ("other", 60, 64),
-        ("optimizer", 64, 94),
+        ("optimizer", 64, 68),
+        ("other", 68, 72),
+        ("optimizer", 72, 94),
         ("other", 94, 100),
     ]
 

@@ -137,7 +137,7 @@ def _ddp(
     number = at(ranks, MID)
     buckets = gradients.sort("step", "pass_ns", "bucket")
     if loop.has_gpu_work:
-        updates = loop.events.work.filter(phase="optimizer").sort("start_ns")
+        updates = loop.events.work.filter(pl.col("phase").is_in(["clipping", "optimizer"])).sort("start_ns")
         first = updates.group_by("step").agg(until_id=pl.first("event_id"))
         if first.is_empty():
             return "The optimizer launches no work, so it is not known when gradients are needed."

@@ -16,7 +16,7 @@ with kernel as (
         *,
         starts_with(short_name, 'elementwise ')
         and not coalesce(is_compiled, false)
-        and phase not in ('optimizer', 'zero_grad') as is_elementwise
+        and phase not in ('clipping', 'optimizer', 'zero_grad') as is_elementwise
     from gpu_work
     where rank = $rank and step = $step
 ),

@@ -1,7 +1,7 @@
 -- Small tensors that the model makes on the CPU and copies to the GPU in each step.
 --
--- Condition: copies to the GPU of at most 4 KiB, launched in forward, loss, backward or the optimizer. Bound: neither
--- the copy nor the ops that do nothing but copy take time, and the call no longer waits. Source: PyTorch performance
+-- Condition: copies to the GPU of at most 4 KiB, launched in forward, loss, backward, clipping or the optimizer. Bound:
+-- neither the copy nor the ops that do nothing but copy take time, and the call no longer waits. Source: PyTorch performance
 -- tuning guide, "Create tensors directly on the target device"; `ExtraCUDACopyPattern` in
 -- torch/profiler/_pattern_matcher.py. 4 KiB is a page of host memory: a transfer of a batch takes more.
 --
@@ -17,7 +17,7 @@ with copied as (
     where
         gpu_work.rank = $rank
         and gpu_work.step = $step
-        and gpu_work.phase in ('forward', 'loss', 'backward', 'optimizer')
+        and gpu_work.phase in ('forward', 'loss', 'backward', 'clipping', 'optimizer')
         and gpu_work.category = 'gpu_memcpy'
         and regexp_matches(gpu_work.name, 'HtoD|HostToDevice|Host -> Device')
         and gpu_op.bytes <= 4096

@@ -1,10 +1,10 @@
 -- Python between the ops of the model and the optimizer, which the GPU, or the next op, waits for.
 --
 -- Condition: time in which a thread of the training loop is inside of python or an annotation, but in no op and no
--- call of the runtime (`python` in `host_activity`), in forward, loss, zero_grad or the optimizer, but not in code
--- that torch.compile made; in backward, the engine of autograd calls ops without python. Bound: it takes no time.
--- Source: PyTorch, "Introduction to torch.compile" and CUDA semantics, "CUDA graphs": both run a step without the
--- python of its modules.
+-- call of the runtime (`python` in `host_activity`), in forward, loss, zero_grad, clipping or the optimizer, but not
+-- in code that torch.compile made; in backward, the engine of autograd calls ops without python. Bound: it takes no
+-- time. Source: PyTorch, "Introduction to torch.compile" and CUDA semantics, "CUDA graphs": both run a step without
+-- the python of its modules.
 --
 -- :reads host_activity, compiled_span, nesting
 -- :what stretches of python between ops
@@ -25,7 +25,7 @@ with piece as (
         host_activity.rank = $rank
         and host_activity.step = $step
         and host_activity.kind = 'python'
-        and host_activity.phase in ('forward', 'loss', 'zero_grad', 'optimizer')
+        and host_activity.phase in ('forward', 'loss', 'zero_grad', 'clipping', 'optimizer')
         and host_activity.end_ns is not null
         and not coalesce(compiled_span.end_ns > host_activity.start_ns, false)
 )
