@@ -1381,6 +1381,35 @@ def phases(
     )
 
 
+def pipeline_bubbles(
+    trace: Trace,
+    *,
+    rank: int | None = None,
+    step: int | None = None,
+) -> pl.DataFrame:
+    """How long each rank of a pipeline waits for another stage, beside the least that its schedule allows.
+
+    The bubble is the time in sends and receives (`collective_use`) in which the device computes nothing, or on the
+    CPU, in which the loop waits for them (`thread_wait`). A file does not tell waiting from transfer, and a
+    transfer of activations takes little of it. With p stages and m micro-batches, a schedule that fills and drains
+    the pipeline once leaves each stage without work for (p - 1) / (m + p - 1) of the step (Huang et al., "GPipe",
+    NeurIPS 2019, section 2; Narayanan et al., "Efficient large-scale language model training on GPU clusters", SC
+    2021, section 2.2). Stages are the ranks of the process group, and micro-batches the calls with one peer in one
+    direction in a step, as the trace shows no others.
+
+    * `rank`: only this rank
+    * `step`: only this step
+
+    Columns: `rank`, `step`, `stage`, `stage_count`, `micro_batch_count`, `bubble_ns`, `bubble_pct`, `ideal_pct`.
+    `hotline queries pipeline_bubbles` says what each means.
+    """
+    return trace.query(
+        "pipeline_bubbles",
+        rank=rank,
+        step=step,
+    )
+
+
 def process_groups(
     trace: Trace,
     *,

@@ -15,7 +15,9 @@ from hotline_analysis.run.trace import Trace
 
 _IS_HOST = pl.col("kind").is_in(["host", "handoff", "return"]) & (pl.col("bound_by") != "copy")
 LIMIT = (
-    pl.when(_IS_HOST)
+    pl.when(pl.col("bound_by") == "other_stage")
+    .then(pl.lit("other_stage"))
+    .when(_IS_HOST)
     .then(pl.col("activity").replace({"op": "launching", "nothing": "python"}).fill_null("python"))
     .otherwise(
         pl.col("bound_by").replace(
@@ -166,17 +168,17 @@ def _typical_step(trace: Trace, rank: int, steps: pl.DataFrame) -> TypicalStep |
 def step_limits(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     """What steps wait for, and how fast they would be without: the parts of the critical path over the loop.
 
-    One row per limit: on the GPU `computing`, `communication`, `copying` and `queued` (the gaps between kernels); on
-    the CPU `load_data`, `launching` (ops and launch calls), `python`, `unrecorded` (time between the calls of a trace
-    that has neither ops nor frames), `cpu_tensor` (arithmetic on CPU tensors) and `sync` (calls that synchronise,
-    beyond what they wait for), `other_ranks` (a collective on another thread, which ends when all ranks have come) and
-    `other_thread` (other work of another thread); `unobserved` (launched work waits, and nothing in the
-    file explains it), `unknown`, and `between` (time between steps). Times are of a mean step: `path_ns` adds up to
-    `step_ns`, the loop over its steps, and `path_pct` to 100 %. `without_ns` is the mean step, replayed with these
-    edges taking no time, and `speedup` how many times faster that is: at most so much can be gained. A rank that waits longer for other ranks than it loads data gains nothing without
-    `load_data`. The typical step
-    of each kind (`step_kinds`) stands for its kind; `step` is the typical step of the usual kind. `rank` is the lowest
-    of the run by default. Empty for a trace without steps of any length.
+    One row per limit: on the GPU `computing`, `communication`, `other_stage` (sends and receives of a pipeline),
+    `copying` and `queued` (the gaps between kernels); on the CPU `load_data`, `launching` (ops and launch calls),
+    `python`, `unrecorded` (time between the calls of a trace that has neither ops nor frames), `cpu_tensor` (arithmetic
+    on CPU tensors), `sync` (calls that synchronise, beyond what they wait for), `other_ranks` (a collective on another
+    thread, which ends when all ranks have come) and `other_thread` (other work of another thread); `unobserved`
+    (launched work waits, and nothing in the file explains it), `unknown`, and `between` (time between steps). Times are
+    of a mean step: `path_ns` adds up to `step_ns`, the loop over its steps, and `path_pct` to 100 %. `without_ns` is
+    the mean step, replayed with these edges taking no time, and `speedup` how many times faster that is: at most so
+    much can be gained. A rank that waits longer for other ranks than it loads data gains nothing without `load_data`.
+    The typical step of each kind (`step_kinds`) stands for its kind; `step` is the typical step of the usual kind.
+    `rank` is the lowest of the run by default. Empty for a trace without steps of any length.
     """
     loop = step_loop(trace, rank)
     if loop is None or not loop.mean_ns:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from hotline_analysis.vocabulary import UseCause
 
-Limit = Literal["computing", "communication", "copying", "unrecorded", "between", UseCause]
+Limit = Literal["computing", "communication", "other_stage", "copying", "unrecorded", "between", UseCause]
 """What a part of a step's critical path counts to, `limit` of `step_limits`: work, or a cause of idle time."""
 
 
@@ -46,6 +46,13 @@ VERDICTS: Mapping[Limit, Verdict] = {
         "communication between GPUs",
         "Overlap communication with backward (bucket sizes, gradient_as_bucket_view), send less (accumulation, lower"
         " precision), or look for a rank that arrives late.",
+    ),
+    "other_stage": Verdict(
+        "pipeline-bound",
+        "GPU",
+        "The GPU: it waits for another pipeline stage",
+        "waiting for another pipeline stage",
+        "Use more micro-batches, a schedule with a smaller bubble, or stages that take equally long.",
     ),
     "copying": Verdict(
         "copy-bound",

@@ -33,7 +33,7 @@ def cpu_waits(trace: Trace, rank: int, steps: Sequence[int | None]) -> pl.DataFr
     return whole.sql(
         "select late_rank, name, sum(wait_ns)::bigint as wait_ns from rank_wait"
         " where rank = $rank and not on_gpu and list_contains($steps, coalesce(step, -1))"
-        " and late_rank is distinct from rank and wait_ns > 0"
+        " and late_rank is distinct from rank and wait_ns > 0 and name not in ('send', 'recv')"
         " group by all order by wait_ns desc, late_rank, name",
         rank=rank,
         steps=[-1 if step is None else step for step in steps],

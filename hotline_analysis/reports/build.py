@@ -27,7 +27,7 @@ from hotline_analysis.reports.sections.help import apart, help_section, with_pre
 from hotline_analysis.reports.sections.kinds import kinds_section
 from hotline_analysis.reports.sections.links import link_section
 from hotline_analysis.reports.sections.recapture import recapture
-from hotline_analysis.reports.sections.stragglers import straggler_section
+from hotline_analysis.reports.sections.stragglers import pipeline_section, straggler_section
 from hotline_analysis.reports.sections.subject import subject
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.together import Together
@@ -84,6 +84,7 @@ def report(
             "ranks": partial(tables.ranks_section, trace) if len(trace.ranks) > 1 else None,
             "links": partial(link_section, trace),
             "stragglers": partial(straggler_section, trace),
+            "pipeline": partial(pipeline_section, trace, chosen),
             "device": partial(device_section, trace, chosen) if has_gpu else None,
             "peak_loss": partial(peak_section, trace, chosen) if asks_flop else None,
             "phases": partial(tables.phases_section, optimizer.evidence, has_gpu),

@@ -21,6 +21,7 @@ from hotline_analysis.prediction.scenarios.known import (
     COMPUTES,
     Given,
     Made,
+    among,
     busy_ns,
     chosen_of,
     made_of,
@@ -40,11 +41,17 @@ def _bandwidth(loop: Loop, factor: Number) -> Made:
     kernels = chosen_of(loop, _COMMUNICATES)
     if kernels.is_empty():
         return "No kernel communicates."
+    stages = loop.trace.of(loop.rank).sql(
+        "select event_id from collective_use where rank = $rank and use = 'stages'", rank=loop.rank
+    )
+    kernels = kernels.join(stages, on="event_id", how="anti", maintain_order="left")
+    if kernels.is_empty():
+        return "All communication is sends and receives of a pipeline, which mostly wait for another stage."
     assert isinstance(factor, float)
     split = _transfers(loop, kernels)
     waits = 1 - int(split["transfer_ns"].sum()) / max(busy_ns(kernels), 1)
-    faster = Scale(_COMMUNICATES, 1 / factor)
-    edits: list[Edit] = [Transfer(_COMMUNICATES, 1 / factor, split)]
+    faster = Scale(among(kernels), 1 / factor)
+    edits: list[Edit] = [Transfer(among(kernels), 1 / factor, split)]
     said = (
         f"{percent(100 * waits)} of the time of collectives is waiting for other ranks, not transfer: at the low end it"
         " shrinks alike, else it stays."

@@ -9,7 +9,7 @@ from hotline_analysis.answers.waiting import find_late_rank
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.reports.sections.tables import ROWS
 from hotline_analysis.run.trace import Trace
-from hotline_analysis.text.formats import duration, listed
+from hotline_analysis.text.formats import duration, listed, percent
 
 _TOLD = 7  # so many ranks fit in a line
 
@@ -43,6 +43,37 @@ def straggler_section(trace: Trace) -> Section | None:
             Field("transfer_ns", "transfer", "time"),
         ],
         rows,
+    )
+
+
+def pipeline_section(trace: Trace, rank: int) -> Section | None:
+    """How long each step of a rank waits for another stage of a pipeline, beside the least; None without a pipeline."""
+    asked = "select exists (select 1 from collective_call where rank = $rank and name in ('send', 'recv', 'sendrecv'))"
+    if not trace.of(rank).sql(asked, rank=rank).item():
+        return None
+    rows = trace.query("pipeline_bubbles", rank=rank)
+    if rows.is_empty():
+        return None
+    mean = rows["bubble_pct"].mean()
+    least = rows["ideal_pct"].mean()
+    said = f"Waiting for other stages takes {percent(mean)} of a step. " if isinstance(mean, float) else ""
+    if isinstance(least, float):
+        said += f"With so many stages and micro-batches, a schedule leaves {percent(least)} at least. "
+    return Section(
+        "pipeline",
+        "How long a stage waits for other stages",
+        f"{said}Bubble: time in sends and receives beside which nothing computes. Least: (p - 1) / (m + p - 1) of a"
+        " step with p stages and m micro-batches. Micro-batches: calls with one stage in one direction.",
+        [
+            Field("step", "step", "count"),
+            Field("stage", "stage", "count"),
+            Field("stage_count", "of", "count"),
+            Field("micro_batch_count", "micro-batches", "count"),
+            Field("bubble_ns", "bubble", "time"),
+            Field("bubble_pct", "share", "share"),
+            Field("ideal_pct", "least", "share"),
+        ],
+        rows.head(ROWS),
     )
 
 

@@ -1,23 +1,25 @@
--- Collectives that the step waits for.
+-- Reductions of gradients that the step waits for.
 --
--- Condition: kernels of collective communication. Bound: they take no time, as they run beside computation; so this is
--- the part of their time that nothing hides, and waiting for later ranks is part of it. Source: Li et al., "PyTorch
--- distributed", VLDB 2020, sections 3.2 and 5; PyTorch performance tuning guide, "Distributed optimizations".
+-- Condition: kernels of all-reduces and reduce-scatters of gradients (`collective_use`). Bound: they take no time, as
+-- they run beside computation; so this is the part of their time that nothing hides, and waiting for later ranks is part
+-- of it. Source: Li et al., "PyTorch distributed", VLDB 2020, sections 3.2 and 5; PyTorch performance tuning guide,
+-- "Distributed optimizations".
 --
--- :reads gpu_work
+-- :reads gpu_work, collective_use
 -- :only_with gpu_work where class = 'communication'
--- :what collectives, part of which no computation hides
+-- :what collectives of gradients, part of which no computation hides
 -- :do Hide or shorten them: larger batches or gradient accumulation under no_sync(), gradients in half precision
 --     (bf16_compress_hook), other sizes of buckets (bucket_cap_mb). Compare the ranks first: some may wait for a late
 --     one.
 select
-    event_id,
+    gpu_work.event_id,
     'work' as effect,
-    track_id,
-    start_ns,
-    end_ns,
-    dur_ns as saved_ns,
-    short_name as name
+    gpu_work.track_id,
+    gpu_work.start_ns,
+    gpu_work.end_ns,
+    gpu_work.dur_ns as saved_ns,
+    gpu_work.short_name as name
 from gpu_work
-where rank = $rank and step = $step and class = 'communication'
-order by event_id
+inner join collective_use on gpu_work.rank = collective_use.rank and gpu_work.event_id = collective_use.event_id
+where gpu_work.rank = $rank and gpu_work.step = $step and collective_use.use = 'gradients'
+order by gpu_work.event_id

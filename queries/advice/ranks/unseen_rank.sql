@@ -24,5 +24,10 @@ asof inner join label_segment
         and thread_wait.track_id = label_segment.track_id
         and thread_wait.start_ns >= label_segment.start_ns
 inner join event on thread_wait.rank = event.rank and thread_wait.event_id = event.event_id
-where thread_wait.rank = $rank and thread_wait.kind = 'other_ranks' and label_segment.step = $step
+where
+    thread_wait.rank = $rank
+    and thread_wait.kind = 'other_ranks'
+    and label_segment.step = $step
+    -- of these, `pipeline_bubble` tells
+    and not regexp_matches(event.name, ':(send|recv)')
 order by thread_wait.event_id, thread_wait.start_ns

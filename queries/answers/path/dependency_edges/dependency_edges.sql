@@ -43,7 +43,8 @@
 -- :param until VARCHAR in (host, work, launched) = 'work'
 --                          what belongs to the window
 -- :param frames BOOLEAN = true   python frames cut a thread's time, too; without them there are fewer edges
--- :reads event, host_activity, label, label_segment, model_op, name_info, path_edge, rank_work, thread_wait
+-- :reads collective_use, event, host_activity, label, label_segment, model_op, name_info, path_edge, rank_work,
+--        thread_wait
 -- :column rank BIGINT                 process rank
 -- :column to_id BIGINT                the node that comes later
 -- :column from_id BIGINT              the node that comes first
@@ -58,8 +59,8 @@
 -- :column track_id BIGINT             the thread, or the GPU work's track; NULL for edges to the window's end
 -- :column category VARCHAR            the event's category; NULL without one
 -- :column name VARCHAR                the event's name; NULL without one
--- :column bound_by VARCHAR            cpu, data_loading, gpu_compute, communication, copy, launch, kernel_gap,
---     unobserved (launched work waits, and nothing in the file explains it) or unknown
+-- :column bound_by VARCHAR            cpu, data_loading, gpu_compute, communication, other_stage (sends and receives of a
+--     pipeline), copy, launch, kernel_gap, unobserved (launched work waits, and nothing in the file explains it) or unknown
 -- :column activity VARCHAR            what the thread does meanwhile, as in `host_activity`; NULL for edges of the GPU,
 --     and of threads outside the training loop
 -- :column step BIGINT                 the step: of the thread then, or of the call that launched the work; NULL outside
@@ -93,6 +94,7 @@ labelled as (
         event.name,
         path_edge.kind in ('host', 'handoff', 'return', 'full') as is_host,
         linked.event_id is not null as is_linked,
+        of_stage.event_id is not null as is_of_stage,
         case when is_host then host_activity.kind end as activity,
         case when is_host then label_segment.step else label.step end as step,
         case when is_host then label_segment.phase else label.phase end as phase,
@@ -107,6 +109,8 @@ labelled as (
     left join name_info
         on ($rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
     left join label on label.rank = $rank and path_edge.event_id = label.event_id
+    left join (select event_id from collective_use where rank = $rank and use = 'stages') as of_stage
+        on path_edge.event_id = of_stage.event_id
     left join (select event_id from rank_work where call_ns is not null) as linked
         on path_edge.event_id = linked.event_id
     asof left join (select * from label_segment where rank = $rank) as label_segment
@@ -130,6 +134,8 @@ select
     labelled.name,
     case
         when labelled.is_copying then 'copy'
+        when labelled.is_of_stage and (labelled.wait_kind is not null or labelled.kind in ('work', 'shared'))
+            then 'other_stage'
         when labelled.wait_kind = 'other_ranks' then 'communication'
         when labelled.kind = 'host' and labelled.phase = 'load_data' then 'data_loading'
         when labelled.is_host then 'cpu'

@@ -1,0 +1,34 @@
+-- Sends and receives of a pipeline, in which a stage waits for another one.
+--
+-- Condition: sends and receives (`collective_use`): kernels, and on the CPU the times in which the loop waits for them.
+-- Bound: they take no time. More micro-batches come near to it, but with p stages and m micro-batches, (p - 1) / (m + p
+-- - 1) of a step remains (`pipeline_bubbles`). Source: Huang et al., "GPipe", NeurIPS 2019, section 2; Narayanan et al.,
+-- "Efficient large-scale language model training on GPU clusters", SC 2021, section 2.2.
+--
+-- :reads gpu_work, collective_use, thread_wait
+-- :what waits for another pipeline stage
+-- :do Use more micro-batches in each step, an interleaved or zero-bubble schedule, or stages that take equally long.
+select
+    gpu_work.event_id,
+    'work' as effect,
+    gpu_work.track_id,
+    gpu_work.start_ns,
+    gpu_work.end_ns,
+    gpu_work.dur_ns as saved_ns,
+    gpu_work.short_name as name
+from gpu_work
+inner join collective_use on gpu_work.rank = collective_use.rank and gpu_work.event_id = collective_use.event_id
+where gpu_work.rank = $rank and gpu_work.step = $step and collective_use.use = 'stages'
+union all
+select
+    thread_wait.event_id,
+    'host',
+    thread_wait.track_id,
+    thread_wait.start_ns,
+    thread_wait.end_ns,
+    thread_wait.end_ns - thread_wait.start_ns,
+    collective_use.name
+from thread_wait
+inner join collective_use on thread_wait.rank = collective_use.rank and thread_wait.event_id = collective_use.event_id
+where thread_wait.rank = $rank and collective_use.step = $step and collective_use.use = 'stages'
+order by event_id, start_ns
