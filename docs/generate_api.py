@@ -35,6 +35,7 @@ PUBLIC: Mapping[str, Sequence[str]] = {
     "answers.limits": ("step_limits",),
     "answers.path": ("critical_path", "critical_path_breakdown", "dependency_graph"),
     "answers.patterns": ("frequent_kernel_patterns",),
+    "answers.places": ("slowest_places",),
     "answers.rules": ("Advice", "advice"),
     "answers.storage": ("encodings_total",),
     "capture": ("ModelOps", "analyze", "annotate", "model_ops"),

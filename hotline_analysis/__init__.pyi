@@ -59,6 +59,7 @@ from .answers.generated import (
     peak_loss as peak_loss,
     phases as phases,
     pipeline_bubbles as pipeline_bubbles,
+    place_spans as place_spans,
     process_groups as process_groups,
     queue_length as queue_length,
     queue_length_summary as queue_length_summary,
@@ -93,6 +94,9 @@ from .answers.path import (
 )
 from .answers.patterns import (
     frequent_kernel_patterns as frequent_kernel_patterns,
+)
+from .answers.places import (
+    slowest_places as slowest_places,
 )
 from .answers.rules import (
     Advice as Advice,
@@ -289,6 +293,7 @@ __all__ = [
     "peak_loss",
     "phases",
     "pipeline_bubbles",
+    "place_spans",
     "process_groups",
     "queue_length",
     "queue_length_summary",
@@ -303,6 +308,7 @@ __all__ = [
     "slowest_kernels",
     "slowest_modules",
     "slowest_ops",
+    "slowest_places",
     "slowest_sources",
     "step_kinds",
     "step_lengths",

@@ -12,6 +12,7 @@ import polars.selectors as cs
 import pytest
 
 import hotline_analysis as ha
+from hotline_analysis.answers.slowest import slowest_op
 from hotline_analysis.cli.console import to_table
 from hotline_analysis.errors import HotlineWarning, QueryParameterError
 from hotline_analysis.reports.content import Field, Section
@@ -58,7 +59,7 @@ def test_facts_and_findings(tmp_path: Path) -> None:
     # Work launched in step 1 is done at 75, in step 2 at 175.
     assert report.facts["steps"] == "2, median 100 µs (100 µs to 100 µs)"
     assert report.facts["recorded"] == "times only (no stacks, shapes or memory)"
-    bound, optimizer, slowest = report.findings
+    bound, optimizer, place = report.findings
     # On the CPU: 25 + 13 µs in ops, 62 in python. 2 x (10 + 5) µs of 200 µs on the GPU.
     assert bound.statement == (
         "The CPU, for 100.0 % of the step (python on the CPU 62.0 % and ops and launch calls on the CPU 38.0 %). The"
@@ -66,10 +67,14 @@ def test_facts_and_findings(tmp_path: Path) -> None:
     )
     assert report.headline == (
         "Mostly python on the CPU: 62.0 % of the step (2.63 times faster without it). Ops and launch calls on the CPU"
-        " add 38.0 % (1.61 times faster without it)."
+        " add 38.0 % (1.61 times faster without it). The slowest place has no name in the trace: between Optimizer.step"
+        " and the next forward, 20.0 % of the step."
     )
     # 20 of 100 µs of each step
     assert optimizer.statement == "Partly: without it, a step would be at most 20.0 % shorter (1.25 times faster)."
+    assert place.question == "Which place is slowest?"
+    with launch_bound_trace().load(tmp_path, "again.json") as trace:
+        slowest = slowest_op(trace, 3, 8)
     assert slowest.answer == "aten::mm"
     assert "20.0 µs of GPU time in 2 calls, 66.7 %" in slowest.statement
 

@@ -469,6 +469,9 @@ def event_place(
     """Where an event belongs to: the module, and the line of the user's code around it or around the call that
     launched it.
 
+    In a module, the innermost function of the user or of a library counts, as a library may have the code of the
+    model. Elsewhere it is the innermost function of the user.
+
     * `rank`: the process rank
     * `event`: the event, by its `event_id`
 
@@ -1407,6 +1410,33 @@ def pipeline_bubbles(
         "pipeline_bubbles",
         rank=rank,
         step=step,
+def place_spans(
+    trace: Trace,
+    *,
+    rank: int,
+    start_ns: int,
+    end_ns: int,
+) -> pl.DataFrame:
+    """The user's regions and functions on each thread in a time: the thread's time, cut where the innermost of them
+    changes.
+
+    Each row has the innermost region and the innermost function, of which the one that began last is more specific.
+    `*_holds_phases` is true for one with two phases or more in it, such as a function with the whole training loop:
+    it does not name the time of these phases, which have names of their own.
+
+    * `rank`: the process rank
+    * `start_ns`: start of the time
+    * `end_ns`: end of the time
+
+    Columns: `track_id`, `number`, `start_ns`, `end_ns`, `region`, `region_id`, `region_start_ns`,
+    `region_holds_phases`, `function`, `source`, `function_id`, `function_start_ns`, `function_holds_phases`.
+    `hotline queries place_spans` says what each means.
+    """
+    return trace.query(
+        "place_spans",
+        rank=rank,
+        start_ns=start_ns,
+        end_ns=end_ns,
     )
 
 

@@ -19,6 +19,7 @@ from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.limits import step_limits
 from hotline_analysis.answers.path import critical_path, critical_path_breakdown
 from hotline_analysis.answers.patterns import frequent_kernel_patterns
+from hotline_analysis.answers.places import slowest_places
 from hotline_analysis.answers.rules import advice
 from hotline_analysis.answers.storage import encodings_total
 from hotline_analysis.catalog import Column, Param, ParamType, Query
@@ -123,6 +124,18 @@ _COLUMNS: Mapping[str, str] = {
         gain_ns BIGINT how much shorter the step gets at most
         gain_pct DOUBLE the same as a share of the step
         event_id BIGINT the one that takes longest
+        """,
+    "slowest_places": """
+        step BIGINT the typical step of the usual kind
+        step_ns BIGINT time of a mean step
+        kind VARCHAR what names the place: region, frame, module, phase or rest (the neighbours name it)
+        place VARCHAR the place: name of the region or function, path of the module, the phase, or the neighbours
+        source VARCHAR the line of the user's code; NULL where the trace tells none
+        phase VARCHAR phase with most of its time
+        limit VARCHAR limit with most of its time, as in `step_limits`
+        path_ns BIGINT its part of the step
+        path_pct DOUBLE the same as a share
+        example_event_id BIGINT event with most of its time; NULL where the trace shows none
         """,
     "step_limits": """
         step BIGINT the step that stands for the run
@@ -271,6 +284,7 @@ _FUNCTIONS = (
     gpu_efficiency,
     gpu_or_cpu_bound,
     optimizer_bottleneck,
+    slowest_places,
     step_limits,
     tensor_core_use,
 )

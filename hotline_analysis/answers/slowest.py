@@ -1,4 +1,4 @@
-"""Which op is slowest, in a sentence."""
+"""Which op is slowest, in a sentence, and which place where no op tells."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import polars as pl
 
 from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.generated import slowest_kernels, slowest_ops
+from hotline_analysis.answers.places import place_words, slowest_places
 from hotline_analysis.answers.recorded import has_gpu_work, no_run
 from hotline_analysis.answers.verdicts import NO_RUN
 from hotline_analysis.run.trace import Trace
@@ -79,6 +80,29 @@ def slowest_op(trace: Trace, rank: int, limit: int) -> Finding:
     said += "."
     numbers = {name: kernel[name] for name in ("gpu_time_ns", "gpu_time_pct", "count")}
     return Finding(question, kernel["short_name"], said, "", {}, frame, numbers)
+
+
+_IN_A_PLACE = ("python", "load_data", "unrecorded")
+"""Limits whose time is in no op."""
+
+
+def slowest_place_found(trace: Trace, rank: int, bound: Finding) -> Finding | None:
+    """The slowest place, if most of the step is python or loading data; None else. `bound` is `gpu_or_cpu_bound`."""
+    limits = bound.evidence
+    if limits.is_empty() or bound.answer == "no-run" or limits["limit"][0] not in _IN_A_PLACE:
+        return None
+    rows = slowest_places(trace, rank=rank)
+    if rows.is_empty() or not rows["path_ns"][0]:
+        return None
+    row = rows.row(0, named=True)
+    words = place_words(row)
+    said = f"{words[:1].upper()}{words[1:]}" if row["kind"] in ("phase", "rest") else words
+    said += f": {duration(row['path_ns'])} of each step, {percent(row['path_pct'])} of the step."
+    if rows.height > 1 and rows["path_pct"][1] >= _SECOND_PCT:
+        second = rows.row(1, named=True)
+        said += f" Then {place_words(second)}, {percent(second['path_pct'])}."
+    numbers = {"path_ns": row["path_ns"], "path_pct": row["path_pct"]}
+    return Finding("Which place is slowest?", safe(row["place"]), said, "", {}, rows, numbers)
 
 
 def _calls(count: int) -> str:

@@ -102,6 +102,7 @@ COMPUTED = (
     "gpu_efficiency",
     "gpu_or_cpu_bound",
     "optimizer_bottleneck",
+    "slowest_places",
     "step_limits",
     "tensor_core_use",
 )

@@ -11,7 +11,7 @@ from hotline_analysis.answers.efficiency import missing_for_flop
 from hotline_analysis.answers.limits import step_loop
 from hotline_analysis.answers.recorded import has_gpu_work
 from hotline_analysis.answers.rules import find_advice
-from hotline_analysis.answers.slowest import slowest_op
+from hotline_analysis.answers.slowest import slowest_op, slowest_place_found
 from hotline_analysis.answers.waiting import waiting_noun
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.reports.content import Section
@@ -22,10 +22,11 @@ from hotline_analysis.reports.sections.caveats import caveat_sentences
 from hotline_analysis.reports.sections.coverage import compiled_line, coverage_line, coverage_section, doubts_line
 from hotline_analysis.reports.sections.device import device_section
 from hotline_analysis.reports.sections.efficiency import peak_section, roofline_section
-from hotline_analysis.reports.sections.head import facts, headline
-from hotline_analysis.reports.sections.help import apart, help_section, with_predictions, worth_doing
+from hotline_analysis.reports.sections.head import facts, headline, named_place
+from hotline_analysis.reports.sections.help import apart, doubtful, help_section, with_predictions, worth_doing
 from hotline_analysis.reports.sections.kinds import kinds_section
 from hotline_analysis.reports.sections.links import link_section
+from hotline_analysis.reports.sections.places import places_section
 from hotline_analysis.reports.sections.recapture import recapture
 from hotline_analysis.reports.sections.stragglers import pipeline_section, straggler_section
 from hotline_analysis.reports.sections.subject import subject
@@ -74,7 +75,9 @@ def report(
         bound = bottleneck.gpu_or_cpu_bound(trace, rank=chosen)
         is_run = bound.answer != "no-run"
         optimizer = bottleneck.optimizer_bottleneck(trace, rank=chosen)
-        slowest = slowest_op(trace, chosen, tables.ROWS)
+        ops = slowest_op(trace, chosen, tables.ROWS)
+        # Where python or data bound the step, no op says where its time is.
+        slowest = slowest_place_found(trace, chosen, bound) or ops
         steps = answers.steps(trace, rank=chosen)
         cover = answers.coverage(trace, rank=chosen)
         use = trace.query("device_use", rank=chosen)
@@ -85,6 +88,7 @@ def report(
             "links": partial(link_section, trace),
             "stragglers": partial(straggler_section, trace),
             "pipeline": partial(pipeline_section, trace, chosen),
+            "places": partial(places_section, trace, chosen, Lines() if source_lines else None) if is_run else None,
             "device": partial(device_section, trace, chosen) if has_gpu else None,
             "peak_loss": partial(peak_section, trace, chosen) if asks_flop else None,
             "phases": partial(tables.phases_section, optimizer.evidence, has_gpu),
@@ -93,7 +97,7 @@ def report(
             "module_types": partial(tables.module_types_section, trace, chosen, has_gpu),
             "modules": partial(tables.modules_section, trace, chosen, has_gpu),
             "sources": partial(tables.sources_section, trace, chosen, has_gpu, Lines() if source_lines else None),
-            "ops": partial(tables.ops_section, slowest.evidence, has_gpu),
+            "ops": partial(tables.ops_section, ops.evidence, has_gpu),
             "kernels": partial(tables.kernels_section, trace, chosen) if has_gpu else None,
             "roofline": partial(roofline_section, trace, chosen) if asks_flop else None,
             "full_queue": partial(resources.full_queue, trace, chosen) if has_gpu else None,
@@ -111,8 +115,10 @@ def report(
         sections = [each.result() for each in asked]
         worth = worth_asked.result() if is_run else None
     unprofiled, worth = apart(worth, "no_profiler")
-    sections = [help_section(worth, has_gpu), *sections]
-    advice = with_predictions(advice, worth)[: _ADVICE_OF_A_JOB if is_of_job else None]
+    advice = with_predictions(advice, worth)
+    may_help = doubtful(advice)
+    sections = [help_section(worth, has_gpu, may_help), *sections]
+    advice = [each for each in advice if each not in may_help][: _ADVICE_OF_A_JOB if is_of_job else None]
     loop = step_loop(trace, chosen)
     caveats = caveat_sentences(trace, chosen, info, loop, bound.evidence, use.filter(scope="run"), unprofiled)
     name = safe(info["file"])
@@ -122,7 +128,7 @@ def report(
         facts=about,
         headline=headline(
             bound,
-            optimizer.evidence,
+            named_place(trace, chosen, bound, optimizer.evidence),
             damaged=bool(info["damage"]),
             waiting=waiting_noun(trace, chosen),
         ),
@@ -138,5 +144,9 @@ def report(
         warnings=[safe(text) for text in trace.manifest["warnings"]],
         subject=subject(trace, chosen, steps, about),
         rank=chosen,
-        finding_queries=["gpu_or_cpu_bound", "optimizer_bottleneck", "slowest_ops"],
+        finding_queries=[
+            "gpu_or_cpu_bound",
+            "optimizer_bottleneck",
+            "slowest_ops" if slowest is ops else "slowest_places",
+        ],
     )

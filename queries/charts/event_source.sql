@@ -2,7 +2,7 @@
 --
 -- :param rank BIGINT = NULL            only this rank
 -- :param step BIGINT = NULL            only this step
--- :reads event, label, nesting, user_frame
+-- :reads code_frame, event, label, nesting
 -- :column rank BIGINT                  process rank
 -- :column event_id BIGINT              the event
 -- :column source VARCHAR               file and line where the innermost function of the user around it begins
@@ -27,15 +27,15 @@ with inside as (
 select
     inside.rank,
     inside.event_id,
-    arg_max(user_frame.source, user_frame.depth) as source,
-    arg_max(user_frame.function, user_frame.depth) as function
+    arg_max(code_frame.source, code_frame.depth) as source,
+    arg_max(code_frame.function, code_frame.depth) as function
 from inside
-inner join user_frame
+inner join code_frame
     on
-        inside.rank = user_frame.rank
-        and inside.track_id = user_frame.track_id
-        and user_frame.start_ns <= inside.start_ns
-        and user_frame.end_ns >= inside.end_ns
-        and user_frame.depth < inside.depth
+        inside.rank = code_frame.rank
+        and inside.track_id = code_frame.track_id
+        and code_frame.start_ns <= inside.start_ns
+        and code_frame.end_ns >= inside.end_ns
+        and code_frame.depth < inside.depth
 group by inside.rank, inside.event_id
 order by inside.rank, inside.event_id

@@ -32,17 +32,17 @@ NET = "/opt/lib/python3.12/site-packages/lib/net.py"
 
 
 def test_a_function_is_taken_apart(trace: Trace) -> None:
-    found = trace.sql("select file, line, function, is_user from python_function order by file, line").rows()
+    found = trace.sql("select file, line, function, origin from python_function order by file, line").rows()
     assert found == [
-        ("/opt/lib/python3.12/abc.py", 3, "forward", False),
-        (NET, 7, "forward", True),
-        (NET, 31, "forward", True),
-        ("functools.py", 9, "inner", False),
-        ("torch/nn/modules/container.py", 217, "forward", False),
-        ("torch/nn/modules/linear.py", 113, "forward", False),
-        ("torch/nn/modules/module.py", 1501, "_call_impl", False),
-        ("train.py", 10, "<module>", True),
-        ("train.py", 42, "step", True),
+        ("/opt/lib/python3.12/abc.py", 3, "forward", "standard"),
+        (NET, 7, "forward", "library"),
+        (NET, 31, "forward", "library"),
+        ("functools.py", 9, "inner", "standard"),
+        ("torch/nn/modules/container.py", 217, "forward", "torch"),
+        ("torch/nn/modules/linear.py", 113, "forward", "torch"),
+        ("torch/nn/modules/module.py", 1501, "_call_impl", "torch"),
+        ("train.py", 10, "<module>", "user"),
+        ("train.py", 42, "step", "user"),
     ]
 
 

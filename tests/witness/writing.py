@@ -29,6 +29,7 @@ COMPUTED = (
     "frequent_kernel_patterns",
     "gpu_or_cpu_bound",
     "optimizer_bottleneck",
+    "slowest_places",
     "step_limits",
 )
 

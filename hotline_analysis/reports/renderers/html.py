@@ -190,7 +190,7 @@ def _evidence(finding: Finding) -> dict[str, Any]:
     return {
         "finding": finding,
         "limits": ", ".join(f"{name} = {value:g}" for name, value in finding.thresholds.items()),
-        "chart": to_picture(charts.step_limits(frame)) if "limit" in frame.columns and frame.height > 1 else None,
+        "chart": to_picture(charts.step_limits(frame)) if "without_ns" in frame.columns and frame.height > 1 else None,
         "figures": frame_table(frame, _EVIDENCE_ROWS),
     }
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import polars as pl
 
 from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.limits import StepLoop
+from hotline_analysis.answers.places import place_words, slowest_place
 from hotline_analysis.answers.recorded import lacks_gpu_work
 from hotline_analysis.answers.verdicts import VERDICTS
 from hotline_analysis.reports.content import OF_A_JOB
@@ -22,6 +24,7 @@ from hotline_analysis.text.formats import duration, lost_events, percent, runs, 
 _INCOMPLETE = " Events are missing from the file, so figures and answers may be wrong."
 _SECOND_PCT = 5.0  # from here on the second largest limit is worth a sentence
 _APART_PCT = 10.0  # a step that differs so much from its mark is explained
+_IN_THE_CODE = ("python", "load_data", "unrecorded")  # limits of which a place in the code says more
 _FASTER = 1.02  # less is no gain
 
 
@@ -89,15 +92,45 @@ def _steps(steps: pl.DataFrame, loop: StepLoop | None) -> str:
     return said + (f", inferred from {sign}" if (sign := INFERRED.get(marked["evidence"][0])) else "")
 
 
-def headline(bound: Finding, phases: pl.DataFrame, *, damaged: bool, waiting: str = "") -> str:
-    """One or two sentences: the largest parts of the step, and how much faster it would be without.
+def named_place(trace: Trace, rank: int, bound: Finding, phases: pl.DataFrame) -> str:
+    """Sentences on the longest phase and on the place with most of what limits the step; empty where ops say more."""
+    limits = bound.evidence
+    if limits.is_empty() or bound.answer == "no-run":
+        return ""
+    limit = limits["limit"][0]
+    in_code = limit in _IN_THE_CODE
+    longest = phases.filter(pl.col("cpu_ns") > 0).sort("cpu_ns", "phase", descending=[True, False])
+    phase = ""
+    if bound.answer == "no-gpu" and longest.height > 1 and longest["phase"][0] != "other":
+        phase = f"The longest phase is {longest['phase'][0]}, {percent(longest['cpu_pct'][0])} of the steps."
+    elif not in_code and bound.answer != "no-gpu":
+        return ""
+    if limit in ("other_ranks", "other_thread"):
+        return phase
+    row = slowest_place(trace, rank, limit if in_code else None)
+    if row is None or row["path_pct"] < _SECOND_PCT or (phase and not in_code and row["kind"] in ("module", "phase")):
+        return phase
+    if phase and row["kind"] == "phase" and row["phase"] == longest["phase"][0]:
+        return phase
+    return f"{phase} {_in_words(row)}".lstrip()
+
+
+def _in_words(row: Mapping[str, Any]) -> str:
+    where = place_words(row)
+    if row["kind"] == "rest":
+        return f"The slowest place has no name in the trace: {where}, {percent(row['path_pct'])} of the step."
+    return f"The slowest place is {where}: {percent(row['path_pct'])} of the step."
+
+
+def headline(bound: Finding, place: str, *, damaged: bool, waiting: str = "") -> str:
+    """A few sentences: the largest parts of the step, how much faster it would be without, and the slowest place.
 
     `waiting` says for which ranks the step waits, where that is known.
     """
-    return _sentences(bound, phases, waiting) + (_INCOMPLETE if damaged else "")
+    return _sentences(bound, place, waiting) + (_INCOMPLETE if damaged else "")
 
 
-def _sentences(bound: Finding, phases: pl.DataFrame, waiting: str) -> str:
+def _sentences(bound: Finding, place: str, waiting: str) -> str:
     limits = bound.evidence.filter(pl.col("path_pct") > 0)
     if bound.answer == "no-run":
         return bound.statement
@@ -120,14 +153,11 @@ def _sentences(bound: Finding, phases: pl.DataFrame, waiting: str) -> str:
     said = [f"{most} {noun}: {percent(largest['path_pct'])} of the step ({_faster(largest['speedup'])})."]
     if bound.answer == "no-gpu":
         said.insert(0, "The trace shows no GPU work.")
-        where = phases.filter(pl.col("cpu_ns") > 0).sort("cpu_ns", "phase", descending=[True, False])
-        if where.height > 1:
-            said.append(f"The longest phase is {where['phase'][0]}, {percent(where['cpu_pct'][0])}.")
     if rest and rest[0]["path_pct"] >= _SECOND_PCT:
         noun = nouns[rest[0]["limit"]]
         adds = f"{noun[:1].upper()}{noun[1:]} add{_s(noun)}"
         said.append(f"{adds} {percent(rest[0]['path_pct'])} ({_faster(rest[0]['speedup'])}).")
-    return " ".join(said)
+    return " ".join([*said, place] if place else said)
 
 
 def _s(noun: str) -> str:

@@ -15,7 +15,7 @@
 -- :param module VARCHAR = NULL    only gaps that end with work of this module or one in it, by path
 -- :param cause GAP_CAUSE = NULL   only gaps of this cause
 -- :param limit BIGINT >= 0 or NULL = 20 so many gaps; NULL for all
--- :reads idle_gap, event, name_info, launch, nesting, label, model_op, python_call
+-- :reads idle_gap, event, name_info, launch, nesting, label, model_op, python_call, python_function
 -- :column rank BIGINT               process rank
 -- :column device BIGINT             device number; -1 when the events name none
 -- :column stream BIGINT             the stream; NULL for the device, or when the events name none
@@ -208,15 +208,15 @@ frame as (
         around.rank,
         around.event_id,
         around.parent_id,
-        case
-            when
-                event.category = 'python_function'
-                and regexp_matches(event.name, '\.py\(\d+\): ')
-                and not regexp_matches(event.name, '(^|/)(torch|contextlib\.py|threading\.py|python\d?(\.\d+)?)([/(])')
-                then event.name
-        end as source
+        python_function.name as source
     from around
     inner join event on around.rank = event.rank and around.event_id = event.event_id
+    left join python_function
+        on
+            event.rank = python_function.rank
+            and event.name = python_function.name
+            and event.category = 'python_function'
+            and python_function.is_user
     where exists (select 1 from python_call where around.rank = python_call.rank)
 ),
 

@@ -1,8 +1,11 @@
 -- Where an event belongs to: the module, and the line of the user's code around it or around the call that launched it.
 --
+-- In a module, the innermost function of the user or of a library counts, as a library may have the code of the model.
+-- Elsewhere it is the innermost function of the user.
+--
 -- :param rank BIGINT                   the process rank
 -- :param event BIGINT                  the event, by its `event_id`
--- :reads launch, nesting, label, model_op, user_frame, module_source
+-- :reads launch, nesting, label, model_op, code_frame, module_source
 -- :column rank BIGINT                  process rank
 -- :column event_id BIGINT              the event
 -- :column module_path VARCHAR          path of the module; NULL where none is known
@@ -26,18 +29,24 @@ around as (
     where nesting.rank = $rank
 ),
 
+own as (
+    select module_id from label
+    where rank = $rank and event_id = $event
+),
+
 frame as (
     select
-        arg_max(user_frame.source, user_frame.depth) as source,
-        arg_max(user_frame.function, user_frame.depth) as function
+        arg_max(code_frame.source, code_frame.depth) as source,
+        arg_max(code_frame.function, code_frame.depth) as function
     from around
-    inner join user_frame
+    inner join code_frame
         on
-            around.rank = user_frame.rank
-            and around.track_id = user_frame.track_id
-            and user_frame.start_ns <= around.start_ns
-            and user_frame.end_ns >= around.end_ns
-            and user_frame.depth <= around.depth
+            around.rank = code_frame.rank
+            and around.track_id = code_frame.track_id
+            and code_frame.start_ns <= around.start_ns
+            and code_frame.end_ns >= around.end_ns
+            and code_frame.depth <= around.depth
+            and (code_frame.is_user or (select module_id from own) is not null)
 )
 
 select

@@ -1,6 +1,6 @@
 -- Every run of one of the user's own python functions, as the trace's stacks show it.
 --
--- :reads event, nesting, python_function
+-- :reads code_frame
 -- :column rank BIGINT       process rank
 -- :column event_id BIGINT   the python frame
 -- :column track_id BIGINT   the thread
@@ -9,20 +9,6 @@
 -- :column end_ns BIGINT     end
 -- :column source VARCHAR    file and line where the function begins
 -- :column function VARCHAR  name of the function
-select
-    nesting.rank,
-    nesting.event_id,
-    nesting.track_id,
-    nesting.depth,
-    nesting.start_ns,
-    nesting.end_ns,
-    python_function.file || ':' || python_function.line as source,
-    python_function.function
-from python_function
-inner join event
-    on
-        python_function.rank = event.rank
-        and python_function.name = event.name
-        and event.category = 'python_function'
-inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
-where python_function.is_user and python_function.line is not null
+select * exclude (is_user)
+from code_frame
+where is_user

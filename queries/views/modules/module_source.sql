@@ -1,9 +1,10 @@
 -- Where the code of a module is. One row per module of which the capture or python stacks tell.
 --
 -- A capture stores the line of the user's code that calls the module first. Stacks tell functions: the module's own
--- `forward`, or, where torch wrote that, the innermost function of the user around the module's first call.
+-- `forward`, or, where torch wrote that, the innermost function around the module's first call. Functions are the user's or a
+-- library's, such as the code of a model.
 --
--- :reads user_frame, model_op, module_span, nesting
+-- :reads code_frame, model_op, module_span, nesting
 -- :column rank BIGINT       process rank
 -- :column module_id BIGINT  the module
 -- :column source VARCHAR    file and line: `model.py:31`
@@ -28,15 +29,15 @@ called_from as (
     select
         call.rank,
         call.module_id,
-        arg_max({'source': user_frame.source, 'function': user_frame.function}, user_frame.depth) as place
+        arg_max({'source': code_frame.source, 'function': code_frame.function}, code_frame.depth) as place
     from call
-    inner join user_frame
+    inner join code_frame
         on
-            call.rank = user_frame.rank
-            and call.track_id = user_frame.track_id
-            and user_frame.start_ns <= call.start_ns
-            and user_frame.end_ns >= call.end_ns
-            and user_frame.depth < call.depth
+            call.rank = code_frame.rank
+            and call.track_id = code_frame.track_id
+            and code_frame.start_ns <= call.start_ns
+            and code_frame.end_ns >= call.end_ns
+            and code_frame.depth < call.depth
     where call.call = 0
     group by call.rank, call.module_id
 ),
@@ -44,20 +45,20 @@ called_from as (
 forward_of as (
     select
         call.rank,
-        user_frame.event_id,
-        any_value({'source': user_frame.source, 'function': user_frame.function}) as place,
-        any_value(user_frame.start_ns) as start_ns,
+        code_frame.event_id,
+        any_value({'source': code_frame.source, 'function': code_frame.function}) as place,
+        any_value(code_frame.start_ns) as start_ns,
         arg_max(call.module_id, call.depth) as module_id
     from call
-    inner join user_frame
+    inner join code_frame
         on
-            call.rank = user_frame.rank
-            and call.track_id = user_frame.track_id
-            and user_frame.start_ns >= call.start_ns
-            and user_frame.end_ns <= call.end_ns
-            and user_frame.depth > call.depth
-    where user_frame.function = 'forward'
-    group by call.rank, user_frame.event_id
+            call.rank = code_frame.rank
+            and call.track_id = code_frame.track_id
+            and code_frame.start_ns >= call.start_ns
+            and code_frame.end_ns <= call.end_ns
+            and code_frame.depth > call.depth
+    where code_frame.function = 'forward'
+    group by call.rank, code_frame.event_id
 ),
 
 own as (

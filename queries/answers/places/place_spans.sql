@@ -1,0 +1,134 @@
+-- The user's regions and functions on each thread in a time: the thread's time, cut where the innermost of them changes.
+--
+-- Each row has the innermost region and the innermost function, of which the one that began last is more specific.
+-- `*_holds_phases` is true for one with two phases or more in it, such as a function with the whole training loop: it
+-- does not name the time of these phases, which have names of their own.
+--
+-- :param rank BIGINT            the process rank
+-- :param start_ns BIGINT        start of the time
+-- :param end_ns BIGINT          end of the time
+-- :reads phase_span, user_frame, user_region
+-- :column track_id BIGINT       the thread
+-- :column number BIGINT         place of the piece on its thread, from 1
+-- :column start_ns BIGINT       start of the piece
+-- :column end_ns BIGINT         its end; NULL for the last one of a thread
+-- :column region VARCHAR        the innermost region; NULL without one
+-- :column region_id BIGINT      its event
+-- :column region_start_ns BIGINT  where it began
+-- :column region_holds_phases BOOLEAN  it has two phases or more in it
+-- :column function VARCHAR      the innermost function of the user; NULL without one
+-- :column source VARCHAR        file and line where it begins
+-- :column function_id BIGINT    its frame
+-- :column function_start_ns BIGINT  where it began
+-- :column function_holds_phases BOOLEAN  it has two phases or more in it
+with named_span as (
+    select
+        'region' as kind,
+        event_id,
+        track_id,
+        depth,
+        start_ns,
+        end_ns,
+        name,
+        null as source
+    from user_region
+    where rank = $rank and start_ns < $end_ns and end_ns > $start_ns
+    union all
+    select
+        'function',
+        event_id,
+        track_id,
+        depth,
+        start_ns,
+        end_ns,
+        function,
+        source
+    from user_frame
+    where rank = $rank and start_ns < $end_ns and end_ns > $start_ns and end_ns > start_ns
+),
+
+nested_span as (
+    select * from nested('named_span', {'kind': kind, 'track_id': track_id}, depth)
+),
+
+-- One row per piece of a thread with one innermost region, and likewise of functions.
+piece as (
+    select
+        unnest(lane),
+        start_ns,
+        event_id
+    from innermost('nested_span', {'kind': kind, 'track_id': track_id}, depth, around_id)
+),
+
+-- Phases with a name, and a number that goes up where the phase changes.
+phase_run as (
+    select
+        track_id,
+        start_ns,
+        end_ns,
+        sum(is_other_phase::integer) over (partition by track_id order by start_ns rows unbounded preceding) as number
+    from (
+        select
+            *,
+            phase is distinct from lag(phase) over (partition by track_id order by start_ns) as is_other_phase
+        from phase_span
+        where rank = $rank and phase != 'other' and end_ns > start_ns
+    )
+),
+
+counted_span as (
+    select
+        nested_span.event_id,
+        nested_span.name,
+        nested_span.source,
+        nested_span.start_ns,
+        coalesce(last_run.number > first_run.number, false) as holds_phases
+    from nested_span
+    asof left join phase_run as first_run
+        on nested_span.track_id = first_run.track_id and nested_span.start_ns < first_run.end_ns
+    asof left join phase_run as last_run
+        on nested_span.track_id = last_run.track_id and nested_span.end_ns > last_run.start_ns
+),
+
+-- Moments at which the region or the function changes; -1 where none is innermost from there on.
+border as (
+    select
+        track_id,
+        start_ns,
+        max(coalesce(event_id, -1)) filter (where kind = 'region') as region_id,
+        max(coalesce(event_id, -1)) filter (where kind = 'function') as function_id
+    from piece
+    group by track_id, start_ns
+),
+
+held as (
+    select
+        track_id,
+        start_ns,
+        lead(start_ns) over in_order as end_ns,
+        last_value(region_id ignore nulls) over so_far as region_id,
+        last_value(function_id ignore nulls) over so_far as function_id
+    from border
+    window
+        in_order as (partition by track_id order by start_ns),
+        so_far as (partition by track_id order by start_ns rows unbounded preceding)
+)
+
+select
+    held.track_id,
+    row_number() over (partition by held.track_id order by held.start_ns) as number,
+    held.start_ns,
+    held.end_ns,
+    region.name as region,
+    region.event_id as region_id,
+    region.start_ns as region_start_ns,
+    region.holds_phases as region_holds_phases,
+    frame.name as function,
+    frame.source,
+    frame.event_id as function_id,
+    frame.start_ns as function_start_ns,
+    frame.holds_phases as function_holds_phases
+from held
+left join counted_span as region on held.region_id = region.event_id
+left join counted_span as frame on held.function_id = frame.event_id
+order by held.track_id, held.start_ns

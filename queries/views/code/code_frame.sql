@@ -1,0 +1,30 @@
+-- Every run of a python function of the user or of a library, as the trace's stacks show it.
+--
+-- :reads event, nesting, python_function
+-- :column rank BIGINT       process rank
+-- :column event_id BIGINT   the python frame
+-- :column track_id BIGINT   the thread
+-- :column depth BIGINT      number of events around it
+-- :column start_ns BIGINT   start
+-- :column end_ns BIGINT     end
+-- :column source VARCHAR    file and line where the function begins
+-- :column function VARCHAR  name of the function
+-- :column is_user BOOLEAN   the function is the user's, as in `python_function`
+select
+    nesting.rank,
+    nesting.event_id,
+    nesting.track_id,
+    nesting.depth,
+    nesting.start_ns,
+    nesting.end_ns,
+    python_function.file || ':' || python_function.line as source,
+    python_function.function,
+    python_function.is_user
+from python_function
+inner join event
+    on
+        python_function.rank = event.rank
+        and python_function.name = event.name
+        and event.category = 'python_function'
+inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
+where python_function.origin in ('user', 'library') and python_function.line is not null

@@ -1,0 +1,222 @@
+"""The places that a step waits for: what names a moment, what comes first, and that all adds up to the step."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import hotline_analysis as ha
+from hotline_analysis import Trace
+from hotline_analysis.database import install_macros
+from tests.trace_builder import TraceBuilder
+
+Rows = dict[tuple[str, str], tuple[str | None, int]]
+
+
+def places(trace: Trace) -> Rows:
+    """Kind and place, with the source and microseconds of the step."""
+    rows = ha.slowest_places(trace)
+    assert rows["path_ns"].sum() == rows["step_ns"][0]
+    assert rows["path_pct"].sum() == pytest.approx(100)
+    return {
+        (kind, place): (source, ns // 1000)
+        for kind, place, source, ns in rows.select("kind", "place", "source", "path_ns").iter_rows()
+    }
+
+
+def steps(add: str, length: int = 1000) -> TraceBuilder:
+    """Three steps alike, each with forward, backward, the optimizer, and more between."""
+    trace = TraceBuilder(rank=0)
+    for number in range(3):
+        at = number * length
+        trace.step(number, at, at + length)
+        if add == "frames":
+            trace.frame("train.py(20): main", at, at + length)
+            trace.frame("train.py(7): save_grid", at + 600, at + 950)
+            trace.frame("torch/serialization.py(9): save", at + 610, at + 940)
+        if add == "regions":
+            trace.annotation("statistics", at + 600, at + 950)
+        trace.op("aten::linear", at, at + 200, seq=3 * number + 1)
+        trace.op("autograd::engine::evaluate_function: AddmmBackward0", at + 200, at + 400, seq=3 * number + 1)
+        trace.annotation("Optimizer.step#SGD.step", at + 400, at + 600).op("aten::add_", at + 410, at + 590)
+    return trace
+
+
+def test_a_function_of_the_user_has_its_own_time(tmp_path: Path) -> None:
+    """Each step: forward 200, backward 200, optimizer 200, save_grid 350, and main the rest."""
+    rows = places(steps("frames").load(tmp_path))
+    assert rows["frame", "save_grid"] == ("train.py:7", 350)
+    assert rows["phase", "the optimizer"] == ("train.py:20", 200)
+    assert rows["phase", "backward"][1] == 200
+    # The ops of forward are in no module, and main is the innermost function around them.
+    assert rows["frame", "main"] == ("train.py:20", 250)
+    assert len(rows) == 4
+
+
+def test_a_region_has_its_own_time(tmp_path: Path) -> None:
+    rows = places(steps("regions").load(tmp_path))
+    assert rows["region", "statistics"] == (None, 350)
+    assert rows["phase", "the optimizer"][1] == 200
+    # PyTorch's own marks are no regions.
+    assert {place for kind, place in rows if kind == "region"} == {"statistics"}
+
+
+def test_views_of_regions_and_functions(tmp_path: Path) -> None:
+    with steps("frames").load(tmp_path, "frames.json") as trace:
+        found = trace.sql("select function, is_user from code_frame order by start_ns, depth limit 2").rows()
+        assert found == [("main", True), ("save_grid", True)]
+        pieces = trace.query("place_spans", rank=0, start_ns=0, end_ns=1_000_000)
+        assert pieces.select("start_ns", "function", "function_holds_phases").rows()[:3] == [
+            (0, "main", True),
+            (600_000, "save_grid", False),
+            (950_000, "main", True),
+        ]
+    with steps("regions").load(tmp_path, "regions.json") as trace:
+        assert trace.sql("select name, start_ns from user_region order by all").rows() == [
+            ("statistics", 1000 * at) for at in (600, 1600, 2600)
+        ]
+
+
+def test_time_without_a_name_has_the_names_of_its_neighbours(tmp_path: Path) -> None:
+    rows = places(steps("nothing").load(tmp_path))
+    assert rows["rest", "between Optimizer.step and the next forward"] == (None, 400)
+
+
+def test_the_innermost_of_region_function_and_module_counts(tmp_path: Path) -> None:
+    """In 0..100: a region 0..90 around a module 10..60, around a function 20..40, around a region 30..35."""
+    trace = TraceBuilder(rank=0)
+    for number in range(3):
+        at = number * 100
+        trace.step(number, at, at + 100).annotation("outer", at, at + 90)
+        trace.module("Net", 0, at + 10, at + 60).frame("net.py(5): forward", at + 20, at + 40)
+        trace.annotation("inner", at + 30, at + 35).op("aten::mul", at + 31, at + 34)
+    rows = places(trace.load(tmp_path))
+    assert {name: us for name, (_, us) in rows.items()} == {
+        ("region", "outer"): 40,
+        ("module", "Net_0"): 30,
+        ("frame", "forward"): 15,
+        ("region", "inner"): 5,
+        **{name: us for name, (_, us) in rows.items() if name[0] == "rest"},
+    }
+    assert rows["region", "inner"] == ("net.py:5", 5)
+    assert sum(us for (kind, _), (_, us) in rows.items() if kind == "rest") == 10
+
+
+def test_work_of_the_gpu_is_where_it_is_launched(tmp_path: Path) -> None:
+    """A kernel of 900 us that a region launches; the thread goes on and waits at the end of the step."""
+    trace = TraceBuilder(rank=0)
+    for number in range(4):
+        at = number * 1000
+        trace.step(number, at, at + 1000).annotation("attention", at + 10, at + 40)
+        trace.op("aten::mm", at + 15, at + 35).launches("gemm", at + 40, at + 940)
+        trace.runtime("cudaDeviceSynchronize", at + 60, at + 945)
+    rows = places(trace.load(tmp_path))
+    assert rows["region", "attention"][1] >= 900
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as connection:
+        install_macros(connection)
+        yield connection
+
+
+@pytest.mark.parametrize(
+    ("file", "origin"),
+    [
+        ("train.py", "user"),
+        ("src/models/net.py", "user"),
+        ("/home/someone/work/train.py", "user"),
+        ("profile.py", "user"),
+        ("statistics.py", "user"),
+        ("/tmp/ipykernel_17/12345.py", "user"),
+        ("torch/nn/modules/conv.py", "torch"),
+        ("/opt/env/lib/python3.12/site-packages/torch/optim/adam.py", "torch"),
+        ("triton/runtime/jit.py", "torch"),
+        ("/opt/env/lib/python3.12/site-packages/mine/net.py", "library"),
+        ("/usr/lib/python3/dist-packages/yaml/__init__.py", "library"),
+        ("transformers/trainer.py", "library"),
+        ("PIL/Image.py", "library"),
+        ("hotline_analysis/capture/region.py", "library"),
+        ("threading.py", "standard"),
+        ("json/encoder.py", "standard"),
+        ("/usr/lib/python3.11/contextlib.py", "standard"),
+        ("<frozen os>", "standard"),
+        ("<string>", "standard"),
+    ],
+)
+def test_whose_code_a_file_is(file: str, origin: str, database: duckdb.DuckDBPyConnection) -> None:
+    assert database.execute("select code_origin(?)", [file]).fetchall() == [(origin,)]
+
+
+def test_code_of_libraries_is_the_users_where_there_is_no_other(tmp_path: Path) -> None:
+    alone = TraceBuilder(rank=0).step(0, 0, 100).frame("vllm/engine.py(3): step", 1, 90).op("aten::mm", 10, 20)
+    alone.frame("transformers/trainer.py(5): train", 30, 80)
+    found = "select function from python_function where is_user order by all"
+    with alone.load(tmp_path, "alone.json") as trace:
+        assert trace.sql(found)["function"].to_list() == ["step"]
+    library = TraceBuilder(rank=0).step(0, 0, 100).frame("transformers/trainer.py(5): train", 30, 80)
+    with library.load(tmp_path, "library.json") as trace:
+        assert trace.sql(found)["function"].to_list() == ["train"]
+
+
+# --- programs whose bottleneck was planted, and timed with a stopwatch ---------------------------------------------
+
+
+def recorded(name: str) -> Path:
+    folder = os.environ.get("HOTLINE_TRACES")
+    file = Path(folder or "", "..", "cases", "programs", f"{name}.json.gz")
+    if not folder or not file.exists():
+        pytest.skip("HOTLINE_TRACES has no recorded programs beside it")
+    return file
+
+
+def test_with_stacks_the_function_that_writes_files_is_named() -> None:
+    """Its frames in the trace: `save_grid` takes 1,297 of 1,452 ms; the stopwatch says 92 % of a step."""
+    with ha.load(recorded("p3_stack")) as trace:
+        first = ha.slowest_places(trace).row(0, named=True)
+        assert (first["kind"], first["place"], first["source"]) == ("frame", "save_grid", "p3_gan_stack.py:7")
+        # in the typical step, by its frames: between the marks ProfilerStep#2, 276 of 344 ms
+        (inside,) = trace.sql(
+            "select 100 * sum(event.dur_ns) / any_value(step.dur_ns) from event inner join step on event.start_ns >= step.start_ns"
+            " and event.end_ns <= step.end_ns where step.step = $step and ends_with(event.name, ': save_grid')",
+            step=first["step"],
+        ).row(0)
+        assert first["path_pct"] == pytest.approx(inside, rel=0.01)
+        report = ha.report(trace)
+        assert "save_grid (p3_gan_stack.py:7)" in report.headline
+        assert report.findings[2].question == "Which place is slowest?"
+
+
+def test_without_stacks_the_neighbours_name_the_stretch() -> None:
+    """The stopwatch: writing takes 92 % of a step."""
+    with ha.load(recorded("p3")) as trace:
+        first = ha.slowest_places(trace).row(0, named=True)
+        assert (first["kind"], first["place"]) == ("rest", "between Optimizer.step and the next batch")
+        assert first["path_pct"] == pytest.approx(92, abs=3)
+        assert "between Optimizer.step and the next batch" in ha.report(trace).headline
+
+
+def test_a_region_around_statistics_is_named() -> None:
+    """The region's own events between the marks of the median step."""
+    with ha.load(recorded("v4_ann")) as trace:
+        regions = ha.slowest_places(trace).filter(kind="region")
+        assert regions["place"].to_list() == ["gradient statistics"]
+        (inside,) = trace.sql(
+            "select 100 * sum(event.dur_ns) / any_value(step.dur_ns) from event inner join step on event.start_ns >= step.start_ns"
+            " and event.end_ns <= step.end_ns where step.step = $step and event.name = 'gradient statistics'",
+            step=regions["step"][0],
+        ).row(0)
+        assert regions["path_pct"][0] == pytest.approx(inside, rel=0.02)
+
+
+def test_loading_is_the_slowest_place_of_a_slow_dataset() -> None:
+    """The stopwatch: 58 to 67 % of a step, and more with the profiler on."""
+    with ha.load(recorded("p1")) as trace:
+        first = ha.slowest_places(trace).row(0, named=True)
+        assert (first["kind"], first["place"]) == ("phase", "loading data")
+        assert 58 <= first["path_pct"] <= 80
