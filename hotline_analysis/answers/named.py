@@ -128,13 +128,14 @@ _COLUMNS: Mapping[str, str] = {
     "slowest_places": """
         step BIGINT the typical step of the usual kind
         step_ns BIGINT time of a mean step
-        kind VARCHAR what names the place: region, frame, module, phase or rest (the neighbours name it)
+        kind VARCHAR what names the place: region, frame, module, sampled, phase or rest (the neighbours name it)
         place VARCHAR the place: name of the region or function, path of the module, the phase, or the neighbours
         source VARCHAR the line of the user's code; NULL where the trace tells none
         phase VARCHAR phase with most of its time
         limit VARCHAR limit with most of its time, as in `step_limits`
         path_ns BIGINT its part of the step
         path_pct DOUBLE the same as a share
+        sampled_pct DOUBLE share of the warm-up samples at this place that show the function; NULL but for sampled
         example_event_id BIGINT event with most of its time; NULL where the trace shows none
         """,
     "step_limits": """

@@ -9,8 +9,8 @@ its launching call. Of the following, the one that began last before the moment 
 
 A region or function that holds several phases is (part of) the training loop. It does not name the time of the
 optimizer, of backward, of zero_grad or of the data loader in it, if an event of the trace shows these. Where none of
-the three names a moment, its phase does, and outside of all phases the neighbours do: "between Optimizer.step and the
-next forward".
+the three names a moment, the samples of warm-up steps may (`sampled_frame`), marked as such. Else its phase does, and
+outside of all phases the neighbours do: "between Optimizer.step and the next forward".
 """
 
 from __future__ import annotations
@@ -61,6 +61,7 @@ COLUMNS = {
     "limit": pl.String,
     "path_ns": pl.Int64,
     "path_pct": pl.Float64,
+    "sampled_pct": pl.Float64,
     "example_event_id": pl.Int64,
 }
 
@@ -93,9 +94,10 @@ def slowest_places(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     says what names the place: `region` (`record_function`, `annotate`, NVTX, Lightning), `frame` (a function of the
     user's code), `module`, `phase` (such as the optimizer) or `rest` (the neighbours in time name it). The innermost
     of region, function and module counts, and work on the GPU counts to the place of its launching call. `path_ns`
-    adds up to `step_ns` and `path_pct` to 100 %. `source` is the line of the user's code. `phase` and `limit` are
-    those of most of its time, and `example_event_id` is the event with most of it. `rank` is the lowest of the run by
-    default. Empty for a trace without steps of any length.
+    adds up to `step_ns` and `path_pct` to 100 %. Where the trace names nothing, samples of the warm-up steps that a
+    capture took may tell a likely function (`sampled`), which has `sampled_pct` of the samples at this place. `source`
+    is the line of the user's code. `phase` and `limit` are those of most of its time, and `example_event_id` is the
+    event with most of it. `rank` is the lowest of the run by default. Empty for a trace without steps of any length.
     """
     check_scope(trace, {"rank": rank})
     chosen = min(trace.ranks) if rank is None else rank
@@ -103,7 +105,9 @@ def slowest_places(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     pieces = place_pieces(trace, chosen)
     if loop is None or pieces.is_empty():
         return pl.DataFrame(schema=COLUMNS)
-    rows = pieces.group_by(_KEY).agg(pl.col("path_ns").sum(), named_id=pl.col("named_id").drop_nulls().min())
+    rows = pieces.group_by(_KEY).agg(
+        pl.col("path_ns").sum(), named_id=pl.col("named_id").drop_nulls().min(), sampled_pct=pl.col("sampled_pct").max()
+    )
     for column in ("source", "phase", "limit", "event_id"):
         rows = rows.join(_most(pieces, column), on=_KEY, how="left", nulls_equal=True)
     rows = _with_sources(trace, chosen, rows)
@@ -153,7 +157,11 @@ def place_words(row: Mapping[str, Any]) -> str:
         name = f'the region "{name}"'
     elif row["kind"] == "module":
         name = f"the module {module_name(name)}"
-    has_line = row["kind"] in ("frame", "region", "sampled") or row["phase"] == "load_data"
+    if row["kind"] == "sampled":
+        share = row.get("sampled_pct")
+        of = f": {share:.0f} % of the samples there" if share is not None else ""
+        return f"most likely {name} ({safe(row['source'])}{of})"
+    has_line = row["kind"] in ("frame", "region") or row["phase"] == "load_data"
     shown = has_line and row["source"]
     return f"{name} ({safe(row['source'])})" if shown else name
 
@@ -258,9 +266,10 @@ def _pieces(trace: Trace, rank: int, typical: TypicalStep) -> pl.DataFrame:
     pieces = pieces.with_columns(**_place()).with_columns(
         place=pl.when(is_outside).then(pl.format("{}, in no module", "place")).otherwise("place")
     )
+    pieces = _with_samples(of_rank, rank, pieces)
     return pieces.select(
         *("kind", "place", "own_source", "source", "phase", "limit", "path_ns", "event_id", "named_id"),
-        *("module_id", "after_phase", "before_phase", "track_id", "start_ns", "end_ns"),
+        *("module_id", "is_loop", "sampled_pct", "after_phase", "before_phase", "track_id", "start_ns", "end_ns"),
     )
 
 
@@ -441,7 +450,92 @@ def _place() -> dict[str, pl.Expr]:
     source = pl.when(~(is_module & ~is_frame & ~is_region)).then("source")
     named = pl.when(is_frame).then("function_id").when(is_region).then("region_id")
     own = pl.when(is_frame).then("source")
-    return {"kind": kind, "place": place, "source": source, "own_source": own, "named_id": named}
+    is_loop = (is_frame & pl.col("function_holds_phases")) | (~is_frame & is_region & pl.col("region_holds_phases"))
+    return {
+        "kind": kind,
+        "place": place,
+        "source": source,
+        "own_source": own,
+        "named_id": named,
+        "is_loop": is_loop.fill_null(False),
+    }
+
+
+_LIKELY = 0.5
+"""Share of the samples from which on a function is likely to have the time: it has most of them."""
+
+
+def _with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
+    """The pieces without a region, function or module, named by what the samples of warm-up steps show at their place.
+
+    The place is inside the same mark, or between the same marks. The innermost function of the user with most of the
+    samples names it, and if none has half of them, a function around those that has.
+    """
+    pieces = pieces.with_columns(sampled_pct=pl.lit(None, pl.Float64))
+    is_open = pl.col("kind").is_in(["phase", "rest"])
+    samples = trace.sql(
+        "select inside_mark, after_mark, before_mark, function, file || ':' || line as sampled_source, is_loop,"
+        " sum(sample_count)::bigint as own, sum(inclusive_count)::bigint as inclusive,"
+        " max(gap_sample_count) as whole from sampled_frame where rank = $rank and is_user and function is not null"
+        " group by all",
+        rank=rank,
+    )
+    if samples.is_empty() or pieces.filter(is_open).is_empty():
+        return pieces
+    # inside a mark, the marks around it do not matter
+    is_inside = pl.col("inside_mark").is_not_null()
+    inside = (
+        samples.filter(is_inside)
+        .group_by("inside_mark", "function", "sampled_source", "is_loop")
+        .agg(pl.col("own", "inclusive").sum())
+    )
+    totals = (
+        samples.filter(is_inside)
+        .unique(["inside_mark", "after_mark", "before_mark"])
+        .group_by("inside_mark")
+        .agg(pl.col("whole").sum())
+    )
+    of_phase = _likely(inside.join(totals, on="inside_mark").filter(~pl.col("is_loop")), ["inside_mark"])
+    of_gap = _likely(samples.filter(~is_inside), ["after_mark", "before_mark"])
+    met = pieces.join(of_phase, left_on="phase", right_on="inside_mark", how="left", maintain_order="left").join(
+        of_gap,
+        left_on=["after_phase", "before_phase"],
+        right_on=["after_mark", "before_mark"],
+        how="left",
+        maintain_order="left",
+        suffix="_of_gap",
+    )
+    is_rest = pl.col("kind") == "rest"
+    function, source, share = (
+        pl.when(is_rest).then(f"{name}_of_gap").when(is_open).then(name)
+        for name in ("function_of_samples", "sampled_source", "share_pct")
+    )
+    is_sampled = function.is_not_null()
+    return met.with_columns(
+        kind=pl.when(is_sampled).then(pl.lit("sampled")).otherwise("kind"),
+        place=pl.when(is_sampled).then(function).otherwise("place"),
+        source=pl.when(is_sampled).then(source).otherwise("source"),
+        own_source=pl.when(is_sampled).then(source).otherwise("own_source"),
+        sampled_pct=share,
+    ).select(pieces.columns)
+
+
+def _likely(samples: pl.DataFrame, marks: list[str]) -> pl.DataFrame:
+    """The function of the user that most samples of a place show, with its share; no row where none has half."""
+    # Of own samples first: the innermost function tells most.
+    counted = samples.with_columns(
+        is_own=pl.col("own") >= _LIKELY * pl.col("whole"), count=pl.max_horizontal("own", "inclusive")
+    ).filter(pl.col("count") >= _LIKELY * pl.col("whole"))
+    best = counted.sort("is_own", "is_loop", "own", "sampled_source", descending=[True, False, True, False]).unique(
+        marks, keep="first", maintain_order=True
+    )
+    number = pl.when("is_own").then("own").otherwise("count")
+    return best.select(
+        *marks,
+        "sampled_source",
+        function_of_samples="function",
+        share_pct=(100 * number / pl.col("whole")).clip(0, 100),
+    )
 
 
 def _between() -> pl.Expr:

@@ -15,6 +15,7 @@ import polars as pl
 from hotline_analysis import catalog
 from hotline_analysis.answers.limits import StepLoop, TypicalStep, step_loop
 from hotline_analysis.answers.overlap import within
+from hotline_analysis.answers.places import place_pieces, place_words
 from hotline_analysis.answers.recorded import lacks_gpu_work, no_run
 from hotline_analysis.answers.waiting import find_late_rank, late_wait, loop_waits_ns
 from hotline_analysis.run.scope import check_scope
@@ -30,6 +31,17 @@ _OF_ONE_RANK = ("unseen_rank",)
 _OWN_DATA = ("loader_in_main_process", "loader_too_few_workers", "preprocessing_outside_loader")
 """Rules about what one rank loads: a rank that waits longer for the others than for its data gains nothing by them."""
 _IS_HOST = pl.col("kind").is_in(["host", "handoff"])
+_PLACE_PCT = 5.0
+"""A place with less of the step is no advice of its own."""
+UNNAMED = "unnamed_time"
+"""Name of the advice on time for which the trace has no region, function or module."""
+SLOWEST = "slowest_place"
+"""Name of the advice on the user's slowest place."""
+_NAME_IT = (
+    'Record with_stack=True, or wrap the code in hotline_analysis.annotate("NAME"), so that the report names it. Such'
+    " time is often logging, metrics, files or a copy to the CPU: do it every some steps, or in another thread."
+)
+_DO_LESS = "Make it faster, do it every some steps, or move it off the thread of the training loop."
 
 
 @dataclass(frozen=True)
@@ -89,6 +101,7 @@ def find_advice(trace: Trace, rank: int | None = None, *, rules: Collection[str]
     waits = loop_waits_ns(trace, chosen) // loop.count
     over_loop = [each for each in over_loop if each.rule not in _OWN_DATA or each.gain_ns > waits]
     worth = [each for each in over_loop if each.gain_pct >= LEAST_PCT]
+    worth += _of_places(trace, chosen, loop, worth, rules)
     worth.sort(key=lambda each: (-each.gain_ns, each.rule))
     return _with_late_rank(trace, chosen, loop, worth) if rules is None or "late_rank" in rules else worth
 
@@ -107,6 +120,72 @@ def _of_kind(trace: Trace, rank: int, kind: TypicalStep, rules: Collection[str] 
         asked = _with_rows(narrow, asked)
         found = [_of_rule(trace if rule.name in about_all else narrow, rank, kind, rule) for rule in asked]
     return [each for each in found if each]
+
+
+def _of_places(
+    trace: Trace, rank: int, loop: StepLoop, found: Sequence[Advice], rules: Collection[str] | None
+) -> list[Advice]:
+    """Advice on time without a name, and on the user's slowest place if it has more of the step than any rule found."""
+    pieces = place_pieces(trace, rank)
+    if pieces.is_empty():
+        return []
+    on_threads = pieces.filter(pl.col("end_ns") > pl.col("start_ns"))
+    parts = (
+        on_threads.group_by("kind", "place", "limit", "phase")
+        .agg(pl.col("path_ns").sum())
+        .filter(100 * pl.col("path_ns") >= _PLACE_PCT * loop.mean_ns)
+    )
+    advice = []
+    for row in parts.filter(kind="rest", phase="other").sort("path_ns", descending=True).iter_rows(named=True):
+        if row["limit"] in ("python", "unrecorded") and (rules is None or UNNAMED in rules):
+            own = on_threads.filter(kind="rest", place=row["place"], limit=row["limit"])
+            what = f"Python that the trace does not name, {row['place']}"
+            advice.append(_of_place(trace, rank, loop, own, UNNAMED, what, _NAME_IT))
+    of_user = pl.col("kind").is_in(["frame", "region", "sampled"]) & (pl.col("phase") == "other")
+    if rules is None or SLOWEST in rules:
+        own = on_threads.filter(of_user).filter(~pl.col("is_loop"))
+        top = own.group_by("kind", "place", "own_source").agg(pl.col("path_ns").sum())
+        top = top.sort("path_ns", "place", descending=[True, False]).head(1)
+        for kind, place, source, path_ns in top.iter_rows():
+            most = max((each.gain_pct for each in found), default=0.0)
+            if 100 * path_ns < max(_PLACE_PCT, most) * loop.mean_ns:
+                continue
+            own = own.filter(pl.col("kind") == kind, pl.col("place") == place)
+            own = own.filter(pl.col("own_source").eq_missing(pl.lit(source)))
+            words = place_words({"kind": kind, "place": place, "source": source, "phase": "other"})
+            advice.append(_of_place(trace, rank, loop, own, SLOWEST, f"The slowest place is {words}", _DO_LESS))
+    return [each for each in advice if each is not None and each.gain_pct >= LEAST_PCT]
+
+
+def _of_place(
+    trace: Trace, rank: int, loop: StepLoop, pieces: pl.DataFrame, rule: str, what: str, do: str
+) -> Advice | None:
+    """Advice on the pieces of one place; None if steps are as long without them."""
+    parts = []
+    for kind in loop.kinds:
+        own = pieces.filter(step_kind=kind.kind)
+        if own.is_empty():
+            continue
+        rows = own.select(
+            "event_id",
+            "track_id",
+            "start_ns",
+            "end_ns",
+            effect=pl.lit("host"),
+            saved_ns=pl.col("end_ns") - pl.col("start_ns"),
+        ).unique(["track_id", "start_ns"], maintain_order=True)
+        gain = kind.replay.period_ns - without(kind, rows)
+        if gain <= 0:
+            continue
+        longest = rows.sort("saved_ns", "event_id", descending=[True, False]).row(0, named=True)
+        time = int(rows["saved_ns"].sum())
+        event = own["named_id"].drop_nulls().first() or longest["event_id"]
+        said = f"{what}: {rows.height:,} stretch{'es' if rows.height > 1 else ''}, {duration(time)} in all"
+        where = _where(trace, rank, int(event)) if event is not None else ""  # type: ignore[call-overload]
+        number = -1 if event is None else int(event)  # type: ignore[call-overload]
+        pct = 100 * gain / kind.replay.period_ns
+        parts.append((kind, Advice(rule, said, where, do, rows.height, time, gain, pct, number)))
+    return _over_loop(loop, parts) if parts else None
 
 
 def _over_loop(loop: StepLoop, parts: Sequence[tuple[TypicalStep, Advice]]) -> Advice:

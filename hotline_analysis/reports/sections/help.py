@@ -51,18 +51,26 @@ def with_predictions(advice: Sequence[Advice], worth: pl.DataFrame | None) -> li
     ]
 
 
-def help_section(worth: pl.DataFrame | None, has_gpu: bool) -> Section | None:
+def doubtful(advice: Sequence[Advice]) -> list[Advice]:
+    """The advice whose predicted range includes a loss: such a change may help, and is not advised."""
+    return [each for each in advice if each.predicted_low_ns is not None and each.predicted_low_ns < 0]
+
+
+def help_section(worth: pl.DataFrame | None, has_gpu: bool, may_help: Sequence[Advice] = ()) -> Section | None:
     """The three scenarios that gain most; none where nothing can be predicted, or nothing gains anything."""
     if worth is None or worth.is_empty():
         return None
-    worth = worth.head(_SHOWN)
+    # A change that may cost time is shown, too.
+    is_shown = (pl.int_range(pl.len()) < _SHOWN) | pl.col("scenario").is_in([each.scenario for each in may_help])
+    worth = worth.filter(is_shown)
+    may = "".join(f" {each.scenario} may help, or cost time: {each.what.lower()}." for each in may_help)
     baseline = duration(worth["baseline_ns"][0])
     return Section(
         "help",
         "What would help",
         f"The steps of this recording take {baseline} on average. Changed and recorded again, one should take between"
         " from and to. That range allows for how much runs differ, the range of a gain does not. Gains do not add up."
-        " `hotline whatif TRACE NAME` lists the assumptions" + (_ELSEWHERE if has_gpu else "."),
+        " `hotline whatif TRACE NAME` lists the assumptions" + (_ELSEWHERE if has_gpu else ".") + may,
         [
             Field("scenario", "scenario", "name"),
             Field("summary", "what is done", "name"),

@@ -11,7 +11,14 @@ from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import module_name, percent
 from hotline_analysis.text.source_lines import Lines
 
-_NAMES = {"region": "region", "frame": "function", "module": "module", "phase": "phase", "rest": "without a name"}
+_NAMES = {
+    "region": "region",
+    "frame": "function",
+    "module": "module",
+    "sampled": "likely",
+    "phase": "phase",
+    "rest": "without a name",
+}
 
 
 def places_section(trace: Trace, rank: int, lines: Lines | None) -> Section | None:
@@ -43,8 +50,8 @@ def places_section(trace: Trace, rank: int, lines: Lines | None) -> Section | No
     if shown["source"].null_count() == shown.height:
         fields = [field for field in fields if field.column != "source"]
     note = (
-        "Share: of the step on average, by what it waits for; all places add up to 100 %. GPU work counts to the place of"
-        " its launching call."
+        "Share: of the step on average, by what it waits for; all places add up to 100 %. GPU work counts to the place"
+        " of its launching call."
     )
     if rows.height > ROWS:
         rest = percent(float(rows["path_pct"].slice(ROWS).sum()))
