@@ -1410,6 +1410,9 @@ def pipeline_bubbles(
         "pipeline_bubbles",
         rank=rank,
         step=step,
+    )
+
+
 def place_spans(
     trace: Trace,
     *,

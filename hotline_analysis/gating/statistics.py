@@ -131,7 +131,7 @@ def block_length(steps: Sequence[float], kinds: Sequence[int] = ()) -> int:
         for period in range(2, count // 2 + 1):
             if all(kinds[place] == kinds[place + period] for place in range(count - period)):
                 return period
-    return max(1, math.floor(count ** (1 / 3) + 1e-9))
+    return max(1, int(count ** (1 / 3) + 1e-9))
 
 
 def mean_of_blocks(steps: Sequence[float], kinds: Sequence[int] = ()) -> tuple[float, float, int]:
