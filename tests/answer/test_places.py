@@ -182,7 +182,7 @@ def test_with_stacks_the_function_that_writes_files_is_named() -> None:
         assert (first["kind"], first["place"], first["source"]) == ("frame", "save_grid", "p3_gan_stack.py:7")
         # in the typical step, by its frames: between the marks ProfilerStep#2, 276 of 344 ms
         (inside,) = trace.sql(
-            "select 100 * sum(event.dur_ns) / any_value(step.dur_ns) from event inner join step"
+            "select 100 * sum(event.dur_ns) / any_value(step.end_ns - step.start_ns) from event inner join step"
             " on event.start_ns >= step.start_ns and event.end_ns <= step.end_ns where step.step = $step"
             " and ends_with(event.name, ': save_grid')",
             step=first["step"],
@@ -208,7 +208,7 @@ def test_a_region_around_statistics_is_named() -> None:
         regions = ha.slowest_places(trace).filter(kind="region")
         assert regions["place"].to_list() == ["gradient statistics"]
         (inside,) = trace.sql(
-            "select 100 * sum(event.dur_ns) / any_value(step.dur_ns) from event inner join step"
+            "select 100 * sum(event.dur_ns) / any_value(step.end_ns - step.start_ns) from event inner join step"
             " on event.start_ns >= step.start_ns and event.end_ns <= step.end_ns where step.step = $step"
             " and event.name = 'gradient statistics'",
             step=regions["step"][0],
