@@ -24,8 +24,8 @@ with kernel as (
 chain as (
     select
         *,
-        count(*) filter (where not is_elementwise) over (
-            partition by device, stream order by start_ns, event_id
+        sum(coalesce(not is_elementwise, false)::integer) over (
+            partition by device, stream order by start_ns, event_id rows unbounded preceding
         ) as number
     from kernel
 ),

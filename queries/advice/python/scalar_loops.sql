@@ -48,7 +48,7 @@ grouped_op as (
 numbered_op as (
     select
         *,
-        count(*) filter (where follows_read or not is_beside) over (
+        sum((follows_read or not is_beside)::integer) over (
             partition by track_id order by start_ns, event_id rows unbounded preceding
         ) as number
     from grouped_op

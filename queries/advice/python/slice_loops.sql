@@ -52,7 +52,7 @@ begun as (
 counted as (
     select
         *,
-        count(*) filter (where begins) over (
+        sum(begins::integer) over (
             partition by track_id, around_id order by start_ns, event_id rows unbounded preceding
         ) as number
     from begun
@@ -86,7 +86,9 @@ marked as (
 numbered as (
     select
         *,
-        count(*) filter (where is_other) over (partition by track_id, around_id order by number) as loop_number
+        sum(is_other::integer) over (
+            partition by track_id, around_id order by number rows unbounded preceding
+        ) as loop_number
     from marked
 ),
 

@@ -30,7 +30,7 @@ with region as (
 numbered as (
     select
         *,
-        count(*) filter (where until_ns is null or start_ns > until_ns) over (
+        sum((until_ns is null or start_ns > until_ns)::integer) over (
             partition by rank, track_id order by start_ns, end_ns desc
             rows between unbounded preceding and current row
         ) as number
