@@ -222,6 +222,6 @@ def test_gradients_that_sort() -> None:
     assert 100 * said["index_backward_sort"].time_ns / step_ns(said["index_backward_sort"]) == pytest.approx(
         13.5, abs=1
     )
-    # of the kernels with fewer blocks than multiprocessors, 36 % of the window, collectives are nearly all, and of these
+    # of the kernels with fewer blocks than multiprocessors, 36 % of the window, collectives are nearly all; of these
     # the exchanges of embeddings (all-to-all) nearly two thirds
     assert 100 * said["exposed_collectives"].time_ns / step_ns(said["exposed_collectives"]) > 20

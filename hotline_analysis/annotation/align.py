@@ -99,7 +99,7 @@ class Choices:
 
     def __init__(self, rows: Symbols, columns: Symbols, weights: npt.NDArray[np.int32]) -> None:
         self._height = len(rows)
-        matching = weights[np.unique(rows)].any(axis=0)[columns]
+        matching: npt.NDArray[np.bool_] = weights[np.unique(rows)].any(axis=0).reshape(-1)[columns]
         is_kept = matching.copy()
         is_kept[:1] = True
         is_kept[1:] |= matching[:-1]
