@@ -1,9 +1,9 @@
 -- Reductions of gradients that the step waits for.
 --
 -- Condition: kernels of all-reduces and reduce-scatters of gradients (`collective_use`). Bound: they take no time, as
--- they run beside computation; so this is the part of their time that nothing hides, and waiting for later ranks is part
--- of it. Source: Li et al., "PyTorch distributed", VLDB 2020, sections 3.2 and 5; PyTorch performance tuning guide,
--- "Distributed optimizations".
+-- they run beside computation; so this is the part of their time that nothing hides, and waiting for later ranks is
+-- part of it. Source: Li et al., "PyTorch distributed", VLDB 2020, sections 3.2 and 5; PyTorch performance tuning
+-- guide, "Distributed optimizations".
 --
 -- :reads gpu_work, collective_use
 -- :only_with gpu_work where class = 'communication'

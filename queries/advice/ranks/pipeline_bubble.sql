@@ -2,8 +2,8 @@
 --
 -- Condition: sends and receives (`collective_use`): kernels, and on the CPU the times in which the loop waits for them.
 -- Bound: they take no time. More micro-batches come near to it, but with p stages and m micro-batches, (p - 1) / (m + p
--- - 1) of a step remains (`pipeline_bubbles`). Source: Huang et al., "GPipe", NeurIPS 2019, section 2; Narayanan et al.,
--- "Efficient large-scale language model training on GPU clusters", SC 2021, section 2.2.
+-- - 1) of a step remains (`pipeline_bubbles`). Source: Huang et al., "GPipe", NeurIPS 2019, section 2; Narayanan et
+-- al., "Efficient large-scale language model training on GPU clusters", SC 2021, section 2.2.
 --
 -- :reads gpu_work, collective_use, thread_wait
 -- :what waits for another pipeline stage

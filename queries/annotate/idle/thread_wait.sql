@@ -48,7 +48,9 @@ collective as (
 -- Work of other threads, with each thread of the loop that may wait for it.
 work as (
     select
-        collective.*,
+        collective.event_id,
+        collective.start_ns,
+        collective.end_ns,
         'other_ranks' as kind,
         host.track_id as host_id
     from collective
@@ -56,7 +58,6 @@ work as (
     union all
     select
         nesting.event_id,
-        nesting.track_id,
         nesting.start_ns,
         nesting.end_ns,
         'other_thread',
@@ -175,12 +176,16 @@ waited as (
 
 -- Where a thread seems to wait for both, a collective explains it.
 select
-    waited.host_id as track_id,
-    waited.start_ns,
-    case when waited.is_last and waited.is_backward then waited.until_ns else waited.end_ns end as end_ns,
-    waited.kind,
-    waited.event_id
+    host_id as track_id,
+    start_ns,
+    case when is_last and is_backward then until_ns else end_ns end as end_ns,
+    kind,
+    event_id
 from waited
-anti join (select distinct host_id, from_ns from waited where kind = 'other_ranks') as for_ranks
-    on waited.host_id = for_ranks.host_id and waited.from_ns = for_ranks.from_ns and waited.kind = 'other_thread'
-order by waited.host_id, waited.start_ns
+where
+    kind = 'other_ranks'
+    or (host_id, from_ns) not in (
+        select (for_ranks.host_id, for_ranks.from_ns) from waited as for_ranks
+        where for_ranks.kind = 'other_ranks'
+    )
+order by host_id, start_ns

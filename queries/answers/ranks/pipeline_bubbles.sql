@@ -1,7 +1,7 @@
 -- How long each rank of a pipeline waits for another stage, beside the least that its schedule allows.
 --
--- The bubble is the time in sends and receives (`collective_use`) in which the device computes nothing, or on the CPU, in
--- which the loop waits for them (`thread_wait`). A file does not tell waiting from transfer, and a transfer of
+-- The bubble is the time in sends and receives (`collective_use`) in which the device computes nothing, or on the CPU,
+-- in which the loop waits for them (`thread_wait`). A file does not tell waiting from transfer, and a transfer of
 -- activations takes little of it. With p stages and m
 -- micro-batches, a schedule that fills and drains the pipeline once leaves each stage without work for (p - 1) /
 -- (m + p - 1) of the step (Huang et al., "GPipe", NeurIPS 2019, section 2; Narayanan et al., "Efficient large-scale
@@ -58,7 +58,7 @@ transfer as (
 ),
 
 -- Computation of the ranks with transfers, each stretch once.
-computing as (
+computing as ( -- noqa: ST03
     select
         rank,
         start_ns,

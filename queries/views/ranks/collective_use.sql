@@ -2,8 +2,8 @@
 --
 -- By its kind, the description of its process group (PyTorch's and Megatron's names, and those of device meshes), and
 -- the phase that calls it:
---   exchange     all-to-all, as experts and sharded embeddings need it, or a group of experts; NCCL does it by sends and
---                receives, so those whose call is not in the file are it where the rank has others,
+--   exchange     all-to-all, as experts and sharded embeddings need it, or a group of experts; NCCL does it by sends
+--                and receives, so those whose call is not in the file are it where the rank has others,
 --   stages       other sends and receives,
 --   activations  a group of tensor, sequence or context parallelism; an all-reduce or reduce-scatter of a group that
 --                also has one in forward, where there are no gradients yet,
@@ -56,7 +56,8 @@ select
             regexp_matches(description, '(^|[^a-z])(tp|sp|cp|tensor|sequence|context)([^a-z]|$)|tensor_model_parallel')
             or (reduces and reduces_in_forward)
             then 'activations'
-        when reduces and has_backward and coalesce(phase, 'other') not in ('forward', 'loss', 'load_data') then 'gradients'
+        when reduces and has_backward and coalesce(phase, 'other') not in ('forward', 'loss', 'load_data')
+            then 'gradients'
         when name = 'allgather' and reduces_gradients then 'parameters'
         else 'other'
     end as use

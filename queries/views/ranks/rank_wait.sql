@@ -17,7 +17,8 @@
 -- :column late_rank BIGINT   the rank that came last; NULL when unknown
 -- :column arrived_ns BIGINT  when the last rank came, on this rank's clock; NULL when unknown
 -- :column wait_ns BIGINT     until then; from one file, until the end
--- :column start_wait_ns BIGINT  of the time until then, as much as the last rank began to record later; not in `wait_ns`
+-- :column start_wait_ns BIGINT  of the time until then, as much as the last rank began to record later; not in
+--                               `wait_ns`
 with matched as (
     select
         collective_match.*,

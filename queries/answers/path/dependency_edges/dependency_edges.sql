@@ -59,8 +59,9 @@
 -- :column track_id BIGINT             the thread, or the GPU work's track; NULL for edges to the window's end
 -- :column category VARCHAR            the event's category; NULL without one
 -- :column name VARCHAR                the event's name; NULL without one
--- :column bound_by VARCHAR            cpu, data_loading, gpu_compute, communication, other_stage (sends and receives of a
---     pipeline), copy, launch, kernel_gap, unobserved (launched work waits, and nothing in the file explains it) or unknown
+-- :column bound_by VARCHAR            cpu, data_loading, gpu_compute, communication, other_stage (sends and receives of
+--     a pipeline), copy, launch, kernel_gap, unobserved (launched work waits, and nothing in the file explains it) or
+--     unknown
 -- :column activity VARCHAR            what the thread does meanwhile, as in `host_activity`; NULL for edges of the GPU,
 --     and of threads outside the training loop
 -- :column step BIGINT                 the step: of the thread then, or of the call that launched the work; NULL outside
