@@ -7,6 +7,7 @@ import os
 import statistics
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -52,7 +53,7 @@ def test_phases_have_the_shares_of_the_stopwatch(names: list[str], tmp_path: Pat
 
 def test_a_stopwatch_counts_nested_phases_once(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0, 10, 30, 60, 100, 150, 150])
-    monkeypatch.setattr(stopwatch.time, "perf_counter_ns", lambda: next(clock))
+    monkeypatch.setattr(time, "perf_counter_ns", lambda: next(clock))
     monkeypatch.setattr(stopwatch, "WAIT", 0)
     monkeypatch.setattr(stopwatch, "WARMUP", 0)
     watch = stopwatch.Stopwatch()

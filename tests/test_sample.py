@@ -98,7 +98,7 @@ def samples(path: Path) -> dict[str, Any]:
     return content
 
 
-def handler_of(model: nn.Module | None, folder: Path, **more: Any) -> ha.TraceHandler:
+def handler_of(model: nn.Module | None, folder: Path, **more: Any) -> Any:
     return ha.analyze(model, folder / "run.hotline", report_format=None, when="later", **more)
 
 

@@ -346,8 +346,8 @@ def _share(moment: pl.Expr) -> pl.Expr:
 
 def _begun(tracks: pl.Series, times: pl.Series, segments: pl.DataFrame) -> pl.Series:
     """The number of the segment that began last before each time on any thread up to its own; -1 without one."""
-    least = min(segments["start_ns"].min() or 0, times.min() or 0)  # type: ignore[type-var, operator]
-    span = 1 + max(segments["start_ns"].max() or 0, times.max() or 0) - least  # type: ignore[type-var, operator]
+    least = min(segments["start_ns"].min() or 0, times.min() or 0)
+    span = 1 + max(segments["start_ns"].max() or 0, times.max() or 0) - least
     keys = (segments["track_id"] * span + (segments["start_ns"] - least)).to_numpy()
     asked = (tracks * span + (times - least)).fill_null(-1).to_numpy()
     return pl.Series(np.searchsorted(keys, asked, side="right").astype(np.int64) - 1)
@@ -418,8 +418,8 @@ def _place() -> dict[str, pl.Expr]:
     frame = pl.col("function").is_not_null() & ~(pl.col("function_holds_phases") & in_library).fill_null(False)
     since_region = pl.when(region).then("region_start_ns").fill_null(-1)
     since_frame = pl.when(frame).then("function_start_ns").fill_null(-1)
-    since_module = pl.when(pl.col("module_path").is_not_null()).then(pl.col("module_start_ns").fill_null(0))
-    since_module = since_module.fill_null(-1)
+    module_start = pl.when(pl.col("module_path").is_not_null()).then(pl.col("module_start_ns").fill_null(0))
+    since_module = module_start.fill_null(-1)
     is_frame = frame & (since_frame >= since_region) & (since_frame >= since_module)
     is_region = region & (since_region >= since_module)
     is_module = pl.col("module_path").is_not_null()

@@ -179,10 +179,11 @@ def _of_place(
             continue
         longest = rows.sort("saved_ns", "event_id", descending=[True, False]).row(0, named=True)
         time = int(rows["saved_ns"].sum())
-        event = own["named_id"].drop_nulls().first() or longest["event_id"]
+        events = [*own["named_id"].drop_nulls().head(1).to_list(), longest["event_id"]]
+        event: int | None = events[0]
         said = f"{what}: {rows.height:,} stretch{'es' if rows.height > 1 else ''}, {duration(time)} in all"
-        where = _where(trace, rank, int(event)) if event is not None else ""  # type: ignore[call-overload]
-        number = -1 if event is None else int(event)  # type: ignore[call-overload]
+        where = _where(trace, rank, event) if event is not None else ""
+        number = -1 if event is None else event
         pct = 100 * gain / kind.replay.period_ns
         parts.append((kind, Advice(rule, said, where, do, rows.height, time, gain, pct, number)))
     return _over_loop(loop, parts) if parts else None

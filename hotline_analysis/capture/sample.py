@@ -263,7 +263,7 @@ class Sampler:
     @staticmethod
     def _understood(stack: Sequence[tuple[_Code, int]]) -> tuple[str | None, _Stack | None]:
         """The mark that a stack is inside of, and what counts of the stack; nothing if it is not the program's."""
-        user = []
+        user: list[tuple[_Code, int]] = []
         inside: str | None = None
         outside_count = 0
         is_call_of_module = False

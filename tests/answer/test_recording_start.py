@@ -48,7 +48,7 @@ def together(folder: Path, *built: TraceBuilder) -> Trace:
 def waits(trace: Trace) -> dict[int, tuple[int, int, int]]:
     """By rank, in us: waiting for what others did, waiting for the start of their recording, and when it began."""
     columns = ("rank", "wait_ns", "start_wait_ns", "began_ns")
-    return {row[0]: tuple(value // 1000 for value in row[1:]) for row in ha.stragglers(trace).select(columns).rows()}  # type: ignore[misc]
+    return {row[0]: tuple(value // 1000 for value in row[1:]) for row in ha.stragglers(trace).select(columns).rows()}
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ def test_each_stored_frame_is_a_row(tmp_path: Path) -> None:
 
 
 def test_what_is_no_list_of_frames_has_no_rows(tmp_path: Path) -> None:
-    for number, samples in enumerate([None, 3, [], {}, {"frames": 3}, {"frames": [3, None, {}]}, {"frames": {"a": 1}}]):
+    odd: list[object] = [None, 3, [], {}, {"frames": 3}, {"frames": [3, None, {}]}, {"frames": {"a": 1}}]
+    for number, samples in enumerate(odd):
         (folder := tmp_path / str(number)).mkdir()
         assert rows(samples, folder) == [], samples
