@@ -6,6 +6,7 @@
 -- :reads cpu_span, nesting, name_class, node, event, main_track
 -- :only_with name_class where gradient is not null
 -- :column event_id BIGINT   the op or mark
+-- :column begin_ns BIGINT   start of the conversion of a tensor (`aten::to`) right before the op; its own without one
 -- :column start_ns BIGINT   start
 -- :column end_ns BIGINT     end
 -- :column kind VARCHAR      as `name_class.gradient`; `total` for a norm of norms; other for all other ops
@@ -90,7 +91,9 @@ late_op as (
         op.start_ns,
         op.end_ns,
         chapter.at_ns as chapter,
-        chapter.state
+        chapter.state,
+        lag(op.start_ns) over (order by op.start_ns) as previous_ns,
+        lag(op.class_id) over (order by op.start_ns) as previous_class_id
     from op
     asof inner join chapter on op.start_ns >= chapter.at_ns
     where chapter.state != 'forward'
@@ -100,6 +103,7 @@ op_or_mark as (
     select
         late_op.event_id,
         late_op.class_id,
+        if(previous_class.name = 'aten::to', late_op.previous_ns, late_op.start_ns) as begin_ns,
         late_op.start_ns,
         late_op.end_ns,
         late_op.chapter,
@@ -108,6 +112,7 @@ op_or_mark as (
         coalesce(contains(name_class.name, '_foreach_'), false) as is_list
     from late_op
     left join name_class on late_op.class_id = name_class.class_id
+    left join name_class as previous_class on late_op.previous_class_id = previous_class.class_id
     asof left join mark on late_op.start_ns >= mark.start_ns
     where
         (late_op.state = 'backward' or coalesce(mark.last_end_ns <= late_op.start_ns, true))
@@ -117,6 +122,7 @@ op_or_mark as (
     select
         event_id,
         null,
+        start_ns,
         start_ns,
         end_ns,
         start_ns,
@@ -140,6 +146,7 @@ numbered_op as (
 
 select
     event_id,
+    begin_ns,
     start_ns,
     end_ns,
     kind,

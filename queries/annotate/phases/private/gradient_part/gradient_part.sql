@@ -41,9 +41,9 @@ op as (
         lag(kind in ('step', 'update') or is_update) over in_order as follows_update,
         -- the inverse of the scale, and the tensor for what is infinite
         case
-            when lag(kind) over in_order = 'coefficient' then lag(start_ns) over in_order
+            when lag(kind) over in_order = 'coefficient' then lag(begin_ns) over in_order
             when lag(kind) over in_order = 'sum' and lag(kind, 2) over in_order = 'coefficient'
-                then lag(start_ns, 2) over in_order
+                then lag(begin_ns, 2) over in_order
             when lag(kind) over in_order = 'unscale' then lag(end_ns) over in_order
         end as prepared_ns,
         lag(end_ns) over in_order as previous_end_ns,
@@ -73,7 +73,7 @@ part as (
     where kind = 'unscale' or kind = 'read' and precedes_update and unscaled_ns is not null
     union all
     select
-        if(follows_update, previous_end_ns, start_ns),
+        if(follows_update, previous_end_ns, begin_ns),
         end_ns,
         'optimizer',
         event_id

@@ -147,9 +147,16 @@ side_update as (
         optimizer_update.class_id,
         optimizer_update.start_ns,
         optimizer_update.end_ns,
+        -- ops on lists are no metrics: before the pause they are the optimizer's, and after it if no average has them
         not coalesce(longest_pause.parts_sides, false)
-        or (optimizer_update.start_ns < longest_pause.pause_end_ns) = longest_pause.is_first_side as is_kept
+        or (optimizer_update.start_ns < longest_pause.pause_end_ns) = longest_pause.is_first_side
+        or regexp_matches(name_class.name, '::_(foreach|fused)_')
+        and (
+            optimizer_update.start_ns < longest_pause.pause_end_ns
+            or not regexp_matches(name_class.name, '::_foreach_(mul|add|lerp|copy)_$')
+        ) as is_kept
     from optimizer_update
+    inner join name_class on optimizer_update.class_id = name_class.class_id
     inner join longest_pause
         on
             optimizer_update.step_start_ns = longest_pause.step_start_ns
