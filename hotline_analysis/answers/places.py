@@ -468,7 +468,8 @@ _LIKELY = 0.5
 def _with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
     """The pieces without a region, function or module, named by what the samples of warm-up steps show at their place.
 
-    The place is inside the same mark, or between the same marks. The innermost function of the user with most of the
+    The place is inside the same mark, or between the same marks: those that the samples have, since a batch made by
+    hand, say, is a phase of the trace, but no mark of theirs. The innermost function of the user with most of the
     samples names it, and if none has half of them, a function around those that has.
     """
     pieces = pieces.with_columns(sampled_pct=pl.lit(None, pl.Float64))
@@ -496,18 +497,22 @@ def _with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame
         .agg(pl.col("whole").sum())
     )
     of_phase = _likely(inside.join(totals, on="inside_mark").filter(~pl.col("is_loop")), ["inside_mark"])
-    of_gap = _likely(samples.filter(~is_inside), ["after_mark", "before_mark"])
-    met = pieces.join(of_phase, left_on="phase", right_on="inside_mark", how="left", maintain_order="left").join(
-        of_gap,
-        left_on=["after_phase", "before_phase"],
-        right_on=["after_mark", "before_mark"],
-        how="left",
-        maintain_order="left",
-        suffix="_of_gap",
+    gaps = samples.filter(~is_inside)
+    of_gap = _likely(gaps, ["after_mark", "before_mark"])
+    # after a mark, whatever follows: for the last step, and for marks too short for the samples
+    wholes = gaps.unique(["after_mark", "before_mark"]).group_by("after_mark").agg(pl.col("whole").sum())
+    after = gaps.group_by("after_mark", "function", "sampled_source", "is_loop").agg(pl.col("own", "inclusive").sum())
+    of_after = _likely(after.join(wholes, on="after_mark"), ["after_mark"])
+    marks = pl.concat([samples[name] for name in ("inside_mark", "after_mark", "before_mark")]).drop_nulls().unique()
+    met = (
+        _between_marks(trace, rank, pieces, marks.to_list())
+        .join(of_phase, left_on="phase", right_on="inside_mark", how="left", maintain_order="left")
+        .join(of_gap, on=["after_mark", "before_mark"], how="left", maintain_order="left", suffix="_of_gap")
+        .join(of_after, on="after_mark", how="left", maintain_order="left", suffix="_of_after")
     )
-    is_rest = pl.col("kind") == "rest"
+    is_gap = (pl.col("kind") == "rest") | ~pl.col("phase").is_in(marks.to_list())
     function, source, share = (
-        pl.when(is_rest).then(f"{name}_of_gap").when(is_open).then(name)
+        pl.when(is_open & is_gap).then(pl.coalesce(f"{name}_of_gap", f"{name}_of_after")).when(is_open).then(name)
         for name in ("function_of_samples", "sampled_source", "share_pct")
     )
     is_sampled = function.is_not_null()
@@ -518,6 +523,32 @@ def _with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame
         own_source=pl.when(is_sampled).then(source).otherwise("own_source"),
         sampled_pct=share,
     ).select(pieces.columns)
+
+
+def _between_marks(trace: Trace, rank: int, pieces: pl.DataFrame, marks: list[str]) -> pl.DataFrame:
+    """The pieces with the marks before and after them on the main thread: `after_mark` and `before_mark`.
+
+    Steps repeat: before the first mark of the trace is the last one, and after the last one the first.
+    """
+    spans = trace.sql(
+        "select start_ns, phase from phase_span where rank = $rank and is_main and end_ns > start_ns order by start_ns",
+        rank=rank,
+    ).filter(pl.col("phase").is_in(marks))
+    numbered = pieces.with_row_index("piece").sort("start_ns")
+    met = numbered.join_asof(
+        spans.select(after_mark="phase", started_ns="start_ns"), left_on="start_ns", right_on="started_ns"
+    ).join_asof(
+        spans.select(before_mark="phase", starts_ns="start_ns"),
+        left_on="start_ns",
+        right_on="starts_ns",
+        strategy="forward",
+    )
+    first, last = spans["phase"].first(), spans["phase"].last()
+    return (
+        met.sort("piece")
+        .drop("piece", "started_ns", "starts_ns")
+        .with_columns(pl.col("after_mark").fill_null(last), pl.col("before_mark").fill_null(first))
+    )
 
 
 def _likely(samples: pl.DataFrame, marks: list[str]) -> pl.DataFrame:
