@@ -346,8 +346,9 @@ def _share(moment: pl.Expr) -> pl.Expr:
 
 def _begun(tracks: pl.Series, times: pl.Series, segments: pl.DataFrame) -> pl.Series:
     """The number of the segment that began last before each time on any thread up to its own; -1 without one."""
-    least = min(segments["start_ns"].min() or 0, times.min() or 0)
-    span = 1 + max(segments["start_ns"].max() or 0, times.max() or 0) - least
+    begins, at = segments["start_ns"].to_numpy(), times.drop_nulls().to_numpy()
+    least = min(int(begins.min(initial=0)), int(at.min(initial=0)))
+    span = 1 + max(int(begins.max(initial=0)), int(at.max(initial=0))) - least
     keys = (segments["track_id"] * span + (segments["start_ns"] - least)).to_numpy()
     asked = (tracks * span + (times - least)).fill_null(-1).to_numpy()
     return pl.Series(np.searchsorted(keys, asked, side="right").astype(np.int64) - 1)
