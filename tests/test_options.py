@@ -99,7 +99,7 @@ def test_help_is_that_of_the_answer() -> None:
     [
         (["slowest_ops", "--limit", "many"], "Invalid value for '--limit': must be a whole number, not 'many'."),
         (["slowest_ops", "--limit", "-1"], "Invalid value for '--limit': must be 0 or more, not '-1'."),
-        (["slowest_ops", "--phase", "foo"], "must be load_data, forward, loss, zero_grad, backward, optimizer or"),
+        (["slowest_ops", "--phase", "foo"], "must be load_data, forward, loss, zero_grad, backward, clipping,"),
         (["slowest_ops", "--limt", "1"], "No such option: --limt"),
         (["steps", "--limit", "-1"], "Invalid value for '--limit': must be 0 or more, not '-1'."),
         (["slowest_ops", "--limit", "1", "-p", "limit=2"], "limit is given as an option, too"),

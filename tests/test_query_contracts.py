@@ -419,7 +419,7 @@ def test_names_are_joined_by_one_key(query: Query) -> None:
 # those of one step.
 WINDOWS = (
     *("temporal_breakdown", "memory_breakdown", "memory_by_category", "memory_peak", "recompute", "throughput"),
-    *("recompute_groups", "utilisation", "network_by_module", "backward_node"),
+    *("recompute_groups", "utilisation", "network_by_module", "backward_node", "pipeline_bubbles"),
 )
 STATISTIC = re.compile(r"(^|_)(min|mean|max|std|median|p\d\d)(_|$)")
 

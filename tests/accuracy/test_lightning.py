@@ -56,7 +56,7 @@ class OptimizerNet(lightning.LightningModule):  # type: ignore[misc]
             arguments[-1].zero_grad()
 
     def configure_gradient_clipping(self, *arguments: Any, **settings: Any) -> None:
-        with mark("optimizer"):
+        with mark("clipping"):
             super().configure_gradient_clipping(*arguments, **settings)
 
     def configure_optimizers(self) -> Any:

@@ -45,12 +45,6 @@ closure_again as (
     where is_again and track_id in (select track_id from main_track)
 ),
 
--- Whether something marks an optimizer in the trace: then nothing else is one.
-marked as (
-    select coalesce(bool_or(phase = 'optimizer' and evidence in ('annotation', 'profiler', 'python')), false) as has_marks
-    from shown
-),
-
 -- Gaps with what the conditions of the table below are made of.
 gap as (
     select
@@ -95,7 +89,14 @@ gap as (
             when read_ns > coalesce(greatest(known_ns, zero_ns), 0) then end_ns else coalesce(zero_ns, 0)
         end as measured_ns
     from phase_gap
-    cross join marked
+    -- whether something marks an optimizer in the trace: then nothing else is one
+    cross join (
+        select
+            coalesce(
+                bool_or(phase = 'optimizer' and evidence in ('annotation', 'profiler', 'python')), false
+            ) as has_marks
+        from shown
+    ) as marked
     asof left join closure_again on phase_gap.start_ns >= closure_again.start_ns
     where not is_between_nodes
 ),

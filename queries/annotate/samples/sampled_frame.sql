@@ -16,7 +16,7 @@
 -- The samples show the warm-up steps, never the recorded steps: for a recorded step they are likely, not certain.
 --
 -- :reads rank_info
--- :column after_mark VARCHAR       previous mark: load_data, forward, loss, backward, optimizer or zero_grad; NULL if
+-- :column after_mark VARCHAR       previous mark, named as the phase that the mark belongs to; NULL if
 --                                  no mark was seen
 -- :column before_mark VARCHAR      next mark, with the same words; NULL if no mark was seen
 -- :column inside_mark VARCHAR      mark whose call is on the stack; NULL between marks

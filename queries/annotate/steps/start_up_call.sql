@@ -10,8 +10,8 @@
 --   allocation     calls that ask the driver for memory.
 -- Spans of one kind may contain spans of another kind.
 --
--- :reads timed, event, cpu_span, nesting, launch, gpu_wait
--- :only_with timed where category in ('cuda_runtime', 'cuda_driver', 'cpu_op', 'user_annotation')
+-- :reads event, nesting, launch, gpu_wait
+-- :only_with event where category in ('cuda_runtime', 'cuda_driver', 'cpu_op', 'user_annotation')
 -- :column event_id BIGINT   the call, the compiled span, or the call that begins the capture
 -- :column track_id BIGINT   its thread
 -- :column start_ns BIGINT   start

@@ -121,7 +121,7 @@ shape as (
 select
     shape.rank,
     shape.step,
-    list_position(try_cast(shape.group_ranks as bigint[]), shape.rank) - 1 as stage,
+    (list_position(try_cast(shape.group_ranks as bigint[]), shape.rank) - 1)::bigint as stage,
     shape.stage_count,
     shape.micro_batch_count,
     (in_transfer.transfer_ns - coalesce(hidden.hidden_ns, 0))::bigint as bubble_ns,

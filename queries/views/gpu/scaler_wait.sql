@@ -21,13 +21,13 @@ mark as (
         nesting.track_id,
         nesting.start_ns,
         name_info.name = 'aten::_amp_foreach_non_finite_check_and_unscale_' as is_check
-    from scaling_rank
-    inner join name_info on scaling_rank.rank = name_info.rank
-    inner join event
+    from event
+    inner join name_info
         on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
     inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
     where
-        regexp_matches(
+        event.rank in (select scaling_rank.rank from scaling_rank)
+        and regexp_matches(
             name_info.name,
             '^(aten::_amp_foreach_non_finite_check_and_unscale_|aten::_amp_update_scale_|Optimizer\.step#.*)$'
         )

@@ -3,7 +3,7 @@
 -- Consecutive gaps between the same two phases form a stretch, in which `zero_grad`, `other`, `clipping` and a gradient
 -- scaler's work may stand. Times are found for the whole stretch and repeated on each of its gaps.
 --
--- :reads phase_piece, phase_timeline, gap_sign, phase_stretch, batch_span, main_track, nesting
+-- :reads phase_piece, phase_timeline, phase_stretch, batch_span, main_track, nesting
 -- :column start_ns BIGINT            start of the gap
 -- :column end_ns BIGINT              end of the gap
 -- :column is_step BOOLEAN            something marks the step around it; false where the whole trace is one step
