@@ -97,7 +97,7 @@ def captured(folder: Path, what: str, backend: str, *, trains: bool = True, know
                 optimizer.step()
             optimizer.zero_grad()
 
-    handler = ha.analyze(call if knows_model else None, folder / "run.hotline", report_format=None)
+    handler = ha.analyze(call if knows_model else None, folder / "run.hotline", report_format=None, when="now")
     for _ in range(2):  # also without hooks, which are a reason to compile again
         step()
     with torch.profiler.profile(

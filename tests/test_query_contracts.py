@@ -51,7 +51,7 @@ IN_DOUBT = {"doubtful_modules"}
 OF_KNOWN_GPU = {"kernel_limit"}
 
 # What keeps a trace from telling anything, of which an ordinary one has nothing.
-OF_ODD_TRACES = {"caveats", "compiled_regions", "recompute", "recompute_groups"}
+OF_ODD_TRACES = {"caveats", "compiled_regions", "pipeline_bubbles", "recompute", "recompute_groups"}
 
 
 def taking(name: str) -> list[Query]:

@@ -235,6 +235,13 @@ def _place(work: Work) -> None:
                 _derive(work, name)
 
 
+def _name_modules(work: Work) -> None:
+    """Give the modules that frames show the names that a capture stored."""
+    if work.model is not None and work.has_rows["model_op"]:
+        _keep(work, "stored_module", work.model.modules)
+        _derive(work, "model_op_named")
+
+
 def _parts(modules: list[int]) -> pa.Table:
     return table_of([{"module_id": module} for module in modules], pa.schema({"module_id": pa.int64()}))
 
@@ -394,6 +401,12 @@ PIPELINE = (
     _table("gpu_wait"),
     _table("module_call"),
     _table("model_op"),
+    Stage(
+        ("model_op_named",),
+        _name_modules,
+        when=lambda work: work.model is not None and work.model.stored and not work.model.registered,
+        condition="where a capture stored the model and the trace has `nn.Module` frames",
+    ),
     _table("node"),
     Stage(
         ("engine_call", "engine_segment", "autograd_item", "node_fitted"),

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -16,21 +14,19 @@ from isal import igzip
 
 from hotline_analysis.atomic import check_replaceable, path_of
 from hotline_analysis.capture import need, zeros
+from hotline_analysis.capture.background import Format, Work, annotate_and_report, at_exit
 from hotline_analysis.capture.learn import Learner, model_ops, opaque
 from hotline_analysis.capture.sample import KEY as SAMPLES_KEY
 from hotline_analysis.capture.sample import Sampler
 from hotline_analysis.capture.table import KEY, ModelOps
 from hotline_analysis.errors import HotlineError, HotlineWarning
-from hotline_analysis.importer import Source, import_traces
-from hotline_analysis.reports import Report, report
-from hotline_analysis.run.trace import Trace
+from hotline_analysis.importer import Source
 from hotline_analysis.text.masking import mask
 
 METADATA_KEY = "hotline_metadata"
 """Where a trace file keeps what the user said about the training."""
 
-Format = Literal["text", "markdown", "json"]
-When = Literal["now", "later"]
+When = Literal["background", "now", "later"]
 _SUFFIX = ".hotline"
 
 
@@ -45,7 +41,7 @@ def analyze(
     report_format: Format | None = "text",
     worker_name: str | None = None,
     keep_trace: bool = True,
-    when: When = "now",
+    when: When = "background",
     batch_size: int | None = None,
     dataset: str | None = None,
     optimizer: Any = None,
@@ -59,9 +55,14 @@ def analyze(
                 train(batch)
                 prof.step()
 
-    The trace goes to `run.json.gz` and the annotated run to `output`, which replaces an older run. With several
-    processes (`torch.distributed`) or a `worker_name`, both names get it (`run.rank3.hotline`); further traces of a
-    repeating schedule get a number (`run-2.hotline`). Only rank 0 prints.
+    The trace goes to `run.json.gz`, the annotated run to `output`, which replaces an older run, and the page of the
+    report to `run.html`. With several processes (`torch.distributed`) or a `worker_name`, all names get it
+    (`run.rank3.hotline`); further traces of a repeating schedule get a number (`run-2.hotline`). Only rank 0 prints and
+    writes the page.
+
+    The training goes on as soon as the trace is saved: a process of its own, with low priority, annotates it. `runs`
+    and `wait` of the handler wait for this process, and so does the end of the program. Then the answer is printed in
+    a few lines. If no process can be started, and with `when="now"`, it is done at once.
 
     The model's structure is learned in its first forward pass, which must come before the recording: leave the
     profiler a warm-up step, or give the `inputs` of one pass (a tensor, a tuple of arguments, or a mapping of keyword
@@ -90,7 +91,7 @@ def analyze(
     if batch_size is not None and batch_size < 1:
         raise HotlineError(f"batch_size is {batch_size}", hint="Give the samples per step, or leave it out.")
     if when not in get_args(When):
-        raise HotlineError(f"when is {when!r}", hint="It is 'now' or 'later'.")
+        raise HotlineError(f"when is {when!r}", hint="It is 'background', 'now' or 'later'.")
     said = {"batch_size": batch_size, "dataset": dataset, "optimizer": _optimizer_name(optimizer), **(metadata or {})}
     handler = TraceHandler(
         path_of(output),
@@ -113,7 +114,7 @@ def analyze(
 
 
 class TraceHandler:
-    """What `analyze` returns: called by the profiler with each trace. `runs` lists the runs written so far.
+    """What `analyze` returns: called by the profiler with each trace. `runs` lists the runs, when they are written.
 
     With `when="later"`, `waiting` lists the traces that `finish` will annotate.
     """
@@ -127,7 +128,10 @@ class TraceHandler:
         when: When,
         metadata: Mapping[str, Any],
     ) -> None:
-        self.runs: list[Path] = []
+        self._runs: list[Path] = []
+        self._work: list[Work] = []
+        self._at_exit: Any = None
+        self._prints = True
         self.waiting: list[Path] = []
         self._when = when
         self._output = output
@@ -172,11 +176,11 @@ class TraceHandler:
             warnings.warn(f"the trace was not analysed: {error}", HotlineWarning, stacklevel=2)
 
     def _handle(self, profiler: Any) -> None:
-        began = time.perf_counter()
         if self._learner is not None:
             self._learner.close()
         if self._sampler is not None:
             self._sampler.close()
+        self._prints = _rank() == 0
         self._count += 1
         run = self._name()
         run.parent.mkdir(parents=True, exist_ok=True)
@@ -186,16 +190,57 @@ class TraceHandler:
             trace = Path(folder, self._name(".json.gz").name)
             pack(raw, trace, self._contents(with_shapes=not getattr(profiler, "record_shapes", False)))
             raw.unlink()
-            if self._keep_trace or self._when == "later":
-                trace = trace.replace(self._name(".json.gz"))
-            if self._when == "now":
-                import_traces(trace, run, overwrite=True)
-        if self._when == "now":
-            self._tell(run, trace, began)
-            return
-        self.waiting.append(trace)
-        if self._format == "text" and _rank() == 0:
-            print(f"{trace}: trace, to be annotated later (finish, or hotline import {trace} -o {run})")
+            trace = trace.replace(self._name(".json.gz"))
+        if (learned := self.model_ops) is not None and learned.order != "execution":
+            self._say(f"note: {learned.notes[0]}")
+        if self._when == "later":
+            self.waiting.append(trace)
+            self._say(f"{trace}: trace, to be annotated later (finish, or hotline import {trace} -o {run})")
+        elif self._when == "now" or not self._begin(trace, run):
+            self._do(trace, run)
+
+    def _begin(self, trace: Path, run: Path) -> bool:
+        """Start a process that annotates and reports the trace; say whether that is possible."""
+        try:
+            work = Work(trace, run, page=self._page(trace), report_format=self._own_format, keep_trace=self._keep_trace)
+        except (HotlineError, OSError, ValueError):
+            return False
+        self._work.append(work)
+        if self._at_exit is None:
+            self._at_exit = at_exit(self._wait_at_exit)
+        self._say(f"{trace}: trace saved; annotating it in the background, wait() of the handler waits for it")
+        return True
+
+    def wait(self) -> list[Path]:
+        """Wait until what was recorded so far is annotated and reported, and return the runs written so far.
+
+        What goes wrong is a `HotlineWarning`, as during the training.
+        """
+        while self._work:
+            work = self._work.pop(0)
+            if not work.is_done:
+                self._say(f"{work.trace}: waiting for its annotation")
+            try:
+                self._note(work.run, work.wait())
+            except HotlineError as error:
+                warnings.warn(f"the trace was not analysed: {error}", HotlineWarning, stacklevel=2)
+        if self._at_exit is not None:
+            self._at_exit.cancel()
+            self._at_exit = None
+        return list(self._runs)
+
+    def _wait_at_exit(self) -> None:
+        try:
+            self.wait()
+        except KeyboardInterrupt:
+            for work in self._work:
+                work.stop()
+            self._say("not annotated: interrupted; hotline import annotates the saved trace")
+
+    @property
+    def runs(self) -> list[Path]:
+        """The runs written so far; those that are being written are waited for."""
+        return self.wait()
 
     def finish(self) -> list[Path]:
         """Annotate and report the traces that were saved for later, and return all runs written so far.
@@ -203,26 +248,37 @@ class TraceHandler:
         Unlike what happens during a training, an error is one: a `HotlineError`. What is left waits on.
         """
         while self.waiting:
-            began = time.perf_counter()
             trace = self.waiting[0]
-            run = trace.with_name(trace.name.removesuffix(".json.gz") + self._suffix)
-            import_traces(trace, run, overwrite=True)
+            self._do(trace, trace.with_name(trace.name.removesuffix(".json.gz") + self._suffix))
             del self.waiting[0]
-            if not self._keep_trace:
-                trace.unlink()
-            self._tell(run, trace, began)
-        return list(self.runs)
+        return self.wait()
 
-    def _tell(self, run: Path, trace: Path, began: float) -> None:
-        """Note a run that was written, and report it."""
-        self.runs.append(run)
-        if self._format is None or _rank() != 0:
-            return
-        with Trace(run) as opened:
-            print(_rendered(report(opened), self._format))
-        if self._format == "text":
-            kept = f" of {trace}" if self._keep_trace else ""
-            print(f"{run}: annotated run{kept}, written in {time.perf_counter() - began:.1f} s")
+    def _do(self, trace: Path, run: Path) -> None:
+        """Annotate and report a trace in this process."""
+        page = self._page(trace)
+        self._note(
+            run,
+            annotate_and_report(trace, run, page=page, report_format=self._own_format, keep_trace=self._keep_trace),
+        )
+
+    def _note(self, run: Path, text: str) -> None:
+        """Note a run that was written, and print what its report says."""
+        self._runs.append(run)
+        if text:
+            print(text, end="", flush=True)
+
+    def _say(self, sentence: str) -> None:
+        if self._own_format == "text":
+            print(sentence, flush=True)
+
+    @property
+    def _own_format(self) -> Format | None:
+        """The form of the report that this process prints: none but on rank 0."""
+        return self._format if self._prints else None
+
+    @staticmethod
+    def _page(trace: Path) -> Path:
+        return trace.with_name(trace.name.removesuffix(".json.gz") + ".html")
 
     @property
     def _suffix(self) -> str:
@@ -267,14 +323,6 @@ def pack(source: Path, target: Path, contents: Mapping[str, str]) -> None:
         brace = start.find(b"{") + 1
         out.write(start[:brace] + b"\n" + added.encode() + start[brace:])
         shutil.copyfileobj(raw, out, 1 << 20)
-
-
-def _rendered(made: Report, wanted: Format) -> str:
-    if wanted == "markdown":
-        return made.to_markdown()
-    if wanted == "json":
-        return made.to_json()
-    return made.to_text(color=sys.stdout.isatty())
 
 
 def _rank() -> int:

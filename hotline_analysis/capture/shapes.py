@@ -10,8 +10,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ ENGINE = "autograd::engine::evaluate_function: "  # how the autograd engine's ca
 _REGION_SCOPE, _NODE_SCOPE = 7, 1  # of a record_function range, and of an autograd node
 _LONGEST_LIST = 30  # SCALAR_LIST_LENGTH_LIMIT in torch/csrc/profiler/util.h: longer ones are not recorded
 _SECOND_PASS = "hotline backward"
+_MESSAGE = b"Execution Trace Observer"
 _UNDEFINED = "nullptr (uninitialized)"
 _NUMBERS = ("Int", "Double", "Bool")
 
@@ -64,7 +65,8 @@ class Observer:
         try:
             # It says yes where another observer is registered, but then begins no file.
             if profiler._add_execution_trace_observer(path) and os.path.exists(path):
-                profiler._enable_execution_trace_observer()
+                with _without_messages():
+                    profiler._enable_execution_trace_observer()
                 return cls(path)
         except (AttributeError, TypeError, RuntimeError):
             pass
@@ -73,11 +75,13 @@ class Observer:
 
     def pause(self) -> None:
         """Hear of nothing until `go_on`."""
-        need.torch("_C")._profiler._disable_execution_trace_observer()
+        with _without_messages():
+            need.torch("_C")._profiler._disable_execution_trace_observer()
 
     def go_on(self) -> None:
         """Hear again of the calls of all threads, which are those of backward from now on."""
-        need.torch("_C")._profiler._enable_execution_trace_observer()
+        with _without_messages():
+            need.torch("_C")._profiler._enable_execution_trace_observer()
         with need.torch("profiler").record_function(_SECOND_PASS):
             pass
 
@@ -89,12 +93,37 @@ class Observer:
         profiler = need.torch("_C")._profiler
         calls: list[Call] = []
         with suppress(AttributeError, RuntimeError, OSError, ValueError, KeyError, TypeError):
-            profiler._remove_execution_trace_observer()
+            with _without_messages():
+                profiler._remove_execution_trace_observer()
             with open(self._path, encoding="utf-8") as stream:
                 calls = _calls(json.load(stream)["nodes"])
         shutil.rmtree(os.path.dirname(self._path), ignore_errors=True)
         second = next((at for at, call in enumerate(calls) if call.name == _SECOND_PASS), len(calls))
         return calls[:second], calls[second + 1 :]
+
+
+@contextmanager
+def _without_messages() -> Iterator[None]:
+    """Leave out the lines that torch itself writes to stderr about the observer; all other text is written afterwards.
+
+    Torch writes to the file descriptor, past `sys.stderr`.
+    """
+    try:
+        kept, held = os.dup(2), tempfile.TemporaryFile()  # noqa: SIM115
+    except OSError:  # closed, or no more descriptors
+        yield
+        return
+    os.dup2(held.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        with held:
+            held.seek(0)
+            lines = [line for line in held if _MESSAGE not in line]
+        with suppress(OSError):
+            os.write(2, b"".join(lines))
 
 
 def tree_of(calls: Sequence[Call], at: int) -> Tree:

@@ -240,7 +240,7 @@ def captured(run: Run, folder: Path) -> dict[str, Any]:
     torch.manual_seed(0)
     model = marked(Net())
     plan = torch.profiler.schedule(wait=1, warmup=1, active=STEPS, repeat=1)
-    handler = ha.analyze(model, folder / "run.hotline", report_format=None)
+    handler = ha.analyze(model, folder / "run.hotline", report_format=None, when="now")
     steps = 0
 
     def ready() -> None:

@@ -125,7 +125,7 @@ def test_a_capture_without_shapes_has_the_flop_of_torch(name: str, tmp_path: Pat
     run = trained(model, *shape)
     run()
     count = counter(run)
-    handler = ha.analyze(model, tmp_path / "run.hotline", report_format=None)
+    handler = ha.analyze(model, tmp_path / "run.hotline", report_format=None, when="now")
     plan = torch.profiler.schedule(wait=0, warmup=1, active=1, repeat=1)
     cpu = torch.profiler.ProfilerActivity.CPU
     with torch.profiler.profile(activities=[cpu], schedule=plan, on_trace_ready=handler) as profiler:

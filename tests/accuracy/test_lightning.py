@@ -102,7 +102,7 @@ def test_lightning(by_lightning: bool, tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(adam, "adam", told_update)
     torch.manual_seed(0)
     model = marked(OptimizerNet())
-    handler = ha.analyze(model, tmp_path / "run.hotline", report_format=None)
+    handler = ha.analyze(model, tmp_path / "run.hotline", report_format=None, when="now")
     plan = torch.profiler.schedule(wait=1, warmup=1, active=STEPS, repeat=1)
     if by_lightning:
         trained(model, profiler=profilers.PyTorchProfiler(dirpath=tmp_path, schedule=plan, on_trace_ready=handler))

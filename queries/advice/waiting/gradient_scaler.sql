@@ -6,7 +6,7 @@
 -- nothing is read.
 --
 -- :reads gpu_wait, scaler_wait, label, nesting, event
--- :only_with name_info where name = 'aten::_amp_foreach_non_finite_check_and_unscale_'
+-- :only_with event where name = 'aten::_amp_foreach_non_finite_check_and_unscale_'
 -- :what waits of the gradient scaler for the GPU, in {name}
 -- :do Train in bfloat16, which needs no GradScaler, or pass fused=True to the optimizer, which then checks the
 --     gradients on the GPU.
