@@ -134,7 +134,9 @@ def test_zeros_that_the_capture_counted(tmp_path: Path) -> None:
     captured = {}
     for counts in (False, True):
         trained = model()
-        handler = ha.analyze(trained, tmp_path / f"{counts}.hotline", count_zeros=counts, report_format=None, when="now")
+        handler = ha.analyze(
+            trained, tmp_path / f"{counts}.hotline", count_zeros=counts, report_format=None, when="now"
+        )
         with torch.profiler.profile(
             activities=[torch.profiler.ProfilerActivity.CPU],
             schedule=torch.profiler.schedule(wait=0, warmup=1, active=1, repeat=1),
