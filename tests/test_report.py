@@ -57,7 +57,7 @@ def test_facts_and_findings(tmp_path: Path) -> None:
         report = ha.report(trace)
     assert report.facts["ranks"] == "rank 3 of 8"
     # Work launched in step 1 is done at 75, in step 2 at 175.
-    assert report.facts["steps"] == "2, median 100 µs (100 µs to 100 µs)"
+    assert report.facts["steps"] == "2, mean 100 µs (100 µs to 100 µs)"
     assert report.facts["recorded"] == "times only (no stacks, shapes or memory)"
     bound, optimizer, place = report.findings
     # On the CPU: 25 + 13 µs in ops, 62 in python. 2 x (10 + 5) µs of 200 µs on the GPU.
@@ -71,7 +71,10 @@ def test_facts_and_findings(tmp_path: Path) -> None:
         " and the next forward, 20.0 % of the step."
     )
     # 20 of 100 µs of each step
-    assert optimizer.statement == "Partly: without it, a step would be at most 20.0 % shorter (1.25 times faster)."
+    assert optimizer.statement == (
+        "Partly: the optimizer is 20.0 % of the step. Without the optimizer, a step would be at most 20.0 % shorter"
+        " (1.25 times faster)."
+    )
     assert place.question == "Which place is slowest?"
     with launch_bound_trace().load(tmp_path, "again.json") as trace:
         slowest = slowest_op(trace, 3, 8)

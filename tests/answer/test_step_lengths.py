@@ -118,3 +118,16 @@ def test_a_step_is_as_long_as_from_work_to_work(tmp_path: Path) -> None:
 def test_a_trace_of_the_cpu_alone(tmp_path: Path) -> None:
     trace = TraceBuilder().step(3, 0, 100).op("a", 0, 5).step(4, 100, 190).op("b", 100, 105).step(5, 190, 191)
     assert [role for *_, role in lengths(trace.load(tmp_path))] == ["usual", "typical", "empty"]
+
+
+def test_start_up_work_and_what_the_main_thread_does(tmp_path: Path) -> None:
+    """The tables behind the roles and traits (`step_role`, `step_trait`) of `step_length`, by hand."""
+    trace = TraceBuilder().step(3, 0, 5000).op("op", 0, 3000).launches("k", 2900, 2950, at=100, until=2100)
+    trace.runtime("cudaMalloc", 2200, 2300).annotation("epoch 7", 3500, 4000)
+    opened = trace.load(tmp_path)
+    start_up = opened.sql("select kind, end_ns - start_ns as ns from start_up_call order by kind").rows()
+    assert start_up == [("allocation", 100_000), ("first_call", 2_000_000)]
+    phases = opened.sql("select sum(time_ns)::bigint from step_activity where region is null").item()
+    assert phases == 5_000_000
+    regions = opened.sql("select region, time_ns from step_activity where region is not null").rows()
+    assert regions == [("epoch #", 500_000)]
