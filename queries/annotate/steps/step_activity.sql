@@ -33,9 +33,7 @@ region_call as (
     where
         cpu_span.category = 'user_annotation'
         and nesting.track_id in (select track_id from main_track)
-        and coalesce(
-            name_class.strong_phase, name_class.weak_phase, name_class.aside_phase, name_class.bucket
-        ) is null
+        and coalesce(name_class.strong_phase, name_class.weak_phase, name_class.bucket) is null
         and not ends_with(event.name, '(dynamo_timed)')
         and cpu_span.event_id not in (select event_id from step where event_id is not null)
     qualify is_outermost(

@@ -162,4 +162,4 @@ select
     1e9 * tokens / nullif(time_ns, 0) as tokens_per_s,
     1e9 * samples * world_size / nullif(time_ns, 0) as job_samples_per_s
 from summed
-order by rank, kind, step
+order by rank, step, kind
