@@ -17,6 +17,8 @@ from typing import NamedTuple
 _WORDS = r"[-+]?(?:nan|inf(?:inity)?)(?:\(\w*\))?|-?1\.#\w+|n/a|none|undefined|true|false"
 _BARE_WORD = re.compile(rf"(?<=[:\[,])(\s*)({_WORDS})(?=\s*[,\]}}])", re.IGNORECASE)
 _LITERALS = {"true": "true", "false": "false"}  # as Python writes them: True, False
+# A time that is no number stays as a text, so that the report of damaged events can show it.
+_TIME_KEY = re.compile(r'"(?:ts|dur)"\s*:\s*\Z')
 
 WORD_LIKE = r"[:\[,\n] *-?(?:nan|NaN|NAN|inf|Inf|INF)"
 PATH_LIKE = r'\\[bfnrtu][^:"]*\.pyw?\(\d|"[A-Za-z]:\\[bfnrtu]'
@@ -98,9 +100,14 @@ def _without_words(text: str, repairs: Counter[str]) -> str:
         if (before.count('"') - before.count('\\"')) % 2:
             return match[0]  # inside a string
         repairs[WORDS] += 1
-        return match[1] + _LITERALS.get(match[2].lower(), "null")
+        return match[1] + _value(match[2], is_time=bool(_TIME_KEY.search(before)))
 
     return _BARE_WORD.sub(value, text)
+
+
+def _value(word: str, *, is_time: bool) -> str:
+    """What JSON has instead of a word."""
+    return _LITERALS.get(word.lower(), f'"{word}"' if is_time else "null")
 
 
 def _string(raw: str, repairs: Counter[str]) -> str:
@@ -223,7 +230,8 @@ class _Reader:
             return self._write(match[0], match.end())
         if match := _WORD.match(self._text, start):
             self._repairs[WORDS] += 1
-            return self._write(_LITERALS.get(match[0].lower(), "null"), match.end())
+            is_time = len(self._brackets) == 1 and self._members[-1] in ('"ts"', '"dur"')
+            return self._write(_value(match[0], is_time=is_time), match.end())
         return False
 
     def _ends(self, start: int) -> Iterator[int]:

@@ -412,7 +412,9 @@ class EventSplitter:
                     at = starts[stop] if stop < len(starts) else len(body)
                     continue
             parsed = _parse(body, at, _SUSPICIOUS)
-            mended = self._mend_at(body, at, starts) if parsed.end is None else None
+            # What looks like a writer's error may be a right event whose end is still to come.
+            may_go_on = parsed.unfinished and rest != "" and len(body) - at < _MENDED
+            mended = self._mend_at(body, at, starts) if parsed.end is None and not may_go_on else None
             swallowed = self._swallowed(body, at, parsed.failed) if parsed.end is None and mended is None else None
             if parsed.unfinished and swallowed is None and mended is None and len(body) - at > _SUSPICIOUS:
                 parsed = _parse(body, at)

@@ -1,9 +1,9 @@
 -- Whose code a python file is. This is the only place where that is decided.
 --
--- The profiler writes files below the folder from which they were imported (torch/profiler/python_tracer.py): `train.py`,
--- `transformers/trainer.py`, `threading.py`. So a package that is installed looks like a package of the user, and
--- well-known ones are listed here. An own package of the user counts as a library if it has a name of the list, or if
--- the file has its whole path and is installed (`site-packages`).
+-- The profiler writes files below the folder from which they were imported (torch/profiler/python_tracer.py):
+-- `train.py`, `transformers/trainer.py`, `threading.py`. So a package that is installed looks like a package of the
+-- user, and well-known ones are listed here. An own package of the user counts as a library if it has a name of the
+-- list, or if the file has its whole path and is installed (`site-packages`).
 
 -- Whose code a file is: standard, torch, library or user. The file may be a path, or a name such as `<frozen os>`.
 create or replace macro code_origin(file) as
@@ -20,8 +20,9 @@ case
     else 'user'
 end;
 
--- Files of the standard library (`sys.stdlib_module_names` of Python 3.11 to 3.14) below their folder. Modules with names
--- that people give to programs of their own are left out: code, cmd, profile, statistics, test, token, trace, this, types.
+-- Files of the standard library (`sys.stdlib_module_names` of Python 3.11 to 3.14) below their folder. Modules with
+-- names that people give to programs of their own are left out: code, cmd, profile, statistics, test, token, trace,
+-- this, types.
 create or replace macro standard_modules() as
 '^(_\w+|abc|argparse|array|ast|asyncio|atexit|base64|bdb|bisect|bz2|cProfile|calendar|codecs|collections|colorsys'
 || '|concurrent|configparser|contextlib|contextvars|copy|copyreg|csv|ctypes|dataclasses|datetime|decimal|difflib|dis'
@@ -52,8 +53,9 @@ create or replace macro library_modules() as
 create or replace macro is_mark_of_pytorch(name) as
 regexp_matches(
     name,
-    '^(ProfilerStep#|Optimizer\.|enumerate\(|(nccl|rccl|gloo|mpi|ucc|xccl|hccl|c10d):|record_param_comms|PyTorch Profiler'
-    || '|(\w*DataParallel|DDP|FSDP|FullyShardedDataParallel)\.|FSDP::|FSDP2::|Torch-Compiled Region|TorchDynamo '
-    || '|CompiledFunction|Compiled\w+|## Call CompiledFxGraph|## inductor_kernel:|Pregraph bytecode|Inductor\w*:'
-    || '|AOTDispatcher|autograd::|torch::|DataLoader\.|##? ?ProfilerStep|Iteration )|\(dynamo_timed\)$'
+    '^(ProfilerStep#|Optimizer\.|enumerate\(|(nccl|rccl|gloo|mpi|ucc|xccl|hccl|c10d):|record_param_comms'
+    || '|PyTorch Profiler|(\w*DataParallel|DDP|FSDP|FullyShardedDataParallel)\.|FSDP::|FSDP2::'
+    || '|Torch-Compiled Region|TorchDynamo |CompiledFunction|Compiled\w+|## Call CompiledFxGraph|## inductor_kernel:'
+    || '|Pregraph bytecode|Inductor\w*:|AOTDispatcher|autograd::|torch::|DataLoader\.|##? ?ProfilerStep|Iteration )'
+    || '|\(dynamo_timed\)$'
 );

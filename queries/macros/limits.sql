@@ -73,8 +73,8 @@ create or replace macro start_up_pct() as
 create or replace macro kind_part_pct() as
 5;
 
--- How many times as long as the next shorter one a step is that begins another kind, however few there are: half as long
--- again. Our choice: four steps that each write a file and wait for the disk differed by a third.
+-- How many times as long as the next shorter one a step is that begins another kind, however few there are: half as
+-- long again. Our choice: four steps that each write a file and wait for the disk differed by a third.
 create or replace macro kind_gap() as
 1.5;
 
@@ -83,7 +83,8 @@ create or replace macro kind_gap() as
 create or replace macro least_kind_gap() as
 1.1;
 
--- Steps from which on a group of equally long steps is a pattern of its own: 3, the fewest whose distances can be equal.
+-- Steps from which on a group of equally long steps is a pattern of its own: 3, the fewest whose distances can be
+-- equal.
 create or replace macro steps_of_pattern() as
 3;
 

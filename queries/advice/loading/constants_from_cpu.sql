@@ -1,8 +1,8 @@
 -- Small tensors that the model makes on the CPU and copies to the GPU in each step.
 --
 -- Condition: copies to the GPU of at most 4 KiB, launched in forward, loss, backward, clipping or the optimizer. Bound:
--- neither the copy nor the ops that do nothing but copy take time, and the call no longer waits. Source: PyTorch performance
--- tuning guide, "Create tensors directly on the target device"; `ExtraCUDACopyPattern` in
+-- neither the copy nor the ops that do nothing but copy take time, and the call no longer waits. Source: PyTorch
+-- performance tuning guide, "Create tensors directly on the target device"; `ExtraCUDACopyPattern` in
 -- torch/profiler/_pattern_matcher.py. 4 KiB is a page of host memory: a transfer of a batch takes more.
 --
 -- :reads gpu_work, gpu_op, event, nesting, gpu_wait

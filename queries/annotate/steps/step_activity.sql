@@ -1,8 +1,8 @@
 -- What the main thread does in each step: its time by phase and activity, and the time in regions of the user.
 --
 -- The rows without a region add up to the step's time on the CPU. A region is an annotation that marks neither a step
--- nor a phase nor a collective; numbers in its name are replaced by `#`, so that `epoch 3` and `epoch 4` are one region.
--- The time of a region counts in the row of the region and in the rows of phases.
+-- nor a phase nor a collective; numbers in its name are replaced by `#`, so that `epoch 3` and `epoch 4` are one
+-- region. The time of a region counts in the row of the region and in the rows of phases.
 --
 -- :reads host_activity, main_track, step, cpu_span, nesting, name_class, event
 -- :column step BIGINT       the step

@@ -8,8 +8,8 @@
 -- own, if they are data parallel. Steps that are recorded are slower than others.
 --
 -- :param by VARCHAR in (run, kind, step) = 'run'
---                                  what a row is; the run has all samples of the counted steps over the time of the loop
---                                  (`step_kinds`), and a kind those of its steps over their time
+--                                  what a row is; the run has all samples of the counted steps over the time of the
+--                                  loop (`step_kinds`), and a kind those of its steps over their time
 -- :param rank BIGINT = NULL        only this rank
 -- :param step BIGINT = NULL        only this step
 -- :param samples BIGINT >= 1 or NULL = NULL  samples of a step on one rank, if known

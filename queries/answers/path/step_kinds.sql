@@ -157,8 +157,11 @@ explained as (
     select
         compared.rank,
         compared.kind,
-        string_agg(replace(compared.part, '_', ' '), ' and ' order by compared.more_ns desc, compared.part)
-            filter (where compared.is_new and 4 * compared.more_ns >= abs(kind.mean_ns - usual.mean_ns)) as new_parts,
+        string_agg(
+            replace(compared.part, '_', ' '), ' and ' order by compared.more_ns desc, compared.part
+        ) filter (
+            where compared.is_new and 4 * compared.more_ns >= abs(kind.mean_ns - usual.mean_ns)
+        ) as new_parts,
         arg_max(
             compared, compared.more_ns * sign(kind.mean_ns - usual.mean_ns)
         ) filter (where compared.part_kind != 'region' or compared.is_new) as largest

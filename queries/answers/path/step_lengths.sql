@@ -14,7 +14,7 @@
 -- :column length_ns BIGINT         its time from work to work; 0 if its work was over before that of the step before
 -- :column role VARCHAR             typical, usual, warm_up, cut_off or empty
 -- :column kind BIGINT              number of its kind, as in `step_kinds`; NULL for a step that does not count
--- :column stands_for BOOLEAN       the step is the one of median length in its kind; NULL for a step that does not count
+-- :column stands_for BOOLEAN       the step has the median length of its kind; NULL for a step that does not count
 select
     rank,
     step,

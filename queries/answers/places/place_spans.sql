@@ -1,4 +1,4 @@
--- The user's regions and functions on each thread in a time: the thread's time, cut where the innermost of them changes.
+-- The user's regions and functions on each thread in a time, cut where the innermost of them changes.
 --
 -- Each row has the innermost region and the innermost function, of which the one that began last is more specific.
 -- `*_holds_phases` is true for one with two phases or more in it, such as a function with the whole training loop: it
@@ -21,7 +21,7 @@
 -- :column function_id BIGINT    its frame
 -- :column function_start_ns BIGINT  where it began
 -- :column function_holds_phases BOOLEAN  it has two phases or more in it
-with named_span as (
+with named_span as ( -- noqa: ST03
     select
         'region' as kind,
         event_id,
@@ -70,7 +70,7 @@ phase_run as (
     from (
         select
             *,
-            phase is distinct from lag(phase) over (partition by track_id order by start_ns) as is_other_phase
+            coalesce(phase != lag(phase) over (partition by track_id order by start_ns), true) as is_other_phase
         from phase_span
         where rank = $rank and phase != 'other' and end_ns > start_ns
     )

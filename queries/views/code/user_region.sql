@@ -2,8 +2,9 @@
 --
 -- These are ranges of `record_function`, `hotline_analysis.annotate`, NVTX, and those of Lightning (`[pl][profile]…`),
 -- Accelerate and Hugging Face. PyTorch's own marks are steps, calls of the optimizer and of the data loader, collective
--- calls, `forward` of wrappers for data parallelism, and the marks of torch.compile (torch/profiler, torch/optim/optimizer.py,
--- torch/utils/data/dataloader.py, torch/csrc/distributed/c10d, torch/distributed/fsdp, torch/_dynamo, torch/_inductor).
+-- calls, `forward` of wrappers for data parallelism, and the marks of torch.compile (torch/profiler,
+-- torch/optim/optimizer.py, torch/utils/data/dataloader.py, torch/csrc/distributed/c10d, torch/distributed/fsdp,
+-- torch/_dynamo, torch/_inductor).
 --
 -- :reads event, nesting, step
 -- :column rank BIGINT       process rank

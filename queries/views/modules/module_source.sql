@@ -1,8 +1,8 @@
 -- Where the code of a module is. One row per module of which the capture or python stacks tell.
 --
 -- A capture stores the line of the user's code that calls the module first. Stacks tell functions: the module's own
--- `forward`, or, where torch wrote that, the innermost function around the module's first call. Functions are the user's or a
--- library's, such as the code of a model.
+-- `forward`, or, where torch wrote that, the innermost function around the module's first call. Functions are the
+-- user's or a library's, such as the code of a model.
 --
 -- :reads code_frame, model_op, module_span, nesting
 -- :column rank BIGINT       process rank

@@ -1,11 +1,11 @@
 -- Names that tell what happens inside an event: a phase, a bucket, a module call or an autograd node.
 --
 -- Rules are data (`rules/phase_names.csv`): for phases, and for each of the other kinds, the first rule that matches a
--- name counts. A `strong` name decides for all it contains, the innermost one first. A `weak` name decides only where no
--- strong one is around it: a loss computed inside the model's forward is loss, and a module called inside `## loss ##`
--- is loss too. An `aside` name tells only where nothing in its event or around it does: most say that it is no part of
--- a phase. `metadata` names an op that computes nothing: it describes or allocates tensors. The names are PyTorch's own
--- (torch/profiler, torch/optim/optimizer.py, torch/utils/data/dataloader.py, torch/csrc/autograd/engine.cpp),
+-- name counts. A `strong` name decides for all it contains, the innermost one first. A `weak` name decides only where
+-- no strong one is around it: a loss computed inside the model's forward is loss, and a module called inside `## loss
+-- ##` is loss too. An `aside` name tells only where nothing in its event or around it does: most say that it is no part
+-- of a phase. `metadata` names an op that computes nothing: it describes or allocates tensors. The names are PyTorch's
+-- own (torch/profiler, torch/optim/optimizer.py, torch/utils/data/dataloader.py, torch/csrc/autograd/engine.cpp),
 -- Lightning's (pytorch_lightning/profilers) and common words in users' annotations.
 --
 -- :reads name_info, phase_names
@@ -21,8 +21,8 @@
 -- :column bucket VARCHAR       gradient_accumulation or communication; NULL for other names
 -- :column sign VARCHAR         layer, output, activation, update, list, read, rescale, fetch, draw or create: what the
 --                              op does, where no phase is shown; NULL for other names
--- :column gradient VARCHAR     what it does with gradients after backward: step, norm, square, gather, coefficient, sum,
---                              product, scale, bound, read, unscale, rescale or update; NULL for other names
+-- :column gradient VARCHAR     what it does with gradients after backward: step, norm, square, gather, coefficient,
+--                              sum, product, scale, bound, read, unscale, rescale or update; NULL for other names
 -- :column evidence VARCHAR     kind of rule that tells the phase: annotation, profiler, autograd, python or op_name;
 --                              NULL where none does
 -- :column is_node BOOLEAN      an autograd node, or the engine's call of one

@@ -17,8 +17,8 @@
 -- Kinds are groups of counted steps that do the same for about as long. Two steps are of different kinds if one has a
 -- phase or region that the other lacks (`step_trait`), or if their lengths are on different sides of a gap: a length is
 -- over `kind_gap()` times the next shorter one, or over `least_kind_gap()` times it, where the gap is twice as wide as
--- all shorter lengths are apart, and at least a quarter of the steps, and three, are shorter. Kind 0 has most steps, and of two kinds with as many, the shorter ones. A step that does not count has no
--- kind.
+-- all shorter lengths are apart, and at least a quarter of the steps, and three, are shorter. Kind 0 has most steps,
+-- and of two kinds with as many, the shorter ones. A step that does not count has no kind.
 --
 -- :reads step_role, step_trait
 -- :column step BIGINT         number of the step

@@ -56,7 +56,9 @@ start_up_span as (
             select
                 *,
                 start_ns > coalesce(
-                    max(end_ns) over (order by start_ns, end_ns, event_id rows between unbounded preceding and 1 preceding),
+                    max(end_ns) over (
+                        order by start_ns, end_ns, event_id rows between unbounded preceding and 1 preceding
+                    ),
                     start_ns - 1
                 ) as opens
             from start_up_call
@@ -148,13 +150,17 @@ checked as (
         not first_checked.has_events and bool_or(first_checked.has_events) over () as is_empty,
         coalesce(last_full.always_works and first_checked.start_ns > last_full.last_work_ns, false)
         or coalesce(last_full.always_has_ops and first_checked.start_ns > last_full.last_op_ns, false) as is_cut_off,
-        bool_and(first_checked.starts_up or first_checked.is_first or not first_checked.has_events) over (
-            order by first_checked.start_ns rows unbounded preceding
-        )
-        and bool_or(first_checked.has_events and not first_checked.starts_up and not first_checked.is_first) over ()
-            as is_starting
+        first_checked.has_events and not first_checked.starts_up and not first_checked.is_first as is_later
     from first_checked
     cross join last_full
+),
+
+placed as (
+    select
+        *,
+        not bool_or(is_later) over (order by start_ns rows unbounded preceding)
+        and bool_or(is_later) over () as is_starting
+    from checked
 )
 
 select
@@ -171,5 +177,5 @@ select
         when is_first or is_starting then 'warm_up'
         else 'counted'
     end as role
-from checked
+from placed
 order by start_ns

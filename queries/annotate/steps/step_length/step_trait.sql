@@ -1,4 +1,5 @@
--- One row is a part that some counted steps have and others lack, in a step that has the part: phases, regions and communication.
+-- One row is a part that some counted steps have and others lack, in a step that has the part: phases, regions and
+-- communication.
 --
 -- Parts that take less than `kind_part_pct()` of the steps with the part set nothing apart.
 --

@@ -52,8 +52,8 @@ op_of_unit as (
     from op_of_run
 ),
 
--- Where the norms of the clip begin at the earliest: after a value that was read back, or a norm of norms that was taken,
--- before the norms were put together; and after that, if more norms follow.
+-- Where the norms of the clip begin at the earliest: after a value that was read back, or a norm of norms that was
+-- taken, before the norms were put together; and after that, if more norms follow.
 norm_limit as (
     select
         segment,

@@ -121,14 +121,14 @@ op_or_mark as (
     union all
     select
         event_id,
-        null,
-        start_ns,
+        null as class_id,
+        start_ns as begin_ns,
         start_ns,
         end_ns,
-        start_ns,
-        'step',
-        false,
-        false
+        start_ns as chapter,
+        'step' as kind,
+        false as is_update,
+        false as is_list
     from mark
 ),
 

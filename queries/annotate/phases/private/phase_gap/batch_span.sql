@@ -11,8 +11,8 @@
 -- :column fetched_ns BIGINT     end of the last op that puts a batch together; if nothing else brings the step a batch,
 --                               of the last op that draws one before any tensor is made; NULL without one, or after
 --                               `load_data`
--- :column logged_ns BIGINT      end of the last op before `fetching_ns` that reads a value back, or is one of more than two
---                               updates of one name; NULL without one, or after `load_data`
+-- :column logged_ns BIGINT      end of the last op before `fetching_ns` that reads a value back, or is one of more than
+--                               two updates of one name; NULL without one, or after `load_data`
 -- :column reading_ns BIGINT     start of the last op that reads a value back before `logged_ns`; NULL without one
 -- :column made_ns BIGINT        start of the first op that draws or makes a tensor after `fetched_ns` and `logged_ns`;
 --                               NULL without one

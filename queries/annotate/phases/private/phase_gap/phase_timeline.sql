@@ -26,7 +26,9 @@
 with phase_change as (
     select
         *,
-        coalesce((label, evidence, is_part) is distinct from lag((label, evidence, is_part)) over in_step, true) as is_new
+        coalesce(
+            (label, evidence, is_part) is distinct from lag((label, evidence, is_part)) over in_step, true
+        ) as is_new
     from phase_piece
     where not is_inner
     window in_step as (partition by step_start_ns order by start_ns)
