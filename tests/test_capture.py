@@ -118,7 +118,24 @@ def test_source_is_the_line_that_calls() -> None:
     assert called["first"] == called["act"] == "x = self.act(self.first(x))"
     assert called["middle.0"] == "x = self.act(self.middle[0](x)) * self.scale"
     assert called["last"] == "return self.last(x)"
-    assert called["unused"].endswith("linear.py")
+    assert called["unused"] == "def forward(self, x: Tensor) -> Tensor:"
+
+
+def test_without_a_pass_the_source_is_the_line_that_names_the_module() -> None:
+    """As the text of `forward` shows; of modules inside a container, the line that calls the container."""
+    learned = ha.analyze(Tower(), report_format=None, when="later", sample=False).model_ops
+    assert learned is not None
+    assert learned.order == "registration"
+    lines = Path(__file__).read_text(encoding="utf-8").splitlines()
+    called = {}
+    for path, source in learned.modules.select("path", "source").iter_rows():
+        file, _, line = source.rpartition(":")
+        assert file == __file__
+        called[path] = lines[int(line) - 1].strip()
+    blocks = "for block in reversed(self.blocks):"
+    assert called["blocks.0"] == called["blocks.1.2"] == blocks
+    assert called["head"] == "return self.head(x)"
+    assert called[""] == called["unused"] == "def forward(self, x: Tensor) -> Tensor:"
 
 
 class Shared(nn.Module):
@@ -879,6 +896,7 @@ class Tower(nn.Module):
 
 
 def test_modules_have_the_same_names_with_and_without_stacks(tmp_path: Path) -> None:
+    """`model_op_named`: frames are given the names of `named_modules()`."""
     paths = {}
     for stacks in (True, False):
         model, other = Tower(), nn.Sequential(nn.ReLU(), nn.Linear(2, 2))

@@ -132,6 +132,7 @@ def place_model(connection: duckdb.DuckDBPyConnection) -> None:
         ("autograd_match", match_backward(connection)),
         ("model_given", model.modules.append_column("missing_call_count", placed.missing)),
         ("module_match", placed.matches),
+        ("stored_module", model.modules),
         ("fused_candidate", placed.fused),
         ("leaf_type", pa.table({"type": ["Linear", "ReLU"]})),
         ("module_type", pa.table({"type": ["Linear", "Sequential"], "has_children": [False, True]})),
@@ -649,16 +650,8 @@ def test_the_annotation_knows_the_phases_of_the_schema(database: duckdb.DuckDBPy
 
 # What Python gives to a stage: the model and the matches of an alignment, and the spans that cross others.
 GIVEN = {"autograd_match", "compiled_part", "crossing", "fused_candidate", "leaf_type", "model_given", "module_match"}
-GIVEN |= {
-    "whole_op",
-    "module_type",
-    "forward_item",
-    "given_op",
-    "given_call",
-    "given_argument",
-    "given_node",
-    "own_work",
-}
+GIVEN |= {"whole_op", "module_type", "forward_item", "given_op", "given_call", "given_argument", "given_node"}
+GIVEN |= {"own_work", "stored_module"}
 
 
 def test_the_annotation_runs_in_an_order_that_works() -> None:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from hotline_analysis.capture import need
 from hotline_analysis.capture.shapes import ENGINE, Call, Observer, Tree, places_of, tree_of
@@ -536,6 +537,7 @@ def _registered_parents(modules: list[tuple[str, Any]]) -> list[int | None]:
 def _describe(modules: list[tuple[str, Any]], parents: list[int | None]) -> list[Module]:
     base = need.torch("nn").Module
     described = []
+    forwards = {kind: _forward_code(kind) for kind in {type(module) for _, module in modules}}
     for number, (path, module) in enumerate(modules):
         sizes = [size for parameter in module.parameters() if (size := _size(parameter)) is not None]
         described.append(
@@ -547,7 +549,7 @@ def _describe(modules: list[tuple[str, Any]], parents: list[int | None]) -> list
                 callable=getattr(type(module), "forward", None) is not base.forward,
                 param_count=sum(count for count, _ in sizes),
                 param_bytes=sum(size for _, size in sizes),
-                source=_definition(type(module)),
+                source=_line_of_code(modules, parents, forwards, number),
             )
         )
     return described
@@ -592,8 +594,42 @@ def _call_site() -> str | None:
     return None
 
 
-def _definition(kind: type) -> str | None:
+class _Code(NamedTuple):
+    """The source of a function: its file, the number of its first line, and all its lines."""
+
+    file: str
+    line: int
+    lines: list[str]
+
+
+def _line_of_code(
+    modules: list[tuple[str, Any]], parents: list[int | None], forwards: Mapping[type, _Code | None], number: int
+) -> str | None:
+    """The line that uses a module, in the `forward` around it that is not torch's; of the outermost one, its `forward`.
+
+    This is read from the source text, without running it. If no line has the module's name, it is the first of that
+    `forward`.
+    """
+    path, module = modules[number]
+    own = forwards[type(module)]
+    around = parents[number]
+    while around is not None and (outer := forwards[type(modules[around][1])]) is None:
+        around = parents[around]
+    if around is None or outer is None:
+        return f"{own.file}:{own.line}" if own is not None else None
+    inside = path[len(modules[around][0]) :].lstrip(".")
+    name = re.compile(rf"\bself\.{re.escape(inside.partition('.')[0])}\b")
+    at = next((place for place, text in enumerate(outer.lines) if name.search(text)), 0)
+    return f"{outer.file}:{outer.line + at}"
+
+
+def _forward_code(kind: type) -> _Code | None:
+    """The `forward` of a class of modules, unless torch wrote it or its source is not at hand."""
+    torch = os.path.dirname(need.torch().__file__) + os.sep
     try:
-        return f"{inspect.getsourcefile(kind)}:{inspect.getsourcelines(kind)[1]}"
-    except (OSError, TypeError):
+        forward = inspect.unwrap(kind.forward)  # type: ignore[attr-defined]
+        file = inspect.getsourcefile(forward)
+        lines, line = inspect.getsourcelines(forward)
+    except (AttributeError, OSError, TypeError):
         return None
+    return None if file is None or file.startswith((torch, _OWN)) else _Code(file, line, lines)

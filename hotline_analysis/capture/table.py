@@ -31,7 +31,8 @@ class ModelOps:
         """One row per module: parents before children, in order of their first calls; never called ones last.
 
         `calls` is NULL where none could be seen. `param_count` and `param_bytes` include the modules
-        inside. `source` is the line of the user's code that makes the first call, or the class if there was none.
+        inside. `source` is the line of the user's code that makes the first call, or that names the module in the
+        `forward` around it if no call was seen.
         """
         return _frame(
             self.content["modules"],

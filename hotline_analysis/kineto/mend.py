@@ -46,10 +46,10 @@ _DEEPEST = 32
 
 WORDS, BACKSLASHES, QUOTES, ENDS = "words", "backslashes", "quotes", "ends"
 _SENTENCES = {
-    WORDS: "{:,} values that JSON does not have (such as N/A, nan or inf) are unknown",
-    BACKSLASHES: "single backslashes in {:,} texts are read as they stand",
-    QUOTES: "unescaped quotes in {:,} texts are read as they stand",
-    ENDS: "{:,} events without their last brace are closed",
+    WORDS: "values that JSON does not have (such as N/A, nan or inf) are unknown: {:,}",
+    BACKSLASHES: "texts with single backslashes are read as they stand: {:,}",
+    QUOTES: "texts with unescaped quotes are read as they stand: {:,}",
+    ENDS: "events without their last brace are closed: {:,}",
 }
 
 

@@ -155,8 +155,8 @@ def older(trace: Trace) -> dict[tuple[str, str | None], int]:
     return {(category, path): size for category, path, size in frame.select("category", "module_path", "bytes").rows()}
 
 
-def captured(**sizes: Any) -> dict[str, Any]:
-    modules = [{"module_id": 0, "parent_id": None, "name": "net", "path": "net", "type": "Net", **sizes}]
+def captured(*, kind: str = "Net", **sizes: Any) -> dict[str, Any]:
+    modules = [{"module_id": 0, "parent_id": None, "name": "net", "path": "net", "type": kind, **sizes}]
     return {
         "version": 1,
         "modules": [
@@ -173,11 +173,17 @@ def test_parameters_are_told_by_the_size_of_the_model_alone(tmp_path: Path, size
     builder = training()
     builder.top["hotline_model"] = captured(**sizes)
     assert older(builder.load(tmp_path)) == {("unknown", None): 900}
-    builder.top["hotline_model"] = captured(param_bytes=800)
+    builder.top["hotline_model"] = captured(kind="Other", param_bytes=800)
     trace = builder.load(tmp_path)
     assert older(trace) == {("parameter", None): 800, ("unknown", None): 100}
     assert ha.memory_peak(trace)["bytes"].sum() == 1640
     assert ha.memory_peak(trace, module="Net_0")["category"].to_list() == ["activation"]
+
+
+def test_parameters_belong_to_the_model_that_the_frames_show(tmp_path: Path) -> None:
+    builder = training()
+    builder.top["hotline_model"] = captured(param_bytes=800)
+    assert older(builder.load(tmp_path)) == {("parameter", "net.a"): 800, ("unknown", None): 100}
 
 
 def test_parameters_belong_to_the_model_that_was_placed(tmp_path: Path) -> None:

@@ -82,3 +82,10 @@ def test_a_step_in_which_only_the_scaler_waits() -> None:
     said = {each.rule: each for each in find_advice(opened(file))}
     assert said[RULE].time_ns == pytest.approx(7_103_000, rel=0.01)
     assert "read_backs" not in said
+
+
+def test_the_wait_is_the_last_value_read_after_the_check(tmp_path: Path) -> None:
+    """`scaler_wait`: a norm that is logged before waits for another reason."""
+    trace = scaled(tmp_path, logged=True)
+    sql = "select start_ns / 1000 from scaler_wait inner join event using (rank, event_id) order by start_ns"
+    assert trace.sql(sql).rows() == [(311,), (911,)]
