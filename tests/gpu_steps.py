@@ -33,13 +33,16 @@ def steps(
     folder: Path, kernel: str, length: int, *, device: dict[str, Any] | None = None, dims: Any = None,
     dtype: str = "float", op: str = "aten::add", allocated: int | None = None, **args: Any,
 ) -> ha.Trace:  # fmt: skip
-    """Five steps of 40 us of the CPU, in each of which an op launches a kernel that takes `length` us."""
+    """Five steps of 40 us of the CPU, in each of which an op launches a kernel that takes `length` us.
+
+    The first one is a millisecond longer, so it counts as warm-up.
+    """
     folder.mkdir(exist_ok=True)
     trace = TraceBuilder(rank=0, deviceProperties=[device or A100])
-    at = free = 0
+    at = free = 1000
     shapes = {"Input Dims": dims, "Input type": [dtype] * len(dims)} if dims else {}
     for number in range(5):
-        trace.step(number, at, at + 40).op(op, at, at + 10, **shapes)
+        trace.step(number, at if number else 0, at + 40).op(op, at, at + 10, **shapes)
         begins = max(at + 5, free)
         free = begins + length
         trace.launches(kernel, begins, free, at=at + 1, until=at + 2, **args)

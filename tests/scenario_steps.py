@@ -20,12 +20,15 @@ def kernel(name: str, length: int, phase: str = "forward", **args: Any) -> Work:
 def steps(
     folder: Path, *works: Work, host_us: int = 40, count: int = 5, major: int | None = 7, gpu: str = "a GPU"
 ) -> ha.Trace:
-    """Steps in which a thread launches works back to back; each launch is an op of 4 us, then the thread is idle."""
+    """Steps in which a thread launches works back to back; each launch is an op of 4 us, then the thread is idle.
+
+    The first one is a millisecond longer, so it counts as warm-up.
+    """
     devices = [{"id": 0, "name": gpu, "computeMajor": major}] if major is not None else []
     trace = TraceBuilder(rank=0, deviceProperties=devices)
-    at = free = 0
+    at = free = 1000
     for number in range(count):
-        trace.step(number, at, at + host_us)
+        trace.step(number, at if number else 0, at + host_us)
         for place, (name, phase, length, args) in enumerate(works):
             call = at + 4 * place
             mark = "Optimizer.step#SGD.step" if phase == "optimizer" else f"## {phase} ##"

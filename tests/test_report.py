@@ -493,5 +493,9 @@ def test_findings_in_json_have_their_numbers(tmp_path: Path) -> None:
         "without_ns": 80_000,
         "gain_pct": 20.0,
         "at_most_times_faster": 1.25,
+        "optimizer_pct": 20.0,
+        "clipping_pct": 0.0,
+        "least_pct": 20.0,
+        "most_pct": 20.0,
     }
     assert told[1]["evidence"] == report.findings[1].evidence.to_dicts()

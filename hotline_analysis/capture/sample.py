@@ -113,6 +113,7 @@ class Sampler:
         self._is_counting = False
         self._is_closed = False
         self._has_failed = False
+        self._optimizer_hooks: list[Any] = []
         self._known: dict[int, _Code] = {}  # by the id of the code
         self._runs: list[_Run] = []
 
@@ -124,6 +125,7 @@ class Sampler:
         self._classify = _classifier()
         _active.add(self)
         _watch_recording()
+        self._mark_optimizers()
         self._arm()
         self._resume(threading.get_ident())
 
@@ -131,9 +133,7 @@ class Sampler:
         """Stop for good, before this returns."""
         self._is_closed = True
         self._pause()
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
+        self._remove_hooks()
         _active.discard(self)
         if not _active:
             _watch_recording_no_more()
@@ -158,6 +158,27 @@ class Sampler:
         return {"version": VERSION, "interval_ns": int(_INTERVAL_S * 1e9), "samples": count, "notes": notes} | {
             "frames": frames
         }
+
+    def _remove_hooks(self) -> None:
+        for handle in (*self._handles, *self._optimizer_hooks):
+            handle.remove()
+        self._handles.clear()
+        self._optimizer_hooks.clear()
+
+    def _mark_optimizers(self) -> None:
+        """Note each step of an optimizer, which may be too short for a sample."""
+        is_compiling = need.torch("compiler").is_compiling
+        optimizer = need.torch("optim.optimizer")
+
+        def note(*_: Any) -> None:
+            if not is_compiling() and self._is_counting and threading.get_ident() == self._target:
+                self._runs.append(_Run("optimizer"))
+
+        if hasattr(optimizer, "register_optimizer_step_pre_hook"):
+            self._optimizer_hooks += [
+                optimizer.register_optimizer_step_pre_hook(note),
+                optimizer.register_optimizer_step_post_hook(note),
+            ]
 
     # --- when the thread runs ----------------------------------------------------------------------------------------
 
@@ -214,9 +235,7 @@ class Sampler:
     def forget(self) -> None:
         """In the child of a fork, which has no such thread, and whose program is another."""
         self._is_closed, self._thread = True, None
-        for handle in self._handles:
-            handle.remove()
-        self._handles.clear()
+        self._remove_hooks()
 
     # --- what the thread does ----------------------------------------------------------------------------------------
 
@@ -256,9 +275,11 @@ class Sampler:
                 return
             self._is_counting = True
             self._began = time.perf_counter()
-        if not self._runs or self._runs[-1].inside != inside:
-            self._runs.append(_Run(inside))
-        self._runs[-1].stacks[stack] += 1
+        run = self._runs[-1] if self._runs else None
+        if run is None or run.inside != inside:
+            run = _Run(inside)
+            self._runs.append(run)
+        run.stacks[stack] += 1
 
     @staticmethod
     def _understood(stack: Sequence[tuple[_Code, int]]) -> tuple[str | None, _Stack | None]:
