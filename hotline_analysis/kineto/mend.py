@@ -21,7 +21,7 @@ _LITERALS = {"true": "true", "false": "false"}  # as Python writes them: True, F
 _TIME_KEY = re.compile(r'"(?:ts|dur)"\s*:\s*\Z')
 
 WORD_LIKE = r"[:\[,\n] *-?(?:nan|NaN|NAN|inf|Inf|INF)"
-PATH_LIKE = r'\\[bfnrtu][^:"]*\.pyw?\(\d|"[A-Za-z]:\\[bfnrtu]'
+PATH_LIKE = r'\\[bfnrt][^:"]*\.pyw?\(\d|"[A-Za-z]:\\[bfnrt]'
 """Patterns of texts that the database takes for JSON although the writer meant something else."""
 
 # The members of an event in the Trace Event Format: the quote before one of these ends a name.
@@ -40,7 +40,8 @@ _OTHER_MEMBERS = re.compile(r'"(?:ph|pid|tid|ts|dur|args)"\s*:')
 _QUOTE = re.compile(r'(\\*)"')
 _ESCAPE = re.compile(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]|(.?))', re.DOTALL)
 # A path that holds one of JSON's escapes has a control character in it if it is read as JSON, which no path has.
-_PATH = re.compile(r"(?:[A-Za-z]:)?[^:]*?(?<!\\)\\[bfnrtu][^:]*\.pyw?\(\d+\)|[A-Za-z]:\\[bfnrtu]\w")
+_LONE_ESCAPE = r"\\(?:[bfnrt]|u(?![0-9a-fA-F]{4}))"  # `\u00e9` is how Python's json writes an é
+_PATH = re.compile(rf"(?:[A-Za-z]:)?[^:]*?(?<!\\){_LONE_ESCAPE}[^:]*\.pyw?\(\d+\)|[A-Za-z]:{_LONE_ESCAPE}\w")
 _TRIES = 200  # ends of strings that are tried for one event
 _DEEPEST = 32
 

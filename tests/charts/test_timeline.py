@@ -262,7 +262,7 @@ def test_the_page_knows_the_code_of_modules_and_ops(tmp_path: Path) -> None:
 @needs_browser
 def test_the_code_is_shown_beside_the_figures(browser: Browser, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
-    made = TraceBuilder(rank=0).step(0, 0, 100).frame(f"{EVIL}.py(3): {EVIL}", 1, 99).op("aten::mm", 10, 90)
+    made = TraceBuilder(rank=0).step(0, 0, 100).frame(f"train{EVIL}.py(3): {EVIL}", 1, 99).op("aten::mm", 10, 90)
     text = timeline(made.load(tmp_path)).to_html()
     page.write_text(text.replace('"line":""', '"line":"x = \\u003cb\\u003ef(x)"'), encoding="utf-8")
     browser.open(page)
