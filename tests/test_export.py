@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 import hotline_analysis as ha
 from hotline_analysis import Trace
 from hotline_analysis.cli import app
-from hotline_analysis.errors import ExportExistsError, HotlineError, QueryParameterError
+from hotline_analysis.errors import ExportExistsError, HotlineError, HotlineWarning, QueryParameterError
 from hotline_analysis.export import perfetto
 from hotline_analysis.schema import READ_TABLES, derived_tables
 from tests.runs import opened
@@ -456,7 +456,9 @@ def test_numbers_that_json_does_not_have_are_null(tmp_path: Path) -> None:
     }
     trace = TraceBuilder(odd=[float("inf"), "inf"]).op("aten::mm", 0, 10, **numbers)
     trace.op("nan", 20, 30, note="nan").counter("c", 5, x=float("inf"), y=2.0)
-    path = ha.export_perfetto(trace.load(tmp_path), tmp_path / "out.json")
+    with pytest.warns(HotlineWarning, match="values that JSON does not have"):
+        opened = trace.load(tmp_path)
+    path = ha.export_perfetto(opened, tmp_path / "out.json")
 
     def refuse(text: str) -> None:
         raise AssertionError(text)

@@ -120,8 +120,8 @@ def test_preprocessing_without_a_loader() -> None:
     assert 100 * said[second].time_ns / step_ns(said[second]) == pytest.approx(22, abs=1)
     assert 100 * said[third].time_ns / busy_ns(name) == pytest.approx(27, abs=1)
     assert not LOADER & set(said)
-    # no op says where the time is, but the place does: data
-    assert slowest(name).startswith("Loading data (moca/")
+    # no op says where the time is, but the place does: the function that calls the library's preprocessing
+    assert re.match(r"run_on_input: run_on_input \(moca/\S+/pipeline/model\.py:40\): .* 5\d\.\d % of the step", slowest(name))
     (ops,) = [section for section in report(name).sections if section.name == "ops"]
     assert ops.rows["name"][0] == "aten::_softmax"
     assert "no optimizer step" in optimizer(name)
@@ -163,7 +163,9 @@ def test_a_busy_gpu_in_half_precision() -> None:
     assert bound(name) == "gpu-bound"
     assert "The GPU is busy for 91.5 % of the time" in words(name)
     said = found(name)
-    assert list(said)[:2] == ["elementwise_chains", "copies_on_device"]
+    # fusing the chains may cost more than they take: the report says so, and does not advise it
+    assert next(iter(said)) == "copies_on_device"
+    assert re.search(r"compile may help, or cost time: elementwise kernels in chains .*: \d+, 10\.\d ms", words(name))
     assert 100 * said["copies_on_device"].time_ns / busy_ns(name) == pytest.approx(14, abs=2)
     assert not HALF_PRECISION & set(said)
 

@@ -20,14 +20,17 @@ US = 1000
 
 
 def loop(host_us: int, gpu_us: int, *, waits: bool = False) -> TraceBuilder:
-    """Steps of `host_us` on the CPU, each of which launches one kernel of `gpu_us`; with `waits`, each waits for it."""
+    """Steps of `host_us` on the CPU, each of which launches one kernel of `gpu_us`; with `waits`, each waits for it.
+
+    The first one is a millisecond longer, so it counts as warm-up.
+    """
     trace = TraceBuilder(rank=0)
-    at = free = 0
+    at = free = 1000
     for number in range(5):
         begins = max(at + 5, free)
         free = begins + gpu_us
         ends = free + 1 if waits else at + host_us
-        trace.step(number, at, ends).annotation("work", at, at + host_us).op("op", at, at + 10)
+        trace.step(number, at if number else 0, ends).annotation("work", at, at + host_us).op("op", at, at + 10)
         trace.launches("kernel", begins, free, at=at, until=at + 2)
         if waits:
             trace.runtime("cudaDeviceSynchronize", at + host_us, ends, correlation=trace.new_correlation())

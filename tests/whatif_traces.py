@@ -9,11 +9,14 @@ from tests.trace_builder import TraceBuilder
 
 
 def two_kernels(host_us: int, *kernels_us: int, steps: int = 5) -> TraceBuilder:
-    """Steps of `host_us` in the op `work`, at whose start kernels `k0`, `k1`, … are launched, 2 us apart."""
+    """Steps of `host_us` in the op `work`, at whose start kernels `k0`, `k1`, … are launched, 2 us apart.
+
+    The first one is a millisecond longer, so it counts as warm-up.
+    """
     trace = TraceBuilder(rank=0)
-    at = free = 0
+    at = free = 1000
     for number in range(steps):
-        trace.step(number, at, at + host_us).op("aten::work", at, at + host_us)
+        trace.step(number, at if number else 0, at + host_us).op("aten::work", at, at + host_us)
         for place, length in enumerate(kernels_us):
             call = at + 2 * place
             begins = max(call + 3, free)

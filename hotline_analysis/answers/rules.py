@@ -74,7 +74,8 @@ class Advice:
         """What is predicted for the advice, as a sentence; empty without a prediction."""
         if self.predicted_low_ns is None or self.predicted_high_ns is None:
             return ""
-        between = f"{duration(self.predicted_low_ns)} to {duration(self.predicted_high_ns)}"
+        between = f"{duration(self.predicted_low_ns)} to" if self.predicted_low_ns else "up to"
+        between += f" {duration(self.predicted_high_ns)}"
         return f"Over all steps, the whole change is predicted to gain {between} a step ({self.scenario})."
 
     def __str__(self) -> str:

@@ -663,13 +663,14 @@ def test_gradients_may_be_clipped_by_value(tmp_path: Path) -> None:
 
 
 def test_metrics_between_the_loss_and_backward(tmp_path: Path) -> None:
+    """Backward makes the gradient of the loss first."""
     trace = TraceBuilder().step(0, 0, 100).op("aten::linear", 10, 20, seq=1).op("aten::mse_loss", 20, 30, seq=2)
     trace.op("aten::argmax", 32, 34).op("aten::item", 36, 40).op("aten::ones_like", 45, 48)
     trace.backward("MseLossBackward0", 50, 60, seq=2).backward("LinearBackward0", 60, 70, seq=1)
     assert phases(trace.load(tmp_path))[2:] == [
         ("loss", 20, 30),
-        ("other", 30, 40),
-        ("backward", 40, 70),
+        ("other", 30, 45),
+        ("backward", 45, 70),
         ("other", 70, 100),
     ]
 

@@ -274,6 +274,6 @@ def test_repetition_that_may_be_something_else(tmp_path: Path, trace: TraceBuild
 
 def test_the_report_says_that_steps_were_inferred(tmp_path: Path) -> None:
     report = ha.report(replies().load(tmp_path))
-    assert report.facts["steps"].startswith("3, median ")
+    assert report.facts["steps"].startswith("3, mean ")
     assert report.facts["steps"].endswith(", inferred from the repetition of all ops")
     assert any("call prof.step() after each batch to be sure" in advice for advice in report.recapture)

@@ -42,7 +42,10 @@ def with_predictions(advice: Sequence[Advice], worth: pl.DataFrame | None) -> li
     """Each advice with the gain of the scenario that does what it says, where that one is predicted to gain."""
     if worth is None:
         return list(advice)
-    gains = {name: (low, high) for name, low, high in worth.select("scenario", "gain_low_ns", "gain_high_ns").rows()}
+    # A loss that is no more of the step than a gain must be is none that a user would see.
+    is_small = (pl.col("gain_low_ns") < 0) & (-100 * pl.col("gain_low_ns") < LEAST_PCT * pl.col("baseline_ns"))
+    low = pl.when(is_small).then(0).otherwise("gain_low_ns")
+    gains = {name: ends for name, *ends in worth.select("scenario", low.alias("low_ns"), "gain_high_ns").rows()}
     return [
         replace(each, predicted_low_ns=gains[each.scenario][0], predicted_high_ns=gains[each.scenario][1])
         if each.scenario in gains

@@ -84,9 +84,11 @@ gap as (
                 then least(made_ns, zeroed_ns)
             else made_ns
         end as begin_ns,
-        -- what is done with a value read back, without ops, lasts until backward begins
+        -- what is done with a value read back, without ops, lasts until backward makes the gradient of the loss
         case
-            when read_ns > coalesce(greatest(known_ns, zero_ns), 0) then end_ns else coalesce(zero_ns, 0)
+            when read_ns > coalesce(greatest(known_ns, zero_ns), 0)
+                then if(seed_ns >= greatest(read_ns, phase_gap.start_ns), least(seed_ns, end_ns), end_ns)
+            else coalesce(zero_ns, 0)
         end as measured_ns
     from phase_gap
     -- whether something marks an optimizer in the trace: then nothing else is one

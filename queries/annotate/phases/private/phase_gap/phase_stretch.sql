@@ -13,6 +13,8 @@
 -- :column modelled_ns BIGINT    end of the last layer, activation, softmax or sigmoid; NULL without one
 -- :column output_ns BIGINT      end of the last softmax or sigmoid; NULL without one
 -- :column read_ns BIGINT        end of the last op that reads a value back after `known_ns`; NULL without one
+-- :column seed_ns BIGINT        start of the last sign if that makes a tensor, as backward does with the gradient of the
+--                               loss; NULL without one
 with last_other as (
     -- The last sign before the updates of an optimizer that is no op on lists of tensors.
     select
@@ -46,7 +48,11 @@ select
     max(gap_sign.end_ns) filter (where gap_sign.kind = 'output') as output_ns,
     max(gap_sign.end_ns) filter (
         where gap_sign.kind = 'read' and gap_sign.start_ns >= coalesce(trained_span.known_ns, 0)
-    ) as read_ns
+    ) as read_ns,
+    case
+        when max(gap_sign.start_ns) filter (where gap_sign.kind = 'create') = max(gap_sign.start_ns)
+            then max(gap_sign.start_ns)
+    end as seed_ns
 from gap_sign
 left join trained_span
     on gap_sign.step_start_ns = trained_span.step_start_ns and gap_sign.stretch = trained_span.stretch
