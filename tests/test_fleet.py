@@ -24,8 +24,9 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Trace:
 
 @pytest.mark.long
 def test_the_slow_rank_is_last_to_all_collectives(trace: Trace) -> None:
+    """But for the first one: before that, its recording began later by as much."""
     worst = ha.stragglers(trace).row(0, named=True)
-    assert (worst["rank"], worst["last_count"], worst["collective_count"]) == (SLOW, 8, 8)
+    assert (worst["rank"], worst["last_count"], worst["collective_count"]) == (SLOW, 7, 8)
 
 
 def test_clocks_are_found(trace: Trace) -> None:
@@ -40,7 +41,7 @@ def test_the_report_of_a_large_job_is_short_and_begins_with_what_is_wrong(trace:
     lines = str(report).splitlines()
     first = "\n".join(lines[:10])
     assert f"1 of {RANKS} ranks is missing: {MISSING}" in first
-    assert f"Rank {SLOW} is last to reach 8 of 8 collectives" in first
+    assert f"Rank {SLOW} is last to reach 7 of 8 collectives" in first
     assert len(lines) < 120
     page = report.to_html()
     places = [page.index(said) for said in ("ranks is missing", f"Rank {SLOW} is last", report.headline, "<article")]

@@ -29,7 +29,7 @@ ANSWERS = [
     and next(iter(signature(getattr(ha, name)).parameters), "") == "trace"
     and name not in ("append_run", "export_perfetto", "export_tables", "report", "dependency_graph", "detail_size")
     # About one event or window, which has to be named.
-    and name not in ("dependency_edges", "event_place")
+    and name not in ("dependency_edges", "event_place", "place_spans")
 ]
 ALL_ROWS = ("idle_gaps", "kernel_launches")
 OF_A_STEP = ("critical_path", "critical_path_breakdown", "level_of_detail")

@@ -112,14 +112,16 @@ def named_place(trace: Trace, rank: int, bound: Finding, phases: pl.DataFrame) -
         return phase
     if phase and row["kind"] == "phase" and row["phase"] == longest["phase"][0]:
         return phase
-    return f"{phase} {_in_words(row)}".lstrip()
+    return f"{phase} {_in_words(row, is_part=in_code)}".lstrip()
 
 
-def _in_words(row: Mapping[str, Any]) -> str:
-    where = place_words(row)
+def _in_words(row: Mapping[str, Any], *, is_part: bool) -> str:
+    """The place, with its share of the step; with `is_part`, of what the sentence before is about."""
+    where, share = place_words(row), f"{percent(row['path_pct'])} of the step"
+    subject = "The largest part of that" if is_part else "The slowest place"
     if row["kind"] == "rest":
-        return f"The slowest place has no name in the trace: {where}, {percent(row['path_pct'])} of the step."
-    return f"The slowest place is {where}: {percent(row['path_pct'])} of the step."
+        return f"{subject} has no name in the trace: {where}, {share}."
+    return f"The largest part of that is in {where}: {share}." if is_part else f"The slowest place is {where}: {share}."
 
 
 def headline(bound: Finding, place: str, *, damaged: bool, waiting: str = "") -> str:
