@@ -50,9 +50,7 @@ EXAMPLES = re.findall(
 
 def test_capture_in_the_readme_runs(tmp_path: Path) -> None:
     pytest.importorskip("torch")
-    done = subprocess.run(
-        [sys.executable, "-c", EXAMPLES[0]], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", EXAMPLES[0]], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "run.json.gz: The trace shows no GPU work." in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run.hotline", "run.html", "run.json.gz"]
 

@@ -67,8 +67,8 @@ def test_facts_and_findings(tmp_path: Path) -> None:
     )
     assert report.headline == (
         "Mostly python on the CPU: 62.0 % of the step (2.63 times faster without it). Ops and launch calls on the CPU"
-        " add 38.0 % (1.61 times faster without it). The slowest place has no name in the trace: between Optimizer.step"
-        " and the next forward, 20.0 % of the step."
+        " add 38.0 % (1.61 times faster without it). The largest part of that has no name in the trace: between"
+        " Optimizer.step and the next forward, 20.0 % of the step."
     )
     # 20 of 100 µs of each step
     assert optimizer.statement == (

@@ -121,7 +121,9 @@ def test_preprocessing_without_a_loader() -> None:
     assert 100 * said[third].time_ns / busy_ns(name) == pytest.approx(27, abs=1)
     assert not LOADER & set(said)
     # no op says where the time is, but the place does: the function that calls the library's preprocessing
-    assert re.match(r"run_on_input: run_on_input \(moca/\S+/pipeline/model\.py:40\): .* 5\d\.\d % of the step", slowest(name))
+    assert re.match(
+        r"run_on_input: run_on_input \(moca/\S+/pipeline/model\.py:40\): .* 5\d\.\d % of the step", slowest(name)
+    )
     (ops,) = [section for section in report(name).sections if section.name == "ops"]
     assert ops.rows["name"][0] == "aten::_softmax"
     assert "no optimizer step" in optimizer(name)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import polars as pl
 
 from hotline_analysis.answers.finding import Finding
-from hotline_analysis.answers.limits import step_limits, step_loop
+from hotline_analysis.answers.limits import TypicalStep, step_limits, step_loop
 from hotline_analysis.answers.recorded import has_gpu_work, lacks_gpu_work, no_run
 from hotline_analysis.answers.verdicts import CPU_LIMITS, GPU_LIMITS, NO_RUN, VERDICTS
 from hotline_analysis.answers.waiting import waiting_noun
@@ -144,9 +144,12 @@ def optimizer_bottleneck(
     speedup = whole / max(without, 1)
     path = dict(loop.path().group_by("phase").agg(pl.col("path_ns").sum()).rows())
     shares = {phase: 100 * path.get(phase, 0) / whole for phase in ("optimizer", "clipping")}
-    in_all, clipping, least, most = _on_main_thread(trace, chosen)
-    if in_all is not None and shares["optimizer"] and not has_gpu_work(trace, rank=chosen):
+    of_kinds = [share for share in map(_share_of_optimizer, loop.kinds) if share]
+    least, most = min(of_kinds, default=None), max(of_kinds, default=None)
+    if shares["optimizer"] and not has_gpu_work(trace, rank=chosen):
         # Without GPU work, the main thread's time in all counted steps says more than the typical step of each kind.
+        in_all, clipping, least, most = _on_main_thread(trace, chosen)
+        in_all = shares["optimizer"] if in_all is None else in_all
         gain *= in_all / shares["optimizer"]
         shares = {"optimizer": in_all, "clipping": clipping or 0.0}
         without = round(whole * (1 - gain / 100))
@@ -180,6 +183,13 @@ def _statement(
     bound = f"at most {percent(gain)} shorter" + (f" ({faster})" if speedup >= 1.005 else "")
     without = f"Without the optimizer, a step would be {bound}." if gain >= 0.05 else "A step gains nothing without it."
     return f"{answer.capitalize()}: {share}{clipping}. {without}"
+
+
+def _share_of_optimizer(kind: TypicalStep) -> float:
+    """The optimizer's share of the critical path of a typical step, in percent."""
+    path = kind.replay.path()
+    whole = int(path["path_ns"].sum())
+    return 100 * int(path.filter(phase="optimizer")["path_ns"].sum()) / whole if whole else 0.0
 
 
 def _on_main_thread(trace: Trace, rank: int) -> tuple[float | None, float | None, float | None, float | None]:

@@ -59,3 +59,13 @@ regexp_matches(
     || '|Pregraph bytecode|Inductor\w*:|AOTDispatcher|autograd::|torch::|DataLoader\.|##? ?ProfilerStep|Iteration )'
     || '|\(dynamo_timed\)$'
 );
+
+-- Whether a python frame is of a call that waits for another thread or process: by its name, of what `threading`,
+-- `queue`, `concurrent.futures`, `multiprocessing`, torch.distributed and autograd wait with.
+create or replace macro is_waiting_frame(name) as
+regexp_matches(
+    name,
+    '^<built-in (method|function) (wait(_tensor|_all_tensors)?|acquire|join|get|result|(monitored_)?barrier|synchronize'
+    || '|run_backward|recv\w*|send)\b|(^|/)torch/(distributed/|autograd/(__init__|graph)\.py)'
+    || '|(^|/)torch/_tensor\.py.*: backward$|(^|/)(threading|queue|concurrent/futures/\w+|multiprocessing/\w+)\.py'
+);

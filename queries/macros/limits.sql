@@ -55,14 +55,6 @@ create or replace macro whole_memory_pct() as
 create or replace macro default_shared_bytes() as
 49152;
 
--- Whether a call of the runtime or driver asks for memory, or gives memory back.
-create or replace macro is_allocation_call(name) as
-regexp_matches(
-    name,
-    '^(cuda|hip)(Malloc|Free|MallocHost|FreeHost|HostAlloc|HostMalloc|HostFree|HostRegister)$'
-    || '|^cuMem(Alloc|Free|Create|Map|Unmap|Release|AddressReserve|AllocHost)(_v2)?$'
-);
-
 -- Per cent of a step from which on start-up work makes it a warm-up step: 5. Our choice: less does not change what a
 -- report says.
 create or replace macro start_up_pct() as
@@ -113,16 +105,6 @@ create or replace macro wake_up_ns() as
 -- threads that work side by side may pause together for less than that by chance. Our choice.
 create or replace macro thread_switch_ns() as
 50000;
-
--- Whether a python frame is of a call that waits for another thread or process: by its name, of what `threading`,
--- `queue`, `concurrent.futures`, `multiprocessing`, torch.distributed and autograd wait with.
-create or replace macro is_waiting_frame(name) as
-regexp_matches(
-    name,
-    '^<built-in (method|function) (wait(_tensor|_all_tensors)?|acquire|join|get|result|(monitored_)?barrier|synchronize'
-    || '|run_backward|recv\w*|send)\b|(^|/)torch/(distributed/|autograd/(__init__|graph)\.py)'
-    || '|(^|/)torch/_tensor\.py.*: backward$|(^|/)(threading|queue|concurrent/futures/\w+|multiprocessing/\w+)\.py'
-);
 
 -- Nanoseconds in a row from which on python is a stretch of its own, and not what a model runs between its ops: a
 -- millisecond, over ten times what the python of a module takes. Our choice.

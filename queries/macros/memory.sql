@@ -33,3 +33,11 @@ regexp_matches(
     || '|sqrt|square'
     || '|stack|sub|tanh|to|where)_?$'
 );
+
+-- Whether a call of the runtime or driver asks for memory, or gives memory back.
+create or replace macro is_allocation_call(name) as
+regexp_matches(
+    name,
+    '^(cuda|hip)(Malloc|Free|MallocHost|FreeHost|HostAlloc|HostMalloc|HostFree|HostRegister)$'
+    || '|^cuMem(Alloc|Free|Create|Map|Unmap|Release|AddressReserve|AllocHost)(_v2)?$'
+);

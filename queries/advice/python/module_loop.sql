@@ -85,7 +85,7 @@ container as (
 ),
 
 -- Ops in the calls, with the part of their time that stays.
-inner_op as (
+called_op as (
     select
         looped_span.number,
         looped_span.name,
@@ -111,7 +111,7 @@ time_in_span as (
         number,
         min(event_id) as event_id,
         sum(kept_ns) as kept_ns
-    from inner_op
+    from called_op
     group by number, name
     qualify bool_or(bool_or(is_product)) over (partition by name)
 )
