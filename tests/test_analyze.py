@@ -259,8 +259,10 @@ def test_is_the_optimizer_the_bottleneck(build: object, share: int, answer: str,
 def test_a_tiny_optimizer_promises_nothing(share: int, gain: str, tmp_path: Path) -> None:
     """0.4 % less is 1.004 times faster, which two decimals do not show; 1 % less is 1.01 times."""
     finding = ha.optimizer_bottleneck(with_optimizer_on_the_cpu(share).load(tmp_path))
-    share = f"the optimizer is {share / 10:.1f} % of the step"
-    assert finding.statement == f"No: {share}. Without the optimizer, a step would be {gain}."
+    part = f"{share / 10:.1f} %"
+    assert (
+        finding.statement == f"No: the optimizer is {part} of the step. Without the optimizer, a step would be {gain}."
+    )
 
 
 def test_an_optimizer_that_the_gpu_hides_costs_nothing(tmp_path: Path) -> None:

@@ -1420,8 +1420,7 @@ def place_spans(
     start_ns: int,
     end_ns: int,
 ) -> pl.DataFrame:
-    """The user's regions and functions on each thread in a time: the thread's time, cut where the innermost of them
-    changes.
+    """The user's regions and functions on each thread in a time, cut where the innermost of them changes.
 
     Each row has the innermost region and the innermost function, of which the one that began last is more specific.
     `*_holds_phases` is true for one with two phases or more in it, such as a function with the whole training loop:
