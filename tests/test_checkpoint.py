@@ -66,8 +66,8 @@ def test_without_memory_events_or_modules_it_says_so(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "modules"),
     [
-        ("cnn", ["ResidualCNN_0.Sequential_1", "ResidualCNN_0.Sequential_2"]),
-        ("transformer", ["TransformerLM_0.EncoderLayer_0", "TransformerLM_0.EncoderLayer_1"]),
+        ("cnn", ["layer1", "layer2"]),
+        ("transformer", ["layers.0", "layers.1"]),
     ],
 )
 def test_the_peak_is_that_of_a_capture_with_checkpoints(tmp_path: Path, name: str, modules: list[str]) -> None:

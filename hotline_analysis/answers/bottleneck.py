@@ -144,12 +144,13 @@ def optimizer_bottleneck(
     speedup = whole / max(without, 1)
     path = dict(loop.path().group_by("phase").agg(pl.col("path_ns").sum()).rows())
     shares = {phase: 100 * path.get(phase, 0) / whole for phase in ("optimizer", "clipping")}
-    of_kinds = [share for share in map(_share_of_optimizer, loop.kinds) if share]
-    least, most = min(of_kinds, default=None), max(of_kinds, default=None)
-    if shares["optimizer"] and not has_gpu_work(trace, rank=chosen):
+    in_all, clipping, least, most = _on_main_thread(trace, chosen)
+    if least is None or most is None or not least <= shares["optimizer"] <= most:
+        # Steps wait for the GPU's part of the optimizer, or for nothing of it.
+        of_kinds = [share for share in map(_share_of_optimizer, loop.kinds) if share]
+        least, most = min(of_kinds, default=None), max(of_kinds, default=None)
+    if in_all is not None and shares["optimizer"] and not has_gpu_work(trace, rank=chosen):
         # Without GPU work, the main thread's time in all counted steps says more than the typical step of each kind.
-        in_all, clipping, least, most = _on_main_thread(trace, chosen)
-        in_all = shares["optimizer"] if in_all is None else in_all
         gain *= in_all / shares["optimizer"]
         shares = {"optimizer": in_all, "clipping": clipping or 0.0}
         without = round(whole * (1 - gain / 100))

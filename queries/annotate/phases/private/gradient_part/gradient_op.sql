@@ -163,4 +163,6 @@ from (
         coalesce(lag(chapter) over (order by number), chapter) as previous_chapter
     from numbered_op
 )
+-- without any name that does something with gradients, all ops are others
+where exists (select 1 from name_class where gradient is not null)
 order by number
