@@ -21,7 +21,7 @@ from tests.answer.short_paths import two_kernels, two_streams
 from tests.campaign import bases
 from tests.derive.launch_shapes import A100
 from tests.derive.op_work_cases import CASES, call
-from tests.derive.updates import updating
+from tests.derive.updates import clipped, updating
 from tests.trace_builder import TraceBuilder
 
 AS_TEXT = {"JSON": "VARCHAR"}  # which files make of it
@@ -82,6 +82,11 @@ def test_a_query_has_rows_only_with_these_tables(tmp_path: Path, monkeypatch: py
     for name in bases.GENERATED:
         (tmp_path / f"{name}.json").write_text(bases.base(name).text(), encoding="utf-8")
     updating(60, 70).write(tmp_path / "updating.json")
+    clipped().write(tmp_path / "clipped.json")
+    waiting = TraceBuilder(rank=1, world_size=2).step(0, 0, 1000).op("c10d::recv_", 10, 20).op("aten::mm", 502, 990)
+    waiting.on(5).annotation("gloo:recv", 12, 500).write(tmp_path / "waiting.json")
+    starting = TraceBuilder().step(0, 0, 50).op("aten::empty", 1, 10).runtime("cudaMalloc", 2, 9)
+    starting.write(tmp_path / "starting.json")
     two_kernels().write(tmp_path / "two_kernels.json")
     for recorded in (True, False):
         two_streams(recorded=recorded).write(tmp_path / f"two_streams_{recorded}.json")

@@ -15,7 +15,7 @@
 -- in backward: there the thread is not yet awake.
 --
 -- :reads event, nesting, cpu_span, launch, main_track, phase_span
--- :only_with main_track
+-- :only_with nesting
 -- :column track_id BIGINT  the thread that waits
 -- :column start_ns BIGINT  since when
 -- :column end_ns BIGINT    when the work ends; in backward, of the last one, when the thread goes on

@@ -34,8 +34,8 @@
 -- :column output_ns BIGINT           of its stretch: end of the last softmax or sigmoid; NULL without one
 -- :column read_ns BIGINT             of its stretch: end of the last op that reads a value back after `known_ns`; NULL
 --                                    without one
--- :column seed_ns BIGINT             of its stretch: start of the last sign if that makes a tensor, as backward does with
---                                    the gradient of the loss; NULL without one
+-- :column seed_ns BIGINT             of its stretch: start of the last sign if that makes a tensor, as backward does
+--                                    with the gradient of the loss; NULL without one
 -- :column fetching_ns BIGINT         of the head of its stretch (the signs after `updated_ns` and before `first_ns` and
 --                                    `layer_ns`): start of the first op that puts a batch together or draws at random;
 --                                    NULL without one

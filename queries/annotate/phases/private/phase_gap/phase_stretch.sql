@@ -13,8 +13,8 @@
 -- :column modelled_ns BIGINT    end of the last layer, activation, softmax or sigmoid; NULL without one
 -- :column output_ns BIGINT      end of the last softmax or sigmoid; NULL without one
 -- :column read_ns BIGINT        end of the last op that reads a value back after `known_ns`; NULL without one
--- :column seed_ns BIGINT        start of the last sign if that makes a tensor, as backward does with the gradient of the
---                               loss; NULL without one
+-- :column seed_ns BIGINT        start of the last sign if that makes a tensor, as backward does with the gradient of
+--                               the loss; NULL without one
 with last_other as (
     -- The last sign before the updates of an optimizer that is no op on lists of tensors.
     select
