@@ -361,11 +361,11 @@ def test_narrow_tables_keep_the_file_and_line_of_places(width: int) -> None:
     with ha.load(Path(__file__).parent / "data" / "cnn.json.gz") as trace:
         shown = ha.report(trace)
         lines = iter(shown.to_text(width=width).splitlines())
-    [section] = [section for section in shown.sections if section.name == "sources"]
+    [section] = [section for section in shown.sections if section.name == "places"]
     table = list(takewhile(lambda line: line, dropwhile(lambda line: line != section.title, lines)))
     assert max(map(len, table)) <= width
-    for source in section.rows["source"]:
-        assert sum(source.rpartition("/")[2] in line for line in table) == 1
+    for source in section.rows["source"].drop_nulls().unique():
+        assert any(source.rpartition("/")[2] in line for line in table)
 
 
 @pytest.mark.parametrize("width", [30, 40, 50, 60])

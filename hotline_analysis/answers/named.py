@@ -135,6 +135,7 @@ _COLUMNS: Mapping[str, str] = {
         limit VARCHAR limit with most of its time, as in `step_limits`
         path_ns BIGINT its part of the step
         path_pct DOUBLE the same as a share
+        module_count BIGINT modules of this place that have time; NULL but for module
         sampled_pct DOUBLE share of the warm-up samples at this place that show the function; NULL but for sampled
         example_event_id BIGINT event with most of its time; NULL where the trace shows none
         """,

@@ -61,6 +61,7 @@ COLUMNS = {
     "limit": pl.String,
     "path_ns": pl.Int64,
     "path_pct": pl.Float64,
+    "module_count": pl.Int64,
     "sampled_pct": pl.Float64,
     "example_event_id": pl.Int64,
 }
@@ -94,10 +95,12 @@ def slowest_places(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     says what names the place: `region` (`record_function`, `annotate`, NVTX, Lightning), `frame` (a function of the
     user's code), `module`, `phase` (such as the optimizer) or `rest` (the neighbours in time name it). The innermost
     of region, function and module counts, and work on the GPU counts to the place of its launching call. `path_ns`
-    adds up to `step_ns` and `path_pct` to 100 %. Where the trace names nothing, samples of the warm-up steps that a
-    capture took may tell a likely function (`sampled`), which has `sampled_pct` of the samples at this place. `source`
-    is the line of the user's code. `phase` and `limit` are those of most of its time, and `example_event_id` is the
-    event with most of it. `rank` is the lowest of the run by default. Empty for a trace without steps of any length.
+    adds up to `step_ns` and `path_pct` to 100 %. Modules at the same place of blocks that repeat are one row,
+    `layers.*.attn`, and `module_count` says how many have time; it is NULL for all other kinds. Where the trace names
+    nothing, samples of the warm-up steps that a capture took may tell a likely function (`sampled`), which has
+    `sampled_pct` of the samples at this place. `source` is the line of the user's code. `phase` and `limit` are those
+    of most of its time, and `example_event_id` is the event with most of it. `rank` is the lowest of the run by
+    default. Empty for a trace without steps of any length.
     """
     check_scope(trace, {"rank": rank})
     chosen = min(trace.ranks) if rank is None else rank
@@ -106,7 +109,10 @@ def slowest_places(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     if loop is None or pieces.is_empty():
         return pl.DataFrame(schema=COLUMNS)
     rows = pieces.group_by(_KEY).agg(
-        pl.col("path_ns").sum(), named_id=pl.col("named_id").drop_nulls().min(), sampled_pct=pl.col("sampled_pct").max()
+        pl.col("path_ns").sum(),
+        module_count=pl.when(pl.col("kind").first() == "module").then(pl.col("module_id").n_unique().cast(pl.Int64)),
+        named_id=pl.col("named_id").drop_nulls().min(),
+        sampled_pct=pl.col("sampled_pct").max(),
     )
     for column in ("source", "phase", "limit", "event_id"):
         rows = rows.join(_most(pieces, column), on=_KEY, how="left", nulls_equal=True)
@@ -131,8 +137,8 @@ def _with_sources(trace: Trace, rank: int, rows: pl.DataFrame) -> pl.DataFrame:
     if not (rows["kind"] == "module").any():
         return rows
     sources = trace.of(rank).sql(
-        "select model_op.path as place, min(module_source.source) as of_module, 'module' as kind from module_source"
-        " inner join model_op using (rank, module_id) where rank = $rank group by model_op.path",
+        "select pattern as place, min(source) as of_module, 'module' as kind from module_source"
+        " inner join module_pattern using (rank, module_id) where rank = $rank group by pattern",
         rank=rank,
     )
     return rows.join(sources, on=["kind", "place"], how="left").with_columns(source=pl.coalesce("source", "of_module"))
@@ -156,7 +162,7 @@ def place_words(row: Mapping[str, Any]) -> str:
     if row["kind"] == "region":
         name = f'the region "{name}"'
     elif row["kind"] == "module":
-        name = f"the module {module_name(name)}"
+        name = f"the module{'s' if '*' in name else ''} {module_name(name)}"
     if row["kind"] == "sampled":
         share = row.get("sampled_pct")
         of = f": {share:.0f} % of the samples there" if share is not None else ""
@@ -266,11 +272,21 @@ def _pieces(trace: Trace, rank: int, typical: TypicalStep) -> pl.DataFrame:
     pieces = pieces.with_columns(**_place()).with_columns(
         place=pl.when(is_outside).then(pl.format("{}, in no module", "place")).otherwise("place")
     )
-    pieces = _with_samples(of_rank, rank, pieces)
+    pieces = _with_samples(of_rank, rank, _with_patterns(of_rank, rank, pieces))
     return pieces.select(
         *("kind", "place", "own_source", "source", "phase", "limit", "path_ns", "event_id", "named_id"),
         *("module_id", "is_loop", "sampled_pct", "after_phase", "before_phase", "track_id", "start_ns", "end_ns"),
     )
+
+
+def _with_patterns(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
+    """The pieces with the pattern of a module's path in place of the path."""
+    if not (pieces["kind"] == "module").any():
+        return pieces
+    patterns = trace.sql("select module_id, pattern from module_pattern where rank = $rank", rank=rank)
+    met = pieces.join(patterns, on="module_id", how="left", maintain_order="left")
+    is_module = (pl.col("kind") == "module") & pl.col("pattern").is_not_null()
+    return met.with_columns(place=pl.when(is_module).then("pattern").otherwise("place")).drop("pattern")
 
 
 def _launches(trace: Trace, path: pl.DataFrame, times: Mapping[str, int]) -> pl.DataFrame:
@@ -467,14 +483,16 @@ _LIKELY = 0.5
 
 
 def _with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
-    """The pieces without a region, function or module, named by what the samples of warm-up steps show at their place.
+    """The pieces without a region or function, named by what the samples of warm-up steps show at their place.
+
+    Python in a module is named so, too: the samples tell which function of the user has most of a phase.
 
     The place is inside the same mark, or between the same marks: those that the samples have, since a batch made by
     hand, say, is a phase of the trace, but no mark of theirs. The innermost function of the user with most of the
     samples names it, and if none has half of them, a function around those that has.
     """
     pieces = pieces.with_columns(sampled_pct=pl.lit(None, pl.Float64))
-    is_open = pl.col("kind").is_in(["phase", "rest"])
+    is_open = pl.col("kind").is_in(["phase", "rest"]) | ((pl.col("kind") == "module") & (pl.col("limit") == "python"))
     samples = trace.sql(
         "select inside_mark, after_mark, before_mark, function, file || ':' || line as sampled_source, is_loop,"
         " sum(sample_count)::bigint as own, sum(inclusive_count)::bigint as inclusive,"

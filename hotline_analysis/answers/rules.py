@@ -37,6 +37,8 @@ UNNAMED = "unnamed_time"
 """Name of the advice on time for which the trace has no region, function or module."""
 SLOWEST = "slowest_place"
 """Name of the advice on the user's slowest place."""
+_PYTHON = "python_overhead"
+"""Name of the rule about python wherever it is."""
 _NAME_IT = (
     'Record with_stack=True, or wrap the code in hotline_analysis.annotate("NAME"), so that the report names it. Such'
     " time is often logging, metrics, files or a copy to the CPU: do it every some steps, or in another thread."
@@ -102,7 +104,7 @@ def find_advice(trace: Trace, rank: int | None = None, *, rules: Collection[str]
     waits = loop_waits_ns(trace, chosen) // loop.count
     over_loop = [each for each in over_loop if each.rule not in _OWN_DATA or each.gain_ns > waits]
     worth = [each for each in over_loop if each.gain_pct >= LEAST_PCT]
-    worth += _of_places(trace, chosen, loop, worth, rules)
+    worth = _with_places(worth, _of_places(trace, chosen, loop, worth, rules))
     worth.sort(key=lambda each: (-each.gain_ns, each.rule))
     return _with_late_rank(trace, chosen, loop, worth) if rules is None or "late_rank" in rules else worth
 
@@ -142,13 +144,15 @@ def _of_places(
             own = on_threads.filter(kind="rest", place=row["place"], limit=row["limit"])
             what = f"Python that the trace does not name, {row['place']}"
             advice.append(_of_place(trace, rank, loop, own, UNNAMED, what, _NAME_IT))
-    of_user = pl.col("kind").is_in(["frame", "region", "sampled"]) & (pl.col("phase") == "other")
+    # Of a phase, python is the user's own; ops are what the phase is for.
+    is_own = (pl.col("phase") == "other") | (pl.col("limit") == "python")
+    of_user = pl.col("kind").is_in(["frame", "region", "sampled"]) & is_own
     if rules is None or SLOWEST in rules:
         own = on_threads.filter(of_user).filter(~pl.col("is_loop"))
         top = own.group_by("kind", "place", "own_source").agg(pl.col("path_ns").sum())
         top = top.sort("path_ns", "place", descending=[True, False]).head(1)
         for kind, place, source, path_ns in top.iter_rows():
-            most = max((each.gain_pct for each in found), default=0.0)
+            most = max((each.gain_pct for each in found if each.rule != _PYTHON), default=0.0)
             if 100 * path_ns < max(_PLACE_PCT, most) * loop.mean_ns:
                 continue
             own = own.filter(pl.col("kind") == kind, pl.col("place") == place)
@@ -156,6 +160,12 @@ def _of_places(
             words = place_words({"kind": kind, "place": place, "source": source, "phase": "other"})
             advice.append(_of_place(trace, rank, loop, own, SLOWEST, f"The slowest place is {words}", _DO_LESS))
     return [each for each in advice if each is not None and each.gain_pct >= LEAST_PCT]
+
+
+def _with_places(found: Sequence[Advice], of_places: Sequence[Advice]) -> list[Advice]:
+    """All advice, without what a rule says of python in general where one named place has most of it."""
+    named = max((each.gain_ns for each in of_places if each.rule == SLOWEST), default=0)
+    return [*(each for each in found if each.rule != _PYTHON or 2 * named < each.gain_ns), *of_places]
 
 
 def _of_place(

@@ -55,6 +55,8 @@ _MARKS: dict[str, dict[str | None, str]] = {
         "zero_grad": "zero_grad",
     },
 }
+# What is a part of the function around it: of the code of a line, though some versions of Python run a frame for it.
+_PARTS_OF_FUNCTIONS = frozenset(("<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>", "<lambda>"))
 _LOSSES = ("cross_entropy", "binary_cross_entropy_with_logits", "kl_div", "_loss")  # ends of names in nn.functional
 # Frames of the profiler itself, and of a compiler: neither is in the measured steps.
 _LEFT_OUT = ("profiler/profiler.py", "_dynamo/convert_frame.py", "_dynamo/output_graph.py")
@@ -299,7 +301,7 @@ class Sampler:
             if known.mark is not None and inside in (None, "optimizer") and known.mark != inside:
                 inside, outside_count = known.mark, len(user)
                 is_call_of_module = known.mark == "forward"
-            if known.is_user:
+            if known.is_user and not (user and known.code.co_name in _PARTS_OF_FUNCTIONS):
                 user.append((known, line))
         if inside is None:
             outside_count = len(user)

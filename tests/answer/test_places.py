@@ -11,6 +11,7 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace
+from hotline_analysis.answers.rules import Advice, find_advice
 from hotline_analysis.database import install_macros
 from tests.trace_builder import TraceBuilder
 
@@ -222,3 +223,76 @@ def test_loading_is_the_slowest_place_of_a_slow_dataset() -> None:
         first = ha.slowest_places(trace).row(0, named=True)
         assert (first["kind"], first["place"]) == ("phase", "loading data")
         assert 58 <= first["path_pct"] <= 80
+
+
+# --- what to do about a place ----------------------------------------------------------------------------------------
+
+
+def advised(trace: Trace) -> dict[str, Advice]:
+    return {each.rule: each for each in find_advice(trace)}
+
+
+def test_time_without_a_name_is_advised_to_be_named(tmp_path: Path) -> None:
+    """Each step of 1,000 us: forward, backward and the optimizer take 600, and nothing tells what the rest is."""
+    found = advised(steps("nothing").load(tmp_path))
+    assert "slowest_place" not in found
+    assert found["unnamed_time"].gain_pct == pytest.approx(40, abs=1)
+    assert "between Optimizer.step and the next" in found["unnamed_time"].what
+    assert "with_stack=True" in found["unnamed_time"].do
+    assert "annotate" in found["unnamed_time"].do
+
+
+@pytest.mark.parametrize(("kind", "words"), [("frames", "save_grid (train.py:7)"), ("regions", '"statistics"')])
+def test_the_users_slowest_place_is_advised(kind: str, words: str, tmp_path: Path) -> None:
+    """350 of 1,000 us of each step."""
+    found = advised(steps(kind).load(tmp_path))
+    named = [each for each in found.values() if words in f"{each.what} {each.where}"]
+    assert max(each.gain_pct for each in named) == pytest.approx(35, abs=1)
+    assert "unnamed_time" not in found or found["unnamed_time"].gain_pct < 6
+
+
+def sampled(folder: Path, *, function: str = "mask", count: int = 80) -> Trace:
+    """Steps of 1,000 us, of which python in the module `Net` has 700.
+
+    Of 100 samples of forward, `count` are in the function.
+    """
+    trace = TraceBuilder(rank=0)
+    places = [
+        {"function": function, "line": 7, "count": count},
+        {"function": "Net.forward", "line": 20, "count": 100 - count},
+    ]
+    trace.top["hotline_samples"] = {
+        "version": 1,
+        "interval_ns": 1_000_000,
+        "samples": 100,
+        "notes": [],
+        "frames": [
+            {
+                "after": "load_data", "before": "backward", "inside": "forward", "file": "/home/me/train.py",
+                "first_line": 5, "module": "__main__", "inclusive": each["count"], "gap": 100, "is_user": True,
+                "is_loop": False, "is_caller": False, **each,
+            }
+            for each in places
+        ],
+    }  # fmt: skip
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, at + 1000).module("Net", 0, at, at + 800)
+        trace.op("aten::linear", at, at + 50, seq=3 * number + 1).op("aten::relu", at + 750, at + 800)
+        trace.op("autograd::engine::evaluate_function: AddmmBackward0", at + 800, at + 900, seq=3 * number + 1)
+        trace.annotation("Optimizer.step#SGD.step", at + 900, at + 1000).op("aten::add_", at + 910, at + 1000)
+    return trace.load(folder)
+
+
+def test_samples_name_the_python_in_a_module(tmp_path: Path) -> None:
+    trace = sampled(tmp_path)
+    first = ha.slowest_places(trace).row(0, named=True)
+    assert (first["kind"], first["place"], first["sampled_pct"]) == ("sampled", "mask", 80)
+    assert first["source"].endswith("train.py:7")
+    assert first["path_ns"] == pytest.approx(700_000, abs=2000)
+    assert "mask" in advised(trace)["slowest_place"].what
+
+
+def test_few_samples_name_nothing(tmp_path: Path) -> None:
+    """With less than half of the samples, a function is not likely to have the time."""
+    assert ha.slowest_places(sampled(tmp_path, count=49)).filter(place="mask").is_empty()

@@ -58,7 +58,7 @@ def render(report: Content, timeline: Timeline | None = None) -> str:
         nothing_recorded=bound == "no-run",
         least=f"{LEAST_PCT:g} %",
         general=report.findings[0].advice if report.findings else "",
-        begin=[part for part in parts if part.id in ("sources", "modules", "ops")],
+        begin=[part for part in parts if part.id in ("places", "modules", "ops")],
         first=[part for part in parts if part.id == _SECOND],
         rest=[part for part in parts if part.id != _SECOND],
         timeline=timeline,

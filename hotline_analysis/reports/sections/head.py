@@ -84,7 +84,8 @@ def _steps(steps: pl.DataFrame, loop: StepLoop | None) -> str:
     said = f"{marked.height:,}, {'mean ' if loop.count > 1 else ''}{duration(loop.mean_ns)}"
     if loop.count > 1:
         least, most = min(kind.least_ns for kind in loop.kinds), max(kind.most_ns for kind in loop.kinds)
-        said += f" ({duration(least)} to {duration(most)})"
+        between = "" if least <= loop.mean_ns <= most else " and the time between them"
+        said += f" ({duration(least)} to {duration(most)}{between})"
     typical = loop.typical
     mark = steps.filter(step=typical.step)["dur_ns"][0]
     if 100 * abs(mark - typical.median_ns) > _APART_PCT * typical.median_ns:

@@ -47,6 +47,8 @@ def places_section(trace: Trace, rank: int, lines: Lines | None) -> Section | No
         Field("path_pct", "share", "share"),
         Field("phase", "phase", "name"),
     ]
+    if (shown["module_count"] > 1).any():
+        fields.insert(2, Field("module_count", "modules", "count"))
     if shown["source"].null_count() == shown.height:
         fields = [field for field in fields if field.column != "source"]
     note = (

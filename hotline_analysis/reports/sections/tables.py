@@ -161,19 +161,42 @@ def module_types_section(trace: Trace, rank: int, has_gpu: bool, step: int | Non
     )
 
 
-def modules_section(trace: Trace, rank: int, has_gpu: bool, step: int | None = None) -> Section:
-    """The modules with most self time."""
+def modules_section(
+    trace: Trace,
+    rank: int,
+    has_gpu: bool,
+    step: int | None = None,
+    cover: pl.DataFrame | None = None,
+    steps: pl.DataFrame | None = None,
+) -> Section:
+    """The modules with most self time.
+
+    The note says what share modules have of the GPU time, by the rows of `coverage`, or without a GPU of the `steps`.
+    """
     rows = answers.slowest_modules(trace, ROWS, rank=rank, step=step)
     names = [module_name(path, kind) for path, kind in rows.select("path", "type").iter_rows()]
+    whole = _share_of_modules(rows, has_gpu, cover, steps)
     return Section(
         "modules",
         "Slowest modules",
-        "Self: the module without the modules in it, all passes. Total and passes: with them. Share: of all modules.",
+        "Self: the module without the modules in it, all passes. Total and passes: with them. Share: of all modules"
+        + (f", which have {whole}." if whole else "."),
         [Field("module", "module", "name"), *_module_fields(rows, has_gpu)],
         rows.with_columns(module=pl.Series(names, dtype=pl.String)),
         query="slowest_modules",
         chart="slowest_modules",
     )
+
+
+def _share_of_modules(rows: pl.DataFrame, has_gpu: bool, cover: pl.DataFrame | None, steps: pl.DataFrame | None) -> str:
+    if has_gpu and cover is not None and cover["gpu_time_ns"].sum():
+        of_modules = cover.filter(bucket="module")["gpu_time_ns"].sum()
+        return f"{percent(100 * of_modules / cover['gpu_time_ns'].sum())} of the GPU time"
+    known = rows.filter(pl.col("cpu_self_pct") > 0)
+    if has_gpu or steps is None or known.is_empty() or not steps["dur_ns"].sum():
+        return ""
+    of_modules = 100 * known["cpu_self_ns"][0] / known["cpu_self_pct"][0]
+    return f"{percent(100 * of_modules / steps['dur_ns'].sum())} of the time of the steps"
 
 
 def sources_section(

@@ -153,14 +153,6 @@ checked as (
         first_checked.has_events and not first_checked.starts_up and not first_checked.is_first as is_later
     from first_checked
     cross join last_full
-),
-
-placed as (
-    select
-        *,
-        not bool_or(is_later) over (order by start_ns rows unbounded preceding)
-        and bool_or(is_later) over () as is_starting
-    from checked
 )
 
 select
@@ -174,8 +166,9 @@ select
     case
         when is_empty then 'empty'
         when is_cut_off then 'cut_off'
-        when is_first or is_starting then 'warm_up'
+        when is_first or (not bool_or(is_later) over so_far and bool_or(is_later) over ()) then 'warm_up'
         else 'counted'
     end as role
-from placed
+from checked
+window so_far as (order by start_ns rows unbounded preceding)
 order by start_ns
