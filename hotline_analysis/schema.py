@@ -366,7 +366,7 @@ def derived_tables() -> list[Table]:
 
 
 # One higher whenever a table or column is added, removed or means something else.
-FORMAT_VERSION = 11
+FORMAT_VERSION = 12
 
 # Runs from this format on have the tables of the file as they are now, and all others can be made of them again. It is
 # set to `FORMAT_VERSION` whenever a column of `READ_TABLES` is added, removed or means something else.

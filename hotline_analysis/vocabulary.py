@@ -14,12 +14,13 @@ KernelClass = Literal["computation", "communication", "memory"]
 KERNEL_CLASSES: tuple[KernelClass, ...] = get_args(KernelClass)
 
 # Why a GPU idles, in three cuts of one taxonomy. A word means the same in each, as a value and as a column `<word>_ns`.
-HostCause = Literal["load_data", "sync", "other_ranks", "other_thread", "cpu_tensor", "op", "python"]
+HostCause = Literal["load_data", "profiler", "sync", "other_ranks", "other_thread", "cpu_tensor", "op", "python"]
 """What the thread does that is to launch the next work."""
 IdleCause = Literal[HostCause, "launch", "queued", "unobserved", "unknown"]
 """All causes, one by one: `idle_part`."""
 UseCause = Literal[
     "load_data",
+    "profiler",
     "sync",
     "other_ranks",
     "other_thread",
@@ -50,6 +51,7 @@ WORDS: Mapping[str, tuple[str, ...]] = {
 
 _IDLE: Mapping[IdleCause | UseCause | GapCause, str] = {
     "load_data": "CPU loads data",
+    "profiler": "the profiler itself works on the CPU",
     "sync": "CPU in a synchronise",
     "other_ranks": "CPU waits for other ranks",
     "other_thread": "CPU waits for another thread",

@@ -388,9 +388,9 @@ def device_use(
     * `rank`: only this rank
 
     Columns: `rank`, `scope`, `step`, `phase`, `gpu_busy_ns`, `communication_ns`, `copy_ns`, `gpu_idle_ns`,
-    `gpu_busy_pct`, `gpu_busy_most_pct`, `load_data_ns`, `sync_ns`, `other_ranks_ns`, `other_thread_ns`,
-    `cpu_tensor_ns`, `launching_ns`, `python_ns`, `queued_ns`, `unobserved_ns`, `unknown_ns`, `queue_ns`,
-    `idle_cause`. `hotline queries device_use` says what each means.
+    `gpu_busy_pct`, `gpu_busy_most_pct`, `load_data_ns`, `profiler_ns`, `sync_ns`, `other_ranks_ns`,
+    `other_thread_ns`, `cpu_tensor_ns`, `launching_ns`, `python_ns`, `queued_ns`, `unobserved_ns`, `unknown_ns`,
+    `queue_ns`, `idle_cause`. `hotline queries device_use` says what each means.
     """
     return trace.query(
         "device_use",

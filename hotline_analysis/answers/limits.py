@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import polars as pl
 
+from hotline_analysis.answers.dependencies import DependencyGraph
+from hotline_analysis.answers.overlap import within
 from hotline_analysis.answers.path import dependency_graph
 from hotline_analysis.answers.replay import Replay
 from hotline_analysis.answers.waiting import loop_waits_ns
@@ -59,13 +61,15 @@ class StepLoop:
 
     `loop_ns` is the time from the start of the first counted step to the end of the last one. `between_ns` of it lie
     between the steps, and no change of a step shortens them. `not_counted` has the other steps with their roles in
-    `step_lengths`. All times that the methods return are of a mean step, in nanoseconds.
+    `step_lengths`. `profiler_ns` is the time in which the profiler itself worked in the counted steps, which no other
+    time has. All times that the methods return are of a mean step, in nanoseconds.
     """
 
     kinds: tuple[TypicalStep, ...]
     count: int
     loop_ns: int
     not_counted: tuple[tuple[int, str], ...]
+    profiler_ns: int = 0
 
     @property
     def typical(self) -> TypicalStep:
@@ -137,31 +141,65 @@ def _step_loop(trace: Trace, rank: int) -> StepLoop | None:
     counted = lengths.filter(pl.col("kind").is_not_null())
     if counted.is_empty():
         return None
+    profiler = _Profiler(trace, rank)
     kinds = [
-        _typical_step(trace, rank, counted.filter(kind=number)) for number in counted["kind"].unique().sort().to_list()
+        _typical_step(trace, rank, counted.filter(kind=number), profiler)
+        for number in counted["kind"].unique().sort().to_list()
     ]
     found = [kind for kind in kinds if kind is not None]
     if not found or found[0].kind != 0:
         return None
     ends = counted["begin_ns"] + counted["length_ns"]
     others = lengths.filter(pl.col("kind").is_null()).select("step", "role").rows()
-    loop_ns = int(ends.max() - counted["begin_ns"].min())  # type: ignore[operator, arg-type]
+    profiler_ns = sum(map(profiler.of_step, counted["step"]))
+    loop_ns = int(ends.max() - counted["begin_ns"].min()) - profiler_ns  # type: ignore[operator, arg-type]
     if not found[0].loops:
         loop_ns = found[0].total_ns
-    return StepLoop(tuple(found), counted.height, loop_ns, tuple(others))
+    return StepLoop(tuple(found), counted.height, loop_ns, tuple(others), profiler_ns)
 
 
-def _typical_step(trace: Trace, rank: int, steps: pl.DataFrame) -> TypicalStep | None:
-    """The step of a kind that stands for the kind, replayed; None if its steps take no time."""
+class _Profiler:
+    """The times in which the profiler itself worked, in calls of the loop's threads."""
+
+    def __init__(self, trace: Trace, rank: int) -> None:
+        asked = (
+            "select start_ns, end_ns, step from host_activity"
+            " where rank = $rank and kind = 'profiler' and end_ns > start_ns order by start_ns"
+        )
+        self._spans = trace.of(rank).sql(asked, rank=rank)
+        self._spans = self._spans.with_columns(track_id=pl.lit(0), length=pl.col("end_ns") - pl.col("start_ns"))
+        self._of_step: dict[int | None, int] = dict(self._spans.group_by("step").agg(pl.col("length").sum()).rows())
+
+    def of_step(self, step: int) -> int:
+        """Its time in a step, in nanoseconds."""
+        return self._of_step.get(step, 0)
+
+    def taken_out(self, edges: pl.DataFrame) -> pl.DataFrame:
+        """The edges of a step as they would be if the profiler's work took no time."""
+        is_own = (pl.col("kind") == "host") & (pl.col("activity") == "profiler").fill_null(False)
+        # a launch takes effect only after what the profiler does in the call
+        overlap = within(edges.with_columns(track_id=pl.lit(0)), self._spans, "length")
+        weight = pl.when(is_own).then(0).when(pl.col("kind") == "launch").then(pl.col("weight_ns") - pl.lit(overlap))
+        return edges.with_columns(weight_ns=weight.otherwise("weight_ns").clip(0).cast(pl.Int64))
+
+
+def _typical_step(trace: Trace, rank: int, steps: pl.DataFrame, profiler: _Profiler) -> TypicalStep | None:
+    """The step of a kind that stands for the kind, replayed; None if its steps take no time.
+
+    What the `profiler` itself does takes no time in the replay, and is no part of lengths.
+    """
     step = steps.filter("stands_for").row(0, named=True)
     loops = step["evidence"] != "whole_trace"
     graph = dependency_graph(trace, rank=rank, step=step["step"], until="launched", frames=False)
     if graph.edges.is_empty():
         return None
-    length = steps["length_ns"]
+    own_ns = profiler.of_step(step["step"])
+    if own_ns:
+        graph = DependencyGraph(profiler.taken_out(graph.edges))
+    length = (steps["length_ns"] - pl.Series(map(profiler.of_step, steps["step"]), dtype=pl.Int64)).clip(0)
     replay = Replay(graph, loops=loops)
     total = int(length.sum()) if loops else replay.period_ns
-    lengths = step["length_ns"], int(length.min()), int(length.max())  # type: ignore[arg-type]
+    lengths = max(0, step["length_ns"] - own_ns), int(length.min()), int(length.max())  # type: ignore[arg-type]
     return TypicalStep(step["step"], step["kind"], loops, replay, steps.height, total, *lengths)
 
 

@@ -25,6 +25,7 @@ from hotline_analysis.vocabulary import GAP_CAUSES, UseCause, idle_title, idle_w
 
 _IDLE_HUES: Mapping[UseCause, str] = {
     "load_data": HUES[1],
+    "profiler": "#ddcc77",
     "sync": HUES[3],
     "other_ranks": "#332288",
     "other_thread": "#999933",

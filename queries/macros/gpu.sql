@@ -96,3 +96,15 @@ create or replace macro copy_stretches(copies) as table
         event_id
     from change_of_copies
     window so_far as (partition by rank, device, kind order by at_ns rows unbounded preceding);
+
+-- Whether an event of the category `overhead` is work of the profiler itself, which the program does not do without it:
+-- buffers that it asks for or writes out, and instrumentation with its resources. Names: `overheadKindString` in
+-- kineto/libkineto/src/CuptiActivity.cpp; CUPTI, `CUpti_ActivityOverheadKind`. The others (`Driver Compiler`,
+-- `Runtime Triggered Module Loading`, `Lazy Function Loading`) are first calls, and `Command Buffer Full` is a full
+-- queue.
+create or replace macro is_work_of_profiler(name) as
+regexp_matches(name, '(?i)^(CUPTI[ _])?(Activity Buffer Request|Buffer Flush|Instrumentation|Resource)$');
+
+-- Whether an event of the category `overhead` says that a launch waits, as the queue of the device has no room.
+create or replace macro is_full_queue(name) as
+regexp_matches(name, '(?i)^(CUPTI[ _])?Command Buffer Full$');

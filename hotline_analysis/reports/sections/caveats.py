@@ -50,7 +50,7 @@ def caveat_sentences(
         for row in found.iter_rows(named=True)
         if row["share_pct"] is not None and row["share_pct"] >= _SPEAK_PCT
     ]
-    said += _unobserved(trace, rank, use)
+    said += _of_the_profiler(loop) + _unobserved(trace, rank, use)
     on_cpu = limits.filter(pl.col("limit").is_in(CPU_LIMITS))["path_pct"].sum()
     if info["with_stack"] and on_cpu >= _CPU_PCT and not use.is_empty() and _has_frames(trace, rank):
         said.append(
@@ -60,6 +60,18 @@ def caveat_sentences(
     if unprofiled is not None and 100 * unprofiled["gain_ns"] >= _SPEAK_PCT * unprofiled["baseline_ns"]:
         said.append(_unprofiled(unprofiled))
     return said + _unknown_gpu(trace, rank) + _steps(trace, rank, loop)
+
+
+def _of_the_profiler(loop: StepLoop | None) -> list[str]:
+    """The profiler's own work in the counted steps, which is left out of their times."""
+    if loop is None or 100 * loop.profiler_ns < _SPEAK_PCT * (loop.loop_ns + loop.profiler_ns):
+        return []
+    share = percent(100 * loop.profiler_ns / (loop.loop_ns + loop.profiler_ns))
+    return [
+        f"For {share} of the recorded steps, {duration(loop.profiler_ns // loop.count)} in each, the profiler itself"
+        " works (buffers and instrumentation). That is left out of the times of steps, the answers and the advice. Tables"
+        " of ops and runtime calls have it in the calls."
+    ]
 
 
 def _unprofiled(row: dict[str, Any]) -> str:

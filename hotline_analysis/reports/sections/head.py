@@ -87,7 +87,10 @@ def _steps(steps: pl.DataFrame, loop: StepLoop | None) -> str:
         between = "" if least <= loop.mean_ns <= most else " and the time between them"
         said += f" ({duration(least)} to {duration(most)}{between})"
     typical = loop.typical
-    mark = steps.filter(step=typical.step)["dur_ns"][0]
+    own_ns = loop.profiler_ns // loop.count
+    if 100 * own_ns >= _APART_PCT * loop.mean_ns:
+        said += f", without the profiler's own {duration(own_ns)} a step"
+    mark = steps.filter(step=typical.step)["dur_ns"][0] - own_ns
     if 100 * abs(mark - typical.median_ns) > _APART_PCT * typical.median_ns:
         said += f" from work to work, {duration(mark)} between its marks on the CPU"
     return said + (f", inferred from {sign}" if (sign := INFERRED.get(marked["evidence"][0])) else "")

@@ -11,6 +11,7 @@
 -- :column step BIGINT           step in which most of the gap passes; NULL outside every step or when unknown
 -- :column phase VARCHAR         phase in which most of it passes, likewise
 -- :column load_data_ns BIGINT   of it, the host was loading data
+-- :column profiler_ns BIGINT    of it, the profiler itself worked in a call of the host
 -- :column sync_ns BIGINT        of it, the host was inside a call that returns when the GPU is done
 -- :column other_ranks_ns BIGINT  of it, the host waited for other ranks
 -- :column other_thread_ns BIGINT of it, the host waited for another of its threads
@@ -52,6 +53,7 @@ total as (
         max(end_ns) as end_ns,
         any_value(next_id) as next_id,
         sum(end_ns - start_ns) filter (where cause = 'load_data') as load_data_ns,
+        sum(end_ns - start_ns) filter (where cause = 'profiler') as profiler_ns,
         sum(end_ns - start_ns) filter (where cause = 'sync') as sync_ns,
         sum(end_ns - start_ns) filter (where cause = 'other_ranks') as other_ranks_ns,
         sum(end_ns - start_ns) filter (where cause = 'other_thread') as other_thread_ns,
@@ -74,6 +76,7 @@ select
     home.label.step,
     home.label.phase,
     coalesce(total.load_data_ns, 0)::bigint as load_data_ns,
+    coalesce(total.profiler_ns, 0)::bigint as profiler_ns,
     coalesce(total.sync_ns, 0)::bigint as sync_ns,
     coalesce(total.other_ranks_ns, 0)::bigint as other_ranks_ns,
     coalesce(total.other_thread_ns, 0)::bigint as other_thread_ns,

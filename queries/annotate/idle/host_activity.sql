@@ -1,6 +1,7 @@
 -- What each thread of the training loop does at each moment: its time, cut where that or its phase changes.
 --
 -- Kinds, of which the first that applies counts:
+--   profiler    the profiler itself works, inside a call of the runtime (`is_work_of_profiler`),
 --   other_ranks   the thread waits for a collective on another thread, and so for the ranks that take part in it,
 --   other_thread  the thread waits for other work of another thread (`thread_wait`),
 --   load_data   the thread is in the phase that loads data,
@@ -13,13 +14,14 @@
 -- The threads are those that launch GPU work or have phases. Pieces of a thread have numbers without gaps, in order of
 -- time; the first begins when the trace does, and the last has no end.
 --
--- :reads timed, cpu_span, name_class, nesting, launch, phase_span, label_segment, main_track, rank_info, thread_wait
+-- :reads event, timed, cpu_span, name_class, nesting, launch, phase_span, label_segment, main_track, rank_info,
+--        thread_wait
 -- :column track_id BIGINT  the thread: one that launches GPU work or has phases
 -- :column number BIGINT    place of the piece on its thread, from 1
 -- :column start_ns BIGINT  start of the piece
 -- :column end_ns BIGINT    its end; NULL for the last one of a thread
--- :column kind VARCHAR     load_data, sync, other_ranks, other_thread, cpu_tensor, op, python or nothing; the glossary
---                          explains them
+-- :column kind VARCHAR     profiler, load_data, sync, other_ranks, other_thread, cpu_tensor, op, python or nothing; the
+--                          glossary explains them
 -- :column step BIGINT      the step; NULL outside every step
 -- :column phase VARCHAR    the phase; NULL outside every step
 with host as (
@@ -128,12 +130,31 @@ span as (
         start_ns,
         end_ns
     from thread_wait
+    union all
+    -- no thread is known of what the profiler does: it does it in the call that began last
+    select
+        call.track_id,
+        'profiler',
+        event.start_ns,
+        least(event.start_ns + event.dur_ns, call.end_ns)
+    from event
+    asof inner join (
+        select * from host_event
+        where category in ('cuda_runtime', 'cuda_driver')
+    ) as call
+        on event.start_ns >= call.start_ns
+    where
+        event.category = 'overhead'
+        and event.dur_ns > 0
+        and is_work_of_profiler(event.name)
+        and event.start_ns < call.end_ns
 ),
 
 border as (
     select
         track_id,
         start_ns as at_ns,
+        (kind = 'profiler')::tinyint as profiler,
         (kind = 'other_ranks')::tinyint as other_ranks,
         (kind = 'other_thread')::tinyint as other_thread,
         (kind = 'load_data')::tinyint as load_data,
@@ -146,6 +167,7 @@ border as (
     select
         track_id,
         end_ns,
+        -(kind = 'profiler')::tinyint,
         -(kind = 'other_ranks')::tinyint,
         -(kind = 'other_thread')::tinyint,
         -(kind = 'load_data')::tinyint,
@@ -158,6 +180,7 @@ border as (
     select
         track_id,
         (select min(start_ns) from timed),
+        0,
         0,
         0,
         0,
@@ -182,6 +205,7 @@ kind_change as (
             track_id,
             at_ns,
             case
+                when sum(profiler) over so_far > 0 then 'profiler'
                 when sum(other_ranks) over so_far > 0 then 'other_ranks'
                 when sum(other_thread) over so_far > 0 then 'other_thread'
                 when sum(load_data) over so_far > 0 then 'load_data'

@@ -5,7 +5,8 @@
 -- A call of kind `sync` returns when the GPU is done. A `copy` from or to pageable memory, or by a call that blocks,
 -- returns when that memory is staged or filled, and so waits for all earlier work of its stream (CUDA runtime API, "API
 -- synchronization behavior"; HIP's `hipMemcpyWithStream` likewise). A launch into a `full_queue`, with 1000 launches
--- pending on its stream, waits until one of them starts. Of calls inside each other, the outer one counts.
+-- pending on its stream or where the profiler says so, waits until one of them starts. Of calls inside each other, the
+-- outer one counts.
 --
 -- :reads timed, event, name_class, nesting, launch, gpu_op, gpu_busy
 -- :only_with timed where category in ('cuda_runtime', 'cuda_driver')
@@ -71,6 +72,16 @@ full_queue_call as (
     where
         numbered_call.call_count > most_pending()
         and numbered_call.call_count - coalesce(started_work.start_count, 0) > most_pending()
+    union
+    -- the profiler says so: full by bytes, with fewer launches pending
+    select call.event_id
+    from event
+    asof inner join (
+        select * from timed
+        where category in ('cuda_runtime', 'cuda_driver') and event_id in (select runtime_id from launch)
+    ) as call
+        on event.start_ns >= call.start_ns
+    where event.category = 'overhead' and is_full_queue(event.name) and event.start_ns < call.end_ns
 ),
 
 -- Calls that return when their copy is done, each with the first of its copies.

@@ -57,8 +57,8 @@ worst_idle as (
                 idle_ns desc,
                 list_position(
                     [
-                        'load_data', 'sync', 'other_ranks', 'other_thread', 'cpu_tensor', 'launching', 'python',
-                        'queued', 'unobserved', 'unknown'
+                        'load_data', 'profiler', 'sync', 'other_ranks', 'other_thread', 'cpu_tensor', 'launching',
+                        'python', 'queued', 'unobserved', 'unknown'
                     ],
                     cause
                 )

@@ -19,6 +19,7 @@
 -- :column gpu_busy_pct DOUBLE         busy time as a share of both; NULL without GPU work
 -- :column gpu_busy_most_pct DOUBLE    the same, if the GPU worked in the unobserved time; NULL without GPU work
 -- :column load_data_ns BIGINT         idle while the host loaded data
+-- :column profiler_ns BIGINT          idle while the profiler itself worked in a call of the host
 -- :column sync_ns BIGINT              idle while the host was inside a call that returns when the GPU is done
 -- :column other_ranks_ns BIGINT       idle while the host waited for other ranks
 -- :column other_thread_ns BIGINT      idle while the host waited for another of its threads
@@ -68,6 +69,7 @@ idle as (
         grouping(rank, step, phase) as level,
         sum(end_ns - start_ns)::bigint as gpu_idle_ns,
         coalesce(sum(end_ns - start_ns) filter (where cause = 'load_data'), 0)::bigint as load_data_ns,
+        coalesce(sum(end_ns - start_ns) filter (where cause = 'profiler'), 0)::bigint as profiler_ns,
         coalesce(sum(end_ns - start_ns) filter (where cause = 'sync'), 0)::bigint as sync_ns,
         coalesce(sum(end_ns - start_ns) filter (where cause = 'other_ranks'), 0)::bigint as other_ranks_ns,
         coalesce(sum(end_ns - start_ns) filter (where cause = 'other_thread'), 0)::bigint as other_thread_ns,
@@ -92,6 +94,7 @@ scoped as (
         coalesce(work.copy_ns, 0) as copy_ns,
         coalesce(idle.gpu_idle_ns, 0) as gpu_idle_ns,
         coalesce(idle.load_data_ns, 0) as load_data_ns,
+        coalesce(idle.profiler_ns, 0) as profiler_ns,
         coalesce(idle.sync_ns, 0) as sync_ns,
         coalesce(idle.other_ranks_ns, 0) as other_ranks_ns,
         coalesce(idle.other_thread_ns, 0) as other_thread_ns,
@@ -115,8 +118,8 @@ judged as (
     select
         *,
         greatest(
-            load_data_ns, sync_ns, other_ranks_ns, other_thread_ns, cpu_tensor_ns, launching_ns, python_ns, queued_ns,
-            unobserved_ns, unknown_ns
+            load_data_ns, profiler_ns, sync_ns, other_ranks_ns, other_thread_ns, cpu_tensor_ns, launching_ns, python_ns,
+            queued_ns, unobserved_ns, unknown_ns
         ) as largest_ns,
         count(*) filter (where level = 3) over () as rank_count
     from scoped
@@ -134,6 +137,7 @@ select
     100.0 * gpu_busy_ns / nullif(gpu_busy_ns + gpu_idle_ns, 0) as gpu_busy_pct,
     100.0 * (gpu_busy_ns + unobserved_ns) / nullif(gpu_busy_ns + gpu_idle_ns, 0) as gpu_busy_most_pct,
     load_data_ns,
+    profiler_ns,
     sync_ns,
     other_ranks_ns,
     other_thread_ns,
@@ -147,6 +151,7 @@ select
     case largest_ns
         when 0 then null
         when load_data_ns then 'load_data'
+        when profiler_ns then 'profiler'
         when sync_ns then 'sync'
         when other_ranks_ns then 'other_ranks'
         when other_thread_ns then 'other_thread'

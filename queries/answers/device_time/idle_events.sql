@@ -27,7 +27,7 @@ with part as (
         cause
     from idle_part
     where
-        cause in ('load_data', 'sync', 'other_ranks', 'other_thread', 'cpu_tensor', 'op', 'python')
+        cause in ('load_data', 'profiler', 'sync', 'other_ranks', 'other_thread', 'cpu_tensor', 'op', 'python')
         and is_asked($rank, rank)
         and is_asked($step, step)
         and is_asked($cause, cause)

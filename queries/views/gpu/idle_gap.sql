@@ -176,7 +176,7 @@ split as (
         next_id,
         step,
         phase,
-        load_data_ns + other_ranks_ns + other_thread_ns + cpu_tensor_ns + op_ns + python_ns + launch_ns,
+        load_data_ns + profiler_ns + other_ranks_ns + other_thread_ns + cpu_tensor_ns + op_ns + python_ns + launch_ns,
         launch_ns,
         sync_ns,
         queued_ns + unobserved_ns,

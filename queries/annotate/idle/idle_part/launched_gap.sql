@@ -2,7 +2,7 @@
 --
 -- The observed time of a device reaches from the first step or its first work to the last step's end or its last work.
 --
--- :reads gpu_busy, step, timed, gpu_op, launch, nesting, main_track
+-- :reads gpu_busy, step, timed, gpu_op, launch, nesting, main_track, host_activity
 -- :only_with gpu_busy
 -- :column device BIGINT        device number; -1 when the events name none
 -- :column start_ns BIGINT      start of the gap
@@ -11,7 +11,8 @@
 -- :column track_id BIGINT      thread that launched that event; the main thread when unknown; NULL when there is none
 -- :column is_unlinked BOOLEAN  the launch of that event is not in the trace
 -- :column returned_ns BIGINT   when the launching call returned; NULL when unknown
--- :column launched_ns BIGINT   when the launching call started, moved into the gap; the end of the gap when unknown
+-- :column launched_ns BIGINT   when the launching call started, or the profiler itself ended its work in the call,
+--                              moved into the gap; the end of the gap when unknown
 -- :column due_ns BIGINT        when the launch should have taken effect: `launched_ns` if the call had returned before
 --                              the gap began; else 50 us after it returned, but not after the gap
 with observed as (
@@ -85,12 +86,24 @@ work_launch as materialized (
     inner join launch on first_work.event_id = launch.event_id
 ),
 
+-- The same with the thread. While the profiler itself works in the call, the program cannot launch.
 work_on_thread as materialized (
     select
-        work_launch.* exclude (launch_id),
-        nesting.track_id
-    from work_launch
-    left join nesting on work_launch.launch_id = nesting.event_id
+        placed.* replace (
+            case
+                when profiler.start_ns >= placed.launch_start_ns then least(profiler.end_ns, placed.start_ns)
+                else placed.launch_start_ns
+            end as launch_start_ns
+        )
+    from (
+        select
+            work_launch.* exclude (launch_id),
+            nesting.track_id
+        from work_launch
+        left join nesting on work_launch.launch_id = nesting.event_id
+    ) as placed
+    asof left join (select * from host_activity where kind = 'profiler') as profiler
+        on placed.track_id = profiler.track_id and placed.returned_ns > profiler.start_ns
 )
 
 select

@@ -3,8 +3,8 @@
 -- A call of which nothing tells what it waits for, waits for the work that ended last during the call, if that was
 -- launched before it. So does a launch into a stream that already has `most_pending()` launches pending.
 --
--- :takes end_ns
--- :reads device_ending, path_window, pending_launch, rank_work, sync_call, thread_point, told_wait, window_work
+-- :takes rank, end_ns
+-- :reads device_ending, gpu_wait, path_window, pending_launch, rank_work, sync_call, thread_point, told_wait, window_work
 -- :only_with window_work
 -- :column event_id BIGINT        the call
 -- :column track_id BIGINT        its thread
@@ -49,7 +49,10 @@ held_up as (
     inner join pending_launch on rank_work.event_id = pending_launch.first_id
     cross join path_window
     where
-        pending_launch.pending >= most_pending()
+        (
+            pending_launch.pending >= most_pending()
+            or rank_work.runtime_id in (select event_id from gpu_wait where rank = $rank and kind = 'full_queue')
+        )
         and rank_work.runtime_id is not null
         and rank_work.call_end_ns > path_window.start_ns
         and rank_work.call_end_ns <= $end_ns
