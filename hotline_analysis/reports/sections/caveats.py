@@ -69,8 +69,8 @@ def _of_the_profiler(loop: StepLoop | None) -> list[str]:
     share = percent(100 * loop.profiler_ns / (loop.loop_ns + loop.profiler_ns))
     return [
         f"For {share} of the recorded steps, {duration(loop.profiler_ns // loop.count)} in each, the profiler itself"
-        " works (buffers and instrumentation). That is left out of the times of steps, the answers and the advice. Tables"
-        " of ops and runtime calls have it in the calls."
+        " works (buffers and instrumentation). That is left out of the times of steps, the answers and the advice."
+        " Tables of ops and runtime calls have it in the calls."
     ]
 
 

@@ -189,14 +189,14 @@ def modules_section(
 
 
 def _share_of_modules(rows: pl.DataFrame, has_gpu: bool, cover: pl.DataFrame | None, steps: pl.DataFrame | None) -> str:
-    if has_gpu and cover is not None and cover["gpu_time_ns"].sum():
-        of_modules = cover.filter(bucket="module")["gpu_time_ns"].sum()
-        return f"{percent(100 * of_modules / cover['gpu_time_ns'].sum())} of the GPU time"
+    if has_gpu and cover is not None and (gpu_ns := int(cover["gpu_time_ns"].sum())):
+        return f"{percent(100 * int(cover.filter(bucket='module')['gpu_time_ns'].sum()) / gpu_ns)} of the GPU time"
     known = rows.filter(pl.col("cpu_self_pct") > 0)
-    if has_gpu or steps is None or known.is_empty() or not steps["dur_ns"].sum():
+    steps_ns = 0 if steps is None else int(steps["dur_ns"].sum())
+    if has_gpu or known.is_empty() or not steps_ns:
         return ""
-    of_modules = 100 * known["cpu_self_ns"][0] / known["cpu_self_pct"][0]
-    return f"{percent(100 * of_modules / steps['dur_ns'].sum())} of the time of the steps"
+    of_modules = 100 * float(known["cpu_self_ns"][0]) / float(known["cpu_self_pct"][0])
+    return f"{percent(100 * of_modules / steps_ns)} of the time of the steps"
 
 
 def sources_section(
