@@ -2,8 +2,9 @@
 --
 -- Blocks repeat where all siblings with numbers for names have one class, as in a `ModuleList`, and have modules of
 -- their own: `layers.3.attn` is `layers.*.attn`. Frames number the modules of a class through the model: siblings of
--- one class with modules inside repeat, and in them a module has its class, and a number where it has siblings of the
--- class: `Decoder_0.Layer_7.Linear_29` is `Decoder_0.Layer_*.Linear_1`.
+-- one class with modules inside repeat, but for plain sequences, whose class says nothing. In blocks that repeat a module
+-- has its class, and a number where it has siblings of the class: `Decoder_0.Layer_7.Linear_29` is
+-- `Decoder_0.Layer_*.Linear_1`.
 --
 -- :reads model_op
 -- :column rank BIGINT       process rank
@@ -42,7 +43,8 @@ sibling as (
                     count(*) over in_container > 1
                     and count(distinct type) over in_container = 1
                     and bool_or(has_modules) over in_container
-            when is_frame then count(*) over of_type > 1 and bool_or(has_modules) over of_type
+            when is_frame
+                then type != 'Sequential' and count(*) over of_type > 1 and bool_or(has_modules) over of_type
             else false
         end as repeats,
         count(*) over of_type as sibling_count,
