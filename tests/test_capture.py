@@ -25,6 +25,7 @@ from torch.profiler import profile, schedule  # noqa: E402
 from torch.utils.checkpoint import checkpoint  # noqa: E402
 
 import hotline_analysis as ha  # noqa: E402
+from hotline_analysis.capture import learn  # noqa: E402
 from hotline_analysis.capture.handler import pack  # noqa: E402
 from hotline_analysis.capture.learn import Learner  # noqa: E402
 
@@ -920,3 +921,18 @@ def test_modules_have_the_same_names_with_and_without_stacks(tmp_path: Path) -> 
         "Sequential_2.ReLU_2",
         "Sequential_2.Linear_5",
     }
+
+
+def test_shapes_are_not_observed_where_processes_exchange_gradients_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch's observer may end the process if an op of gloo's thread ends while the observer is removed."""
+    monkeypatch.setattr(learn, "_communicates_on_the_cpu", lambda model: True)
+    monkeypatch.setattr(learn.Observer, "started", lambda: pytest.fail("observed"))
+    learned = ha.model_ops(Block(), x())
+    assert "shapes" not in learned.content
+    assert learned.order == "execution"
+    assert any("record_shapes=True" in note for note in learned.notes)
+    assert not ha.model_ops(Block(), x()).ops.is_empty()
+
+
+def test_one_process_exchanges_no_gradients() -> None:
+    assert not learn._communicates_on_the_cpu(Block())

@@ -480,6 +480,8 @@ def _place() -> dict[str, pl.Expr]:
 
 _LIKELY = 0.5
 """Share of the samples from which on a function is likely to have the time: it has most of them."""
+_SURELY = 80.0
+"""Per cent of the samples from which on a function is likely to have the time of ops in modules, too. Our choice."""
 
 
 def _with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
@@ -492,7 +494,9 @@ def _with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame
     samples names it, and if none has half of them, a function around those that has.
     """
     pieces = pieces.with_columns(sampled_pct=pl.lit(None, pl.Float64))
-    is_open = pl.col("kind").is_in(["phase", "rest"]) | ((pl.col("kind") == "module") & (pl.col("limit") == "python"))
+    is_module = pl.col("kind") == "module"
+    is_op = is_module & (pl.col("limit") == "cpu_tensor")
+    is_open = pl.col("kind").is_in(["phase", "rest"]) | is_op | (is_module & (pl.col("limit") == "python"))
     samples = trace.sql(
         "select inside_mark, after_mark, before_mark, function, file || ':' || line as sampled_source, is_loop,"
         " sum(sample_count)::bigint as own, sum(inclusive_count)::bigint as inclusive,"
@@ -502,16 +506,18 @@ def _with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame
     )
     if samples.is_empty() or pieces.filter(is_open).is_empty():
         return pieces
-    # inside a mark, the marks around it do not matter
+    # Inside a mark, the marks around it do not matter. A loss that the user wrote is no mark, but lies between these.
     is_inside = pl.col("inside_mark").is_not_null()
-    inside = (
-        samples.filter(is_inside)
-        .group_by("inside_mark", "function", "sampled_source", "is_loop")
-        .agg(pl.col("own", "inclusive").sum())
+    is_loss = pl.col("after_mark").is_in(["forward", "loss"]) & pl.col("before_mark").is_in(["loss", "backward"])
+    marked = pl.concat(
+        [samples.filter(is_inside), samples.filter(~is_inside & is_loss).with_columns(inside_mark=pl.lit("loss"))]
+    )
+    inside = marked.group_by("inside_mark", "function", "sampled_source", "is_loop").agg(
+        pl.col("own", "inclusive").sum()
     )
     totals = (
-        samples.filter(is_inside)
-        .unique(["inside_mark", "after_mark", "before_mark"])
+        marked.group_by("inside_mark", "after_mark", "before_mark", "whole")
+        .agg()
         .group_by("inside_mark")
         .agg(pl.col("whole").sum())
     )
@@ -534,7 +540,9 @@ def _with_samples(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame
         pl.when(is_open & is_gap).then(pl.coalesce(f"{name}_of_gap", f"{name}_of_after")).when(is_open).then(name)
         for name in ("function_of_samples", "sampled_source", "share_pct")
     )
-    is_sampled = function.is_not_null()
+    # Modules tell more of ops than their own `forward`, and than a function that may have half of the time.
+    is_vague = is_op & (function.str.ends_with("forward") | (share < _SURELY)).fill_null(True)
+    is_sampled = function.is_not_null() & ~is_vague
     return met.with_columns(
         kind=pl.when(is_sampled).then(pl.lit("sampled")).otherwise("kind"),
         place=pl.when(is_sampled).then(function).otherwise("place"),

@@ -185,6 +185,12 @@ class Learner:
         self._recording = _start_recording()
         if not self._recording:
             self._notes.append("this version of torch does not tell the names of ops")
+        if self._with_shapes and _communicates_on_the_cpu(self._model):
+            self._with_shapes = False
+            self._notes.append(
+                "the shapes of ops are not learned where processes exchange gradients on the CPU; record_shapes=True"
+                " of the profiler records them"
+            )
         self._observer = Observer.started() if self._recording and self._with_shapes else None
         self._enter(0)
         if self._zeros is not None:
@@ -580,6 +586,17 @@ def _parameters(model: Any, modules: list[tuple[str, Any]]) -> list[Parameter]:
             )
         )
     return rows
+
+
+def _communicates_on_the_cpu(model: Any) -> bool:
+    """Whether threads of gloo exchange the gradients: these end ops whenever another process is done.
+
+    Torch's observer of arguments does not bear that (`Observer.stop`).
+    """
+    distributed = need.torch("distributed")
+    if not distributed.is_available() or not distributed.is_initialized() or distributed.get_world_size() < 2:
+        return False
+    return all(tensor.device.type == "cpu" for tensor in model.parameters())
 
 
 def _call_site() -> str | None:

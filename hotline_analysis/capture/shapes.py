@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ _REGION_SCOPE, _NODE_SCOPE = 7, 1  # of a record_function range, and of an autog
 _LONGEST_LIST = 30  # SCALAR_LIST_LENGTH_LIMIT in torch/csrc/profiler/util.h: longer ones are not recorded
 _SECOND_PASS = "hotline backward"
 _MESSAGE = b"Execution Trace Observer"
+_SETTLED_S = 0.02  # ops that had begun are over then, or go on for long
 _UNDEFINED = "nullptr (uninitialized)"
 _NUMBERS = ("Int", "Double", "Bool")
 
@@ -94,6 +96,9 @@ class Observer:
         calls: list[Call] = []
         with suppress(AttributeError, RuntimeError, OSError, ValueError, KeyError, TypeError):
             with _without_messages():
+                # An op that ends on another thread just while torch frees the observer is the end of the process.
+                profiler._disable_execution_trace_observer()
+                time.sleep(_SETTLED_S)
                 profiler._remove_execution_trace_observer()
             with open(self._path, encoding="utf-8") as stream:
                 calls = _calls(json.load(stream)["nodes"])

@@ -2,8 +2,8 @@
 --
 -- Blocks repeat where all siblings with numbers for names have one class, as in a `ModuleList`, and have modules of
 -- their own: `layers.3.attn` is `layers.*.attn`. Frames number the modules of a class through the model: siblings of
--- one class with modules inside repeat, but for plain sequences, whose class says nothing. In blocks that repeat a module
--- has its class, and a number where it has siblings of the class: `Decoder_0.Layer_7.Linear_29` is
+-- one class with modules inside repeat, but for plain sequences, whose class says nothing. In blocks that repeat a
+-- module has its class, and a number where it has siblings of the class: `Decoder_0.Layer_7.Linear_29` is
 -- `Decoder_0.Layer_*.Linear_1`.
 --
 -- :reads model_op
