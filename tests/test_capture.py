@@ -926,7 +926,7 @@ def test_modules_have_the_same_names_with_and_without_stacks(tmp_path: Path) -> 
 def test_shapes_are_not_observed_where_processes_exchange_gradients_on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     """Torch's observer may end the process if an op of gloo's thread ends while the observer is removed."""
     monkeypatch.setattr(learn, "_communicates_on_the_cpu", lambda model: True)
-    monkeypatch.setattr(learn.Observer, "started", lambda: pytest.fail("observed"))
+    monkeypatch.setattr("hotline_analysis.capture.learn.Observer.started", lambda: pytest.fail("observed"))
     learned = ha.model_ops(Block(), x())
     assert "shapes" not in learned.content
     assert learned.order == "execution"
