@@ -9,6 +9,7 @@ from typing import Literal
 import polars as pl
 
 from hotline_analysis.answers.generated import cpu_parts, gpu_parts
+from hotline_analysis.answers.periods import period
 from hotline_analysis.answers.recorded import has_gpu_work
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.run.scope import check_scope, has_module
@@ -49,6 +50,10 @@ class Side:
     parts: pl.DataFrame
     step_count: int
     outside_ns: int
+    blocks: pl.DataFrame
+    """The block of each `step` whose kinds repeat, such as every fourth one; empty if none do."""
+    period: int
+    """Steps of a block; 1 without blocks."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +107,7 @@ def diff(
     then `change` (`added`, `removed`, `slower`, `faster`, `noise` or `same`), `a_ns` and `b_ns` (mean per step),
     `delta_ns` (`b_ns - a_ns`), `a_sd_ns` and `b_sd_ns` (standard deviation between steps; NULL with a single step),
     `noise_ns` (`sigmas` standard errors of the difference of two means, after Welch; a smaller difference is `noise`;
+    between blocks of steps where kinds of steps repeat, such as every fourth one;
     NULL if neither side has two steps), `a_count` and `b_count` (calls or GPU events per step), `a_graph_count` and
     `b_graph_count` (of them, launched by a graph launch).
 
@@ -178,7 +184,25 @@ def _side(chosen: Chosen, parts: pl.DataFrame) -> Side:
     outside_ns = int(parts.filter(outside)["time_ns"].sum())
     if not parts["step"].is_null().all():
         parts = parts.filter(~outside)
-    return Side(chosen, parts, max(1, marked.height), outside_ns)
+    return Side(chosen, parts, max(1, marked.height), outside_ns, *_blocks(chosen))
+
+
+_NO_BLOCKS = {"step": pl.Int64, "block": pl.Int64}
+
+
+def _blocks(chosen: Chosen) -> tuple[pl.DataFrame, int]:
+    """The steps of one rank in blocks with equally many steps of each kind, and the length of a block."""
+    ranks = chosen.trace.ranks
+    if chosen.step is not None or (chosen.rank is None and len(ranks) > 1):
+        return pl.DataFrame(schema=_NO_BLOCKS), 1
+    lengths = chosen.trace.query("step_lengths", rank=min(ranks) if chosen.rank is None else chosen.rank)
+    lengths = lengths.sort("start_ns")
+    begun = lengths.filter(pl.col("kind").is_not_null().cum_max())
+    length = 1 if begun["kind"].has_nulls() else period(begun["kind"].to_list())
+    if length == 1:
+        return pl.DataFrame(schema=_NO_BLOCKS), 1
+    whole = begun.head(length * (begun.height // length))
+    return whole.select("step", block=pl.int_range(pl.len()) // length), length
 
 
 def _compare(sides: Comparison, level: Level) -> pl.DataFrame:
@@ -234,7 +258,7 @@ def _summary(side: Side, keys: list[str], name: str) -> pl.DataFrame:
     mean = times.sum() / n
     squares = (times - mean).pow(2).sum() + (n - in_step.sum()) * mean.pow(2)
     spread = (squares / (n - 1)).sqrt() if n > 1 else pl.lit(None, pl.Float64)
-    return (
+    summary = (
         per_step.with_columns(all=pl.lit(0))
         .group_by(["all", *keys])
         .agg(
@@ -245,6 +269,22 @@ def _summary(side: Side, keys: list[str], name: str) -> pl.DataFrame:
             (pl.col("graph_count").sum() / n).alias(f"{name}_graph_count"),
         )
     )
+    error = pl.col(f"{name}_sd_ns") / n**0.5
+    if side.period == 1:
+        return summary.with_columns(error.alias(f"{name}_error_ns"))
+    # Parts of every fourth step, say, are no noise: blocks of four steps are alike.
+    number = side.blocks["block"].n_unique()
+    squares = pl.col("time_ns").pow(2).sum() - pl.col("time_ns").sum().cast(pl.Float64).pow(2) / number
+    of_blocks = (
+        per_step.join(side.blocks, on="step")
+        .group_by([*keys, "block"])
+        .agg(pl.col("time_ns").sum().cast(pl.Float64))
+        .with_columns(all=pl.lit(0))
+        .group_by(["all", *keys])
+        .agg(block_error=(squares.clip(0) / (number - 1)).sqrt() / (side.period * number**0.5))
+    )
+    met = summary.join(of_blocks, on=["all", *keys], how="left", nulls_equal=True)
+    return met.with_columns(pl.coalesce("block_error", error).alias(f"{name}_error_ns")).drop("block_error")
 
 
 def _mean(column: str, n: int) -> pl.Expr:
@@ -256,11 +296,10 @@ def _mean(column: str, n: int) -> pl.Expr:
 def _noise(means: pl.DataFrame, sides: Comparison) -> pl.Expr:
     """The smallest difference that is no noise. If one side has a single step, the other's spread stands for both."""
     n_a, n_b = sides.a.step_count, sides.b.step_count
-    spread = {}
-    for own, n in (("a", n_a), ("b", n_b)):
+    errors = {}
+    for own, other, n in (("a", "b", n_a), ("b", "a", n_b)):
         # A key that one side lacks takes exactly 0 ns in each of its steps.
-        missing = pl.col(f"{own}_sum").is_null() & pl.lit(n > 1)
-        spread[own] = pl.when(missing).then(0.0).otherwise(pl.col(f"{own}_sd_ns"))
-    a = spread["a"] if n_a > 1 else spread["b"]
-    b = spread["b"] if n_b > 1 else spread["a"]
-    return (sides.sigmas * (a.pow(2) / n_a + b.pow(2) / n_b).sqrt()).alias("noise_ns")
+        known = pl.when(pl.col(f"{own}_sum").is_null()).then(0.0).otherwise(pl.col(f"{own}_error_ns"))
+        alone = pl.when(pl.col(f"{other}_sum").is_null() & (n_a + n_b > 2)).then(0.0).otherwise(f"{other}_sd_ns")
+        errors[own] = known if n > 1 else alone
+    return (sides.sigmas * (errors["a"].pow(2) + errors["b"].pow(2)).sqrt()).alias("noise_ns")

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hotline_analysis.answers.periods import period
+
 LEVEL = 0.01
 """How often a gate may fail by chance, all of its checks together: once in a hundred runs of it.
 
@@ -127,10 +129,8 @@ def block_length(steps: Sequence[float], kinds: Sequence[int] = ()) -> int:
     blocking rules for the bootstrap with dependent data", 1995).
     """
     count = len(steps)
-    if len(kinds) == count and len(set(kinds)) > 1:
-        for period in range(2, count // 2 + 1):
-            if all(kinds[place] == kinds[place + period] for place in range(count - period)):
-                return period
+    if len(kinds) == count and (length := period(kinds)) > 1:
+        return length
     return max(1, int(count ** (1 / 3) + 1e-9))
 
 

@@ -108,7 +108,7 @@ def _table(section: Section, width: int) -> Table:
     wanted = list(widths)
     shrink_names(dict.fromkeys(names, _READABLE) | places)
     while too_much() > 0 and set(kept) > first:
-        kept.remove(max(set(kept) - first, key=lambda i: (i not in names, i)))
+        kept.remove(max(set(kept) - first, key=lambda i: (i not in names, i not in places, i)))
     if len(kept) < len(fields):
         # What is left may have the room of what is not.
         widths[:] = wanted
