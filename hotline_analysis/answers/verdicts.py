@@ -131,6 +131,13 @@ VERDICTS: Mapping[Limit, Verdict] = {
         "waiting for another thread of the process",
         "Start the other thread's work earlier, split it between threads, or make it shorter.",
     ),
+    "profiler": Verdict(
+        "profiler-bound",
+        "CPU",
+        "The CPU: the profiler itself works",
+        "the profiler's own work",
+        "Record less: fewer steps, no stacks, shapes or memory. The program does not do this work without a profiler.",
+    ),
     "unobserved": Verdict(
         "unobserved",
         "",
