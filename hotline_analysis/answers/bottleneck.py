@@ -31,10 +31,10 @@ def gpu_or_cpu_bound(trace: Trace, *, rank: int | None = None, largest_pct: floa
     Asked of the critical path of the median step in a loop of such steps: `evidence` is the frame of `step_limits`, and
     its largest limit names the answer if it has at least `largest_pct` of the path: gpu-bound, communication-bound,
     copy-bound, gpu-wait-bound, input-bound, launch-bound, python-bound, cpu-tensor-bound, sync-bound, rank-bound,
-    thread-bound, profiler-bound, unobserved or unknown; else it is mixed. Time that is `unobserved` names it only if it has more than
-    half. `no-gpu` is a trace without GPU work, and `no-run` one that records something else than a run, such as the
-    capture of a graph. `rank`
-    is the lowest of the run by default. Raises `QueryParameterError` for a threshold that is negative.
+    thread-bound, profiler-bound, unobserved or unknown; else it is mixed. Time that is `unobserved` names it only if it
+    has more than half. `no-gpu` is a trace without GPU work, and `no-run` one that records something else than a run,
+    such as the capture of a graph. `rank` is the lowest of the run by default. Raises `QueryParameterError` for a
+    threshold that is negative.
     """
     check_scope(trace, {"rank": rank})
     chosen = min(trace.ranks) if rank is None else rank
