@@ -4,7 +4,8 @@
 -- launched before it. So does a launch into a stream that already has `most_pending()` launches pending.
 --
 -- :takes rank, end_ns
--- :reads device_ending, gpu_wait, path_window, pending_launch, rank_work, sync_call, thread_point, told_wait, window_work
+-- :reads device_ending, gpu_wait, path_window, pending_launch, rank_work, sync_call, thread_point, told_wait,
+--        window_work
 -- :only_with window_work
 -- :column event_id BIGINT        the call
 -- :column track_id BIGINT        its thread
