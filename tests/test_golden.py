@@ -94,7 +94,7 @@ def test_figures_of_the_training_loop_by_hand() -> None:
     assert "loading data 20.0 % and arithmetic on CPU tensors 5.0 %" in text
     assert "1. 20.0 %: Batches that the DataLoader makes in the main process: 1, 200 µs in all." in text
     # The optimizer takes 200 of the 1,000 µs of a step: 1 / (1 - 0.2).
-    assert "without it, a step would be at most 20.0 % shorter (1.25 times faster)" in text
+    assert "Without the optimizer, a step would be at most 20.0 % shorter (1.25 times faster)" in text
     # Idle: 200 while the loader runs, 100 in the forward pass and 50 + 50 + 100 later, in each of the two.
     assert "1 1.00 ms 4 500 µs 50.0 % 500 µs" in lines
     assert "2 1.00 ms 4 500 µs 50.0 % 500 µs" in lines
