@@ -232,6 +232,22 @@ def test_an_exception_of_the_training_is_the_users(tmp_path: Path) -> None:
         train(handler_of(model, tmp_path), model, after_step=fail)
 
 
+def test_steps_without_samples_take_no_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread ends after ten minutes, and a training that is never recorded goes on for days."""
+    sampler = sample.Sampler()
+    monkeypatch.setattr(sample.Sampler, "_watch", lambda self: None)
+    sampler.start()
+    sampler._is_counting = True
+    model = nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(model.parameters())
+    for _ in range(100):
+        optimizer.step()
+    assert [run.inside for run in sampler._runs] == ["optimizer"]
+    sampler.close()
+    optimizer.step()
+    assert not sampler._optimizer_hooks
+
+
 def test_what_is_stored_has_a_bound() -> None:
     known = [
         sample._Code(compile(f"x = {number}", f"{number}.py", "exec"), None, None, True, False, False)

@@ -168,12 +168,14 @@ class Sampler:
         self._optimizer_hooks.clear()
 
     def _mark_optimizers(self) -> None:
-        """Note each step of an optimizer, which may be too short for a sample."""
+        """Note steps of optimizers, which may be too short for a sample: once until a sample shows something else."""
         is_compiling = need.torch("compiler").is_compiling
         optimizer = need.torch("optim.optimizer")
 
         def note(*_: Any) -> None:
-            if not is_compiling() and self._is_counting and threading.get_ident() == self._target:
+            if is_compiling() or not self._is_counting or threading.get_ident() != self._target:
+                return
+            if not self._runs or self._runs[-1].inside != "optimizer":
                 self._runs.append(_Run("optimizer"))
 
         if hasattr(optimizer, "register_optimizer_step_pre_hook"):
