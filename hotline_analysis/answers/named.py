@@ -116,7 +116,7 @@ def trace_count(function: Callable[..., Any]) -> int:
 _COLUMNS: Mapping[str, str] = {
     "advice": """
         rule VARCHAR name of the rule that found it
-        what VARCHAR what was found in the median step
+        what VARCHAR what was found in the typical step of a kind
         where VARCHAR module and line of the user's code of the longest; empty where the trace tells none
         do VARCHAR what to do about it
         count BIGINT how many were found

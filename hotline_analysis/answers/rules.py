@@ -31,6 +31,8 @@ _OF_ONE_RANK = ("unseen_rank",)
 _OWN_DATA = ("loader_in_main_process", "loader_too_few_workers", "preprocessing_outside_loader")
 """Rules about what one rank loads: a rank that waits longer for the others than for its data gains nothing by them."""
 _IS_HOST = pl.col("kind").is_in(["host", "handoff"])
+_OF_USER = ("frame", "region", "sampled")
+"""Kinds of places that the user named, or wrote."""
 _PLACE_PCT = 5.0
 """A place with less of the step is no advice of its own."""
 UNNAMED = "unnamed_time"
@@ -122,7 +124,24 @@ def _of_kind(trace: Trace, rank: int, kind: TypicalStep, rules: Collection[str] 
             asked = [rule for rule in asked if rule.name not in _OF_ONE_RANK]
         asked = _with_rows(narrow, asked)
         found = [_of_rule(trace if rule.name in about_all else narrow, rank, kind, rule) for rule in asked]
-    return [each for each in found if each]
+    return [_with_place(trace, rank, kind, *each) for each in found if each]
+
+
+def _with_place(trace: Trace, rank: int, kind: TypicalStep, advice: Advice, rows: pl.DataFrame) -> Advice:
+    """The advice with the user's function or region that has most of its time, where it has no place of its own."""
+    on_threads = rows.filter(effect="host")
+    pieces = place_pieces(trace, rank)
+    if advice.where not in ("", _event(advice.event_id)) or on_threads.is_empty() or pieces.is_empty():
+        return advice
+    pieces = pieces.filter(pl.col("step_kind") == kind.kind, pl.col("end_ns") > pl.col("start_ns"))
+    lengths = on_threads.select("track_id", "start_ns", "end_ns", length_ns=pl.col("end_ns") - pl.col("start_ns"))
+    shared = pieces.with_columns(shared_ns=within(pieces, lengths.unique(), "length_ns"))
+    places = shared.group_by("kind", "place", "own_source").agg(pl.col("shared_ns", "path_ns").sum())
+    named = places.filter(pl.col("kind").is_in(_OF_USER)).sort("shared_ns", "place", descending=[True, False])
+    if named.is_empty() or 2 * named["shared_ns"][0] < lengths.unique()["length_ns"].sum():
+        return advice
+    row = {**named.row(0, named=True), "source": named["own_source"][0], "phase": ""}
+    return replace(advice, where=f"{place_words(row)}, {_event(advice.event_id)}")
 
 
 def _of_places(
@@ -146,7 +165,7 @@ def _of_places(
             advice.append(_of_place(trace, rank, loop, own, UNNAMED, what, _NAME_IT))
     # Of a phase, python is the user's own; ops are what the phase is for.
     is_own = (pl.col("phase") == "other") | (pl.col("limit") == "python")
-    of_user = pl.col("kind").is_in(["frame", "region", "sampled"]) & is_own
+    of_user = pl.col("kind").is_in(_OF_USER) & is_own
     if rules is None or SLOWEST in rules:
         own = on_threads.filter(of_user).filter(~pl.col("is_loop"))
         top = own.group_by("kind", "place", "own_source").agg(pl.col("path_ns").sum())
@@ -253,7 +272,8 @@ def advice(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     return pl.DataFrame([{name: each[name] for name in _COLUMNS} for each in found], _COLUMNS)
 
 
-def _of_rule(trace: Trace, rank: int, typical: TypicalStep, rule: catalog.Query) -> Advice | None:
+def _of_rule(trace: Trace, rank: int, typical: TypicalStep, rule: catalog.Query) -> tuple[Advice, pl.DataFrame] | None:
+    """The advice of a rule on a typical step, with the rows that the rule found; None if nothing is gained."""
     rows = trace.query(rule.name, rank=rank, step=typical.step)
     if rows.is_empty():
         return None
@@ -267,7 +287,7 @@ def _of_rule(trace: Trace, rank: int, typical: TypicalStep, rule: catalog.Query)
     longest = counted.sort(length, "event_id", descending=[True, False]).row(0, named=True)
     names = counted.group_by("name").agg(length.sum().alias("time")).sort("time", "name", descending=[True, False])
     name = safe(names["name"][0] or "")
-    return Advice(
+    advice = Advice(
         rule.name,
         f"{rule.what[:1].upper()}{rule.what[1:]}: {counted.height:,}, {duration(time)} in all".replace("{name}", name),
         _where(trace, rank, longest["event_id"]),
@@ -279,6 +299,7 @@ def _of_rule(trace: Trace, rank: int, typical: TypicalStep, rule: catalog.Query)
         longest["event_id"],
         rule.scenario,
     )
+    return advice, rows
 
 
 _COLUMNS = {
@@ -314,4 +335,8 @@ def _where(trace: Trace, rank: int, event: int) -> str:
     row = place.row(0, named=True)
     source = f"{row['source']} in {row['function']}" if row["source"] and row["function"] else row["source"]
     parts = [row["module_path"], source]
-    return ", ".join([*(safe(part) for part in parts if part), f"event {event}"])
+    return ", ".join([*(safe(part) for part in parts if part), _event(event)])
+
+
+def _event(event: int) -> str:
+    return f"event {event}"

@@ -21,7 +21,7 @@ from hotline_analysis.text.formats import duration, percent
 
 
 def step_limits(frame: pl.DataFrame) -> Any:
-    """What the median step waits for, and how long it takes without each part, from the answer `step_limits`."""
+    """The parts of the critical path of a mean step, and how long it takes without each (`step_limits`)."""
     rows = frame.filter(pl.col("path_ns") > 0).sort("path_ns", descending=True)
     if rows.is_empty():
         return nothing()

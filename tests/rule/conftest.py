@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 from hotline_analysis import Trace, catalog
@@ -14,7 +15,9 @@ def only_with_is_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask a rule that finds something again, each time without rows that it says it needs."""
     ask = rules._of_rule
 
-    def checked(trace: Trace, rank: int, typical: TypicalStep, rule: catalog.Query) -> rules.Advice | None:
+    def checked(
+        trace: Trace, rank: int, typical: TypicalStep, rule: catalog.Query
+    ) -> tuple[rules.Advice, pl.DataFrame] | None:
         if rule.only_with and not trace.query(rule.name, rank=rank, step=typical.step).is_empty():
             connection = trace._connection
             for (source,) in rule.only_with:

@@ -1,5 +1,6 @@
 from pathlib import Path
 
+from hotline_analysis.answers.rules import find_advice
 from tests.rule.loop import found
 from tests.trace_builder import TraceBuilder
 
@@ -39,3 +40,28 @@ def test_preparing_that_no_step_waits_for_costs_nothing(tmp_path: Path) -> None:
         trace.launches("Memcpy HtoD (Pinned -> Device)", start + 320, start + 330, category="gpu_memcpy")
         trace.launches("gemm", start + 330, start + 1320)
     assert found(trace.load(tmp_path), RULE) is None
+
+
+def test_python_that_prepares_data_has_the_function_that_samples_show(tmp_path: Path) -> None:
+    """Each step draws a batch for 10 us, and prepares it for 390 in python before the copy: no op has that time."""
+    trace = TraceBuilder(rank=0)
+    sampled = {"file": "/home/me/train.py", "line": 7, "first_line": 5, "module": "__main__", "is_user": True}
+    sampled |= {"after": "optimizer", "before": "forward", "inside": None, "function": "mask_tokens", "count": 90}
+    sampled |= {"inclusive": 95, "gap": 100, "is_loop": False, "is_caller": False}
+    trace.top["hotline_samples"] = {
+        "version": 1,
+        "interval_ns": 1_000_000,
+        "samples": 100,
+        "notes": [],
+        "frames": [sampled],
+    }
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, at + 1000).op("aten::stack", at, at + 10).op("aten::tensor", at + 390, at + 400)
+        trace.module("Net", 0, at + 400, at + 700).op("aten::linear", at + 400, at + 700, seq=number + 1)
+        trace.op("autograd::engine::evaluate_function: AddmmBackward0", at + 700, at + 900, seq=number + 1)
+        trace.annotation("Optimizer.step#SGD.step", at + 900, at + 1000).op("aten::add_", at + 910, at + 1000)
+    (advice,) = [each for each in find_advice(trace.load(tmp_path)) if each.rule == RULE]
+    assert "most of it in python" in advice.what
+    assert "mask_tokens (" in advice.where
+    assert "train.py:7" in advice.where
