@@ -15,7 +15,8 @@ import polars as pl
 from hotline_analysis import catalog
 from hotline_analysis.answers.limits import StepLoop, TypicalStep, step_loop
 from hotline_analysis.answers.overlap import within
-from hotline_analysis.answers.places import place_pieces, place_words
+from hotline_analysis.answers.place_pieces import place_pieces
+from hotline_analysis.answers.places import place_words
 from hotline_analysis.answers.recorded import lacks_gpu_work, no_run
 from hotline_analysis.answers.waiting import find_late_rank, late_wait, loop_waits_ns
 from hotline_analysis.run.scope import check_scope
