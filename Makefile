@@ -7,31 +7,41 @@ BASE := $(VENV)/.stamp-base
 STAMP := $(VENV)/.stamp
 TORCH := $(VENV)/.stamp-torch
 
-.PHONY: demo test test-all check lint types sql fresh bench campaign accuracy docs site clean
+.PHONY: demo test test-all test-changed check lint types sql fresh bench campaign mutants accuracy docs site clean
 
 demo: $(BASE)
 	$(BIN)/hotline demo
 
-# What every change must pass; without the tests that take long.
+# As many processes as the machine has processors.
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
+PYTEST := $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --durations=25
+
+# What every change must pass: all but what takes long, real traces of each kind, and some of many cases (tests/kinds.py).
 test: $(STAMP) $(TORCH)
-	$(BIN)/python -m pytest -n 2 --dist worksteal -m "not long"
+	$(PYTEST) -m "not long"
 
 test-all: $(STAMP) $(TORCH)
-	$(BIN)/python -m pytest -n 2 --dist worksteal
+	$(PYTEST)
+
+# Of these, the tests that can see what differs from a commit: make test-changed SINCE=main
+SINCE ?= HEAD
+test-changed: $(STAMP) $(TORCH)
+	$(BIN)/python -m tests.changed $(SINCE) | xargs --no-run-if-empty $(PYTEST) -m "not long"
 
 check: lint types sql fresh site
 
 lint: $(STAMP)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
+	$(BIN)/codespell hotline_analysis queries tests docs *.md
 
 types: $(STAMP)
 	$(BIN)/mypy
 
 sql: $(STAMP)
-	$(BIN)/sqlfluff lint --processes 0 --disable-progress-bar queries hotline_analysis/kineto/sql
+	$(BIN)/sqlfluff lint --processes 0 --disable-progress-bar queries hotline_analysis/kineto/sql hotline_analysis/nsight/sql
 
-# That the generated docs are up to date.
+# That the stubs and the outputs in the docs are up to date.
 fresh: $(STAMP)
 	$(BIN)/python -m docs.generate --check
 
@@ -40,9 +50,14 @@ bench: $(STAMP)
 	$(BIN)/python tests/benchmarks/bench_parts.py
 	$(BIN)/python tests/benchmarks/bench_growth.py --sample 20
 
+# Whether tests see 200 random mistakes (tests/mutants.py), each in the queries or in Python: hours.
+mutants: $(STAMP) $(TORCH)
+	$(BIN)/python -m tests.mutants --count 200 --seed 1
+
 # Two thousand random cases of damaged and odd traces (docs/robustness.md): an hour or two.
 campaign: $(STAMP)
 	$(BIN)/python -m tests.campaign --cases 2000 --seed 1 --jobs 2
+	$(BIN)/python -m tests.campaign.loops --loops 500 --pairs 200 --seed 1 --jobs 2
 
 # How often the labels of labelled traces are met, beside the original Hotline profiler's own.
 accuracy: $(STAMP)

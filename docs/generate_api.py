@@ -1,8 +1,8 @@
-"""Write the Python functions of the answers that are one query each, and the list of the package's public names.
+"""Write the stubs of the package: signatures of the single-query answers, and the lists of public names.
 
-`hotline_analysis/answers/generated.py` has a function for each query of `queries/answers`, with the types that editors
-and type checkers need; `hotline_analysis/__init__.pyi` names everything public. Both come from the headers, so that a
-new answer is one SQL file.
+`hotline_analysis/answers/generated.pyi` has a signature for each query of `queries/answers`, for editors and type
+checkers. `hotline_analysis/__init__.pyi` lists everything public. Both are written from the headers, so a new answer
+only needs an SQL file.
 """
 
 from __future__ import annotations
@@ -10,22 +10,24 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
+from inspect import Parameter
 from pathlib import Path
 
+import hotline_analysis
 from hotline_analysis import catalog
-from hotline_analysis.catalog import Param, Query
-from hotline_analysis.vocabulary import WORDS
+from hotline_analysis.answers import single
+from hotline_analysis.catalog import Query
 
 CHARTS = Path(__file__).parents[1] / "hotline_analysis" / "charts"
-_NO_CHARTS = ("page", "parts", "places", "registry", "saving", "theme")
-WIDTH = 120
+_NO_CHARTS = ("either", "forms", "page", "parts", "places", "registry", "saving", "step_picture", "theme")
 NOTE = "# Written by `make docs` from {source}: change that, and run it again."
-_HINTS = {"BIGINT": "int", "DOUBLE": "float", "BOOLEAN": "bool", "VARCHAR": "str"}
-_ALIASES = {words: "".join(part.title() for part in name.split("_")) for name, words in WORDS.items()}
-_COUNT = "limit"  # the one argument that may be given without its name
 
-# Public names by module; a new answer that is a query needs no entry.
+MODULES = ("answers", "charts", "memory", "predict")
+"""Modules among the public names."""
+
+# Public names by module. A new answer that is a query needs no entry.
 PUBLIC: Mapping[str, Sequence[str]] = {
+    "answers.balance": ("gpu_balance",),
     "answers.bottleneck": ("gpu_or_cpu_bound", "optimizer_bottleneck"),
     "answers.efficiency": ("gpu_efficiency", "tensor_core_use"),
     "answers.comparison": ("diff",),
@@ -38,7 +40,7 @@ PUBLIC: Mapping[str, Sequence[str]] = {
     "answers.places": ("slowest_places",),
     "answers.rules": ("Advice", "advice"),
     "answers.storage": ("encodings_total",),
-    "capture": ("ModelOps", "analyze", "annotate", "model_ops"),
+    "capture": ("ModelOps", "analyze", "annotate", "model_ops", "nvtx"),
     "demo": ("demo_trace",),
     "errors": (
         "EmptyTraceError",
@@ -69,83 +71,45 @@ PUBLIC: Mapping[str, Sequence[str]] = {
 }
 
 
-def answers_module() -> str:
-    """The text of `answers/generated.py`."""
+def generated_stub() -> str:
+    """The text of `answers/generated.pyi`: the signature of each function, and the query's summary."""
     queries = catalog.queries("answers")
-    words = sorted({_ALIASES[param.words] for query in queries for param in query.params if param.words in _ALIASES})
     lines = [
-        '"""The answers that are one query each: a function for each, with the query\'s parameters."""',
-        "",
         NOTE.format(source="the headers of queries/answers"),
-        "",
-        "from __future__ import annotations",
         "",
         "from typing import Literal",
         "",
         "import polars as pl",
         "",
         "from hotline_analysis.run.trace import Trace",
-        f"from hotline_analysis.vocabulary import {', '.join(words)}",
+        f"from hotline_analysis.vocabulary import {', '.join(sorted(set().union(*map(single.types_of, queries))))}",
     ]
     for query in queries:
-        lines += ["", "", *_function(query)]
+        lines += ["", *_declaration(query)]
     return "\n".join(lines) + "\n"
 
 
-def _function(query: Query) -> Iterator[str]:
-    params = sorted(query.params, key=lambda param: (param.name != _COUNT, not param.required))
+def _declaration(query: Query) -> Iterator[str]:
+    signature = single.signature_of(query)
     yield f"def {query.name}("
-    yield "    trace: Trace,"
-    first = [param for param in params if param.name == _COUNT]
-    rest = [param for param in params if param.name != _COUNT]
-    yield from (f"    {_declared(param)}," for param in first)
-    if rest:
-        yield "    *,"
-        yield from (f"    {_declared(param)}," for param in rest)
-    yield ") -> pl.DataFrame:"
-    yield from _docstring(query, [*first, *rest])
-    yield "    return trace.query("
-    yield f'        "{query.name}",'
-    yield from (f"        {param.name}={param.name}," for param in query.params)
-    yield "    )"
+    has_star = False
+    for parameter in signature.parameters.values():
+        if parameter.kind is Parameter.KEYWORD_ONLY and not has_star:
+            yield "    *,"
+            has_star = True
+        yield f"    {parameter.name}: {parameter.annotation}{_default(parameter)},"
+    yield f") -> {signature.return_annotation}:"
+    yield textwrap.indent(f'"""{single.filled(query.summary)}"""', "    ")
 
 
-def _declared(param: Param) -> str:
-    hint = _ALIASES.get(param.words) or (
-        f"Literal[{', '.join(repr(word) for word in param.words)}]" if param.words else _HINTS[param.type]
-    )
-    hint = hint.replace("'", '"')
-    if param.or_null or (not param.required and param.default is None):
-        hint += " | None"
-    if param.required:
-        return f"{param.name}: {hint}"
-    default = f'"{param.default}"' if isinstance(param.default, str) else repr(param.default)
-    return f"{param.name}: {hint} = {default}"
-
-
-def _docstring(query: Query, params: Sequence[Param]) -> Iterator[str]:
-    paragraphs = [query.summary, *query.description.split("\n\n")] if query.description else [query.summary]
-    columns = ", ".join(f"`{column.name}`" for column in query.columns)
-    text = "\n\n".join(
-        [
-            *(
-                "\n".join(_filled(line, "  " if line.startswith("- ") else "") for line in paragraph.splitlines())
-                for paragraph in paragraphs
-            ),
-            "\n".join(_filled(f"* `{param.name}`: {param.description}", "  ") for param in params),
-            _filled(f"Columns: {columns}. `hotline queries {query.name}` says what each means."),
-        ]
-    )
-    yield textwrap.indent(f'"""{text}\n"""', "    ")
-
-
-def _filled(text: str, hang: str = "") -> str:
-    lines = textwrap.wrap(text, WIDTH - 8, break_long_words=False, break_on_hyphens=False)
-    return f"\n{hang}".join(lines)
+def _default(parameter: Parameter) -> str:
+    if parameter.default is Parameter.empty:
+        return ""
+    return f' = "{parameter.default}"' if isinstance(parameter.default, str) else f" = {parameter.default!r}"
 
 
 def chart_names() -> dict[str, list[str]]:
-    """The public names of `hotline_analysis.charts` by its files: charts take a `frame` or a `trace`."""
+    """Public names of `hotline_analysis.charts` by file: functions whose first argument is a `frame` or `trace`."""
     found = {"registry": ["CHARTS", "draw"], "saving": ["save"]}
     for file in sorted(CHARTS.glob("*.py")):
         functions = [node for node in ast.parse(file.read_text("utf-8")).body if isinstance(node, ast.FunctionDef)]
@@ -168,18 +132,32 @@ def charts_stub() -> str:
 
 
 def public_names() -> dict[str, Sequence[str]]:
-    """Everything public by module, below the package."""
+    """All public names by module, below the package."""
     found = {**PUBLIC, "answers.generated": tuple(query.name for query in catalog.queries("answers"))}
     return dict(sorted(found.items()))
 
 
 def stub() -> str:
-    """The text of `hotline_analysis/__init__.pyi`."""
+    """The text of `hotline_analysis/__init__.pyi`: everything public, and in `__all__` the names that people need."""
     note = NOTE.format(source="its list and the headers of queries/answers")
-    return _stub(note, public_names(), ("from . import charts as charts", "__version__: str"))
+    modules = [f"from . import {name} as {name}" for name in MODULES]
+    return _stub(note, public_names(), (*modules, "__version__: str"), hotline_analysis.__all__)
 
 
-def _stub(note: str, names: Mapping[str, Sequence[str]], more: Sequence[str]) -> str:
+def answers_stub() -> str:
+    """The text of `hotline_analysis/answers/__init__.pyi`."""
+    names = {
+        module.removeprefix("answers."): each
+        for module, each in public_names().items()
+        if module.startswith("answers.")
+    }
+    return _stub(NOTE.format(source="its list and the headers of queries/answers"), names, ())
+
+
+def _stub(
+    note: str, names: Mapping[str, Sequence[str]], more: Sequence[str], shown: Sequence[str] | None = None
+) -> str:
+    """A stub with these names by module; `shown` are the names in `__all__`, all by default."""
     lines = [note, "", *(line for line in more if line.startswith("from"))]
     for module, each in names.items():
         lines += [f"from .{module} import ("]
@@ -191,5 +169,5 @@ def _stub(note: str, names: Mapping[str, Sequence[str]], more: Sequence[str]) ->
         line.rpartition(" ")[2] for line in more if line.startswith("from")
     ]
     every += [line.partition(":")[0] for line in declared]
-    lines += ["__all__ = [", *(f'    "{name}",' for name in sorted(every)), "]"]
+    lines += ["__all__ = [", *(f'    "{name}",' for name in sorted(every if shown is None else shown)), "]"]
     return "\n".join(lines) + "\n"

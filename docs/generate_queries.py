@@ -1,11 +1,10 @@
-"""Write the pages about queries and macros, from their headers."""
+"""Write the pages of queries and macros from their headers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from docs import generate_tables, markdown
-from docs.markdown import NOTE
 from hotline_analysis import catalog
 from hotline_analysis.answers.named import COMPUTED
 from hotline_analysis.catalog import Query
@@ -14,37 +13,38 @@ from hotline_analysis.schema import TABLES
 _INTRO = """\
 # Queries
 
-Every question is one SQL file below [`queries/`](../../queries), and these pages show what the header of each file
-says, as `hotline queries NAME` does. Run one with `hotline query NAME TRACE --param key=value`, or in Python with
-`trace.query(NAME, key=value)`. A few answers are functions over several queries: call those in Python. The tables that
-queries read are described in [tables](../tables/README.md), the words in the [glossary](../glossary.md).
+Every query is an SQL file below [`queries/`](../../queries). These pages show the header of each file, as
+`hotline queries NAME` does. Run a query with `hotline query NAME TRACE --param key=value`, or in Python with
+`trace.query(NAME, key=value)`. A few answers are functions over several queries: `hotline query` accepts these
+answers, too, and Python has a function for each. See also the [tables](../tables/README.md) and the
+[glossary](../glossary.md).
 """
 
 _KINDS: Mapping[catalog.Kind, tuple[str, str]] = {
-    "answers": ("Answers", "Each answers one question about a run."),
+    "answers": ("Answers", "Each query answers a question about a run."),
     "advice": (
         "Advice",
-        "Each query finds time of a step that is spent for nothing, and says what to do. The answer `advice` asks them"
-        " all, and tells how much shorter the step gets at most, by replaying it without what a query found.",
+        "Each query finds wasted time in a step and has a remedy. The answer `advice` runs all these queries and"
+        " replays the step without the wasted time: the result is the maximum gain.",
     ),
-    "whatif": ("What if", "Each gives predictions the rows that they change."),
-    "charts": ("Charts", "Each gives one chart its rows, of which there are never too many to draw."),
-    "export": ("Export", "Each gives an exporter the events that it writes."),
-    "views": ("Views", "Made over the tables of all ranks when a run is opened."),
+    "whatif": ("What if", "Each query returns the rows changed by a prediction."),
+    "charts": ("Charts", "Each query returns the rows of a chart, limited to a number that can be drawn."),
+    "export": ("Export", "Each query returns the events written by an exporter."),
+    "views": ("Views", "Views over the tables of all ranks, created when a run is opened."),
     "annotate": (
         "Annotation",
-        "Each builds one table of one rank during import. Tables marked as private only serve those after them, and no"
-        " run holds them. [How a trace is annotated](../annotation.md) lists them in the order in which they run.",
+        "Each query builds a table of one rank during import. Private tables serve only later queries and are not"
+        " stored in a run. [How a trace is annotated](../annotation.md) lists the queries in order of execution.",
     ),
 }
 
 
 def pages() -> dict[str, str]:
-    """The text of each page below `docs/queries`: an index, and a page for each folder of queries."""
+    """The text of each page of the folder `queries`: an index, and a page for each folder of queries."""
     by_page: dict[str, list[Query]] = {}
     for query in documented():
         by_page.setdefault(page_of(query), []).append(query)
-    index = [NOTE.format(source="the headers of queries/**/*.sql"), "", _INTRO]
+    index = [_INTRO]
     for kind, (title, meaning) in _KINDS.items():
         index += [f"## {title}", "", meaning, ""]
         for name, queries in sorted(by_page.items()):
@@ -60,19 +60,19 @@ def pages() -> dict[str, str]:
     texts = {"README.md": "\n".join(index).rstrip() + "\n"}
     texts |= {f"macros-{subject}.md": _macros_page(subject, of_subject) for subject, of_subject in macros.items()}
     for name, queries in by_page.items():
-        lines = [NOTE.format(source="the headers of queries/**/*.sql"), "", f"# {page_title(name)}"]
+        lines = [f"# {page_title(name)}"]
         lines += [line for query in queries for line in section(query)]
         texts[name] = "\n".join(lines) + "\n"
     return texts
 
 
 _MACROS_INTRO = """\
-What many queries have in common. `trace.sql` and `hotline sql` know them, too; elsewhere, run the files of
-[`queries/macros/`](../../queries/macros) first."""
+Macros used by many queries. Macros are also available in `trace.sql` and `hotline sql`. In other programs, first run
+the files of [`queries/macros/`](../../queries/macros)."""
 
 
 def documented() -> list[Query]:
-    """Every query and computed answer, private ones last."""
+    """Every query and computed answer, private queries last."""
     found = [*catalog.queries(), *(answer.as_query() for answer in COMPUTED.values())]
     return sorted(found, key=lambda query: (query.is_private, query.name))
 
@@ -87,8 +87,8 @@ def _macros() -> dict[str, list[catalog.Macro]]:
 
 def _macros_page(subject: str, macros: list[catalog.Macro]) -> str:
     file = f"macros/{subject}.sql"
-    lines = [NOTE.format(source=f"queries/{file}"), "", f"# Macros: {subject}", ""]
-    lines.append(f"Of [`{file}`](../../queries/{file}). {_MACROS_INTRO}".replace("\n", " "))
+    lines = [f"# Macros: {subject}", ""]
+    lines.append(f"From [`{file}`](../../queries/{file}). {_MACROS_INTRO}".replace("\n", " "))
     for macro in macros:
         kind = "A table function" if macro.is_table else "A function"
         lines += ["", f"## {macro.name}", "", f"{kind}: `{macro.name}({', '.join(macro.params)})`"]
@@ -97,7 +97,7 @@ def _macros_page(subject: str, macros: list[catalog.Macro]) -> str:
 
 
 def page_of(query: Query) -> str:
-    """The page of a query, seen from `docs/queries`."""
+    """The page of a query, relative to the folder `queries`."""
     if query.name in COMPUTED:
         return "answers-functions.md"
     kind, *subject = query.folder.removesuffix(f"/{catalog.PRIVATE}").split("/")
@@ -110,14 +110,14 @@ def page_title(page: str) -> str:
     return f"{title}: {subject.replace('_', ' ')}" if subject else title
 
 
-def section(query: Query) -> Iterator[str]:
-    """What the header of a query says, below a heading of its name."""
+def section(query: Query, *, with_columns: bool = False) -> Iterator[str]:
+    """The header of a query as Markdown, below its name. Tables have their columns on another page."""
     yield from ["", f"## {query.name}", "", query.summary]
     if query.description:
         yield from ["", query.description]
     if query.do:
-        predicted = f" `hotline whatif TRACE {query.scenario}` predicts what that gains." if query.scenario else ""
-        yield from ["", f"It says: {query.what}. {query.do}{predicted}"]
+        predicted = f" `hotline whatif TRACE {query.scenario}` predicts the gain." if query.scenario else ""
+        yield from ["", f"Finding: {query.what}. Remedy: {query.do}{predicted}"]
     if query.sql:
         file = f"[`{query.file}`](../../queries/{query.file})"
         private = "Private. " if query.is_private else ""
@@ -126,7 +126,7 @@ def section(query: Query) -> Iterator[str]:
     else:
         yield from ["", f"A function over several queries: `hotline_analysis.{query.name}`."]
     if query.steps:
-        yield from ["", "It runs in steps, each a table that exists while it runs:", ""]
+        yield from ["", "The query runs in steps. Each step is a temporary table:", ""]
         yield from (
             f"{number}. [`{step.name}`](../../queries/{step.folder}/{step.name}.sql): {step.summary}"
             for number, step in enumerate(query.steps, start=1)
@@ -143,7 +143,8 @@ def section(query: Query) -> Iterator[str]:
         ]
         yield ""
         yield from markdown.table(("parameter", "type", "default", "meaning"), rows)
-    if query.columns and query.kind != "advice" and (query.name not in TABLES or query.name in COMPUTED):
+    is_table = query.name in TABLES and query.name not in COMPUTED
+    if query.columns and query.kind != "advice" and (with_columns or not is_table):
         yield ""
         yield from markdown.table(
             ("column", "type", "meaning"),

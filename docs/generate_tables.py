@@ -1,18 +1,17 @@
-"""Write the pages about tables, from the schema."""
+"""Write the pages of tables from the schema."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from docs import markdown
-from docs.markdown import NOTE
 from hotline_analysis import catalog
 from hotline_analysis.schema import TABLES, Table
 
 _INTRO = """\
 # Tables
 
-What a run directory holds, and what `hotline sql` and `Trace.sql` can ask about. `hotline schema` shows the same.
+The tables of a run directory, available in `hotline sql` and `Trace.sql`. `hotline schema` shows the same list.
 
 * **Times** (`_ns`) are integer nanoseconds, exact to the last digit in the file, on the clock of the trace file. Add
   `rank_info.base_time_ns` for nanoseconds since 1970.
@@ -20,37 +19,38 @@ What a run directory holds, and what `hotline sql` and `Trace.sql` can ask about
 * **Sizes** (`_bytes`) are bytes, **shares** (`_pct`) go from 0 to 100.
 * **`rank`** (BIGINT) is the first column of every table: the rank of the process, from the name of the partition
   folder.
-* **`event_id`** is the event's position in the file's `traceEvents` array, from 0. With `rank` it identifies an event,
-  in all tables.
-* **`***`** stands for what looks like a secret: a key, password or token of a service, told by the name of the value
-  (`HF_TOKEN`, `password`) or by its form (`ghp_…`, a password in a URL). Some tools store the environment of the
-  process in a trace; a run, an export and a report hold no secret of it. `hotline import --keep-secrets` keeps them in
-  `rank_info`, `device` and `event_args`, and in what is exported of these; a report never shows them. What has neither
-  such a name nor such a form is not found, and the trace file itself stays as it is.
-* **NULL** means that a value is unknown or does not apply; each column says which.
+* **`event_id`** is the event's position in the file's `traceEvents` array, from 0. `rank` and `event_id` identify an
+  event in all tables.
+* **`***`** replaces likely secrets: a key, password or token of a service, recognised by the name of the value
+  (`HF_TOKEN`, `password`) or by the form (`ghp_…`, a password in a URL). Some tools store the environment of the
+  process in a trace; runs, exports and reports do not contain recognised secrets. `hotline import --keep-secrets` keeps
+  secrets in `rank_info`, `device` and `event_args`, and in exports of these tables; a report never shows secrets.
+  Secrets with another name and form are not recognised, and the trace file itself is not changed.
+* **NULL** means that a value is unknown or does not apply. The description of the column says which.
 
-A run directory is `<table>/rank=<rank>/data.parquet` for each table, and a `manifest.json`. With more than 16 ranks,
-the rows of many ranks are in one file, `<table>/from-<rank>/data.parquet`, behind a column `rank`; `joined` in the
-manifest names the first rank of each such file. Any engine reads both. The views are not stored: a `Trace` makes them
-when it opens the run.
+A run directory has a file `<table>/rank=<rank>/data.parquet` for each table, and a `manifest.json`. With more than 16
+ranks, a file `<table>/from-<rank>/data.parquet` contains the rows of many ranks, with `rank` as the first column;
+`joined` in the manifest lists the first rank of each of these files. Any Parquet engine can read both. Views are not
+stored: a `Trace` creates the views when the run is opened.
 """
 
 _KINDS = {
-    "read": ("Read from the file", "What the trace says, without interpretation."),
+    "read": ("Read from the file", "The content of the trace file, without interpretation."),
     "derived": (
         "Derived",
-        "What the annotation adds. Each is built by the query of the same name, see [queries](../queries/README.md).",
+        "Tables added by the annotation. Each table is built by the query of the same name, see"
+        " [queries](../queries/README.md).",
     ),
-    "view": ("Views", "Made when a run is opened."),
+    "view": ("Views", "Views are created when a run is opened."),
 }
 
 
 def pages() -> dict[str, str]:
-    """The text of each page below `docs/tables`: an index, and a page for each subject."""
+    """The text of each page of the folder `tables`: an index, and a page for each subject."""
     by_page: dict[str, list[Table]] = {}
     for table in TABLES.values():
         by_page.setdefault(_page_of(table), []).append(table)
-    index = [NOTE.format(source="hotline_analysis/schema.py"), "", _INTRO]
+    index = [_INTRO]
     for kind, (title, meaning) in _KINDS.items():
         index += [f"## {title}", "", meaning, ""]
         for name, tables in sorted(by_page.items()):
@@ -60,7 +60,7 @@ def pages() -> dict[str, str]:
         index.append("")
     texts = {"README.md": "\n".join(index).rstrip() + "\n"}
     for name, tables in by_page.items():
-        lines = [NOTE.format(source="hotline_analysis/schema.py"), "", f"# {_title(name)}"]
+        lines = [f"# {_title(name)}"]
         lines += ["", _KINDS[tables[0].kind][1]]
         lines += [line for table in tables for line in _section(table)]
         texts[name] = "\n".join(lines) + "\n"
@@ -68,7 +68,7 @@ def pages() -> dict[str, str]:
 
 
 def place(name: str) -> str:
-    """Where a table is described, seen from `docs/tables`."""
+    """The location of a table's description, relative to the folder `tables`."""
     return f"{_page_of(TABLES[name])}#{name}"
 
 

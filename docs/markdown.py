@@ -1,15 +1,14 @@
-"""What the generated pages have in common."""
+"""Helpers shared by the generated pages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-COLUMNS = 110  # of what commands print
-NOTE = "<!-- Written by docs/generate.py from {source}. Change that, then run `make docs`. -->"
+COLUMNS = 110  # width of command output
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """The lines of a table."""
+    """The lines of a Markdown table."""
     yield f"| {' | '.join(headers)} |"
     yield f"|{'---|' * len(headers)}"
     for row in rows:

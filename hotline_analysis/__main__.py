@@ -1,4 +1,4 @@
-"""The command `hotline`, which `python -m hotline_analysis` is, too."""
+"""The `hotline` command, also run by `python -m hotline_analysis`."""
 
 import os
 import signal
@@ -6,7 +6,7 @@ import signal
 
 def main() -> None:
     """Run the command line; the entry point of `hotline`."""
-    # Ctrl-C while python loads the command, and nothing is begun yet, just ends it.
+    # Until the imports are done, Ctrl-C exits at once: there is no work to clean up yet.
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:
         signal.signal(signal.SIGINT, lambda number, frame: os._exit(130))

@@ -1,4 +1,4 @@
-"""How the database is set wherever it runs the queries of this package."""
+"""Database settings, tables and macros for the queries of this package."""
 
 from __future__ import annotations
 
@@ -23,27 +23,28 @@ _IGNORING = threading.Lock()
 
 
 def processors() -> int:
-    """How many processors this process may use; a cluster's scheduler often grants fewer than there are."""
-    granted = getattr(os, "sched_getaffinity", None)  # Linux only
-    return len(granted(0)) if granted else os.cpu_count() or 1
+    """Number of processors available to this process; a cluster's scheduler often grants fewer than the machine has."""
+    affinity = getattr(os, "sched_getaffinity", None)  # Linux only
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
 def memory_bytes() -> int:
-    """The memory that a program may use: four fifths of what the machine has, or its container or job may have."""
+    """Memory available to a program: four fifths of the limit of the machine, container or job."""
     import duckdb
 
-    with duckdb.connect() as database:  # which looks at the limits of control groups
+    with duckdb.connect() as database:  # DuckDB respects the limits of control groups
         (row,) = database.execute("select parse_formatted_bytes(current_setting('memory_limit'))").fetchall()
     return int(row[0])
 
 
-# Up to so many events, one thread is as fast as several, which hand each other too little work. Measured on two
-# processors: as fast with a tenth less CPU for 1 and 17,000 events, a thirtieth slower for 40,000, a tenth for 56,000.
+# Up to this number of events, one thread is as fast as several, because each thread gets too little work. Measured on
+# two processors: equally fast with a tenth less CPU for 1 and 17,000 events, a thirtieth slower for 40,000, a tenth
+# slower for 56,000.
 _EVENTS_OF_ONE_THREAD = 1 << 15
 
 
 def threads_for(event_count: int, most: int | None = None) -> int:
-    """How many threads the database should have for a run of so many events; `most` is what there are for it."""
+    """Number of database threads for a run with `event_count` events; `most` is the number available."""
     return 1 if event_count <= _EVENTS_OF_ONE_THREAD else most or processors()
 
 
@@ -51,9 +52,9 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "python_enable_replacements": False,
     "threads": processors(),
     "autoinstall_known_extensions": False,
-    # The database joins by time row by row where it expects few rows, and it expects far too few.
+    # The database uses a nested-loop as-of join if it expects few rows, and its estimates are far too low.
     "asof_loop_join_threshold": 0,
-    # DuckDB 2.0.0 can take one column's range for another's before it sorts, and then cuts sums to a byte.
+    # DuckDB 2.0.0 can confuse the ranges of two columns before a sort, and then truncates sums to a byte.
     "disabled_optimizers": "compressed_materialization",
 }
 
@@ -61,13 +62,13 @@ SETTINGS: dict[str, str | bool | int | float | list[str]] = {
 def make_table(
     connection: duckdb.DuckDBPyConnection, name: str, sql: str, parameters: Mapping[str, object] | None = None
 ) -> int:
-    """Make a temporary table by a shipped statement, or replace one, and return how many rows it has.
+    """Create or replace a temporary table by a shipped statement, and return the number of rows.
 
-    It is one of the annotation, or a step of a query.
+    The table belongs to the annotation, or is a step of a query.
     """
     statement = catalog.parsed(connection, f"create or replace temp table {name} as {sql}")
-    made = connection.execute(statement, dict(parameters)) if parameters else connection.execute(statement)
-    return int(made.fetchall()[0][0])
+    result = connection.execute(statement, dict(parameters)) if parameters else connection.execute(statement)
+    return int(result.fetchall()[0][0])
 
 
 def make_table_of(
@@ -77,10 +78,10 @@ def make_table_of(
     parameters: Mapping[str, object] | None = None,
     has_rows: Mapping[str, bool] | None = None,
 ) -> bool:
-    """Make the table of a query, or of a step of one; return whether it has rows.
+    """Make the table of a query, or of a query's step; return whether the table has rows.
 
-    Where it can have none (`Query.only_with`), the query is not asked: to plan it takes longer, on a small trace.
-    `has_rows` are the tables of which that is known, which need not be looked at.
+    If `Query.only_with` rules out any row, the query does not run, because planning it takes longer on a small trace.
+    `has_rows` lists tables with a known answer, which need no check.
     """
     if _can_have_rows(connection, query, has_rows or {}):
         return make_table(connection, name, query.sql, parameters) > 0
@@ -103,30 +104,31 @@ def _can_have_rows(connection: duckdb.DuckDBPyConnection, query: catalog.Query, 
 
 
 def make_empty(connection: duckdb.DuckDBPyConnection, name: str, columns: Mapping[str, str]) -> None:
-    """Make a temporary table without rows, or replace one, from the names and types of its columns."""
-    listed = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
-    connection.execute(catalog.parsed(connection, f"create or replace temp table {name} ({listed})"))
+    """Create or replace an empty temporary table from the names and types of its columns."""
+    column_list = ", ".join(f'"{column}" {kind}' for column, kind in columns.items())
+    connection.execute(catalog.parsed(connection, f"create or replace temp table {name} ({column_list})"))
 
 
 def table_of(rows: Iterable[Mapping[str, object]], schema: pa.Schema) -> pa.Table:
-    """Rows of Python's own values as an Arrow table; a column that a row lacks is NULL there.
+    """Convert Python rows to an Arrow table. A missing column is NULL.
 
-    Polars makes it: where pandas is installed, Arrow loads it for a third of a second, to see if the values are its.
+    Polars builds the table. If pandas is installed, Arrow would import it for a third of a second to check for pandas
+    values.
     """
     columns: Any = pl.from_arrow(no_rows(schema))
     return pl.DataFrame(list(rows), schema=columns.schema, orient="row").to_arrow().cast(schema)
 
 
 def no_rows(schema: pa.Schema) -> pa.Table:
-    """An Arrow table without rows; `empty_table` of Arrow loads pandas."""
+    """An empty Arrow table. Arrow's own `empty_table` imports pandas."""
     import pyarrow as pa
 
     return pa.Table.from_batches([], schema)
 
 
 def rows_of(connection: duckdb.DuckDBPyConnection) -> pa.Table:
-    """Return the rows of the statement that was executed last, copied once more than those of a relation."""
-    # What warnings are ignored holds for all threads, and of two at once, one would undo what the other set.
+    """Return the rows of the last executed statement, with one more copy than a relation needs."""
+    # Warning filters are global to all threads, so concurrent calls would undo each other's filter.
     with _IGNORING, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Arrow output on a DB-API result makes an extra copy", UserWarning)
         return connection.to_arrow_table()
@@ -135,18 +137,18 @@ def rows_of(connection: duckdb.DuckDBPyConnection) -> pa.Table:
 def install_macros(
     connection: duckdb.DuckDBPyConnection, statements: Iterable[str] | None = None, known: Collection[str] = ()
 ) -> list[str]:
-    """Make the macros that some statements name, or all, but for those that are `known`; return their names.
+    """Create the macros used by the statements, or all macros, except the `known` ones; return their names.
 
-    Each takes a quarter of a millisecond, as long as a small answer needs for a join.
+    A macro takes a quarter of a millisecond, as long as a join in a small answer.
     """
-    wanted = catalog.macros() if statements is None else macros_in(statements)
-    made = [name for name in wanted if name not in known]
-    make_macros(connection, made)
-    return made
+    macro_names = catalog.macros() if statements is None else macros_in(statements)
+    new_names = [name for name in macro_names if name not in known]
+    make_macros(connection, new_names)
+    return new_names
 
 
 def install_rules(connection: duckdb.DuckDBPyConnection) -> None:
-    """Make the tables of the rules of names (`catalog.rules`), which the annotation reads."""
+    """Create the tables of the name rules (`catalog.rules`) for the annotation."""
     for name, rules in catalog.rules().items():
         connection.register("given", rules)
         connection.execute(f"create table {name} as from given")
@@ -154,14 +156,14 @@ def install_rules(connection: duckdb.DuckDBPyConnection) -> None:
 
 
 def macros_in(statements: Iterable[str]) -> list[str]:
-    """The macros that some statements name, and those that these are made of, each after those that it needs."""
+    """All macros that the statements use, directly or indirectly, in dependency order."""
     macros = catalog.macros()
-    named = macros.keys() & {word for text in statements for word in _WORD.findall(text.lower())}
-    wanted = named.union(*(macros[name].uses for name in named))
-    return [name for name in macros if name in wanted]
+    direct_names = macros.keys() & {word for text in statements for word in _WORD.findall(text.lower())}
+    all_names = direct_names.union(*(macros[name].uses for name in direct_names))
+    return [name for name in macros if name in all_names]
 
 
 def make_macros(connection: duckdb.DuckDBPyConnection, names: Iterable[str]) -> None:
-    """Make macros, which must be in the order of `catalog.macros`."""
+    """Create macros. The names must be in the order of `catalog.macros`."""
     for name in names:
         connection.execute(catalog.parsed(connection, catalog.macros()[name].sql))

@@ -1,4 +1,4 @@
-"""The trace that comes with the package."""
+"""The demo trace of the package."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from pathlib import Path
 
 
 def demo_trace() -> Path:
-    """Return the path of a trace that comes with the package: three training steps of a U-Net on an H100."""
+    """Return the path of the demo trace: three training steps of a U-Net on an H100."""
     return Path(__file__).parent / "data" / "demo.json.gz"

@@ -1,6 +1,6 @@
-"""What surrounds every answer in JSON: who says it, of which run, with which units, and whether rows are left out.
+"""The envelope of every JSON answer: tool, runs, units, warnings and truncation.
 
-The schema is `schemas/envelope.json`. A change that breaks a reader raises `SCHEMA_VERSION`.
+The schema is `schemas/envelope.json`. A change that breaks a reader increases `SCHEMA_VERSION`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def envelope(
     warnings: Sequence[str] = (),
     units: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Put an envelope around the content, whose keys stand beside those of the envelope."""
+    """Put the content into an envelope. The keys of the content are next to the keys of the envelope."""
     from importlib.metadata import version
 
     noted = [text for run in runs for text in run.manifest["warnings"]]
@@ -72,7 +72,7 @@ def rows_envelope(
     limit: int | None = None,
     offset: int = 0,
 ) -> dict[str, Any]:
-    """Rows with what they answer. `columns`, `limit` and `offset` choose of them; `truncation` says what is left."""
+    """Put rows into an envelope. `columns`, `limit` and `offset` select a part; `truncation` describes the rest."""
     chosen = frame if columns is None else frame.select(columns)
     part = chosen.slice(offset, limit)
     content = {
@@ -90,7 +90,7 @@ def rows_envelope(
 
 
 def answer_schema(name: str, columns: Sequence[Column]) -> dict[str, Any]:
-    """The JSON Schema of the envelope around one answer: what `SCHEMA` says, and the type and meaning of each column.
+    """The JSON Schema of an answer's envelope: `SCHEMA`, with the type and meaning of each column.
 
     Each value may be null.
     """
@@ -110,16 +110,16 @@ def answer_schema(name: str, columns: Sequence[Column]) -> dict[str, Any]:
 
 
 def _json_type(type_: str) -> dict[str, Any]:
-    """The type in JSON of values of a DuckDB type, or null."""
+    """The JSON type of a DuckDB type, or null."""
     if type_.endswith("[]"):
         return {"type": ["array", "null"], "items": _json_type(type_.removesuffix("[]"))}
     return {"type": [_JSON_TYPES[type_], "null"]}
 
 
 def identity(run: Run) -> dict[str, Any]:
-    """What a run is: its name, ranks and files, and an id that is the same wherever the run lies.
+    """The identity of a run: name, ranks and files, and an id independent of the run's location.
 
-    Runs of one program have files of the same names, and often as many events; they differ in when they were recorded.
+    Runs of the same program have equal file names and often the same number of events, but differ in recording time.
     """
     parts = [{name: part[name] for name in ("rank", "file", "event_count")} for part in run.manifest["parts"]]
     times = [[part.get("start_ns"), part.get("end_ns")] for part in run.manifest["parts"]]
@@ -128,7 +128,7 @@ def identity(run: Run) -> dict[str, Any]:
 
 
 def units_of(names: Sequence[str]) -> dict[str, str]:
-    """The units that the names of columns tell; ids, counts and texts have none."""
+    """The units in column names. Ids, counts and texts have no unit."""
     found: dict[str, str] = {}
     for name in names:
         rate = next((unit for ending, unit in _RATES.items() if name.endswith(ending)), None)
@@ -139,9 +139,9 @@ def units_of(names: Sequence[str]) -> dict[str, str]:
 
 
 def plain(value: object) -> Any:
-    """Return the value in types that JSON has. Integers are exact; a number that JSON cannot say is null.
+    """Convert a value to JSON types. Integers are exact. Numbers without a JSON representation become null.
 
-    A decimal fraction that no double equals is text.
+    A decimal fraction not representable as a double becomes text.
     """
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}

@@ -1,25 +1,24 @@
-"""What can go wrong, one class per thing that a caller may want to handle.
+"""Errors and warnings of this package, with one class per case that a caller may want to handle.
 
     Exception
-    └── HotlineError                 anything this package reports on purpose
+    └── HotlineError                 any intentional error of this package
         ├── TraceFormatError         the file is not a profiler trace, or no part of it can be read
         ├── EmptyTraceError          a readable trace without a single event to analyse
-        ├── RunFormatError           the folder is not a run directory, or one of another version
-        ├── QueryNotFoundError       no query of that name is shipped
+        ├── RunFormatError           the folder is not a run directory, or has a different version
+        ├── QueryNotFoundError       no query of that name exists
         ├── QueryParameterError      a query argument is unknown, missing or of the wrong type
         ├── ModelMismatchError       the model description does not fit the trace
-        ├── MachineError             memory, disk or a process of this machine failed: again, it may work
-        └── ExportExistsError        the export would overwrite what is there
-
+        ├── MachineError             memory, disk or a process of this machine failed; a retry may work
+        └── ExportExistsError        the export would overwrite an existing file or folder
     UserWarning
-    └── HotlineWarning               the result stands, but part of the input was lost or guessed
+    └── HotlineWarning               the result is valid, but part of the input was lost or guessed
 
 Any other exception is a bug in this package or its caller.
 """
 
 
 class HotlineError(Exception):
-    """One sentence of what is wrong, and in `hint`, where one is known, what to do about it."""
+    """A message of one sentence, and in `hint` the remedy, if known."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -35,7 +34,7 @@ class TraceFormatError(HotlineError):
 
 
 class EmptyTraceError(HotlineError):
-    """The trace is readable and has no event to analyse."""
+    """The trace is readable but has no event to analyse."""
 
 
 class RunFormatError(HotlineError):
@@ -43,7 +42,7 @@ class RunFormatError(HotlineError):
 
 
 class QueryNotFoundError(HotlineError):
-    """No query of that name is shipped."""
+    """No query of that name exists."""
 
 
 class QueryParameterError(HotlineError):
@@ -55,12 +54,12 @@ class ModelMismatchError(HotlineError):
 
 
 class MachineError(HotlineError):
-    """Memory, disk or a process failed, and nothing is known to be wrong with the file."""
+    """Memory, disk or a process failed. The file itself may be fine."""
 
 
 class ExportExistsError(HotlineError):
-    """The export would overwrite what is there."""
+    """The export would overwrite an existing file or folder."""
 
 
 class HotlineWarning(UserWarning):
-    """The result stands, but part of the input was lost or guessed."""
+    """The result is valid, but part of the input was lost or guessed."""

@@ -1,4 +1,4 @@
-"""Models of GPUs that are known by name, with what their vendors say of them."""
+"""Known GPU models and their vendors' figures."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from hotline_analysis.schema import TABLES
 from hotline_analysis.text.formats import one_of
 
 Figures = Mapping[str, object]
-"""What is said of a model: a row of `rules/gpus.csv`, or of the user's own."""
+"""Figures of a model: a row of `rules/gpus.csv`, or of the user's own file."""
 
 
 def shipped_gpus() -> list[Figures]:
-    """The models that come with the package, in the order in which their names are tried."""
+    """The models shipped with the package, in the order in which their names are tried."""
     columns = {column.name for column in TABLES["gpu_given"].columns}
     return [{name: row[name] for name in columns if name in row} for row in catalog.rules()["gpus"].to_pylist()]
 
 
 def named_gpu(gpu: str, rows: Sequence[Figures] = ()) -> Figures:
-    """What is known of a GPU, by its model or as a trace would call it; the user's own `rows` come first.
+    """The figures of a GPU, by model or by its name in a trace. The user's own `rows` come first.
 
-    Raises HotlineError with those that may be meant.
+    Raises HotlineError with suggestions for an unknown name.
     """
     known = [*rows, *shipped_gpus()]
     for row in known:

@@ -6,14 +6,13 @@ import gc
 import os
 import shutil
 import tempfile
+from pathlib import Path
 
 import pytest
 
 from hotline_analysis.importer import processes
-from tests import long_cases
+from tests import kinds
 from tests.runs import SESSION
-
-LONG_CASES = long_cases.listed()
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -24,13 +23,32 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what `tests.changed` asks for."""
+    parser.addoption("--of-queries", help="of tests that go over queries, only the cases of these (tests/changed.py)")
+
+
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark a case that `make test` leaves out, and skip a case whose traces are missing."""
-    if item.nodeid in LONG_CASES:
-        item.add_marker(pytest.mark.long)
+    """Skip a case whose traces are missing."""
     of_traces = item.get_closest_marker("traces")
     if of_traces and not of_traces.kwargs.get("replaced") and "HOTLINE_TRACES" not in os.environ:
         item.add_marker(pytest.mark.skip(reason="HOTLINE_TRACES is not set"))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out cases of other queries, and mark those that `make test` leaves out.
+
+    That is done where it matters: to look at real traces takes seconds.
+    """
+    if config.option.of_queries is not None:
+        others = kinds.of_other_queries(items, config.option.of_queries.split(","))
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if item not in set(others)]
+    if "long" in config.option.markexpr:
+        traces = os.environ.get("HOTLINE_TRACES")
+        for item in kinds.left_out(items, Path(traces) if traces else None):
+            item.add_marker(pytest.mark.long)
 
 
 def pytest_collection_finish() -> None:

@@ -3,7 +3,7 @@
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -26,11 +26,12 @@ ARROWS: dict[str, set[str]] = {
     "database": {"catalog"},
     "gpu_models": {"catalog", "errors", "schema", "text"},
     "kineto": {"database", "errors"},
+    "nsight": {"database", "errors", "kineto", "vocabulary"},
     "run": {"atomic", "catalog", "database", "errors", "schema", "text", "vocabulary"},
     "annotation": {"catalog", "database", "errors", "schema"},
     "importer": {
-        *("annotation", "atomic", "catalog", "database", "errors", "gpu_models", "kineto", "run", "schema", "text"),
-        "vocabulary",
+        *("annotation", "atomic", "catalog", "database", "errors", "gpu_models", "kineto", "nsight", "run", "schema"),
+        *("text", "vocabulary"),
     },
     "answers": {"catalog", "errors", "run", "text", "vocabulary"},
     "prediction": {"answers", "atomic", "database", "errors", "gpu_models", "run", "text"},
@@ -41,10 +42,12 @@ ARROWS: dict[str, set[str]] = {
     "export": {
         *("answers", "atomic", "catalog", "charts", "envelope", "errors", "gating", "reports", "run", "schema", "text"),
     },
-    "capture": {"atomic", "errors", "importer", "reports", "run", "text"},
+    "capture": {"atomic", "charts", "errors", "importer", "reports", "run", "text"},
+    "predict": {"prediction"},
+    "memory": {"answers", "prediction"},
     FACADE: {
-        *("answers", "capture", "charts", "demo", "errors", "export", "gating", "importer", "prediction", "reports"),
-        "run",
+        *("answers", "capture", "charts", "demo", "errors", "export", "gating", "importer", "memory", "predict"),
+        *("prediction", "reports", "run"),
     },
     "agents": {
         *("answers", "atomic", "catalog", "charts", "envelope", "errors", "export", "gating", "importer", "prediction"),
@@ -147,6 +150,41 @@ def test_arrows_form_no_circle() -> None:
     assert [(own, to) for own in floors for to in ARROWS[own] if floors.index(to) >= floors.index(own)] == []
 
 
+def circle(sees: Mapping[str, set[str]]) -> list[str]:
+    """Modules that import each other, directly or through others; empty if there is none."""
+    left = {module: set(others) for module, others in sees.items()}
+    while free := [module for module, others in left.items() if not others & left.keys()]:
+        for module in free:
+            del left[module]
+    # A module that others only lead to is in no circle.
+    while ends := [module for module in left if not any(module in others for others in left.values())]:
+        for module in ends:
+            del left[module]
+    return sorted(left)
+
+
+def test_no_modules_import_each_other() -> None:
+    """Also not below `if TYPE_CHECKING` or in a function: two modules that need each other are one, or three."""
+    modules = {module_of(file): file for file in FILES if file.suffix == ".py"}
+    sees: dict[str, set[str]] = {}
+    for module, file in modules.items():
+        names = (
+            next((each for each in (name, name.rpartition(".")[0]) if each in modules), "") for name in imports_of(file)
+        )
+        sees[module] = {*names} - {module, ""}
+    assert circle(sees) == []
+
+
+def module_of(file: Path) -> str:
+    return ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def test_a_circle_is_found() -> None:
+    sees = {"top": {"a"}, "a": {"b"}, "b": {"c"}, "c": {"a", "ground"}, "ground": set()}
+    assert circle(sees) == ["a", "b", "c"]
+    assert circle({**sees, "c": {"ground"}}) == []
+
+
 @pytest.mark.parametrize(
     ("own", "source"),
     [
@@ -194,7 +232,7 @@ def test_a_report_in_text_is_light() -> None:
     """What draws is not loaded, nor pandas, which Arrow loads where it is installed to look at lists and for NumPy."""
     code = (
         "import sys, hotline_analysis as ha\n"
-        "for name in sys.argv[1:]: assert len(str(ha.report(ha.load(name)))) > 1000\n"
+        "for name in sys.argv[1:]: assert len(ha.report(ha.load(name)).to_text()) > 1000\n"
         "print(*sorted({'torch', 'altair', 'pandas', 'jinja2'} & set(sys.modules)))"
     )
     data = Path(__file__).parent / "data"
@@ -210,3 +248,36 @@ def test_public_names_are_explicit() -> None:
     for name in names:
         assert getattr(hotline_analysis, name) is not None
         assert name == "__version__" or not name.startswith("_")
+
+
+# --- functions -------------------------------------------------------------------------------------------------------
+
+LONGEST_LINES = 60
+MOST_LONG = 5
+
+
+def long_functions(source: str) -> list[str]:
+    """Functions whose code has more lines than a screen. Signature and docstring do not count."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            code = node.body[1:] if ast.get_docstring(node) is not None else node.body
+            if code and (node.end_lineno or 0) - code[0].lineno >= LONGEST_LINES:
+                found.append(node.name)
+    return found
+
+
+def test_few_functions_are_longer_than_a_screen() -> None:
+    found = {
+        str(file.relative_to(PACKAGE)): names
+        for file in FILES
+        if file.suffix == ".py" and (names := long_functions(file.read_text(encoding="utf-8")))
+    }
+    assert sum(map(len, found.values())) <= MOST_LONG, found
+
+
+def test_a_long_function_is_found() -> None:
+    lines = "\n".join(["    pass"] * LONGEST_LINES)
+    signature = 'def f(\n    a,\n):\n    """Text.\n\n    More.\n    """\n'
+    assert long_functions(signature + lines) == []
+    assert long_functions(f"{signature}{lines}\n    pass") == ["f"]

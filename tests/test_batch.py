@@ -64,7 +64,7 @@ def test_lines_through_several_traces(tmp_path: Path) -> None:
     # 95 % of 10,000 bytes
     assert found.largest == (9500 - 400) // 50
     assert found.frame["off_bytes_pct"].to_list() == pytest.approx([0, 0])
-    with pytest.raises(ha.QueryParameterError, match="two sizes"):
+    with pytest.raises(ha.QueryParameterError, match="two batch sizes"):
         batch_scaling(traces[:1])
     assert ha.charts.draw("batch", *traces).to_dict()["title"]
 
@@ -77,7 +77,7 @@ def test_one_trace_tells_of_another_batch(tmp_path: Path) -> None:
     assert any("Up to 182 samples fit" in said for said in found.assumptions)
     with pytest.raises(ha.HotlineError, match="too far away"):
         ha.whatif(trace, "batch", to=64)
-    with pytest.raises(ha.HotlineError, match="ay how many samples"):
+    with pytest.raises(ha.HotlineError, match="number of samples per step"):
         ha.whatif(trace, "batch")
     assert peak_of(blocks_of(loop_of(trace), 8), 2) == 1200
 

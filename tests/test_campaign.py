@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.campaign import bases, mutations, reading
+from tests.campaign import bases, exports, mutations, reading
 from tests.campaign.cases import case, untouched
 from tests.campaign.draft import Draft
 
@@ -61,7 +61,7 @@ def test_every_class_changes_the_trace(name: str) -> None:
 
 def test_every_class_is_drawn() -> None:
     drawn = {name for seed in range(400) for name in case(seed).classes}
-    assert drawn == {*mutations.STRUCTURE, *mutations.TEXT, *mutations.FILE}
+    assert drawn == {*mutations.STRUCTURE, *mutations.TEXT, *mutations.FILE, *exports.EXPORT, *exports.BYTES}
 
 
 # --- the independent reading: it has to know what it compares with ---------------------------------------------------
@@ -110,7 +110,7 @@ def test_the_first_of_doubled_keys_counts() -> None:
 def test_begins_and_ends_are_paired_like_brackets() -> None:
     edges = [("B", 0), ("B", 10), ("E", 30), ("E", 50), ("E", 60), ("B", 70)]
     events = {place: {"ph": ph, "ts": at, "tid": 1} for place, (ph, at) in enumerate(edges)}
-    assert reading.durations(events) == {0: 50_000, 1: 20_000}
+    assert reading.times(events) == {0: (Decimal(0), Decimal(50_000)), 1: (Decimal(10_000), Decimal(20_000))}
 
 
 def test_gpu_work_that_counts() -> None:
@@ -126,6 +126,20 @@ def test_gpu_work_that_counts() -> None:
     }
     events |= {5: kernel(cat="cpu_op"), 6: kernel(dur=-1), 7: kernel(ts=True)}
     assert {place: int(work.dur) for place, work in reading.gpu_work(events).items()} == {0: 2000, 4: 2500}
+
+
+def test_changed_times_are_those_that_count() -> None:
+    """A zero needs no change; a kernel may be cut, but not made longer, and only GPU work may move."""
+    events = {number: {"ph": "X", "cat": "kernel", "name": "k", "ts": number, "dur": number} for number in range(4)}
+    cut = {2: reading.Change("overlap", Decimal(2000), Decimal(500))}
+    found = {place: (int(start), int(dur)) for place, (start, dur) in reading.times(events, cut).items()}
+    assert found == {1: (1000, 1000), 2: (2000, 500), 3: (3000, 3000)}
+    assert not reading.faults(events, cut)
+    assert reading.faults(events, {2: reading.Change("overlap", Decimal(2000), Decimal(5000))})
+    assert reading.faults(
+        {5: {**events[3], "cat": "cpu_op"}}, {5: reading.Change("other_clock", Decimal(1), Decimal(1))}
+    )
+    assert reading.faults(events, {3: reading.Change("zero_time", Decimal(3000), None)})
 
 
 def test_a_union_counts_overlaps_once() -> None:

@@ -432,7 +432,9 @@ def test_the_trace_is_saved_described_and_reported(tmp_path: Path, capsys: pytes
     assert 3 <= len(out) <= 10
     assert "in the background" in out[0]
     assert out[-1].startswith(f"page: {tmp_path / 'out' / 'run.html'}")
-    assert "AdamW (fused)" in (tmp_path / "out" / "run.html").read_text(encoding="utf-8")
+    page = (tmp_path / "out" / "run.html").read_text(encoding="utf-8")
+    assert "AdamW (fused)" in page
+    assert "data-hotline-screen" in page  # the picture of the step
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["run.hotline", "run.html", "run.json.gz"]
 
 
@@ -510,7 +512,7 @@ def test_an_op_between_two_modules_belongs_to_who_lists_it(tmp_path: Path) -> No
 
 def test_what_is_no_model_is_told_where_it_is_given(tmp_path: Path) -> None:
     """Such as the trace of a user who takes `analyze` for what opens one."""
-    with pytest.raises(ha.HotlineError, match="is a str, and no torch") as raised:
+    with pytest.raises(ha.HotlineError, match="is a str, not a torch") as raised:
         ha.analyze("trace.json", tmp_path / "run.hotline")
     assert "`load`" in str(raised.value)
     with pytest.raises(ha.HotlineError, match="is a function"):
@@ -690,7 +692,7 @@ def test_the_observer_is_off_in_the_recorded_steps_and_leaves_no_file(
     finally:
         own.stop()
     assert "shapes" not in learned.content
-    assert "something else observes them" in learned.notes[0]
+    assert "another observer is active" in learned.notes[0]
     assert len(learned.ops) == 7
     assert "shapes" not in Learner(Block(), shapes=False).result().content
 

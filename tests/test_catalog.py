@@ -115,7 +115,7 @@ def test_tables_without_which_a_query_has_no_rows(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     write(other, answers_bad=NESTING.replace(":reads event\n", f":reads event, step\n{said}"))
-    with pytest.raises(ValueError, match=":only_with cannot stand here in a query of answers"):
+    with pytest.raises(ValueError, match=":only_with is not allowed here in a query of answers"):
         catalog.queries(root=other)
 
 
@@ -124,10 +124,10 @@ def test_a_view_that_is_kept(tmp_path: Path) -> None:
     write(tmp_path, views_nesting=kept, views_spans=NESTING)
     assert [query.is_kept for query in catalog.queries(root=tmp_path)] == [True, False]
     write(tmp_path, views_nesting=kept.replace(":kept", ":kept for ever"))
-    with pytest.raises(ValueError, match=":kept cannot stand here in a query of views"):
+    with pytest.raises(ValueError, match=":kept is not allowed here in a query of views"):
         catalog.queries(root=tmp_path)
     write(tmp_path, views_nesting=NESTING, answers_nests=kept)
-    with pytest.raises(ValueError, match=":kept cannot stand here in a query of answers"):
+    with pytest.raises(ValueError, match=":kept is not allowed here in a query of answers"):
         catalog.queries(root=tmp_path)
 
 
@@ -257,12 +257,12 @@ def test_bind_rejects_unknown_and_missing(root: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("-- Build nesting.\n", "", "must begin with a sentence"),
+        ("-- Build nesting.\n", "", "must begin with a one-sentence summary"),
         ("-- :reads event\n", "", "has no :reads"),
         (":reads event", ":reads event step", "bad.sql:3: expected :reads"),
-        (":reads event", ":raeds event", "bad.sql:3: :raeds cannot stand here"),
+        (":reads event", ":raeds event", "bad.sql:3: :raeds is not allowed here"),
         (":reads event", ":reads event\n-- and more", "bad.sql:4: prose goes before the directives"),
-        (":reads event", ":reads event\n-- :reads step", "bad.sql:4: :reads stands here twice"),
+        (":reads event", ":reads event\n-- :reads step", "bad.sql:4: duplicate :reads"),
         (":reads event", ":reads event\n-- :param n INT = 3  rows", "expected :param NAME BIGINT|DOUBLE"),
         (":reads event", ":reads event\n-- :param n BIGINT = 3", "expected :param NAME BIGINT|DOUBLE"),
         (":reads event", ":reads event\n-- :param n BIGINT = '3'  rows", "the default '3' is not a whole number"),
@@ -287,7 +287,7 @@ def test_bind_rejects_unknown_and_missing(root: Path) -> None:
             ":reads event\n-- :only_with event, step",
             "expected :only_with TABLE",
         ),
-        (":reads event", ":reads event\n-- :only_with event or step", ":only_with names step, which it does not read"),
+        (":reads event", ":reads event\n-- :only_with event or step", ":only_with names step, missing in :reads"),
         (":reads event", ":reads event\n-- :column a BIGINT  b\n-- :column a BIGINT  b", "a column is declared twice"),
     ],
 )
@@ -303,13 +303,13 @@ def test_answer_must_declare_columns_and_may_not_write(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="has no :column"):
         catalog.queries(root=tmp_path)
     write(tmp_path, answers_bad=NESTING.replace("select", "-- :writes step\nselect"))
-    with pytest.raises(ValueError, match=":writes cannot stand here in a query of answers"):
+    with pytest.raises(ValueError, match=":writes is not allowed here in a query of answers"):
         catalog.queries(root=tmp_path)
 
 
 def test_name_must_be_unique_and_an_identifier(tmp_path: Path) -> None:
     write(tmp_path, annotate_idle=NESTING, answers_idle=IDLE)
-    with pytest.raises(ValueError, match=r"answers/idle\.sql: there is annotate/idle\.sql of this name, too"):
+    with pytest.raises(ValueError, match=r"answers/idle\.sql: annotate/idle\.sql also has this name"):
         catalog.queries(root=tmp_path)
     (tmp_path / "annotate" / "idle.sql").rename(tmp_path / "annotate" / "Idle-time.sql")
     with pytest.raises(ValueError, match="lower case"):
@@ -363,10 +363,10 @@ def test_a_folder_with_a_file_of_its_name_is_a_query_with_steps(tmp_path: Path) 
             "counted has no parameter phase",
         ),
         ({"chosen": CHOSEN.replace("takes step", "takes step, least")}, "declared or used, but not both"),
-        ({"idle": INSIDE}, "nothing reads idle"),
+        ({"idle": INSIDE}, "unread steps: idle"),
         ({"inside": INSIDE.replace("reads step", "reads step, chosen")}, "steps read each other"),
         ({"counted": COUNTED.replace("n >= $least", "n > 0")}, "declared or used, but not both: \\$least"),
-        ({"inside": INSIDE.replace("-- :reads", "-- :param n BIGINT n\n-- :reads")}, ":param cannot stand here"),
+        ({"inside": INSIDE.replace("-- :reads", "-- :param n BIGINT n\n-- :reads")}, ":param is not allowed here"),
     ],
 )
 def test_steps_that_do_not_fit_are_refused(tmp_path: Path, files: dict[str, str], message: str) -> None:
@@ -386,10 +386,35 @@ def test_types_with_a_meaning_are_text_with_their_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "hint"), [("gpu_wait", 'hotline sql "from gpu_wait" TRACE'), ("timed", "No run holds")]
+    ("line", "column"),
+    [
+        ("rank RANK", ("rank", "BIGINT", "process rank")),
+        ("step STEP    NULL outside every step", ("step", "BIGINT", "training step; NULL outside every step")),
+        ("step STEP    of the launch", ("step", "BIGINT", "training step of the launch")),
+        ("device DEVICE  -1 for the CPU", ("device", "BIGINT", "device number; -1 for the CPU")),
+        ("first_step STEP  the first step", ("first_step", "BIGINT", "the first step")),
+        ("class KERNEL_CLASS", ("class", "VARCHAR", "class of GPU work (computation, communication or memory)")),
+    ],
+)
+def test_types_of_columns_have_a_shared_description(tmp_path: Path, line: str, column: tuple[str, str, str]) -> None:
+    header = f"-- Work.\n--\n-- :reads event\n-- :column {line}\n"
+    write(tmp_path, answers_work=header + f"select null as {column[0]} from event\n")
+    (parsed,) = catalog.get("work", root=tmp_path).columns
+    assert (parsed.name, parsed.type, parsed.description) == column
+
+
+@pytest.mark.parametrize("line", ["step", "n BIGINT", "first_step STEP", "rank bigint"])
+def test_a_column_needs_a_description(tmp_path: Path, line: str) -> None:
+    write(tmp_path, answers_work=f"-- Work.\n--\n-- :reads event\n-- :column {line}\nselect 1 as n from event\n")
+    with pytest.raises(ValueError, match="expected :column NAME TYPE"):
+        catalog.get("work", root=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("gpu_wait", 'hotline sql "from gpu_wait" TRACE'), ("timed", "Runs do not store")]
 )
 def test_a_run_is_not_asked_what_the_import_asks(name: str, hint: str) -> None:
-    with pytest.raises(QueryNotFoundError, match="builds a table when a trace is imported") as error:
+    with pytest.raises(QueryNotFoundError, match="builds a table during import") as error:
         catalog.asked_of_a_run(name)
     assert hint in str(error.value.hint)
     assert catalog.asked_of_a_run("slowest_ops") == catalog.get("slowest_ops")

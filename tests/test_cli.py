@@ -17,12 +17,14 @@ import pytest
 import typer
 
 import hotline_analysis as ha
+from docs import generate_cli, generate_queries
 from hotline_analysis import catalog
 from hotline_analysis.answers.named import COMPUTED
 from hotline_analysis.cli import app, interrupt
 from hotline_analysis.errors import HotlineError
 from hotline_analysis.text.formats import size
 from tests.command import Result, hotline
+from tests.trace_builder import TraceBuilder
 from tests.viewer import visit
 
 ROOT = Path(__file__).parents[1]
@@ -42,6 +44,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return ha.import_traces(TRACE, tmp_path_factory.mktemp("runs") / "run.hotline")
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of one step, which a report has soon read."""
+    built = TraceBuilder(rank=0).step(0, 0, 100).op("aten::mm", 0, 90).launches("gemm", 50, 95)
+    folder = tmp_path_factory.mktemp("small")
+    return ha.import_traces(built.write(folder / "small.json"), folder / "small.hotline")
+
+
 @pytest.fixture
 def evil(tmp_path: Path) -> Path:
     events = [{"ph": "X", "cat": "cpu_op", "name": EVIL, "pid": 1, "tid": 1, "ts": 1, "dur": 5}]
@@ -57,7 +67,7 @@ def evil(tmp_path: Path) -> Path:
 def test_each_command_has_help_with_an_example_and_a_place_in_the_docs(command: str) -> None:
     text = hotline(command, "--help")
     assert f"Example:\n    hotline {command}" in text
-    assert f"\n# hotline {command}\n" in (ROOT / f"docs/cli/{command}.md").read_text(encoding="utf-8")
+    assert generate_cli.pages()[f"{command}.md"].startswith(f"# hotline {command}\n")
 
 
 def test_the_summaries_fit_into_the_list_of_commands() -> None:
@@ -120,19 +130,19 @@ def test_import_several_files(tmp_path: Path) -> None:
 
 
 def test_demo() -> None:
-    out = hotline("demo")
+    out = hotline("demo", "--all")
     assert out.startswith("demo.json.gz\n")
     assert "aten::convolution_backward" in out
 
 
-def test_report_formats(run: Path, tmp_path: Path) -> None:
-    assert hotline("report", run).startswith("cnn.json.gz\n")
-    assert hotline("report", run, "--rank", 0, "--format", "markdown").startswith("# ")
-    assert json.loads(hotline("report", run, "--format", "json"))["report"]["findings"]
+def test_report_formats(run: Path, small: Path, tmp_path: Path) -> None:
+    assert hotline("report", run, "--all").startswith("cnn.json.gz\n")
+    assert hotline("report", small, "--rank", 0, "--format", "markdown").startswith("# ")
+    assert json.loads(hotline("report", small, "--format", "json"))["report"]["findings"]
     target = tmp_path / "report.HTML"
-    assert hotline("report", run, "-o", target) == ""
+    assert hotline("report", small, "-o", target) == ""
     assert target.read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert hotline("report", run, "--format", "markdown", "-o", target, "--overwrite") == ""
+    assert hotline("report", small, "--format", "markdown", "-o", target, "--overwrite") == ""
     assert target.read_text(encoding="utf-8").startswith("# ")
 
 
@@ -171,14 +181,14 @@ def test_query_asks_what_is_no_query_too(run: Path) -> None:
         assert row["gain_pct"] >= 2
     assert {row["delta_ns"] for row in rows(hotline("query", "diff", run, run, "--json"))} == {0}
     assert hotline("query", "frequent_kernel_patterns", run, "--csv").startswith("pattern,length,count,")
-    listed = hotline("queries")
+    listed = hotline("queries", "--all", columns=200)
     assert all(name in listed for name in COMPUTED)
     assert "[until=host | work | launched]" in listed
     assert "[by=device | stream]" in listed
     assert "A phase is load_data, forward," in listed
     for wrong, hint in (
         (("critical_pat", run), "did you mean critical_path"),
-        (("critical_path", run, "-p", "stp=1"), "It has rank, step"),
+        (("critical_path", run, "-p", "stp=1"), "Parameters: rank, step"),
         (("critical_path", run, "-p", "step=one"), "step must be a whole number"),
         (("critical_path", run, "--step", "77"), "the trace has no step 77"),
         (("slowest_ops", run, "--step", "77"), "the trace has no step 77"),
@@ -191,8 +201,33 @@ def test_query_asks_what_is_no_query_too(run: Path) -> None:
         assert hint in result.err
 
 
+@pytest.mark.parametrize("name", ["critical_path", "engine_call", "host_bound_launching", "memory_block", "roofline"])
+def test_the_command_says_all_words_of_the_page_of_a_query(name: str) -> None:
+    query = next(query for query in generate_queries.documented() if query.name == name)
+    page = "\n".join(generate_queries.section(query, with_columns=True))
+    page = re.sub(r"(?m)^(\||\d+\. ).*$|\]\([^)]*\)", "", page)  # tables and lists of steps: the next assertion
+    words = set(re.findall(r"\w+", hotline("queries", query.name, columns=None)))
+    assert set(re.findall(r"\w+", page)) - words - _FRAME == {query.name} - words
+    named = [each.name for group in (query.params, query.columns, query.steps) for each in group]
+    assert set(named if query.kind != "advice" else []) <= words
+
+
+# Words around the header of a query on its page.
+_FRAME = set(
+    re.findall(r"\w+", "The query runs in steps. Each step is a temporary table. A function over several queries")
+)
+_FRAME |= {"hotline_analysis"}
+
+
 def test_queries() -> None:
-    assert "slowest_ops" in hotline("queries")
+    first = hotline("queries", columns=None)
+    shown = re.findall(r"^  (\w+)  ", first, re.MULTILINE)
+    assert "slowest_ops" in shown
+    assert 12 <= len(shown) <= 15
+    everything = hotline("queries", "--all", columns=None)
+    count = len(json.loads(hotline("queries", "--json"))["answers"])
+    assert f"\n{count - len(shown)} more: hotline queries --all" in first
+    assert set(shown) < set(re.findall(r"^(\w+) ", everything, re.MULTILINE))
     assert "nesting" not in hotline("queries", "--kind", "answers")
     listed = json.loads(hotline("queries", "--kind", "annotate", "--json"))["answers"]
     assert {query["kind"] for query in listed} == {"annotate"}
@@ -200,7 +235,7 @@ def test_queries() -> None:
 
 ANSWERS = [
     name
-    for name in ha.__all__
+    for name in ha.answers.__all__
     if inspect.isfunction(function := getattr(ha, name))
     and function.__module__.startswith("hotline_analysis.answers.")
     and get_type_hints(function)["return"] in (pl.DataFrame, ha.Finding)
@@ -224,6 +259,7 @@ def test_every_answer_of_the_package_is_listed() -> None:
 
 
 @pytest.mark.parametrize("name", COMPUTED)
+@pytest.mark.sampled
 def test_computed_answers_have_the_columns_that_are_listed(name: str, run: Path) -> None:
     [query] = json.loads(hotline("queries", name, "--json"))["answers"]
     answer = COMPUTED[name]
@@ -312,7 +348,7 @@ def test_an_ending_that_stands_for_no_format_is_refused(
     name, endings = WRITES[command]
     words = [run if word == "RUN" else word.replace("+", " ") for word in command.split()]
     refused = Result(*words, run, "-o", name)
-    complaint = f"error: cannot write {name}: its name ends in no format known here. Hint: Use {endings}.\n"
+    complaint = f"error: cannot write {name}: the file name's ending is unknown. Hint: Use {endings}.\n"
     assert (refused.status, refused.out, refused.err) == (1, "", complaint)
     assert list(tmp_path.iterdir()) == []
 
@@ -324,20 +360,20 @@ def test_what_is_no_file_cannot_be_printed(
     monkeypatch.chdir(tmp_path)
     refused = Result(command, run, "-o", "-")
     assert (refused.status, refused.out) == (2, "")
-    assert "printed" in refused.err
+    assert "cannot write to '-'" in refused.err
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
-def test_a_device_is_written_to_and_not_replaced(run: Path) -> None:
-    assert hotline("report", run, "-o", "/dev/null") == ""
+def test_a_device_is_written_to_and_not_replaced(small: Path) -> None:
+    assert hotline("report", small, "-o", "/dev/null") == ""
     assert Path("/dev/null").is_char_device()
     full = "error: cannot write /dev/full: No space left on device."
-    assert Result("report", run, "-o", "/dev/full").err.startswith(full)
-    assert Result("query", "steps", run, "-o", "/dev/full").err.startswith(full)
-    assert Result("export", run, "--format", "perfetto", "-o", "/dev/full").err.startswith(full)
+    assert Result("report", small, "-o", "/dev/full").err.startswith(full)
+    assert Result("query", "steps", small, "-o", "/dev/full").err.startswith(full)
+    assert Result("export", small, "--format", "perfetto", "-o", "/dev/full").err.startswith(full)
     for command in ("import", "export"):
-        assert Result(command, TRACE, "-o", "/dev/full").err.startswith("error: /dev/full is no folder.")
+        assert Result(command, TRACE, "-o", "/dev/full").err.startswith("error: /dev/full is not a folder.")
 
 
 def test_export(run: Path, tmp_path: Path) -> None:
@@ -370,8 +406,8 @@ def test_every_command_that_takes_a_trace_takes_its_model(run: Path, tmp_path: P
     trace.write_text(json.dumps(events))
     model.write_text(json.dumps([{"name": name, "type": "Linear"} for name in ("up", "down")]))
     given = ("--model", model)
-    assert "down" in hotline("report", trace, *given)
-    assert "down" not in hotline("report", trace)
+    assert "down" in hotline("report", trace, *given, "--all")
+    assert "down" not in hotline("report", trace, "--all")
     statement = "select distinct module_path from annotated_event where name = 'aten::linear' order by 1"
     assert hotline("sql", statement, trace, *given, "--csv") == "module_path\ndown\nup\n"
     assert "down" in hotline("query", "modules", trace, *given)
@@ -381,7 +417,7 @@ def test_every_command_that_takes_a_trace_takes_its_model(run: Path, tmp_path: P
     assert "down" in (tmp_path / "timeline.html").read_text(encoding="utf-8")
     hotline("chart", "modules", trace, *given, "-o", tmp_path / "modules.json")
     assert "down" in (tmp_path / "modules.json").read_text(encoding="utf-8")
-    assert "imported already" in Result("report", run, *given).err
+    assert "already imported" in Result("report", run, *given).err
 
 
 def test_schema(run: Path) -> None:
@@ -589,7 +625,7 @@ def test_a_finding_is_shown_whole(run: Path) -> None:
         (["query", "slowest_ops", "RUN", "-p", "limit=many"], "limit of query slowest_ops must be a whole number, not"),
         (["query", "optimizer_bottleneck", "RUN", "--rank", "9"], "no rank 9"),
         (["query", "optimizer_bottleneck", "RUN", "-p", "bound=x"], "no parameter 'bound'"),
-        (["sql", "select interval 1 day as a", "RUN"], "Cast it"),
+        (["sql", "select interval 1 day as a", "RUN"], "Cast the column"),
     ],
 )
 def test_wrong_questions_are_refused_in_one_line(run: Path, arguments: list[str], complaint: str) -> None:
@@ -602,7 +638,7 @@ def test_wrong_questions_are_refused_in_one_line(run: Path, arguments: list[str]
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
 @pytest.mark.parametrize(
-    ("target", "status", "says"), [(">/dev/full", 1, "error: the output cannot be written"), (">&-", 0, "")]
+    ("target", "status", "says"), [(">/dev/full", 1, "error: cannot write the output"), (">&-", 0, "")]
 )
 def test_output_that_goes_nowhere(target: str, status: int, says: str) -> None:
     command = f"{sys.executable} -m hotline_analysis schema {target}"
@@ -616,7 +652,6 @@ def test_output_that_goes_nowhere(target: str, status: int, says: str) -> None:
     ("arguments", "complaint"),
     [
         (["chart"], "--list"),
-        (["chart", "phases", "RUN"], "-o FILE"),
         (["chart", "fases", "RUN", "-o", "x.svg"], "Did you mean phases"),
         (["chart", "phases", "RUN", "-o", "x.pdf"], "x.pdf"),
         (["chart", "phases", "RUN", "-o", "x.svg", "-p", "colour=red"], "no parameter 'colour'"),

@@ -127,7 +127,7 @@ def test_the_fault_of_a_file_that_is_named_ends_the_import(client: Client, tmp_p
     traces = job(tmp_path / "job", "a", "b")
     (traces / "b.json").write_text("nothing")
     files = [traces / "a.json", traces / "b.json"]
-    with pytest.raises(TraceFormatError, match=r"b\.json is no PyTorch profiler trace"):
+    with pytest.raises(TraceFormatError, match=r"b\.json is not a PyTorch profiler trace"):
         ha.import_traces(files, tmp_path / "run.hotline", cluster=client)
     assert tries(traces).count("b.json") == 1
     assert not (tmp_path / "run.hotline").exists()
@@ -140,7 +140,7 @@ def test_the_fault_of_a_file_that_is_named_ends_the_import(client: Client, tmp_p
 def test_the_file_of_a_worker_that_was_killed_is_imported_by_another(
     client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("hotline_analysis.importer.MOST_OWN_FILES", 1)  # so that their tables are joined
+    monkeypatch.setattr("hotline_analysis.importer.job.MOST_OWN_FILES", 1)  # so that their tables are joined
     traces = job(tmp_path / "job", "a", "fragile")
     run = ha.import_traces(traces, tmp_path / "run.hotline", cluster=client)
     assert tries(traces).count("fragile.json") == 2
@@ -154,10 +154,10 @@ def test_the_file_of_a_worker_that_was_killed_is_imported_by_another(
 def test_a_file_that_kills_each_worker_is_told_and_the_others_are_kept(client: Client, tmp_path: Path) -> None:
     traces = job(tmp_path / "job", "a", "deadly")
     target = tmp_path / "run.hotline"
-    with pytest.raises(MachineError, match=r"deadly\.json failed: each worker that tried it died") as raised:
+    with pytest.raises(MachineError, match=r"deadly\.json failed: every worker died") as raised:
         ha.import_traces(traces, target, cluster=client)
     assert raised.value.hint is not None
-    assert "what is imported (1 of 2 files) stays in" in raised.value.hint
+    assert "Imported files (1 of 2) are kept in" in raised.value.hint
     assert left_in(tmp_path) == [".run.hotline.parts", "job"]
     (traces / "deadly.mark").touch()  # it would be imported now
     ha.import_traces(traces, target, cluster=client)
@@ -205,7 +205,7 @@ def test_of_two_imports_to_one_place_the_second_is_refused(client: Client, tmp_p
     first.start()
     try:
         wait_for(lambda: "waiting.json" in tries(traces))
-        with pytest.raises(HotlineError, match=r"another import writes .*run\.hotline at this moment"):
+        with pytest.raises(HotlineError, match=r"another import is writing .*run\.hotline"):
             ha.import_traces(traces, target, cluster=client)
     finally:
         (traces / "waiting.mark").touch()
@@ -260,10 +260,10 @@ def test_workers_of_this_machine_share_its_memory(
 @pytest.mark.parametrize(
     ("cluster", "error"),
     [
-        ("local:0", "names no number of workers"),
-        ("local:many", "names no number of workers"),
-        ("somewhere", "is no address of a scheduler"),
-        ("", "is no address of a scheduler"),
+        ("local:0", "has no number of workers"),
+        ("local:many", "has no number of workers"),
+        ("somewhere", "is not a address of a scheduler"),
+        ("", "is not a address of a scheduler"),
         ("tcp://:x", "no Dask scheduler answers"),
         ("nothing://host:1", "no Dask scheduler answers"),
         ("missing.json", "missing.json does not exist"),
@@ -346,10 +346,10 @@ def test_a_part_that_lacks_a_file_is_none_and_is_replaced(tmp_path: Path) -> Non
 def test_parts_of_somebody_else_are_not_trusted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / ".run.hotline.parts").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(HotlineError, match="nothing in it is trusted"), parts.parts_beside(tmp_path / "run.hotline"):
+    with pytest.raises(HotlineError, match="the content is not trusted"), parts.parts_beside(tmp_path / "run.hotline"):
         pass
     (tmp_path / ".run.hotline.parts").unlink()
     (tmp_path / ".run.hotline.parts").mkdir()
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    with pytest.raises(HotlineError, match="nothing in it is trusted"), parts.parts_beside(tmp_path / "run.hotline"):
+    with pytest.raises(HotlineError, match="the content is not trusted"), parts.parts_beside(tmp_path / "run.hotline"):
         pass

@@ -143,6 +143,7 @@ def phase_at(marks: list[dict[str, Any]], event: dict[str, Any]) -> str | None:
         pytest.param("submodules", "inductor", True, False, marks=NEEDS_COMPILER),
     ],
 )
+@pytest.mark.sampled
 def test_phases(tmp_path: Path, what: str, backend: str, trains: bool, knows_model: bool) -> None:
     file = captured(tmp_path, what, backend, trains=trains, knows_model=knows_model)
     events, marks = without_marks(file)

@@ -93,7 +93,7 @@ def test_a_folder_has_every_table_and_says_what_it_is(tmp_path: Path) -> None:
         assert json.loads(schema.metadata[b"hotline"])["columns"] == table["columns"]
         assert all(column["meaning"] for column in table["columns"])
     field = pq.read_schema(folder / "phases.parquet").field("cpu_ns")
-    assert field.metadata == {b"unit": b"ns", b"meaning": b"time the main thread spent in it"}
+    assert field.metadata == {b"unit": b"ns", b"meaning": b"time of the main thread in the phase"}
     events = pl.read_parquet(folder / "annotated_event.parquet")
     assert events.drop("run_id", "since_start_ns", "start_utc").equals(expected)
     assert pl.read_parquet(folder / "phases.parquet").drop("run_id").equals(phases)
@@ -145,7 +145,7 @@ def test_the_run_and_its_measures_by_hand(tmp_path: Path) -> None:
 def test_a_run_appears_once_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with training().load(tmp_path) as a, training(step_us=200).load(tmp_path, "b.json") as b:
         first = append_run(a, tmp_path / "runs", tables=["steps"], with_report=False)
-        with pytest.raises(ExportExistsError, match="has this run already"):
+        with pytest.raises(ExportExistsError, match="already has this run"):
             append_run(a, tmp_path / "runs", tables=["steps"], with_report=False)
         again = append_run(a, tmp_path / "runs", tables=["steps"], name="again", with_report=False, overwrite=True)
         assert again == first
@@ -160,9 +160,9 @@ def test_a_run_appears_once_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
         assert [each.name for each in (tmp_path / "runs").iterdir()] == [first.name]
         monkeypatch.undo()
         append_run(b, tmp_path / "runs", tables=["steps"], with_report=False)
-        with pytest.raises(ExportExistsError, match="no dataset"):
+        with pytest.raises(ExportExistsError, match="not a dataset"):
             append_run(a, ha.export_tables(a, tmp_path / "tables", tables=["steps"]))
-        with pytest.raises(ExportExistsError, match="no dataset"):
+        with pytest.raises(ExportExistsError, match="not a dataset"):
             append_run(a, a.path)
         with pytest.raises(ExportExistsError):
             ha.export_tables(a, tmp_path / "runs", overwrite=True)
@@ -175,7 +175,7 @@ def test_what_is_no_table_is_told(tmp_path: Path) -> None:
         "event_place": "needs rank, event",
         "diff": "compares two runs",
         "gpu_or_cpu_bound": "`verdict` has its answer",
-        "../evil": "no table or answer",
+        "../evil": "not a table or answer",
     }
     with training().load(tmp_path) as trace:
         for name, complaint in complaints.items():
@@ -338,8 +338,12 @@ def test_the_commands(tmp_path: Path) -> None:
     assert (row["name"], row["started_utc"]) == ("nightly", datetime(2026, 11, 25, 20, 4, tzinfo=UTC))
     assert hotline("dashboard", runs).exit_code == 0
     assert hotline("dashboard", runs).exit_code == 0  # written again as runs are added
-    assert "1 run" in (runs / "dashboard.html").read_text(encoding="utf-8")
+    text = (runs / "dashboard.html").read_text(encoding="utf-8")
+    assert "1 run" in text
+    assert "One run: from the second on" in text
+    # A single moment is a label, as an axis of time from it to itself has only ticks of milliseconds.
+    assert '"type": "ordinal"' in text or '"type":"ordinal"' in text
     assert "has no runs" in hotline("dashboard", tmp_path).stderr
     assert "cannot be read" in hotline("dashboard", tmp_path / "nowhere").stderr
-    assert "is no time such as" in hotline("export", run, "-o", runs, "--started", "today").stderr
-    assert "go with --format parquet" in hotline("export", run, "-o", "x", "--format", "perfetto", "--append").stderr
+    assert "is not a time such as" in hotline("export", run, "-o", runs, "--started", "today").stderr
+    assert "need --format parquet" in hotline("export", run, "-o", "x", "--format", "perfetto", "--append").stderr

@@ -83,7 +83,7 @@ def test_its_command_is_what_was_installed(installed: Path, tmp_path: Path) -> N
     line = [str(installed / entry[0]), "demo"]
     done = subprocess.run(line, env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert "NVIDIA H100" in done.stdout
+    assert "H100 80GB" in done.stdout
 
 
 def test_the_extras_that_it_names_exist() -> None:

@@ -17,7 +17,7 @@ from hotline_analysis.cli import app
 from tests.viewer import visit
 
 ROOT = Path(__file__).parents[1]
-# `docs/cli` is the help of every command, whose examples `test_cli.py` runs.
+# `test_cli.py` runs the examples in the help of every command.
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 COMMAND = re.compile(r"`(hotline [^`\n]+)`|^ {4,}(hotline .+?)(?: {2,}#.*)?$", re.MULTILINE)
 # What the examples call a trace, a run, or several.
@@ -94,6 +94,7 @@ def test_there_are_examples_of_every_command() -> None:
 
 
 @pytest.mark.parametrize("command", examples())
+@pytest.mark.sampled
 def test_commands_run(command: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in folder.iterdir():
         (tmp_path / name.name).symlink_to(name)

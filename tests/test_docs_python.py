@@ -23,7 +23,8 @@ ROOT = Path(__file__).parents[1]
 _FENCE = re.compile(r"^```(?P<kind>\w*)\n(?P<code>.*?)^```$", re.DOTALL | re.MULTILINE)
 _INDENTED = re.compile(r"(?:^ {4}.*\n(?:\n(?= {4}))?)+", re.MULTILINE)
 # A callback of Hugging Face and one of Lightning: `test_examples.py` runs the programs that they come from.
-_ELSEWHERE = ("Trainer(", "TrainerCallback")
+# NVTX needs a build of torch with CUDA: tests/nsight runs `ha.nvtx` with a stand-in.
+_ELSEWHERE = ("Trainer(", "TrainerCallback", "torch.cuda.nvtx")
 
 
 def python_of(page: Path) -> list[str]:
@@ -56,6 +57,7 @@ def of_a_training(_: Path) -> dict[str, Any]:
         optimizer.step()
 
     names = {"model": model, "images": images, "batch": images, "loader": [images] * 5, "train": train}
+    names |= {name: torch.nn.Linear(8, 8) for name in ("generator", "discriminator", "net", "average")}
     return {**names, "torch": torch, "augment": lambda batch: batch, "json": json, "pathlib": pathlib}
 
 
@@ -93,12 +95,25 @@ def test_these_are_the_pages_with_python() -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
+@pytest.mark.sampled
 def test_the_python_of_a_page_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    handlers = []
+    analyze = ha.analyze
+
+    def noted(*args: Any, **rest: Any) -> Any:
+        handlers.append(analyze(*args, **rest))
+        return handlers[-1]
+
+    monkeypatch.setattr(ha, "analyze", noted)
     names = {"ha": ha, **PAGES[name](tmp_path)}
     for code in python_of(ROOT / "docs" / name):
         exec(code, names)
+    for handler in handlers:
+        handler.wait()  # the end of a program waits for the report; the test is not the end of its process
     if name in ("capture.md", "tutorial.md"):
-        assert "Is the GPU or the CPU the bottleneck?" in capsys.readouterr().out
+        out = capsys.readouterr().out
+        assert re.search(r"\.json\.gz: \w+ · CPU only · rank 0 · ", out)
+        assert f"page: {tmp_path}" in out

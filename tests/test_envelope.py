@@ -47,6 +47,7 @@ def run() -> Path:
 
 
 @pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.sampled
 def test_each_command_prints_an_envelope(command: str, run: Path, tmp_path: Path) -> None:
     names = {
         "RUN": str(run),
@@ -85,6 +86,7 @@ def test_each_answer_has_a_schema(name: str) -> None:
 @pytest.mark.parametrize(
     "command", ["steps", "slowest_ops --limit 3", "gpu_or_cpu_bound", "critical_path", "advice", "phases"]
 )
+@pytest.mark.sampled
 def test_an_answer_is_as_its_schema_says(command: str, run: Path) -> None:
     name, *options = command.split()
     asked = CliRunner().invoke(app, ["query", name, str(run), *options, "--json"], prog_name="hotline")
@@ -102,7 +104,7 @@ def test_an_answer_is_as_its_schema_says(command: str, run: Path) -> None:
     [
         ("queries --schema", "needs the name of an answer"),
         ("queries steps --schema --json", "exclude each other"),
-        ("queries gpu_busy --schema", "gpu_busy is no answer"),
+        ("queries gpu_busy --schema", "gpu_busy is not an answer"),
         ("queries no_such --schema", "no_such"),
     ],
 )

@@ -30,6 +30,7 @@ from models import EXAMPLES  # type: ignore[import-not-found]  # noqa: E402
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.sampled
 def test_every_model_trains_and_is_learned(name: str) -> None:
     example: Any = EXAMPLES[name](4, True, "tiny")
     inputs, targets = example.collate([example.dataset[i] for i in range(4)])

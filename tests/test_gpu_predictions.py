@@ -38,6 +38,7 @@ def predicted(name: str, scenario: str, **parameters: float) -> ha.Prediction:
 
 
 @pytest.mark.parametrize("name", PLAIN)
+@pytest.mark.sampled
 def test_without_the_profiler(name: str) -> None:
     found = predicted(name, "no_profiler")
     assert found.low_ns <= step_ns(name) <= found.high_ns
@@ -58,6 +59,7 @@ def test_what_the_cpu_bounds_is_recorded_far_too_long() -> None:
         ("cnn_b8", "cuda_graph", "cnn_b8_graphs"),
     ],
 )
+@pytest.mark.sampled
 def test_one_thing_changed(before: str, scenario: str, after: str) -> None:
     found = predicted(before, scenario)
     assert found.low_ns <= step_ns(after) <= found.high_ns

@@ -23,7 +23,8 @@ from hotline_analysis import HotlineError, HotlineWarning, Trace, TraceFormatErr
 from hotline_analysis.annotation.pipeline import _with_memory
 from hotline_analysis.annotation.pipeline import annotate as annotate_rank
 from hotline_analysis.database import make_table
-from hotline_analysis.importer import _assign_ranks, annotating, find_traces, processes, tasks
+from hotline_analysis.importer import annotating, find_traces, processes, tasks
+from hotline_analysis.importer.job import _assign_ranks
 from hotline_analysis.schema import TABLES
 from tests.runs import opened
 from tests.trace_builder import TraceBuilder
@@ -68,6 +69,7 @@ def frames(run: Trace, rank: int) -> dict[str, pl.DataFrame]:
         ("t.json", None, 0, "default"),
     ],
 )
+@pytest.mark.sampled
 def test_rank(tmp_path: Path, name: str, info: dict[str, Any] | None, rank: int, source: str) -> None:
     top = {} if info is None else {"distributedInfo": info}
     with trace(1, **top).load(tmp_path, name) as run:
@@ -173,15 +175,15 @@ def test_runs_of_several_ranks_are_one(runs_of_two_ranks: list[Path], tmp_path: 
 def test_runs_that_hold_the_same_rank(runs_of_two_ranks: list[Path], tmp_path: Path) -> None:
     again = tmp_path / "again.hotline"
     shutil.copytree(runs_of_two_ranks[1], again)
-    with pytest.raises(HotlineError, match=r"t\.rank3\.hotline and .*again\.hotline both hold rank 3, so they are not"):
+    with pytest.raises(HotlineError, match=r"t\.rank3\.hotline and .*again\.hotline both have rank 3, so the runs"):
         ha.load([*runs_of_two_ranks, again])
 
 
 def test_runs_and_traces_do_not_mix(runs_of_two_ranks: list[Path], tmp_path: Path) -> None:
     first, second = runs_of_two_ranks
-    with pytest.raises(TraceFormatError, match=r"t\.rank0\.hotline is a run, and .*t\.rank3\.json is none"):
+    with pytest.raises(TraceFormatError, match=r"t\.rank0\.hotline is a run, but .*t\.rank3\.json is not"):
         ha.load([first, second.with_suffix(".json")])
-    with pytest.raises(TraceFormatError, match=r"t\.rank0\.hotline is a run, and .*t\.rank3\.json is none"):
+    with pytest.raises(TraceFormatError, match=r"t\.rank0\.hotline is a run, but .*t\.rank3\.json is not"):
         ha.import_traces([first, second.with_suffix(".json")], tmp_path / "both.hotline")
     assert not (tmp_path / "both.hotline").exists()
     # A run stands beside its trace: a pattern that finds both means the traces, as a folder does.
@@ -207,7 +209,7 @@ def test_an_empty_name_is_not_the_working_directory(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize("source", [None, 3, [None], b"t.json", [["t.json"]]])
 def test_what_names_no_trace_is_an_error_of_the_caller(tmp_path: Path, source: Any) -> None:
     for read in (ha.load, lambda source: ha.import_traces(source, tmp_path / "run")):
-        with pytest.raises(TypeError, match="named by a path"):
+        with pytest.raises(TypeError, match="must be a path"):
             read(source)
 
 
@@ -225,7 +227,7 @@ def test_bad_files_of_a_folder_are_skipped(tmp_path: Path) -> None:
     texts = sorted(str(warning.message) for warning in warned)
     assert [text.partition(str(tmp_path))[0] for text in texts] == ["skipped: ", "skipped: "]
     assert "empty.json is empty" in texts[0]
-    assert "model.json is no PyTorch profiler trace" in texts[1]
+    assert "model.json is not a PyTorch profiler trace" in texts[1]
 
 
 @pytest.mark.usefixtures("in_processes")
@@ -233,10 +235,10 @@ def test_bad_files_that_are_named_are_errors(tmp_path: Path) -> None:
     good = trace(2).write(tmp_path / "rank0.json")
     bad = tmp_path / "rank1.json"
     bad.write_text("no trace")
-    with pytest.raises(TraceFormatError, match=r"rank1\.json is no PyTorch profiler trace"):
+    with pytest.raises(TraceFormatError, match=r"rank1\.json is not a PyTorch profiler trace"):
         ha.import_traces([good, bad], tmp_path / "run.hotline")
     good.unlink()
-    with pytest.raises(TraceFormatError, match=r"rank1\.json is no PyTorch profiler trace"):
+    with pytest.raises(TraceFormatError, match=r"rank1\.json is not a PyTorch profiler trace"):
         ha.import_traces(tmp_path, tmp_path / "run.hotline")
     assert [item.name for item in tmp_path.iterdir()] == ["rank1.json"]
 
@@ -365,7 +367,7 @@ def test_manifest(run_directory: Path) -> None:
         spans = [(1000 * event["ts"], 1000 * (event["ts"] + event["dur"])) for event in events if "dur" in event]
         times[rank] = {"start_ns": min(spans)[0], "end_ns": max(end for _, end in spans)}
     assert manifest == {
-        "format_version": 12,
+        "format_version": 14,
         "parts": [
             {"rank": 0, "file": "0.json", "event_count": 6, **clean, **times[0]},
             {"rank": 3, "file": "3.json", "event_count": 15, **clean, **times[3]},
@@ -431,6 +433,7 @@ def gpu_time(path: Path) -> dict[str, Decimal]:
 
 
 @pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)
+@pytest.mark.sampled
 def test_gpu_time_is_that_of_the_file(path: Path) -> None:
     expected = gpu_time(path)
     query = """
@@ -548,7 +551,7 @@ def test_ten_thousand_files_that_claim_one_rank() -> None:
     assert [part["rank"] for part in ranked] == sorted(part["rank"] for part in ranked)
     assert warned[0] == "1.json and 0.json both claim rank 0; 1.json is imported as rank 8"
     assert len(warned) == 11
-    assert warned[-1] == "9,988 more files claim a rank that another has, and are imported as the next free ones"
+    assert warned[-1] == "9,988 more files claim the rank of another file and are imported as the next free ranks"
 
 
 def test_many_files_that_are_no_traces_are_told_in_a_few_lines(tmp_path: Path) -> None:

@@ -78,6 +78,7 @@ COMMANDS = {
 
 @pytest.mark.parametrize("after_s", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.sampled
 def test_a_command_ends_and_leaves_nothing(tmp_path: Path, file: Path, run: Path, command: str, after_s: float) -> None:
     tmp, out = tmp_path / "tmp", tmp_path / "out"
     tmp.mkdir()

@@ -38,7 +38,7 @@ def test_everything_is_shown_without_ipywidgets() -> None:
     assert nothing == []
     trace, report, chart, timeline = map(html_of, cells)
     assert "rank" in trace
-    assert "NVIDIA H100" in report
+    assert "H100 80GB" in report
     assert "Is the GPU or the CPU the bottleneck?" in report
     assert "<svg" in chart
     assert "hl-slice" in timeline

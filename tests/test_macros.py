@@ -103,11 +103,11 @@ def test_macros_come_after_those_that_they_use(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("create or replace macro one() as\n1;\n", "a comment on the subject goes first"),
-        ("-- Some.\n", "a comment on the subject goes first"),
+        ("create or replace macro one() as\n1;\n", "the file needs a comment on the subject first"),
+        ("-- Some.\n", "the file needs a comment on the subject first"),
         ("-- Some.\n\n-- One.\ncreate macro one() as\n1;\n", "expected one `create or replace macro"),
         (f"{ONE}create or replace macro two() as\n2;\n", "expected one `create or replace macro"),
-        (f"{ONE}\n-- One.\ncreate or replace macro one() as\n1;\n", "there is another macro one"),
+        (f"{ONE}\n-- One.\ncreate or replace macro one() as\n1;\n", "duplicate macro one"),
     ],
 )
 def test_a_file_of_another_form_is_refused(tmp_path: Path, text: str, complaint: str) -> None:
@@ -194,6 +194,99 @@ def test_calls_that_take_the_grid_in_threads(database: duckdb.DuckDBPyConnection
     assert rows(database, f"select {asked}") == [(True, False, False, False)]
 
 
+@pytest.mark.parametrize(
+    ("size", "names"),
+    [
+        # C++ types as in recorded shapes, names of `ScalarType` as in collectives, and names in Python
+        (1, ["unsigned char", "char", "bool", "c10::quint8", "Byte", "Char", "Bool", "QInt8", "int8", "torch.uint8"]),
+        (1, ["c10::Float8_e4m3fn", "Float8_e5m2", "float8_e8m0fnu", "c10::Float4_e2m1fn_x2"]),
+        (2, ["c10::Half", "c10::BFloat16", "short int", "Half", "BFloat16", "UInt16", "float16", "torch.bfloat16"]),
+        (4, ["float", "int", "unsigned int", "c10::qint32", "Float", "Int", "float32", "c10::complex<c10::Half>"]),
+        (4, ["ComplexHalf", "complexhalf", "torch.complex32"]),
+        (8, ["double", "long", "long int", "long long", "unsigned long", "Long", "int64", "UInt64", "ComplexFloat"]),
+        (8, ["c10::complex<float>", "complex64"]),
+        (16, ["c10::complex<double>", "ComplexDouble", "complex128"]),
+        (None, ["", "TensorList", "Scalar", "std::string", "floats", "None"]),
+    ],
+)
+def test_bytes_of_an_element(size: int | None, names: list[str], database: duckdb.DuckDBPyConnection) -> None:
+    for name in names:
+        assert database.execute("select bytes_of_dtype(?)", [name]).fetchall() == [(size,)], name
+
+
+CALLS = {
+    "is_kernel_launch": (
+        *(
+            "cudaLaunchKernel",
+            "cudaLaunchKernelExC",
+            "cudaLaunchCooperativeKernel",
+            "cuLaunchKernel",
+            "cuLaunchKernelEx",
+        ),
+        *("cuLaunchCooperativeKernel", "hipLaunchKernel", "hipModuleLaunchKernel", "hipExtModuleLaunchKernel"),
+        *("hipLaunchCooperativeKernel", "urEnqueueKernelLaunch", "zeCommandListAppendLaunchKernel"),
+    ),
+    "is_graph_launch": ("cudaGraphLaunch", "cuGraphLaunch", "hipGraphLaunch"),
+    "is_early_launch": ("cudaLaunchKernelExC", "cuLaunchKernelEx"),
+    "is_capture_begin": ("cudaStreamBeginCapture", "hipStreamBeginCapture", "cuStreamBeginCapture_v2"),
+    "is_capture_end": ("cudaStreamEndCapture", "hipStreamEndCapture"),
+    "is_synchronise_call": (
+        "cudaDeviceSynchronize",
+        "cudaStreamSynchronize",
+        "hipEventSynchronize",
+        "cuCtxSynchronize",
+    ),
+    "is_wait_for_device": ("cudaDeviceSynchronize", "cuCtxSynchronize", "cudaFree", "cuMemFree_v2"),
+    "is_stream_wait": ("cudaStreamWaitEvent", "hipStreamWaitEvent"),
+    "is_event_call": ("cudaStreamWaitEvent", "hipStreamWaitEvent", "cudaEventRecord", "cuEventQuery"),
+    "is_copy_call": ("cudaMemcpyAsync", "hipMemcpyWithStream", "cuMemcpyHtoD_v2"),
+}
+
+
+@pytest.mark.parametrize("macro", CALLS)
+def test_purpose_of_a_call(macro: str, database: duckdb.DuckDBPyConnection) -> None:
+    names = {*(name for names in CALLS.values() for name in names), "cudaLaunchHostFunc", "cudaStreamIsCapturing"}
+    found = {name for name in names if database.execute(f"select {macro}(?)", [name]).fetchall() == [(True,)]}
+    assert found == {*CALLS[macro]}
+
+
+def test_calls_that_block(database: duckdb.DuckDBPyConnection) -> None:
+    calls = {
+        "cuda_runtime": ["cudaStreamSynchronize", "cudaMemcpy", "hipFree", "cudaMemcpyAsync", "cuMemFree_v2"],
+        "cuda_driver": ["cuMemcpyDtoH_v2", "cuStreamSynchronize", "cuMemcpyDtoHAsync_v2"],
+        "cpu_op": ["cudaStreamSynchronize"],
+    }
+    blocking = {
+        name
+        for category, names in calls.items()
+        for name in names
+        if database.execute("select is_blocking_call(?, ?)", [category, name]).fetchall() == [(True,)]
+    }
+    assert blocking == {"cudaMemcpy", "hipFree", "cuMemcpyDtoH_v2", "cuStreamSynchronize", "cudaStreamSynchronize"}
+    (row,) = database.execute("select is_blocking_call('cpu_op', 'cudaStreamSynchronize')").fetchall()
+    assert row == (False,)
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [
+        ("Memcpy HtoD (Pageable -> Device)", "to_device over_link pageable"),
+        ("Memcpy HtoD (Host -> Device)", "to_device over_link"),
+        ("CopyHostToDevice", "to_device over_link"),
+        ("MEMORY_COPY_HOST_TO_DEVICE", "to_device over_link"),
+        ("Memcpy DtoH (Device -> Pinned)", "over_link"),
+        ("Memcpy PtoP (Device -> Device)", "without_cpu over_link"),
+        ("Memcpy DtoD (Device -> Device)", "without_cpu"),
+        ("MEMORY_COPY_DEVICE_TO_DEVICE", "without_cpu"),
+    ],
+)
+def test_direction_of_a_copy(name: str, kinds: str, database: duckdb.DuckDBPyConnection) -> None:
+    asked = {"to_device": "is_copy_to_device", "without_cpu": "is_copy_without_cpu", "over_link": "is_copy_over_link"}
+    asked["pageable"] = "is_pageable_copy"
+    found = [kind for kind, macro in asked.items() if database.execute(f"select {macro}(?)", [name]).fetchall()[0][0]]
+    assert sorted(found) == sorted(kinds.split())
+
+
 def test_limits_are_exact_numbers(database: duckdb.DuckDBPyConnection) -> None:
     limits = [macro.name for macro in catalog.macros().values() if macro.subject == "limits"]
     (found,) = rows(database, f"select {', '.join(f'{name}()' for name in limits)}")
@@ -247,6 +340,17 @@ def test_a_span_without_duration_is_around_nothing(database: duckdb.DuckDBPyConn
     spans(database, (1, 7, 0, 9, 0), (2, 7, 3, 3, 1), (3, 7, 3, 5, 1), (4, 7, 3, 4, 2))
     found = rows(database, "select event_id, level, around_id from nested('span', track_id, depth) order by event_id")
     assert found == [(1, 0, None), (2, 1, 1), (3, 1, 1), (4, 2, 3)]
+
+
+def test_paired_edges(database: duckdb.DuckDBPyConnection) -> None:
+    """An end closes the last open begin of its lane. The last end of lane 7 and the begin of lane 8 are alone."""
+    edges = "(1, 7, 0, true), (2, 7, 1, true), (3, 7, 3, false), (4, 7, 9, false), (5, 7, 10, false), (6, 8, 2, true)"
+    found = rows(
+        database,
+        f"with edge as (from (values {edges}) as edge (event_id, track_id, start_ns, opens))"
+        " from paired_edges('edge', track_id) order by event_id",
+    )
+    assert found == [(1, 9, 9), (2, 2, 3)]
 
 
 def test_innermost(database: duckdb.DuckDBPyConnection) -> None:

@@ -355,7 +355,7 @@ def test_secrets_are_kept_if_asked_for_but_never_reported(tmp_path: Path) -> Non
         assert SECRETS["metadata"] in trace.sql("select metadata from rank_info").item()
         found = said_of(trace)
     assert [name for name, secret in SECRETS.items() if any(secret in text for text in found)] == []
-    with pytest.raises(ha.HotlineError, match="is imported already"):
+    with pytest.raises(ha.HotlineError, match="is already imported"):
         ha.load(tmp_path / "run.hotline", keep_secrets=True)
 
 

@@ -18,6 +18,7 @@ OPTIMIZERS = ("sgd", "adam", "adamw")
 
 @pytest.mark.filterwarnings("ignore:Profiler won't be using warmup")
 @pytest.mark.parametrize(("number", "name"), list(enumerate(memory_truth.EXAMPLES)))
+@pytest.mark.sampled
 def test_what_a_model_holds(tmp_path: Path, number: int, name: str) -> None:
     """The first two steps of training: what is saved for backward, gradients, and the optimizer's state.
 
@@ -47,6 +48,7 @@ other."""
 
 @pytest.mark.filterwarnings("ignore:Profiler won't be using warmup")
 @pytest.mark.parametrize(("number", "name"), list(enumerate(memory_truth.EXAMPLES)))
+@pytest.mark.sampled
 def test_what_shapes_tell_of_a_model(tmp_path: Path, number: int, name: str) -> None:
     """Without memory events: what is saved is estimated, and parameters, gradients and state are exact."""
     optimizer = OPTIMIZERS[1 + number % 2]

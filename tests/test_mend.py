@@ -59,10 +59,11 @@ def meant(value: object) -> Any:
     return [meant(each) for each in value] if isinstance(value, list) else value
 
 
-def training(rng: random.Random, frame: Callable[[], str], argument: Callable[[], object]) -> list[Event]:
+def training(
+    rng: random.Random, frame: Callable[[], str], argument: Callable[[], object], at: int = 5_000_000
+) -> list[Event]:
     """Steps with a frame of Python, ops, launches and kernels."""
     events: list[Event] = []
-    at = 5_000_000
     for step in range(rng.randint(2, 5)):
         begin = at
         common = {"pid": 41, "tid": 41}
@@ -216,7 +217,11 @@ def test_escapes_that_are_right_stay(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("indent", LAYOUTS)
 def test_unescaped_quotes(tmp_path: Path, indent: str | None) -> None:
     names = cycle(map(Raw, QUOTED))
-    events = [event for seed in range(3) for event in training(random.Random(seed), lambda: next(names), lambda: 1)]
+    events = [
+        event
+        for seed in range(3)
+        for event in training(random.Random(seed), lambda: next(names), lambda: 1, 5_000_000 + 100_000 * seed)
+    ]
     count = sum(isinstance(each["name"], Raw) for each in events)
     assert count >= len(QUOTED)
     found, warned, info = read(tmp_path, document([written(each, indent) for each in events]))

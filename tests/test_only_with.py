@@ -22,6 +22,7 @@ from tests.campaign import bases
 from tests.derive.launch_shapes import A100
 from tests.derive.op_work_cases import CASES, call
 from tests.derive.updates import clipped, updating
+from tests.nsight_whole import whole_export
 from tests.trace_builder import TraceBuilder
 
 AS_TEXT = {"JSON": "VARCHAR"}  # which files make of it
@@ -95,6 +96,9 @@ def test_a_query_has_rows_only_with_these_tables(tmp_path: Path, monkeypatch: py
         at = 2 * number + (3_000 + 50 * (number - 1_025) if number > 1_025 else 0)
         full.op("aten::mul", at, at + 1).launches("k", 3_000 + 50 * number, 3_050 + 50 * number)
     full.write(tmp_path / "full.json")
+    own = TraceBuilder().step(0, 0, 100).op("aten::mm", 1, 60).launches("gemm", 52, 60, at=2, until=50)
+    own.event(ph="X", cat="overhead", name="Activity Buffer Request", pid=-1, tid=0, ts=3, dur=40)
+    own.write(tmp_path / "own.json")
     closure = TraceBuilder().step(0, 0, 100).annotation("Optimizer.step#LBFGS.step", 10, 90)
     closure.op("aten::linear", 20, 30, seq=1).backward("AddmmBackward0", 40, 50, seq=1).write(tmp_path / "closure.json")
     work = TraceBuilder(rank=0, deviceProperties=[A100])
@@ -102,6 +106,7 @@ def test_a_query_has_rows_only_with_these_tables(tmp_path: Path, monkeypatch: py
         call(work, each.name, each.args, 10 * at, 10 * at + 5, **each.recorded)
         work.launches("gemm", 10 * at + 5, 10 * at + 8)
     work.write(tmp_path / "work.json")
+    whole_export(tmp_path / "nsight.sqlite")
     for file in (*tmp_path.iterdir(), bases.DATA / "lstm.json.gz", bases.DATA / "dlrm.json.gz"):
         with ha.load(file) as trace:
             for step in ha.steps(trace)["step"][:1]:

@@ -46,13 +46,13 @@ def test_without_them_an_op_of_the_user_has_no_work(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a,b\n1,2\n", "is no table of ops"),
-        ("", "is no table of ops"),
+        ("a,b\n1,2\n", "is not a table of ops"),
+        ("", "is not a table of ops"),
         ("name,family,roles\n,gemm,a=0 b=1\n", "has no name"),
-        ("name,family,roles\nx,matrix,a=0 b=1\n", "'matrix' is no family of ops"),
-        ("name,family,roles\nx,gemm,first and second\n", "does not say what the arguments of x are"),
-        ("name,family,roles\nx,gemm,a=-1\n", "does not say what the arguments of x are"),
-        ("name,family,roles\nx,gemm\n", "is no table of ops"),
+        ("name,family,roles\nx,matrix,a=0 b=1\n", "'matrix' is not a family of ops"),
+        ("name,family,roles\nx,gemm,first and second\n", "is not a list of roles for the arguments of x"),
+        ("name,family,roles\nx,gemm,a=-1\n", "is not a list of roles for the arguments of x"),
+        ("name,family,roles\nx,gemm\n", "is not a table of ops"),
     ],
 )
 def test_mistakes_are_told(tmp_path: Path, text: str, said: str) -> None:
@@ -68,5 +68,5 @@ def test_a_missing_file_is_told(tmp_path: Path) -> None:
 
 def test_a_run_is_imported_already(tmp_path: Path) -> None:
     run = ha.import_traces(written(tmp_path), tmp_path / "run")
-    with pytest.raises(HotlineError, match="is imported already"):
+    with pytest.raises(HotlineError, match="is already imported"):
         ha.load(run, op_signatures=[("x", "gemm", "a=0 b=1")])

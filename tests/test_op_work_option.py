@@ -46,16 +46,16 @@ def test_it_counts_instead_of_a_formula(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("", "is not one SELECT"),
-        ("select 1 as shape_id, 2 as bytes; select 3", "is not one SELECT"),
-        ("copy (select 1) to 'stolen.csv'", "is not one SELECT"),
-        ("select shape_id, dtypes from op_shape", "has the column dtypes"),
-        ("select shape_id, 1 as m from op_shape", "says no figure of a shape"),
-        ("select 1 as bytes from op_shape", "says no figure of a shape"),
-        ("select shape_id, size as bytes from op_shape", "is no query over op_shape"),
-        ("select shape_id, [1] as bytes from op_shape", "is no query over op_shape"),
+        ("", "is not a single SELECT"),
+        ("select 1 as shape_id, 2 as bytes; select 3", "is not a single SELECT"),
+        ("copy (select 1) to 'stolen.csv'", "is not a single SELECT"),
+        ("select shape_id, dtypes from op_shape", "has an unknown column dtypes"),
+        ("select shape_id, 1 as m from op_shape", "has no shape_id or no column of work"),
+        ("select 1 as bytes from op_shape", "has no shape_id or no column of work"),
+        ("select shape_id, size as bytes from op_shape", "is not a query over op_shape"),
+        ("select shape_id, [1] as bytes from op_shape", "is not a query over op_shape"),
         ("select shape_id, 1 as bytes from op_shape, range(2)", "has two rows for a shape"),
-        ("select shape_id, error('no') as bytes from op_shape", "the query for the work of ops fails: .*no"),
+        ("select shape_id, error('no') as bytes from op_shape", "the query for the work of ops failed: .*no"),
     ],
 )
 def test_mistakes_are_told(tmp_path: Path, query: str, said: str) -> None:
@@ -72,7 +72,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_a_run_has_the_work_that_it_was_imported_with(tmp_path: Path) -> None:
     (tmp_path / "own.sql").write_text(QUERY, encoding="utf-8")
     run = ha.import_traces(TraceBuilder().op("a", 0, 1).write(tmp_path / "t.json"), tmp_path / "run")
-    with pytest.raises(HotlineError, match="is imported already"):
+    with pytest.raises(HotlineError, match="is already imported"):
         ha.load(run, op_work=tmp_path / "own.sql")
 
 

@@ -87,8 +87,8 @@ def test_every_answer_has_its_parameters_as_options() -> None:
 
 def test_help_is_that_of_the_answer() -> None:
     text = hotline("query", "slowest_ops", "--help")
-    assert "CPU ops by name, with their own time" in text
-    assert "--limit INTEGER                 so many rows  [0 or more; default: 10]" in text
+    assert "CPU ops by name, with self time" in text
+    assert "--limit INTEGER maximum number of rows [0 or more; default: 10]" in " ".join(text.split())
     assert text.index("Options of slowest_ops:") < text.index("--sort") < text.index("\nOptions:") < text.index("--csv")
     assert "[required]" in hotline("query", "event_place", "--help").partition("Options of")[2]
     assert "--frames / --no-frames" in hotline("query", "dependency_edges", "--help")
@@ -102,7 +102,7 @@ def test_help_is_that_of_the_answer() -> None:
         (["slowest_ops", "--phase", "foo"], "must be load_data, forward, loss, zero_grad, backward, clipping,"),
         (["slowest_ops", "--limt", "1"], "No such option: --limt"),
         (["steps", "--limit", "-1"], "Invalid value for '--limit': must be 0 or more, not '-1'."),
-        (["slowest_ops", "--limit", "1", "-p", "limit=2"], "limit is given as an option, too"),
+        (["slowest_ops", "--limit", "1", "-p", "limit=2"], "limit is also given as an option"),
     ],
 )
 def test_a_wrong_option_is_wrong_usage_before_the_trace_is_read(arguments: list[str], complaint: str) -> None:
@@ -154,7 +154,7 @@ def test_a_trace_comes_through_a_pipe(pack: Any) -> None:
 def test_a_pipe_can_be_read_once(run: Path) -> None:
     done = result("diff", "-", "-", stdin=gzip.decompress(TRACE.read_bytes()))
     assert done.exit_code == 1
-    assert "nothing came from standard input" in done.stderr
+    assert "standard input is empty" in done.stderr
 
 
 def test_there_must_be_a_pipe(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,7 +205,26 @@ def test_the_server_gives_one_file_to_one_origin(tmp_path: Path) -> None:
         assert server.server_address[0] == "127.0.0.1"
         done = result("view", TRACE, "--no-browser", "--port", server.server_port)
         assert done.exit_code == 1
-        assert "cannot be used" in done.stderr
+        assert "cannot use port" in done.stderr
+
+
+def test_a_server_finds_a_free_port_whose_page_hands_the_file_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one.json").write_bytes(b"{}")
+    with serving.served(tmp_path / "one.json", 0) as other:
+        monkeypatch.setattr(serving, "PORT", other.server_port)  # is taken
+        with serving.served(tmp_path / "one.json", None) as server:
+            assert server.server_port != other.server_port
+            assert server.url.startswith(f"http://127.0.0.1:{server.server_port}/")
+            with urllib.request.urlopen(server.url) as answer:
+                page = answer.read().decode()
+            assert server.place in page
+            assert "https://ui.perfetto.dev" in page
+            assert not server.fetched.is_set()
+            with urllib.request.urlopen(f"http://127.0.0.1:{server.server_port}{server.place}") as answer:
+                assert answer.read() == b"{}"
+            assert server.fetched.wait(10)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals")
@@ -227,5 +246,5 @@ def test_every_answer_can_be_cut(run: Path) -> None:
     told = json.loads(hotline("query", "step_limits", run, "--limit", 1, "--json"))
     assert (told["rows"], told["truncation"]["total"], told["query"]["parameters"]) == (whole[:1], len(whole), {})
     assert len(hotline("query", "steps", run, "--limit", 1, "--csv").splitlines()) == 2
-    assert "only the first so many rows  [0 or more]" in hotline("query", "step_limits", "--help")
+    assert "maximum number of rows  [0 or more]" in hotline("query", "step_limits", "--help")
     assert "must be 0 or more" in result("query", "step_limits", run, "--limit", "-1").stderr

@@ -170,6 +170,7 @@ def test_a_spreadsheet_calculates_nothing_of_ours() -> None:
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.sampled
 def test_answers_in_every_form(trace: Trace, answer: str) -> None:
     frame = COMPUTED[answer].ask(trace) if answer in COMPUTED else trace.query(answer)
     text = console.to_csv(frame)
@@ -210,7 +211,14 @@ def test_reports(run: Path, trace: Trace) -> None:
     check_page(trace._repr_html_())
     for finding in report.findings:
         check_page(finding._repr_html_())
-    for shown in (repr(report), repr(trace), str(report), report._repr_markdown_(), *map(repr, report.findings)):
+    for shown in (
+        repr(report),
+        repr(trace),
+        str(report),
+        report.to_text(),
+        report._repr_markdown_(),
+        *map(repr, report.findings),
+    ):
         assert not RAW.search(shown)
 
 
@@ -245,6 +253,7 @@ def test_names_in_markdown(name: str, shown: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, kind in CHARTS.items() if kind.traces == 1])
+@pytest.mark.sampled
 def test_charts(trace: Trace, tmp_path: Path, name: str) -> None:
     drawn = ha.charts.draw(name, trace)
     # One function writes the page of every chart, so those of a few show it.

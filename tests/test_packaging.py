@@ -35,6 +35,7 @@ def test_wheel_holds_the_package_and_nothing_else(wheel: set[str]) -> None:
         "py.typed",
         "data/*",
         "kineto/sql/*.sql",
+        "nsight/sql/*.sql",
         "charts/assets/*",
         "schemas/*",
         "agents/text/*",

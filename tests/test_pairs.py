@@ -98,6 +98,7 @@ OTHERS = {
 
 @pytest.mark.parametrize("other", OTHERS)
 @pytest.mark.parametrize("name", ["gnn", "seq2seq", "transformer"])
+@pytest.mark.sampled
 def test_a_small_model_is_not_found_in_a_larger_one(name: str, other: str, tmp_path: Path) -> None:
     """Its layers do not run again and again: each op has parameters of its own, which only shows in backward."""
     model = tmp_path / "model.json"

@@ -40,8 +40,8 @@ def traces(draw: st.DrawFn) -> TraceBuilder:
     """A few threads with properly nested events of any kind, and GPU work that some of them launch at any time."""
     trace = TraceBuilder(rank=0)
     correlations: list[int] = []
-    at = draw(st.integers(0, 20))
-    _grow(draw, trace, correlations, 0, at, 3)
+    at = draw(st.integers(1, 21))  # an event at 0 without a duration has no time
+    _grow(draw, trace, correlations, 1, at, 3)
     for number, length in enumerate(draw(st.lists(st.integers(5, 40), max_size=3))):
         trace.step(number, at, at + length)
         _grow(draw, trace, correlations, at, at + length, 0)
@@ -49,13 +49,13 @@ def traces(draw: st.DrawFn) -> TraceBuilder:
     _grow(draw, trace, correlations, at, at + draw(st.integers(0, 20)), 3)
     for tid in range(2, draw(st.integers(1, 3)) + 1):
         trace.on(tid)
-        _grow(draw, trace, correlations, 0, draw(st.integers(5, 100)), 0)
-    for _ in range(draw(st.integers(0, 12))):
-        start = draw(st.integers(0, 150))
+        _grow(draw, trace, correlations, 1, draw(st.integers(5, 100)), 0)
+    for stream in range(draw(st.integers(0, 12))):  # work of one stream does not overlap
+        start = draw(st.integers(1, 150))
         ids = draw(st.sampled_from([None, 9999, *correlations]))
         kind = draw(st.sampled_from(["kernel", "kernel", "gpu_memcpy", "gpu_memset"]))
         end = start + draw(st.integers(0, 25))
-        where = {"stream": draw(st.integers(6, 8)), "device": draw(st.integers(0, 1))}
+        where = {"stream": stream, "device": draw(st.integers(0, 1))}
         trace.gpu(kind, draw(st.sampled_from(["k", "ncclDevKernel"])), start, end, correlation=ids, **where)
     assume(trace.events)  # a file without events is an error
     return trace

@@ -75,7 +75,7 @@ def test_the_command_ends_with_1_unless_ranks_may_be_missing(tmp_path: Path) -> 
 def test_a_copy_of_a_file_is_left_out(tmp_path: Path) -> None:
     files = job(tmp_path, 0, 1, 2, 3)
     copied = shutil.copy(files[1], tmp_path / "rank1 (copy).json")
-    with pytest.warns(HotlineWarning, match=r"rank1 \(copy\)\.json is a copy of rank1\.json, and is left out"):
+    with pytest.warns(HotlineWarning, match=r"rank1 \(copy\)\.json is a copy of rank1\.json and is left out"):
         run = ha.import_traces([*files, copied], tmp_path / "run.hotline")
     with ha.load(run) as trace:
         assert trace.ranks == [0, 1, 2, 3]

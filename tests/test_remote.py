@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from moto.server import ThreadedMotoServer
 from obstore.store import S3Store
 from typer.testing import CliRunner
 
@@ -51,6 +50,8 @@ def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def store(traces: Path) -> Iterator[S3Store]:
+    from moto.server import ThreadedMotoServer  # a second, which only this needs
+
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     host, port = server.get_host_and_port()
@@ -111,9 +112,9 @@ def test_files_of_a_bucket_are_found_as_those_of_a_folder() -> None:
         (f"{BUCKET}/job/rank9*", r"no file matches .*rank9\*"),
         (f"{BUCKET}/none/", "none/ does not exist"),
         ("s3://nobody/x.json", "nobody/x.json does not exist"),
-        (f"{BUCKET}/old.hotline", "is a run: its traces are imported already"),
-        ("s3:///x.json", "names no bucket"),
-        ("https://host/x*.json", "a web server lists no files"),
+        (f"{BUCKET}/old.hotline", "is a run, with traces already imported"),
+        ("s3:///x.json", "has no bucket"),
+        ("https://host/x*.json", "a web server cannot list files"),
         ("https://host/x.json?X-Amz-Signature=secret", r"x\.json\?… has a query or signature"),
     ],
 )
@@ -175,7 +176,7 @@ def test_files_that_are_cut_copied_or_no_traces_are_told(store: S3Store, traces:
         assert 0 < trace.sql("select count(*) from gpu_event where rank = 0").item() < 41
     said = [str(warning.message) for warning in told]
     assert any(text.startswith("cut_rank0.json.gz: the compressed data ends too early") for text in said)
-    assert "rank1_again.json.gz is a copy of rank1.json.gz, and is left out" in said
+    assert "rank1_again.json.gz is a copy of rank1.json.gz and is left out" in said
     assert f"skipped: {BUCKET}/odd/empty.json is empty" in said
     assert copies() == []
 
@@ -200,7 +201,7 @@ def test_a_file_that_changes_or_has_no_room_is_a_fault_of_the_machine(
     with pytest.raises(MachineError, match="changed since it was found"), remote.copied(found):
         pass
     monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(9, 9, 2))
-    with pytest.raises(MachineError, match=r"has 3 bytes, and .* has 2 left"), remote.copied(found):
+    with pytest.raises(MachineError, match=r"has 3 bytes, but .* has only 2 bytes left"), remote.copied(found):
         pass
     assert copies() == []
 
@@ -277,7 +278,7 @@ def test_a_run_of_an_earlier_format_in_a_store_is_opened(alone: ha.Trace, tmp_pa
     url = ha.store_run(old, f"{BUCKET}/earlier.hotline")
     (old / "manifest.json").write_text(json.dumps({**manifest, "format_version": FORMAT_VERSION - 1}))
     S3Store("bucket").put("earlier.hotline/manifest.json", old / "manifest.json")
-    with pytest.warns(HotlineWarning, match=r"of a copy of it, `hotline import COPY -o NEW\.hotline` keeps"):
+    with pytest.warns(HotlineWarning, match=r"with a local copy, `hotline import COPY -o NEW\.hotline` stores"):
         trace = ha.load(url)
     with trace:
         assert trace.path.name == "earlier.hotline"
@@ -292,7 +293,7 @@ def test_a_place_that_is_taken_is_told_before_the_import(store: S3Store, traces:
         (f"{BUCKET}/old.hotline", "exists already"),
         (BUCKET, "is a whole bucket"),
         ("s3://nobody/run.hotline", "nobody/run.hotline does not exist"),
-        ("https://host/run.hotline", "a web server takes no files"),
+        ("https://host/run.hotline", "cannot write to a web server"),
     ]:
         done = CliRunner().invoke(app, ["import", file, "-o", url])
         assert (done.exit_code, done.stdout) == (1, ""), url
@@ -311,7 +312,7 @@ def test_a_run_in_a_store_is_replaced_as_a_whole(store: S3Store, alone: ha.Trace
     assert stored(store, "again.hotline") == {
         path.relative_to(small).as_posix() for path in small.rglob("*") if path.is_file()
     }
-    with pytest.raises(RunFormatError, match="no run directory"):
+    with pytest.raises(RunFormatError, match="not a run directory"):
         ha.store_run(tmp_path, f"{BUCKET}/never.hotline")
 
 
@@ -349,7 +350,7 @@ def test_two_that_write_one_run_do_not_mix(
 
     def interrupted(self: S3Store, path: str, *args: Any, **named: Any) -> Any:
         if path == "both.hotline/step/rank=0/data.parquet":
-            with pytest.raises(HotlineError, match=r"another process writes .*both\.hotline at this"):
+            with pytest.raises(HotlineError, match=r"another process is writing .*both\.hotline"):
                 ha.store_run(alone.path, url, overwrite=True)
             said.append(path)
         return put(self, path, *args, **named)
@@ -371,7 +372,7 @@ def test_a_lock_that_a_killed_process_has_left_counts_no_more_after_a_while(
 ) -> None:
     url = f"{BUCKET}/left.hotline"
     store.put("left.hotline.lock", b"somebody")
-    with pytest.raises(HotlineError, match=r"another process writes .* in the way for 15 minutes"):
+    with pytest.raises(HotlineError, match=r"another process is writing .* expires after 15 minutes"):
         ha.store_run(alone.path, url)
     assert stored(store, "left.hotline") == set()
     monkeypatch.setattr(store_lock, "_LEFT_S", -2)  # times of this store are whole seconds
@@ -405,7 +406,7 @@ def test_a_run_of_a_stranger_writes_nowhere_else(store: S3Store) -> None:
         found = [[{"path": path, "size": 1, "e_tag": "x"} for path in paths]]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(S3Store, "list", lambda *args, found=found, **named: iter(found))
-            with pytest.raises(RunFormatError, match="holds a file that is called"):
+            with pytest.raises(RunFormatError, match="contains a file named"):
                 ha.load(f"{BUCKET}/strange.hotline")
     with pytest.raises(RunFormatError, match="imported by another version"):
         ha.load(f"{BUCKET}/old.hotline")
@@ -487,9 +488,9 @@ def test_after_an_error_the_hint_says_where_the_parts_are(
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     store.put("half/none.json", b"no trace")  # smaller than the other, so it comes last
     files = [f"{BUCKET}/job/rank0.json.gz", f"{BUCKET}/half/none.json"]
-    with pytest.raises(TraceFormatError, match=r"half/none\.json is no PyTorch profiler trace") as raised:
+    with pytest.raises(TraceFormatError, match=r"half/none\.json is not a PyTorch profiler trace") as raised:
         ha.import_traces(files, tmp_path / "run.hotline", cluster="local:1", parts=f"{BUCKET}/half.parts")
-    said = f"what is imported (1 of 2 files) stays in {BUCKET}/half.parts: the same import goes on from there."
+    said = f"Imported files (1 of 2) are kept in {BUCKET}/half.parts: the same import continues from there."
     assert raised.value.hint is not None
     assert raised.value.hint.endswith(said)
     assert len(PartsInStore(f"{BUCKET}/half.parts").complete()) == 1
@@ -500,7 +501,8 @@ def test_a_part_that_another_import_has_removed_is_told(tmp_path: Path) -> None:
     parts = PartsInStore(f"{BUCKET}/gone.parts")
     file = remote.head(f"{BUCKET}/job/rank0.json.gz")
     with pytest.raises(
-        MachineError, match=r"made of s3://bucket/job/rank0\.json\.gz is not in s3://bucket/gone\.parts"
+        MachineError,
+        match=r"data of s3://bucket/job/rank0\.json\.gz is missing or incomplete in s3://bucket/gone\.parts",
     ):
         parts.copy(Task(file, tmp_path / ("0" * 32), file.size))
 
@@ -510,9 +512,9 @@ def test_a_place_for_parts_must_be_of_use(traces: Path, tmp_path: Path) -> None:
     there, here, parts = f"{BUCKET}/job/rank0.json.gz", traces / "rank0.json.gz", f"{BUCKET}/any.parts"
     cases: list[tuple[str | Path, str, str | None, str]] = [
         (there, parts, None, "only workers of a cluster"),
-        (there, str(tmp_path), "local:1", "is no URL of a store"),
+        (there, str(tmp_path), "local:1", "is not a URL of a store"),
         (there, "s3://nobody/parts", "local:1", "nobody/parts does not exist"),
-        (there, "https://host/parts", "local:1", "a web server takes no"),
+        (there, "https://host/parts", "local:1", "cannot write to a web server"),
         (here, parts, "local:1", r"rank0\.json\.gz is on this machine"),
     ]
     for file, place, cluster, said in cases:

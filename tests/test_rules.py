@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from hotline_analysis import catalog
 from hotline_analysis.catalog import rules
+from hotline_analysis.database import install_macros
 from hotline_analysis.schema import TABLES
 from hotline_analysis.vocabulary import KERNEL_CLASSES, PHASES
 
@@ -59,6 +60,10 @@ def test_no_rule_is_there_twice(name: str) -> None:
         unlike.append("roles")  # overloads have other arguments
     if "node" in rules()[name].column_names:
         unlike.append("node")  # the same op in other nodes of autograd
+    if name == "event_categories":
+        first, kind = ["spelling"], []
+    if name in ("track_kinds", "track_events"):
+        first = [each for each in rules()[name].column_names if each not in ("position", "device", "category", "kind")]
     keys = rules()[name].select((first or unlike) + kind).to_pylist()
     assert [key for key in keys if keys.count(key) > 1 and key.get("name_pattern", "") is not None] == []
 
@@ -70,6 +75,35 @@ def test_patterns_are_patterns(name: str, of: str) -> None:
             # Of some GPUs it is not known what traces call them.
             assert pattern or (name == "gpus" and pattern is None), name
             connection.execute("select regexp_matches('x', $pattern)", {"pattern": pattern})
+
+
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [
+        *(("track_kinds", of) for of in ("process", "label", "thread")),
+        ("track_events", "name"),
+        ("track_events", "task"),
+    ],
+)
+def test_patterns_of_tracks_are_patterns_without_numbers(name: str, of: str) -> None:
+    """They are looked for in names in which each number is a 0."""
+    with duckdb.connect() as connection:
+        for pattern in column(name, of):
+            if pattern is not None:
+                connection.execute("select regexp_matches('x', $pattern)", {"pattern": pattern})
+                assert not re.search("[1-9]", pattern), pattern
+
+
+def test_tracks_have_a_known_kind() -> None:
+    kinds = {"host", "calls", "device", "ops", "summary", "unknown_device"}
+    assert set(column("track_kinds", "kind")) == kinds
+    assert set(column("track_events", "track_kind")) == kinds
+    known = {*column("event_categories", "category"), "device_summary", "device_unknown"}
+    assert set(column("track_events", "category")) <= known
+    rules_of_tracks = rules()["track_events"].to_pylist()
+    for kind in kinds:
+        *_, last = [rule for rule in rules_of_tracks if rule["track_kind"] == kind]
+        assert (last["name"], last["task"]) == (None, None), kind
 
 
 @pytest.mark.parametrize("name", ["phase_names", "kernel_classes"])
@@ -196,3 +230,11 @@ def test_a_name_of_a_gpu_is_that_of_one_model() -> None:
                 "select model from gpus where regexp_matches(?, name_pattern) order by position", [name]
             ).fetchall()
             assert [row[0] for row in found] == ([] if model is None else [model])
+
+
+def test_every_type_of_a_tensor_has_a_size() -> None:
+    with duckdb.connect() as connection:
+        install_macros(connection, ["bytes_of_dtype"])
+        for name in column("dtypes", "name"):
+            (row,) = connection.execute("select bytes_of_dtype(?)", [name]).fetchall()
+            assert row[0] in (1, 2, 4, 8, 16), name

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 torch = pytest.importorskip("torch")
@@ -26,6 +27,7 @@ from torch.utils.data import DataLoader, Dataset  # noqa: E402
 
 import hotline_analysis as ha  # noqa: E402
 from hotline_analysis.capture import sample  # noqa: E402
+from hotline_analysis.database import install_macros  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*Profiler clears events:UserWarning")
 
@@ -152,15 +154,92 @@ def test_it_can_be_left_out(tmp_path: Path) -> None:
     assert "hotline_samples" not in stored(handler.waiting[0])
 
 
-def test_without_a_schedule_there_is_nothing_to_sample_and_a_note(tmp_path: Path) -> None:
+@pytest.mark.parametrize("has_step", [True, False])
+@pytest.mark.parametrize("is_given", [True, False])
+def test_without_a_schedule_the_first_iteration_is_sampled(tmp_path: Path, has_step: bool, is_given: bool) -> None:
+    """Answers leave the first iteration out as a warm-up. `profile.step()` ends it, else the next batch or pass."""
+    model = nn.Linear(3, 2)
+    handler = handler_of(model if is_given else None, tmp_path)
+    optimizer = torch.optim.SGD(model.parameters())
+    loader = iter(DataLoader(Photos(), batch_size=2))
+    original = profile.step
+    seen = []
+    with profile(on_trace_ready=handler) as profiler:
+        for _ in range(3):
+            images = next(loader)
+            optimizer.zero_grad()
+            loss = nn.functional.mse_loss(model(images), torch.zeros(2, 2))
+            seen.append(bool(threads()))
+            loss.backward()
+            optimizer.step()
+            save_grid()
+            if has_step:
+                profiler.step()
+                seen[-1] |= bool(threads())
+    assert seen == [True, False, False]
+    assert profile.step is original
+    assert not model._forward_pre_hooks
+    frames = samples(handler.waiting[0])["frames"]
+    names = {frame["function"] for frame in frames if frame["is_user"]}
+    assert {"Photos.augment", "save_grid"} <= names
+    (line,) = [frame["line"] for frame in frames if frame["is_caller"] and frame["inside"] == "load_data"]
+    assert line == line_of("images = next(loader)")
+
+
+def test_inference_without_a_schedule_ends_with_the_second_pass(tmp_path: Path) -> None:
     model = nn.Linear(3, 2)
     handler = handler_of(model, tmp_path)
-    with profile(on_trace_ready=handler):
+    seen = []
+    with torch.no_grad(), profile(on_trace_ready=handler):
+        for _ in range(3):
+            busy()
+            model(torch.ones(2, 3))
+            seen.append(bool(threads()))
+            busy()
+    assert seen == [True, False, False]
+
+
+def test_stacks_of_the_trace_are_enough(tmp_path: Path) -> None:
+    handler = handler_of(nn.Linear(3, 2), tmp_path)
+    with profile(on_trace_ready=handler, with_stack=True):
+        busy()
         assert threads() == []
-        model(torch.ones(2, 3)).sum().backward()
+
+
+def test_a_recording_of_nothing_has_a_note(tmp_path: Path) -> None:
+    handler = handler_of(nn.Linear(3, 2), tmp_path)
+    with profile(on_trace_ready=handler):
+        pass
     content = samples(handler.waiting[0])
     assert (content["frames"], content["samples"]) == ([], 0)
     assert "warmup=1" in content["notes"][0]
+
+
+def multiply() -> None:
+    """As long as `busy`, in ops, which give the GIL away."""
+    square = torch.ones(64, 64)
+    end = time.perf_counter() + BUSY_S
+    while time.perf_counter() < end:
+        for _ in range(20):
+            square @ square
+
+
+def test_python_counts_as_much_as_ops_though_it_keeps_the_gil(tmp_path: Path) -> None:
+    """Two functions take as long. Of samples alone, the one in python would have a seventh."""
+    model = nn.Linear(3, 2)
+    handler = handler_of(model, tmp_path)
+
+    def both() -> None:
+        busy()
+        multiply()
+
+    train(handler, model, both, wait=3)
+    counts = {
+        frame["function"]: frame["inclusive"]
+        for frame in samples(handler.waiting[0])["frames"]
+        if frame["is_user"] and (frame["after"], frame["inside"]) == ("optimizer", None)
+    }
+    assert 0.22 <= counts["busy"] / (counts["busy"] + counts["multiply"]) <= 0.78
 
 
 def test_a_closure_counts_as_what_it_calls(tmp_path: Path) -> None:
@@ -306,3 +385,25 @@ def test_a_compiled_model_is_compiled_once(tmp_path: Path) -> None:
     train(handler, model)
     assert len(graphs) == 1
     assert "save_grid" in {frame["function"] for frame in samples(handler.waiting[0])["frames"]}
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        *("/home/someone/work/train.py", "/home/someone/python/train.py", "/home/nvidia/train.py"),
+        *("/tmp/ipykernel_17/12345.py", "<ipython-input-3-0a1b>"),
+        *("/opt/env/lib/python3.12/site-packages/mine/net.py", "/usr/lib/python3/dist-packages/yaml/__init__.py"),
+        *("/opt/env/lib/python3.12/site-packages/torch/optim/adam.py", torch.__file__, ha.__file__),
+        *("/opt/env/lib/python3.12/runpy.py", "/usr/lib64/python3.9/logging/__init__.py", threading.__file__),
+        *("/tmp/torchinductor_root/zk/c" + "a2" * 25 + "b.py", "<string>", "<frozen runpy>", "<eval_with_key>.7"),
+    ],
+)
+def test_the_files_of_the_user_are_those_of_a_trace(file: str) -> None:
+    """The sampler and `code_origin` of the queries decide alike on complete paths."""
+    with duckdb.connect() as connection:
+        install_macros(connection, ["code_origin"])
+        # The folder of this checkout is no installed package, although this package is in it.
+        path = file if file != ha.__file__ else f"/usr/lib/python3/dist-packages/hotline_analysis/{Path(file).name}"
+        (origin,) = connection.execute("select code_origin(?)", [path]).fetchall()[0]
+    code = compile("", file, "exec")
+    assert sample._classifier()(code, None).is_user == (origin == "user")

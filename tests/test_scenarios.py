@@ -28,7 +28,7 @@ def test_amp_scales_products_and_the_rest_of_the_model(tmp_path: Path) -> None:
     assert found.predicted_ns == pytest.approx((30 + 20 + 20 + 30) * US, abs=10)
     assert found.low_ns == pytest.approx(0.96 * 70 * US, rel=0.001)  # none is needed
     again = steps(tmp_path, kernel(HALF_GEMM, 90, op="aten::mm"))
-    with pytest.raises(ha.HotlineError, match="amp does not apply: it does already"):
+    with pytest.raises(ha.HotlineError, match="amp does not apply: half precision already"):
         ha.whatif(again, "amp")
     with pytest.raises(ha.HotlineError, match="has no tensor cores"):
         ha.whatif(steps(tmp_path, kernel(GEMM, 90), major=6), "amp")

@@ -101,19 +101,19 @@ def test_the_command_and_the_chart(tmp_path: Path) -> None:
     rows = json.loads(hotline("whatif", file, "share_gpu", "-p", "copies=2,4", "--json"))["rows"]
     assert rows == ha.share_gpu(trace, copies=[2, 4]).to_dicts()
     refused = Result("whatif", file, "share_gpu", "-p", "copies=two")
-    assert "copies of share_gpu must be numbers with commas between, not 'two'" in " ".join(refused.err.split())
+    assert "copies of share_gpu must be numbers separated by commas, not 'two'" in " ".join(refused.err.split())
     assert "has no parameter 'count'" in " ".join(Result("whatif", file, "share_gpu", "-p", "count=2").err.split())
     drawn = charts.copies(trace).to_dict()
     assert drawn["title"]["text"] == "4 copies on this GPU get at most 2.1 times as much done as one"
     bars = {(row["copies"], row["way"]) for part in drawn["datasets"].values() for row in part if "way" in row}
     assert len(bars) == 12
     unknown = steps(tmp_path, HALF_GEMM, 100, op="aten::mm")
-    assert "grids of kernels" in str(charts.copies(unknown).to_dict()["title"])
+    assert "kernels' grids" in str(charts.copies(unknown).to_dict()["title"])
 
 
 def test_what_cannot_be_told(tmp_path: Path) -> None:
     trace = steps(tmp_path, HALF_GEMM, 100, op="aten::mm")
-    with pytest.raises(ha.HotlineError, match=r"known for 0\.0 % of their time"):
+    with pytest.raises(ha.HotlineError, match=r"known for 0\.0 % of the time"):
         ha.share_gpu(trace)
     with pytest.raises(ha.QueryParameterError, match="whole numbers from 1 on"):
         ha.share_gpu(trace, copies=[0])

@@ -112,7 +112,7 @@ def test_a_rank_is_named_once(run: Path) -> None:
     manifest = json.loads((run / "manifest.json").read_text())
     manifest["parts"].append(manifest["parts"][0])
     (run / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(RunFormatError, match="names a rank twice"):
+    with pytest.raises(RunFormatError, match="has a duplicate rank"):
         ha.load(run)
 
 
@@ -134,7 +134,7 @@ def test_a_manifest_that_is_no_plain_text(run: Path, tmp_path: Path) -> None:
             Trace(run)
         file.unlink()
     os.mkfifo(file)
-    with pytest.raises(RunFormatError, match="no plain file"):
+    with pytest.raises(RunFormatError, match="not a plain file"):
         Trace(run)
     file.unlink()
     with file.open("wb") as made:
@@ -149,7 +149,7 @@ def test_a_command_says_it_in_one_line(run: Path) -> None:
     done = subprocess.run([sys.executable, "-m", "hotline_analysis", "report", run], capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr == (
-        f"error: {run}/manifest.json is damaged: warnings is no list. Hint: Import the traces again.\n"
+        f"error: {run}/manifest.json is damaged: warnings is not a list. Hint: Import the traces again.\n"
     )
 
 
@@ -249,7 +249,7 @@ def test_a_damaged_table_fails_only_what_reads_it(run: Path, damage: Callable[[P
 @pytest.mark.parametrize("table", STORED, ids=lambda table: table.name)
 def test_every_table_is_looked_at(run: Path, table: Any) -> None:
     with_other_columns(file_of(run, table.name, rank=1))
-    with Trace(run) as trace, pytest.raises(RunFormatError, match="it has no column"):
+    with Trace(run) as trace, pytest.raises(RunFormatError, match=r"the column \w+ is missing"):
         trace.table(table.name)
 
 
@@ -259,7 +259,7 @@ def test_a_number_of_another_kind_is_another_type(run: Path, kind: str, value: A
     table = pq.read_table(file)
     column = pa.array([value] * len(table)).cast(pa.type_for_alias(kind))
     pq.write_table(table.set_column(table.column_names.index("start_ns"), "start_ns", column), file)
-    with Trace(run) as trace, pytest.raises(RunFormatError, match="its column start_ns is not BIGINT"):
+    with Trace(run) as trace, pytest.raises(RunFormatError, match="the column start_ns is not BIGINT"):
         ha.steps(trace)
 
 
@@ -310,7 +310,7 @@ def test_rows_out_of_nothing_are_refused(run: Path) -> None:
     nothing = pa.table([pa.nulls(rows, kind) for kind in kinds("step")[1]], TABLES["step"].arrow)
     pq.write_table(nothing, file, compression="zstd", row_group_size=rows, max_rows_per_page=rows)
     assert file.stat().st_size < 20_000
-    with Trace(run) as trace, pytest.raises(RunFormatError, match="would unpack to 3,000,000 rows"):
+    with Trace(run) as trace, pytest.raises(RunFormatError, match="3,000,000 rows are too many"):
         ha.steps(trace)
 
 
@@ -372,7 +372,7 @@ def test_a_question_that_takes_too_much_is_an_error(run: Path, monkeypatch: pyte
     monkeypatch.setattr("hotline_analysis.run.trace._MEMORY_LIMIT", "60MB")
     monkeypatch.setattr("hotline_analysis.run.trace._SPILL_SHARE", 1 << 40)
     with Trace(run) as trace:
-        with pytest.raises(HotlineError, match="takes more memory") as raised:
+        with pytest.raises(HotlineError, match="needs more memory") as raised:
             trace.sql("select array_agg(a.range order by hash(a.range)) as x from range(20000000) as a")
         assert "SQL" not in raised.value.message
         assert ha.steps(trace).height == 2

@@ -19,6 +19,7 @@ import pytest
 import hotline_analysis as ha
 from hotline_analysis import HotlineError, HotlineWarning, ModelMismatchError, Trace
 from hotline_analysis.errors import RunFormatError
+from hotline_analysis.importer import job
 from hotline_analysis.importer.options import Options
 from hotline_analysis.importer.stored_rank import ranks_of
 from hotline_analysis.importer.tasks import Task, answer_of, carry_out, order_of
@@ -89,9 +90,9 @@ def test_a_run_of_format_7_becomes_one_of_now(run_of_format_7: Path, tmp_path: P
 
 
 def test_a_run_of_an_earlier_format_is_opened(run_of_format_7: Path) -> None:
-    with pytest.raises(RunFormatError, match=r"format version 7, .* Hint: `hotline import .* makes a new run of its"):
+    with pytest.raises(RunFormatError, match=r"format version 7, .* Hint: `hotline import .* makes a new run from the"):
         Trace(run_of_format_7)
-    told = r"run_of_format_7\.hotline was imported by an earlier version of this package, so its events are annotated"
+    told = r"run_of_format_7\.hotline was imported by an earlier version of this package, so the events are annotated"
     with pytest.warns(HotlineWarning, match=told) as warned:
         run = ha.load(run_of_format_7)
     assert len(warned) == 1
@@ -105,7 +106,7 @@ def test_a_run_of_an_earlier_format_is_opened(run_of_format_7: Path) -> None:
 
 def test_runs_of_an_earlier_format_that_hold_the_same_rank_are_not_one(run_of_format_7: Path, tmp_path: Path) -> None:
     other = shutil.copytree(run_of_format_7, tmp_path / "other.hotline")
-    with pytest.raises(HotlineError, match="both hold rank 0, so they are not the ranks of one run"):
+    with pytest.raises(HotlineError, match="both have rank 0, so the runs cannot be opened"):
         ha.load([run_of_format_7, other])
 
 
@@ -119,10 +120,11 @@ def test_other_formats_are_refused(version: object, tmp_path: Path) -> None:
     assert not (tmp_path / "again.hotline").exists()
 
 
-def test_a_job_of_an_earlier_format(tmp_path: Path) -> None:
+def test_a_job_of_an_earlier_format(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its ranks share files, it lacks one rank, and one of its files was damaged."""
-    for rank in range(18):
-        trace_of(rank, world_size=19).write(tmp_path / f"rank{rank}.json")
+    monkeypatch.setattr(job, "MOST_OWN_FILES", 3)
+    for rank in range(4):
+        trace_of(rank, world_size=5).write(tmp_path / f"rank{rank}.json")
     whole = (tmp_path / "rank3.json").read_text()
     (tmp_path / "rank3.json").write_text(whole.replace('"ph"', "ph", 1))
     (tmp_path / "rank99.json").write_text("no trace")
@@ -133,7 +135,7 @@ def test_a_job_of_an_earlier_format(tmp_path: Path) -> None:
     expected = shutil.copytree(run, tmp_path / "expected.hotline")
     old = of_format(run, FORMAT_VERSION - 1)
     manifest = (old / "manifest.json").read_text()
-    (old / "manifest.json").write_text(manifest.replace("1 of 19 ranks is missing", "1 of 19 ranks are missing"))
+    (old / "manifest.json").write_text(manifest.replace("1 of 5 ranks is missing", "1 of 5 ranks are missing"))
     with pytest.warns(HotlineWarning) as warned:
         ha.import_traces(old, run, overwrite=True)
     assert [str(each.message) for each in warned] == said
@@ -144,7 +146,7 @@ def test_a_job_of_an_earlier_format(tmp_path: Path) -> None:
     )
     with duckdb.connect() as connection:
         counts = connection.sql(counted).fetchall()
-    assert counts == [(rank, rank + (rank != 3)) for rank in range(18)]
+    assert counts == [(rank, rank + (rank != 3)) for rank in range(4)]
 
 
 # --- other runs -------------------------------------------------------------------------------------------------
@@ -178,7 +180,7 @@ def test_a_model_must_be_given_again(tmp_path: Path) -> None:
     model.write_text(json.dumps([{"name": "a", "type": "Linear"}]))
     file = TraceBuilder().op("aten::linear", 0, 10).write(tmp_path / "t.json")
     run = ha.import_traces(file, tmp_path / "run", model=model)
-    with pytest.raises(HotlineError, match=r"run was imported with a model Hint: Give it again \(--model\)"):
+    with pytest.raises(HotlineError, match=r"run was imported with a model Hint: Give the model again \(--model\)"):
         ha.import_traces(run, tmp_path / "again")
     assert_equal(run, ha.import_traces(run, tmp_path / "again", model=model))
     model.write_text(json.dumps([{"name": "a", "type": "Conv2d"}]))
@@ -193,7 +195,7 @@ def test_a_query_for_ops_must_be_given_again(tmp_path: Path) -> None:
     run = ha.import_traces(
         TraceBuilder().op("aten::mm", 0, 10, **shapes).write(tmp_path / "t.json"), tmp_path / "run", op_work=query
     )
-    with pytest.raises(HotlineError, match=r"run was imported with a query for ops Hint: Give it again"):
+    with pytest.raises(HotlineError, match=r"run was imported with a query for ops Hint: Give the query again"):
         ha.import_traces(run, tmp_path / "again")
     assert_equal(run, ha.import_traces(run, tmp_path / "again", op_work=query))
 
@@ -239,6 +241,14 @@ def without_rows(file: Path) -> None:
     pq.write_table(pq.read_table(file).slice(0, 0), file)
 
 
+@pytest.fixture(scope="module")
+def run_of_two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("two ranks")
+    for rank in (0, 1):
+        trace_of(rank).write(folder / f"rank{rank}.json")
+    return ha.import_traces(f"{folder}/rank*.json", folder / "run")
+
+
 @pytest.mark.parametrize(
     ("damage", "table"),
     [
@@ -252,10 +262,10 @@ def without_rows(file: Path) -> None:
     ],
     ids=lambda each: each if isinstance(each, str) else each.__name__,
 )
-def test_a_damaged_run_gives_none(damage: Callable[[Path], None], table: str, tmp_path: Path) -> None:
-    for rank in (0, 1):
-        trace_of(rank).write(tmp_path / f"rank{rank}.json")
-    run = ha.import_traces(f"{tmp_path}/rank*.json", tmp_path / "run")
+def test_a_damaged_run_gives_none(
+    damage: Callable[[Path], None], table: str, run_of_two_ranks: Path, tmp_path: Path
+) -> None:
+    run = shutil.copytree(run_of_two_ranks, tmp_path / "run")
     damage(run / table / "rank=1" / "data.parquet")
     with pytest.raises(RunFormatError, match="is damaged"):
         ha.import_traces(run, tmp_path / "again")

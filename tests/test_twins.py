@@ -83,6 +83,7 @@ def test_the_cause_makes_the_program_slow(cause: str) -> None:
 
 
 @pytest.mark.parametrize("cause", CAUSES)
+@pytest.mark.sampled
 def test_what_bounds_the_step(cause: str) -> None:
     """The answer is the cause where the cure takes away so much of the step that it may be the answer.
 

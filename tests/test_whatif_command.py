@@ -26,7 +26,7 @@ def test_the_list_has_a_range_for_each_and_a_reason_for_the_others(file: Path) -
     text = " ".join(hotline("whatif", file).split())
     assert text.startswith("A step takes 100 µs (step 1 to 4); another run would take 96.0 µs to 104 µs.")
     assert "Alone, the CPU needs 20.0 µs, the GPU 100 µs. 100.0 % of it is explained." in text
-    assert "No call of a DataLoader is seen." in text
+    assert "The trace has no DataLoader calls." in text
     rows = json.loads(hotline("whatif", file, "--json"))["rows"]
     assert {row["scenario"] for row in rows} >= {"amp", "ddp", "loader"}
     assert all((row["predicted_ns"] is None) == (row["reason"] is not None) for row in rows)
@@ -51,16 +51,17 @@ def test_edits_of_ones_own(file: Path, tmp_path: Path) -> None:
         (("amp", "-p", "gemm=2"), "amp has no parameter 'gemm'"),
         (("amp", "-p", "matmul=fast"), "matmul of amp must be a number, not 'fast'"),
         (("amp", "-p", "matmul=-1"), "matmul of amp must be 0.001 or more, not '-1'"),
-        (("-p", "matmul=2"), "parameters are those of one scenario"),
-        (("amp", "--scale", "0.5: true"), "do not go with a name"),
+        (("-p", "matmul=2"), "parameters belong to a scenario"),
+        (("amp", "--scale", "0.5: true"), "cannot be combined with a name"),
         (("--scale", "half: true"), "is not FACTOR:WHERE"),
         (("--scale", "-2: true"), "factor must be 0 or more, not -2.0"),
-        (("--remove", "name"), "'name' is no condition"),
-        (("-o", "after.json"), "the steps of one scenario can be written"),
+        (("--remove", "name"), "'name' is not a condition"),
+        (("-o", "after.json"), "only the steps of a single scenario can be written"),
         (("no_recompute",), "no_recompute does not apply: no forward of a module is known to run again in backward"),
         (("--rank", "7"), "has no rank 7"),
     ],
 )
+@pytest.mark.sampled
 def test_what_is_refused(file: Path, given: tuple[str, ...], said: str) -> None:
     result = Result("whatif", file, *given)
     assert result.status != 0
@@ -111,6 +112,6 @@ def test_tables_of_ranks_buckets_and_backward(tmp_path: Path) -> None:
     assert "must be a number, not 'many'" in " ".join(
         Result("whatif", file, "bucket_sizes", "-p", "ranks=many").err.split()
     )
-    assert "the steps of one scenario can be written" in " ".join(
+    assert "only the steps of a single scenario can be written" in " ".join(
         Result("whatif", file, "scaling", "-o", tmp_path / "after.json").err.split()
     )

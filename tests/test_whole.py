@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 import hotline_analysis as ha
 from hotline_analysis import charts
-from hotline_analysis.atomic import _machine, path_of, replace_file
+from hotline_analysis.atomic import path_of, replace_file
+from hotline_analysis.atomic.replacing import _machine
 from hotline_analysis.cli import app
 from hotline_analysis.importer.remote import is_remote
 from tests.trace_builder import TraceBuilder
@@ -25,6 +26,7 @@ URLS = ("s3://bucket/x.html", "gs://bucket/x.html", "hdfs://host:9000/x.html", "
 
 
 @pytest.mark.parametrize("url", [*URLS, "abfss://container@account.dfs.core.windows.net/x.html"])
+@pytest.mark.sampled
 def test_a_url_is_told_to_be_none_of_ours(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """To read and to write, as text and as the path that has lost a slash; nothing is made here."""
     trace = TraceBuilder().step(1, 0, 100).op("aten::mm", 0, 60).load(tmp_path)
@@ -46,7 +48,9 @@ def test_a_url_is_told_to_be_none_of_ours(url: str, tmp_path: Path, monkeypatch:
     if not is_read:
         asked += [lambda: ha.load(url), lambda: ha.load([url]), lambda: ha.load(f"{url}/*.json.gz")]
     for ask in asked:
-        with pytest.raises(ha.HotlineError, match=f"^{url}\\S* is not on this machine: everything is written to local"):
+        with pytest.raises(
+            ha.HotlineError, match=f"^{url}\\S* is not on this machine: only traces and runs can be remote"
+        ):
             ask()
     commands = [
         *([] if is_read else [["report", url], ["diff", run, url]]),
@@ -147,6 +151,7 @@ def test_a_pipe_is_written_as_it_is(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["html", "svg", "png", "json"])
+@pytest.mark.sampled
 def test_charts_are_written_whole(tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     trace = TraceBuilder(rank=0).step(0, 0, 100).op("aten::mm", 10, 90).load(tmp_path)
     names: list[str] = []

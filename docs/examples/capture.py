@@ -3,12 +3,12 @@
     python docs/examples/capture.py transformer -o trace.json.gz --with-stack --record-shapes
     python docs/examples/capture.py --twin sync-bound -o trace.json.gz --device cuda
 
-The switches make the situations that the analysis should recognise: a slow data loader, `loss.item()` in every step, a
+The switches create situations for the analysis to recognise: a slow data loader, `loss.item()` in every step, a
 single-tensor optimizer, activation checkpointing, gradient accumulation, a trace without step marks. A twin is a
-program that is slow for one known reason, as a set of switches; those given beside it win.
+program with one known cause of slowness, given as a set of switches. Switches on the command line override the twin's.
 """
 
-# Checked with torch installed and without: then everything from torch is Any.
+# Also checked without torch installed; everything from torch is then Any.
 # mypy: disallow-subclassing-any=False, warn-return-any=False, warn-unused-ignores=False, disallow-untyped-calls=False
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ TWINS = {
     "copy-bound": "colours --size large --batch-size 128 --pageable --optimizer sgd --same-batch host",
     "gpu-bound": "mlp --size large --batch-size 8192 --optimizer sgd --same-batch",
 }
-"""Name of the cause → the switches that bring it about on a GPU."""
+"""Name of a cause → switches for a program slow for this cause on a GPU."""
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
@@ -142,21 +142,21 @@ def norm(module: nn.Module, inputs: object, output: Tensor) -> None:
 
 
 def log_norm(module: nn.Module, inputs: object, output: Tensor) -> None:
-    """A forward hook that also reads it, as code that watches activations does."""
+    """A forward hook that reads the computed number, like code for monitoring activations."""
     output.detach().float().norm().item()
 
 
 def make_optimizer(name: str, implementation: str, model: nn.Module) -> Optimizer:
-    """The optimizer, with exactly one of its implementations chosen; `single` loops over the parameters."""
+    """Return the optimizer with exactly one chosen implementation; `single` loops over the parameters."""
     choice = {"foreach": implementation == "foreach", "fused": implementation == "fused"}
     return OPTIMIZERS[name](model.parameters(), lr=1e-3, **choice)
 
 
 class Trainer:
-    """The plainest training loop there is, one method per phase of a step."""
+    """A minimal training loop with one method per phase of a step."""
 
     def __init__(self, args: argparse.Namespace) -> None:
-        # More batches than the steps use, so that no step falls on the end of the data.
+        # More batches than the steps use, so that the data do not end during a step.
         batches = (2 * args.warmup + args.time_steps + args.steps) * args.accumulate + 2
         if args.same_batch:
             batches = 1
@@ -239,7 +239,7 @@ class Trainer:
 
 
 def time_steps(trainer: Trainer, steps: int, at_most_s: float = 2.0) -> dict[str, Any]:
-    """Time steps without the profiler, in blocks whose ends wait for the GPU; stop early when they are slow."""
+    """Time steps without the profiler, in blocks that end with a wait for the GPU. Stop early if the steps are slow."""
 
     def block(count: int) -> int:
         began = time.perf_counter_ns()
@@ -249,7 +249,7 @@ def time_steps(trainer: Trainer, steps: int, at_most_s: float = 2.0) -> dict[str
             torch.cuda.synchronize()
         return time.perf_counter_ns() - began
 
-    block(1)  # what was begun before must not count
+    block(1)  # finish earlier work, which must not count
     each = max(1, steps // 5)
     blocks: list[int] = []
     while len(blocks) < 5 and (len(blocks) < 2 or sum(blocks) < at_most_s * 1e9):
@@ -258,7 +258,7 @@ def time_steps(trainer: Trainer, steps: int, at_most_s: float = 2.0) -> dict[str
 
 
 def measured(trainer: Trainer, args: argparse.Namespace) -> dict[str, Any]:
-    """What the same steps take without the profiler, and the most memory they hold."""
+    """Duration of the same steps without the profiler, and their peak memory."""
     cuda = args.device == "cuda"
     for _ in range(args.warmup):
         trainer.step()
@@ -273,10 +273,10 @@ def measured(trainer: Trainer, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def record(args: argparse.Namespace, folder: Path, alone: AbstractContextManager[object] | None = None) -> Path:
-    """Run the warm-up steps unrecorded and the others recorded; return the trace.
+    """Run the warm-up steps without recording, record the remaining steps, and return the trace.
 
-    The steps run within `alone`, which keeps other captures away: the model and its data are made before, and the
-    trace is written after.
+    The steps run within `alone`, which keeps other captures away. The model and data are made before, and the trace is
+    written after.
     """
     torch.manual_seed(0)
     if args.memory_snapshot:
@@ -311,7 +311,7 @@ def record(args: argparse.Namespace, folder: Path, alone: AbstractContextManager
             record_shapes=args.record_shapes,
             profile_memory=args.profile_memory,
         )
-        if args.compile:  # takes long, and others need not wait for it
+        if args.compile:  # compile before taking the lock, because compiling is slow
             for _ in range(args.warmup):
                 trainer.step()
         if alone is not None:
@@ -341,7 +341,7 @@ def record(args: argparse.Namespace, folder: Path, alone: AbstractContextManager
 
 
 def machine_prefixes() -> list[str]:
-    """Folders of this machine that python frames may name, longest first so that the most specific one is cut."""
+    """Folders of this machine that can occur in python frames, longest first so that the most specific is cut."""
     folders = [
         *site.getsitepackages(),
         site.getusersitepackages(),
@@ -357,11 +357,11 @@ def machine_prefixes() -> list[str]:
 
 
 def scrub(source: Path, target: Path, trace_name: str) -> None:
-    """Copy a trace without what identifies the machine.
+    """Copy a trace without data that identify the machine.
 
-    The profiler writes one field on each line, so this works line by line and leaves everything else, including every
-    digit, as it was written. It cuts the folders of this machine off the names (`/usr/lib/python3.11/enum.py(1): f`
-    becomes `enum.py(1): f`), and replaces the host name and the path under `traceName`.
+    The profiler writes one field on each line, so `scrub` edits single lines and leaves all other text unchanged, to
+    the digit. It cuts the folders of this machine off the names (`/usr/lib/python3.11/enum.py(1): f` becomes
+    `enum.py(1): f`), and replaces the host name and the path under `traceName`.
     """
     prefixes = re.compile("|".join(map(re.escape, machine_prefixes())))
     host = re.compile(r'"host_name": "[^"]*"')
@@ -378,7 +378,7 @@ def scrub(source: Path, target: Path, trace_name: str) -> None:
 
 
 def capture(args: argparse.Namespace, alone: AbstractContextManager[object] | None = None) -> None:
-    """Write the trace, and what else the switches ask for, beside it; each file appears when it is whole."""
+    """Write the trace, and next to the trace the other files of the switches. Each file appears only when complete."""
     output: Path = args.output
     output.parent.mkdir(parents=True, exist_ok=True)
     stem = output.name.removesuffix(".json.gz")

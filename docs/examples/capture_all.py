@@ -1,16 +1,16 @@
-"""Capture everything that `docs/traces.md` wants from a GPU: programs with and without frames, twins, and pairs.
+"""Capture all GPU traces of `docs/traces.md`: programs with and without frames, twins, and pairs.
 
     python docs/examples/capture_all.py traces/gpu
     python docs/examples/capture_all.py traces/gpu --only 'pairs/resnet50_b64_' --limit-s 120
     python docs/examples/capture_all.py /tmp/try --device cpu --size tiny --batch-size 2    # tries the script
 
-The two traces of a program are `<name>_frames.json.gz` with python frames, modules and shapes, which tell what belongs
-to what, and `<name>_plain.json.gz`, the undisturbed run. The traces of `pairs/` differ in one switch each; beside each
-is `<name>.steps.json`: what a step takes without the profiler. Switches given here go to every capture, and win over
-its own. Models are made side by side, while the steps of one capture run alone.
+Each program has two traces: `<name>_frames.json.gz` with python frames, modules and shapes, which show the owner of
+each event, and `<name>_plain.json.gz`, the undisturbed run. The traces of `pairs/` differ in one switch each. Next to
+each trace of `pairs/`, `<name>.steps.json` has the step times without the profiler. Switches given here go to every
+capture and override the capture's own switches. Models are made in parallel, while the steps of one capture run alone.
 """
 
-# Checked with torch installed and without: then everything from torch is Any.
+# Also checked without torch installed; everything from torch is then Any.
 # mypy: disallow-subclassing-any=False, warn-return-any=False, warn-unused-ignores=False, disallow-untyped-calls=False
 
 from __future__ import annotations
@@ -113,15 +113,15 @@ MEMORY = {
     "unet_b8_memory": "unet --same-batch --batch-size 8",
 }
 COPIES = {"cnn_b32": "cnn --size small --same-batch --batch-size 32", "small_b8": f"{SMALL} --batch-size 8"}
-"""Programs that also run several times at once on the GPU, each in a process of its own."""
+"""Programs that also run several times at once on the GPU, each in a separate process."""
 
 CPU_LACKS = re.compile(r"--cuda-graphs|--memory-snapshot")
 Job = tuple[str, list[str]]
-"""The path of a trace in the folder, and the switches that make it."""
+"""Path of a trace in the folder, and the switches for the capture."""
 
 
 def jobs(device: str) -> list[Job]:
-    """Return each trace with its switches, first those that matter most; those of a GPU only are left out on a CPU."""
+    """Return each trace with its switches, the most important traces first. On a CPU, GPU-only traces are left out."""
     timed = "--steps 3 --time-steps 50"
     memory = f"{timed} --profile-memory --record-shapes --memory-snapshot"
     wanted = [(f"{twin}.json.gz", f"--twin {twin} --steps 3 --time-steps 50") for twin in capture.TWINS]
@@ -137,14 +137,14 @@ def jobs(device: str) -> list[Job]:
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Keep other captures away; a process that dies gives way."""
+    """Keep other captures away. A process that dies releases the lock."""
     with (folder / ".alone").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def run(name: str, switches: list[str], folder: Path, others: list[str]) -> None:
-    """Make one capture in a process of its own, which no earlier recording has touched."""
+    """Make one capture; called in a fresh process, without earlier recordings."""
     torch.set_num_threads(2)
     began = time.monotonic()
     capture.capture(capture.parse_args(["-o", str(folder / name), *switches, *others]), alone(folder))
@@ -152,7 +152,7 @@ def run(name: str, switches: list[str], folder: Path, others: list[str]) -> None
 
 
 def run_copies(name: str, switches: list[str], folder: Path, others: list[str], counts: tuple[int, ...]) -> None:
-    """Train a program several times at once, and write what a step of each process takes."""
+    """Train a program several times at once, and write the step times of each process."""
     context = multiprocessing.get_context("fork")
     found: dict[int, list[dict[str, Any]]] = {}
     for count in counts:
@@ -180,7 +180,7 @@ def _copy(switches: list[str], folder: Path, others: list[str], turn: Any, told:
         before = capture.time_steps(trainer, 10)
         turn.wait(60)
         told.put(capture.time_steps(trainer, 5 * max(10, int(0.3e9 * 10 / max(before["block_ns"][0], 1)))))
-        turn.wait(60)  # nobody ends while others are timed
+        turn.wait(60)  # no process ends while other processes are timed
     except Exception as error:
         turn.abort()
         told.put({"failed": repr(error)})

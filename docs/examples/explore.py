@@ -1,12 +1,12 @@
-"""Explore a run as a notebook: which step and phase to look at, what takes the time there, and as charts.
+"""Explore a run in a notebook: choose a step and a phase, and see the slowest ops and charts.
 
     pip install marimo
     marimo edit docs/examples/explore.py -- --trace run.hotline
 
-Without `--trace`, it shows the demo trace. Cells run again when what they depend on changes.
+Without `--trace`, the notebook shows the demo trace. A cell runs again when its inputs change.
 """
 
-# Cells take what other cells return, which only marimo knows.
+# Cells take values returned by other cells, which only marimo understands.
 # mypy: ignore-errors
 # ruff: noqa: B018
 
@@ -72,7 +72,7 @@ def _(ha, rank, step, trace):
 
 @app.cell
 def _(by, ha, phase, rank, step, trace):
-    # Modules have passes in place of phases.
+    # Modules have passes instead of phases.
     within = {} if by.value == "slowest_modules" else {"phase": phase.value}
     slowest = getattr(ha, by.value)(trace, 20, rank=rank.value, step=step.value, **within)
     getattr(ha.charts, by.value)(slowest)
@@ -87,7 +87,7 @@ def _(mo, slowest):
 
 @app.cell
 def _(ha, rank, step, trace):
-    # What the step waited for: only what is on this path makes it shorter.
+    # The critical path of the step: only faster work on this path makes the step shorter.
     ha.charts.draw("critical_path", trace, rank=rank.value, **({} if step.value is None else {"step": step.value}))
     return
 
@@ -100,7 +100,7 @@ def _(ha, rank, step, trace):
 
 @app.cell
 def _(rank, trace):
-    # A question of your own: `hotline schema` lists the tables.
+    # Write your own SQL: `hotline schema` lists the tables.
     trace.sql(
         "select phase, category, count(*) as events, sum(dur_ns) as time_ns from annotated_event"
         " where rank = $rank group by all order by time_ns desc limit 20",

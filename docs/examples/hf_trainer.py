@@ -1,6 +1,6 @@
 """Record three steps of a Hugging Face Trainer: `python docs/examples/hf_trainer.py`."""
 
-# Checked with transformers installed and without: then everything from it is Any.
+# Also checked without transformers installed; everything from transformers is then Any.
 # mypy: disallow-subclassing-any=False, warn-unused-ignores=False
 
 import torch
@@ -10,7 +10,7 @@ import hotline_analysis as ha
 
 
 class Profile(TrainerCallback):
-    """Runs a profiler beside the training, and ends its step where a step of the training ends."""
+    """Run a profiler during training. Each training step ends a step of the profiler."""
 
     def __init__(self, profiler: torch.profiler.profile) -> None:
         self.profiler = profiler

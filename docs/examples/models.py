@@ -5,7 +5,7 @@ tables, scatter ops, skip connections). The data is random: nothing is learnt, o
 `tiny` for small traces, `small` trains in milliseconds on a CPU, `large` is what people train on a GPU.
 """
 
-# Checked with torch installed and without: then everything from torch is Any.
+# Also checked without torch installed; everything from torch is then Any.
 # mypy: disallow-subclassing-any=False, warn-return-any=False, warn-unused-ignores=False, disallow-untyped-calls=False
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from torch.utils.data import Dataset
 
 Size = Literal["tiny", "small", "large"]
 Batch = tuple[tuple[Tensor, ...], tuple[Tensor, ...]]
-"""The model's inputs, and what the loss compares its output with."""
+"""Inputs of the model, and targets of the loss."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Example:
 
 
 def run_block(block: nn.Module, x: Tensor, recompute: bool) -> Tensor:
-    """Call `block(x)`; with `recompute`, drop its activations and run it again during backward."""
+    """Call `block(x)`. With `recompute`, drop the activations and run the block again during backward."""
     if recompute and torch.is_grad_enabled():
         return checkpoint(block, x, use_reentrant=False)
     return block(x)
@@ -386,7 +386,7 @@ class SentencePairs(Dataset[tuple[Tensor, Tensor]]):
 
 
 def collate_sentence_pairs(samples: list[tuple[Tensor, Tensor]]) -> Batch:
-    """Stack both sides; the decoder reads the target without its last token and predicts it without its first."""
+    """Stack both sides. The decoder reads all but the last target token, and predicts all but the first."""
     sources, targets = zip(*samples, strict=True)
     target = torch.stack(targets)
     return (torch.stack(sources), target[:, :-1]), (target[:, 1:],)
@@ -396,7 +396,7 @@ def collate_sentence_pairs(samples: list[tuple[Tensor, Tensor]]) -> Batch:
 
 
 class GraphConvolution(nn.Module):
-    """Each node adds up what its neighbours say, divided by how many they are: gather, linear, scatter, normalise."""
+    """Each node adds the mean of the neighbours' messages: gather, linear, scatter, normalise."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -429,8 +429,8 @@ class GraphNetwork(nn.Module):
             else:
                 x = layer(x, source, target)
         x = self.dropout(x)
-        # The graph of the last node is the last graph; asking for it would wait for the GPU, so there are as many rows
-        # as nodes, and those that are no graph stay zero.
+        # `graph[-1] + 1` is the number of graphs, but reading a value would wait for the GPU. So `pooled` has as many
+        # rows as nodes, and the unused rows stay zero.
         pooled = torch.zeros_like(x).scatter_reduce(0, graph[:, None].expand_as(x), x, "amax", include_self=False)
         return self.head(pooled).squeeze(1)
 
@@ -452,7 +452,7 @@ class Molecules(Dataset[tuple[Tensor, Tensor, Tensor]]):
 
 
 def collate_graphs(samples: list[tuple[Tensor, Tensor, Tensor]]) -> Batch:
-    """Put the graphs side by side into one; `graph` says which of them a node belongs to."""
+    """Join the graphs into one large graph; `graph` is the index of the original graph of each node."""
     atoms, edges, active = zip(*samples, strict=True)
     counts = torch.tensor([len(nodes) for nodes in atoms])
     first = (counts.cumsum(0) - counts).tolist()
@@ -462,7 +462,7 @@ def collate_graphs(samples: list[tuple[Tensor, Tensor, Tensor]]) -> Batch:
 
 
 def graph_loss(scores: Tensor, active: Tensor) -> Tensor:
-    """Binary cross entropy of the rows that are graphs."""
+    """Binary cross entropy of the used rows."""
     return F.binary_cross_entropy_with_logits(scores[: len(active)], active)
 
 
@@ -470,7 +470,7 @@ def graph_loss(scores: Tensor, active: Tensor) -> Tensor:
 
 
 class TimeBlock(nn.Module):
-    """Two convolutions with group norm; what the time embedding says is added between them."""
+    """Two convolutions with group norm; a projection of the time embedding is added in between."""
 
     def __init__(self, in_channels: int, channels: int, time_dim: int) -> None:
         super().__init__()
@@ -524,7 +524,7 @@ class UNet(nn.Module):
 
 
 class NoisyImages(Dataset[tuple[Tensor, Tensor, Tensor]]):
-    """Random images with noise, the time that says how much, and the noise."""
+    """Random images with noise, the time (amount of noise), and the noise."""
 
     def __init__(self, size: int, pixels: int = 16) -> None:
         self.noise = torch.randn(size, 3, pixels, pixels)
@@ -544,7 +544,7 @@ def collate_noisy_images(samples: list[tuple[Tensor, Tensor, Tensor]]) -> Batch:
     return (torch.stack(images), torch.stack(time)), (torch.stack(noise),)
 
 
-# --- two models that are all of one kind of work ----------------------------------------------------------------------
+# --- two models dominated by one kind of work -------------------------------------------------------------------------
 
 
 class MLP(nn.Module):
@@ -575,7 +575,7 @@ class Vectors(Dataset[tuple[Tensor, Tensor]]):
 
 
 class Colours(nn.Module):
-    """Classifies an image by its mean colour: far more bytes to copy than work to do."""
+    """Classifies an image by the mean colour: copying dominates, with little computation."""
 
     def __init__(self, classes: int = 10) -> None:
         super().__init__()

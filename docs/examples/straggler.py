@@ -1,4 +1,4 @@
-"""Train a small model on several CPU processes (DDP over gloo), one of them slow in one module, and save the traces.
+"""Train a small model on several CPU processes (DDP over gloo), one process slow in one module, and save the traces.
 
     python docs/examples/straggler.py traces/ --ranks 4 --slow-rank 2 --delay 0.05
 
@@ -6,7 +6,7 @@ Writes `rank0.json.gz`, `rank1.json.gz` and so on, without the folders and the n
 stragglers traces/` should name the slow rank, and `straggler_causes` the module `Head`.
 """
 
-# Checked with torch installed and without: then everything from torch is Any.
+# Also checked without torch installed; everything from torch is then Any.
 # mypy: disallow-subclassing-any=False, warn-return-any=False, warn-unused-ignores=False, disallow-untyped-calls=False
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from torch.profiler import ProfilerActivity, profile, schedule
 
 
 class Head(nn.Module):
-    """A linear layer that may dawdle, like one that loads something or runs python on the way."""
+    """A linear layer with an optional delay, like a layer that loads data or runs python."""
 
     def __init__(self, delay: float) -> None:
         super().__init__()
@@ -42,7 +42,7 @@ class Head(nn.Module):
 
 
 class Net(nn.Module):
-    """A body that is equally fast everywhere, and the head."""
+    """A body that is equally fast in all processes, and the head."""
 
     def __init__(self, delay: float) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class Net(nn.Module):
 
 
 def work(rank: int, ranks: int, delay: float, steps: int, store: str, output: Path) -> None:
-    """What each process does."""
+    """Train in one process and save the trace."""
     torch.set_num_threads(1)
     torch.manual_seed(0)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=ranks)

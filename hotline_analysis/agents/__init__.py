@@ -1,1 +1,1 @@
-"""For programs that reason: a server of the Model Context Protocol over runs, and what they should know before."""
+"""Support for AI agents: a Model Context Protocol server over runs, and a guide for agents."""

@@ -1,4 +1,4 @@
-"""The server: its tools are the public functions, and what they give stands in an envelope."""
+"""The MCP server: each tool calls a public function and returns the result in an envelope."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from hotline_analysis.vocabulary import Phase
 
 _LIMIT = 50
 _MOST_ROWS = 1000
-_MOST_SECONDS = 30  # for a statement of the agent's own; while it runs, no other tool answers
+_MOST_SECONDS = 30  # limit for the agent's own SQL; no other tool answers meanwhile
 _READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 _WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 _GPU = {"launch", "gpu_work", "gpu_event", "gpu_busy", "gpu_state", "gpu_op", "kernel_roofline", "gpu_copy", "gpu_wait"}
 _MEMORY = {"memory_event", "memory_block", "memory_change"}
 _ARGUMENTS = ("op", "gpu_op", "runtime_call", "event_args")
-"""Tables with what the file says of an event beside its name and time."""
+"""Tables with an event's recorded arguments, in addition to the event's name and time."""
 _RANKS = {"collective_call", "collective_match", "collective"}
 
 Answer = dict[str, Any]
@@ -51,12 +51,15 @@ T = TypeVar("T")
 
 
 def guide() -> str:
-    """What an agent should know before it asks."""
+    """Return the guide that an agent should read first."""
     return (files("hotline_analysis.agents") / "text" / "SKILL.md").read_text(encoding="utf-8")
 
 
 def serve(given: Sequence[Path], output: Path | None = None) -> MCPServer[Any]:
-    """A server over the runs and traces in these folders. With `output`, exports are written there, and only there."""
+    """Create a server for the runs and traces in these folders.
+
+    Exports go only to `output`; if None, there is no export tool.
+    """
     server: MCPServer[Any] = MCPServer("hotline", instructions=guide(), log_level="WARNING")
     tools = _Tools(Folders(given), output)
     for tool in (
@@ -90,20 +93,20 @@ def _add_prompts(server: MCPServer[Any]) -> None:
     @server.prompt(description="Find what makes a training run slow.")
     def why_slow(run: str) -> str:
         return (
-            f"Open the run {run} and read its report. Name what limits a step, with the numbers and the event ids"
-            " behind them, ask what would help most and by how much, and say what the trace cannot tell."
+            f"Open the run {run} and read the report. Name the limit of a step, with numbers and event ids. Ask what"
+            " would help most and by how much. List open questions that the trace does not answer."
         )
 
     @server.prompt(description="Find why one run is slower than another.")
     def why_slower(base: str, new: str) -> str:
         return (
-            f"Compare the run {new} with {base}: by part, then by phase, module and op. Say which differences are"
-            " beyond noise, and name the events behind the largest."
+            f"Compare the run {new} with {base}: by part, then by phase, module and op. Report the differences beyond"
+            " noise, and name the events of the largest differences."
         )
 
 
 def _told(tool: Callable[P, T]) -> Callable[P, T]:
-    """The tool, one call at a time, with errors that say what to do."""
+    """Wrap a tool: run one call at a time, and turn `HotlineError` into `ToolError` with the hint."""
 
     @functools.wraps(tool)
     def called(*args: P.args, **named: P.kwargs) -> T:
@@ -120,36 +123,36 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 class _Tools:
-    """The tools, by their names; docstrings are what an agent reads."""
+    """The tools by name. Agents read the docstrings."""
 
     def __init__(self, folders: Folders, output: Path | None) -> None:
         self._folders = folders
         self._output = output
 
     def list_runs(self) -> Answer:
-        """List the runs and trace files that can be opened, by the names that other tools take as `run`."""
+        """List all runs and trace files, by the names accepted as `run` by other tools."""
         return envelope("runs", {"names": self._folders.names(), "roots": [str(root) for root in self._folders.roots]})
 
     def open_run(self, run: str) -> Answer:
-        """Say what a run is and what was recorded: ranks, steps, flags, devices, and which answers lack their data.
+        """Describe a run: ranks, steps, flags, devices, and the answers that lack data in the recording.
 
-        Ask this first. A trace file is imported, which takes seconds for each 100 MB.
+        Call this first. A trace file is imported, which takes seconds per 100 MB.
         """
-        trace, said = self._opened(run)
+        trace, messages = self._opened(run)
         gpu = has_gpu_work(trace)
         recorded = {
             "gpu_work": gpu,
             "memory": bool(trace.sql("select exists (select 1 from memory_event) as found")["found"][0]),
             "several_ranks": len(trace.ranks) > 1,
         }
-        lacking = {
+        missing_tables = {
             "gpu_work": _GPU if not gpu else set(),
             "memory": _MEMORY if not recorded["memory"] else set(),
             "several_ranks": _RANKS if len(trace.ranks) == 1 else set(),
         }
         empty = {
-            what: sorted(query.name for query in catalog.queries("answers") if tables & set(query.tables))
-            for what, tables in lacking.items()
+            kind: sorted(query.name for query in catalog.queries("answers") if tables & set(query.tables))
+            for kind, tables in missing_tables.items()
             if tables
         }
         facts = {
@@ -163,7 +166,7 @@ class _Tools:
             "modules": trace.sql("select count(distinct path) as n from model_op")["n"][0],
             "answers_that_lack_data": empty,
         }
-        return envelope("run", facts, runs=[trace], warnings=said)
+        return envelope("run", facts, runs=[trace], warnings=messages)
 
     def report(
         self,
@@ -173,29 +176,29 @@ class _Tools:
         phase: Phase | None = None,
         module: str | None = None,
     ) -> Answer:
-        """Say where the time goes, what limits a step, and what would help: findings, advice and tables.
+        """Show where the time goes, the limits of a step, and possible improvements: findings, advice and tables.
 
-        Each finding and section has a `drill`: the answer behind it, for `ask`. Advice names an event id. With a step,
-        phase or module, the tables are of what happens there, and there is no advice.
+        Each finding and section has a `drill`: the answer with the details, for `ask`. Advice names an event id. With a
+        step, phase or module, the tables cover only that part, and there is no advice.
         """
-        trace, said = self._opened(run)
+        trace, messages = self._opened(run)
         report = report_of(trace, rank=rank, step=step, phase=phase, module=module)
-        return envelope("report", {"report": report.as_dict()}, runs=[trace], warnings=said)
+        return envelope("report", {"report": report.as_dict()}, runs=[trace], warnings=messages)
 
     def list_answers(self, containing: str = "") -> Answer:
-        """List the answers that `ask` takes, with their parameters; those whose name or summary contains a word."""
-        found = [*catalog.queries("answers"), *(each.as_query() for each in COMPUTED.values())]
-        listed = [
-            {"name": each.name, "summary": each.summary, "parameters": [param.name for param in each.params]}
-            for each in sorted(found, key=lambda query: query.name)
-            if containing.lower() in f"{each.name} {each.summary}".lower()
+        """List the answers accepted by `ask`, with their parameters. `containing` filters by name or summary."""
+        answers = [*catalog.queries("answers"), *(answer.as_query() for answer in COMPUTED.values())]
+        entries = [
+            {"name": answer.name, "summary": answer.summary, "parameters": [param.name for param in answer.params]}
+            for answer in sorted(answers, key=lambda query: query.name)
+            if containing.lower() in f"{answer.name} {answer.summary}".lower()
         ]
-        return envelope("answers", {"answers": listed})
+        return envelope("answers", {"answers": entries})
 
     def describe_answer(self, name: str) -> Answer:
-        """Say what an answer means: its description, its parameters and what its columns are."""
+        """Describe an answer: its meaning, parameters and columns."""
         query = COMPUTED[name].as_query() if name in COMPUTED else catalog.get(name)
-        described = {
+        description = {
             "name": query.name,
             "summary": query.summary,
             "description": query.description,
@@ -214,7 +217,7 @@ class _Tools:
                 {"name": column.name, "type": column.type, "meaning": column.description} for column in query.columns
             ],
         }
-        return envelope("answer", {"answer": described})
+        return envelope("answer", {"answer": description})
 
     def ask(
         self,
@@ -225,16 +228,19 @@ class _Tools:
         limit: int = _LIMIT,
         offset: int = 0,
     ) -> Answer:
-        """Ask one answer of a run. `columns` choose some, `limit` and `offset` rows; `truncation` says what is left."""
-        given: dict[str, object] = dict(parameters or {})
-        trace, said = self._opened(run)
+        """Ask a run one answer.
+
+        `columns` selects columns, `limit` and `offset` select rows; `truncation` says how many rows remain.
+        """
+        arguments: dict[str, object] = dict(parameters or {})
+        trace, messages = self._opened(run)
         if answer in COMPUTED:
             if COMPUTED[answer].traces > 1:
-                raise QueryParameterError(f"{answer} is about two runs", hint="Use the tool compare.")
-            frame = COMPUTED[answer].ask(trace, **given)
+                raise QueryParameterError(f"{answer} compares two runs", hint="Use the tool `compare`.")
+            frame = COMPUTED[answer].ask(trace, **arguments)
         else:
-            frame = trace.query(answer, **given)
-        return _rows(frame, answer, given, [trace], said, columns, limit, offset)
+            frame = trace.query(answer, **arguments)
+        return _rows(frame, answer, arguments, [trace], messages, columns, limit, offset)
 
     def compare(
         self,
@@ -246,23 +252,25 @@ class _Tools:
         limit: int = _LIMIT,
         offset: int = 0,
     ) -> Answer:
-        """Say what makes the steps of `new` slower or faster than those of `base`, at one level.
+        """Show what makes the steps of `new` slower or faster than the steps of `base`, at one level.
 
-        Rows add up to the difference; `change` says which are noise. The first warning is the difference in words.
-        With a phase or module, only what happens there is compared.
+        Rows add up to the difference, and `change` marks noise. The first warning is the difference as a sentence. With
+        a phase or module, only that part is compared.
         """
-        before, said = self._opened(base)
-        after, more = self._opened(new)
+        before, messages = self._opened(base)
+        after, more_messages = self._opened(new)
         headline = diff_report(before, after, phase=phase, module=module).headline
         frame = diff(before, after, by=by, phase=phase, module=module)
-        given = {"by": by, "phase": phase, "module": module}
-        asked = {name: value for name, value in given.items() if value is not None}
-        return _rows(frame, "diff", asked, [before, after], [headline, *said, *more], None, limit, offset)
+        options = {"by": by, "phase": phase, "module": module}
+        arguments = {name: value for name, value in options.items() if value is not None}
+        return _rows(
+            frame, "diff", arguments, [before, after], [headline, *messages, *more_messages], None, limit, offset
+        )
 
     def gate(self, base: list[str], new: list[str], fail_if: list[str] | None = None) -> Answer:
-        """Say whether new runs are worse than a baseline, with the noise between runs.
+        """Check whether new runs are worse than a baseline, considering the noise between runs.
 
-        Rules are such as 'step > +3 %', 'module:* > +1 % of step' or 'memory_peak > 20 GiB'.
+        Example rules: 'step > +3 %', 'module:* > +1 % of step' or 'memory_peak > 20 GiB'.
         """
         before, after = ([self._opened(name)[0] for name in names] for names in (base, new))
         verdict = gate_runs(before, after, fail_if) if fail_if else gate_runs(before, after)
@@ -275,67 +283,70 @@ class _Tools:
         parameters: dict[str, str | int | float] | None = None,
         rank: int | None = None,
     ) -> Answer:
-        """Say what would help, and by how much. Without a scenario: all; those that do not apply have a `reason`.
+        """Predict what would help, and by how much.
 
-        Without a rank, it is about the lowest.
+        Without a scenario, all scenarios are listed; scenarios that do not apply have a `reason`. Without a rank, the
+        lowest rank is used.
         """
-        trace, said = self._opened(run)
+        trace, messages = self._opened(run)
         if scenario is None:
             frame = predicted(trace, rank=rank)
-            asked = {} if rank is None else {"rank": rank}
-            return _rows(frame, "whatif", asked, [trace], said, None, _MOST_ROWS, 0)
-        given: dict[str, Any] = {**check_parameters(scenario, parameters or {})}
-        found = predicted(trace, scenario, rank=rank, **given)
-        return envelope("prediction", {"prediction": found.as_dict()}, runs=[trace], warnings=said)
+            scope = {} if rank is None else {"rank": rank}
+            return _rows(frame, "whatif", scope, [trace], messages, None, _MOST_ROWS, 0)
+        arguments: dict[str, Any] = {**check_parameters(scenario, parameters or {})}
+        prediction = predicted(trace, scenario, rank=rank, **arguments)
+        return envelope("prediction", {"prediction": prediction.as_dict()}, runs=[trace], warnings=messages)
 
     def schema(self, table: str | None = None) -> Answer:
-        """List the tables that `sql` can read, or the columns of one."""
+        """List the tables available to `sql`, or the columns of one table."""
         if table is None:
-            listed = [{"name": each.name, "kind": each.kind, "meaning": each.doc} for each in TABLES.values()]
-            return envelope("tables", {"tables": listed})
+            tables = [{"name": item.name, "kind": item.kind, "meaning": item.doc} for item in TABLES.values()]
+            return envelope("tables", {"tables": tables})
         if table not in TABLES:
-            raise HotlineError(f"there is no table {table!r}", hint="The tool schema lists them.")
+            raise HotlineError(f"there is no table {table!r}", hint="The tool `schema` lists the tables.")
         columns = [{"name": "rank", "type": "BIGINT", "meaning": "process rank"}]
         columns += [
-            {"name": each.name, "type": each.type, "meaning": each.description} for each in TABLES[table].columns
+            {"name": item.name, "type": item.type, "meaning": item.description} for item in TABLES[table].columns
         ]
-        described = {"name": table, "kind": TABLES[table].kind, "meaning": TABLES[table].doc, "columns": columns}
-        return envelope("tables", {"tables": [described]})
+        entry = {"name": table, "kind": TABLES[table].kind, "meaning": TABLES[table].doc, "columns": columns}
+        return envelope("tables", {"tables": [entry]})
 
     def sql(self, run: str, statement: str, limit: int = _LIMIT, offset: int = 0) -> Answer:
-        """Run one SELECT in DuckDB's dialect on the tables of a run; it can read them and nothing else.
+        """Run one SELECT in DuckDB's dialect. The statement can read only the tables of the run.
 
-        A statement that takes over 30 seconds is stopped.
+        A statement is stopped after 30 seconds.
         """
-        trace, said = self._opened(run)
+        trace, messages = self._opened(run)
         with trace.at_most(_MOST_SECONDS):
             frame = trace.sql(statement)
-        return _rows(frame, "sql", {"statement": statement}, [trace], said, None, limit, offset)
+        return _rows(frame, "sql", {"statement": statement}, [trace], messages, None, limit, offset)
 
     def event(self, run: str, event_id: int, rank: int | None = None) -> Answer:
-        """Say all that is known of one event: its labels, its arguments, and the place in the user's code."""
-        trace, said = self._opened(run)
-        chosen = trace.ranks[0] if rank is None else rank
-        found = trace.sql(
-            "from annotated_event where rank = $rank and event_id = $event", rank=chosen, event=event_id
+        """Return everything known about one event: labels, arguments, and the location in the user's code."""
+        trace, messages = self._opened(run)
+        event_rank = trace.ranks[0] if rank is None else rank
+        events = trace.sql(
+            "from annotated_event where rank = $rank and event_id = $event", rank=event_rank, event=event_id
         ).to_dicts()
-        if not found:
-            raise HotlineError(f"rank {chosen} has no event {event_id}", hint="Ids stand in columns such as event_id.")
+        if not events:
+            raise HotlineError(
+                f"rank {event_rank} has no event {event_id}", hint="Columns such as event_id contain ids."
+            )
         arguments = {
             table: trace.sql(
                 f"select * exclude (rank, event_id) from {table} where rank = $rank and event_id = $event",  # noqa: S608
-                rank=chosen,
+                rank=event_rank,
                 event=event_id,
             ).to_dicts()
             for table in _ARGUMENTS
         }
-        place = trace.query("event_place", rank=chosen, event=event_id).to_dicts()
-        known = {table: rows[0] for table, rows in arguments.items() if rows}
-        content = {"event": found[0], "arguments": known, "place": place}
-        return envelope("event", content, runs=[trace], warnings=said)
+        locations = trace.query("event_place", rank=event_rank, event=event_id).to_dicts()
+        values = {table: rows[0] for table, rows in arguments.items() if rows}
+        content = {"event": events[0], "arguments": values, "place": locations}
+        return envelope("event", content, runs=[trace], warnings=messages)
 
     def timeline(self, run: str, step: int | None = None, rank: int | None = None) -> Image:
-        """Draw one step as levels, from phases and modules down to kernels: a picture."""
+        """Draw one step as a picture: levels from phases and modules down to kernels."""
         from hotline_analysis.charts import timeline
 
         trace, _ = self._opened(run)
@@ -345,12 +356,12 @@ class _Tools:
             return Image(data=file.read_bytes(), format="png")
 
     def export(self, run: str, name: str, format: Literal["parquet", "perfetto", "html"] = "html") -> Answer:
-        """Write a run for other tools into the folder that the server may write to, under a new name."""
+        """Write a run for other tools, under a new name in the server's output folder."""
         assert self._output is not None
         if Path(name).name != name or name in ("", ".", ".."):
-            raise QueryParameterError(f"{name!r} is no plain name", hint="Give a file name without a folder.")
+            raise QueryParameterError(f"{name!r} is not a plain file name", hint="Give a name without a folder.")
         target = self._output / name
-        trace, said = self._opened(run)
+        trace, messages = self._opened(run)
         if format == "html":
             from hotline_analysis.atomic import check_file, replace_file
 
@@ -361,14 +372,14 @@ class _Tools:
             export_perfetto(trace, target)
         else:
             trace.export(target)
-        return envelope("file", {"file": str(target)}, runs=[trace], warnings=said)
+        return envelope("file", {"file": str(target)}, runs=[trace], warnings=messages)
 
     def _opened(self, name: str) -> tuple[Trace, list[str]]:
-        """The run, and what is to be said of it."""
+        """Return the run and the warnings from opening it."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", HotlineWarning)
             trace = self._folders.open(name)
-        return trace, [str(each.message) for each in caught if issubclass(each.category, HotlineWarning)]
+        return trace, [str(warning.message) for warning in caught if issubclass(warning.category, HotlineWarning)]
 
 
 def _rows(
@@ -383,9 +394,9 @@ def _rows(
 ) -> Answer:
     for name in columns or []:
         if name not in frame.columns:
-            raise QueryParameterError(f"{query} has no column {name!r}", hint=f"It has {', '.join(frame.columns)}.")
+            raise QueryParameterError(f"{query} has no column {name!r}", hint=f"Columns: {', '.join(frame.columns)}.")
     if not 0 <= limit <= _MOST_ROWS or offset < 0:
-        raise QueryParameterError(f"limit is 0 to {_MOST_ROWS}, and offset 0 or more")
+        raise QueryParameterError(f"limit must be 0 to {_MOST_ROWS}, and offset 0 or more")
     return rows_envelope(
         frame,
         query=query,

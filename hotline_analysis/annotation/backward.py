@@ -1,8 +1,8 @@
-"""Backward without sequence numbers: autograd's nodes aligned with the forward ops that created them.
+"""Match backward to forward without sequence numbers: align autograd nodes with the forward ops that created them.
 
 Autograd runs the nodes of a pass in the reverse order of their creation (torch/csrc/autograd/engine.cpp: the ready
-queue pops the highest sequence number first), so on each thread the nodes are a subsequence of the reversed forward
-ops. Forward ops are put on a stack as they come; each pass takes its own from the top.
+queue pops the highest sequence number first). On each thread the nodes are therefore a subsequence of the reversed
+forward ops. Forward ops are pushed on a stack in time order; each pass takes its ops from the top.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from hotline_analysis.annotation.align import Aligner, Alignment, Symbols
 
 _Flags = npt.NDArray[np.bool_]
 
-_STACK = 400_000  # forward ops that a pass can reach back to
-_TOKENS = 1000  # torch has about 700 kinds of nodes (generated/Functions.h); rarer ones than these stay without an op
+_STACK = 400_000  # maximum number of forward ops within reach of a pass
+_TOKENS = 1000  # torch has about 700 kinds of nodes (generated/Functions.h); rarer tokens than these get no op
 _MATCH = 4
 _UNLIKELY = 2  # score of a match with an op whose result most likely has no gradient
-_OF_WEIGHT = "mm$|conv|linear|norm|embed|lstm|gru|rnn"  # tokens of ops that are made of parameters
+_OF_WEIGHT = "mm$|conv|linear|norm|embed|lstm|gru|rnn"  # tokens of ops with parameters
 _RESHAPES = "^(unsafe)?view$|^reshape|^flatten$|squeeze$|^t$|transpose|permute|^alias$"
-_REACH = 0.8  # if fewer of the ops explain nearly as much, the rest is another pass, such as one without gradients
-_FURTHER = 4  # how many times as far back to look for nodes that are not found
+_REACH = 0.8  # if fewer ops explain nearly as many nodes, the rest is another pass, such as a pass without gradients
+_FURTHER = 4  # factor by which the search for unmatched nodes reaches further back
 _NEARLY = 0.98  # of the nodes
-_MARGIN = 1.03  # how much further than the ops that explain nearly as much lie those that explain the rest
+_MARGIN = 1.03  # the ops that explain all nodes reach at most this much further than the ops that explain nearly all
 
 
 def match_backward(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     """Align the items of `autograd_item`; return pairs of a node's `event_id` and its `forward_id`."""
     items = connection.sql(
-        # Only tokens that nodes and ops both have can match; all others are one symbol per side, which scores nothing.
+        # Only tokens that both nodes and ops have can match. All other tokens are one symbol per side, which scores 0.
         "with both_have as (select token, row_number() over (order by count(*) desc, token) as place"
         " from autograd_item group by token having bool_or(is_node) and not bool_and(is_node)"
         " order by count(*) desc, token limit $most)"
@@ -51,17 +51,17 @@ def match_backward(connection: duckdb.DuckDBPyConnection) -> pa.Table:
     aligner = Aligner(_weights(int(token.max(initial=0)) // 2 + 1))
     pairs: list[tuple[Symbols, Symbols]] = []
     for group in np.unique(container):
-        inside = np.flatnonzero(container == group)
-        pairs += _match_group(aligner, inside, is_node, track, token, of_weight, reshapes)
+        group_items = np.flatnonzero(container == group)
+        pairs += _match_group(aligner, group_items, is_node, track, token, of_weight, reshapes)
     nodes = np.concatenate([pair[0] for pair in pairs]) if pairs else np.empty(0, np.int64)
     ops = np.concatenate([pair[1] for pair in pairs]) if pairs else np.empty(0, np.int64)
     return pl.DataFrame({"event_id": event[nodes], "forward_id": event[ops]}).to_arrow()
 
 
 def _weights(tokens: int) -> npt.NDArray[np.int32]:
-    """The score of each pair of symbols: twice the number of a token, and one more for an unlikely op.
+    """The score of each pair of symbols. A symbol is twice the token number, plus 1 for an unlikely op.
 
-    The first two numbers of tokens never match.
+    The first two token numbers never match.
     """
     weights = np.eye(2 * tokens, dtype=np.int32) * _MATCH
     likely = np.arange(0, 2 * tokens, 2)
@@ -79,7 +79,7 @@ def _match_group(
     of_weight: _Flags,
     reshapes: _Flags,
 ) -> list[tuple[Symbols, Symbols]]:
-    """Go through runs of ops and runs of nodes in time. Numbers are positions in the list of all items."""
+    """Process runs of ops and runs of nodes in time order. Numbers are positions in the list of all items."""
     pairs = []
     stack = _Stack(token, len(inside))
     fresh = 0  # ops since the last pass
@@ -91,22 +91,22 @@ def _match_group(
             stack.push(run)
             fresh = len(run)
             continue
-        taken = 0
+        deepest = 0
         by_thread = run[np.argsort(track[run], kind="stable")]
         for nodes in np.split(by_thread, np.flatnonzero(np.diff(track[by_thread])) + 1):
             alignment = _align_with_latest(aligner, token[nodes], stack, fresh)
-            found = _behind_targets(alignment, of_weight[nodes], reshapes[nodes])
-            hit = np.flatnonzero(found >= 0)
+            positions = _behind_targets(alignment, of_weight[nodes], reshapes[nodes])
+            hit = np.flatnonzero(positions >= 0)
             if len(hit):
-                reached = int(found[hit].max()) + 1
-                pairs.append((nodes[hit], stack.latest(reached)[found[hit]]))
-                taken = max(taken, reached)
-        stack.pop(taken)
+                depth = int(positions[hit].max()) + 1
+                pairs.append((nodes[hit], stack.latest(depth)[positions[hit]]))
+                deepest = max(deepest, depth)
+        stack.pop(deepest)
     return pairs
 
 
 class _Stack:
-    """Forward ops that no pass has taken, in an array that has `room` for all, with a count of each of their tokens."""
+    """Forward ops not yet matched by a pass, in an array with `room` for all ops, and the count of each token."""
 
     def __init__(self, token: Symbols, room: int) -> None:
         self._token = token
@@ -127,7 +127,7 @@ class _Stack:
         self._height -= count
 
     def latest(self, count: int) -> Symbols:
-        """So many items, or all there are, the latest first."""
+        """The latest `count` items, or all if there are fewer, the latest first."""
         latest: Symbols = self._items[self._height - min(count, len(self)) : self._height][::-1]
         return latest
 
@@ -140,11 +140,11 @@ class _Stack:
 
 
 def _align_with_latest(aligner: Aligner, nodes: Symbols, stack: _Stack, fresh: int) -> Alignment:
-    """Align the tokens of a pass with the ops before it, the latest first, of which `fresh` came since the last pass.
+    """Align the tokens of a pass with the ops before it, the latest first; `fresh` ops came since the last pass.
 
-    Those mostly suffice. Other ops, such as the optimizer's, stay on the stack for ever, so that looking at all of it
-    in each pass would take time with the square of their number, and no pass would look like the one before. So it
-    looks further back only for nodes that are not found, while that finds more, or there are ops that only lie further
+    The fresh ops mostly suffice. Other ops, such as the optimizer's, stay on the stack forever. Searching the whole
+    stack in each pass would take quadratic time, and no pass would look like the previous one. The search therefore
+    reaches further back only for unmatched nodes, as long as it finds more matches or some tokens exist only further
     back.
     """
     reach = int(fresh / _REACH) + 8
@@ -165,15 +165,15 @@ def _align_with_latest(aligner: Aligner, nodes: Symbols, stack: _Stack, fresh: i
 
 
 def _behind_targets(alignment: Alignment, of_weight: _Flags, reshapes: _Flags) -> Symbols:
-    """The first of the best places; for what reshapes the outputs of the model, before a sure place, the last one.
+    """The first of the best places, or the last place for reshapes of the model's outputs before a certain place.
 
     A loss often reshapes outputs and targets alike (`loss(out.flatten(), y.flatten())`, in this order), and autograd
     has nodes for the outputs alone. The outputs end with the first node of an op with parameters.
     """
-    found = alignment.first.copy()
+    targets = alignment.first.copy()
     of_outputs = np.flatnonzero(reshapes[: int(np.argmax(of_weight)) if of_weight.any() else 0])
     for run in np.split(of_outputs, np.flatnonzero(np.diff(of_outputs) > 1) + 1):
         after = int(run[-1]) + 1 if len(run) else -1
-        if after >= 0 and 0 <= found[after] == alignment.last[after]:
-            found[run] = alignment.last[run]
-    return found
+        if after >= 0 and 0 <= targets[after] == alignment.last[after]:
+            targets[run] = alignment.last[run]
+    return targets

@@ -11,22 +11,22 @@ import duckdb
 import pyarrow as pa
 
 from hotline_analysis import catalog
-from hotline_analysis.annotation.model_file import REGION, Model
+from hotline_analysis.annotation.model_file import REGION, Model, watched_modules
 from hotline_analysis.database import make_empty, make_table_of, no_rows, table_of
 from hotline_analysis.errors import HotlineError, ModelMismatchError
 from hotline_analysis.schema import TABLES
 
 
 def _nothing(columns: Iterable[str], texts: Iterable[str]) -> pa.Table:
-    """A table without rows, where a stage has none to give; columns that are no texts are integers."""
+    """An empty table for a stage without results. Columns outside `texts` are integers."""
     kinds = dict.fromkeys(columns, pa.int64()) | dict.fromkeys(texts, pa.string())
     return no_rows(pa.schema(kinds))
 
 
-# What `shared_kernel` reads where no model was placed.
+# Input of `shared_kernel` without a placed model.
 _NOTHING = _nothing(("event_id", "track_id", "start_ns", "end_ns", "module_id", "name", "word"), ("name", "word"))
 
-# What `op_work` reads where the user has no query.
+# Input of `op_work` without a query of the user.
 NO_WORK = _nothing(
     (
         *("shape_id", "dtype", "batch", "m", "n", "k", "matrix_flop", "model_flop", "dense_flop", "vector_flop"),
@@ -48,33 +48,38 @@ _SQL_TYPES = {
     "string": "VARCHAR",
     "large_string": "VARCHAR",
 }
-_MORE_MEMORY = (1, 1.25, 1.5, 2, 4, 8, 16)  # times what is set
-_MOST_CUTS = 10  # twenty spans at random need five
+_MORE_MEMORY = (1, 1.25, 1.5, 2, 4, 8, 16)  # factors on the memory limit
+_MOST_CUTS = 10  # twenty random spans need five
 
 
 @dataclass(frozen=True)
 class Work:
-    """What the stages work on: the database of one rank, the model that was given or stored, and who hears of notes."""
+    """Context of the stages: the database of one rank, the given or stored model, and the callback for notes."""
 
     connection: duckdb.DuckDBPyConnection
     model: Model | None
     on_note: Callable[[str], None]
     own_work: str | None = None
-    """A statement of the user's that counts the work of ops."""
+    """The user's SQL statement that counts the work of ops."""
     has_rows: dict[str, bool] = field(default_factory=dict)
-    """Whether a table has rows, for those of which that is known: to ask takes long on a small trace."""
+    """Whether each table has rows, if known. Asking the database takes long relative to a small trace."""
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One stage of the annotation: the queries that it runs, and how."""
+    """One stage of the annotation: its queries, and how to run them."""
 
     queries: tuple[str, ...]
     build: Callable[[Work], None]
     when: Callable[[Work], bool] | None = None
-    """Whether the trace needs it; always, if None."""
+    """Whether the trace needs the stage; `None` means always."""
     condition: str = ""
-    """The same in words."""
+    """The condition in words."""
+
+    def run(self, work: Work) -> None:
+        """Make the stage's tables, if the trace needs the stage."""
+        if self.when is None or self.when(work):
+            self.build(work)
 
 
 def annotate(
@@ -89,26 +94,20 @@ def annotate(
 ) -> None:
     """Derive the annotation of one rank.
 
-    The connection must hold the tables of the file (`schema.READ_TABLES`), without a `rank` column, and the rules of
-    names (`install_rules`). The derived ones become temporary tables in it, together with those that only serve others.
-    `on_done` is told of each table that a run keeps, and whether it has rows, once nothing changes or reads it any
-    more. Then it is dropped, like all that serve no longer, so that memory is left for the others; without `on_done`,
-    all of them stay.
+    The connection must hold the tables of the file (`schema.READ_TABLES`) without a `rank` column, and the name rules
+    (`install_rules`). The derived tables become temporary tables in the connection, together with intermediate tables.
+    `on_done` is called for each table that a run keeps, with whether it has rows, as soon as no later stage changes or
+    reads the table. The table is then dropped, like all tables no longer needed, to free memory. Without `on_done`, all
+    tables stay.
 
-    The `model` is placed on the ops if the trace has no `nn.Module` frames. `ModelMismatchError` says that it does not
-    fit; a model that stands in the trace itself is then left out, and `on_note` is told. `own_work` is a statement that
-    counts the work of ops, and `has_rows` says of tables of the file whether they have any, so that they need not be
-    looked at.
+    The `model` is placed on the ops if the trace has no `nn.Module` frames. Raises `ModelMismatchError` if a given
+    model does not fit. If a model stored in the trace does not fit, it is ignored with a call of `on_note`. `own_work`
+    is an SQL statement that counts the work of ops. `has_rows` maps tables of the file to whether they have rows, which
+    avoids checking them.
     """
-    work = Work(connection, model, on_note, own_work, dict(has_rows or {}))
-    _keep(work, "forward_item", _NOTHING)
-    _keep(work, "fused_candidate", _NOTHING)
-    _keep(work, "compiled_part", _parts([]))
-    _keep(work, "whole_op", _names([]))
-    _keep(work, "captured_op", no_rows(TABLES["captured_op"].arrow))
+    work = begin(Work(connection, model, on_note, own_work, dict(has_rows or {})))
     for number, stage in enumerate(PIPELINE):
-        if stage.when is None or stage.when(work):
-            stage.build(work)
+        stage.run(work)
         if on_done is not None:
             for name in _done_after()[number]:
                 _let_go(work, name, on_done)
@@ -116,25 +115,35 @@ def annotate(
             on_progress((number + 1) / len(PIPELINE))
 
 
+def begin(work: Work) -> Work:
+    """Create empty versions of the tables that later stages read but not every trace needs."""
+    _keep(work, "forward_item", _NOTHING)
+    _keep(work, "fused_candidate", _NOTHING)
+    _keep(work, "compiled_part", _parts([]))
+    _keep(work, "whole_op", _names([]))
+    _keep(work, "captured_op", no_rows(TABLES["captured_op"].arrow))
+    return work
+
+
 @cache
 def _done_after() -> list[list[str]]:
-    """For each stage, the tables of the annotation that nothing behind it makes or reads.
+    """For each stage, the annotation tables that no later stage makes or reads.
 
-    What a stage does in Python reads tables that the stage makes, or that a query of a later one reads, too.
+    The Python part of a stage reads only tables made by the stage, or also read by a query of a later stage.
     """
     last: dict[str, int] = {}
     for number, stage in enumerate(PIPELINE):
         queries = [catalog.get(name) for name in stage.queries]
         last |= dict.fromkeys((str(query.writes) for query in queries), number)
         last |= dict.fromkeys((name for query in queries for name in query.tables if name in last), number)
-    done: list[list[str]] = [[] for _ in PIPELINE]
+    tables: list[list[str]] = [[] for _ in PIPELINE]
     for name, number in last.items():
-        done[number].append(name)
-    return done
+        tables[number].append(name)
+    return tables
 
 
 def _let_go(work: Work, name: str, on_done: Callable[[str, bool], None]) -> None:
-    """Say that a table is done if a run keeps it, and drop it."""
+    """Report a finished table if a run keeps it, and drop it."""
     if name in TABLES and TABLES[name].kind == "derived":
         on_done(name, work.has_rows[name])
     if work.has_rows.get(name):
@@ -142,11 +151,11 @@ def _let_go(work: Work, name: str, on_done: Callable[[str, bool], None]) -> None
 
 
 def derive_tree(work: Work) -> None:
-    """Make `nesting` from `cpu_span`. Spans that cross others get other borders in `cpu_span`, until all nest.
+    """Make `nesting` from `cpu_span`. Spans that cross others get new borders in `cpu_span`, until all spans nest.
 
-    Most traces need none of it. Those with stacks need other borders of annotations, which is known before; some that
-    round times need one cut; only damage and clocks that jump need more. Threads that a few cuts do not settle get new
-    ends.
+    Most traces need no change. Traces with stacks need new borders of annotations, which is known in advance. Some
+    traces with rounded times need one cut. Only damaged files and clock jumps need more. Threads that still cross after
+    a few cuts get new ends.
     """
     has_frames = _one(work.connection, "select exists (select 1 from cpu_span where category = 'python_function')")
     if has_frames:
@@ -174,7 +183,7 @@ def derive_tree(work: Work) -> None:
 
 
 def _fit(work: Work, crossing: str, fitted: str = "cpu_span_fitted") -> bool:
-    """Fit the spans that the query `crossing` names between the frames that cross them, or as `fitted` does."""
+    """Fit the spans listed by the query `crossing` between the frames that cross them, or by the query `fitted`."""
     _derive(work, crossing)
     if is_any := _one(work.connection, "select exists (select 1 from crossing)"):
         _derive(work, fitted)
@@ -186,7 +195,7 @@ def _lacks_forward_ops(work: Work) -> bool:
 
 
 def _fit_backward(work: Work) -> None:
-    """Find by alignment the forward op of each node, where the trace does not say it."""
+    """Find the forward op of each autograd node by alignment if the trace does not record it."""
     from hotline_analysis.annotation.backward import match_backward
 
     _derive(work, "engine_call")
@@ -197,14 +206,15 @@ def _fit_backward(work: Work) -> None:
 
 
 def _place(work: Work) -> None:
-    """Find by alignment the module of each op, where the trace does not say it."""
+    """Find the module of each op by alignment if the trace does not record it."""
     model, on_note = work.model, work.on_note
     lacks_modules = model is not None and _one(work.connection, "select count(*) = 0 from module_call")
     if model is not None and not lacks_modules and not model.stored:
-        on_note(f"has nn.Module frames, which say more than {model.source}; the modules are named after them")
+        on_note(f"has nn.Module frames, which are used instead of {model.source}")
     if model is not None and lacks_modules:
         from hotline_analysis.annotation.placing.match import match_model
         from hotline_analysis.annotation.placing.misfit import ORDER_HINT
+        from hotline_analysis.annotation.placing.several import match_models
 
         if model.note:
             on_note(model.note)
@@ -215,17 +225,18 @@ def _place(work: Work) -> None:
         _keep(work, "whole_op", _names(sorted(functions)))
         _derive(work, "forward_item")
         try:
-            placed = match_model(work.connection, model)
+            placement = (match_models if model.roots else match_model)(work.connection, model)
         except ModelMismatchError as error:
             if not model.stored:
                 raise
             on_note(error.message)
             return
-        if placed.note and not model.stored:
-            on_note(f"{placed.note}. The places of all modules are called doubtful. {ORDER_HINT}")
-        _keep(work, "model_given", model.modules.append_column("missing_call_count", placed.missing))
-        _keep(work, "module_match", placed.matches)
-        _keep(work, "fused_candidate", placed.fused)
+        if placement.note and not model.stored:
+            on_note(f"{placement.note}. The places of all modules are doubtful. {ORDER_HINT}")
+        _keep(work, "model_given", model.modules.append_column("missing_call_count", placement.missing))
+        _keep(work, "module_match", placement.matches)
+        _keep(work, "fused_candidate", placement.fused)
+        _derive(work, "pass_level")
         _derive(work, "module_call_matched")
         _derive(work, "model_op_given")
         if model.shapes and not _has_shapes(work):
@@ -236,9 +247,9 @@ def _place(work: Work) -> None:
 
 
 def _name_modules(work: Work) -> None:
-    """Give the modules that frames show the names that a capture stored."""
+    """Name the modules of the frames after the modules stored by a capture."""
     if work.model is not None and work.has_rows["model_op"]:
-        _keep(work, "stored_module", work.model.modules)
+        _keep(work, "stored_module", watched_modules(work.model))
         _derive(work, "model_op_named")
 
 
@@ -255,7 +266,7 @@ def _lacks_steps(work: Work) -> bool:
 
 
 def _find_steps(work: Work) -> None:
-    """Put steps that only repetition shows in the place of the single one of the whole trace."""
+    """Replace the single step of the whole trace by steps inferred from repetition."""
     from hotline_analysis.annotation.steps import infer_steps
 
     steps = infer_steps(work.connection)
@@ -268,7 +279,7 @@ def _has_shapes(work: Work) -> bool:
 
 
 def _count_work(work: Work) -> None:
-    """Count what ops compute and move, by the shapes of their arguments; without any there is nothing to count."""
+    """Count FLOP and bytes of ops from the shapes of their arguments. Without shapes, the tables are empty."""
     if _has_shapes(work) or work.has_rows["captured_op"]:
         for name in _WORK:
             if name == "op_work":
@@ -280,37 +291,37 @@ def _count_work(work: Work) -> None:
 
 
 def _count_own_work(work: Work) -> None:
-    """Count what the user's own query knows, with one row for a shape."""
+    """Count work by the user's own query, which must return at most one row per shape."""
     if work.own_work is None:
         _keep(work, "own_work", NO_WORK)
         return
     try:
         work.connection.execute(f"create or replace temp table own_work as {work.own_work}")
     except duckdb.Error as error:
-        what = str(error).partition("\n")[0]
+        message = str(error).partition("\n")[0]
         raise HotlineError(
-            f"the query for the work of ops fails: {what}", hint="Mend the file of --op-work."
+            f"the query for the work of ops failed: {message}", hint="Fix the file of --op-work."
         ) from error
     if _one(work.connection, "select count(*) > count(distinct shape_id) from own_work"):
-        raise HotlineError("the query for the work of ops has two rows for a shape", hint="Mend the file of --op-work.")
+        raise HotlineError("the query for the work of ops has two rows for a shape", hint="Fix the file of --op-work.")
 
 
 def _follow_memory(work: Work) -> None:
-    """Find out what memory holds: by where it is allocated and released, or else by the shapes of ops."""
+    """Attribute memory by recorded allocations, or else by the shapes of ops."""
     for name in _MEMORY:
         _keep(work, name, no_rows(TABLES[name].arrow))
     if _one(work.connection, "select exists (select 1 from memory_event)"):
-        told = "memory_block"
+        query = "memory_block"
     elif _has_shapes(work):
-        told = "estimated_memory"
+        query = "estimated_memory"
     else:
         return
-    for name in ("engine_call", "engine_segment", told):
+    for name in ("engine_call", "engine_segment", query):
         _derive(work, name)
 
 
 def _keep(work: Work, name: str, table: pa.Table) -> None:
-    """Make a table of rows that Python has."""
+    """Create a table from rows in Python."""
     work.has_rows[name] = table.num_rows > 0
     if not table.num_rows:
         make_empty(work.connection, name, {field.name: _SQL_TYPES[str(field.type)] for field in table.schema})
@@ -321,7 +332,7 @@ def _keep(work: Work, name: str, table: pa.Table) -> None:
 
 
 def _derive(work: Work, name: str) -> None:
-    """Build the table that a query writes; its steps are tables only meanwhile."""
+    """Build the table written by a query. The query's steps are temporary tables."""
     query = catalog.get(name)
     assert query.writes is not None
 
@@ -330,30 +341,30 @@ def _derive(work: Work, name: str) -> None:
 
     for step in query.steps:
         _with_memory(work.connection, partial(make, step, step.name))
-    # A table that is read gets replaced only when the new one is complete.
-    made = "derived" if query.writes in query.reads else query.writes
-    _with_memory(work.connection, partial(make, query, made))
-    if made != query.writes:
+    # A query may read the table it replaces, so the old table is dropped only after the new one is complete.
+    new_table = "derived" if query.writes in query.reads else query.writes
+    _with_memory(work.connection, partial(make, query, new_table))
+    if new_table != query.writes:
         work.connection.execute(f"drop table {query.writes}")
-        work.connection.execute(f"alter table {made} rename to {query.writes}")
-        work.has_rows[query.writes] = work.has_rows.pop(made)
+        work.connection.execute(f"alter table {new_table} rename to {query.writes}")
+        work.has_rows[query.writes] = work.has_rows.pop(new_table)
     for step in query.steps:
         work.connection.execute(f"drop table {step.name}")
         del work.has_rows[step.name]
 
 
 def _with_memory(connection: duckdb.DuckDBPyConnection, make: Callable[[], object]) -> None:
-    """Make a table in the memory that is set.
+    """Make a table within the memory limit.
 
-    Where that does not do for a huge trace, try it in one thread, as each has memory of its own, and then with more
+    If a huge trace exceeds the limit, retry in one thread, because each thread has its own buffers, and then with more
     memory, step by step.
     """
     try:
         make()
         return
     except duckdb.OutOfMemoryException:
-        asked = "select current_setting('threads'), current_setting('memory_limit')"
-        ((threads, limit),) = connection.execute(asked).fetchall()
+        sql = "select current_setting('threads'), current_setting('memory_limit')"
+        ((threads, limit),) = connection.execute(sql).fetchall()
     value, unit = limit.split()
     for factor in _MORE_MEMORY:
         connection.execute(
@@ -366,7 +377,7 @@ def _with_memory(connection: duckdb.DuckDBPyConnection, make: Callable[[], objec
             if factor == _MORE_MEMORY[-1]:
                 raise
     connection.execute(f"set threads = {threads}")
-    with suppress(duckdb.OutOfMemoryException):  # the result alone is larger
+    with suppress(duckdb.OutOfMemoryException):  # the result alone is larger than the limit
         connection.execute(f"set memory_limit = '{limit}'")
 
 
@@ -375,15 +386,15 @@ def _one(connection: duckdb.DuckDBPyConnection, question: str) -> bool:
 
 
 def _table(name: str) -> Stage:
-    """A stage that is one query."""
+    """A stage with a single query."""
     return Stage((name,), lambda work: _derive(work, name))
 
 
-# Each stage reads only what stands above it or comes from the file. `Query.writes` names the table that a query makes.
+# Each stage reads only tables of earlier stages or of the file. `Query.writes` is the table made by a query.
 PIPELINE = (
     _table("name_info"),
+    _table("unknown_track"),
     _table("name_class"),
-    _table("sampled_frame"),
     _table("timed"),
     _table("cpu_span"),
     Stage(
@@ -418,7 +429,7 @@ PIPELINE = (
     Stage(
         (
             *("engine_call", "engine_segment", "forward_item", "first_use", "type_part", "type_evidence"),
-            *("module_call_matched", "model_op_given", *_CAPTURED),
+            *("pass_level", "module_call_matched", "model_op_given", *_CAPTURED),
         ),
         _place,
         when=lambda work: work.model is not None,
@@ -443,11 +454,15 @@ PIPELINE = (
     _table("phase_evidence"),
     _table("phase_gap"),
     _table("phase_span"),
+    _table("cpu_sample"),
+    _table("gpu_metric"),
+    _table("sampled_frame"),
     _table("label_segment"),
     _table("thread_wait"),
     _table("host_activity"),
     _table("label"),
     _table("shared_kernel"),
+    _table("nccl_call"),
     _table("collective_call"),
     _table("module_time"),
     _table("idle_part"),
@@ -472,4 +487,4 @@ PIPELINE = (
         condition="where shapes were recorded or captured; else the two tables that are kept have no rows",
     ),
 )
-"""The stages in their order."""
+"""The stages in order."""

@@ -1,10 +1,10 @@
-"""Steps that nobody marked, where the loop shows in what repeats: calls of the model, backward passes, or all ops.
+"""Infer unmarked steps from repetition: calls of the model, backward passes, or all ops.
 
-The layers of a model repeat, too, so repetition alone says nothing. Three things tell iterations: a call of the whole
-model, a pass of autograd, or, where there is neither, a trace that repeats from its first op to its last with a copy
-from the host in every repetition. What happens from one of them to the next must be alike from step to step; if it is
-so only from every k-th to the next (gradient accumulation, two models), then k of them are a step. Where that is not
-clear, the trace keeps its single step.
+The layers of a model repeat, too, so repetition alone proves nothing. An iteration is recognised by a call of the whole
+model or by a pass of autograd. In a trace with neither, all ops must repeat from the first to the last, with a copy
+from the host in every repetition. The ops between two such units must be alike from step to step. If only every k-th
+unit is alike (gradient accumulation, two models), then k units form a step. If the result is ambiguous, the trace keeps
+its single step.
 """
 
 from __future__ import annotations
@@ -24,25 +24,25 @@ Numbers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 Counts = Numbers | npt.NDArray[np.float64]
 
-_UNLIKE = 0.1  # the largest share of the ops of two steps that may differ
-_UNLIKE_BETWEEN = 0.3  # the same, of the ops between a backward pass and the next forward: there stands the optimizer
-_AS_GOOD = 3.0, 0.002  # prefer the shortest period whose dissimilarity is at most 3× the best, plus 0.002
-_UPDATES_AFTER = 0.25  # the largest share of the updates between two steps that may belong to the later one
+_UNLIKE = 0.1  # maximum share of differing ops in two steps
+_UNLIKE_BETWEEN = 0.3  # the same for ops between a backward pass and the next forward, where the optimizer runs
+_AS_GOOD = 3.0, 0.002  # prefer the shortest period with a dissimilarity of at most 3× the best, plus 0.002
+_UPDATES_AFTER = 0.25  # maximum share of updates between two steps that may belong to the later step
 _LONGEST = 64  # units in one step
-_CELLS = 20_000_000  # the most in the table of units and names of ops
-_REPEATS = 3  # the least number of repetitions, where nothing else shows the loop
-_TRIED = 256  # lengths of a repetition that are tried
+_CELLS = 20_000_000  # maximum size of the table of units and op names
+_REPEATS = 3  # minimum number of repetitions if repetition is the only evidence
+_TRIED = 256  # number of candidate repetition lengths
 
 
 @dataclass(frozen=True)
 class _Items:
-    """`step_item` as columns, in order of start."""
+    """`step_item` as columns, ordered by start."""
 
     start: Numbers
     end: Numbers
     name: Numbers
-    forward: Numbers  # start of the op that created a node, -1 for none
-    is_op: Flags  # false for a call of the runtime
+    forward: Numbers  # start of the op that created a node, or -1
+    is_op: Flags  # false for a runtime call
     is_node: Flags
     is_update: Flags
     is_read: Flags
@@ -52,14 +52,14 @@ class _Items:
 
 @dataclass(frozen=True)
 class _Units:
-    """What repeats: calls of the model, each with its backward pass if there is one. They do not overlap."""
+    """The repeated units: calls of the model, including the backward pass if there is one. Units do not overlap."""
 
     begin: Numbers
     end: Numbers
 
 
 def infer_steps(connection: duckdb.DuckDBPyConnection) -> pa.Table | None:
-    """Steps in the form of the table `step`, if the loop of the main thread shows; else None."""
+    """Steps in the form of the table `step`, if the loop of the main thread is recognised; else `None`."""
     items = _read_items(connection)
     if not len(items.start):
         return None
@@ -99,63 +99,64 @@ def _read_items(connection: duckdb.DuckDBPyConnection) -> _Items:
     )
     names = items["name"].fill_null("").rank("dense").to_numpy().astype(np.int64) - 1
     flags = ("is_op", "is_node", "is_update", "is_read", "is_fetch", "is_input")
-    told = (items[name].to_numpy().astype(bool) for name in flags)
-    return _Items(start, end, names, forward, *told)
+    arrays = (items[name].to_numpy().astype(bool) for name in flags)
+    return _Items(start, end, names, forward, *arrays)
 
 
-# --- what repeats ----------------------------------------------------------------------------------------------------
+# --- repeated units --------------------------------------------------------------------------------------------------
 
 
 def _with_backward(items: _Items, begin: Numbers, end: Numbers) -> _Units:
-    """Calls of the model, each until the last node before the next call.
+    """Calls of the model, each until the last autograd node before the next call.
 
-    Where some are trained, the others (evaluation, a second view of the batch) lie between units.
+    If some calls have a backward pass, the other calls (evaluation, a second view of the batch) lie between units.
     """
     node = np.flatnonzero(items.is_node)
     if not len(node):
         return _Units(begin, end)
     last = np.searchsorted(items.start[node], np.append(begin[1:], np.iinfo(np.int64).max)) - 1
-    until = np.where(last >= 0, np.maximum.accumulate(items.end[node])[last], -1)
-    trained = until > end
-    return _Units(begin[trained], until[trained])
+    unit_end = np.where(last >= 0, np.maximum.accumulate(items.end[node])[last], -1)
+    trained = unit_end > end
+    return _Units(begin[trained], unit_end[trained])
 
 
 def _passes(items: _Items) -> _Units:
-    """Runs of nodes with no op of the main thread between them, each from the first op that created one of its nodes.
+    """Runs of autograd nodes without an op of the main thread in between, each from the first op that created a node.
 
-    The first pass is left out if its forward ops are not known, as they may lie before the trace. A pass that comes
-    back to ops before the end of the last one (several losses, a gradient of a gradient) continues it.
+    The first pass is left out if its forward ops are unknown, because they may lie before the trace. A pass that
+    reaches back to ops before the end of the previous pass (several losses, a gradient of a gradient) continues that
+    pass.
     """
     node = np.flatnonzero(items.is_node)
     bounds = np.flatnonzero(np.diff(node, prepend=-2) > 1)
     created = np.where(items.forward[node] >= 0, items.forward[node], np.iinfo(np.int64).max)
     begin = np.minimum.reduceat(created, bounds)
     end = np.maximum.reduceat(items.end[node], bounds)
-    whole = slice(int(begin[0] > end[0]), None)
-    begin, end = begin[whole], end[whole]
+    units = slice(int(begin[0] > end[0]), None)
+    begin, end = begin[units], end[units]
     begin = np.minimum.accumulate(begin[::-1])[::-1]
     opens = np.append(True, begin[1:] >= np.maximum.accumulate(end)[:-1])[: len(begin)]
     return _Units(begin[opens], np.maximum.reduceat(end, np.flatnonzero(opens)) if len(end) else end)
 
 
 def _steps_of(items: _Items, units: _Units, first: int, last: int) -> Numbers | None:
-    """Start and end of each step: from the longest pause before its first unit to that before the next step's."""
+    """Start and end of each step: from the longest pause before the first unit to the same pause of the next step."""
     count = len(units.begin)
     if count < 2 or (units.begin > units.end).any() or (units.begin[1:] < units.end[:-1]).any():
         return None
     unit_of = np.searchsorted(units.begin, items.start, side="right") - 1
-    between = (unit_of < 0) | (items.start >= units.end[unit_of])
-    size = _units_in_a_step(items, unit_of, between, count)
+    is_between = (unit_of < 0) | (items.start >= units.end[unit_of])
+    size = _units_in_a_step(items, unit_of, is_between, count)
     if size is None:
         return None
-    # The ops before unit n lie in gap n; what follows the last unit is the last gap.
-    gap_of = unit_of[between] + 1
+    # The ops before unit n are in gap n. The ops after the last unit are in the last gap.
+    gap_of = unit_of[is_between] + 1
     bounds = np.searchsorted(gap_of, np.arange(count + 2))
     turn = _turn(np.diff(bounds)[1:count], size)
     heads = np.arange(turn, count, size)
     heads = heads[heads + size <= count]
-    update, read, fetch = (flag[between] for flag in (items.is_update, items.is_read, items.is_fetch))
-    opens = _Gaps(items.start[between], items.end[between], update, read, fetch, bounds, units)
+    update, read, fetch = (flag[is_between] for flag in (items.is_update, items.is_read, items.is_fetch))
+    opens = _Gaps(items.start[is_between], items.end[is_between], update, read, fetch, bounds, units)
     inner = heads[heads > 0]
     if not len(inner):
         return None
@@ -166,47 +167,49 @@ def _steps_of(items: _Items, units: _Units, first: int, last: int) -> Numbers | 
 
 
 def _units_in_a_step(items: _Items, unit_of: Numbers, between: Flags, count: int) -> int | None:
-    """The shortest period, in units, after which the same ops run again; None if there is none.
+    """The shortest period, in units, after which the same ops run again; `None` if there is none.
 
-    The trace may end within the last unit, so that one may lack ops; but it must not have new ones, such as those of an
-    optimizer that ends the only step of a trace. In training, ops between two units only matter if they update:
-    evaluation, logging and the end of an epoch make no other step. Nor does the length of a sequence, as names count by
-    their share of a unit there.
+    The trace may end within the last unit, so the last unit may lack ops. It must not have new ops, such as an
+    optimizer after the only step of a trace. In training, ops between two units only matter if they update parameters:
+    evaluation, logging and the end of an epoch do not change the step. Sequence length does not matter either, because
+    op names count by their share of a unit.
     """
     trains = bool(items.is_node.any())
-    counted = items.is_op & (unit_of >= 0)
-    whole: Counts = _table(items, unit_of, counted & ~between if trains else counted, count)
+    is_counted = items.is_op & (unit_of >= 0)
+    unit_table: Counts = _table(items, unit_of, is_counted & ~between if trains else is_counted, count)
     if trains:
-        whole = whole / np.maximum(whole.sum(axis=1, keepdims=True), 1)
-    updates = _table(items, unit_of, counted & between & items.is_update, count)
-    if not trains and count <= _REPEATS and ((whole[-1] > 0) & (whole[:-1].max(axis=0) == 0)).any():
+        unit_table = unit_table / np.maximum(unit_table.sum(axis=1, keepdims=True), 1)
+    updates = _table(items, unit_of, is_counted & between & items.is_update, count)
+    if not trains and count <= _REPEATS and ((unit_table[-1] > 0) & (unit_table[:-1].max(axis=0) == 0)).any():
         return None
     sizes = [size for size in range(1, min(_LONGEST, count // 2) + 1) if not trains or _repeats(updates, size)]
-    unlike = [_typical(_unlike(whole, size), size) if trains else _unlike(whole, size).mean() for size in sizes]
-    least = _AS_GOOD[0] * min(unlike, default=0) + _AS_GOOD[1]
-    return next((size for size, value in zip(sizes, unlike, strict=True) if value <= min(least, _UNLIKE)), None)
+    differences = [
+        _typical(_unlike(unit_table, size), size) if trains else _unlike(unit_table, size).mean() for size in sizes
+    ]
+    limit = _AS_GOOD[0] * min(differences, default=0) + _AS_GOOD[1]
+    return next((size for size, value in zip(sizes, differences, strict=True) if value <= min(limit, _UNLIKE)), None)
 
 
 def _repeats(updates: Numbers, size: int) -> bool:
-    """Whether an optimizer follows every `size`-th unit. The first step may differ: it makes the optimizer's state."""
-    unlike = _unlike(updates, size)
-    return bool(unlike[size if len(unlike) >= 2 * size else 0 :].max() <= _UNLIKE_BETWEEN)
+    """Whether an optimizer follows every `size`-th unit. The first step may differ: it creates the optimizer state."""
+    differences = _unlike(updates, size)
+    return bool(differences[size if len(differences) >= 2 * size else 0 :].max() <= _UNLIKE_BETWEEN)
 
 
 def _typical(unlike: npt.NDArray[np.float64], size: int) -> float:
-    """The mean without the first step and the last unit, where others are left: the trace may begin and end in one."""
+    """The mean without the first step and the last unit if enough units remain: a trace may begin and end mid-step."""
     return float(unlike[size:-1].mean() if len(unlike) >= 2 * size + 1 else unlike.mean())
 
 
 def _table(items: _Items, unit_of: Numbers, chosen: Flags, count: int) -> Numbers:
-    """How often each name occurs in each unit; where that would be too large, some names share a column."""
+    """Count of each name in each unit. If the table would be too large, some names share a column."""
     width = min(int(items.name.max()) + 1, max(16, _CELLS // count))
     cells = unit_of[chosen] * width + items.name[chosen] % width
     return np.bincount(cells, minlength=count * width).reshape(count, width)
 
 
 def _unlike(table: Counts, size: int) -> npt.NDArray[np.float64]:
-    """Share of their ops in which each unit differs from the `size`-th after it; of the last, only new ops count."""
+    """Share of differing ops between each unit and the `size`-th unit after it. The last unit counts only new ops."""
     before, after = table[:-size], table[size:]
     differs = np.abs(before - after).sum(axis=1)
     differs[-1] = np.maximum(after[-1] - before[-1], 0).sum()
@@ -215,17 +218,17 @@ def _unlike(table: Counts, size: int) -> npt.NDArray[np.float64]:
 
 
 def _turn(ops_before: Numbers, size: int) -> int:
-    """The first unit of the first whole step, where most happens between steps and less between units of one."""
+    """The first unit of the first whole step: more ops run between steps than between units of one step."""
     means = [ops_before[(turn - 1) % size :: size].mean() for turn in range(size)]
     return int(np.argmax(means))
 
 
-# --- where steps begin -----------------------------------------------------------------------------------------------
+# --- step borders ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class _Gaps:
-    """The ops between units: those of gap n, from `bounds[n]`, lie before unit n."""
+    """The ops between units. Gap n lies before unit n and starts at `bounds[n]`."""
 
     start: Numbers
     end: Numbers
@@ -236,52 +239,52 @@ class _Gaps:
     units: _Units
 
     def longest_pause(self, gaps: Numbers) -> int:
-        """How many ops follow the longest pause before these units, on average: the one after the optimizer, if any."""
+        """Number of ops after the pause that is longest on average before these units: after the optimizer, if any."""
         sizes = self.bounds[gaps + 1] - self.bounds[gaps]
-        place = np.repeat(self.bounds[gaps + 1] - np.cumsum(sizes), sizes) + np.arange(sizes.sum())
-        after = np.repeat(self.bounds[gaps + 1], sizes) - place
-        is_first = after == np.repeat(sizes, sizes)
-        before = np.where(is_first, np.repeat(self.units.end[gaps - 1], sizes), self.end[place - 1])
-        pauses = np.bincount(after, np.maximum(self.start[place] - before, 0), minlength=1)
+        op = np.repeat(self.bounds[gaps + 1] - np.cumsum(sizes), sizes) + np.arange(sizes.sum())
+        ops_after = np.repeat(self.bounds[gaps + 1], sizes) - op
+        is_first = ops_after == np.repeat(sizes, sizes)
+        previous_end = np.where(is_first, np.repeat(self.units.end[gaps - 1], sizes), self.end[op - 1])
+        pauses = np.bincount(ops_after, np.maximum(self.start[op] - previous_end, 0), minlength=1)
         pauses[0] = np.maximum(self.units.begin[gaps] - self.cut(gaps, 0, 0), 0).sum()
-        updates = np.bincount(after[~is_first & self.is_update[place - 1]], minlength=len(pauses))
+        updates = np.bincount(ops_after[~is_first & self.is_update[op - 1]], minlength=len(pauses))
         updates[0] = np.count_nonzero(self.is_update[self.bounds[gaps + 1][sizes > 0] - 1])
-        # The optimizer may update in several goes, and loading may normalize in place.
-        most = np.cumsum(updates) - updates <= _UPDATES_AFTER * updates.sum()
-        followed = np.where((2 * updates >= len(gaps)) & most, pauses, -1)
+        # The optimizer may update in several batches, and data loading may normalize in place.
+        is_after = np.cumsum(updates) - updates <= _UPDATES_AFTER * updates.sum()
+        followed = np.where((2 * updates >= len(gaps)) & is_after, pauses, -1)
         return int(np.flatnonzero(2 * followed >= followed.max())[0]) if followed.max() >= 0 else int(np.argmax(pauses))
 
     def last_read(self, gaps: Numbers, after: int) -> int:
-        """How many ops follow the last value (a loss) that is read back between optimizer and next batch."""
-        left = []
+        """Median number of ops after the last value (a loss) read back between the optimizer and the next batch."""
+        counts = []
         for end in self.bounds[gaps + 1].tolist():
             start = max(end - after, 0)
             fetch = np.flatnonzero(self.is_fetch[start:end])
-            read = np.flatnonzero(self.is_read[start : start + int(fetch[0]) if len(fetch) else end])
-            left.append(end - start - int(read[-1]) - 1 if len(read) else after)
-        return int(np.median(left))
+            reads = np.flatnonzero(self.is_read[start : start + int(fetch[0]) if len(fetch) else end])
+            counts.append(end - start - int(reads[-1]) - 1 if len(reads) else after)
+        return int(np.median(counts))
 
     def cut(self, gaps: Numbers, after: int, first: int) -> Numbers:
-        """The end of the op before the pause that so many ops follow; without one, the end of the unit before."""
-        before = np.where(gaps > 0, self.units.end[np.maximum(gaps, 1) - 1], first)
-        place = self.bounds[gaps + 1] - after - 1
+        """End of the last op before the final `after` ops of each gap; without such an op, end of the previous unit."""
+        fallback = np.where(gaps > 0, self.units.end[np.maximum(gaps, 1) - 1], first)
+        op = self.bounds[gaps + 1] - after - 1
         ends = np.append(self.end, 0)
-        return np.where(place >= self.bounds[gaps], ends[np.maximum(place, 0)], before)
+        return np.where(op >= self.bounds[gaps], ends[np.maximum(op, 0)], fallback)
 
     def tail(self, gaps: Numbers, after: int, last: int) -> int:
-        """The end of the last step: that of the trace, unless more follows than lies before the pause in other gaps."""
+        """End of the last step: the end of the trace, unless the last gap has more ops than usual before the pause."""
         front = int(np.median(np.maximum(self.bounds[gaps + 1] - self.bounds[gaps] - after, 0)))
-        place = int(self.bounds[-2]) + front
-        if place >= len(self.end):
+        op = int(self.bounds[-2]) + front
+        if op >= len(self.end):
             return last
-        return int(self.end[place - 1]) if front else int(self.units.end[-1])
+        return int(self.end[op - 1]) if front else int(self.units.end[-1])
 
 
-# --- where nothing but repetition shows the loop ----------------------------------------------------------------------
+# --- repetition as the only evidence ---------------------------------------------------------------------------------
 
 
 def _repetitions(items: _Items, first: int, last: int) -> Numbers | None:
-    """Steps of a trace that repeats without exception: from one copy from the host to the same one next time."""
+    """Steps of an exactly repeating trace: from one copy from the host to the same copy in the next repetition."""
     inputs = np.flatnonzero(items.is_input)
     code = items.name * 2 + items.is_input
     for length in (inputs[1 : _TRIED + 1] - inputs[:1]).tolist():
@@ -292,9 +295,9 @@ def _repetitions(items: _Items, first: int, last: int) -> Numbers | None:
     else:
         return None
     pause = items.start - np.append(items.start[:1], items.end[:-1])
-    within = inputs[inputs < inputs[0] + length]
-    means = [pause[place::length].mean() for place in within]
-    heads = np.arange(within[int(np.argmax(means))] % length, len(code), length)
+    first_inputs = inputs[inputs < inputs[0] + length]
+    means = [pause[start::length].mean() for start in first_inputs]
+    heads = np.arange(first_inputs[int(np.argmax(means))] % length, len(code), length)
     borders = np.where(heads > 0, items.end[np.maximum(heads, 1) - 1], first)
     complete = heads[-1] + length == len(code)
     borders = np.append(borders, last) if complete else borders

@@ -1,4 +1,4 @@
-"""The dependency graph of a window: its critical path, and what becomes of it when its edges change."""
+"""The dependency graph of a window: its critical path, and the effect of changed edges."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ _START, _END = 0, 1
 
 
 class DependencyGraph:
-    """What waits for what: nodes are points of time, edges the least time between two of them.
+    """Dependency graph: nodes are points in time, edges are minimum times between two nodes.
 
-    `edges` has one row per edge, as the query `dependency_edges` describes them; node 0 is the window's start and node
-    1 its end. The graph is a value: a change returns a new one, whose path is found again by `retimed_path`.
+    `edges` has one row per edge, with the columns of the query `dependency_edges`. Node 0 is the start of the window
+    and node 1 the end. The graph is immutable: each change returns a new graph, and `retimed_path` finds the new
+    graph's critical path.
 
         graph = ha.dependency_graph(trace, step=3)
         gemm = pl.col("name").str.contains("gemm") & (pl.col("kind") == "work")
         faster = graph.reweighted(pl.when(gemm).then(pl.col("weight_ns") // 2).otherwise("weight_ns"))
-        graph.length_ns - faster.retimed_ns()           # what the step would gain
-        faster.retimed_path()                           # and what it would wait for then
+        graph.length_ns - faster.retimed_ns()           # time gained by the step
+        faster.retimed_path()                           # the new critical path
 
-    `to_rustworkx` gives it to a library of graph algorithms (`pip install 'hotline-analysis[graph]'`).
+    `to_rustworkx` converts the graph for a library of graph algorithms (`pip install 'hotline-analysis[graph]'`).
     """
 
     def __init__(self, edges: pl.DataFrame) -> None:
@@ -44,85 +45,85 @@ class DependencyGraph:
 
     @property
     def length_ns(self) -> int:
-        """Length of the window, which is that of the critical path as observed; 0 for an empty graph."""
+        """Length of the window, equal to the observed critical path; 0 for an empty graph."""
         end_ns = self.edges.filter(to_id=_END).select(pl.col("end_ns").max()).item()
         return 0 if end_ns is None else end_ns - self.start_ns
 
     def path(self) -> pl.DataFrame:
-        """Return the critical path as observed: the edges that bind, from the window's start to its end, in order.
+        """Return the observed critical path: the binding edges in order from the window's start to its end.
 
-        Each starts where the one before ends, so their lengths `weight_ns` add up to the window. Edges that take no
-        time are among them: they show where the path changes its track.
+        Each edge starts where the previous edge ends, so the lengths `weight_ns` add up to the window. Edges of zero
+        length are included because they show where the path changes tracks.
         """
         binding = self.edges.filter("binds").unique("to_id", keep="first", maintain_order=True).sort("to_id")
         if binding.is_empty():
             return binding
         nodes = pl.concat([pl.Series("to_id", [_START], binding.schema["to_id"]), binding["to_id"]])
-        # Each node's place in `nodes`; the start is its own predecessor.
-        before = pl.concat([nodes.search_sorted(_at(0)), nodes.search_sorted(binding["from_id"])])
-        # By pointer doubling, which takes as many rounds as the longest chain has digits: the number of edges from the
-        # start, and pointers that lead 1, 2, 4, … nodes back.
-        hops = (before != pl.int_range(len(nodes), eager=True)).cast(pl.UInt32)
-        jumps = [before]
+        # Position of each node's predecessor in `nodes`. The start is its own predecessor.
+        previous = pl.concat([nodes.search_sorted(_at(0)), nodes.search_sorted(binding["from_id"])])
+        # Pointer doubling computes the number of edges from the start, and pointers 1, 2, 4, … nodes back. The number
+        # of rounds is the binary logarithm of the longest chain.
+        hops = (previous != pl.int_range(len(nodes), eager=True)).cast(pl.UInt32)
+        jumps = [previous]
         while (jumps[-1] != 0).any():
             hops = hops + hops.gather(jumps[-1])
             jumps.append(jumps[-1].gather(jumps[-1]))
             _refuse_cycle(len(jumps) > len(nodes).bit_length() + 1)
         # The same jumps from the end reach every node of the path.
-        reached = nodes.search_sorted(_at(_END))
+        positions = nodes.search_sorted(_at(_END))
         for jump in reversed(jumps):
-            reached = pl.concat([reached, jump.gather(reached)]).unique()
-        on_path = pl.DataFrame({"to_id": nodes.gather(reached), "hops": hops.gather(reached)})
+            positions = pl.concat([positions, jump.gather(positions)]).unique()
+        on_path = pl.DataFrame({"to_id": nodes.gather(positions), "hops": hops.gather(positions)})
         return binding.join(on_path, on="to_id").sort("hops").drop("hops")
 
     def reweighted(self, weight: pl.Expr) -> DependencyGraph:
-        """Return the graph with other weights: an expression over the columns of `edges`, in nanoseconds.
+        """Return the graph with new weights: an expression over the columns of `edges`, in nanoseconds.
 
-        Fractions are cut off. Raises `HotlineError` if a weight is negative or missing.
+        Fractions are truncated. Raises `HotlineError` if a weight is negative or missing.
         """
         edges = self.edges.with_columns(weight.cast(pl.Int64).alias("weight_ns"))
         if edges.select((pl.col("weight_ns").is_null() | (pl.col("weight_ns") < 0)).any()).item():
-            raise HotlineError("an edge cannot take less than no time", hint="Weights are nanoseconds from 0 up.")
+            raise HotlineError("an edge cannot have a negative weight", hint="Weights are nanoseconds, 0 or more.")
         return DependencyGraph(edges)
 
     def without(self, which: pl.Expr) -> DependencyGraph:
-        """Return the graph without the edges that meet a condition; what waits for nothing then comes first."""
+        """Return the graph without the selected edges. Nodes that no longer wait for anything move to the start."""
         return DependencyGraph(self.edges.filter(~which.fill_null(False)))
 
     def with_edges(self, edges: pl.DataFrame) -> DependencyGraph:
-        """Return the graph with further edges: `from_id`, `to_id`, `weight_ns` and any other column of `edges`."""
+        """Return the graph with more edges: `from_id`, `to_id`, `weight_ns` and optionally other columns of `edges`."""
         return DependencyGraph(pl.concat([self.edges, edges], how="diagonal_relaxed"))
 
     def retimed_ns(self) -> int:
-        """Return how long the window takes if every node comes as early as its edges allow.
+        """Return the window's length if every node occurs as early as its edges allow.
 
-        Raises `HotlineError` if changes made the graph go in circles.
+        Raises `HotlineError` if changes made the graph cyclic.
         """
         return int(self.retimed_path()["weight_ns"].sum())
 
     def retimed_path(self) -> pl.DataFrame:
-        """Return the critical path if every node comes as early as its edges allow, with the times that follow.
+        """Return the critical path if every node occurs as early as its edges allow, with the new times.
 
-        The columns are those of `edges`. Where two paths are equally long, either may be returned; for a graph that was
-        not changed it may differ from `path` in this, but not in its length.
+        The columns are the columns of `edges`. If two paths are equally long, either may be returned. For an unchanged
+        graph the result may therefore differ from `path`, but it has the same length.
         """
         edges = self.edges
         if edges.is_empty():
             return edges
         source, target, weight = (edges[name].to_numpy() for name in ("from_id", "to_id", "weight_ns"))
-        found = chains(source, target, np.array([_START, _END]))
-        weights = found.weights(weight)
-        times = found.times(weights, [0] * len(found.nodes))
+        graph = chains(source, target, np.array([_START, _END]))
+        weights = graph.weights(weight)
+        times = graph.times(weights, [0] * len(graph.nodes))
         binds = edges["binds"].fill_null(False).to_numpy()
-        path, _ = Incoming.of(found, binds).back(found, weights, times, found.node(_END))
-        edges = edges[found.edges(path)]
+        path, _ = Incoming.of(graph, binds).back(graph, weights, times, graph.node(_END))
+        edges = edges[graph.edges(path)]
         end = self.start_ns + pl.col("weight_ns").cum_sum()
         return edges.with_columns(start_ns=end - pl.col("weight_ns"), end_ns=end)
 
     def to_rustworkx(self) -> PyDiGraph[int, int]:
-        """Return the part that leads to the window's end as a graph of rustworkx: nodes by number, weights on edges.
+        """Return the part leading to the window's end as a rustworkx graph with node numbers and edge weights.
 
-        Nodes keep their numbers. Raises `HotlineError` without rustworkx, or if changes made the graph go in circles.
+        Nodes keep their numbers. Raises `HotlineError` without rustworkx, or if changes made the graph cyclic.
         """
         try:
             import rustworkx
@@ -131,8 +132,8 @@ class DependencyGraph:
                 "re-timing a graph needs rustworkx", hint="pip install 'hotline-analysis[graph]'"
             ) from None
         edges = self.edges.select("from_id", "to_id", "weight_ns")
-        reached = edges["to_id"].implode()
-        free = edges.select(to_id="from_id").unique().filter(~pl.col("to_id").is_in(reached), pl.col("to_id") != _START)
+        targets = edges["to_id"].implode()
+        free = edges.select(to_id="from_id").unique().filter(~pl.col("to_id").is_in(targets), pl.col("to_id") != _START)
         zero = pl.lit(0, pl.Int64)
         edges = pl.concat([edges, free.select(zero.alias("from_id"), "to_id", zero.alias("weight_ns"))])
         size = 1 + max(edges.select(pl.max_horizontal("from_id", "to_id").max()).item() or 0, _END)
@@ -151,4 +152,4 @@ def _at(node: int) -> pl.Series:
 
 def _refuse_cycle(found: bool) -> None:
     if found:
-        raise HotlineError("the graph goes in circles", hint="An added edge leads back to what it waits for.")
+        raise HotlineError("the graph has a cycle", hint="An added edge leads back to an earlier node.")

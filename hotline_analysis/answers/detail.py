@@ -1,4 +1,4 @@
-"""The trace as a tree that people can read, and how much smaller it is than the trace."""
+"""A readable tree of the trace, and how much smaller the tree is than the trace."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import polars as pl
 from hotline_analysis.answers.generated import level_of_detail
 from hotline_analysis.run.trace import Trace
 
-_BUSY_PCT = 80.0  # from here on the GPU is what bounds, as in `gpu_or_cpu_bound`
+_BUSY_PCT = 80.0  # from this share on the GPU bounds a node, as in `gpu_or_cpu_bound`
 _NODE = (
     "rank",
     "step",
@@ -28,10 +28,10 @@ _NODE = (
 
 
 def tree_nodes(detail: pl.DataFrame) -> pl.DataFrame:
-    """The nodes of `level_of_detail`, one row each, with what they take on their busiest thread and on all streams.
+    """The nodes of `level_of_detail`, one row each, with the time on the busiest thread and on all streams.
 
-    `cpu_ns` is the longest time on one thread, NULL where a node runs on no thread; `gpu_ns` the duration of its GPU
-    work, `busy_ns` the part of it that kept a device busy, and `idle_ns` the time a device waited for it.
+    `cpu_ns` is the longest time on one thread; NULL if a node runs on no thread. `gpu_ns` is the duration of the node's
+    GPU work, `busy_ns` the part of it that kept a device busy, and `idle_ns` the time that a device waited for it.
     """
     on_cpu, on_gpu = pl.col("device") == "cpu", pl.col("device") == "gpu"
     return (
@@ -50,7 +50,7 @@ def tree_nodes(detail: pl.DataFrame) -> pl.DataFrame:
 
 
 def bound_by() -> pl.Expr:
-    """What bounds a node of `tree_nodes`: the GPU if it is busy at least 80 % of the time it works or waits for it."""
+    """GPU or CPU, whichever bounds a node of `tree_nodes`: GPU if it is busy for 80 % of its busy and waiting time."""
     return (
         pl.when(pl.col("busy_ns") == 0)
         .then(pl.lit("CPU"))
@@ -61,10 +61,10 @@ def bound_by() -> pl.Expr:
 
 
 def longest_chain(nodes: pl.DataFrame, *, min_pct: float = 0.0) -> list[int]:
-    """The way down the tree to the bottleneck: from the longest step on always the child that takes most time.
+    """The path down the tree to the bottleneck: from the longest step on, always the child with the most time.
 
-    Time is GPU time where the GPU bounds the step, else CPU time. It ends before a node with less than `min_pct` of the
-    step. Takes the nodes of `tree_nodes`, returns node ids.
+    Time is GPU time if the GPU bounds the step, else CPU time. The path ends before a node with less than `min_pct` of
+    the step. Takes the nodes of `tree_nodes`, returns node ids.
     """
     root = nodes.filter(pl.col("depth") == 0).sort("cpu_ns", "gpu_ns", descending=True, nulls_last=True).head(1)
     if root.is_empty():
@@ -86,18 +86,19 @@ def longest_chain(nodes: pl.DataFrame, *, min_pct: float = 0.0) -> list[int]:
 
 
 def median_step(trace: Trace, rank: int) -> int | None:
-    """The step that stands for the run, by the query `step_lengths`; None for a rank without a step."""
+    """The typical step of a rank, by the query `step_lengths`; `None` for a rank without steps."""
     steps = trace.query("step_lengths", rank=rank)
     typical = steps.filter(role="typical")
-    found: int | None = next(iter((typical if not typical.is_empty() else steps)["step"]), None)
-    return found
+    number: int | None = next(iter((typical if not typical.is_empty() else steps)["step"]), None)
+    return number
 
 
 def detail_size(trace: Trace) -> pl.DataFrame:
-    """How much there is to look at in the typical step of each rank: in the trace, and in its tree.
+    """Size of the typical step of each rank: number of events in the trace, and of nodes in the tree.
 
-    `event_count` events with a duration; `node_count` nodes of the tree that are no groups; `first_view_count` slices
-    on the screen with the way to the bottleneck opened (`longest_chain`); `widest_count` the most that one click shows.
+    `event_count` is the number of events with a duration, and `node_count` the number of tree nodes without groups.
+    `first_view_count` is the number of slices on the screen with the path to the bottleneck expanded (`longest_chain`),
+    and `widest_count` the maximum number of slices shown by one click.
     """
     rows = []
     for rank in trace.ranks:

@@ -1,4 +1,4 @@
-"""How much of what a GPU can do is used, and what a trace lacks to tell it."""
+"""How much of a GPU's peak is used, and which information a trace lacks to compute it."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import polars as pl
 
 from hotline_analysis.answers.finding import Finding
 from hotline_analysis.answers.generated import peak_loss, tensor_cores, utilisation
-from hotline_analysis.answers.recorded import has_gpu_work
+from hotline_analysis.answers.recorded import has_gpu_work, how_to_record_gpu_work
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, listed, percent, safe
 
-_WELL_KNOWN_PCT = 90.0  # of computation: below, shares of the peak are too low by what is not known
+_WELL_KNOWN_PCT = 90.0  # of computation: with less known, shares of the peak are too low
 
-# What each loss is called in a sentence, and what to do about it. Work that is not known is no loss. Multiples of 8: of
-# 16 bytes, which half precision needs for tensor cores, or for their full speed (NVIDIA, "Matrix Multiplication
-# Background User's Guide", "Requirements to use Tensor Cores"). TF32 and AMP: PyTorch's "Performance Tuning Guide".
+# Name of each loss in a sentence, and the remedy. Unknown work is not a loss. Half precision needs dimensions in
+# multiples of 8, or 16 bytes, for tensor cores or for their full speed (NVIDIA, "Matrix Multiplication Background
+# User's Guide", "Requirements to use Tensor Cores"). TF32 and AMP: PyTorch's "Performance Tuning Guide".
 LOSSES: Mapping[str, tuple[str, str]] = {
     "recompute": (
         "arithmetic that is done a second time",
@@ -47,10 +47,10 @@ LOSSES: Mapping[str, tuple[str, str]] = {
 
 
 def missing_for_flop(trace: Trace, *, rank: int | None = None) -> str:
-    """What a trace lacks to tell how much of the GPU is used, and how to get it: a sentence. Empty if nothing."""
+    """One sentence on the data missing for a utilisation figure and how to record it; empty if nothing is missing."""
     if not has_gpu_work(trace, rank=rank):
-        return "The trace has no GPU work; record it with ProfilerActivity.CUDA."
-    found = (
+        return f"The trace has no GPU work. {how_to_record_gpu_work(trace, rank)}"
+    facts = (
         trace.of(rank)
         .sql(
             "select"
@@ -62,14 +62,14 @@ def missing_for_flop(trace: Trace, *, rank: int | None = None) -> str:
         )
         .row(0, named=True)
     )
-    if not found["has_ops"]:
+    if not facts["has_ops"]:
         return "The trace has no CPU ops, so FLOP and bytes are not known; record them with ProfilerActivity.CPU."
-    if not found["has_shapes"]:
+    if not facts["has_shapes"]:
         return (
             "The trace has no shapes, so FLOP and bytes are not known; record them with record_shapes=True, or capture"
             " with analyze(model), which learns them before the recording."
         )
-    if not found["has_work"]:
+    if not facts["has_work"]:
         return (
             "No GPU work in the trace belongs to an op whose FLOP are known: graphs, generated code or ops without a"
             " rule launch it. Give rules for your ops with --op-signatures, or record steps without CUDA graphs."
@@ -83,8 +83,10 @@ def missing_for_flop(trace: Trace, *, rank: int | None = None) -> str:
     if unknown.is_empty():
         return ""
     names = [safe(name) for name in unknown if name is not None]
-    which = f"What the GPU {listed(names)} can do is not known" if names else "The file does not name its GPU"
-    return f"{which}, so rates have no peak to compare with; name it with --gpu NAME, or give figures with --gpus FILE."
+    clause = f"What the GPU {listed(names)} can do is not known" if names else "The file does not name its GPU"
+    return (
+        f"{clause}, so rates have no peak to compare with; name it with --gpu NAME, or give figures with --gpus FILE."
+    )
 
 
 def _has_captured_work(trace: Trace, rank: int) -> bool:
@@ -95,21 +97,21 @@ def _has_captured_work(trace: Trace, rank: int) -> bool:
 def gpu_efficiency(trace: Trace, *, rank: int | None = None, mfu_pct: float = 20.0) -> Finding:
     """How much of the GPU is used, and where does the rest of its peak go?
 
-    `answer` is `well-used` if MFU is at least `mfu_pct`, else the largest part of `peak_loss` that a user can do
-    something about, or `unknown` if FLOP or peaks are not known: then the statement says what is missing. `evidence` is
-    the frame of `peak_loss`; numbers are those of `utilisation`. `rank` is the lowest of the run by default. The
-    threshold is ours: PaLM was trained at 46 % MFU, GPT-3 at 21 % (Chowdhery et al., 2022, table 3).
+    `answer` is `well-used` if MFU is at least `mfu_pct`. Otherwise it is the largest part of `peak_loss` that a user
+    can reduce. It is `unknown` if FLOP or peaks are unknown; the statement then names the missing data. `evidence` is
+    the frame of `peak_loss`; numbers are the columns of `utilisation`. `rank` defaults to the lowest rank. The
+    threshold is our choice: PaLM was trained at 46 % MFU, GPT-3 at 21 % (Chowdhery et al., 2022, table 3).
     """
     check_scope(trace, {"rank": rank})
-    chosen = min(trace.ranks) if rank is None else rank
+    chosen_rank = min(trace.ranks) if rank is None else rank
     question = "How much of the GPU is used?"
     thresholds = {"mfu_pct": mfu_pct}
-    loss = peak_loss(trace, rank=chosen)
-    use = utilisation(trace, rank=chosen)
-    missing = missing_for_flop(trace, rank=chosen)
+    loss = peak_loss(trace, rank=chosen_rank)
+    use = utilisation(trace, rank=chosen_rank)
+    missing = missing_for_flop(trace, rank=chosen_rank)
     if use.is_empty():
         return Finding(question, "unknown", missing, "", thresholds, loss)
-    # The device that works most, if there are several.
+    # Use the device with the longest time if there are several.
     row = use.sort("wall_ns", descending=True).row(0, named=True)
     numbers = {name: row[name] for name in use.columns if name.endswith(("_pct", "_ns", "_flop", "_per_s"))}
     model = f" ({row['model']})" if row["model"] else ""
@@ -119,10 +121,10 @@ def gpu_efficiency(trace: Trace, *, rank: int | None = None, mfu_pct: float = 20
             f", {percent(row['matrix_time_pct'])} of it in kernels on matrix units" if row["matrix_time_pct"] else ""
         )
         return Finding(question, "unknown", f"{busy}{units}. {missing}", "", thresholds, loss, numbers)
-    modelled = row["modelled_pct"] if row["modelled_pct"] is not None else 100.0
-    if not row["model_flop"] and modelled < _WELL_KNOWN_PCT:
+    modelled_pct = row["modelled_pct"] if row["modelled_pct"] is not None else 100.0
+    if not row["model_flop"] and modelled_pct < _WELL_KNOWN_PCT:
         statement = (
-            f"{busy}. FLOP and bytes are known for {percent(modelled)} of the computation, and that has no matrix"
+            f"{busy}. FLOP and bytes are known for {percent(modelled_pct)} of the computation, and that has no matrix"
         )
         statement += " products, so how much of its peak is used cannot be told."
         return Finding(question, "unknown", statement, "", thresholds, loss, numbers)
@@ -132,16 +134,18 @@ def gpu_efficiency(trace: Trace, *, rank: int | None = None, mfu_pct: float = 20
     largest = max(of_loss, key=lambda part: of_loss[part], default="idle")
     words, advice = LOSSES[largest]
     products = row["hardware_flop"] and row["matrix_time_pct"]
-    is_known = modelled >= _WELL_KNOWN_PCT
-    least, kind = ("", "") if is_known else ("at least ", "known ")
-    statement = f"{busy}; useful arithmetic at its peak would take {least}{percent(shares.get('useful', 0.0))} of it"
+    is_known = modelled_pct >= _WELL_KNOWN_PCT
+    qualifier, kind = ("", "") if is_known else ("at least ", "known ")
+    statement = (
+        f"{busy}; useful arithmetic at its peak would take {qualifier}{percent(shares.get('useful', 0.0))} of it"
+    )
     statement += f" (MFU {percent(row['mfu_pct'] or 0.0)}"
     statement += f", matrix units at work {percent(row['matrix_time_pct'])} of the busy time)" if products else ")"
     statement += f". The largest {kind}loss: {words}, {percent(of_loss.get(largest, 0.0))}."
     if not is_known:
-        unknown = percent(100 - modelled)
+        unknown = percent(100 - modelled_pct)
         statement += f" For {unknown} of the computation FLOP and bytes are not known: the true MFU may be higher."
-    if _has_captured_work(trace, chosen):
+    if _has_captured_work(trace, chosen_rank):
         statement += (
             " The shapes are those of the pass before the recording; the figures are right if its inputs had the same."
         )
@@ -151,21 +155,21 @@ def gpu_efficiency(trace: Trace, *, rank: int | None = None, mfu_pct: float = 20
 
 
 def tensor_core_use(trace: Trace, *, rank: int | None = None, eligible_pct: float = 5.0) -> Finding:
-    """Which matrix products could run on matrix units (tensor cores) and do not, and what would it save?
+    """Which matrix products could run on matrix units (tensor cores) but do not, and how much time would it save?
 
-    `answer` is `eligible` if such products take at least `eligible_pct` of the GPU's busy time, `used` if not, and
-    `none` without products. `evidence` is the frame of `tensor_cores`. `rank` is the lowest of the run by default.
+    `answer` is `eligible` if such products take at least `eligible_pct` of the GPU's busy time, `used` if they take
+    less, and `none` without products. `evidence` is the frame of `tensor_cores`. `rank` defaults to the lowest rank.
     """
     check_scope(trace, {"rank": rank})
-    chosen = min(trace.ranks) if rank is None else rank
+    chosen_rank = min(trace.ranks) if rank is None else rank
     question = "Do matrix products run on tensor cores?"
     thresholds = {"eligible_pct": eligible_pct}
-    rows = tensor_cores(trace, rank=chosen, limit=None)
+    rows = tensor_cores(trace, rank=chosen_rank, limit=None)
     if rows.is_empty():
         return Finding(question, "none", "The trace has no kernels of matrix products.", "", thresholds, rows)
     busy = (
-        trace.of(chosen)
-        .sql("select sum(end_ns - start_ns)::bigint from gpu_busy where rank = $rank", rank=chosen)
+        trace.of(chosen_rank)
+        .sql("select sum(end_ns - start_ns)::bigint from gpu_busy where rank = $rank", rank=chosen_rank)
         .item()
     )
     if not busy or rows["gpu_time_ns"].sum() == 0:

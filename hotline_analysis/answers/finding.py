@@ -1,4 +1,4 @@
-"""An answer with its reasons."""
+"""An answer with its evidence."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 
 import polars as pl
 
-_SHOWN = 20  # rows of evidence in a notebook
+_SHOWN = 20  # rows of evidence shown in a notebook
 
 
 @dataclass(frozen=True)
 class Finding:
     """The answer to one question about a trace.
 
-    `answer` is a word to branch on, `statement` one sentence with the numbers, `advice` what to do about it (empty when
-    nothing needs doing), `thresholds` the limits that decided, `evidence` the frame the numbers come from, and
-    `numbers` those of the statement, exact and named with their units; None where there is none.
+    `answer` is a word to branch on, `statement` a sentence with the numbers, and `advice` the remedy (empty if nothing
+    needs doing). `thresholds` are the limits used in the decision, and `evidence` the frame with the underlying rows.
+    `numbers` are the exact numbers of the statement, named with their units; a missing number is `None`.
     """
 
     question: str
@@ -29,7 +29,7 @@ class Finding:
     numbers: Mapping[str, int | float | None] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """All of it in types that JSON has; the evidence as a list of rows."""
+        """The finding as JSON types, with the evidence as a list of rows."""
         return {
             "question": self.question,
             "answer": self.answer,

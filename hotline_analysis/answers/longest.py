@@ -1,8 +1,8 @@
-"""The longest paths of a dependency graph, found again and again with other weights.
+"""Longest paths of a dependency graph, computed repeatedly with different weights.
 
-A thread's time has a node wherever an event starts or ends, and most of them wait for one thing and make one thing
-wait. Such nodes are left out: what remains are chains of edges, between nodes where paths part or meet. Finding them
-takes a few passes over whole columns; the loop in Python runs over the chains, not over events.
+A thread's time has a node wherever an event starts or ends, and most nodes have a single incoming and a single outgoing
+edge. These nodes are contracted: the rest of the graph is chains of edges between nodes where paths split or join.
+Contraction takes a few passes over whole columns. The loop in Python runs over chains, not over events.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Chains:
-    """The chains of a graph, in an order in which each comes after all that lead to its first node.
+    """The chains of a graph in topological order.
 
-    `chain_of` gives each edge its chain, and `place` its place in it, from 0. `first` and `last` are the nodes of each
-    chain, numbered from 0 as in `nodes`, which has the numbers that the graph gave them.
+    `chain_of` gives each edge its chain, and `place` its position in the chain, from 0. `first` and `last` are the end
+    nodes of each chain as positions in `nodes`. `nodes` has the node numbers of the graph.
     """
 
     nodes: Numbers
@@ -34,54 +34,54 @@ class Chains:
     last: list[int]
 
     def node(self, number: int) -> int:
-        """The place in `nodes` of a node of the graph, which must be at the end of a chain."""
+        """The position in `nodes` of a node of the graph. The node must be at the end of a chain."""
         return int(np.searchsorted(self.nodes, number))
 
     def weights(self, edge_weights: Numbers) -> list[int]:
-        """How long each chain is, if its edges have these weights."""
+        """Length of each chain with the given edge weights."""
         total = np.zeros(len(self.first), np.int64)
         np.add.at(total, self.chain_of, edge_weights)
-        found: list[int] = total.tolist()
-        return found
+        lengths: list[int] = total.tolist()
+        return lengths
 
     def edges(self, path: Iterable[int]) -> Numbers:
-        """The edges of chains that are given from the last to the first, from the first to the last."""
+        """The edges of a path in forward order. The chains of the path are given from last to first."""
         order, bounds = self._sorted
         pieces = [order[bounds[chain] : bounds[chain + 1]] for chain in path]
         return np.concatenate(pieces[::-1]) if pieces else np.zeros(0, np.int64)
 
     @cached_property
     def _sorted(self) -> tuple[Numbers, Numbers]:
-        """All edges chain by chain, and where each chain begins."""
+        """All edges sorted by chain, and the position where each chain begins."""
         order = np.lexsort((self.place, self.chain_of))
         return order, np.searchsorted(self.chain_of[order], np.arange(len(self.first) + 1))
 
     def times(self, weights: list[int], earliest: list[int]) -> list[int]:
-        """When each node is reached: no earlier than `earliest` says, and no earlier than its chains allow."""
+        """Time of each node: the latest of `earliest` and of all incoming chains."""
         times = list(earliest)
         for first, last, weight in zip(self.first, self.last, weights, strict=True):
-            at = times[first] + weight
-            if at > times[last]:
-                times[last] = at
+            time = times[first] + weight
+            if time > times[last]:
+                times[last] = time
         return times
 
 
 def chains(source: Numbers, target: Numbers, kept: Numbers) -> Chains:
-    """Join edges, given by their nodes, to chains. The nodes `kept` are not left out.
+    """Contract edges, given by their nodes, to chains. The nodes in `kept` are not contracted.
 
-    Raises `HotlineError` if the edges lead in circles.
+    Raises `HotlineError` if the edges form a cycle.
     """
-    every, ends = np.unique(np.concatenate([source, target, kept]), return_inverse=True)
+    nodes, ends = np.unique(np.concatenate([source, target, kept]), return_inverse=True)
     source, target = ends[: len(source)], ends[len(source) : 2 * len(source)]
-    inner = (np.bincount(source, minlength=len(every)) == 1) & (np.bincount(target, minlength=len(every)) == 1)
+    inner = (np.bincount(source, minlength=len(nodes)) == 1) & (np.bincount(target, minlength=len(nodes)) == 1)
     inner[ends[2 * len(source) :]] = False
-    own = np.arange(len(source))
-    follower = np.full(len(every), -1)
-    follower[source] = own
-    # Each edge's last one of its chain, by pointer doubling, and how many edges there are up to it.
-    following = np.where(inner[target], follower[target], own)
-    ahead = (following != own).astype(np.int64)
-    for _ in range(len(own).bit_length()):
+    edges = np.arange(len(source))
+    follower = np.full(len(nodes), -1)
+    follower[source] = edges
+    # The last edge of each edge's chain, by pointer doubling, and the number of edges up to it.
+    following = np.where(inner[target], follower[target], edges)
+    ahead = (following != edges).astype(np.int64)
+    for _ in range(len(edges).bit_length()):
         further = following[following]
         if np.array_equal(further, following):
             break
@@ -89,22 +89,22 @@ def chains(source: Numbers, target: Numbers, kept: Numbers) -> Chains:
         following = further
     final = ~inner[target]
     if not final[following].all():
-        raise HotlineError("the graph goes in circles", hint="An added edge leads back to what it waits for.")
-    used, at = np.unique(np.concatenate([source[~inner[source]], target[final]]), return_inverse=True)
+        raise HotlineError("the graph has a cycle", hint="An added edge leads back to an earlier node.")
+    chain_nodes, positions = np.unique(np.concatenate([source[~inner[source]], target[final]]), return_inverse=True)
     begins = np.flatnonzero(~inner[source])
-    number = np.full(len(own), -1)
+    number = np.full(len(edges), -1)
     number[following[begins]] = np.arange(len(begins))
     chain_of = number[following]
     length = np.zeros(len(begins), np.int64)
     np.maximum.at(length, chain_of, ahead)
-    first = at[: len(begins)]
+    first = positions[: len(begins)]
     last = np.empty(len(begins), np.int64)
-    last[chain_of[final]] = at[len(begins) :]
-    order = _in_order(first.tolist(), last.tolist(), len(used))
+    last[chain_of[final]] = positions[len(begins) :]
+    order = _in_order(first.tolist(), last.tolist(), len(chain_nodes))
     rank = np.empty(len(begins), np.int64)
     rank[order] = np.arange(len(begins))
     return Chains(
-        every[used],
+        nodes[chain_nodes],
         rank[chain_of],
         length[chain_of] - ahead,
         first[order].tolist(),
@@ -113,35 +113,35 @@ def chains(source: Numbers, target: Numbers, kept: Numbers) -> Chains:
 
 
 def _in_order(first: list[int], last: list[int], size: int) -> list[int]:
-    """The chains, each after all that end where it begins (Kahn's algorithm)."""
-    leaving: list[list[int]] = [[] for _ in range(size)]
-    missing = [0] * size
+    """The chains in topological order (Kahn's algorithm)."""
+    outgoing: list[list[int]] = [[] for _ in range(size)]
+    incoming = [0] * size
     for chain, (begin, end) in enumerate(zip(first, last, strict=True)):
-        leaving[begin].append(chain)
-        missing[end] += 1
-    ready = [node for node in range(size) if not missing[node]]
+        outgoing[begin].append(chain)
+        incoming[end] += 1
+    ready = [node for node in range(size) if not incoming[node]]
     order: list[int] = []
     while ready:
         node = ready.pop()
-        for chain in leaving[node]:
+        for chain in outgoing[node]:
             order.append(chain)
-            missing[last[chain]] -= 1
-            if not missing[last[chain]]:
+            incoming[last[chain]] -= 1
+            if not incoming[last[chain]]:
                 ready.append(last[chain])
     if len(order) < len(first):
-        raise HotlineError("the graph goes in circles", hint="An added edge leads back to what it waits for.")
+        raise HotlineError("the graph has a cycle", hint="An added edge leads back to an earlier node.")
     return order
 
 
 @dataclass(frozen=True)
 class Incoming:
-    """The chains into each node, those that were seen to bind first."""
+    """The chains into each node, with observed binding chains first."""
 
     into: list[list[int]]
 
     @classmethod
     def of(cls, found: Chains, binds: npt.NDArray[np.bool_]) -> Incoming:
-        """Take a chain to bind if all its edges do."""
+        """A chain binds if all its edges bind."""
         loose = np.zeros(len(found.first), np.int64)
         np.add.at(loose, found.chain_of, ~binds)
         into: list[list[int]] = [[] for _ in range(len(found.nodes))]
@@ -150,7 +150,7 @@ class Incoming:
         return cls(into)
 
     def back(self, found: Chains, weights: list[int], times: list[int], node: int) -> tuple[list[int], int]:
-        """The chains that a node waited for, the last one first, and the node where they begin."""
+        """The chains on the longest path to a node, the last chain first, and the node where the path begins."""
         path: list[int] = []
         while True:
             for chain in self.into[node]:

@@ -1,4 +1,4 @@
-"""What a step had to wait for: its critical path, and what bounds it."""
+"""The critical path of a step, and the resource that bounds each part of it."""
 
 from __future__ import annotations
 
@@ -34,19 +34,23 @@ def dependency_graph(
     until: Until = "work",
     frames: bool = True,
 ) -> DependencyGraph:
-    """What waits for what in one step, in all of them (the default), or between two times of the trace's clock.
+    """The dependency graph of one step, of all steps (the default), or of a window on the trace's clock.
 
-    `rank` is the lowest of the run by default. With `until="work"`, a step ends when the GPU work launched until its
-    end is done, and starts when that of the step before is: so steps share no time, and a step of a loop that the GPU
-    bounds is bound by the GPU, even if the CPU runs ahead. With `"host"`, it is the step as the CPU marks it, and with
-    `"launched"` that and all GPU work that it launches, whenever this runs. Without `frames`, python frames do not cut
-    the time of threads, which makes the graph smaller. `hotline queries dependency_edges` has the rules and columns.
-    Raises `QueryParameterError` for a step that is not there, or half a window.
+    `rank` defaults to the lowest rank. `until` sets the step's limits:
+
+    * `"work"`: a step ends when all GPU work launched before its CPU end is done, and starts when the previous step
+      ends. Steps then share no time, and a GPU-bound loop shows GPU-bound steps even if the CPU runs ahead.
+    * `"host"`: the step as the CPU marks it.
+    * `"launched"`: the step as the CPU marks it, and all GPU work that it launches, whenever the work runs.
+
+    Without `frames`, python frames do not cut the threads' time, so the graph is smaller. `hotline queries
+    dependency_edges` documents the rules and the columns. Raises `QueryParameterError` for an unknown step, or if only
+    one end of the window is given.
     """
-    chosen = min(trace.ranks) if rank is None else rank
-    first, last = _window(trace, chosen, step, start_ns, end_ns)
+    chosen_rank = min(trace.ranks) if rank is None else rank
+    first, last = _window(trace, chosen_rank, step, start_ns, end_ns)
     return DependencyGraph(
-        trace.query("dependency_edges", rank=chosen, start_ns=first, end_ns=last, until=until, frames=frames)
+        trace.query("dependency_edges", rank=chosen_rank, start_ns=first, end_ns=last, until=until, frames=frames)
     )
 
 
@@ -58,7 +62,7 @@ def _window(trace: Trace, rank: int, step: int | None, start_ns: int | None, end
     if start_ns is not None or end_ns is not None:
         raise QueryParameterError("a window needs start_ns and end_ns")
     check_scope(trace, {"rank": rank, "step": step})
-    found = (
+    window = (
         trace.of(rank)
         .sql(
             "select min(start_ns) as start_ns, max(end_ns) as end_ns from step"
@@ -68,7 +72,7 @@ def _window(trace: Trace, rank: int, step: int | None, start_ns: int | None, end
         )
         .row(0)
     )
-    return (0, 0) if found[0] is None else (found[0], found[1])
+    return (0, 0) if window[0] is None else (window[0], window[1])
 
 
 def critical_path(
@@ -80,12 +84,13 @@ def critical_path(
     end_ns: int | None = None,
     until: Until = "work",
 ) -> pl.DataFrame:
-    """What a step (or all of them, or a window) waited for, from its end back to its start: one row per edge, in order.
+    """The critical path of a step (or of all steps, or of a window): one row per edge, from start to end.
 
-    Each row starts where the one before ends, so `weight_ns` adds up to the window: shorten a row and, until another
-    path is longer, the step gets shorter by as much. The columns are those of `dependency_edges`; `bound_by` says what
-    a row is: cpu, data_loading, gpu_compute, communication, copy, launch, kernel_gap or unknown. For the arguments see
-    `dependency_graph`. Empty if the work of the step was over before that of the step before.
+    Each row starts where the previous row ends, so `weight_ns` adds up to the window. If a row gets shorter, the step
+    gets shorter by as much, until another path is longer. The columns are the columns of `dependency_edges`. `bound_by`
+    is the row's kind: cpu, data_loading, gpu_compute, communication, other_stage, copy, launch, kernel_gap, unobserved
+    or unknown. For the arguments see `dependency_graph`. Empty if the step's work was done before the work of the
+    previous step.
     """
     return dependency_graph(trace, rank=rank, step=step, start_ns=start_ns, end_ns=end_ns, until=until).path()
 
@@ -100,12 +105,13 @@ def critical_path_breakdown(
     end_ns: int | None = None,
     until: Until = "work",
 ) -> pl.DataFrame:
-    """What the critical path consists of: by what bounds it, by phase, module, step, kind of edge or event name.
+    """Breakdown of the critical path by resource, phase, module, step, kind of edge or event name.
 
-    `by` is one or several of bound_by, kind, step, phase, module and name, as a list or with commas. Returns those
-    columns (`module_path` for module), `path_ns`, its share `path_pct` and the number of edges that take time. The
-    times add up to the window and the shares to 100 %. NULL stands for outside steps, phases or modules. For the other
-    arguments see `dependency_graph`. Raises `QueryParameterError` for an unknown `by`.
+    `by` is one or several of bound_by, kind, step, phase, module and name, as a list or separated by commas. Returns
+    these columns (`module_path` for module), `path_ns`, `path_pct` (the share of the path) and the number of edges that
+    take time. The times add up to the window and the shares to 100 %. NULL means outside steps, phases or modules. With
+    several ranks and `bound_by`, a collective's wait for other ranks is `late_rank`. For the other arguments see
+    `dependency_graph`. Raises `QueryParameterError` for an unknown `by`.
     """
     words = by.split(",") if isinstance(by, str) else list(by)
     if not words or any(word not in _BY for word in words):
@@ -125,19 +131,19 @@ def critical_path_breakdown(
 
 
 def _with_waits_apart(trace: Trace, rank: int, path: pl.DataFrame) -> pl.DataFrame:
-    """The path with two rows for each collective that waits for other ranks: the wait, and the transfer."""
+    """The path with each waiting collective split into two rows: the wait for other ranks, and the transfer."""
     is_transfer = (pl.col("bound_by") == "communication") & (pl.col("kind") == "work")
     if path.filter(is_transfer).is_empty():
         return path
-    found = trace.sql(  # of all ranks, as one waits for another
+    matches = trace.sql(  # of all ranks, because a rank waits for the others
         "select event.event_id, event.start_ns + collective_match.wait_ns as last_ns from collective_match"
         " inner join event on (collective_match.rank, collective_match.event_id) = (event.rank, event.event_id)"
         " where collective_match.rank = $rank and collective_match.on_gpu and collective_match.wait_ns > 0",
         rank=rank,
     )
-    met = path.join(found, on="event_id", how="left", maintain_order="left")
+    rows = path.join(matches, on="event_id", how="left", maintain_order="left")
     waits = pl.when(is_transfer).then(pl.col("last_ns") - pl.col("start_ns")).clip(0, pl.col("weight_ns")).fill_null(0)
-    met = met.with_columns(waits_ns=waits)
-    late = met.filter(pl.col("waits_ns") > 0).with_columns(weight_ns="waits_ns", bound_by=pl.lit("late_rank"))
-    rest = met.with_columns(pl.col("weight_ns") - pl.col("waits_ns"))
-    return pl.concat([rest, late]).select(path.columns)
+    rows = rows.with_columns(waits_ns=waits)
+    late_rows = rows.filter(pl.col("waits_ns") > 0).with_columns(weight_ns="waits_ns", bound_by=pl.lit("late_rank"))
+    rest_rows = rows.with_columns(pl.col("weight_ns") - pl.col("waits_ns"))
+    return pl.concat([rest_rows, late_rows]).select(path.columns)

@@ -1,4 +1,4 @@
-"""Sequences of GPU work that repeat: what could be fused, or launched at once."""
+"""Repeated sequences of GPU work: candidates for fusion or for a single launch."""
 
 from __future__ import annotations
 
@@ -26,19 +26,26 @@ def frequent_kernel_patterns(
     module: str | None = None,
     op: str | None = None,
 ) -> pl.DataFrame:
-    """Sequences of kernels, copies and memsets that repeat, by what one launch for each would save: `limit`, or all.
+    """Repeated sequences of kernels, copies and memsets, by the time that a single launch would save: `limit`, or all.
 
-    The parts of a sequence follow each other directly on one stream, within what is asked for: a step, a phase, a
-    module (by path) with those in it, ops of one name. It has `min_length` to `max_length` parts, told apart by short
-    name, and repeats at least `min_count` times without overlapping itself. Only those are listed that cannot be made
-    longer without repeating less often; a run of one thing shows as the shortest sequence allowed.
+    The parts of a sequence follow each other directly on one stream. The scope is a step, a phase, a module (by path)
+    with its submodules, or ops of one name. A sequence has `min_length` to `max_length` parts, identified by short
+    name, and repeats at least `min_count` times without overlapping itself. A sequence is listed only if every longer
+    sequence containing it repeats less often. A run of one repeated kernel shows as the shortest allowed sequence.
 
-    One row per sequence: `pattern` (names joined by ` → `), `length`, `count`, `gpu_ns` (sum of durations), `gap_ns`
-    (idle time of the stream between its parts), `cpu_ns` (from the start of the first call that launches it to the end
-    of the last), `launch_ns` (time that launching took in these calls), and `first_event_id` with `first_rank`, where
-    to see it. Fused into one kernel or launched as a graph, a sequence saves `saved_gap_ns` on the GPU (the part of the
-    gaps that is due to launching) and `saved_launch_ns` on the CPU (the launches but the first); what a graph launches
-    already has nothing to save on the CPU. See `hotline queries kernel_sequence` for what counts as launching.
+    Returns one row per sequence:
+
+    * `pattern`: short names joined by ` → `; `length` and `count`
+    * `gpu_ns`: sum of durations
+    * `gap_ns`: idle time of the stream between the parts
+    * `cpu_ns`: from the start of the first launching call to the end of the last
+    * `launch_ns`: launch time in these calls
+    * `saved_gap_ns`: GPU time saved by one fused kernel or graph launch, the part of the gaps caused by launching
+    * `saved_launch_ns`: CPU time saved, all launches except the first; 0 for work already launched by a CUDA graph
+    * `first_event_id` and `first_rank`: the first occurrence
+
+    See `hotline queries kernel_sequence` for the definition of launch time.
+
     Sequences may contain each other, so rows do not add up. Raises `QueryParameterError` for lengths or counts below 2,
     a `max_length` below `min_length`, or a negative `limit`.
     """
@@ -52,20 +59,20 @@ def frequent_kernel_patterns(
     work = trace.query("kernel_sequence", rank=rank, device=device, step=step, phase=phase, module=module, op=op)
     work = work.with_columns(
         token=pl.col("short_name").rank("dense").cast(pl.Int64) - 1,
-        # Whatever does not follow the row above directly on its stream starts a new sequence.
+        # A row that does not directly follow the previous row on the same stream starts a new sequence.
         begins=(
             (pl.struct("rank", "device", "stream") != pl.struct("rank", "device", "stream").shift(1))
             | (pl.col("place") != pl.col("place").shift(1) + 1)
         ).fill_null(True),
     )
     cost = work["launch_gap_ns"] + work["launch_ns"]
-    found = suffix_array.find(
+    repeats = suffix_array.find(
         work["token"], work["begins"], cost, min_length=min_length, max_length=max_length, min_count=min_count
     )
-    inside = found.with_columns(row=pl.int_ranges("at", pl.col("at") + pl.col("length"))).explode("row")
-    inside = inside.with_columns(work[inside["row"]].drop("token", "begins"), is_first=pl.col("row") == pl.col("at"))
+    kernels = repeats.with_columns(row=pl.int_ranges("at", pl.col("at") + pl.col("length"))).explode("row")
+    kernels = kernels.with_columns(work[kernels["row"]].drop("token", "begins"), is_first=pl.col("row") == pl.col("at"))
     launches = pl.col("launch_ns") > 0
-    each = inside.group_by("pattern", "length", "at", maintain_order=True).agg(
+    occurrences = kernels.group_by("pattern", "length", "at", maintain_order=True).agg(
         first_rank=pl.col("rank").first(),
         first_event_id=pl.col("event_id").first(),
         gpu_ns=(pl.col("end_ns") - pl.col("start_ns")).sum(),
@@ -75,7 +82,7 @@ def frequent_kernel_patterns(
         saved_gap_ns=pl.col("launch_gap_ns").filter(~pl.col("is_first")).sum(),
         saved_launch_ns=pl.col("launch_ns").filter(~pl.col("is_first")).sum(),
     )
-    rows = each.group_by("pattern", "length", maintain_order=True).agg(
+    rows = occurrences.group_by("pattern", "length", maintain_order=True).agg(
         pl.len().cast(pl.Int64).alias("count"),
         pl.col(*_TIMES).sum(),
         pl.col("first_rank", "first_event_id", "at").first(),

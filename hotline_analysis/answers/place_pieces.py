@@ -1,16 +1,17 @@
 """The critical path of a step in pieces, each with its place in the code: a region, a function, a module or a phase.
 
-Every moment of the path has exactly one place, so the pieces add up to the step. Work on the GPU counts to the place of
-its launching call. Of the following, the one that began last before the moment is the innermost, and names it:
+Every moment of the path has exactly one place, so the pieces add up to the step. GPU work counts to the place of the
+launching call. The place is the innermost of the following, the one that began last before the moment:
 
 1. the innermost region of the user (`record_function`, `hotline_analysis.annotate`, NVTX, Lightning, Accelerate);
-2. the innermost function of the user's code, where the trace has stacks;
+2. the innermost function of the user's code, if the trace has stacks;
 3. the module, forward or backward.
 
-A region or function that holds several phases is (part of) the training loop. It does not name the time of the
-optimizer, of backward, of zero_grad or of the data loader in it, if an event of the trace shows these. Where none of
-the three names a moment, the samples of warm-up steps may (`sampled_frame`), marked as such. Else its phase does, and
-outside of all phases the neighbours do: "between Optimizer.step and the next forward".
+A region or function that contains several phases is the training loop, or a part of it. Inside it, time of the
+optimizer, backward, zero_grad or the data loader keeps the name of the phase if an event of the trace shows the phase.
+If a moment has no region, function or module, samples of warm-up steps may name it (`sampled_frame`); the piece is then
+marked as sampled. Otherwise the phase names it, and outside all phases the neighbours do: "between Optimizer.step and
+the next forward". If Nsight Systems recorded a call of the operating system there, its name follows: "…, in fsync".
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from hotline_analysis.answers.place_samples import with_samples
 from hotline_analysis.run.trace import Trace
 
 _OF_A_LIBRARY = ("load_data", "backward", "zero_grad", "clipping", "optimizer")
-"""Phases that run code of a library, so that the function of the user around them says less than the phase."""
+"""Phases that run library code: the phase says more than the user's function around it."""
 _OF_MODULES = ("forward", "loss", "backward")
-"""Phases whose time is usually that of modules."""
+"""Phases whose time usually belongs to modules."""
 _PHASE_WORDS: Mapping[str, str] = MappingProxyType(
     {
         "load_data": "loading data",
@@ -47,11 +48,12 @@ _BETWEEN: Mapping[str, str] = MappingProxyType(
 _NEXT: Mapping[str, str] = MappingProxyType({"load_data": "the next batch", "forward": "the next forward"})
 _ENDS_A_STEP = ("optimizer", "clipping", "backward")
 _ON_THREADS = ("handoff", "return", "full")
-"""Kinds of edges whose time is that of a thread at their end."""
+"""Kinds of edges whose time belongs to the thread at the end of the edge."""
 
 _OF_AN_EDGE = (
     *("kind", "event_id", "track_id", "start_ns", "end_ns", "weight_ns", "phase", "module_id", "module_path", "limit"),
 )
+_READ_OF_AN_EDGE = ("row", *_OF_AN_EDGE[:-1], "bound_by", "activity")  # the last two make `limit`
 _OF_A_SPAN = {
     "region": pl.String,
     "region_id": pl.Int64,
@@ -64,7 +66,7 @@ _OF_A_SPAN = {
     "function_holds_phases": pl.Boolean,
 }
 KEY = ("kind", "place", "own_source")
-"""Columns that tell places apart."""
+"""Columns that identify a place."""
 
 
 @dataclass(frozen=True)
@@ -73,46 +75,42 @@ class _Kept:
 
 
 def place_pieces(trace: Trace, rank: int) -> pl.DataFrame:
-    """The critical paths of the typical steps of a rank, cut where the place changes; kept with the trace.
+    """The critical paths of the typical steps of a rank, cut where the place changes; cached in the trace.
 
-    `path_ns` is of a mean step, and adds up to it. `kind`, `place` and `source` are those of `slowest_places`, and
-    `after_phase` and `before_phase` are the phases around a piece of kind `rest`. `step_kind` is the number of the
-    kind of steps. Between two times, a thread is in one piece only.
+    `path_ns` adds up to a mean step. `kind`, `place` and `source` are the columns of `slowest_places`, and
+    `after_phase` and `before_phase` are the phases around a piece of kind `rest`. `step_kind` is the number of the step
+    kind. At any time, a thread is in only one piece.
     """
-    kept: dict[int, _Kept] = trace.memo.setdefault(_Kept, {})
-    if rank not in kept:
+    cache: dict[int, _Kept] = trace.memo.setdefault(_Kept, {})
+    if rank not in cache:
         loop = step_loop(trace, rank)
-        kept[rank] = _Kept(pl.DataFrame() if loop is None else _of_loop(trace, rank, loop))
-    return kept[rank].pieces
+        cache[rank] = _Kept(pl.DataFrame() if loop is None else _of_loop(trace, rank, loop))
+    return cache[rank].pieces
 
 
 def _of_loop(trace: Trace, rank: int, loop: StepLoop) -> pl.DataFrame:
-    found = []
+    frames = []
     for kind in loop.kinds:
         pieces = _pieces(trace, rank, kind)
         if pieces.is_empty():
             continue
         share = kind.total_ns / loop.count / max(int(pieces["path_ns"].sum()), 1)
-        reached = (pl.col("path_ns").cum_sum() * share).round().cast(pl.Int64)
-        found.append(
-            pieces.with_columns(path_ns=reached - reached.shift(1, fill_value=0), step_kind=pl.lit(kind.kind, pl.Int64))
+        cumulative = (pl.col("path_ns").cum_sum() * share).round().cast(pl.Int64)
+        frames.append(
+            pieces.with_columns(
+                path_ns=cumulative - cumulative.shift(1, fill_value=0), step_kind=pl.lit(kind.kind, pl.Int64)
+            )
         )
-    if found and (between := loop.between_ns // loop.count):
-        row = {"kind": "rest", "place": "between steps", "phase": "other", "limit": "between", "path_ns": between}
-        found.append(pl.DataFrame([row]))
-    return pl.concat(found, how="diagonal_relaxed") if found else pl.DataFrame()
+    if frames and (between_ns := loop.between_ns // loop.count):
+        row = {"kind": "rest", "place": "between steps", "phase": "other", "limit": "between", "path_ns": between_ns}
+        frames.append(pl.DataFrame([row]))
+    return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
 
 
 def _pieces(trace: Trace, rank: int, typical: TypicalStep) -> pl.DataFrame:
-    """The critical path of a typical step, cut where its place changes; times add up to `path_steps` steps."""
-    path = (
-        typical.replay.path()
-        .lazy()
-        .with_columns(limit=LIMIT)
-        .group_by("row", maintain_order=True)
-        .agg(pl.col("path_ns").sum(), pl.col(*_OF_AN_EDGE).first())
-        .collect()
-    )
+    """The critical path of a typical step, cut where the place changes. The times add up to `path_steps` steps."""
+    path = typical.replay.path_of_edges(_READ_OF_AN_EDGE).with_columns(limit=LIMIT)
+    path = path.select("row", "path_ns", *_OF_AN_EDGE)
     if path.is_empty():
         return pl.DataFrame()
     if not has_host_events(trace, rank):
@@ -133,7 +131,7 @@ def _pieces(trace: Trace, rank: int, typical: TypicalStep) -> pl.DataFrame:
         pieces = _cut(pieces, trace.query("place_spans", **times))
     else:
         pieces = path.with_columns(**{name: pl.lit(None, kind) for name, kind in _OF_A_SPAN.items()})
-    if has_frames:  # else the edges are cut where the phase or the module changes
+    if has_frames:  # otherwise the edges are already cut where the phase or the module changes
         labels = of_rank.sql(
             "select track_id, start_ns, phase as own_phase, module_id as own_module_id,"
             " model_op.path as own_module_path from label_segment left join model_op using (rank, module_id)"
@@ -156,24 +154,46 @@ def _pieces(trace: Trace, rank: int, typical: TypicalStep) -> pl.DataFrame:
         place=pl.when(is_outside).then(pl.format("{}, in no module", "place")).otherwise("place")
     )
     pieces = with_samples(of_rank, rank, _with_patterns(of_rank, rank, pieces))
+    pieces = _with_os_calls(of_rank, rank, pieces, times)
     return pieces.select(
         *("kind", "place", "own_source", "source", "phase", "limit", "path_ns", "event_id", "named_id"),
         *("module_id", "is_loop", "sampled_pct", "after_phase", "before_phase", "track_id", "start_ns", "end_ns"),
     )
 
 
+def _with_os_calls(trace: Trace, rank: int, pieces: pl.DataFrame, times: Mapping[str, int]) -> pl.DataFrame:
+    """Name the call of the operating system in pieces without another name: `after backward, in fsync`."""
+    is_rest = (pl.col("kind") == "rest") & pl.col("track_id").is_not_null()
+    if pieces.filter(is_rest).is_empty():
+        return pieces
+    calls = trace.query("os_calls", **times)
+    if calls.is_empty():
+        return pieces
+    # A call ends where the next one begins, or at a row without a name.
+    ends = calls.select("track_id", start_ns="end_ns", os_call=pl.lit(None, pl.String))
+    segments = (
+        pl.concat([ends, calls.select("track_id", "start_ns", "os_call")])
+        .unique(["track_id", "start_ns"], keep="last", maintain_order=True)
+        .sort("track_id", "start_ns")
+    )
+    parts = _cut(pieces.filter(is_rest), segments)
+    in_call = pl.when(pl.col("os_call").is_null()).then("place").otherwise(pl.format("{}, in {}", "place", "os_call"))
+    named = parts.with_columns(place=in_call).drop("os_call")
+    return pl.concat([pieces.filter(is_rest.not_()), named.select(pieces.columns)])
+
+
 def _with_patterns(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
-    """The pieces with the pattern of a module's path in place of the path."""
+    """Replace the path of a module by the pattern of the path."""
     if not (pieces["kind"] == "module").any():
         return pieces
     patterns = trace.sql("select module_id, pattern from module_pattern where rank = $rank", rank=rank)
-    met = pieces.join(patterns, on="module_id", how="left", maintain_order="left")
+    rows = pieces.join(patterns, on="module_id", how="left", maintain_order="left")
     is_module = (pl.col("kind") == "module") & pl.col("pattern").is_not_null()
-    return met.with_columns(place=pl.when(is_module).then("pattern").otherwise("place")).drop("pattern")
+    return rows.with_columns(place=pl.when(is_module).then("pattern").otherwise("place")).drop("pattern")
 
 
 def _launches(trace: Trace, path: pl.DataFrame, times: Mapping[str, int]) -> pl.DataFrame:
-    """Where each GPU event of the step was launched: a thread, and a time."""
+    """The launch of each GPU event of the step: thread and time."""
     if (path["kind"].is_in(["host", "end", *_ON_THREADS])).all():
         return pl.DataFrame(schema={"event_id": pl.Int64, "call_track_id": pl.Int64, "call_ns": pl.Int64})
     return trace.sql(
@@ -187,13 +207,13 @@ def _launches(trace: Trace, path: pl.DataFrame, times: Mapping[str, int]) -> pl.
 
 
 def _on_threads(path: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
-    """The path with the time on a thread that tells its place: its own, or that of the launching call."""
+    """The path with the thread interval that determines each piece's place: its own, or the launching call's."""
     is_host = pl.col("kind") == "host"
     is_thread = pl.col("kind").is_in(_ON_THREADS)
-    met = path.join(launches, on="event_id", how="left", maintain_order="left")
-    return met.with_columns(
+    rows = path.join(launches, on="event_id", how="left", maintain_order="left")
+    return rows.with_columns(
         track_id=pl.when(is_host | is_thread).then("track_id").otherwise("call_track_id"),
-        # Of a wait, the end counts; of an edge that takes less than the time observed, its last part.
+        # A wait counts at the end. An edge shorter than the observed time counts at the last part.
         start_ns=pl.when(is_host)
         .then(pl.col("end_ns") - pl.col("weight_ns"))
         .when(is_thread)
@@ -204,75 +224,77 @@ def _on_threads(path: pl.DataFrame, launches: pl.DataFrame) -> pl.DataFrame:
 
 
 def _cut(pieces: pl.DataFrame, segments: pl.DataFrame) -> pl.DataFrame:
-    """The pieces, cut where a segment of their thread begins, with the columns of the segments; times add up as before.
+    """Cut the pieces at the segments of their thread, and add the segments' columns. The sum of times is unchanged.
 
-    `segments` have `track_id` and `start_ns`, in order, and each lasts until the next one of its thread. A piece
+    `segments` has `track_id` and `start_ns`, in order. Each segment lasts until the next segment of its thread. A piece
     without `end_ns` is a moment.
     """
     columns = [name for name in segments.columns if name not in ("track_id", "number", "start_ns", "end_ns")]
     last_ns = pieces.select(pl.coalesce(pl.col("end_ns") - 1, "start_ns")).to_series()
     first = _begun(pieces["track_id"], pieces["start_ns"], segments)
     last = _begun(pieces["track_id"], last_ns, segments)
-    numbered = pieces.with_columns(first=first, last=last).with_row_index("piece")
-    # One segment before the first one of a thread stands for the time without any.
+    ranges = pieces.with_columns(first=first, last=last).with_row_index("piece")
+    # The segment before a thread's first segment represents the time without a segment.
     numbers = pl.int_ranges("first", pl.col("last") + 1)
     is_whole = pl.col("first") == pl.col("last")
-    whole = numbered.filter(is_whole).with_columns(segment="first")
-    parts = numbered.filter(~is_whole).with_columns(segment=numbers).explode("segment")
-    own = segments.select("track_id", pl.col("start_ns").alias("from_ns"), *columns).with_row_index("segment")
-    own = own.with_columns(pl.col("segment").cast(pl.Int64))
-    starts = parts.join(own.select("segment", "from_ns"), on="segment", how="left", maintain_order="left")["from_ns"]
+    uncut = ranges.filter(is_whole).with_columns(segment="first")
+    parts = ranges.filter(~is_whole).with_columns(segment=numbers).explode("segment")
+    segment_rows = segments.select("track_id", pl.col("start_ns").alias("from_ns"), *columns).with_row_index("segment")
+    segment_rows = segment_rows.with_columns(pl.col("segment").cast(pl.Int64))
+    starts = parts.join(segment_rows.select("segment", "from_ns"), on="segment", how="left", maintain_order="left")[
+        "from_ns"
+    ]
     since = pl.max_horizontal("start_ns", pl.lit(starts))
     parts = parts.with_columns(since=pl.when(pl.col("segment") == pl.col("first")).then("start_ns").otherwise(since))
     until = pl.col("since").shift(-1).over("piece").fill_null(pl.col("end_ns"))
     parts = parts.with_columns(until=until).with_columns(
         path_ns=_share(pl.col("until")) - _share(pl.col("since")), start_ns="since", end_ns="until"
     )
-    each = pl.concat([whole, parts.select(whole.columns)])
-    known = own.drop("from_ns").rename({"track_id": "segment_track_id"})
-    met = each.join(known, on="segment", how="left", maintain_order="left")
+    cut_pieces = pl.concat([uncut, parts.select(uncut.columns)])
+    labels = segment_rows.drop("from_ns").rename({"track_id": "segment_track_id"})
+    rows = cut_pieces.join(labels, on="segment", how="left", maintain_order="left")
     is_own = (pl.col("segment_track_id") == pl.col("track_id")).fill_null(False)
-    return met.with_columns(pl.when(is_own).then(name).alias(name) for name in columns).drop(
+    return rows.with_columns(pl.when(is_own).then(name).alias(name) for name in columns).drop(
         "piece", "first", "last", "segment", "segment_track_id"
     )
 
 
 def _share(moment: pl.Expr) -> pl.Expr:
-    """How much of a piece's time on the path lies before a moment, rounded down."""
-    passed = (moment - pl.col("start_ns")).cast(pl.Int128) * pl.col("path_ns")
-    return (passed // (pl.col("end_ns") - pl.col("start_ns"))).cast(pl.Int64)
+    """The piece's time on the path before a moment, rounded down."""
+    weighted = (moment - pl.col("start_ns")).cast(pl.Int128) * pl.col("path_ns")
+    return (weighted // (pl.col("end_ns") - pl.col("start_ns"))).cast(pl.Int64)
 
 
 def _begun(tracks: pl.Series, times: pl.Series, segments: pl.DataFrame) -> pl.Series:
-    """The number of the segment that began last before each time on any thread up to its own; -1 without one."""
-    begins, at = segments["start_ns"].to_numpy(), times.drop_nulls().to_numpy()
-    least = min(int(begins.min(initial=0)), int(at.min(initial=0)))
-    span = 1 + max(int(begins.max(initial=0)), int(at.max(initial=0))) - least
-    keys = (segments["track_id"] * span + (segments["start_ns"] - least)).to_numpy()
-    asked = (tracks * span + (times - least)).fill_null(-1).to_numpy()
-    return pl.Series(np.searchsorted(keys, asked, side="right").astype(np.int64) - 1)
+    """The number of the last segment before each time, on the same or a lower track; -1 without a segment."""
+    begins, moments = segments["start_ns"].to_numpy(), times.drop_nulls().to_numpy()
+    lowest = min(int(begins.min(initial=0)), int(moments.min(initial=0)))
+    span = 1 + max(int(begins.max(initial=0)), int(moments.max(initial=0))) - lowest
+    keys = (segments["track_id"] * span + (segments["start_ns"] - lowest)).to_numpy()
+    targets = (tracks * span + (times - lowest)).fill_null(-1).to_numpy()
+    return pl.Series(np.searchsorted(keys, targets, side="right").astype(np.int64) - 1)
 
 
 def _with_modules(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
-    """The pieces with the time at which the call of their module began, where a region or function is around them."""
+    """Add the start of the module call to pieces that also have a region or function."""
     is_asked = pl.col("module_id").is_not_null() & pl.any_horizontal(pl.col("region", "function").is_not_null())
-    asked = pieces.filter(is_asked)
-    if asked.is_empty():
+    candidates = pieces.filter(is_asked)
+    if candidates.is_empty():
         return pieces.with_columns(module_start_ns=pl.lit(None, pl.Int64))
     calls = trace.sql(
         "select track_id, module_id, start_ns as module_start_ns from module_span where rank = $rank"
         " and start_ns <= $last_ns order by start_ns",
         rank=rank,
-        last_ns=asked["start_ns"].max(),
+        last_ns=candidates["start_ns"].max(),
     )
-    met = asked.sort("start_ns").join_asof(
+    rows = candidates.sort("start_ns").join_asof(
         calls, left_on="start_ns", right_on="module_start_ns", by=["track_id", "module_id"], check_sortedness=False
     )
-    return pl.concat([pieces.filter(~is_asked), met], how="diagonal")
+    return pl.concat([pieces.filter(~is_asked), rows], how="diagonal")
 
 
 def _with_marks(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
-    """The pieces with `is_marked`: an event of the trace shows their phase, and not only the phases around it."""
+    """Add `is_marked`: an event of the trace shows the phase of the piece, not only the phases around it."""
     if pieces["region"].is_null().all() and pieces["function"].is_null().all():
         return pieces.with_columns(is_marked=pl.lit(False))
     spans = trace.sql(
@@ -283,36 +305,36 @@ def _with_marks(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
     if spans.is_empty():
         return pieces.with_columns(is_marked=pl.lit(False))
     number = _begun(pieces["track_id"], pieces["start_ns"], spans)
-    around = spans.select(pl.all().gather(number.clip(0)))
+    phases = spans.select(pl.all().gather(number.clip(0)))
     is_marked = (
         (number >= 0)
-        & (around["track_id"] == pieces["track_id"])
-        & (around["end_ns"] > pieces["start_ns"])
-        & (around["phase"] == pieces["phase"])
-        & (around["evidence"] != "neighbours")
+        & (phases["track_id"] == pieces["track_id"])
+        & (phases["end_ns"] > pieces["start_ns"])
+        & (phases["phase"] == pieces["phase"])
+        & (phases["evidence"] != "neighbours")
     )
     return pieces.with_columns(is_marked=is_marked.fill_null(False))
 
 
 def _with_neighbours(trace: Trace, rank: int, pieces: pl.DataFrame) -> pl.DataFrame:
-    """The pieces with the named phases before and after them on the main thread."""
+    """Add the named phases before and after each piece on the main thread."""
     phases = trace.sql(
         "select start_ns, end_ns, phase from phase_span where rank = $rank and is_main and phase != 'other'"
         " and end_ns > start_ns order by start_ns",
         rank=rank,
     )
     is_rest = pl.col("phase") == "other"
-    ordered = pieces.filter(is_rest).sort("start_ns")
-    before = phases.select(after_phase="phase", started_ns="start_ns")
-    after = phases.select(before_phase="phase", starts_ns="start_ns")
-    met = ordered.join_asof(before, left_on="start_ns", right_on="started_ns").join_asof(
-        after, left_on="start_ns", right_on="starts_ns", strategy="forward"
+    rest_pieces = pieces.filter(is_rest).sort("start_ns")
+    previous_phases = phases.select(after_phase="phase", started_ns="start_ns")
+    next_phases = phases.select(before_phase="phase", starts_ns="start_ns")
+    rows = rest_pieces.join_asof(previous_phases, left_on="start_ns", right_on="started_ns").join_asof(
+        next_phases, left_on="start_ns", right_on="starts_ns", strategy="forward"
     )
-    return pl.concat([met.drop("started_ns", "starts_ns"), pieces.filter(~is_rest)], how="diagonal")
+    return pl.concat([rows.drop("started_ns", "starts_ns"), pieces.filter(~is_rest)], how="diagonal")
 
 
 def _place() -> dict[str, pl.Expr]:
-    """What names a piece: `kind`, `place`, `source`, and `named_id`, the event of the region or function."""
+    """The columns that name a piece: `kind`, `place`, `source`, and `named_id`, the event of the region or function."""
     in_library = pl.col("phase").is_in(_OF_A_LIBRARY) & pl.col("is_marked")
     region = pl.col("region").is_not_null() & ~(pl.col("region_holds_phases") & in_library).fill_null(False)
     frame = pl.col("function").is_not_null() & ~(pl.col("function_holds_phases") & in_library).fill_null(False)
@@ -335,7 +357,7 @@ def _place() -> dict[str, pl.Expr]:
         .then(pl.lit("phase"))
         .otherwise(pl.lit("rest"))
     )
-    # A function that holds phases (the loop) says nothing on where in it its region or module is called.
+    # A function containing phases (the loop) does not locate the regions and modules inside.
     place = (
         pl.when(is_frame)
         .then("function")
@@ -348,15 +370,15 @@ def _place() -> dict[str, pl.Expr]:
         .otherwise(_between())
     )
     source = pl.when(~(is_module & ~is_frame & ~is_region)).then("source")
-    named = pl.when(is_frame).then("function_id").when(is_region).then("region_id")
-    own = pl.when(is_frame).then("source")
+    event_id = pl.when(is_frame).then("function_id").when(is_region).then("region_id")
+    own_source = pl.when(is_frame).then("source")
     is_loop = (is_frame & pl.col("function_holds_phases")) | (~is_frame & is_region & pl.col("region_holds_phases"))
     return {
         "kind": kind,
         "place": place,
         "source": source,
-        "own_source": own,
-        "named_id": named,
+        "own_source": own_source,
+        "named_id": event_id,
         "is_loop": is_loop.fill_null(False),
     }
 

@@ -1,6 +1,6 @@
-"""The places that a step waits for: regions, functions and modules, ranked by their own time on its critical path.
+"""Slowest places of a step: regions, functions and modules, ranked by their own time on the critical path.
 
-`place_pieces` says how a moment of the path gets its place. Here the pieces are summed up, and put into words.
+`place_pieces` assigns a place to each piece of the path. This module sums the pieces and puts them into words.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hotline_analysis.answers.limits import step_loop
 from hotline_analysis.answers.place_pieces import KEY, place_pieces
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.trace import Trace
-from hotline_analysis.text.formats import module_name, safe
+from hotline_analysis.text.formats import file_and_line, module_name, safe
 
 COLUMNS = {
     "step": pl.Int64,
@@ -33,40 +33,51 @@ COLUMNS = {
 
 
 def slowest_places(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
-    """The places in the code that steps wait for: regions, functions and modules, by their time on the critical path.
+    """The slowest places in the code: regions, functions and modules, by their time on the critical path.
 
-    One row per place of the critical path of a mean step (as in `step_limits`), the one with most time first. `kind`
-    says what names the place: `region` (`record_function`, `annotate`, NVTX, Lightning), `frame` (a function of the
-    user's code), `module`, `phase` (such as the optimizer) or `rest` (the neighbours in time name it). The innermost
-    of region, function and module counts, and work on the GPU counts to the place of its launching call. `path_ns`
-    adds up to `step_ns` and `path_pct` to 100 %. Modules at the same place of blocks that repeat are one row,
-    `layers.*.attn`, and `module_count` says how many have time; it is NULL for all other kinds. Where the trace names
-    nothing, samples of the warm-up steps that a capture took may tell a likely function (`sampled`), which has
-    `sampled_pct` of the samples at this place. `source` is the line of the user's code. `phase` and `limit` are those
-    of most of its time, and `example_event_id` is the event with most of it. `rank` is the lowest of the run by
-    default. Empty for a trace without steps of any length.
+    One row per place on the critical path of a mean step (as in `step_limits`), the largest time first. `kind` is the
+    source of the name: `region` (`record_function`, `annotate`, NVTX, Lightning), `frame` (a function of the user's
+    code), `module`, `phase` (such as the optimizer) or `rest` (named by the neighbours in time). The innermost region,
+    function or module counts, and GPU work counts to the place of the launching call. `path_ns` adds up to `step_ns`
+    and `path_pct` to 100 %. Modules at the same place of repeated blocks share a row, `layers.*.attn`, and
+    `module_count` is the number of modules with time; NULL for other kinds. If the trace has no name for a place,
+    samples of warm-up steps taken during capture may supply a likely function (`sampled`), with `sampled_pct` of the
+    samples at this place. `source` is the line of the user's code. `phase` and `limit` are the values with the most
+    time, and `example_event_id` is the event with the most time. `rank` defaults to the lowest rank. Empty for a trace
+    without steps of any length.
     """
     check_scope(trace, {"rank": rank})
-    chosen = min(trace.ranks) if rank is None else rank
-    loop = step_loop(trace, chosen)
-    pieces = place_pieces(trace, chosen)
+    chosen_rank = min(trace.ranks) if rank is None else rank
+    cache: dict[int, pl.DataFrame] = trace.memo.setdefault(_Slowest, {})
+    if chosen_rank not in cache:
+        cache[chosen_rank] = _slowest_places(trace, chosen_rank)
+    return cache[chosen_rank].clone()
+
+
+class _Slowest:
+    """The key of the cached places of each rank."""
+
+
+def _slowest_places(trace: Trace, chosen_rank: int) -> pl.DataFrame:
+    loop = step_loop(trace, chosen_rank)
+    pieces = place_pieces(trace, chosen_rank)
     if loop is None or pieces.is_empty():
         return pl.DataFrame(schema=COLUMNS)
     rows = pieces.group_by(KEY).agg(
         pl.col("path_ns").sum(),
         module_count=pl.when(pl.col("kind").first() == "module").then(pl.col("module_id").n_unique().cast(pl.Int64)),
         named_id=pl.col("named_id").drop_nulls().min(),
-        sampled_pct=pl.col("sampled_pct").max(),
+        sampled_pct=_mean_pct(pl.col("sampled_pct"), pl.col("path_ns")),
     )
     for column in ("source", "phase", "limit", "event_id"):
         rows = rows.join(_most(pieces, column), on=KEY, how="left", nulls_equal=True)
-    rows = _with_sources(trace, chosen, rows)
+    rows = _with_sources(trace, chosen_rank, rows)
     rows = rows.with_columns(example_event_id=pl.coalesce("event_id", "named_id"))
     rows = rows.sort("path_ns", *KEY, descending=[True, False, False, False])
-    # Means are rounded; the largest place takes the rest.
-    rest = pl.when(pl.int_range(pl.len()) == 0).then(loop.mean_ns - pl.col("path_ns").sum()).otherwise(0)
+    # The means are rounded. The largest place absorbs the difference.
+    rounding = pl.when(pl.int_range(pl.len()) == 0).then(loop.mean_ns - pl.col("path_ns").sum()).otherwise(0)
     return (
-        rows.with_columns(pl.col("path_ns") + rest)
+        rows.with_columns(pl.col("path_ns") + rounding)
         .with_columns(
             step=pl.lit(loop.typical.step, pl.Int64),
             step_ns=pl.lit(loop.mean_ns, pl.Int64),
@@ -76,8 +87,13 @@ def slowest_places(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
     )
 
 
+def _mean_pct(share: pl.Expr, time: pl.Expr) -> pl.Expr:
+    """The share of a mean nanosecond: pieces of a place may have different shares. NULL without a share."""
+    return (share * time).sum() / time.filter(share.is_not_null()).sum().replace(0, None)
+
+
 def _with_sources(trace: Trace, rank: int, rows: pl.DataFrame) -> pl.DataFrame:
-    """The rows with the line of the code of modules, where the trace tells it."""
+    """Add the source line of modules where the trace has it."""
     if not (rows["kind"] == "module").any():
         return rows
     sources = trace.of(rank).sql(
@@ -89,7 +105,7 @@ def _with_sources(trace: Trace, rank: int, rows: pl.DataFrame) -> pl.DataFrame:
 
 
 def _most(pieces: pl.DataFrame, column: str) -> pl.DataFrame:
-    """The value of a column that most of the time of each place has; the smallest of equals."""
+    """For each place, the column's value with the most time; the smallest value in a tie."""
     return (
         pieces.filter(pl.col(column).is_not_null())
         .group_by(*KEY, column)
@@ -100,32 +116,37 @@ def _most(pieces: pl.DataFrame, column: str) -> pl.DataFrame:
     )
 
 
-def place_words(row: Mapping[str, Any]) -> str:
-    """A place in a sentence: `save_grid (train.py:7)`, `the region "statistics"`, `between backward and the batch`."""
+def place_words(row: Mapping[str, Any], *, short: bool = False) -> str:
+    """A place in a sentence: `save_grid (train.py:7)`, `the region "statistics"`, `between backward and the batch`.
+
+    `short` leaves out folders, and how sure a sampled place is.
+    """
     name = safe(row["place"])
+    if short and row["source"]:
+        row = {**row, "source": file_and_line(row["source"])}
     if row["kind"] == "region":
         name = f'the region "{name}"'
     elif row["kind"] == "module":
         name = f"the module{'s' if '*' in name else ''} {module_name(name)}"
-    if row["kind"] == "sampled":
+    if row["kind"] == "sampled" and not short:
         share = row.get("sampled_pct")
-        of = f": {share:.0f} % of the samples there" if share is not None else ""
-        return f"most likely {name} ({safe(row['source'])}{of})"
-    has_line = row["kind"] in ("frame", "region") or row["phase"] == "load_data"
-    shown = has_line and row["source"]
-    return f"{name} ({safe(row['source'])})" if shown else name
+        share_text = f": {share:.0f} % of the samples there" if share is not None else ""
+        return f"most likely {name} ({safe(row['source'])}{share_text})"
+    has_line = row["kind"] in ("frame", "region", "sampled") or row["phase"] == "load_data"
+    source = has_line and row["source"]
+    return f"{name} ({safe(row['source'])})" if source else name
 
 
 def slowest_place(trace: Trace, rank: int, limit: str | None = None) -> dict[str, Any] | None:
-    """The place with most of the step, or with most of a limit of it; None where nothing takes time.
+    """The place with the most time in the step or in one limit; `None` if nothing takes time.
 
-    The row is that of `slowest_places`, but for `path_pct`, which is the part of the limit.
+    Returns a row of `slowest_places`. With `limit`, `path_pct` is the place's share of the step within this limit.
     """
     rows = slowest_places(trace, rank=rank)
     if limit is not None and not rows.is_empty():
         pieces = place_pieces(trace, rank).filter(limit=limit)
-        whole = int(place_pieces(trace, rank)["path_ns"].sum())
-        parts = pieces.group_by(KEY).agg(limit_pct=100 * pl.col("path_ns").sum() / max(whole, 1))
+        total_ns = int(place_pieces(trace, rank)["path_ns"].sum())
+        parts = pieces.group_by(KEY).agg(limit_pct=100 * pl.col("path_ns").sum() / max(total_ns, 1))
         rows = rows.join(parts, left_on=["kind", "place"], right_on=["kind", "place"], how="inner").filter(
             pl.col("own_source").is_null() | (pl.col("own_source") == pl.col("source"))
         )

@@ -1,8 +1,8 @@
-"""What to do about a slow step: rules that find time spent for nothing, and how much shorter the step is without it.
+"""Advice for slow steps: rules that find avoidable time, and the step time gained without it.
 
-Each rule is one query of `queries/advice`, which names its condition, its bound and its source. What a rule finds is
-taken away from the dependency graphs of the typical steps of all kinds, and the steps are replayed: the difference is
-its gain.
+Each rule is one query in `queries/advice`, whose header names its condition, its bound and its source. The time found
+by a rule is removed from the dependency graphs of the typical steps of all kinds. The steps are then replayed, and the
+difference is the gain.
 """
 
 from __future__ import annotations
@@ -17,48 +17,56 @@ from hotline_analysis.answers.limits import StepLoop, TypicalStep, step_loop
 from hotline_analysis.answers.overlap import within
 from hotline_analysis.answers.place_pieces import place_pieces
 from hotline_analysis.answers.places import place_words
-from hotline_analysis.answers.recorded import lacks_gpu_work, no_run
+from hotline_analysis.answers.recorded import is_of_nsight, is_of_xla, lacks_gpu_work, no_run
 from hotline_analysis.answers.waiting import find_late_rank, late_wait, loop_waits_ns
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.trace import Trace
-from hotline_analysis.text.formats import duration, percent, safe
+from hotline_analysis.text.formats import duration, percent, safe, times
 
 LEAST_PCT = 2.0
-"""A gain below this share of the step is not worth a line."""
+"""Minimum gain of an advice, as a share of the step."""
 _OFTEN = ("gpu_work", "host_activity")
-"""Views that many rules read."""
+"""Views read by many rules."""
 _OF_ONE_RANK = ("unseen_rank",)
-"""Rules about ranks whose files are not there: asked where the run has one."""
+"""Rules about ranks without a file. They run only if the trace has a single rank."""
 _OWN_DATA = ("loader_in_main_process", "loader_too_few_workers", "preprocessing_outside_loader")
-"""Rules about what one rank loads: a rank that waits longer for the others than for its data gains nothing by them."""
+"""Rules about data loading of one rank. The rank gains nothing from these if it waits longer for the other ranks."""
 _IS_HOST = pl.col("kind").is_in(["host", "handoff"])
 _OF_USER = ("frame", "region", "sampled")
-"""Kinds of places that the user named, or wrote."""
+"""Kinds of places named or written by the user."""
 _PLACE_PCT = 5.0
-"""A place with less of the step is no advice of its own."""
+"""Minimum share of the step for a place to become its own advice."""
 UNNAMED = "unnamed_time"
-"""Name of the advice on time for which the trace has no region, function or module."""
+"""Name of the advice on time without a region, function or module."""
 SLOWEST = "slowest_place"
 """Name of the advice on the user's slowest place."""
 _PYTHON = "python_overhead"
-"""Name of the rule about python wherever it is."""
+"""Name of the rule about python in general."""
 _NAME_IT = (
     'Record with_stack=True, or wrap the code in hotline_analysis.annotate("NAME"), so that the report names it. Such'
     " time is often logging, metrics, files or a copy to the CPU: do it every some steps, or in another thread."
+)
+_SAMPLE_IT = (
+    'Wrap the code in torch.cuda.nvtx.range("NAME"), so that the report names it. Such time is often logging, metrics,'
+    " files or a copy to the CPU: do it every some steps, or in another thread."
+)
+_OF_MODEL = (
+    "Make it faster: take loops, checks and conversions in python out of the function, compute on whole tensors, or let"
+    " torch.compile run it."
 )
 _DO_LESS = "Make it faster, do it every some steps, or move it off the thread of the training loop."
 
 
 @dataclass(frozen=True)
 class Advice:
-    """One thing that would make steps shorter.
+    """A change that would make steps shorter.
 
-    `what` says what was found in the step, `where` the module and the line of the user's code that most of it belongs
-    to (empty where the trace does not tell), `do` what to do about it. `gain_ns` is how much shorter the step gets at
-    most, by replaying it without what was found, and `gain_pct` that as a share of the step; gains of several rules do
-    not add up where they find the same time. `event_id` is the one that takes longest. `scenario` is that of `whatif`
-    which does what is advised (empty if none does), and `predicted_low_ns` and `predicted_high_ns` what a step gains by
-    it, in a report that predicts it.
+    `what` describes the time found in the step, and `do` the remedy. `where` is the module and the line of the user's
+    code with most of the time (empty if the trace does not show it). `gain_ns` is the maximum gain per step, found by
+    replaying the step without this time, and `gain_pct` the gain as a share of the step. Gains of several rules do not
+    add up where they find the same time. `event_id` is the longest event, of the events that `what` names. `scenario`
+    is the `whatif` scenario of this advice (empty if there is none). `predicted_low_ns` and `predicted_high_ns` are the
+    predicted gain per step, in a report with predictions.
     """
 
     rule: str
@@ -76,79 +84,104 @@ class Advice:
 
     @property
     def predicted(self) -> str:
-        """What is predicted for the advice, as a sentence; empty without a prediction."""
+        """The predicted gain as a sentence; empty without a prediction."""
         if self.predicted_low_ns is None or self.predicted_high_ns is None:
             return ""
-        between = f"{duration(self.predicted_low_ns)} to" if self.predicted_low_ns else "up to"
-        between += f" {duration(self.predicted_high_ns)}"
-        return f"Over all steps, the whole change is predicted to gain {between} a step ({self.scenario})."
+        range_text = f"{duration(self.predicted_low_ns)} to" if self.predicted_low_ns else "up to"
+        range_text += f" {duration(self.predicted_high_ns)}"
+        return f"Over all steps, the whole change is predicted to gain {range_text} a step ({self.scenario})."
 
     def __str__(self) -> str:
-        place = f" ({self.where})" if self.where else ""
+        location = f" ({self.where})" if self.where else ""
         shorter = f"the step is {percent(self.gain_pct)} shorter without it"
-        return f"{self.what}{place}: {shorter}. {self.do} {self.predicted}".rstrip()
+        return f"{self.what}{location}: {shorter}. {self.do} {self.predicted}".rstrip()
 
 
 def find_advice(trace: Trace, rank: int | None = None, *, rules: Collection[str] | None = None) -> list[Advice]:
-    """Ask the rules about the typical step of each kind of a rank (the lowest by default); the largest gain first.
+    """Run the rules on the typical step of each kind of a rank (default: the lowest); the largest gain first.
 
-    `rules` are the names of those to ask, all by default. There is no advice for a trace that does not record a run
-    (`caveats`), or that lost its GPU work.
+    `rules` selects rules by name; the default is all rules. The list is empty for a trace that does not record a run
+    (`caveats`), or whose GPU work is lost.
     """
-    chosen = min(trace.ranks) if rank is None else rank
-    loop = step_loop(trace, chosen)
-    if loop is None or not loop.mean_ns or no_run(trace, chosen) or lacks_gpu_work(trace, chosen):
+    chosen_rank = min(trace.ranks) if rank is None else rank
+    loop = step_loop(trace, chosen_rank)
+    if loop is None or not loop.mean_ns or no_run(trace, chosen_rank) or lacks_gpu_work(trace, chosen_rank):
         return []
-    found: dict[str, list[tuple[TypicalStep, Advice]]] = {}
+    by_rule: dict[str, list[tuple[TypicalStep, Advice]]] = {}
     for kind in loop.kinds:
-        for each in _of_kind(trace, chosen, kind, rules):
-            found.setdefault(each.rule, []).append((kind, each))
-    over_loop = [_over_loop(loop, parts) for parts in found.values()]
-    waits = loop_waits_ns(trace, chosen) // loop.count
+        for each in _of_kind(trace, chosen_rank, kind, rules):
+            by_rule.setdefault(each.rule, []).append((kind, each))
+    over_loop = [_over_loop(loop, parts) for parts in by_rule.values()]
+    waits = loop_waits_ns(trace, chosen_rank) // loop.count
     over_loop = [each for each in over_loop if each.rule not in _OWN_DATA or each.gain_ns > waits]
     worth = [each for each in over_loop if each.gain_pct >= LEAST_PCT]
-    worth = _with_places(worth, _of_places(trace, chosen, loop, worth, rules))
+    worth = _with_places(worth, _of_places(trace, chosen_rank, loop, worth, rules))
     worth.sort(key=lambda each: (-each.gain_ns, each.rule))
-    return _with_late_rank(trace, chosen, loop, worth) if rules is None or "late_rank" in rules else worth
+    return _with_late_rank(trace, chosen_rank, loop, worth) if rules is None or "late_rank" in rules else worth
 
 
 def _of_kind(trace: Trace, rank: int, kind: TypicalStep, rules: Collection[str] | None) -> list[Advice]:
     """The advice on the typical step of one kind."""
     if not kind.replay.period_ns:
         return []
-    with trace.of_step(_OFTEN, rank, kind.step) as narrow:
-        asked = [rule for rule in catalog.queries("advice") if rules is None or rule.name in rules]
-        about_all = {rule.name for rule in asked if catalog.compares_ranks(rule.name)}
-        if len(trace.ranks) == 1:  # nothing to compare, which takes longer to find out than most rules
-            asked = [rule for rule in asked if rule.name not in about_all]
+    with trace.of_step(_OFTEN, rank, kind.step) as step_trace:
+        queries = [rule for rule in catalog.queries("advice") if rules is None or rule.name in rules]
+        about_all = {rule.name for rule in queries if catalog.compares_ranks(rule.name)}
+        if len(trace.ranks) == 1:  # a single rank has nothing to compare, and finding out takes longer than most rules
+            queries = [rule for rule in queries if rule.name not in about_all]
         else:
-            asked = [rule for rule in asked if rule.name not in _OF_ONE_RANK]
-        asked = _with_rows(narrow, asked)
-        found = [_of_rule(trace if rule.name in about_all else narrow, rank, kind, rule) for rule in asked]
-    return [_with_place(trace, rank, kind, *each) for each in found if each]
+            queries = [rule for rule in queries if rule.name not in _OF_ONE_RANK]
+        queries = _with_rows(step_trace, queries)
+        results = [_of_rule(trace if rule.name in about_all else step_trace, rank, kind, rule) for rule in queries]
+    findings = [result for result in results if result]
+    for advice, rows in findings:
+        _keep(trace, rank, kind.step, advice.rule, rows)
+    return [_with_place(trace, rank, kind, *finding) for finding in findings]
+
+
+class _Rows:
+    """The rows of the rules by rank, step and rule, in `Trace.memo`."""
+
+
+def _keep(trace: Trace, rank: int, step: int, rule: str, rows: pl.DataFrame) -> None:
+    trace.memo.setdefault(_Rows, {})[rank, step, rule] = rows
+
+
+def found_rows(trace: Trace, rank: int, advice: Advice) -> dict[int, pl.DataFrame]:
+    """Return the evidence rows of an advice of `find_advice`, by the typical step of each kind.
+
+    Each row is a place in the step: `event_id`, `start_ns`, `end_ns` and `effect`. Advice about several ranks has no
+    rows.
+    """
+    kept: dict[tuple[int, int, str], pl.DataFrame] = trace.memo.get(_Rows, {})
+    return {
+        step: rows
+        for (row_rank, step, name), rows in kept.items()
+        if row_rank == rank and (name == advice.rule or advice.what.startswith(f"{name}:"))
+    }
 
 
 def _with_place(trace: Trace, rank: int, kind: TypicalStep, advice: Advice, rows: pl.DataFrame) -> Advice:
-    """The advice with the user's function or region that has most of its time, where it has no place of its own."""
+    """The advice located at the user's function or region with most of its time, if it has no location yet."""
     on_threads = rows.filter(effect="host")
     pieces = place_pieces(trace, rank)
     if advice.where not in ("", _event(advice.event_id)) or on_threads.is_empty() or pieces.is_empty():
         return advice
     pieces = pieces.filter(pl.col("step_kind") == kind.kind, pl.col("end_ns") > pl.col("start_ns"))
     lengths = on_threads.select("track_id", "start_ns", "end_ns", length_ns=pl.col("end_ns") - pl.col("start_ns"))
-    shared = pieces.with_columns(shared_ns=within(pieces, lengths.unique(), "length_ns"))
-    places = shared.group_by("kind", "place", "own_source").agg(pl.col("shared_ns", "path_ns").sum())
-    named = places.filter(pl.col("kind").is_in(_OF_USER)).sort("shared_ns", "place", descending=[True, False])
-    if named.is_empty() or 2 * named["shared_ns"][0] < lengths.unique()["length_ns"].sum():
+    overlaps = pieces.with_columns(shared_ns=within(pieces, lengths.unique(), "length_ns"))
+    places = overlaps.group_by("kind", "place", "own_source").agg(pl.col("shared_ns", "path_ns").sum())
+    user_places = places.filter(pl.col("kind").is_in(_OF_USER)).sort("shared_ns", "place", descending=[True, False])
+    if user_places.is_empty() or 2 * user_places["shared_ns"][0] < lengths.unique()["length_ns"].sum():
         return advice
-    row = {**named.row(0, named=True), "source": named["own_source"][0], "phase": ""}
+    row = {**user_places.row(0, named=True), "source": user_places["own_source"][0], "phase": ""}
     return replace(advice, where=f"{place_words(row)}, {_event(advice.event_id)}")
 
 
 def _of_places(
     trace: Trace, rank: int, loop: StepLoop, found: Sequence[Advice], rules: Collection[str] | None
 ) -> list[Advice]:
-    """Advice on time without a name, and on the user's slowest place if it has more of the step than any rule found."""
+    """Advice on unnamed time, and on the user's slowest place if it takes more of the step than any rule's finding."""
     pieces = place_pieces(trace, rank)
     if pieces.is_empty():
         return []
@@ -160,44 +193,50 @@ def _of_places(
     )
     advice = []
     for row in parts.filter(kind="rest", phase="other").sort("path_ns", descending=True).iter_rows(named=True):
+        if is_of_xla(trace, rank):  # XLA traces have no stacks to record
+            break
         if row["limit"] in ("python", "unrecorded") and (rules is None or UNNAMED in rules):
-            own = on_threads.filter(kind="rest", place=row["place"], limit=row["limit"])
-            what = f"Python that the trace does not name, {row['place']}"
-            advice.append(_of_place(trace, rank, loop, own, UNNAMED, what, _NAME_IT))
-    # Of a phase, python is the user's own; ops are what the phase is for.
-    is_own = (pl.col("phase") == "other") | (pl.col("limit") == "python")
+            own_pieces = on_threads.filter(kind="rest", place=row["place"], limit=row["limit"])
+            statement = f"Python that the trace does not name, {row['place']}"
+            remedy = _SAMPLE_IT if is_of_nsight(trace, rank) else _NAME_IT
+            advice.append(_of_place(trace, rank, loop, own_pieces, UNNAMED, statement, remedy))
+    # Within a phase, only python is the user's own code. Ops belong to the phase itself, except in an optimizer written
+    # by the user.
+    is_own_optimizer = (pl.col("kind") == "sampled") & (pl.col("phase") == "optimizer")
+    is_own = (pl.col("phase") == "other") | (pl.col("limit") == "python") | is_own_optimizer
     of_user = pl.col("kind").is_in(_OF_USER) & is_own
     if rules is None or SLOWEST in rules:
-        own = on_threads.filter(of_user).filter(~pl.col("is_loop"))
-        top = own.group_by("kind", "place", "own_source").agg(pl.col("path_ns").sum())
+        own_pieces = on_threads.filter(of_user).filter(~pl.col("is_loop"))
+        top = own_pieces.group_by("kind", "place", "own_source").agg(pl.col("path_ns").sum())
         top = top.sort("path_ns", "place", descending=[True, False]).head(1)
         for kind, place, source, path_ns in top.iter_rows():
-            most = max((each.gain_pct for each in found if each.rule != _PYTHON), default=0.0)
-            if 100 * path_ns < max(_PLACE_PCT, most) * loop.mean_ns:
+            largest_pct = max((finding.gain_pct for finding in found if finding.rule != _PYTHON), default=0.0)
+            if 100 * path_ns < max(_PLACE_PCT, largest_pct) * loop.mean_ns:
                 continue
-            own = own.filter(pl.col("kind") == kind, pl.col("place") == place)
-            own = own.filter(pl.col("own_source").eq_missing(pl.lit(source)))
+            own_pieces = own_pieces.filter(pl.col("kind") == kind, pl.col("place") == place)
+            own_pieces = own_pieces.filter(pl.col("own_source").eq_missing(pl.lit(source)))
             words = place_words({"kind": kind, "place": place, "source": source, "phase": "other"})
-            advice.append(_of_place(trace, rank, loop, own, SLOWEST, f"The slowest place is {words}", _DO_LESS))
-    return [each for each in advice if each is not None and each.gain_pct >= LEAST_PCT]
+            do = _OF_MODEL if place.endswith("forward") else _DO_LESS
+            advice.append(_of_place(trace, rank, loop, own_pieces, SLOWEST, f"The slowest place is {words}", do))
+    return [finding for finding in advice if finding is not None and finding.gain_pct >= LEAST_PCT]
 
 
 def _with_places(found: Sequence[Advice], of_places: Sequence[Advice]) -> list[Advice]:
-    """All advice, without what a rule says of python in general where one named place has most of it."""
-    named = max((each.gain_ns for each in of_places if each.rule == SLOWEST), default=0)
-    return [*(each for each in found if each.rule != _PYTHON or 2 * named < each.gain_ns), *of_places]
+    """All advice, without the general python rule if one named place has most of its gain."""
+    named_gain = max((finding.gain_ns for finding in of_places if finding.rule == SLOWEST), default=0)
+    return [*(finding for finding in found if finding.rule != _PYTHON or 2 * named_gain < finding.gain_ns), *of_places]
 
 
 def _of_place(
     trace: Trace, rank: int, loop: StepLoop, pieces: pl.DataFrame, rule: str, what: str, do: str
 ) -> Advice | None:
-    """Advice on the pieces of one place; None if steps are as long without them."""
+    """Advice on one place; `None` if the steps are as long without the place."""
     parts = []
     for kind in loop.kinds:
-        own = pieces.filter(step_kind=kind.kind)
-        if own.is_empty():
+        kind_pieces = pieces.filter(step_kind=kind.kind)
+        if kind_pieces.is_empty():
             continue
-        rows = own.select(
+        rows = kind_pieces.select(
             "event_id",
             "track_id",
             "start_ns",
@@ -208,95 +247,102 @@ def _of_place(
         gain = kind.replay.period_ns - without(kind, rows)
         if gain <= 0:
             continue
+        _keep(trace, rank, kind.step, what, rows)
         longest = rows.sort("saved_ns", "event_id", descending=[True, False]).row(0, named=True)
         time = int(rows["saved_ns"].sum())
-        events = [*own["named_id"].drop_nulls().head(1).to_list(), longest["event_id"]]
+        events = [*kind_pieces["named_id"].drop_nulls().head(1).to_list(), longest["event_id"]]
         event: int | None = events[0]
-        said = f"{what}: {rows.height:,} stretch{'es' if rows.height > 1 else ''}, {duration(time)} in all"
-        where = _where(trace, rank, event) if event is not None else ""
+        statement = f"{what}: {duration(time)}"
+        location = _where(trace, rank, event) if event is not None else ""
         number = -1 if event is None else event
         pct = 100 * gain / kind.replay.period_ns
-        parts.append((kind, Advice(rule, said, where, do, rows.height, time, gain, pct, number)))
+        parts.append((kind, Advice(rule, statement, location, do, rows.height, time, gain, pct, number)))
     return _over_loop(loop, parts) if parts else None
 
 
 def _over_loop(loop: StepLoop, parts: Sequence[tuple[TypicalStep, Advice]]) -> Advice:
-    """One advice on the steps of several kinds as an advice on the loop; the kind that gains most gives its words."""
-    gains = [kind.scale * each.gain_ns for kind, each in parts]
-    _, most = parts[gains.index(max(gains))]
+    """Combine the advice for several step kinds into advice for the loop, with the text of the kind with most gain."""
+    gains = [kind.scale * finding.gain_ns for kind, finding in parts]
+    _, best = parts[gains.index(max(gains))]
     gain = round(sum(gains) / loop.count)
-    steps = sum(kind.count for kind, each in parts if 10 * each.gain_ns >= most.gain_ns)
-    within = f" (a step; {steps:,} of {loop.count:,} steps)" if steps < loop.count else ""
-    return replace(most, what=most.what + within, gain_ns=gain, gain_pct=100 * gain / loop.mean_ns)
+    steps = sum(kind.count for kind, finding in parts if 10 * finding.gain_ns >= best.gain_ns)
+    within = f" in each of {steps:,} of {loop.count:,} steps" if steps < loop.count else ""
+    return replace(best, what=best.what + within, gain_ns=gain, gain_pct=100 * gain / loop.mean_ns)
 
 
 def _with_late_rank(trace: Trace, rank: int, loop: StepLoop, advice: Sequence[Advice]) -> list[Advice]:
-    """The advice with the rank that keeps the others waiting in front, and what that rank does."""
+    """The advice with the late rank first, including the cause of its delay."""
     late = find_late_rank(trace)
     if late is None:
         return list(advice)
-    first = next((each for each in advice if each.rule == "late_rank"), None)
+    first = next((finding for finding in advice if finding.rule == "late_rank"), None)
     if first is None and rank == late.rank:
         event, count, wait = late_wait(trace, rank, loop.typical.step)
         gain = min(late.step_wait_ns, loop.mean_ns)
         if count and 100 * gain >= LEAST_PCT * loop.mean_ns:
-            what = f"Collectives to which this rank comes last, and the others wait for it: {count:,}, {duration(wait)}"
+            what = "Collectives to which this rank comes last, and the others wait for it"
+            what = f"{what}: {times(count)}, {duration(wait)}"
             share = 100 * gain / loop.mean_ns
-            first = Advice("late_rank", f"{what} in all", "", late.remedy, count, wait, gain, share, event)
+            first = Advice("late_rank", what, "", late.remedy, count, wait, gain, share, event)
     if first is None:
         return list(advice)
-    done = f"{late.cause} {late.remedy}".strip() or first.do
-    return [replace(first, do=done), *(each for each in advice if each.rule != "late_rank")]
+    remedy = f"{late.cause} {late.remedy}".strip() or first.do
+    return [replace(first, do=remedy), *(finding for finding in advice if finding.rule != "late_rank")]
 
 
 def _with_rows(trace: Trace, rules: Sequence[catalog.Query]) -> list[catalog.Query]:
-    """The rules that can find something, since what they need (`Query.only_with`) has rows. One look tells of all."""
-    sources = sorted({source for rule in rules for each in rule.only_with for source in each})
+    """Keep the rules whose required sources (`Query.only_with`) have rows. One query checks all sources."""
+    sources = sorted({source for rule in rules for alternatives in rule.only_with for source in alternatives})
     if not sources:
         return list(rules)
     (has_rows,) = trace.sql(f"select {', '.join(f'exists (from {source})' for source in sources)}").rows()
-    known = dict(zip(sources, has_rows, strict=True))
-    return [rule for rule in rules if all(any(known[source] for source in each) for each in rule.only_with)]
+    presence = dict(zip(sources, has_rows, strict=True))
+    return [
+        rule
+        for rule in rules
+        if all(any(presence[source] for source in alternatives) for alternatives in rule.only_with)
+    ]
 
 
 def advice(trace: Trace, *, rank: int | None = None) -> pl.DataFrame:
-    """What would make steps shorter, the largest gain first: what was found, where, what to do, and the gain at most.
+    """Advice that would make steps shorter, the largest gain first: finding, location, remedy and maximum gain.
 
-    One row per rule that found something in the typical step of a kind (`step_kinds`), and gains 2 % of the loop:
-    `rule`, `what`, `where`, `do`, the `count` of what was found and its `time_ns`, `gain_ns` by replaying the step
-    without it, that as a share of the step, `gain_pct`, and `event_id`, the one that takes longest. Gains do not add up
-    where rules find the same time. The rules are the files of `queries/advice`. `rank` is the lowest of the run by
-    default.
+    One row per rule with a finding in the typical step of a kind (`step_kinds`) and a gain of at least 2 % of the loop.
+    `count` and `time_ns` are the number and the time of the findings. `gain_ns` is found by replaying the step without
+    this time; `gain_pct` is the gain as a share of the step. `event_id` is the longest finding. Gains do not add up
+    where rules find the same time. The rules are the files of `queries/advice`. `rank` defaults to the lowest rank.
     """
     check_scope(trace, {"rank": rank})
-    found = [asdict(each) for each in find_advice(trace, rank)]
-    return pl.DataFrame([{name: each[name] for name in _COLUMNS} for each in found], _COLUMNS)
+    rows = [asdict(each) for each in find_advice(trace, rank)]
+    return pl.DataFrame([{name: each[name] for name in _COLUMNS} for each in rows], _COLUMNS)
 
 
 def _of_rule(trace: Trace, rank: int, typical: TypicalStep, rule: catalog.Query) -> tuple[Advice, pl.DataFrame] | None:
-    """The advice of a rule on a typical step, with the rows that the rule found; None if nothing is gained."""
+    """The advice of a rule on a typical step, and the rows found by the rule; `None` without a gain."""
     rows = trace.query(rule.name, rank=rank, step=typical.step)
     if rows.is_empty():
         return None
-    whole = typical.replay.period_ns
-    gain = whole - without(typical, rows)
+    step_ns = typical.replay.period_ns
+    gain = step_ns - without(typical, rows)
     if gain <= 0:
         return None
-    counted = rows.filter(effect="work") if (rows["effect"] == "work").any() else rows
+    main_rows = rows.filter(effect="work") if (rows["effect"] == "work").any() else rows
     length = pl.col("end_ns") - pl.col("start_ns")
-    time = int(counted.select(length.sum()).item())
-    longest = counted.sort(length, "event_id", descending=[True, False]).row(0, named=True)
-    names = counted.group_by("name").agg(length.sum().alias("time")).sort("time", "name", descending=[True, False])
+    time = int(main_rows.select(length.sum()).item())
+    names = main_rows.group_by("name").agg(length.sum().alias("time")).sort("time", "name", descending=[True, False])
     name = safe(names["name"][0] or "")
+    # If the statement names the largest part, the place is that of its longest event.
+    of_part = main_rows.filter(pl.col("name").eq_missing(names["name"][0])) if "{name}" in rule.what else main_rows
+    longest = of_part.sort(length, "event_id", descending=[True, False]).row(0, named=True)
     advice = Advice(
         rule.name,
-        f"{rule.what[:1].upper()}{rule.what[1:]}: {counted.height:,}, {duration(time)} in all".replace("{name}", name),
+        f"{rule.what[:1].upper()}{rule.what[1:]}: {times(main_rows.height)}, {duration(time)}".replace("{name}", name),
         _where(trace, rank, longest["event_id"]),
         rule.do,
-        counted.height,
+        main_rows.height,
         time,
         gain,
-        100 * gain / whole,
+        100 * gain / step_ns,
         longest["event_id"],
         rule.scenario,
     )
@@ -317,23 +363,23 @@ _COLUMNS = {
 
 
 def without(typical: TypicalStep, rows: pl.DataFrame) -> int:
-    """How long the step takes if what a rule found takes so much less: GPU work, time of threads, waits for the GPU."""
+    """Step time with a rule's findings reduced by `saved_ns`: GPU work and thread time; waits for the GPU disappear."""
     edges = typical.replay.edges
     work = rows.filter(effect="work").group_by("event_id").agg(pl.col("saved_ns").max())
-    saved = edges.join(work, on="event_id", how="left", maintain_order="left")["saved_ns"].fill_null(0)
-    saved = pl.select(pl.when(edges["kind"] == "work").then(saved).otherwise(0)).to_series()
+    saved_ns = edges.join(work, on="event_id", how="left", maintain_order="left")["saved_ns"].fill_null(0)
+    saved_ns = pl.select(pl.when(edges["kind"] == "work").then(saved_ns).otherwise(0)).to_series()
     on_threads = within(edges, rows.filter(effect="host"), "saved_ns")
-    saved += pl.select(pl.when(edges.select(_IS_HOST).to_series()).then(on_threads).otherwise(0)).to_series()
+    saved_ns += pl.select(pl.when(edges.select(_IS_HOST).to_series()).then(on_threads).otherwise(0)).to_series()
     waits = rows.filter(effect="wait")["event_id"]
-    gone = (pl.col("kind") == "return") & pl.col("event_id").is_in(waits.implode())
-    return typical.replay.changed_ns(pl.max_horizontal(pl.col("weight_ns") - pl.lit(saved), 0), gone)
+    is_gone = (pl.col("kind") == "return") & pl.col("event_id").is_in(waits.implode())
+    return typical.replay.changed_ns(pl.max_horizontal(pl.col("weight_ns") - pl.lit(saved_ns), 0), is_gone)
 
 
 def _where(trace: Trace, rank: int, event: int) -> str:
-    place = trace.query("event_place", rank=rank, event=event)
-    if place.is_empty():
+    location = trace.query("event_place", rank=rank, event=event)
+    if location.is_empty():
         return ""
-    row = place.row(0, named=True)
+    row = location.row(0, named=True)
     source = f"{row['source']} in {row['function']}" if row["source"] and row["function"] else row["source"]
     parts = [row["module_path"], source]
     return ", ".join([*(safe(part) for part in parts if part), _event(event)])

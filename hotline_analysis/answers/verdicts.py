@@ -1,6 +1,6 @@
-"""The verdicts: what can limit a step, and every word that is said of it, in one table.
+"""Verdicts: one table of everything that can limit a step, with the texts shown for each limit.
 
-A verdict that is new is one row here, and a value of `limit` in `limits.LIMIT`.
+To add a verdict, add one row here and a value of `limit` in `limits.LIMIT`.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from typing import Literal
 from hotline_analysis.vocabulary import UseCause
 
 Limit = Literal["computing", "communication", "other_stage", "copying", "unrecorded", "between", UseCause]
-"""What a part of a step's critical path counts to, `limit` of `step_limits`: work, or a cause of idle time."""
+"""The `limit` of `step_limits`, to which a part of the critical path counts: work, or a cause of idle time."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is said of a step that one limit holds up."""
+    """The texts shown for a step with a given limit."""
 
     answer: str
     """The word to branch on: `Finding.answer` of `gpu_or_cpu_bound`."""
     side: Literal["GPU", "CPU", ""]
-    """Whose time it is; empty where the trace does not tell."""
+    """The side that the time belongs to; empty if the trace does not show it."""
     headline: str
-    """The answer in a few words, as a page shows it."""
+    """The answer in a few words, as shown on a page."""
     noun: str
-    """The limit in a sentence: `… takes 12 % of the step`."""
+    """The limit as a noun phrase for a sentence: `… takes 12 % of the step`."""
     advice: str
-    """What to do about it in general."""
+    """General advice."""
 
 
 VERDICTS: Mapping[Limit, Verdict] = {
@@ -94,7 +94,7 @@ VERDICTS: Mapping[Limit, Verdict] = {
         "CPU",
         "The trace does not tell",
         "CPU time of which nothing was recorded",
-        "Capture again with activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA].",
+        "Add ProfilerActivity.CPU to `activities`, so that ops and python are recorded.",
     ),
     "cpu_tensor": Verdict(
         "cpu-tensor-bound",
@@ -161,11 +161,16 @@ NO_RUN = "This trace shows no run that could tell."
 HEADLINES: Mapping[str, str] = {
     **{verdict.answer: verdict.headline for verdict in VERDICTS.values()},
     "mixed": "Neither alone",
+    "balanced": "Neither: both take as long",
     "no-run": "The trace shows no run",
     "no-gpu": "The CPU: there is no GPU work",
+    "shared": "They share the work",
+    "unbalanced": "One does most of the work",
+    "in-turns": "One works at a time",
+    "one-gpu": "A single GPU works",
     "yes": "Yes",
     "partly": "Partly",
     "no": "No",
     "no-optimizer": "The trace has no optimizer",
 }
-"""The answer of every finding in a few words."""
+"""Short headline for the answer of every finding."""

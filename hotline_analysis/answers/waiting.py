@@ -1,4 +1,4 @@
-"""For whom a rank's training loop waits in collectives, and which rank keeps the others waiting, with the cause."""
+"""Waiting in collectives: how long a rank waits for other ranks, and which rank is late and why."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import polars as pl
 from hotline_analysis.answers.generated import ranks, straggler_causes, stragglers
 from hotline_analysis.answers.verdicts import VERDICTS
 from hotline_analysis.run.trace import Trace
-from hotline_analysis.text.formats import duration, percent, safe
+from hotline_analysis.text.formats import duration, safe
 
-# One rank is worth naming if the others in its collectives wait for it at least this share of the steps.
+# Minimum wait of each other rank for a late rank, in percent of the late rank's step time.
 _WAIT_PCT = 5.0
-# And if they wait mostly for it: by chance, one of n ranks causes one n-th of the waiting, and a rank that alone is
-# late all of it. The bound is half-way between.
+# Minimum share of all waiting caused by the late rank. By chance, each of n ranks causes 1/n of the waiting; a single
+# late rank causes all. The bound is half-way between the two.
 _BLAME = 0.5
 _NONE = pl.DataFrame(schema={"late_rank": pl.Int64, "name": pl.String, "wait_ns": pl.Int64})
 _SPELLED = {"allreduce": "all_reduce", "allgather": "all_gather", "reducescatter": "reduce_scatter"}
@@ -25,12 +25,12 @@ _SPELLED |= {"alltoall": "all_to_all"}
 def cpu_waits(trace: Trace, rank: int, steps: Sequence[int | None]) -> pl.DataFrame:
     """How long a rank's threads wait in collectives on the CPU: `late_rank`, `name` and `wait_ns`, the longest first.
 
-    With the files of several ranks it is the time until the last one comes; `late_rank` is NULL where that is unknown.
+    With the files of several ranks, a wait lasts until the last rank arrives. `late_rank` is NULL if unknown.
     """
     if not has_cpu_waits(trace, rank):
         return _NONE
-    whole = trace if len(trace.ranks) > 1 else trace.of(rank)
-    return whole.sql(
+    source = trace if len(trace.ranks) > 1 else trace.of(rank)
+    return source.sql(
         "select late_rank, name, sum(wait_ns)::bigint as wait_ns from rank_wait"
         " where rank = $rank and not on_gpu and list_contains($steps, coalesce(step, -1))"
         " and late_rank is distinct from rank and wait_ns > 0 and name not in ('send', 'recv')"
@@ -49,27 +49,32 @@ def loop_waits_ns(trace: Trace, rank: int) -> int:
 
 
 def has_cpu_waits(trace: Trace, rank: int) -> bool:
-    """Whether a thread of a rank waits in any collective on the CPU."""
-    asked = "select exists (select 1 from thread_wait where rank = $rank and kind = 'other_ranks')"
-    return bool(trace.of(rank).sql(asked, rank=rank).item())
+    """Whether any thread of a rank waits in a collective on the CPU."""
+    sql = "select exists (select 1 from thread_wait where rank = $rank and kind = 'other_ranks')"
+    return bool(trace.of(rank).sql(sql, rank=rank).item())
 
 
 def waiting_noun(trace: Trace, rank: int) -> str:
-    """The limit `other_ranks` in a sentence: `waiting for rank 1 in all_reduce`, as far as that is known."""
+    """The limit `other_ranks` in a sentence, with as much detail as known: `waiting for rank 1 in all_reduce`."""
     steps = trace.query("step_lengths", rank=rank).filter(pl.col("kind").is_not_null())["step"]
     waits = cpu_waits(trace, rank, steps.to_list())
     if waits.is_empty():
         return VERDICTS["other_ranks"].noun
     late, name = waits.row(0)[:2]
     whom = "other ranks" if late is None else f"rank {late}"
-    return f"waiting for {whom} in {_SPELLED.get(name, safe(name))}"
+    return f"waiting for {whom} in {spelled(name)}"
+
+
+def spelled(name: str) -> str:
+    """The name of a collective as torch.distributed has it."""
+    return _SPELLED.get(name, safe(name))
 
 
 @dataclass(frozen=True)
 class Late:
-    """A rank that keeps the others waiting: who waits how long, what makes it late if that is known, and a remedy.
+    """A late rank: the waits of the other ranks, the cause of the delay if known, and a remedy.
 
-    `step_wait_ns` is how long each of the others waits for it in a step, on average.
+    `step_wait_ns` is the mean wait per step of each other rank.
     """
 
     rank: int
@@ -80,33 +85,33 @@ class Late:
 
 
 def find_late_rank(trace: Trace) -> Late | None:
-    """The rank that keeps the others waiting, and what makes it late; None if none does. It is kept with the trace."""
-    known: dict[str, Late | None] = trace.memo.setdefault(Late, {})
-    if "late" not in known:
-        known["late"] = _find_late_rank(trace)
-    return known["late"]
+    """The rank that delays the others, and the cause; `None` without a late rank. The result is cached in the trace."""
+    cache: dict[str, Late | None] = trace.memo.setdefault(Late, {})
+    if "late" not in cache:
+        cache["late"] = _find_late_rank(trace)
+    return cache["late"]
 
 
 def _find_late_rank(trace: Trace) -> Late | None:
     rows = stragglers(trace) if len(trace.ranks) > 1 else pl.DataFrame()
     if rows.is_empty():
         return None
-    caused = trace.sql(_CAUSED)
-    if caused.is_empty():
+    waits = trace.sql(_CAUSED)
+    if waits.is_empty():
         return None
-    rank, caused_ns, step_count = caused.row(0)
+    rank, caused_ns, step_count = waits.row(0)
     worst = rows.row(by_predicate=pl.col("rank") == rank, named=True)
-    # Only those in its collectives can wait for it: of a job with process groups, the ranks of its groups.
-    met, ranks_in_each = trace.sql(
+    # Only ranks in the same collectives can wait: in a job with process groups, the ranks of the late rank's groups.
+    peer_count, ranks_in_each = trace.sql(
         "select count(distinct rank) - 1, count(*) / count(distinct match_id)"
         " from collective_match where match_id in (select match_id from collective_match where rank = $rank)",
         rank=worst["rank"],
     ).row(0)
-    all_waits = int(caused["wait_ns"].sum())
+    all_waits = int(waits["wait_ns"].sum())
     by_chance = 1 / ranks_in_each
     least_blame = by_chance + _BLAME * (1 - by_chance)
-    # The wait of each of them, against the time of its steps.
-    mean_wait = caused_ns / max(1, met)
+    # The mean wait of these ranks, relative to the late rank's step time.
+    mean_wait = caused_ns / max(1, peer_count)
     pace = ranks(trace).row(by_predicate=pl.col("rank") == worst["rank"], named=True)
     time = pace["step_count"] * (pace["step_ns"] or 0)
     if not time or 100 * mean_wait < _WAIT_PCT * time or caused_ns < least_blame * all_waits:
@@ -114,25 +119,24 @@ def _find_late_rank(trace: Trace) -> Late | None:
     step_wait_ns = round(mean_wait / pace["step_count"])
     text = (
         f"Rank {worst['rank']} is last to reach {worst['last_count']:,} of {worst['collective_count']:,} collectives;"
-        f" {_others(met, rows.height - 1)} {duration(mean_wait)} for it ({percent(100 * mean_wait / time)} of its step"
-        " time)."
+        f" {_others(peer_count, rows.height - 1)} {duration(mean_wait)} for it, {duration(step_wait_ns)} a step."
     )
     causes = straggler_causes(trace, rank=worst["rank"]).filter(pl.col("excess_ns") > 0)
-    # Lateness of one step may be chance, unless the file shows what took the time.
+    # A delay in a single step may be chance, unless the file shows the cause.
     if step_count < 2 and 2 * int(causes["excess_ns"].sum()) < mean_wait:
         return None
     if causes.is_empty():
         return Late(rank, step_wait_ns, text, "", "")
     cause = causes.row(0, named=True)
-    where = cause["module_path"] or cause["region"]
-    if not where and cause["activity"] == "host" and cause["phase"]:
-        where = _stretch(trace, worst["rank"], cause["phase"])
-    place = " in " + ", ".join(safe(part) for part in (cause["phase"], where) if part) if cause["phase"] else ""
-    said = f"Most of its delay is {_ACTIVITY[cause['activity']]}{place} ({duration(cause['excess_ns'])} more)."
-    return Late(rank, step_wait_ns, text, said, _REMEDY[cause["activity"]])
+    code_place = cause["module_path"] or cause["region"]
+    if not code_place and cause["activity"] == "host" and cause["phase"]:
+        code_place = _stretch(trace, worst["rank"], cause["phase"])
+    location = " in " + ", ".join(safe(part) for part in (cause["phase"], code_place) if part) if cause["phase"] else ""
+    sentence = f"Most of its delay is {_ACTIVITY[cause['activity']]}{location} ({duration(cause['excess_ns'])} more)."
+    return Late(rank, step_wait_ns, text, sentence, _REMEDY[cause["activity"]])
 
 
-# How long the other ranks wait for each. Time in which several collectives wait counts once.
+# The waiting time caused by each rank. Time with several waiting collectives counts once.
 _CAUSED = """
 select
     late_rank,
@@ -156,16 +160,16 @@ order by wait_ns desc, late_rank
 
 
 def _stretch(trace: Trace, rank: int, phase: str) -> str:
-    """Where a main thread spends most of its time in a phase without ops: the python frame, or the events around it."""
-    alone = trace.of(rank)
-    frames = alone.sql(_LONGEST_FRAME, rank=rank, phase=phase)
+    """Where a main thread spends most of an op-free phase: the python frame, or the events before and after."""
+    rank_trace = trace.of(rank)
+    frames = rank_trace.sql(_LONGEST_FRAME, rank=rank, phase=phase)
     if not frames.is_empty():
-        place = alone.query("event_place", rank=rank, event=frames.item())
-        source, function = place.select("source", "function").row(0) if not place.is_empty() else (None, None)
+        location = rank_trace.query("event_place", rank=rank, event=frames.item())
+        source, function = location.select("source", "function").row(0) if not location.is_empty() else (None, None)
         if source:
             return f"{source} in {function}" if function else str(source)
-    around = alone.sql(_LONGEST_STRETCH, rank=rank, phase=phase)
-    return "" if around.is_empty() else "between {} and {}".format(*around.row(0))
+    stretch = rank_trace.sql(_LONGEST_STRETCH, rank=rank, phase=phase)
+    return "" if stretch.is_empty() else "between {} and {}".format(*stretch.row(0))
 
 
 _LONGEST_FRAME = """
@@ -181,7 +185,7 @@ order by sum(nesting.self_ns) desc, event.name
 limit 1
 """
 
-# Outermost ops and annotations of the main thread, each with the one that ended last before it. Steps' marks are none.
+# Outermost ops and annotations of the main thread, each with the previous event to end. Step marks are excluded.
 _LONGEST_STRETCH = """
 with main as (
     select distinct track_id from phase_span where rank = $rank and is_main
@@ -229,7 +233,7 @@ limit 1
 
 
 def late_wait(trace: Trace, rank: int, step: int | None) -> tuple[int, int, int]:
-    """How a rank holds the others up in a step: its latest collective, how many, and how long each other rank waits."""
+    """How a rank delays the others in a step: its latest collective, the count, and each other rank's mean wait."""
     row = trace.sql(
         "select arg_max(match.event_id, match.late_ns), count(distinct match.match_id),"
         " sum(waits.wait_ns) / count(distinct waits.rank)"
@@ -244,7 +248,7 @@ def late_wait(trace: Trace, rank: int, step: int | None) -> tuple[int, int, int]
 
 
 def _others(met: int, all_others: int) -> str:
-    """Those that wait: so many ranks that a rank meets in collectives, of all others."""
+    """The waiting ranks as text: `met` ranks share collectives with the late rank, out of `all_others`."""
     if met == all_others:
         return "each other rank waits"
     return "the rank that it meets there waits" if met == 1 else f"each of the {met:,} ranks that it meets there waits"

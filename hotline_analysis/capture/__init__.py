@@ -1,11 +1,12 @@
-"""Capture: the trace handler, the model-op table, and regions of the user's own. Only this part imports torch.
+"""Capture of traces: the trace handler, the model-op table, and user-defined regions. Only this package imports torch.
 
-It imports it when something is captured, so that naming these functions needs no torch.
+Torch is imported on the first capture, so importing these names works without torch.
 """
 
 from hotline_analysis.capture.handler import TraceHandler, analyze
 from hotline_analysis.capture.learn import model_ops
+from hotline_analysis.capture.ranges import ModuleRanges, nvtx
 from hotline_analysis.capture.region import annotate
 from hotline_analysis.capture.table import ModelOps
 
-__all__ = ["ModelOps", "TraceHandler", "analyze", "annotate", "model_ops"]
+__all__ = ["ModelOps", "ModuleRanges", "TraceHandler", "analyze", "annotate", "model_ops", "nvtx"]

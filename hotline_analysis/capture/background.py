@@ -1,6 +1,6 @@
-"""Annotates and reports a trace in a process of its own, so that the training goes on meanwhile.
+"""Annotate and report a trace in a separate process, so that training continues meanwhile.
 
-The process has a low priority and a session of its own: Ctrl-C for the training does not reach it.
+The process has a low priority and its own session, so Ctrl-C for the training does not reach it.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from hotline_analysis.run.trace import Trace
 
 Format = Literal["text", "markdown", "json"]
 
-_NICENESS = 10  # half way to the lowest priority
-_BEFORE_OTHERS = 100  # at exit: before the pools and queues of multiprocessing are ended
+_NICENESS = 10  # halfway to the lowest priority
+_BEFORE_OTHERS = 100  # runs at exit before multiprocessing ends its pools and queues
 _START = "import json, sys; order = json.load(sys.stdin); sys.path[:] = order.pop('path')"
 _PROGRAM = f"{_START}; from hotline_analysis.capture.background import main; main(order)"
 
@@ -33,40 +33,40 @@ _PROGRAM = f"{_START}; from hotline_analysis.capture.background import main; mai
 def annotate_and_report(
     trace: Path, run: Path, *, page: Path | None, report_format: Format | None, keep_trace: bool
 ) -> str:
-    """Annotate a trace, write the page of the report, and return the text for the log: empty without a report."""
+    """Annotate a trace and write the report page. Return the text for the log; empty if `report_format` is None."""
     import_traces(trace, run, overwrite=True)
     if not keep_trace:
         trace.unlink()
     if report_format is None:
         return ""
-    with Trace(run) as opened:
-        made = report(opened)
+    with Trace(run) as run_trace:
+        result = report(run_trace)
         if page is not None:
-            html = made.to_html()
+            from hotline_analysis.charts.multi_scale import timeline  # imports altair, which is slow to import
+
+            html = result.to_html(timeline(run_trace))
             replace_file(page, lambda file: file.write_text(html, encoding="utf-8"))
     if report_format == "markdown":
-        return made.to_markdown()
+        return result.to_markdown()
     if report_format == "json":
-        return made.to_json()
-    return _short(made, run, page)
+        return result.to_json()
+    return _short(result, run, page)
 
 
 def _short(made: Report, run: Path, page: Path | None) -> str:
     """The answer in a few lines."""
-    lines = [f"{made.title}: {made.headline}"]
-    if made.advice:
-        first = made.advice[0]
-        lines.append(f"What to do first ({first.gain_pct:.0f} %): {first.what}. {first.do}")
-        if first.where:
-            lines.append(f"  {first.where}")
+    lines = [f"{made.title}: {' · '.join(made.head)}", made.lead]
+    for number, action in enumerate(made.actions, start=1):
+        place = f", {action.where}" if action.where else ""
+        lines.append(f"{number}. {action.title}: {action.change}{place}")
     lines += [f"warning: {warning}" for warning in made.warnings[:2]]
     lines.append(f"page: {page}, annotated run: {run} (hotline report {run})")
     return "\n".join(" ".join(line.split()) if not line.startswith("  ") else line for line in lines) + "\n"
 
 
 def main(order: Mapping[str, Any]) -> None:
-    """Do what `Work` orders, and leave the result in a file: the text for the log, or an error."""
-    with suppress(OSError, AttributeError):  # no such thing on this system
+    """Carry out an order from `Work` and print the result as JSON: the text for the log, or an error."""
+    with suppress(OSError, AttributeError):  # not available on this system
         os.nice(_NICENESS)
     result: dict[str, str | None]
     try:
@@ -84,13 +84,13 @@ def main(order: Mapping[str, Any]) -> None:
 
 
 class Work:
-    """A process that annotates a trace. `HotlineError` or `OSError` if it cannot be started."""
+    """A process that annotates a trace. Raises `HotlineError` or `OSError` if the process cannot be started."""
 
     def __init__(self, trace: Path, run: Path, *, page: Path, report_format: Format | None, keep_trace: bool) -> None:
         self.trace, self.run = trace, run
         self._text: str | None = None
         if not sys.executable:
-            raise HotlineError("there is no python that a process could be started with")
+            raise HotlineError("cannot find a Python executable to start a process")
         self._out: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115
         self._errors: IO[str] = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115
         try:
@@ -124,7 +124,7 @@ class Work:
         return os.getpid() != self._owner or self._process.poll() is not None
 
     def stop(self) -> None:
-        """End the process."""
+        """Terminate the process."""
         self._process.terminate()
         self._process.wait()
         self._close()
@@ -134,10 +134,10 @@ class Work:
         self._errors.close()
 
     def wait(self) -> str:
-        """Wait for the end, and return the text for the log. Raises `HotlineError` for what went wrong.
+        """Wait for the process to end and return the text for the log. Raises `HotlineError` if the annotation failed.
 
-        An interrupt ends the process; the trace is kept. In a fork, which has no such child, there is nothing to wait
-        for.
+        An interrupt ends the process; the trace file is kept. In a fork, which does not own the process, return at
+        once.
         """
         if os.getpid() != self._owner:
             return ""
@@ -147,20 +147,20 @@ class Work:
             self.stop()
             raise
         self._out.seek(0)
-        said = self._out.read()
+        output = self._out.read()
         self._errors.seek(0)
         errors = self._errors.read().strip().splitlines()
         self._close()
         try:
-            result = json.loads(said)
+            result = json.loads(output)
         except ValueError:
-            why = errors[-1] if errors else f"it ended with {self._process.returncode}"
-            raise HotlineError(f"the process that annotates {self.trace} failed: {why}") from None
+            reason = errors[-1] if errors else f"it ended with {self._process.returncode}"
+            raise HotlineError(f"the process that annotates {self.trace} failed: {reason}") from None
         if "error" in result:
             raise HotlineError(result["error"])
         return str(result["text"])
 
 
 def at_exit(call: Any) -> Any:
-    """Call it when this process ends, also if it is one that multiprocessing started; return what undoes that."""
+    """Call a function at exit, also in processes started by multiprocessing. Return a handle with `cancel`."""
     return Finalize(None, call, exitpriority=_BEFORE_OTHERS)

@@ -1,4 +1,4 @@
-"""The handler that turns what the profiler recorded into an annotated run and a report."""
+"""The trace handler: turns a profiler recording into an annotated run and a report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import shutil
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal, get_args
 
@@ -18,20 +18,21 @@ from hotline_analysis.capture.background import Format, Work, annotate_and_repor
 from hotline_analysis.capture.learn import Learner, model_ops, opaque
 from hotline_analysis.capture.sample import KEY as SAMPLES_KEY
 from hotline_analysis.capture.sample import Sampler
+from hotline_analysis.capture.several import Learners, arguments_of, several
 from hotline_analysis.capture.table import KEY, ModelOps
 from hotline_analysis.errors import HotlineError, HotlineWarning
 from hotline_analysis.importer import Source
 from hotline_analysis.text.masking import mask
 
 METADATA_KEY = "hotline_metadata"
-"""Where a trace file keeps what the user said about the training."""
+"""Key of the user's metadata about the training in a trace file."""
 
 When = Literal["background", "now", "later"]
 _SUFFIX = ".hotline"
 
 
 def analyze(
-    model: Any = None,
+    model: Any | Sequence[Any] | Mapping[str, Any] = None,
     output: Source = "run.hotline",
     *,
     inputs: Any = None,
@@ -55,56 +56,66 @@ def analyze(
                 train(batch)
                 prof.step()
 
-    The trace goes to `run.json.gz`, the annotated run to `output`, which replaces an older run, and the page of the
-    report to `run.html`. With several processes (`torch.distributed`) or a `worker_name`, all names get it
-    (`run.rank3.hotline`); further traces of a repeating schedule get a number (`run-2.hotline`). Only rank 0 prints and
+    The trace goes to `run.json.gz`, the annotated run to `output` (replacing an older run), and the report page to
+    `run.html`. With several processes (`torch.distributed`) or a `worker_name`, all names contain the rank or worker
+    (`run.rank3.hotline`). Further traces of a repeating schedule are numbered (`run-2.hotline`). Only rank 0 prints and
     writes the page.
 
-    The training goes on as soon as the trace is saved: a process of its own, with low priority, annotates it. `runs`
-    and `wait` of the handler wait for this process, and so does the end of the program. Then the answer is printed in
-    a few lines. If no process can be started, and with `when="now"`, it is done at once.
+    Training continues as soon as the trace is saved: a separate process with low priority annotates the trace. `runs`
+    and `wait` of the handler wait for this process, and the program waits for it at exit. Then a few lines of the
+    report are printed. With `when="now"`, or if no process can be started, the annotation runs at once in this process.
 
-    The model's structure is learned in its first forward pass, which must come before the recording: leave the
-    profiler a warm-up step, or give the `inputs` of one pass (a tensor, a tuple of arguments, or a mapping of keyword
-    arguments), which is then run at once, see `model_ops`. The hooks of that pass are removed when it ends, so the
-    recorded steps run the program as it is. If it cannot be learned, the table has the modules in the order of their
-    registration, and says why. It is stored in the trace itself. With `shapes`, so are the shapes of the arguments of
-    that pass and of the backward pass after it, unless the profiler records them itself (`record_shapes=True`). With
-    `count_zeros`, the zeros in what its ReLUs and max pooling return are counted when the pass is over, for
-    `encodings`; `inputs` cannot be given then, as their zeros need not be those of the training.
+    `model` is the module called by the training, or several modules in a list or a dict of names. Frozen models count
+    too. With several models, module paths start with the model's name (`generator.main.0`): the dict key, or the class
+    in a list.
 
-    With `sample`, a second thread samples the python stack of this thread until the recording begins, about every
-    millisecond from the first step on: the trace then knows which functions and lines of the user run between loading,
-    forward, backward and the optimizer (the table `sampled_frame`). The thread is gone before anything is recorded, so
-    it needs steps before the recording, too.
+    The model's structure is learned in the first forward pass, which must come before the recording. Leave a warm-up
+    step in the schedule, or give `inputs` for one pass, which then runs at once (see `model_ops`). `inputs` is a
+    tensor, a tuple of arguments, or a mapping of keyword arguments; for several models, a list or a dict of inputs. The
+    hooks are removed after that pass, so the recorded steps run the unmodified program. If the pass cannot be observed,
+    the table lists the modules in registration order and says why. The table is stored in the trace itself.
 
-    With `when="later"`, only the trace is saved while the training runs, so that no rank keeps others waiting; call
-    `finish` of the handler after it, or `hotline import` elsewhere.
+    With `shapes`, the argument shapes of that forward pass and the following backward pass are stored too, unless the
+    profiler records shapes (`record_shapes=True`). With `count_zeros`, the zeros in the outputs of ReLUs and max
+    pooling are counted after the pass, for `encodings`; `inputs` is then not allowed, because the zeros may differ from
+    training.
+
+    With `sample`, a second thread samples the Python stack of this thread about every millisecond, from the first step
+    until the recording begins. The trace then shows the user's functions and lines between loading, forward, backward
+    and the optimizer (table `sampled_frame`). The thread ends before the first measured step. Sampling needs steps
+    before the recording; without a schedule, the first recorded iteration is sampled.
+
+    With `when="later"`, only the trace is saved during training, so that no rank delays the others. Call the handler's
+    `finish` afterwards, or use `hotline import` on another machine.
 
     `report_format` is text, markdown, json, or None for no report. `keep_trace=False` keeps only the run. `batch_size`
-    (samples that one step of this process trains on), `dataset`, `optimizer` (a name, or the object) and `metadata`
-    are stored with the trace and shown in the report, with the throughput. Raises `ExportExistsError` at once if
-    `output` is something else than a run, and `HotlineError` if `model` is no module; what goes wrong later is a
-    `HotlineWarning`: it must not end a training.
+    (samples per step of this process), `dataset`, `optimizer` (a name, or the optimizer object) and `metadata` are
+    stored in the trace and shown in the report, together with the throughput.
+
+    Raises `ExportExistsError` at once if `output` exists and is not a run. Raises `HotlineError` if `model` is not a
+    module, or if one of several models is not a module, is repeated, or has an unusable name. Later errors become a
+    `HotlineWarning`, because they must not end the training.
     """
     need.torch()
+    if isinstance(model, list | tuple) and len(model) == 1:
+        (model,) = model
     if batch_size is not None and batch_size < 1:
-        raise HotlineError(f"batch_size is {batch_size}", hint="Give the samples per step, or leave it out.")
+        raise HotlineError(f"batch_size is {batch_size}", hint="Give the samples per step, or leave out batch_size.")
     if when not in get_args(When):
-        raise HotlineError(f"when is {when!r}", hint="It is 'background', 'now' or 'later'.")
-    said = {"batch_size": batch_size, "dataset": dataset, "optimizer": _optimizer_name(optimizer), **(metadata or {})}
+        raise HotlineError(f"when must be 'background', 'now' or 'later', not {when!r}")
+    values = {"batch_size": batch_size, "dataset": dataset, "optimizer": _optimizer_name(optimizer), **(metadata or {})}
     handler = TraceHandler(
         path_of(output),
         report_format,
         worker_name,
         keep_trace,
         when,
-        {name: value for name, value in said.items() if value is not None},
+        {name: value for name, value in values.items() if value is not None},
     )
     if count_zeros and (model is None or inputs is not None):
         raise HotlineError(
             "zeros are counted in the model's first forward pass of the training",
-            hint="Give the model and no inputs, and a warm-up step in the schedule.",
+            hint="Give the model without inputs, and a warm-up step in the schedule.",
         )
     if model is not None:
         handler.learn(model, inputs, shapes=shapes, count_zeros=count_zeros)
@@ -114,9 +125,9 @@ def analyze(
 
 
 class TraceHandler:
-    """What `analyze` returns: called by the profiler with each trace. `runs` lists the runs, when they are written.
+    """The handler returned by `analyze`, called by the profiler with each trace.
 
-    With `when="later"`, `waiting` lists the traces that `finish` will annotate.
+    `runs` waits for and lists the written runs. With `when="later"`, `waiting` lists the traces for `finish`.
     """
 
     def __init__(
@@ -139,40 +150,42 @@ class TraceHandler:
         self._worker_name = worker_name
         self._keep_trace = keep_trace
         self._metadata = metadata
-        self._learner: Learner | None = None
+        self._learner: Learner | Learners | None = None
         self._learned: ModelOps | None = None
         self._sampler: Sampler | None = None
         self._count = 0
         check_replaceable(self._name())
 
     def learn(self, model: Any, inputs: Any = None, *, shapes: bool = True, count_zeros: bool = False) -> None:
-        """Learn the model from these inputs now, or from its next forward pass."""
-        if inputs is None:
+        """Learn one or several models: now from these inputs, or from the next forward pass."""
+        if (models := several(model)) is not None:
+            self._learner = Learners(models, inputs, shapes=shapes, count_zeros=count_zeros)
+        elif inputs is None:
             self._learner = Learner(model, shapes=shapes, count_zeros=count_zeros)
-        elif isinstance(inputs, Mapping):
-            self._learned = model_ops(model, **inputs)
         else:
-            self._learned = model_ops(model, *(inputs if isinstance(inputs, tuple | list) else (inputs,)))
+            positional, keywords = arguments_of(inputs)
+            self._learned = model_ops(model, *positional, **keywords)
         if self._learned is not None and not shapes:
             self._learned = self._learned.without_shapes()
 
     def sample(self, model: Any = None) -> None:
-        """Sample the python stack of this thread, and later of the thread that runs the model, until the recording."""
-        self._sampler = Sampler([model] if model is not None and opaque(model) is None else [])
+        """Sample the Python stack of this thread, later of the thread running the model, until the recording begins."""
+        models = [] if model is None else list((several(model) or {"": model}).values())
+        self._sampler = Sampler([module for module in models if opaque(module) is None])
         self._sampler.start()
 
     @property
     def model_ops(self) -> ModelOps | None:
-        """What is known of the model now; None if none was given."""
+        """The current model-op table; None if no model was given."""
         if self._learner is not None:
             self._learned = self._learner.result()
         return self._learned
 
     def __call__(self, profiler: Any) -> None:
-        """Save, annotate and report what the profiler recorded."""
+        """Save, annotate and report the profiler's recording."""
         try:
             self._handle(profiler)
-        except (HotlineError, OSError, RuntimeError) as error:  # ours, the disk's, the profiler's
+        except (HotlineError, OSError, RuntimeError) as error:  # an error of this package, the disk or the profiler
             warnings.warn(f"the trace was not analysed: {error}", HotlineWarning, stacklevel=2)
 
     def _handle(self, profiler: Any) -> None:
@@ -191,8 +204,8 @@ class TraceHandler:
             pack(raw, trace, self._contents(with_shapes=not getattr(profiler, "record_shapes", False)))
             raw.unlink()
             trace = trace.replace(self._name(".json.gz"))
-        if (learned := self.model_ops) is not None and learned.order != "execution":
-            self._say(f"note: {learned.notes[0]}")
+        if (learned := self.model_ops) is not None and learned.not_seen:
+            self._say(f"note: {learned.not_seen[0]}")
         if self._when == "later":
             self.waiting.append(trace)
             self._say(f"{trace}: trace, to be annotated later (finish, or hotline import {trace} -o {run})")
@@ -200,7 +213,7 @@ class TraceHandler:
             self._do(trace, run)
 
     def _begin(self, trace: Path, run: Path) -> bool:
-        """Start a process that annotates and reports the trace; say whether that is possible."""
+        """Start a process that annotates and reports the trace. Return False if the process cannot be started."""
         try:
             work = Work(trace, run, page=self._page(trace), report_format=self._own_format, keep_trace=self._keep_trace)
         except (HotlineError, OSError, ValueError):
@@ -212,9 +225,9 @@ class TraceHandler:
         return True
 
     def wait(self) -> list[Path]:
-        """Wait until what was recorded so far is annotated and reported, and return the runs written so far.
+        """Wait until all traces recorded so far are annotated and reported, and return the runs written so far.
 
-        What goes wrong is a `HotlineWarning`, as during the training.
+        Errors become a `HotlineWarning`, as during training.
         """
         while self._work:
             work = self._work.pop(0)
@@ -239,13 +252,13 @@ class TraceHandler:
 
     @property
     def runs(self) -> list[Path]:
-        """The runs written so far; those that are being written are waited for."""
+        """The runs written so far, after waiting for pending runs."""
         return self.wait()
 
     def finish(self) -> list[Path]:
-        """Annotate and report the traces that were saved for later, and return all runs written so far.
+        """Annotate and report the traces saved for later, and return all runs written so far.
 
-        Unlike what happens during a training, an error is one: a `HotlineError`. What is left waits on.
+        Unlike during training, an error raises `HotlineError`. The remaining traces stay in `waiting`.
         """
         while self.waiting:
             trace = self.waiting[0]
@@ -262,7 +275,7 @@ class TraceHandler:
         )
 
     def _note(self, run: Path, text: str) -> None:
-        """Note a run that was written, and print what its report says."""
+        """Add a written run to the list, and print the text of the report."""
         self._runs.append(run)
         if text:
             print(text, end="", flush=True)
@@ -273,7 +286,7 @@ class TraceHandler:
 
     @property
     def _own_format(self) -> Format | None:
-        """The form of the report that this process prints: none but on rank 0."""
+        """The report format of this process: None on all ranks except 0."""
         return self._format if self._prints else None
 
     @staticmethod
@@ -282,16 +295,16 @@ class TraceHandler:
 
     @property
     def _suffix(self) -> str:
-        """What the name of the output has behind its stem."""
+        """The part of the output's name after the stem."""
         return self._output.name[len(self._output.name.removesuffix(_SUFFIX)) :]
 
     def _contents(self, *, with_shapes: bool) -> dict[str, str]:
-        """What is stored in the trace: JSON by key."""
+        """Return the extra content of the trace file: JSON text by key."""
         contents = {}
         if self._metadata:
-            said = json.loads(json.dumps(self._metadata, default=str))
-            mask(said)  # such as keys among the arguments of the program
-            contents[METADATA_KEY] = json.dumps(said)
+            metadata = json.loads(json.dumps(self._metadata, default=str))
+            mask(metadata)  # for example keys among the program's arguments
+            contents[METADATA_KEY] = json.dumps(metadata)
         if (learned := self.model_ops) is not None:
             contents[KEY] = (learned if with_shapes else learned.without_shapes()).to_json()
         if self._sampler is not None:
@@ -301,7 +314,7 @@ class TraceHandler:
         return contents
 
     def _name(self, suffix: str | None = None) -> Path:
-        """The output, or a file beside it with another suffix, with the trace's number and the worker's name."""
+        """Return the output path, with the trace's number and the worker's name, and with another suffix if given."""
         stem = self._output.name.removesuffix(_SUFFIX)
         if self._count > 1:
             stem += f"-{self._count}"
@@ -311,18 +324,18 @@ class TraceHandler:
 
 
 def pack(source: Path, target: Path, contents: Mapping[str, str]) -> None:
-    """Compress an exported trace, with further keys (JSON by key) before its own.
+    """Compress an exported trace and insert additional keys (JSON text by key) before the existing keys.
 
-    The profiler's own `add_metadata_json` would not do: it only counts while a trace is recorded, which is over when
-    the handler is called, and not begun when the model is learned.
+    The profiler's `add_metadata_json` works only while a trace is recorded: too late for the handler, and too early for
+    learning the model.
     """
-    added = "".join(f"{json.dumps(key)}: {text},\n" for key, text in contents.items())
+    new_keys = "".join(f"{json.dumps(key)}: {text},\n" for key, text in contents.items())
     packed: IO[bytes] = igzip.open(target, "wb", compresslevel=1)  # type: ignore[no-untyped-call]
-    with source.open("rb") as raw, packed as out:
+    with source.open("rb") as raw, packed as stream:
         start = raw.read(64)
         brace = start.find(b"{") + 1
-        out.write(start[:brace] + b"\n" + added.encode() + start[brace:])
-        shutil.copyfileobj(raw, out, 1 << 20)
+        stream.write(start[:brace] + b"\n" + new_keys.encode() + start[brace:])
+        shutil.copyfileobj(raw, stream, 1 << 20)
 
 
 def _rank() -> int:
@@ -335,9 +348,9 @@ def _world_size() -> int:
 
 
 def _optimizer_name(optimizer: Any) -> str | None:
-    """`AdamW (foreach)` of an optimizer object; a name as it is."""
+    """Return a description of an optimizer object, such as `AdamW (foreach)`. A name is returned unchanged."""
     if optimizer is None or isinstance(optimizer, str):
         return optimizer
     settings = getattr(optimizer, "defaults", {})
-    ways = [way for way in ("foreach", "fused", "capturable") if settings.get(way)]
-    return type(optimizer).__name__ + (f" ({', '.join(ways)})" if ways else "")
+    options = [option for option in ("foreach", "fused", "capturable") if settings.get(option)]
+    return type(optimizer).__name__ + (f" ({', '.join(options)})" if options else "")

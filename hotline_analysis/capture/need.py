@@ -1,4 +1,4 @@
-"""The one place where torch is imported, so that its absence is said in one way."""
+"""The only import of torch, with one error message if torch is missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hotline_analysis.errors import HotlineError
 
 
 def torch(submodule: str = "") -> Any:
-    """Return torch, or a submodule of it. Raises `HotlineError` if it is not installed."""
+    """Return torch or one of its submodules. Raises `HotlineError` if torch is not installed."""
     try:
         return import_module(f"torch.{submodule}" if submodule else "torch")
     except ImportError as error:

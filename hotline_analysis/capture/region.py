@@ -1,4 +1,4 @@
-"""Regions that the user names in a trace."""
+"""Named regions of the user's program in a trace."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class annotate(ContextDecorator):
         @hotline_analysis.annotate("augment")
         def augment(batch): ...
 
-    It is `torch.profiler.record_function` underneath: a `user_annotation` event around the ops of the region, next to
-    nothing when no profiler records. Names like `forward`, `loss` or `optimizer` set the phase. The decorator is safe
-    with recursion and threads; it names each call.
+    Internally, this is `torch.profiler.record_function`: a `user_annotation` event around the region's ops, with almost
+    no cost when no profiler records. Names like `forward`, `loss` or `optimizer` set the phase. The decorator is safe
+    with recursion and threads; each call becomes a region.
     """
 
     def __init__(self, name: str) -> None:

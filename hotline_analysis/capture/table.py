@@ -1,4 +1,4 @@
-"""The model-op table: what a forward pass ran, put in order. Knows nothing of torch."""
+"""The model-op table: the modules and ops of a forward pass, in order. Independent of torch."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
 VERSION = 1
 KEY = "hotline_model"
-"""Where a trace file keeps the table."""
+"""Key of the table in a trace file."""
 
 
 @dataclass(frozen=True)
 class ModelOps:
-    """The modules of a model in the order in which they run, the ops that each calls, and who holds which parameter."""
+    """The modules of a model in execution order, the ops called by each module, and the owner of each parameter."""
 
     content: Mapping[str, Any]
-    """The table as it is stored in a trace, under `hotline_model`."""
+    """The table as stored in a trace under `hotline_model`."""
 
     @property
     def modules(self) -> pl.DataFrame:
-        """One row per module: parents before children, in order of their first calls; never called ones last.
+        """One row per module: parents before children, in order of the first calls; modules never called come last.
 
-        `calls` is NULL where none could be seen. `param_count` and `param_bytes` include the modules
-        inside. `source` is the line of the user's code that makes the first call, or that names the module in the
-        `forward` around it if no call was seen.
+        `calls` is NULL if calls could not be observed. `param_count` and `param_bytes` include the modules inside.
+        `source` is the user's line with the first call. If no call was seen, `source` is the line naming the module in
+        the enclosing `forward`.
         """
         return _frame(
             self.content["modules"],
@@ -51,10 +51,9 @@ class ModelOps:
 
     @property
     def ops(self) -> pl.DataFrame:
-        """One row per op that python code called, in order: its innermost module, and which call of that module it
-        belongs to (0-based).
+        """One row per op called from Python code, in order: the innermost module and its 0-based call number.
 
-        Ops that other ops call are left out, unless a module is between them (`depth` counts the ops around it).
+        Ops called by other ops are left out, unless a module lies between them. `depth` counts the enclosing ops.
         """
         rows = [{"depth": 0, **row} for row in self.content["ops"]]
         return _frame(rows, {"name": str, "module_id": int, "call": int, "depth": int})
@@ -72,19 +71,28 @@ class ModelOps:
 
     @property
     def notes(self) -> list[str]:
-        """What could not be seen, in words."""
+        """Sentences about parts of the model that could not be observed."""
         return list(self.content["notes"])
 
+    @property
+    def not_seen(self) -> list[str]:
+        """Reasons why a model's forward pass was not watched, as sentences; one per model if several are learned."""
+        models = self.content.get("models", [])
+        if all(model["order"] == "execution" for model in models) and (models or self.order == "execution"):
+            return []
+        names = tuple(f"{model['name']}: " for model in models if model["order"] != "execution")
+        return [note for note in self.notes if not models or note.startswith(names)]
+
     def without_shapes(self) -> ModelOps:
-        """The same without the arguments of the ops."""
+        """Return the table without op arguments."""
         return ModelOps({name: value for name, value in self.content.items() if name != "shapes"})
 
     def to_json(self) -> str:
-        """JSON on one line, as it is stored in a trace."""
+        """Return the table as JSON on one line, as stored in a trace."""
         return json.dumps(self.content, separators=(",", ":"))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the table to a file of its own, which appears whole or not at all."""
+        """Write the table atomically to a file."""
         replace_file(path_of(path), lambda file: file.write_text(self.to_json() + "\n", encoding="utf-8"))
 
     def __repr__(self) -> str:
@@ -106,7 +114,7 @@ def _frame(rows: Sequence[Mapping[str, Any]], kinds: Mapping[str, Any]) -> pl.Da
 
 @dataclass(slots=True)
 class Module:
-    """A module of the model as registered; its number is its place in `model.named_modules()`."""
+    """A registered module of the model, numbered by its position in `model.named_modules()`."""
 
     number: int
     parent: int | None
@@ -120,7 +128,7 @@ class Module:
 
 @dataclass(slots=True)
 class Seen:
-    """What is known of a module that was called."""
+    """Facts about a called module."""
 
     thread: int
     parent: int | None
@@ -130,21 +138,21 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """An op that was called, by the number of its module."""
+    """A called op, with the number of its module."""
 
     name: str
     module: int
     call: int
     depth: int
     at: int = -1
-    """Its place among the calls that were observed."""
+    """Index among the observed calls; -1 if not observed."""
     tree: Tree | None = None
-    """What it calls, with arguments, where that was observed."""
+    """The calls inside the op, with arguments; None if not observed."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeTree:
-    """What an autograd node calls, with arguments, and the call that made it, by its op and its place in the tree."""
+    """The calls of an autograd node, with arguments, and the creating call: an op, and a place in the op's tree."""
 
     op: int
     place: int
@@ -153,7 +161,7 @@ class NodeTree:
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter, by the number of the module that holds it."""
+    """A parameter, with the number of its module."""
 
     name: str
     module: int
@@ -164,7 +172,7 @@ class Parameter:
 
 @dataclass(slots=True)
 class Facts:
-    """All that was learned of a model. `seen` is in order of first calls; `hidden` may have been called or not."""
+    """Everything learned about a model. `seen` is in order of first calls; calls of `hidden` modules are unknown."""
 
     modules: Sequence[Module]
     parameters: Sequence[Parameter]
@@ -176,19 +184,19 @@ class Facts:
 
 
 def build(facts: Facts) -> ModelOps:
-    """Put the modules in order and give them their ids."""
+    """Put the modules in order and assign their ids."""
     executed = bool(facts.seen)
     parents = {number: seen.parent for number, seen in facts.seen.items()}
     if not executed:
         parents = {module.number: _enclosing(facts, module.parent, ()) for module in facts.modules if module.callable}
-    ordered = _preorder(parents)
+    order = _preorder(parents)
     for module in facts.modules:
         if module.callable and module.number not in parents:
             parents[module.number] = _enclosing(facts, module.parent, facts.seen)
-            ordered.append(module.number)
-    ids = {number: module_id for module_id, number in enumerate(ordered)}
+            order.append(module.number)
+    ids = {number: module_id for module_id, number in enumerate(order)}
     rows = []
-    for number in ordered:
+    for number in order:
         module, seen = facts.modules[number], facts.seen.get(number)
         parent = parents[number]
         rows.append(
@@ -204,7 +212,7 @@ def build(facts: Facts) -> ModelOps:
                 "calls": seen.calls if seen else 0 if executed and number not in facts.hidden else None,
             }
         )
-    held = (_enclosing(facts, parameter.module, facts.seen) for parameter in facts.parameters)
+    holders = (_enclosing(facts, parameter.module, facts.seen) for parameter in facts.parameters)
     return ModelOps(
         {
             "version": VERSION,
@@ -224,7 +232,7 @@ def build(facts: Facts) -> ModelOps:
                     "numel": parameter.numel,
                     "requires_grad": parameter.requires_grad,
                 }
-                for parameter, holder in zip(facts.parameters, held, strict=True)
+                for parameter, holder in zip(facts.parameters, holders, strict=True)
             ],
         }
         | ({"shapes": _shapes(facts)} if any(op.tree for op in facts.ops) else {})
@@ -232,10 +240,10 @@ def build(facts: Facts) -> ModelOps:
 
 
 def _shapes(facts: Facts) -> dict[str, Any]:
-    """The arguments of all calls, each different one once.
+    """Return the arguments of all calls, without duplicates.
 
-    `trees` are pairs of numbers, of `names` and of `arguments` (-1 if they are not known). `ops` has the tree of each
-    of the ops, and `nodes` the number of an op, a place in its tree, and the tree of the autograd node that is made
+    `trees` are alternating indices into `names` and `arguments` (-1 for unknown arguments). `ops` has the tree of each
+    op. `nodes` has triples: the number of an op, a place in the op's tree, and the tree of the autograd node created
     there.
     """
     names: dict[str, int] = {}
@@ -247,17 +255,17 @@ def _shapes(facts: Facts) -> dict[str, Any]:
     pairs = [
         [
             number
-            for name, given in tree
+            for name, argument in tree
             for number in (
                 names.setdefault(name, len(names)),
-                -1 if given is None else arguments.setdefault(given, len(arguments)),
+                -1 if argument is None else arguments.setdefault(argument, len(arguments)),
             )
         ]
         for tree in trees
     ]
     return {
         "names": list(names),
-        "arguments": [json.loads(given) for given in arguments],
+        "arguments": [json.loads(argument) for argument in arguments],
         "trees": pairs,
         "ops": [None if op.tree is None else trees[op.tree] for op in facts.ops],
         "nodes": [[node.op, node.place, trees[node.tree]] for node in facts.nodes],
@@ -265,7 +273,7 @@ def _shapes(facts: Facts) -> dict[str, Any]:
 
 
 def _enclosing(facts: Facts, number: int | None, called: Iterable[int]) -> int | None:
-    """Return the module itself if it is one of those called (or none was, and it could be), else the one around it."""
+    """Return the innermost called module from `number` outward; without called modules, the innermost callable one."""
     while number is not None:
         module = facts.modules[number]
         if number in called or (not called and module.callable):
@@ -275,14 +283,14 @@ def _enclosing(facts: Facts, number: int | None, called: Iterable[int]) -> int |
 
 
 def _preorder(parents: Mapping[int, int | None]) -> list[int]:
-    """Order the modules so that parents stand before their children, and siblings as given."""
+    """Order the modules so that parents precede their children, and siblings keep their order."""
     children: dict[int | None, list[int]] = {}
     for number, parent in parents.items():
         children.setdefault(parent, []).append(number)
-    ordered: list[int] = []
+    order: list[int] = []
     waiting = list(reversed(children.get(None, [])))
     while waiting:
         number = waiting.pop()
-        ordered.append(number)
+        order.append(number)
         waiting += reversed(children.get(number, []))
-    return ordered
+    return order

@@ -1,4 +1,4 @@
-"""How many values behind ReLUs are 0, counted once, outside the measurement: what sparse storage would save."""
+"""Count the zeros in ReLU outputs once, outside the measurement: the potential saving of sparse storage."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from typing import Any
 from hotline_analysis.capture import need
 
 METADATA_KEY = "hotline_zeros_pct"
-"""Where a trace file keeps the share of zeros: a JSON object, percent by the path of the module."""
+"""Key of the zero shares in a trace file: a JSON object, percent by module path."""
 
-# Whose results `encodings` may store without zeros: ReLU, and pooling, which keeps the zeros of the ReLU before it.
+# Functions whose results `encodings` may store without zeros: ReLU, and pooling, which keeps the ReLU's zeros.
 _FUNCTION = re.compile(r"relu_?|max_pool.*")
 
 
 class ZeroCount:
-    """Keeps the results of ReLUs and pooling of one forward pass on this thread, and then counts their zeros.
+    """Keeps the ReLU and pooling results of one forward pass on this thread, then counts their zeros.
 
-    It stands between python and torch, where it changes no op: the recorder of the pass sees what it would without it.
-    Only results that are kept for backward anyway are held, so it needs no more memory. Compiled code is not seen.
+    The hook works at the `__torch_function__` level and changes no op, so the recorder sees the same pass. Only results
+    needed for backward are kept, so the count needs no extra memory. Compiled code is not seen.
     """
 
     def __init__(self, module_at: Callable[[int], int | None]) -> None:
-        self._module_at = module_at  # the innermost module on a thread
+        self._module_at = module_at  # returns the innermost module on a thread
         self._held: list[tuple[int, Any]] = []
         self._mode: Any = None
 
     def start(self) -> None:
-        """Begin to look at what python calls."""
+        """Start to watch torch functions called from Python."""
         base = need.torch("overrides").TorchFunctionMode
         hold = self._hold
 
@@ -43,7 +43,7 @@ class ZeroCount:
         self._mode.__enter__()
 
     def stop(self) -> None:
-        """Look no further."""
+        """Stop watching."""
         if self._mode is not None:
             self._mode.__exit__(None, None, None)
             self._mode = None
@@ -58,7 +58,7 @@ class ZeroCount:
             self._held.append((module, tensor))
 
     def by_module(self) -> dict[int, float]:
-        """The zeros in the results of each module, in percent; nothing is held afterwards."""
+        """Return the percentage of zeros in each module's results, and release the results."""
         counts: dict[int, tuple[int, int]] = {}
         for module, tensor in self._held:
             zeros, values = counts.get(module, (0, 0))

@@ -1,4 +1,4 @@
-"""What the SQL files hold once they are read: queries with their parameters and columns, and macros."""
+"""Parsed SQL files: queries with their parameters and columns, and macros."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Literal, SupportsFloat, SupportsIndex, get_args
 
 from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.text.formats import one_of
-from hotline_analysis.vocabulary import former_argument, former_word
+from hotline_analysis.vocabulary import COLUMN_TYPES, former_argument, former_word
 
 Kind = Literal["annotate", "views", "answers", "advice", "whatif", "charts", "export"]
 ParamType = Literal["BIGINT", "DOUBLE", "VARCHAR", "BOOLEAN"]
@@ -19,9 +19,9 @@ Value = int | float | str | bool | None
 KINDS: tuple[Kind, ...] = get_args(Kind)
 PARAM_TYPES: tuple[ParamType, ...] = get_args(ParamType)
 PRIVATE = "private"
-"""The folder of a subject's tables that only serve others, and are not kept."""
+"""Folder name of intermediate tables of a subject, which no run stores."""
 
-# Text and comments are matched first, so that a `$` inside them is no placeholder.
+# Texts and comments are matched first, so a `$` inside them is not a placeholder.
 PLACEHOLDER = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|\$(?P<name>[A-Za-z_]\w*)")
 IN_WORDS: Mapping[ParamType, str] = {
     "BIGINT": "a whole number",
@@ -34,10 +34,10 @@ _TRUTH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0"
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """A `$name` of a query. `default` means nothing when `required` is true.
+    """A `$name` parameter of a query. `default` has no meaning if `required` is true.
 
-    A text may have to be one of `words`, and a number from `least` to `most`. NULL is allowed where it is the default,
-    and where `or_null` says so.
+    A text may be restricted to `words`, and a number to the range from `least` to `most`. NULL is allowed if it is the
+    default, or if `or_null` is true.
     """
 
     name: str
@@ -52,7 +52,7 @@ class Param:
 
     @property
     def allowed(self) -> str:
-        """What a value can be, in words; nothing if any of the type will do."""
+        """The allowed values in words; empty if every value of the type is allowed."""
         if self.words:
             return one_of(self.words)
         if self.least is None:
@@ -60,9 +60,9 @@ class Param:
         return f"{self.least} or more" if self.most is None else f"{self.least} to {self.most}"
 
     def convert(self, given: object) -> Value:
-        """Return a value of the declared type, from it or from text; `null` is NULL where no text is asked for.
+        """Return the value converted to the declared type. Text is parsed; `null` is NULL except for VARCHAR.
 
-        Raises ValueError that says what is allowed.
+        Raises ValueError with a description of the allowed values.
         """
         if self.type != "VARCHAR" and isinstance(given, str) and given.lower() == "null":
             given = None
@@ -73,7 +73,7 @@ class Param:
         except (TypeError, ValueError):
             raise ValueError(IN_WORDS[self.type]) from None
         if self.least is not None and isinstance(value, int | float):
-            # Written so that it holds of no NaN.
+            # Written so that NaN fails the check.
             if not self.least <= value <= (math.inf if self.most is None else self.most):
                 raise ValueError(self.allowed)
         elif self.words and value not in self.words:
@@ -92,71 +92,71 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One SQL file. `sql` is the whole file, so that line numbers in DuckDB's errors are those of the file."""
+    """One SQL file. `sql` is the whole file, so line numbers in DuckDB's errors match the file."""
 
     name: str
     kind: Kind
     folder: str
-    """Where the file is, below `queries`: its kind, and its subject if it has one."""
+    """The file's folder below `queries`: the kind, and the subject if there is one."""
     summary: str
     description: str
     params: tuple[Param, ...]
     reads: tuple[str, ...]
     writes: str | None
-    """The table that a query of `annotate` builds; None for the other kinds."""
+    """The table built by a query of `annotate`; `None` for other kinds."""
     columns: tuple[Column, ...]
     sql: str
     steps: tuple[Query, ...] = ()
-    """Tables to make before, in this order; they exist while the query runs."""
+    """Tables to create before the query runs, in this order. They exist only while it runs."""
     what: str = ""
-    """What a rule finds, in words; empty for the other kinds."""
+    """The finding of a rule, in words; empty for other kinds."""
     do: str = ""
-    """What a rule advises."""
+    """The remedy of a rule."""
     scenario: str = ""
-    """Which scenario (`prediction`) does what a rule advises; empty if none does."""
+    """The scenario (`prediction`) of a rule's remedy; empty if there is none."""
     takes: tuple[str, ...] = ()
-    """The parameters of its query that a step uses; empty for a query that is no step."""
+    """The parameters of the query used by a step; empty if this query is not a step."""
     only_with: tuple[tuple[str, ...], ...] = ()
-    """Of each of these, one must have a row, or the query has none: tables of `reads`, as a FROM clause names them."""
+    """Conditions for a result: in each group, at least one table of `reads` (a FROM clause) must have a row."""
     is_kept: bool = False
-    """Whether a view is a table in memory once it has been asked for."""
+    """Whether a view is stored as an in-memory table after its first use."""
 
     @property
     def is_private(self) -> bool:
-        """Whether it makes a table that only serves others, and that no run holds."""
+        """Whether the query builds an intermediate table that no run stores."""
         return self.folder.endswith(f"/{PRIVATE}")
 
     @property
     def file(self) -> str:
-        """Its path below `queries`."""
-        inside = f"{self.name}/" if self.steps else ""
-        return f"{self.folder}/{inside}{self.name}.sql"
+        """Path of the file below `queries`."""
+        subfolder = f"{self.name}/" if self.steps else ""
+        return f"{self.folder}/{subfolder}{self.name}.sql"
 
     @property
     def uses(self) -> tuple[str, ...]:
-        """The parameters that its own statement uses; its steps may use others."""
-        used = {match["name"] for match in PLACEHOLDER.finditer(self.sql)}
-        return tuple(param.name for param in self.params if param.name in used)
+        """Parameters used by the query's own statement. The steps may use others."""
+        names = {match["name"] for match in PLACEHOLDER.finditer(self.sql)}
+        return tuple(param.name for param in self.params if param.name in names)
 
     @property
     def tables(self) -> tuple[str, ...]:
-        """All tables and views that the query and its steps need."""
-        own = {step.name for step in self.steps}
-        read = [name for query in (*self.steps, self) for name in query.reads if name not in own]
-        return tuple(dict.fromkeys(read))
+        """All tables and views required by the query and its steps."""
+        step_names = {step.name for step in self.steps}
+        names = [name for query in (*self.steps, self) for name in query.reads if name not in step_names]
+        return tuple(dict.fromkeys(names))
 
     def bind(self, **arguments: object) -> dict[str, Value]:
         """Return a value of the declared type for every parameter.
 
-        A parameter that is left out takes its default. Text, as a command line gives it, is converted. None is accepted
-        where it is the default. Raises `QueryParameterError` for a value that the header does not allow.
+        A missing parameter takes its default. Text from a command line is converted. None is accepted if it is the
+        default. Raises `QueryParameterError` for a value outside the header's limits.
         """
-        declared = {param.name: param for param in self.params}
-        hint = f"{self.name} takes {', '.join(declared) or 'no parameters'}."
+        by_name = {param.name: param for param in self.params}
+        hint = f"{self.name} takes {', '.join(by_name) or 'no parameters'}."
         for name in arguments:
-            if name not in declared:
-                instead = former_argument(self.name, name, declared)
-                raise QueryParameterError(f"Query {self.name} has no parameter {name}.", hint=instead or hint)
+            if name not in by_name:
+                former_hint = former_argument(self.name, name, by_name)
+                raise QueryParameterError(f"Query {self.name} has no parameter {name}.", hint=former_hint or hint)
         values: dict[str, Value] = {}
         for param in self.params:
             if param.name not in arguments:
@@ -176,18 +176,21 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Macro:
-    """A function or a table function that the queries share; `sql` is the statement that makes it."""
+    """A scalar or table function shared by the queries. `sql` is the statement that creates it."""
 
     name: str
     params: tuple[str, ...]
     subject: str
-    """The name of its file in `queries/macros`."""
+    """Name of the macro's file in `queries/macros`."""
     description: str
     sql: str
     is_table: bool
     uses: tuple[str, ...]
-    """The macros that it is made of, directly or not, in the order in which they must be made before."""
+    """Macros used directly or indirectly, in dependency order."""
 
+
+RANK_COLUMN = Column(*COLUMN_TYPES["RANK"])
+"""The column that every table of a run has in addition to the columns of its file."""
 
 RULE_PARAMS = (
     Param("rank", "BIGINT", True, None, "the process rank"),
@@ -198,18 +201,18 @@ RULE_COLUMNS = (
     Column(
         "effect",
         "VARCHAR",
-        "what would become less: work (of the GPU), host (time of a thread) or wait (of a call that waits for the GPU)",
+        "affected time: work (of the GPU), host (of a thread) or wait (of a call waiting for the GPU)",
     ),
-    Column("track_id", "BIGINT", "its thread or stream"),
-    Column("start_ns", "BIGINT", "its start"),
-    Column("end_ns", "BIGINT", "its end"),
-    Column("saved_ns", "BIGINT", "so much less at most"),
-    Column("name", "VARCHAR", "what it is, in short"),
+    Column("track_id", "BIGINT", "thread or stream of the event"),
+    Column("start_ns", "BIGINT", "start of the event"),
+    Column("end_ns", "BIGINT", "end of the event"),
+    Column("saved_ns", "BIGINT", "maximum saving"),
+    Column("name", "VARCHAR", "short description"),
 )
 
 
 def _convert(given: object, type_: ParamType) -> Value:
-    """Convert from the declared type or from text. TypeError or ValueError says that it cannot be done."""
+    """Convert a value of the declared type or a text. Raises TypeError or ValueError if this is impossible."""
     if type_ == "VARCHAR":
         if not isinstance(given, str):
             raise TypeError

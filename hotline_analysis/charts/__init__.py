@@ -1,10 +1,23 @@
-"""Charts: frames → Altair charts, and the timeline that a page of its own can open level by level.
+"""Charts: answers → Altair charts, and a timeline page that opens level by level.
 
-A function has the name of an answer and takes the frame that the answer returns. `timeline` and `overview` take
-the trace itself, and `stragglers` the frame of `collectives`. `draw` draws any of them by name, `save` writes it.
-The names stand in `__init__.pyi`, and are loaded when they are first used.
+Most functions have the name of an answer. They take the frame of the answer, or a trace with the answer's parameters:
+`charts.phases(trace, rank=0)`. `timeline` and `overview` take a trace, and `stragglers` takes the frame of
+`collectives`. `draw` draws a chart by name, and `save` writes a chart to a file. The public names are listed in
+`__init__.pyi` and loaded on first use.
 """
+
+from types import FunctionType
 
 import lazy_loader
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+_load, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+
+
+def __getattr__(name: str) -> object:
+    value = _load(name)
+    if isinstance(value, FunctionType):
+        from hotline_analysis.charts.either import of_frame_or_trace
+
+        value = of_frame_or_trace(value)
+    globals()[name] = value
+    return value

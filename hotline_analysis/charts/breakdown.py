@@ -1,6 +1,6 @@
 """Where the time goes: charts of steps, phases, modules, and the slowest ops, kernels and modules.
 
-Each takes the frame of the answer of the same name and returns an Altair chart, whose title states the finding.
+Each function takes the frame of the answer with the same name. It returns an Altair chart titled with the finding.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hotline_analysis.text.formats import duration, module_name, percent, shared
 
 
 def phases(frame: pl.DataFrame) -> Any:
-    """How each phase shares in the time of the main thread and of the GPU, from the answer `phases`."""
+    """Time of each phase: main thread, GPU work and GPU waiting, from the answer `phases`."""
     rows = (
         frame.group_by("phase")
         .agg(pl.col("cpu_ns", "gpu_time_ns", "gpu_idle_ns").sum())
@@ -67,7 +67,7 @@ def phases(frame: pl.DataFrame) -> Any:
 
 
 def steps(frame: pl.DataFrame) -> Any:
-    """Pacing: the duration of each step and the time the GPU was busy with it, from the answer `steps`."""
+    """Duration and GPU busy time of each step, from the answer `steps`."""
     one = frame if "rank" in frame.columns else frame.with_columns(rank=pl.lit(0))
     rows = one.filter(pl.col("step").is_not_null()).sort("rank", "step")
     if rows.is_empty():
@@ -91,7 +91,7 @@ def steps(frame: pl.DataFrame) -> Any:
     )
     base = alt.Chart(shown).encode(x=alt.X("step:O", title="step", axis=alt.Axis(labelOverlap=True, labelAngle=0)))
     ranks = shown["rank"].n_unique()
-    # Many ranks cannot have a hue each.
+    # There are not enough distinct hues for many ranks.
     hue = alt.Color("rank:Q", scale=alt.Scale(scheme="viridis"))
     if ranks <= len(HUES):
         hue = alt.Color("rank:O", scale=alt.Scale(range=list(HUES)), legend=None if ranks == 1 else alt.Legend())
@@ -113,15 +113,15 @@ def steps(frame: pl.DataFrame) -> Any:
 
 
 def modules(frame: pl.DataFrame, side: Literal["gpu", "cpu"] = "gpu") -> Any:
-    """The model as an icicle, one for each pass: what lies under a module is inside it. From the answer `modules`.
+    """Icicle of the model, one for each pass, with submodules under their module, from the answer `modules`.
 
-    Widths are GPU time, or with `side="cpu"` CPU time; a gap under a module is time of its own. Raises
-    `QueryParameterError` for another `side`.
+    Widths are GPU time, or CPU time with `side="cpu"` and for a frame without GPU time. A gap under a module is the
+    module's self time. Raises `QueryParameterError` for another `side`.
     """
     if side not in ("gpu", "cpu"):
         raise QueryParameterError(f"side must be gpu or cpu, not {side!r}")
     on = side if (frame[f"{side}_total_ns"].sum() or 0) > 0 else "cpu"
-    # In pre-order, the times of their own of all modules before it say where a module starts.
+    # In pre-order, a module starts after the summed self times of all earlier modules.
     rows = (
         frame.filter(pl.col(f"{on}_total_ns") > 0)
         .group_by("pass", "module_id", maintain_order=True)
@@ -182,12 +182,12 @@ def slowest_kernels(frame: pl.DataFrame) -> Any:
 
 
 def slowest_modules(frame: pl.DataFrame) -> Any:
-    """The slowest modules, or types of modules, with their share, from the answer `slowest_modules`."""
+    """The slowest modules, or module types, with their share, from the answer `slowest_modules`."""
     return _slowest(frame)
 
 
 def _slowest(frame: pl.DataFrame) -> Any:
-    """Bars of time of their own, of whatever the frame names: ops, kernels, modules or types of modules."""
+    """Bars of GPU or CPU self time by op, kernel, module or module type."""
     names = ("path", "key", "short_name", "name", "type")
     name = next((column for column in names if column in frame.columns and frame[column].null_count() == 0), None)
     time = next(
@@ -215,7 +215,7 @@ def _slowest(frame: pl.DataFrame) -> Any:
         said=durations(time),
         time=pl.col(time) / axis.size,
         share_pct=share,
-        # Two names that are cut short to the same must not become one bar.
+        # The number keeps names apart that have the same shortened label.
         bar=pl.int_range(pl.len()).cast(pl.String).str.zfill(2) + " " + pl.col("label"),
     )
     first = rows.row(0, named=True)

@@ -1,6 +1,6 @@
 """Charts of two runs.
 
-Each takes the frame of the answer of the same name and returns an Altair chart, whose title states the finding.
+Each function takes the frame of the answer with the same name. It returns an Altair chart titled with the finding.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hotline_analysis.text.formats import delta, duration, percent
 
 
 def diff(frame: pl.DataFrame) -> Any:
-    """What makes the steps of B slower or faster than those of A, as a waterfall, from the answer `diff`."""
+    """Waterfall of the time differences from the steps of A to the steps of B, from the answer `diff`."""
     named = [name for name in frame.columns[: frame.columns.index("change")] if frame.schema[name] == pl.String]
     rows = frame.with_columns(
         key=pl.concat_str(named, separator=" · ", ignore_nulls=True) if named else pl.lit("step")

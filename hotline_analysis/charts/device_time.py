@@ -1,6 +1,6 @@
-"""What the devices do with their time, and why they idle.
+"""Device time: computation, communication, copies, and causes of idle time.
 
-Each takes the frame of the answer of the same name and returns an Altair chart, whose title states the finding.
+Each function takes the frame of the answer with the same name. It returns an Altair chart titled with the finding.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _IDLE_HUES: Mapping[UseCause, str] = {
     "unobserved": "#bbbbbb",
     "unknown": "#dddddd",
 }
-# Time of a device, from work to the causes of idling: column of `device_use`, word, colour.
+# Parts of a device's time, work first, then causes of idle time: column of `device_use`, label, colour.
 _PARTS = (
     ("computing_ns", "computing", HUES[2]),
     ("communication_ns", "communication", HUES[0]),
     ("copy_ns", "copies", HUES[5]),
     *((f"{cause}_ns", idle_title(cause), hue) for cause, hue in _IDLE_HUES.items()),
 )
-# Columns of `temporal_breakdown` that add up to the window, with word and colour.
+# Columns of `temporal_breakdown` that add up to the window, with label and colour.
 _WINDOW = (
     ("computation_only_ns", "computation", HUES[2]),
     ("computation_communication_ns", "computation beside communication", HUES[5]),
@@ -57,7 +57,7 @@ _WINDOW = (
 
 
 def device_use(frame: pl.DataFrame) -> Any:
-    """What the GPU does and why it idles, for the run and each phase, from the answer `device_use`."""
+    """GPU work and causes of idle time, for the run and each phase, from the answer `device_use`."""
     rows = (
         frame.filter(pl.col("scope").is_in(["run", "phase"]))
         .with_columns(
@@ -106,7 +106,7 @@ def device_use(frame: pl.DataFrame) -> Any:
 
 
 def temporal_breakdown(frame: pl.DataFrame) -> Any:
-    """What each device does with its time, per rank (and step), from the answer `temporal_breakdown`."""
+    """Work, overlap and idle time of each device, per rank (and step), from the answer `temporal_breakdown`."""
     rows = (
         frame.head(256)
         .with_columns(
@@ -151,7 +151,7 @@ def temporal_breakdown(frame: pl.DataFrame) -> Any:
 
 
 def idle_breakdown(frame: pl.DataFrame) -> Any:
-    """Why devices idle, from the answer `idle_breakdown`."""
+    """Idle time of devices by cause, from the answer `idle_breakdown`."""
     words = {cause: idle_words(cause) for cause in GAP_CAUSES}
     rows = (
         frame.group_by(cause=pl.col("cause").replace_strict(words))
@@ -162,7 +162,7 @@ def idle_breakdown(frame: pl.DataFrame) -> Any:
 
 
 def comm_comp_overlap(frame: pl.DataFrame) -> Any:
-    """How much of the communication runs beside computation, from the answer `comm_comp_overlap`."""
+    """Communication time, overlapped with computation and exposed, from the answer `comm_comp_overlap`."""
     keys = [name for name in ("phase", "module_path", "name", "step") if frame[name].null_count() < frame.height]
     rows = (
         frame.with_columns(

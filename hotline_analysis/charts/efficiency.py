@@ -1,6 +1,6 @@
-"""How much of the GPU is used: where its peak goes, the roofline of ops, and how kernels fill it.
+"""GPU efficiency: losses from peak, the roofline of ops, and occupancy of kernels.
 
-Each takes the frame of the answer of the same name and returns an Altair chart, whose title states the finding.
+Each function takes the frame of the answer with the same name. It returns an Altair chart titled with the finding.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from hotline_analysis.charts.theme import HUES, INK, WIDTH, dress
 from hotline_analysis.text.formats import duration, percent, shorten
 from hotline_analysis.vocabulary import PEAK_PARTS
 
-# Colours of where the peak goes, in the order of `PEAK_PARTS`.
+# Colours of the parts, in the order of `PEAK_PARTS`.
 _HUES = (
     *(HUES[2], "#7fcfb9", HUES[4], HUES[5], HUES[0], HUES[1], HUES[3]),
     *("#bbbbbb", "#999999", "#dddddd"),
 )
-# What keeps the occupancy of a kernel from being higher, in words.
+# Limits of occupancy as words.
 _LIMITS = {
     "grid": "too few blocks",
     "threads": "threads",
@@ -32,12 +32,12 @@ _LIMITS = {
     "blocks": "places for blocks",
     "not known": "not known",
 }
-_BARS = 60  # steps, or ranks, that have room
-_NAMED = 6  # points that have their name beside them, if none of these is in the way
+_BARS = 60  # maximum number of bars: steps, phases or ranks
+_NAMED = 6  # maximum number of points with a name
 
 
 def peak_loss(frame: pl.DataFrame) -> Any:
-    """Where the peak of the GPU goes, from the answer `peak_loss`: a bar for each part, or each step or phase."""
+    """Share of useful arithmetic and of each loss, a bar for each part, step or phase, from the answer `peak_loss`."""
     rows = frame.filter(pl.col("ns") > 0).with_columns(
         word=pl.col("part").replace_strict(dict(PEAK_PARTS)),
         order=pl.col("part").replace_strict({part: at for at, part in enumerate(PEAK_PARTS)}),
@@ -55,30 +55,7 @@ def peak_loss(frame: pl.DataFrame) -> Any:
     tooltip = ["word:N", alt.Tooltip("said:N", title="time"), share_tooltip("pct")]
     groups = rows.select("rank", "device", "step", "phase").unique().height
     if groups == 1:
-        # A waterfall: each part begins where the one before it ends.
-        steps = (
-            rows.sort("order")
-            .with_columns(end=pl.col("pct").cum_sum())
-            .with_columns(begin=pl.col("end") - pl.col("pct"))
-        )
-        base = alt.Chart(steps).encode(y=alt.Y("word:N", title=None, sort=None, axis=alt.Axis(labelLimit=240)))
-        bars = base.mark_bar().encode(
-            x=alt.X("begin:Q", title="share of the observed time, %", scale=alt.Scale(domain=[0, 100])),
-            x2="end:Q",
-            color=colour.legend(None),
-            tooltip=tooltip,
-        )
-        near_end = alt.datum.end > 80
-        texts = base.transform_calculate(label="datum.said + ', ' + format(datum.pct, '.1f') + ' %'")
-        right = (
-            texts.transform_filter(~near_end).mark_text(align="left", dx=4, color=INK).encode(x="end:Q", text="label:N")
-        )
-        left = (
-            texts.transform_filter(near_end)
-            .mark_text(align="right", dx=-4, color=INK)
-            .encode(x="begin:Q", text="label:N")
-        )
-        return dress((bars + right + left).properties(width=WIDTH - 200, height=alt.Step(22)), title)
+        return dress(_waterfall(rows, colour.legend(None), tooltip), title)
     place = pl.concat_str(
         rank_of(rows),
         pl.when(pl.col("step").is_not_null()).then(pl.format("step {}", "step")).otherwise(pl.lit("")),
@@ -103,8 +80,29 @@ def peak_loss(frame: pl.DataFrame) -> Any:
     return dress(chart, title)
 
 
+def _waterfall(rows: pl.DataFrame, colour: alt.Color, tooltip: list[Any]) -> Any:
+    """A bar for each part, which begins at the end of the previous part."""
+    steps = (
+        rows.sort("order").with_columns(end=pl.col("pct").cum_sum()).with_columns(begin=pl.col("end") - pl.col("pct"))
+    )
+    base = alt.Chart(steps).encode(y=alt.Y("word:N", title=None, sort=None, axis=alt.Axis(labelLimit=240)))
+    bars = base.mark_bar().encode(
+        x=alt.X("begin:Q", title="share of the observed time, %", scale=alt.Scale(domain=[0, 100])),
+        x2="end:Q",
+        color=colour,
+        tooltip=tooltip,
+    )
+    near_end = alt.datum.end > 80
+    texts = base.transform_calculate(label="datum.said + ', ' + format(datum.pct, '.1f') + ' %'")
+    right = texts.transform_filter(~near_end).mark_text(align="left", dx=4, color=INK).encode(x="end:Q", text="label:N")
+    left = (
+        texts.transform_filter(near_end).mark_text(align="right", dx=-4, color=INK).encode(x="begin:Q", text="label:N")
+    )
+    return (bars + right + left).properties(width=WIDTH - 200, height=alt.Step(22))
+
+
 def _loss_title(rows: pl.DataFrame) -> str:
-    """The useful share, and the largest loss."""
+    """The useful share and the largest loss."""
     total = int(rows["ns"].sum())
     of_part = rows.group_by("part", "word").agg(pl.col("ns").sum())
     useful = 100.0 * int(of_part.filter(part="useful")["ns"].sum()) / total
@@ -117,10 +115,10 @@ def _loss_title(rows: pl.DataFrame) -> str:
 
 
 def roofline(frame: pl.DataFrame) -> Any:
-    """FLOP per byte and FLOP per second of each op, module or kernel below the limits of the GPU, from `roofline`.
+    """Roofline: FLOP per byte and FLOP/s of ops, modules or kernels, and the GPU's limits, from the answer `roofline`.
 
-    Work without arithmetic, such as copies, has no place in it; the subtitle says how much time that is. Where there is
-    a column `link`, points are links.
+    Work without arithmetic (such as copies) and unknown work are not drawn; the subtitle shows their share of GPU time.
+    If the frame has a column `link`, points are links.
     """
     rate = pl.col("flop_per_byte") * pl.col("gb_per_s") / 1000
     rows = frame.with_columns(
@@ -177,7 +175,7 @@ def roofline(frame: pl.DataFrame) -> Any:
     if "link" in rows.columns:
         points = points.encode(href="link:N")
     largest = rows.sort("gpu_time_ns", descending=True)
-    # Names take four powers of 2 and a quarter of one of 10.
+    # A name is about 4 powers of two wide and a quarter of a power of ten high.
     named = _apart(map(math.log2, largest["flop_per_byte"]), map(math.log10, largest["tflop_per_s"]), (4.0, 0.25))
     names = (
         alt.Chart(largest[named])
@@ -203,7 +201,7 @@ def roofline(frame: pl.DataFrame) -> Any:
 
 
 def _apart(across: Iterable[float], up: Iterable[float], room: tuple[float, float]) -> list[int]:
-    """The places of the first points whose names do not lie on each other; `room` is the width and height of a name."""
+    """Indices of the first points whose names do not overlap; `room` is the width and height of a name."""
     named: list[tuple[int, float, float]] = []
     for place, (x, y) in enumerate(zip(across, up, strict=True)):
         if len(named) < _NAMED and all(abs(x - a) > room[0] or abs(y - b) > room[1] for _, a, b in named):
@@ -212,7 +210,7 @@ def _apart(across: Iterable[float], up: Iterable[float], room: tuple[float, floa
 
 
 def _roofs(rows: pl.DataFrame, left: float, right: float) -> pl.DataFrame:
-    """The limits as lines: up with the bandwidth, and level at the peak of each unit and precision."""
+    """The limits as lines: a slope for the bandwidth, and a level at the peak of each unit and precision."""
     known = rows.filter(pl.col("peak_tflop_per_s").is_not_null(), pl.col("peak_gb_per_s").is_not_null())
     drawn = []
     word = pl.concat_str(pl.col("unit").fill_null("vector"), pl.lit(" "), pl.col("precision").fill_null("fp32"))
@@ -226,7 +224,7 @@ def _roofs(rows: pl.DataFrame, left: float, right: float) -> pl.DataFrame:
 
 
 def _roofline_title(frame: pl.DataFrame, rows: pl.DataFrame) -> tuple[str, str]:
-    """The largest loss, and what is not drawn."""
+    """The largest loss, and the share of GPU time that is not drawn."""
     total = int(frame["gpu_time_ns"].sum())
     hidden = total - int(rows["gpu_time_ns"].sum())
     subtitle = (
@@ -244,10 +242,10 @@ def _roofline_title(frame: pl.DataFrame, rows: pl.DataFrame) -> tuple[str, str]:
 
 
 def kernel_metrics(frame: pl.DataFrame) -> Any:
-    """Occupancy of kernels against how often they fill the GPU, from the answer `kernel_metrics`.
+    """Occupancy of kernels against waves of blocks, from the answer `kernel_metrics`.
 
-    The area of a circle is the GPU time of the kernel, its colour what keeps the occupancy from being higher. Left of
-    the line, a kernel has fewer blocks than the GPU can hold at once. Both axes need what only NVIDIA's traces have.
+    The area of a circle is the kernel's GPU time. The colour is the limit of the kernel's occupancy. Left of the line,
+    a kernel has fewer blocks than the GPU can hold at once. Both axes need fields found only in traces of NVIDIA GPUs.
     """
     rows = frame.filter(
         pl.col("waves").is_not_null() & pl.col("occupancy_pct").is_not_null() & (pl.col("gpu_time_ns") > 0)

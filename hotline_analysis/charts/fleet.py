@@ -1,4 +1,4 @@
-"""The dashboard of a dataset of runs: one page with the runs over time, and since which of them a metric changed."""
+"""Dashboard of a dataset of runs: one page with metrics over time, and the run at which each metric changed."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import altair as alt
 import polars as pl
 
 from hotline_analysis.answers.verdicts import HEADLINES
+from hotline_analysis.charts.forms import page_spec
 from hotline_analysis.charts.page import asset, clean, page, to_script
-from hotline_analysis.charts.theme import HUES, WIDTH, dress, page_spec
+from hotline_analysis.charts.theme import HUES, WIDTH, dress
 from hotline_analysis.text.formats import SIZE_UNITS, TIME_UNITS, duration, percent, readable_unit, size
 from hotline_analysis.text.html import Cell, Table, render
 
@@ -22,9 +23,9 @@ TITLES: Mapping[str, str] = {
     "memory_peak": "Peak of memory",
     "mfu": "Model FLOP utilisation",
 }
-"""The metrics that have a chart, with its title."""
-_SHOWN = 200  # runs in the table, the newest
-_POINTS = 4000  # Altair's charts hold 5,000
+"""Metric → title of the metric's chart."""
+_SHOWN = 200  # maximum rows of a table; of the runs, the newest
+_POINTS = 4000  # maximum points of a chart; Altair accepts 5,000
 _START = """
 for (const figure of document.querySelectorAll('figure[data-spec]')) {
   vegaEmbed(figure, JSON.parse(document.getElementById(figure.dataset.spec).textContent),
@@ -33,12 +34,15 @@ for (const figure of document.querySelectorAll('figure[data-spec]')) {
 """
 
 
+_ONE_RUN = "One run: from the second on, this page shows whether steps become slower."
+
+
 def fleet_page(
     runs: pl.DataFrame, points: pl.DataFrame, changes: Sequence[Mapping[str, Any]], notes: Sequence[str]
 ) -> str:
-    """The page. `runs` are in the order of time; `points` has `metric`, `value` and the `level` of its stretch.
+    """Return the page. `runs` are in order of time; `points` has `metric`, `value` and `level` (mean between changes).
 
-    A change is a mapping with `metric`, `series`, `run`, `commit`, `when`, `before`, `after` and `pct`.
+    Each change has `metric`, `series`, `run`, `commit`, `when`, `before`, `after` and `pct`.
     """
     drawn = []
     for metric, title in TITLES.items():
@@ -52,7 +56,7 @@ def fleet_page(
     body = render(
         "fleet.html",
         title=f"{runs.height:,} run{'s' if runs.height != 1 else ''}",
-        headline=_headline(changes),
+        headline=_headline(changes) if runs.height > 1 else _ONE_RUN,
         warnings=notes,
         changes=_changes(changes) if changes else None,
         charts=drawn,
@@ -63,7 +67,7 @@ def fleet_page(
 
 @functools.cache
 def _script() -> str:
-    """The scripts that draw, which take long to put together."""
+    """Return the drawing scripts as one bundle; cached because bundling is slow."""
     import vl_convert
 
     bundle: str = vl_convert.javascript_bundle(_START)
@@ -86,18 +90,21 @@ def _chart(rows: pl.DataFrame, metric: str, title: str, found: str) -> Any:
     shown = rows.with_columns(
         pl.col("value", "level") / scale,
         pl.col("series", "run", "commit").map_elements(clean, return_dtype=pl.String),
-        # Vega takes a time without a zone as local.
+        # Vega reads a time without a zone as local time.
         pl.col("when").dt.strftime("%Y-%m-%dT%H:%M:%SZ"),
     )
     legend = alt.Legend(orient="bottom") if shown["series"].n_unique() > 1 else None
+    # A time axis has no length if all runs started at the same time.
+    is_moment = shown["when"].n_unique() == 1
+    axis = alt.X("when:O", title="UTC", axis=alt.Axis(labelAngle=0))
     base = alt.Chart(shown).encode(
-        x=alt.X("when:T", title="UTC", scale=alt.Scale(type="utc")),
+        x=axis if is_moment else alt.X("when:T", title="UTC", scale=alt.Scale(type="utc")),
         color=alt.Color("series:N", title=None, scale=alt.Scale(range=list(HUES)), legend=legend),
     )
     of = f"{title}, {unit}"
     level = base.mark_line(interpolate="step-after", strokeWidth=1.5).encode(y=alt.Y("level:Q", title=of))
     point = base.mark_circle(size=45, opacity=0.9).encode(
-        y=alt.Y("value:Q", title=of, scale=alt.Scale(zero=False)),
+        y=alt.Y("value:Q", title=of, scale=alt.Scale(zero=is_moment)),
         tooltip=[
             alt.Tooltip("run:N"),
             alt.Tooltip("commit:N"),
@@ -105,6 +112,8 @@ def _chart(rows: pl.DataFrame, metric: str, title: str, found: str) -> Any:
             alt.Tooltip("value:Q", title=of, format=",.4~g"),
         ],
     )
+    if is_moment:
+        return dress(point.properties(width=WIDTH, height=170), found)
     drawn = (level + point).properties(width=WIDTH, height=170)
     return dress(drawn, found, "The line is the mean between two changes.")
 

@@ -1,6 +1,6 @@
-"""Charts of kernels and of the calls that launch them.
+"""Charts of kernels and launch calls.
 
-Each takes the frame of the answer of the same name and returns an Altair chart, whose title states the finding.
+Each function takes the frame of the answer with the same name. It returns an Altair chart titled with the finding.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def kernel_breakdown(frame: pl.DataFrame) -> Any:
 
 
 def kernel_duration_distribution(frame: pl.DataFrame) -> Any:
-    """How the durations of kernels spread: 5 to 95 % as a line, the middle half as a bar, the median as a tick.
+    """Spread of kernel durations: a line from 5 to 95 %, a bar for the middle half, a tick at the median.
 
     From the answer `kernel_duration_distribution`; the axis is logarithmic.
     """
@@ -66,7 +66,7 @@ def kernel_duration_distribution(frame: pl.DataFrame) -> Any:
 
 
 def launch_stats(frame: pl.DataFrame) -> Any:
-    """Time inside launch calls and how long the GPU idled until their work started, from the answer `launch_stats`."""
+    """Time inside launch calls, and GPU idle time until the launched work starts, from the answer `launch_stats`."""
     rows = (
         frame.with_columns(pl.col("key").fill_null("unknown"))
         .group_by("key")

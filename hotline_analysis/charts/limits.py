@@ -1,6 +1,6 @@
-"""What limits a step.
+"""Limits of a step.
 
-Each takes the frame of the answer of the same name and returns an Altair chart, whose title states the finding.
+Each function takes the frame of the answer with the same name. It returns an Altair chart titled with the finding.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hotline_analysis.text.formats import duration, percent
 
 
 def step_limits(frame: pl.DataFrame) -> Any:
-    """The parts of the critical path of a mean step, and how long it takes without each (`step_limits`)."""
+    """Parts of a mean step's critical path, and the step time without each part, from the answer `step_limits`."""
     rows = frame.filter(pl.col("path_ns") > 0).sort("path_ns", descending=True)
     if rows.is_empty():
         return nothing()

@@ -1,6 +1,7 @@
 """Memory over time and at its peak, and the bandwidth of copies.
 
-Each takes the frame of the answer of the same name and returns an Altair chart, whose title states the finding.
+Most functions take the frame of the answer with the same name; `memory_over_step` and `recomputation` take a trace. All
+return an Altair chart titled with the finding.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _CATEGORIES = {
     "unknown": "#999999",
     "older": "#cccccc",
 }
-"""Ten colours of Paul Tol's muted scheme and greys, for what is not known."""
+"""Colours of categories: Paul Tol's muted scheme, an orange, and greys for unknown and older memory."""
 
 
 def memory_bandwidth(frame: pl.DataFrame) -> Any:
@@ -49,7 +50,7 @@ def memory_bandwidth(frame: pl.DataFrame) -> Any:
     kind = pl.col("kind").map_elements(clean, return_dtype=pl.String)
     device = pl.format(", device {}", "device") if frame["device"].n_unique() > 1 else pl.lit("")
     rows = frame.filter(pl.col("gb_per_s").is_not_null()).with_columns(line=rank_of(frame) + kind + device)
-    # Where a stretch ends and no other begins, nothing is copied.
+    # The bandwidth drops to 0 at the end of a stretch, unless another stretch begins there.
     ends = rows.join(rows, left_on=["line", "end_ns"], right_on=["line", "start_ns"], how="anti")
     rows = pl.concat(
         [
@@ -66,7 +67,7 @@ def memory_bandwidth(frame: pl.DataFrame) -> Any:
 
 
 def memory_peak(frame: pl.DataFrame) -> Any:
-    """What is allocated at the peak of each device, by category and phase, from the answer `memory_peak`."""
+    """Memory allocated at the peak of each device, by category and phase, from the answer `memory_peak`."""
     rows = (
         frame.with_columns(place=rank_of(frame) + device_of(), phase=pl.col("phase").fill_null("unknown"))
         .group_by("place", "category", "phase")
@@ -109,7 +110,7 @@ def memory_timeline(frame: pl.DataFrame) -> Any:
     if points.is_empty():
         return nothing()
     scale, unit = readable_unit(points["value"][0], SIZE_UNITS)
-    # Damaged totals can be below zero.
+    # Damaged traces can have totals below zero, which the filter removes, so an allocated line can be missing.
     most = [*points.filter(pl.col("line").str.ends_with("allocated")).head(1).rows(), *points.head(1).rows()][0]
     place, _, what = most[0].rpartition(", ")
     title = f"{place} has at most {size(most[2])} {what}"
@@ -117,9 +118,9 @@ def memory_timeline(frame: pl.DataFrame) -> Any:
 
 
 def memory_breakdown(frame: pl.DataFrame) -> Any:
-    """Who holds the memory at the peak: a bar for each module, by category, from the answer `memory_breakdown`.
+    """Memory at the peak by module and category, from the answer `memory_breakdown`.
 
-    The places with most have a bar each, all others one together. What is estimated by shapes is called so.
+    The 20 largest modules have a bar each; the rest shares one bar. Sizes estimated by shapes are labelled.
     """
     by_shapes = pl.when("is_estimated").then(pl.lit(", estimated by shapes")).otherwise(pl.lit(""))
     rows = frame.with_columns(
@@ -160,9 +161,9 @@ def memory_breakdown(frame: pl.DataFrame) -> Any:
 
 @takes_traces
 def memory_over_step(trace: Trace, *, rank: int | None = None, step: int | None = None) -> Any:
-    """Memory over a step by category, stacked, with the phases of the step under it.
+    """Memory over a step by category, stacked, above the phases of the step.
 
-    The step is the one with the peak, if none is asked for.
+    Without `step`, the step with the memory peak is drawn.
     """
     rows = trace.query("memory_by_category", rank=rank, step=step)
     if rows.is_empty():
@@ -227,7 +228,7 @@ def memory_over_step(trace: Trace, *, rank: int | None = None, step: int | None 
 
 @takes_traces
 def recomputation(trace: Trace, *, budget: str | None = None, rank: int | None = None, step: int | None = None) -> Any:
-    """What checkpointing saves and costs: the peak of memory against the time that is added, module by module.
+    """Activation checkpointing: the peak of memory against the added time, module by module.
 
     `budget` is the peak to reach, such as "4 GiB".
     """

@@ -1,4 +1,4 @@
-"""The multi-scale timeline: levels from the step down to the kernel, each the children of what is opened above."""
+"""The multi-scale timeline: levels from the step down to the kernel, each with the children of the opened node."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from markupsafe import Markup
 from hotline_analysis.answers import detail as tree
 from hotline_analysis.answers.bottleneck import gpu_or_cpu_bound, optimizer_bottleneck
 from hotline_analysis.answers.generated import level_of_detail
+from hotline_analysis.answers.limits import step_loop
 from hotline_analysis.answers.slowest import slowest_op
+from hotline_analysis.charts.forms import in_frame
 from hotline_analysis.charts.page import asset, clean, page, to_script
 from hotline_analysis.charts.places import event_nodes, waited_for, way, with_python
 from hotline_analysis.charts.saving import write
-from hotline_analysis.charts.theme import PHASES, WIDTH, dress, in_frame, time_axis
+from hotline_analysis.charts.step_picture import picture
+from hotline_analysis.charts.theme import PHASES, WIDTH, dress, time_axis
 from hotline_analysis.run.arguments import takes_traces
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.trace import Trace
@@ -27,17 +30,18 @@ from hotline_analysis.text.html import render
 from hotline_analysis.text.source_lines import Lines
 from hotline_analysis.vocabulary import idle_words
 
-_NODES = 8_000  # in a page; the smaller ones stay in the time of what is around them
-_OPEN_PCT = 5.0  # the first view is opened down to nodes of this share of the step
+_KINDS = 3  # maximum number of additional steps of other kinds
+_NODES = 8_000  # maximum nodes of a page; the time of smaller nodes counts to the enclosing node
+_OPEN_PCT = 5.0  # minimum share of the step for a node opened in the first view
 _LABEL_PX = 6.5
-_SEEN = 0.003  # of the width of the first level: shorter times of an idle GPU are no slice of their own
+_SEEN = 0.003  # minimum length of a drawn idle slice, as a share of the first level
 
 
 class Timeline:
-    """A timeline of one step of one rank. `save` it, or let a notebook show it.
+    """Timeline of a step of one rank. Write a file with `save`, or show the timeline in a notebook.
 
-    `detail` is the frame of `level_of_detail` with python where no op runs; `chain` the nodes that are opened at first,
-    from the step down to what it waits for most.
+    `detail` is the frame of `level_of_detail`, with python functions where no op runs. `chain` lists the nodes opened
+    at first: from the step down along the critical path. `others` holds timelines of typical steps of other kinds.
     """
 
     def __init__(
@@ -46,26 +50,42 @@ class Timeline:
         self.detail = detail
         self.title = title
         self.facts = tuple(facts)
+        self.others: tuple[Timeline, ...] = ()
         self._context = context
         self._nodes = _nodes(detail, context["modules"], context["events"])
         self._places = dict(context["places"].select("event_id", "node_id").iter_rows())
         along = way(self._nodes, context["waits"], min_pct=_OPEN_PCT) if context["waits"] is not None else []
         self.chain: list[int] = along or tree.longest_chain(self._nodes, min_pct=_OPEN_PCT)
 
+    @property
+    def step(self) -> int | None:
+        """Number of the drawn step, or None for a trace without steps."""
+        found: int | None = self._context["step"]
+        return found
+
+    @property
+    def begin_ns(self) -> int:
+        """Start of the drawn time, in nanoseconds."""
+        return self.detail["start_ns"].min() or 0  # type: ignore[return-value]
+
+    def picture(self) -> dict[str, Any]:
+        """Bars of the step for `step_draw.js`: states of the main thread and each device, and causes of idle time."""
+        return dict(self._context["picture"])
+
     def position_of(self, event_id: int) -> int | None:
-        """The position of an event's node, or of the one around it, among those of the page; None if it has none."""
+        """Position in the page of an event's node, or of the enclosing node; None for an event without a node."""
         node = self._places.get(event_id)
         return None if node is None else self._nodes["node_id"].index_of(node)
 
     def save(self, path: str | Path) -> Path:
-        """Write the timeline: `.html` can be opened level by level; `.svg`, `.png` and `.json` show the first view.
+        """Write the timeline: `.html` opens level by level; `.svg`, `.png` and `.json` show the first view.
 
-        `.json` is a Vega-Lite specification. Raises `HotlineError` for another ending or if it cannot be written.
+        `.json` is a Vega-Lite specification. Raises `HotlineError` for another ending or if writing fails.
         """
         return write(path, page=self.to_html, chart=self.chart)
 
     def to_html(self) -> str:
-        """A page that works without a network."""
+        """Return a page that works without a network."""
         body = render(
             "timeline_page.html",
             title=clean(self.title),
@@ -80,11 +100,11 @@ class Timeline:
         )
 
     def fragment(self) -> Markup:
-        """The timeline as part of another page, which needs `timeline.css`, `timeline.js` and `START`."""
+        """Return the timeline as part of another page, which needs `timeline.css`, `timeline.js` and `START`."""
         return render("timeline.html", data=to_script(self.to_dict()))
 
     def to_dict(self) -> dict[str, Any]:
-        """What the page draws from: nodes and their sides (a time on one track) as columns; times in nanoseconds."""
+        """Return the page's data as columns: nodes and sides (a node's time on one track). Times are in nanoseconds."""
         nodes = self._nodes
         words = nodes.select(
             pl.concat([nodes["short_name"], nodes["name"], nodes["path"]]).drop_nulls().unique(maintain_order=True)
@@ -115,6 +135,7 @@ class Timeline:
         )
         kinds = nodes["kind"].unique(maintain_order=True).to_list()
         phases = nodes["phase"].drop_nulls().unique(maintain_order=True).to_list()
+        passes = nodes["pass"].drop_nulls().unique(maintain_order=True).to_list()
         places = nodes.select("source", "function").filter(pl.col("source").is_not_null()).unique(maintain_order=True)
         numbered = places.with_columns(number=pl.int_range(pl.len()))
         parents = nodes.join(
@@ -125,6 +146,7 @@ class Timeline:
             "names": [clean(word) for word in words],
             "kinds": kinds,
             "phases": phases,
+            "passes": passes,
             "sources": [self._place(source, function) for source, function in places.iter_rows()],
             "tracks": [
                 {"device": device, "name": clean(name)} | ({} if gpu is None else {"gpu": gpu})
@@ -138,7 +160,7 @@ class Timeline:
                 "name": look_up("short_name"),
                 "full": look_up("name"),
                 "path": look_up("path"),
-                "pass": nodes["pass"].fill_null("").to_list(),
+                "pass": code("pass", passes),
                 "phase": code("phase", phases),
                 "source": nodes.join(
                     numbered, on=["source", "function"], how="left", nulls_equal=True, maintain_order="left"
@@ -147,7 +169,8 @@ class Timeline:
                 .to_list(),
                 "members": nodes["member_count"].to_list(),
                 "names": nodes["name_count"].to_list(),
-                "pct": nodes["name_pct"].round(1).to_list(),
+                "pct": nodes["name_pct"].round().cast(pl.Int64).to_list(),
+                "bound": nodes.select(on_gpu=tree.bound_by() == "GPU")["on_gpu"].cast(pl.Int8).to_list(),
                 "event": nodes["event_id"].fill_null(-1).to_list(),
                 "gpuEvent": nodes["gpu_event_id"].fill_null(-1).to_list(),
             },
@@ -178,7 +201,7 @@ class Timeline:
         )
 
     def _idle(self, begin: int) -> dict[int, list[tuple[int, int, str]]]:
-        """When each GPU is idle, from where to how long and why, where it is long enough to be seen."""
+        """Idle slices of each GPU that are long enough to see: start, duration and cause."""
         end: int = self.detail["end_ns"].max() or begin  # type: ignore[assignment]
         idle: pl.DataFrame = self._context["idle"]
         shown = idle.select(
@@ -190,7 +213,7 @@ class Timeline:
         }
 
     def _place(self, source: str, function: str | None) -> dict[str, str]:
-        """Where the code of a module or op is, and the line itself if the file is at hand."""
+        """Source location of a module or op, and the line of code if the file is available."""
         lines: Lines | None = self._context["lines"]
         return {
             "place": clean(source + (f" in {function}" if function else "")),
@@ -198,7 +221,7 @@ class Timeline:
         }
 
     def chart(self) -> Any:
-        """The first view as an Altair chart: one row of levels, each at full width, as they are opened in the page."""
+        """The first view as an Altair chart: the opened levels, one below the other, each at full width."""
         levels = [self._level(number, node) for number, node in enumerate(self.chain)]
         shown = [level for level in levels if level is not None]
         if not shown:
@@ -285,19 +308,33 @@ def timeline(
     max_nodes: int = _NODES,
     source_lines: bool = True,
 ) -> Timeline:
-    """Draw one step as a timeline of levels, opened on the way to what it waits for most.
+    """Draw one step as a timeline of levels, opened along the critical path.
 
-    Without `step`, the one of median duration; without `rank`, the lowest. The page holds the `max_nodes` largest nodes
-    of the step. With `source_lines`, it shows the line of code of a module or op if the file is one that this
-    python could import: below the working directory or a folder of `sys.path`. Raises `QueryParameterError` for a step
-    or rank that the trace does not have.
+    Without `step`, draws the step of median duration, and adds typical steps of other kinds as `others`. Without
+    `rank`, draws the lowest rank. The page holds the `max_nodes` largest nodes. With `source_lines`, the page shows the
+    line of code of a module or op if this python could import the file: below the working directory or a folder of
+    `sys.path`. Raises `QueryParameterError` for a step or rank missing in the trace.
     """
     chosen_rank = trace.ranks[0] if rank is None else rank
     check_scope(trace, {"rank": chosen_rank, "step": step})
-    chosen_step = tree.median_step(trace, chosen_rank) if step is None else step
+    if step is not None:
+        return _of_step(trace, chosen_rank, step, step, max_nodes, source_lines)
+    typical = tree.median_step(trace, chosen_rank)
+    loop = step_loop(trace, chosen_rank)
+    apart = [kind.step for kind in loop.kinds if kind.step != typical][:_KINDS] if loop is not None else []
+    each = max_nodes // (1 + len(apart))
+    drawn = _of_step(trace, chosen_rank, None, typical, each, source_lines)
+    drawn.others = tuple(_of_step(trace, chosen_rank, other, other, each, source_lines) for other in apart)
+    return drawn
+
+
+def _of_step(
+    trace: Trace, chosen_rank: int, step: int | None, chosen_step: int | None, max_nodes: int, source_lines: bool
+) -> Timeline:
+    """Timeline of a step. `step` is the requested step, `chosen_step` the drawn step."""
     frame = level_of_detail(trace, rank=chosen_rank, step=chosen_step, max_nodes=max_nodes)
     if frame.is_empty() and step is None:
-        # Without any CPU event there is no phase, and what ran belongs to no step.
+        # Without CPU events there are no phases, and GPU work belongs to no step.
         frame = level_of_detail(trace, rank=chosen_rank, max_nodes=max_nodes)
     elif chosen_step is not None:
         frame = with_python(trace, chosen_rank, chosen_step, frame)
@@ -339,7 +376,9 @@ def timeline(
                 "select device as gpu, start_ns, end_ns, cause from idle_part where rank = $rank", rank=chosen_rank
             ),
             "lines": Lines() if source_lines else None,
-            # What the command that exports a part needs: -1 where there is nothing to say.
+            "step": chosen_step,
+            "picture": picture(trace, chosen_rank, frame),
+            # Arguments of the command that exports a part: -1 means no argument.
             "rank": chosen_rank if len(trace.ranks) > 1 else -1,
             "step_event": marks[0] if marks else -1,
         },
@@ -347,9 +386,10 @@ def timeline(
 
 
 def _nodes(detail: pl.DataFrame, modules: pl.DataFrame, events: pl.DataFrame) -> pl.DataFrame:
-    """The nodes with what people read: a label, the module's path and where the code is.
+    """Add columns for display to the nodes: a label, the module's path and the source location.
 
-    That is the place of the module, and of an op the function around it, which is known if it ran in forward.
+    An op has the location of the enclosing function if known, as for ops of forward. Other nodes have the location of
+    the module.
     """
     others = pl.col("name_count") - 1
     around = events.select("event_id", near=pl.struct("source", "function"))
@@ -382,14 +422,14 @@ def _nodes(detail: pl.DataFrame, modules: pl.DataFrame, events: pl.DataFrame) ->
 
 
 def _paler(colour: str, share_pct: float) -> str:
-    """The colour for half of a level and more, and paler for less, as on the page; black text stays readable on it."""
+    """Lighten a colour for shares below half of a level, as the page does. Black text stays readable."""
     weight = 0.3 + 0.6 * min(1.0, share_pct / 50)
     parts = (int(colour[at : at + 2], 16) for at in (1, 3, 5))
     return "#" + "".join(f"{round(part * weight + 245 * (1 - weight)):02x}" for part in parts)
 
 
 def _fitting(label: str, time: str, room: int) -> str:
-    """The label with the time, or what there is room for."""
+    """The label with the time, shortened to `room` characters."""
     whole = f"{label} · {time}"
     if len(whole) <= room:
         return whole
@@ -397,10 +437,10 @@ def _fitting(label: str, time: str, room: int) -> str:
 
 
 def level_rows(detail: pl.DataFrame, nodes: pl.DataFrame, node: int, *, together: bool = False) -> pl.DataFrame:
-    """What one level shows: the parts of a node on its busiest thread and its busiest stream.
+    """Rows of one level: the parts of a node on the node's busiest thread and busiest stream.
 
-    `from_ns` and `stop_ns` count from `begin_ns`, where the node starts on that track, so that both tracks begin at the
-    left; `together`, they count from where it starts at all.
+    `from_ns` and `stop_ns` count from `begin_ns`, the node's start on the track, so both tracks begin at the left. With
+    `together`, both count from the node's earliest start on any of the tracks.
     """
     sides = detail.filter(pl.col("start_ns").is_not_null())
     parts = sides.filter(parent_id=node)
@@ -437,7 +477,7 @@ def level_rows(detail: pl.DataFrame, nodes: pl.DataFrame, node: int, *, together
 
 
 def _facts(trace: Trace, rank: int) -> list[tuple[str, str]]:
-    """The three questions, each with its answer in a sentence."""
+    """The three questions of the page, each with a one-sentence answer."""
     answers = (
         gpu_or_cpu_bound(trace, rank=rank),
         optimizer_bottleneck(trace, rank=rank),

@@ -1,4 +1,4 @@
-"""Pages that open anywhere: one file, no network, and nothing in it that a trace's names could change."""
+"""Single-file HTML pages for use without a network. Names from a trace cannot inject markup or code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from markupsafe import Markup
 from hotline_analysis.text.formats import safe, shorten
 from hotline_analysis.text.html import render
 
-# Nothing is fetched or sent, whatever a name in the trace says, and no script runs but those that are named here.
+# The page fetches and sends nothing, whatever a name in the trace contains, and runs only the scripts hashed here.
 _POLICY = (
     "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; base-uri 'none';"
     " form-action 'none'"
@@ -27,12 +27,12 @@ def asset(name: str) -> str:
 
 
 def clean(name: str) -> str:
-    """A name from a trace for a page: the middle of a very long one cut out, what could hide text made visible."""
+    """Prepare a name from a trace for a page: shorten a very long name, and escape characters that could hide text."""
     return safe(shorten(name, LONGEST_NAME))
 
 
 def to_script(value: object) -> Markup:
-    """JSON that can stand in a script element: nothing in it can end the element."""
+    """JSON for a script element, escaped so that no text in the value can end the element."""
     text = json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     inert = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return Markup(inert)
@@ -53,6 +53,6 @@ def page(title: str, body: Markup, *, styles: Sequence[str] = (), scripts: Seque
 
 
 def _hash(script: str) -> str:
-    """The name of a script in a policy. The parser makes one end of line of all."""
+    """Hash of a script for the policy, with ends of lines normalised as an HTML parser does."""
     text = script.replace("\r\n", "\n").replace("\r", "\n")
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,4 +1,4 @@
-"""Parts that several charts have: bars, lines, labels, and what a chart without rows shows."""
+"""Parts shared by several charts: bars, lines, labels, and the chart for an empty result."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from hotline_analysis.text.formats import duration, percent, shorten
 
 
 def nothing(title: str = "No data") -> Any:
-    """A chart that says that there is nothing to show."""
+    """An empty chart with the text "nothing to show"."""
     return dress(alt.Chart(pl.DataFrame({"text": ["nothing to show"]})).mark_text().encode(text="text:N"), title)
 
 
 def in_words(name: str) -> str:
-    """A name of the tables as words."""
+    """Replace the underscores of a name by spaces."""
     return name.replace("_", " ")
 
 
 def share_tooltip(column: str) -> alt.Tooltip:
-    """A share in the text that the mouse shows."""
+    """Tooltip for a share in per cent."""
     return alt.Tooltip(f"{column}:Q", title="share, %", format=".1f")
 
 
 def durations(column: str) -> pl.Expr:
-    """A column of nanoseconds as texts with units."""
+    """Format a column of nanoseconds as text with units."""
     return pl.col(column).map_elements(duration, return_dtype=pl.String)
 
 
 def at_most(rows: pl.DataFrame, limit: int, by: str) -> pl.DataFrame:
-    """The rows, or as many of them as a chart can hold, the largest."""
+    """The `limit` rows with the largest `by`, in the original order."""
     if rows.height <= limit:
         return rows
     keep = rows.with_row_index("at").sort(by, descending=True).head(limit)["at"]
@@ -46,7 +46,7 @@ NAME_COLUMNS = alt.Axis(labelLimit=320, labelExpr="slice(datum.label, 3)")
 
 
 def labelled(rows: pl.DataFrame, name: str) -> pl.DataFrame:
-    """Rows with a label that fits, and a key that keeps their order and keeps equal labels apart."""
+    """Add a shortened `label`, and a key `bar` that keeps the order of rows and keeps equal labels apart."""
     labels = [shorten(clean(value), 44) for value in rows[name]]
     return rows.with_columns(
         label=pl.Series(labels, dtype=pl.String),
@@ -55,7 +55,7 @@ def labelled(rows: pl.DataFrame, name: str) -> pl.DataFrame:
 
 
 def stacked_bars(rows: pl.DataFrame, parts: Mapping[str, tuple[str, str]], what: str, *, stacked: bool = True) -> Any:
-    """The times of each `key`, stacked or side by side; `parts` has word and colour for each column of times."""
+    """Bars of the times of each `key`, stacked or grouped. `parts` maps columns of times to label and colour."""
     whole = rows.select(pl.sum_horizontal(*parts) if stacked else pl.max_horizontal(*parts))
     axis = time_axis(max(whole.to_series()))
     shown = (
@@ -88,7 +88,7 @@ def stacked_bars(rows: pl.DataFrame, parts: Mapping[str, tuple[str, str]], what:
 
 
 def bars_of(rows: pl.DataFrame, name: str, time: str, what: str, title: str) -> Any:
-    """Bars of time by name, the longest first, with their shares."""
+    """Bars of time by name, the longest first, with shares in the tooltip."""
     total = int(rows[time].sum() or 0)
     if not total:
         return nothing()
@@ -113,10 +113,10 @@ MOST_POINTS = 600
 
 
 def over_time(rows: pl.DataFrame, value: str, *, by: str, points: int = MOST_POINTS) -> pl.DataFrame:
-    """A value that changes at `start_ns`, as the largest in each of at most `points` stretches of time, and after.
+    """Downsample a value that changes at `start_ns` to the maximum in each of at most `points` equal stretches of time.
 
-    The columns are `line` (from `by`), `at_ns` from the start of the first row, and `value`. A stretch in which nothing
-    changes has the last value before it; before the first change of a line there is no row.
+    Columns: `line` (from `by`), `at_ns` from the start of the first row, and `value`. A stretch without a change has
+    the previous value. A line has no row before the line's first change. A row after the last stretch ends each line.
     """
     known = rows.filter(pl.col("start_ns").is_not_null() & pl.col(value).is_not_null())
     if known.is_empty():
@@ -141,22 +141,22 @@ def over_time(rows: pl.DataFrame, value: str, *, by: str, points: int = MOST_POI
 
 
 def rank_of(frame: pl.DataFrame) -> pl.Expr:
-    """The rank in front of a label, where there are several."""
+    """Prefix of a label with the rank, empty if all rows are of one rank."""
     return pl.format("rank {} ", "rank") if frame["rank"].n_unique() > 1 else pl.lit("")
 
 
 def figure(value: float) -> str:
-    """Three digits, without an exponent."""
+    """Format a number with three digits, without an exponent."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def device_of() -> pl.Expr:
-    """The device as a label; -1 is the CPU, whose memory the trace may have."""
+    """Label of a device; -1 is the CPU, for traces with CPU memory."""
     return pl.when(pl.col("device") < 0).then(pl.lit("CPU")).otherwise(pl.format("device {}", "device"))
 
 
 def lines_of(points: pl.DataFrame, unit: str, title: str, *, legend: str) -> Any:
-    """Lines over time, one for each value of `line`, at most as many as there are colours."""
+    """Lines over time, one for each value of `line`. Only the largest lines are drawn, one for each colour."""
     lines = points.group_by("line").agg(pl.col("value").max()).sort("value", descending=True).head(len(HUES))["line"]
     axis = time_axis(max(points["at_ns"]))
     shown = points.filter(pl.col("line").is_in(lines.implode())).with_columns(time=pl.col("at_ns") / axis.size)

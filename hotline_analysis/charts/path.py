@@ -1,6 +1,6 @@
 """The critical path of a step.
 
-Each takes the frame of the answer of the same name and returns an Altair chart, whose title states the finding.
+Each function takes the frame of the answer with the same name. It returns an Altair chart titled with the finding.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hotline_analysis.charts.parts import (
 from hotline_analysis.charts.theme import HUES, WIDTH, dress, time_axis
 from hotline_analysis.text.formats import duration, percent
 
-# Value of `bound_by`, word, colour.
+# Value of `bound_by`, label, colour.
 _BOUNDS = (
     ("gpu_compute", "GPU computation", HUES[2]),
     ("communication", "communication", HUES[0]),
@@ -32,16 +32,16 @@ _BOUNDS = (
     ("unknown", "unknown", "#cccccc"),
 )
 _MARKS = 2000
-# Of a longer path, what is shorter than this part of it is drawn together: so at most 250 marks are alone, and the at
-# most 500 stretches between them have one mark for each of nine classes.
+# On a path of more marks, marks shorter than 1/250 of the path are merged. At most 250 long marks remain, and at most
+# 500 stretches between long marks, each with one mark for each of nine classes.
 _BINS = 250
 
 
 def critical_path(frame: pl.DataFrame) -> Any:
-    """What the critical path consists of over time, by what bounds it, from the answer `critical_path`.
+    """The critical path over time, by bound, from the answer `critical_path`.
 
-    The times of the marks add up to the path. On a path of very many edges, neighbours that are too short to see are
-    drawn as one mark for each class, and keep their sum.
+    The times of the marks add up to the path. On a path of very many edges, neighbours too short to see are
+    merged into one mark for each class, with the sum of the times.
     """
     parts = _stretches(frame)
     if parts.is_empty():
@@ -101,7 +101,7 @@ def critical_path(frame: pl.DataFrame) -> Any:
 
 
 def _stretches(frame: pl.DataFrame) -> pl.DataFrame:
-    """The path as few stretches in order, whose times add up to it: neighbours of one class and phase are one.
+    """Merge neighbouring edges of one class and phase to stretches, in order. The times add up to the path.
 
     Columns: `bound_by`, `order` of the class, `start_ns` from the start of the path, `time_ns`, `edge_count`, and
     `name` and `phase` of the longest edge.
@@ -113,7 +113,7 @@ def _stretches(frame: pl.DataFrame) -> pl.DataFrame:
     parts = _merged(edges.with_columns(stretch=pl.struct("bound_by", "phase").rle_id(), edge_count=pl.lit(1, pl.Int64)))
     if parts.height > _MARKS:
         width = max(1, int(parts["time_ns"].sum()) // _BINS)
-        # A long stretch gets a number of its own; those between two of them, and in one bin of time, share theirs.
+        # Each long stretch gets a separate number. Short stretches between long stretches share a number in each bin.
         long = pl.col("time_ns") >= width
         key = pl.struct(pl.col("start_ns") // width, long.cum_sum().alias("before"), long.alias("long"))
         parts = _merged(parts.drop("start_ns").with_columns(parts.select(stretch=key.rle_id())["stretch"]), order)
@@ -121,7 +121,7 @@ def _stretches(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _merged(rows: pl.DataFrame, order: dict[str, int] | None = None) -> pl.DataFrame:
-    """One row for each class of each stretch, in order, with the sums, and the names of what took longest."""
+    """One row for each class of each stretch, in order: the sums, and name and phase of the longest edge."""
     longest = pl.col("time_ns").arg_max()
     merged = rows.group_by("stretch", "bound_by", maintain_order=True).agg(
         pl.col("name").get(longest), pl.col("phase").get(longest), pl.col("edge_count", "time_ns").sum()

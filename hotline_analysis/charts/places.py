@@ -1,4 +1,4 @@
-"""What a timeline adds to the tree of `level_of_detail`: python where no op runs, and what the step waits for."""
+"""Additions of a timeline to the tree of `level_of_detail`: python functions without ops, and the critical path."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from hotline_analysis.answers.path import dependency_graph
 from hotline_analysis.answers.replay import Replay
 from hotline_analysis.run.trace import Trace
 
-_LEAST = 0.005  # of the step: python that takes less is not shown
+_LEAST = 0.005  # minimum share of the step for a shown python function
 
 
 def with_python(trace: Trace, rank: int, step: int, detail: pl.DataFrame) -> pl.DataFrame:
-    """The tree with calls of python functions in which no op runs, as nodes of kind `python`, or groups of them."""
+    """Add calls of python functions in which no op runs to the tree, as nodes of kind `python` or as groups."""
     sides = detail.filter(pl.col("start_ns").is_not_null())
     length = int(sides.filter(depth=0, device="cpu").select((pl.col("end_ns") - pl.col("start_ns")).max()).item() or 0)
     found = trace.query("python_alone", rank=rank, step=step, least_ns=max(1, int(_LEAST * length)))
-    # What lies in no phase would stand beside the phases.
+    # Drop functions outside all phases, which would appear next to the phases.
     placed = innermost(detail.filter(pl.col("depth") > 0), found).filter(pl.col("node_id").is_not_null())
     if placed.is_empty():
         return detail
@@ -29,7 +29,7 @@ def with_python(trace: Trace, rank: int, step: int, detail: pl.DataFrame) -> pl.
     around = calls.select(around_id="event_id", caller="number")
     calls = calls.join(around, on="around_id", how="left").with_columns(parent_id=pl.coalesce("caller", "node_id"))
     depths = detail.select("node_id", "depth").unique("node_id")
-    # Of a call in a call, the calls around it are those that begin before it and end after it.
+    # The enclosing calls of a nested call begin before the nested call and end after the nested call.
     outer = calls.join_where(
         calls.filter(call_count=1).select(of="track_id", since="start_ns", until="end_ns", outer="number"),
         pl.col("track_id") == pl.col("of"),
@@ -71,9 +71,9 @@ def with_python(trace: Trace, rank: int, step: int, detail: pl.DataFrame) -> pl.
 
 
 def waited_for(trace: Trace, rank: int, step: int, detail: pl.DataFrame, places: pl.DataFrame) -> pl.DataFrame:
-    """How much of what a step waits for, its critical path in a loop of such steps, is in each node: `path_ns`.
+    """Time of the critical path in each node, for a loop of copies of the step: `path_ns`, per step.
 
-    `places` are those of `event_nodes`. Empty for a step that waits for nothing.
+    `places` is the frame of `event_nodes`. The result is empty for a step without dependencies.
     """
     typical = typical_step(trace, rank)
     if typical is not None and typical.step == step:
@@ -104,9 +104,9 @@ def waited_for(trace: Trace, rank: int, step: int, detail: pl.DataFrame, places:
 
 
 def way(nodes: pl.DataFrame, waits: pl.DataFrame, *, min_pct: float) -> list[int]:
-    """The way down the tree to what the step waits for most: always the child with most of it, down to a share.
+    """The nodes along the critical path: at each level the child with most `path_ns`, down to `min_pct` of the root.
 
-    Takes the nodes of `tree_nodes` and the frame of `waited_for`; empty where that is.
+    Takes the nodes of `tree_nodes` and the frame of `waited_for`. Empty if no node has time on the critical path.
     """
     known = nodes.join(waits.filter(pl.col("path_ns") > 0), on="node_id")
     roots = known.filter(pl.col("parent_id").is_null()).sort("path_ns", "node_id", descending=[True, False])
@@ -126,9 +126,9 @@ def way(nodes: pl.DataFrame, waits: pl.DataFrame, *, min_pct: float) -> list[int
 
 
 def event_nodes(trace: Trace, rank: int, step: int | None, detail: pl.DataFrame) -> pl.DataFrame:
-    """The node of every event of a step: its own, else the innermost around it or around the call that launched it.
+    """Node of every event of a step: the event's own node, or the innermost node around the event or launching call.
 
-    Columns: `event_id` and `node_id`; events that no node contains are left out.
+    Columns: `event_id` and `node_id`; events outside all nodes are left out.
     """
     events = trace.of(rank).sql(
         "select label.event_id, nesting.track_id, nesting.start_ns, nesting.end_ns from label"
@@ -154,10 +154,10 @@ def event_nodes(trace: Trace, rank: int, step: int | None, detail: pl.DataFrame)
 
 
 def innermost(detail: pl.DataFrame, spans: pl.DataFrame) -> pl.DataFrame:
-    """Spans of threads (`track_id`, `start_ns`, `end_ns`) with the innermost node around each: `node_id`, or NULL."""
+    """Add `node_id`, the innermost node around each span of a thread (`track_id`, `start_ns`, `end_ns`), or NULL."""
     sides = detail.filter(pl.col("start_ns").is_not_null(), device="cpu").sort("start_ns")
     found = spans.sort("start_ns").with_columns(node_id=pl.lit(None, pl.Int64))
-    # Nodes of one depth do not overlap on a thread, so the last that begins before a span is the only one to ask.
+    # Nodes of one depth do not overlap on a thread, so only the last node that begins before a span can contain it.
     for depth in sorted(sides["depth"].unique()):
         level = sides.filter(depth=depth).select("track_id", "start_ns", until="end_ns", around="node_id")
         around = pl.when(pl.col("until") >= pl.col("end_ns")).then("around")

@@ -1,4 +1,4 @@
-"""What would help: how long a step would take."""
+"""Predicted times of a step: in scenarios, on other GPUs, with more ranks, copies or batch sizes."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _WAYS = {
 
 @takes_traces
 def whatif(trace: Trace, *, scenario: str | None = None, rank: int | None = None) -> Any:
-    """What would help: the time of a step in each scenario, as a range, against the step as recorded and the limits.
+    """Predicted time of a step in each scenario, as a range, against the step as recorded and the limits.
 
-    With one scenario, what a step waits for before and after it: `HotlineError` says why it does not apply. Where
-    nothing can be predicted at all, the title says why.
+    With `scenario`, shows the waits of a step before and after; raises `HotlineError` if the scenario does not apply.
+    If nothing can be predicted, the title gives the reason.
     """
     if scenario is not None:
         return _before_and_after(asked(trace, scenario, rank=rank))
@@ -121,10 +121,10 @@ def _ranges(
 
 @takes_traces
 def other_gpus(trace: Trace, *, rank: int | None = None, cpu: float = 1.0) -> Any:
-    """How long a step would take on other GPUs, as ranges, against the step as recorded.
+    """Predicted time of a step on other GPUs, as ranges, against the step as recorded.
 
-    `cpu` is how many times faster the CPU is. GPUs of which nothing can be said are left out; where that is all of
-    them, the title says why.
+    `cpu` is the speedup of the CPU: 2.0 is twice as fast. GPUs without a prediction are left out. If no GPU has a
+    prediction, the title gives the reason.
     """
     try:
         table = on_gpu(trace, rank=rank, cpu=cpu)
@@ -154,9 +154,9 @@ def other_gpus(trace: Trace, *, rank: int | None = None, cpu: float = 1.0) -> An
 
 @takes_traces
 def scaling(trace: Trace, *, rank: int | None = None) -> Any:
-    """How much of the work of so many ranks gets done, for networks of several bandwidths, as ranges.
+    """Predicted scaling efficiency by number of ranks, for networks of several bandwidths, as ranges.
 
-    Where that cannot be predicted, the title says why.
+    If no prediction is possible, the title gives the reason.
     """
     try:
         rows = data_parallel_scaling(trace, rank=rank)
@@ -198,9 +198,9 @@ def scaling(trace: Trace, *, rank: int | None = None) -> Any:
 
 @takes_traces
 def copies(trace: Trace, *, rank: int | None = None) -> Any:
-    """How many times as much copies of a program get done on one GPU, as ranges: by turns, at once, fused.
+    """Predicted throughput gain of copies of a program on one GPU, as ranges: taking turns, at once, or fused.
 
-    Beside them, what so many times the batch would do. Where nothing can be said, the title says why.
+    Also shows one program with the batch as many times larger. If nothing can be predicted, the title gives the reason.
     """
     try:
         found = share_gpu(trace, copies=(2, 4, 8, 16), rank=rank)
@@ -253,7 +253,7 @@ def copies(trace: Trace, *, rank: int | None = None) -> Any:
 
 
 def _before_and_after(found: Prediction) -> Any:
-    """The path of a step by what it waits for, as recorded and as predicted."""
+    """The critical path of a step by limit, as recorded and as predicted."""
     parts = []
     for key, path in (("as recorded", found.path_before()), (found.scenario, found.path())):
         period = found.baseline_ns if key == "as recorded" else found.predicted_ns
@@ -276,10 +276,10 @@ def _before_and_after(found: Prediction) -> Any:
 
 
 def batch(traces: Sequence[Trace]) -> Any:
-    """Throughput and peak memory against the batch, from traces of one program with batches of different sizes.
+    """Throughput and peak memory against the batch size, from traces of one program with different batch sizes.
 
-    Points are measured, lines are fitted; a rule stands at the largest batch that fits into the GPU. Where nothing can
-    be said, the title says why.
+    Points are measured, lines are fitted. A dashed rule marks the largest batch that fits into the GPU. If nothing can
+    be predicted, the title gives the reason.
     """
     try:
         scaling = batch_scaling(traces)

@@ -1,6 +1,6 @@
 """The queue of launches over time.
 
-Each takes the frame of the answer of the same name and returns an Altair chart, whose title states the finding.
+Each function takes the frame of the answer with the same name. It returns an Altair chart titled with the finding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from hotline_analysis.charts.parts import (
 
 
 def queue_length(frame: pl.DataFrame) -> Any:
-    """How many launches wait on each stream over time, from the answer `queue_length`."""
+    """Number of launches waiting on each stream over time, from the answer `queue_length`."""
     stream = pl.col("stream").cast(pl.String).fill_null("unknown")
     rows = frame.with_columns(line=rank_of(frame) + pl.format("device {} stream {}", "device", stream))
     points = over_time(rows, "queue_length", by="line")

@@ -1,6 +1,6 @@
 """Charts of several ranks.
 
-Each takes the frame of the answer of the same name and returns an Altair chart, whose title states the finding.
+`stragglers` takes the frame of the answer `collectives`. It returns an Altair chart titled with the finding.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ _CELLS = 4000
 
 
 def stragglers(frame: pl.DataFrame, by: Literal["step", "collective"] | None = None) -> Any:
-    """How late each rank came to the collectives, as a heatmap over steps or over single collectives in order.
+    """Heatmap of how late each rank came to collectives, over steps or over single collectives in order.
 
-    From the answer `collectives`, of which those count that several ranks share. Their sums per rank are those of the
-    answer `stragglers`: the cells of a rank add up to its `late_ns`.
-    Without `by`, over steps if there are several. Where there are too many columns, neighbours share one.
-    Raises `QueryParameterError` for another `by`.
+    From the answer `collectives`, counting only collectives shared by several ranks. The cells of a rank add up to the
+    rank's `late_ns` in the answer `stragglers`. Without `by`, columns are steps if there are several steps, else
+    collectives. Neighbouring columns are merged if there are too many. Raises `QueryParameterError` for another `by`.
     """
     if by not in (None, "step", "collective"):
         raise QueryParameterError(f"by must be step or collective, not {by!r}")
@@ -35,7 +34,7 @@ def stragglers(frame: pl.DataFrame, by: Literal["step", "collective"] | None = N
     if frame.is_empty():
         return nothing()
     over = by or ("step" if frame["step"].n_unique() > 1 else "collective")
-    # Collectives in the order in which the first rank came to them; those outside steps are a column of their own.
+    # Collectives in the order of the first rank's arrival. Collectives outside steps share a column.
     first = frame.group_by("match_id").agg(pl.col("start_ns").min(), pl.col("step").max())
     key = "step" if over == "step" else "match_id"
     columns = first.group_by(key).agg(pl.col("start_ns").min()).sort("start_ns", key).with_row_index("at")
@@ -88,7 +87,7 @@ def stragglers(frame: pl.DataFrame, by: Literal["step", "collective"] | None = N
 
 
 def _title(frame: pl.DataFrame) -> str:
-    """Who keeps the others waiting: each wait counts to the rank that came last, as in the answer `stragglers`."""
+    """Title with the rank that causes the longest wait. A wait counts to the last rank, as in `stragglers`."""
     waits = frame.group_by("match_id").agg(
         pl.col("wait_ns").sum(), last=pl.col("rank").filter(pl.col("is_last")).first()
     )

@@ -1,4 +1,4 @@
-"""Every chart by its name, with the answer that it shows: what the command line draws from."""
+"""Registry of all charts by name, each with the shown answer. The command line draws from this registry."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ SUBJECTS = (
     *("breakdown", "comparison", "device_time", "efficiency", "kernels", "limits", "memory", "multi_scale", "path"),
     *("prediction", "queue", "ranks", "trust", "whole_run"),
 )
-"""The files of charts: each public function in them is one."""
+"""Modules of charts. Each public function of a frame or of traces is a chart."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A chart: `make` draws it from as many traces as `traces` says, 0 for any number; it takes `parameters`."""
+    """A chart: `make` draws from `traces` traces (0: any number) and takes `parameters`."""
 
     name: str
     summary: str
@@ -36,9 +36,9 @@ class Kind:
     make: Callable[..., Any]
 
     def arguments(self, given: Mapping[str, object]) -> dict[str, object]:
-        """Return the arguments with the types that the chart takes.
+        """Return the arguments converted to the types of the chart's parameters.
 
-        Raises `QueryParameterError` for one that it does not take, or of another type.
+        Raises `QueryParameterError` for an unknown argument or a wrong type.
         """
         return named.converted(f"the chart {self.name}", self.parameters, given)
 
@@ -46,9 +46,9 @@ class Kind:
 def draw(name: str, *traces: Trace, **parameters: object) -> Any:
     """Draw a chart by name, such as `draw("phases", trace, rank=0)`: an Altair chart, or a `Timeline`.
 
-    `CHARTS` says which there are and what they take; `diff` takes two traces, `batch` two or more. Raises
-    `QueryNotFoundError` for an unknown name, and `QueryParameterError` for parameters that the chart does not take
-    or the trace does not have.
+    `CHARTS` lists all charts with parameters; `diff` takes two traces, `batch` two or more. Raises `QueryNotFoundError`
+    for an unknown name. Raises `QueryParameterError` for a wrong number of traces, for unknown parameters, and for
+    values missing in the trace.
     """
     kind = get(name)
     check_traces("draw", *traces)
@@ -58,7 +58,7 @@ def draw(name: str, *traces: Trace, **parameters: object) -> Any:
 
 
 def get(name: str) -> Kind:
-    """Return the chart of this name. Raises `QueryNotFoundError`."""
+    """Return the chart with this name. Raises `QueryNotFoundError` for an unknown name."""
     if name not in CHARTS:
         close = get_close_matches(name, CHARTS, n=3, cutoff=0.5)
         hint = f"Did you mean {' or '.join(close)}?" if close else f"There are {', '.join(CHARTS)}."
@@ -71,7 +71,7 @@ def _traces(count: int) -> str:
 
 
 def _answered(chart: Callable[..., Any], answer: Callable[..., Any], *, own: tuple[str, ...] = ()) -> Kind:
-    """A chart of an answer; the parameters `own` are the chart's."""
+    """A chart of an answer's frame. `own` names the parameters of the chart, not of the answer."""
 
     def make(*traces: Trace, **arguments: Any) -> Any:
         of_chart = {name: arguments.pop(name) for name in own if name in arguments}
@@ -83,12 +83,12 @@ def _answered(chart: Callable[..., Any], answer: Callable[..., Any], *, own: tup
 
 
 def _drawn(chart: Callable[..., Any]) -> Kind:
-    """A chart that asks the trace itself."""
+    """A chart that queries the trace itself."""
     return Kind(chart.__name__, _summary(chart), 1, named.parameters(chart), chart)
 
 
 def _drawn_of_several(chart: Callable[..., Any]) -> Kind:
-    """A chart that asks any number of traces."""
+    """A chart that queries any number of traces."""
 
     def make(*traces: Trace, **arguments: Any) -> Any:
         return chart(traces, **arguments)
@@ -101,13 +101,13 @@ def _summary(chart: Callable[..., Any]) -> str:
 
 
 def _path_of_a_step(trace: Trace, *, rank: int | None = None, step: int | None = None) -> Any:
-    """The path of one step: of the one of median duration if none is asked for."""
+    """The critical path of one step, by default of the step with median duration."""
     chosen = min(trace.ranks) if rank is None else rank
     typical = detail.median_step(trace, chosen) if step is None else step
     return critical_path(trace, rank=chosen, step=typical)
 
 
-# Charts that are not of the answer of their own name, and parameters that are the chart's and not the answer's.
+# Charts of an answer with another name, and parameters of the chart that the answer lacks.
 _ANSWERS: Mapping[str, Callable[..., Any]] = {"critical_path": _path_of_a_step, "stragglers": generated.collectives}
 _OWN = {"modules": ("side",), "stragglers": ("by",)}
 
@@ -125,7 +125,7 @@ def _kind(chart: Callable[..., Any]) -> Kind:
 
 
 def _charts() -> Iterator[Callable[..., Any]]:
-    """Every public function of the files of charts that takes a frame, a trace or several."""
+    """Every public function of the chart modules that takes a frame, a trace or several traces."""
     for subject in SUBJECTS:
         module = import_module(f"{__package__}.{subject}")
         for name, function in vars(module).items():

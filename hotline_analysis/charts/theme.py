@@ -1,19 +1,18 @@
-"""Colours and texts that all charts share."""
+"""Colours, titles and axes shared by all charts."""
 
 from __future__ import annotations
 
-import re
 import textwrap
 from dataclasses import dataclass
 from typing import Any
 
 import altair as alt
-from markupsafe import Markup, escape
 
-from hotline_analysis.charts.page import clean
+from hotline_analysis.charts.forms import INK as INK
+from hotline_analysis.charts.forms import in_frame, to_html, to_picture
 from hotline_analysis.text.formats import readable_unit
 
-# Hues that people with any kind of colour vision can tell apart (Okabe and Ito, 2008).
+# Hues that people with any kind of colour vision can distinguish (Okabe and Ito, 2008).
 HUES = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#d55e00", "#56b4e9", "#f0e442", "#999999")
 PHASES = {
     "load_data": "#e69f00",
@@ -26,16 +25,12 @@ PHASES = {
     "other": "#999999",
 }
 WIDTH = 720
-INK = "#1b1f24"
-# Scripts run in an origin of their own; the link to a viewer opens a page, which is not in the sandbox itself.
-_TO_NODE = "#timeline-"
-_SANDBOX = "allow-scripts allow-popups allow-popups-to-escape-sandbox"
 
 
 class _Offline:
-    """A chart that a notebook shows without a network: as a picture, or with its scripts if it is one to select in.
+    """A chart that a notebook shows without a network: as a picture, or as a page with scripts if there is a selection.
 
-    Who chooses a renderer of Altair gets that.
+    A renderer chosen in Altair takes precedence.
     """
 
     def _repr_mimebundle_(self, *args: Any, **kwds: Any) -> Any:
@@ -43,8 +38,6 @@ class _Offline:
             return super()._repr_mimebundle_(*args, **kwds)  # type: ignore[misc]
         if "params" not in self.to_dict():  # type: ignore[attr-defined]
             return {"text/html": str(to_picture(self))}
-        from hotline_analysis.charts.saving import to_html
-
         return {"text/html": in_frame(to_html(self), "Chart")}
 
 
@@ -67,97 +60,41 @@ class _VConcatChart(_Offline, alt.VConcatChart):
 _OFFLINE: dict[type, type] = {kind.__bases__[1]: kind for kind in (_Chart, _LayerChart, _FacetChart, _VConcatChart)}
 
 
-_LETTERS = 105  # of a line of the subtitle: some 7 pixels each, in the width of a chart with its labels
+_LETTERS = 105  # letters in a line of the subtitle: about 7 pixels each, in the width of a chart with labels
 
 
 def dress(chart: Any, title: str, subtitle: str = "") -> Any:
-    """Give a chart its title, which states the finding, and what all charts look like."""
+    """Give a chart a title, which states the finding, and the common style."""
     text = alt.TitleParams(title, subtitle=textwrap.wrap(subtitle, _LETTERS), anchor="start", fontSize=14)
     dressed = (
         chart.properties(title=text)
         .configure(font="Arial, Liberation Sans, Helvetica, sans-serif")
         .configure_view(stroke=None)
         .configure_axis(grid=False, labelFontSize=11, titleFontSize=11, titleFontWeight="normal")
-        # A page may be shown in a wider font than the one the labels were laid out with.
+        # A browser may use a wider font than the layout of the labels assumed.
         .configure_axisQuantitative(tickCount=8, labelOverlap="greedy", labelSeparation=8)
         .configure_legend(
             labelFontSize=11, titleFontSize=11, titleFontWeight="normal", labelLimit=220, columnPadding=36
         )
     )
-    # An Altair chart takes what is set in the usual way as a part of its specification.
+    # Altair would store a plain assignment as a part of the chart's specification.
     object.__setattr__(dressed, "__class__", _OFFLINE[type(dressed)])
     return dressed
 
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis of time in a readable unit; `size` is that unit in nanoseconds."""
+    """An axis of time in a readable unit; `size` is the unit in nanoseconds."""
 
     unit: str
     size: int
 
     def title(self, what: str) -> str:
-        """What the axis shows, with its unit."""
+        """Title of the axis, with the unit."""
         return f"{what}, {self.unit}"
 
 
 def time_axis(largest_ns: float) -> Axis:
-    """The unit in which an axis up to this time is readable."""
+    """An axis with a readable unit for times up to `largest_ns`."""
     size, unit = readable_unit(largest_ns)
     return Axis(unit, size)
-
-
-def page_spec(chart: Any) -> dict[str, Any]:
-    """The Vega-Lite specification of a chart for a page: its texts and axes have the colour of the page's text."""
-    ink = "currentColor"
-    spec: dict[str, Any] = _with_ink(chart.to_dict(), ink)
-    config = spec.setdefault("config", {})
-    # Elsewhere a chart has white paper, on which its own ink can be read.
-    config["background"] = "transparent"
-    axis, legend = config.setdefault("axis", {}), config.setdefault("legend", {})
-    axis.update(labelColor=ink, titleColor=ink, domainColor=ink, tickColor=ink)
-    legend.update(labelColor=ink, titleColor=ink)
-    spec["padding"] = {"left": 14, "right": 14, "top": 5, "bottom": 5}
-    config["header"] = {"labelColor": ink, "titleColor": ink}
-    config["title"] = {"color": ink, "subtitleColor": ink}
-    return spec
-
-
-def _with_ink(part: Any, ink: str) -> Any:
-    """The specification with another ink in its marks. The data are left as they are."""
-    if isinstance(part, dict):
-        return {key: value if key == "datasets" else _with_ink(value, ink) for key, value in part.items()}
-    if isinstance(part, list):
-        return [_with_ink(value, ink) for value in part]
-    return ink if part == INK else part
-
-
-def link_to_node(node: int | None) -> str | None:
-    """The link of a mark to a node of the timeline on the same page, by its position."""
-    return None if node is None else f"{_TO_NODE}{node}"
-
-
-def to_picture(chart: Any) -> Markup:
-    """A chart as SVG with its title in words, for a page; a mark tells its values when the mouse is on it."""
-    name = escape(clean(chart.to_dict()["title"]["text"]))
-    svg = to_svg(chart).replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1)
-    # Vega puts an address of its own before links.
-    svg = re.sub(rf'<a xlink:href="[^"]*{_TO_NODE}(\d+)">', r'<a href="#timeline" data-hotline-node="\1">', svg)
-    svg = re.sub(r'(<path aria-label="([^"]*)" role="graphics-symbol"[^>]*)/>', r"\1><title>\2</title></path>", svg)
-    return Markup(svg)
-
-
-def in_frame(page: str, title: str) -> str:
-    """A page as a part of a notebook, whose own page is not ours to style or to run scripts in.
-
-    The scripts of the page run, and reach nothing of the notebook.
-    """
-    frame = Markup('<iframe title="{}" sandbox="{}" style="width:100%;height:640px;border:0" srcdoc="{}"></iframe>')
-    return str(frame.format(title, _SANDBOX, page))
-
-
-def to_svg(chart: Any) -> str:
-    """A chart as SVG for a page: its texts and axes have the colour of the page's text, and no name is markup."""
-    import vl_convert
-
-    return str(vl_convert.vegalite_to_svg(page_spec(chart), allowed_base_urls=[]))

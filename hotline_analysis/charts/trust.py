@@ -1,6 +1,6 @@
-"""How far the annotation reaches: what the GPU time counts to.
+"""Coverage of the annotation: GPU time by bucket.
 
-Each takes the frame of the answer of the same name and returns an Altair chart, whose title states the finding.
+Each function takes the frame of the answer with the same name. It returns an Altair chart titled with the finding.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hotline_analysis.text.formats import percent
 
 
 def coverage(frame: pl.DataFrame) -> Any:
-    """What the GPU time counts to, from the answer `coverage`."""
+    """GPU time by bucket (modules and named buckets), from the answer `coverage`."""
     rows = frame.group_by("bucket").agg(pl.col("gpu_time_ns").sum()).sort("gpu_time_ns", descending=True)
     total = int(rows["gpu_time_ns"].sum())
     if not total:

@@ -1,4 +1,4 @@
-"""A whole run over time: what a brush selects in the picture above is shown wider in the one below."""
+"""A whole run over time: the lower chart enlarges the stretch selected in the upper chart."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from hotline_analysis.run.arguments import takes_traces
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import percent
 
-_MARKS = 4000  # what a browser draws at once without a pause, and Altair takes
-_RANKS = 6  # more have no room for lanes of their own above
-_STRETCHES = 300  # of all ranks together
-_CELLS = 2400  # one for each rank and stretch of time
+_MARKS = 4000  # maximum number of marks: a browser draws as many without a pause
+_RANKS = 6  # maximum number of ranks with separate lanes
+_STRETCHES = 300  # stretches of time in the mean of all ranks
+_CELLS = 2400  # maximum number of cells: one for each rank and stretch of time
 _HUES = {**PHASES, "outside_steps": "#555555"}
 
 
@@ -24,9 +24,9 @@ _HUES = {**PHASES, "outside_steps": "#555555"}
 def overview(trace: Trace, *, rank: int | None = None) -> Any:
     """Phases of the main thread and work of each device over time, as a linked pair of charts.
 
-    Drag over the upper one to choose a stretch for the lower. Both have the sums of the view `overview`: all events are
-    in them, however many there are, and the stretches are chosen so that the marks stay few. Above six ranks, the upper
-    has the mean of all ranks, and the lower how busy the GPU of each is.
+    Drag over the upper chart to choose a stretch for the lower chart. Both show sums over all events, from the query
+    `overview`. The number of stretches is chosen to keep the number of marks small. With more than six ranks, the upper
+    chart shows the mean of all ranks, and the lower chart the GPU busy share of each rank.
     """
     if rank is None and len(trace.ranks) > _RANKS:
         cells = trace.query("overview", bins=max(1, _CELLS // len(trace.ranks)))
@@ -41,7 +41,7 @@ def overview(trace: Trace, *, rank: int | None = None) -> Any:
 
 
 def _overview_chart(frame: pl.DataFrame) -> Any:
-    """The pair of charts for the frame of the view `overview`, a lane for each thread and device; see `overview`."""
+    """The pair of charts for a frame of `overview`, with a lane for each thread and device."""
     if frame.is_empty():
         return nothing()
     rank = pl.format("rank {} ", "rank") if frame["rank"].n_unique() > 1 else pl.lit("")
@@ -62,7 +62,7 @@ def _overview_chart(frame: pl.DataFrame) -> Any:
 
 
 def _together_chart(frame: pl.DataFrame, cells: pl.DataFrame) -> Any:
-    """The pair of charts for many ranks: the mean of all above, each below. Both frames are of the view `overview`."""
+    """The pair of charts for many ranks: the mean of all above, each rank below. Both frames are of `overview`."""
     if frame.is_empty():
         return nothing()
     ranks = frame["rank"].n_unique()
@@ -116,7 +116,7 @@ def _together_chart(frame: pl.DataFrame, cells: pl.DataFrame) -> Any:
 
 
 class _Lanes:
-    """Lanes of stacked phases: columns lane, phase, start_ns, end_ns, time_ns, and `places` that the time is of."""
+    """Lanes of stacked phases. Columns: lane, phase, start_ns, end_ns, time_ns, `places` (number of summed places)."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
         begin, self._axis = _scale(frame)
@@ -163,7 +163,7 @@ class _Lanes:
         )
 
     def stack(self, scale: Any, height: int, brush: Any = None) -> Any:
-        """The lanes one below the other; a brush can be drawn in the first."""
+        """Stack the lanes. The first lane can have a brush."""
         label: dict[str, Any] = {"anchor": "start", "fontSize": 11, "offset": 2, "fontWeight": "normal"}
         drawn = []
         for number, lane in enumerate(self._names):
@@ -174,7 +174,7 @@ class _Lanes:
             )
             part = part.properties(width=WIDTH, height=height, title=alt.TitleParams(lane, **label))
             drawn.append(part.add_params(brush) if brush is not None and number == 0 else part)
-        # Without a window, each lane alone would end with its own last event.
+        # Without a shared scale, each lane would end with the lane's last event.
         return alt.vconcat(*drawn, spacing=2).resolve_scale(x="shared")
 
 
@@ -183,7 +183,7 @@ def _brush() -> Any:
 
 
 def _scale(frame: pl.DataFrame) -> tuple[int, Axis]:
-    """Where the axis of time begins, and its unit."""
+    """Start of the time axis in nanoseconds, and the axis with a readable unit."""
     begin, end = min(frame["start_ns"]), max(frame["end_ns"])
     return begin, time_axis(end - begin)
 

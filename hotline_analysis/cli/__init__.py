@@ -1,6 +1,6 @@
-"""The `hotline` command: each command is a few lines over the public API.
+"""The `hotline` command. Each subcommand is a few lines over the public API.
 
-`hotline --help` is to answer at once, so commands import what they need themselves.
+Subcommands import their dependencies when called, so `hotline --help` answers at once.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hotline_analysis.atomic import undo_all
 from hotline_analysis.cli import agents, asking, drawing, files, gating, interrupt, predicting, reports, viewing
 from hotline_analysis.cli.app import app
 
-# The commands have registered when their modules were imported.
+# Importing the modules has registered their commands.
 __all__ = ["agents", "app", "asking", "drawing", "files", "gating", "main", "predicting", "reports", "viewing"]
 
 _IN_ORDER_OF_NEED = (
@@ -40,15 +40,15 @@ app.registered_commands.sort(key=lambda command: (*_IN_ORDER_OF_NEED, command.na
 
 def main() -> None:
     """Run the command line and end the process."""
-    # Python has no stream where the caller has closed its own (`hotline … >&-`).
+    # Python sets a stream to None if the caller closed it (`hotline … >&-`).
     sys.stdout = sys.stdout or open(os.devnull, "w")  # noqa: SIM115
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
-        # Elsewhere than on Linux, and in the C locale, the encoding may lack what names and tables have in them. What
-        # reads a pipe or file expects UTF-8; a terminal shows what it can.
+        # On other systems than Linux, and in the C locale, the encoding may lack characters used in names and tables.
+        # Readers of pipes and files expect UTF-8; a terminal replaces unknown characters.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding=None if stream.isatty() else "utf-8", errors="replace")
-    gc.set_threshold(50_000, 20, 20)  # the libraries that are loaded make no garbage; to look for it takes 5 % of a run
+    gc.set_threshold(50_000, 20, 20)  # loaded libraries create no garbage, and collecting it takes 5 % of a run
     interrupt.watch()
     try:
         app(prog_name="hotline")

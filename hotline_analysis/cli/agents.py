@@ -1,4 +1,4 @@
-"""The command that serves agents: mcp."""
+"""The command for agents: mcp."""
 
 from __future__ import annotations
 
@@ -17,20 +17,22 @@ def mcp(
     runs: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="RUN", help="Runs, traces or folders of them that may be opened; the working directory by default."
+            metavar="RUN", help="Runs, traces or folders that the server may open; the working directory by default."
         ),
     ] = None,
     exports: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where the tool `export` may write; without it there is no such tool."),
+        typer.Option(
+            metavar="FOLDER", help="Output folder of the tool `export`; without this option, there is no export tool."
+        ),
     ] = None,
-    skill: Annotated[bool, typer.Option("--skill", help="Print the guide for agents, and end.")] = False,
-    llms: Annotated[bool, typer.Option("--llms", help="Print the llms.txt of the package, and end.")] = False,
+    skill: Annotated[bool, typer.Option("--skill", help="Print the guide for agents and exit.")] = False,
+    llms: Annotated[bool, typer.Option("--llms", help="Print the llms.txt of the package and exit.")] = False,
 ) -> None:
     """Serve runs to agents, by the Model Context Protocol.
 
-    It speaks on standard input and output, opens nothing outside the given folders, and writes nothing but exports.
-    Needs `pip install hotline-analysis[mcp]`.
+    The server uses standard input and output. It opens only the given folders and writes only exports. Needs `pip
+    install hotline-analysis[mcp]`.
 
     \b
     Example:
@@ -50,7 +52,7 @@ def mcp(
     given = runs or [Path.cwd()]
     for path in given:
         if not path.exists():
-            raise HotlineError(f"{path} does not exist", hint="Name runs, traces, or folders of them.")
+            raise HotlineError(f"{path} does not exist", hint="Name runs, traces or folders.")
     if exports is not None:
         exports.mkdir(parents=True, exist_ok=True)
     serve(given, exports).run("stdio")

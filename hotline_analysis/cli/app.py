@@ -1,4 +1,4 @@
-"""The application that the commands register with, and what it makes of errors and warnings."""
+"""The typer application, and the handling of errors and warnings."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from hotline_analysis.errors import HotlineError, HotlineWarning
 
 
 class _Commands(TyperGroup):
-    """Turns what goes wrong in any command into one line and an exit status."""
+    """Turns an error in any command into one line and an exit status."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was given."""
+        """Run the given command."""
         from hotline_analysis.cli import console
 
         with _warnings_in_one_line():
@@ -30,7 +30,7 @@ class _Commands(TyperGroup):
                 sys.stdout.flush()
                 return result
             except typer.BadParameter as error:
-                # How the option was parsed is nothing for its user. All numbers among the options are whole.
+                # Hide details of option parsing from users. All numeric options are integers.
                 error.message = error.message.removeprefix("Value error, ")
                 cause: Any = error.__cause__
                 parsing = cause.errors()[0] if hasattr(cause, "errors") else {"type": ""}
@@ -41,20 +41,23 @@ class _Commands(TyperGroup):
                 console.error(error.message, error.hint)
                 raise typer.Exit(1) from None
             except BrokenPipeError:
-                # The reader has seen enough, such as `head`. What is still buffered goes nowhere.
+                # The reader closed the pipe early, as `head` does. Discard the buffered output.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 raise typer.Exit(141) from None
             except OSError as error:
                 if error.filename is not None:
                     raise
-                # What cannot be written is dropped, or Python would try again at its end.
+                # Discard the buffered output, or Python would try to write it again at exit.
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                console.error(f"the output cannot be written: {error.strerror}", "Is the disk full?")
+                console.error(f"cannot write the output: {error.strerror}", "Is the disk full?")
                 raise typer.Exit(1) from None
 
 
 def _invoked(invoke: Callable[[Any], Any], context: Any) -> Any:
-    """What a command returns. After Ctrl-C, whatever it raises is that: libraries make errors of their own of it."""
+    """Run a command and return the result. After Ctrl-C, treat any exception as an interruption.
+
+    Libraries wrap the interrupt in errors of their own.
+    """
     try:
         return invoke(context)
     except KeyboardInterrupt:

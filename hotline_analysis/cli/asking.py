@@ -1,8 +1,8 @@
-"""Commands that ask the tables, and say what can be asked: query, queries, sql, schema."""
+"""Commands that query tables and describe available queries: query, queries, sql, schema."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
@@ -40,6 +40,21 @@ if TYPE_CHECKING:
     from hotline_analysis.catalog import Column, Kind, Query
     from hotline_analysis.schema import Table
 
+FIRST: Mapping[str, tuple[str, ...]] = {
+    "Why is a step slow, and what helps?": ("gpu_or_cpu_bound", "optimizer_bottleneck", "step_limits", "advice"),
+    "Where is the time?": (
+        "slowest_places",
+        "slowest_modules",
+        "slowest_ops",
+        "slowest_kernels",
+        "phases",
+        "step_kinds",
+    ),
+    "What does the GPU do?": ("device_use", "memory_peak"),
+    "Several ranks, and two runs": ("stragglers", "diff"),
+}
+"""The answers to begin with, by question."""
+
 
 @app.command("query", cls=AnswerCommand)
 def query(
@@ -47,20 +62,23 @@ def query(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="An answer; `hotline queries` lists them.", autocompletion=complete_answers
+            metavar="NAME", help="An answer; `hotline queries` lists all answers.", autocompletion=complete_answers
         ),
     ],
     traces: Annotated[
         list[str],
         typer.Argument(
             metavar="TRACE",
-            help="A run directory, a trace file, a folder or pattern of them, or several; for diff, A and B.",
+            help="A run directory, a trace file, a folder or pattern of trace files, or several; for diff, A and B.",
         ),
     ],
     param: Annotated[
         list[str] | None,
         typer.Option(
-            "--param", "-p", metavar="KEY=VALUE", help="A parameter of the answer, as its option --KEY. Repeatable."
+            "--param",
+            "-p",
+            metavar="KEY=VALUE",
+            help="A parameter of the answer, same as the option --KEY. Repeatable.",
         ),
     ] = None,
     model: ModelFile = None,
@@ -73,7 +91,7 @@ def query(
 ) -> None:
     """Answer one question.
 
-    Each answer has options of its own, such as --rank, --step and --limit: `hotline query NAME --help` lists them.
+    Each answer has its own options, such as --rank, --step and --limit: `hotline query NAME --help` lists them.
 
     \b
     Example:
@@ -87,9 +105,9 @@ def query(
     given: dict[str, object] = {**arguments(param or [])}
     options, limit = given_options(context)
     if twice := sorted(given.keys() & options.keys()):
-        raise typer.BadParameter(f"{', '.join(twice)} is given as an option, too", param_hint="--param")
+        raise typer.BadParameter(f"{', '.join(twice)} is also given as an option", param_hint="--param")
     given |= options
-    # Complain before a long import.
+    # Report errors before a long import.
     if name in COMPUTED:
         answer = COMPUTED[name]
         asked_with = answer.arguments(given)
@@ -115,25 +133,32 @@ def queries(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="NAME", help="Only this one, with its parameters and columns.", autocompletion=complete_answers
+            metavar="NAME",
+            help="Describe only this answer, with parameters and columns.",
+            autocompletion=complete_answers,
         ),
     ] = None,
     kind: Annotated[
         str | None,
         typer.Option(
             metavar="KIND",
-            help="What they are for: answers (the default), advice, charts, export, views or annotate.",
+            help="The kind of queries: answers (the default), advice, charts, export, views or annotate.",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON, with the parameters and columns of each.")] = False,
+    every: Annotated[
+        bool, typer.Option("--all", help="All answers with their parameters, not the first dozen.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON, with parameters and columns of each query.")] = False,
     as_schema: Annotated[
-        bool, typer.Option("--schema", help="The JSON Schema of what `hotline query NAME --json` prints.")
+        bool, typer.Option("--schema", help="The JSON Schema of `hotline query NAME --json`.")
     ] = False,
 ) -> None:
-    """List the answers, or say what one takes and gives.
+    """List the answers, or describe one: its parameters and columns.
 
     \b
     Example:
+      hotline queries
+      hotline queries --all
       hotline queries --kind charts
       hotline queries slowest_ops
     """
@@ -143,7 +168,7 @@ def queries(
     from hotline_analysis.answers.named import COMPUTED
 
     if name is not None and kind is not None:
-        raise typer.BadParameter("--kind is for the list: it does not go with a name")
+        raise typer.BadParameter("--kind selects a list and cannot be combined with a name")
     if as_schema:
         _print_schema(name, as_json=as_json)
         return
@@ -160,16 +185,41 @@ def queries(
         typer.echo(content_json("answers", listed), nl=False)
     elif name is not None:
         _tell(found[0])
+    elif kind is None and not every:
+        _list_first({query.name: query.summary for query in found})
     else:
         rows = [
             (query.name, ", ".join(_parameter(p.name, p.words, p.required) for p in query.params) or "–", query.summary)
             for query in found
         ]
-        typer.echo(listing(("name", "parameters", "what it answers"), rows), nl=False)
-        typer.echo(
-            f"\nParameters in brackets are optional. A phase is {one_of(PHASES)}."
+        typer.echo(listing(("name", "parameters", "summary"), rows), nl=False)
+        end = (
+            f"Parameters in brackets are optional. A phase is {one_of(PHASES)}."
             " `hotline queries NAME` describes one, with its parameters and columns."
         )
+        _say(f"\n{end}")
+
+
+def _list_first(summaries: Mapping[str, str]) -> None:
+    """List the answers to begin with, by question."""
+    wide = max(len(name) for names in FIRST.values() for name in names)
+    indent = " " * (wide + 4)
+    for title, names in FIRST.items():
+        typer.echo(title)
+        for name in names:
+            _say(f"  {name:<{wide}}  {summaries[name]}", indent)
+        typer.echo()
+    _say(
+        f"{len(summaries) - sum(map(len, FIRST.values()))} more: hotline queries --all. Ask one: hotline query"
+        " slowest_ops TRACE"
+    )
+
+
+def _say(text: str, indent: str = "") -> None:
+    """Print a text that fits the terminal."""
+    from hotline_analysis.cli import console
+
+    typer.echo("\n".join(folded(line, console.width(), indent=indent) for line in text.split("\n")))
 
 
 def _print_schema(name: str | None, *, as_json: bool) -> None:
@@ -180,15 +230,17 @@ def _print_schema(name: str | None, *, as_json: bool) -> None:
     if as_json:
         raise typer.BadParameter("--json and --schema exclude each other")
     if name is None:
-        raise typer.BadParameter("--schema needs the name of an answer; `hotline schema --envelope` is that of all")
+        raise typer.BadParameter(
+            "--schema needs the name of an answer; `hotline schema --envelope` prints the common schema"
+        )
     answer = answer_named(name)
     if answer.kind != "answers":
-        raise typer.BadParameter(f"{name} is no answer, so no command prints it as JSON")
+        raise typer.BadParameter(f"{name} is not an answer, so no command prints JSON for it")
     typer.echo(json.dumps(answer_schema(name, answer.columns), indent=2))
 
 
 def _kind(given: str | None) -> Kind:
-    """The kind of queries that is meant; the words of earlier versions are errors that name the new ones."""
+    """Return the kind of queries named by the user. Names from earlier versions raise an error with the new name."""
     from hotline_analysis.catalog import KINDS
 
     earlier = {"answer": "answers", "derive": "annotate", "rule": "advice", "view": "charts"}
@@ -196,15 +248,19 @@ def _kind(given: str | None) -> Kind:
         if kind == (given or "answers"):
             return kind
     if given in earlier:
-        raise typer.BadParameter(f"the kind {given} is called {earlier[given]} now", param_hint="--kind")
-    raise typer.BadParameter(f"{given} is none of {', '.join(KINDS)}", param_hint="--kind")
+        raise typer.BadParameter(f"the kind {given} was renamed to {earlier[given]}", param_hint="--kind")
+    raise typer.BadParameter(f"{given} is not one of {', '.join(KINDS)}", param_hint="--kind")
 
 
 def _tell(query: Query) -> None:
     from hotline_analysis.envelope import units_of
 
     lines = f"{query.summary}\n\n{query.description}".strip().splitlines()
-    typer.echo("\n".join(folded(line, 100, indent="  " if line.startswith("- ") else "") for line in lines))
+    for line in lines:
+        _say(line, "  " if line.startswith("- ") else "")
+    if query.do:
+        predicted = f" `hotline whatif TRACE {query.scenario}` predicts the gain." if query.scenario else ""
+        _say(f"\nFinding: {query.what}. Remedy: {query.do}{predicted}")
     if query.params:
         typer.echo()
         rows = [
@@ -224,17 +280,22 @@ def _tell(query: Query) -> None:
             (column.name, column.type, units.get(column.name, "–"), column.description) for column in query.columns
         ]
         typer.echo(listing(("column", "type", "unit", "meaning"), columns), nl=False)
+    if query.sql:
+        private = "Private. " if query.is_private else ""
+        builds = f" Builds {query.writes}." if query.writes not in (None, query.name) else ""
+        steps = f" Steps: {', '.join(step.name for step in query.steps)}." if query.steps else ""
+        _say(f"\n{private}{query.file} reads {', '.join(query.tables)}.{builds}{steps}")
 
 
 def _parameter(name: str, words: Sequence[str], required: bool = False) -> str:
-    # Of the phases, which most answers take, one line below the list tells.
+    # Most answers take a phase. A line below the list names the phases once.
     named = f"{name}={' | '.join(words)}" if words and tuple(words) != PHASES else name
     return named if required else f"[{named}]"
 
 
 @app.command("sql")
 def sql(
-    statement: Annotated[str, typer.Argument(metavar="SQL", help="One SQL statement, in DuckDB's dialect.")],
+    statement: Annotated[str, typer.Argument(metavar="SQL", help="One SQL statement in DuckDB's dialect.")],
     traces: Traces,
     model: ModelFile = None,
     gpu: GpuName = None,
@@ -246,7 +307,7 @@ def sql(
 ) -> None:
     """Answer a question of your own.
 
-    The statement can read the tables of the run, which `hotline schema` lists, and nothing else.
+    The statement can read only the tables of the run, listed by `hotline schema`.
 
     \b
     Example:
@@ -261,12 +322,12 @@ def sql(
 def schema(
     table: Annotated[
         str | None,
-        typer.Argument(metavar="TABLE", help="Only this table, with its columns.", autocompletion=complete_tables),
+        typer.Argument(metavar="TABLE", help="Describe only this table, with columns.", autocompletion=complete_tables),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="JSON, with the columns of each table.")] = False,
-    ddl: Annotated[bool, typer.Option("--ddl", help="`create table` statements.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="JSON with the columns of each table.")] = False,
+    ddl: Annotated[bool, typer.Option("--ddl", help="Print `create table` statements.")] = False,
     envelope: Annotated[
-        bool, typer.Option("--envelope", help="The JSON Schema of what every --json of hotline prints.")
+        bool, typer.Option("--envelope", help="The JSON Schema of the --json output of all commands.")
     ] = False,
 ) -> None:
     """List the tables of a run, or the columns of one.
@@ -293,10 +354,12 @@ def schema(
         typer.echo(
             listing(("table", "kind", "meaning"), [(each.name, each.kind, each.doc) for each in tables]), nl=False
         )
-        typer.echo("\n`hotline schema TABLE` shows the columns of a table, `hotline schema --json` those of all.")
+        _say(
+            "\n`hotline schema TABLE` shows the columns of a table, `hotline schema --json` the columns of all tables."
+        )
     else:
         rows = [(column.name, column.type, column.description) for column in _columns(tables[0])]
-        typer.echo(f"{tables[0].doc}\n")
+        _say(f"{tables[0].doc}\n")
         typer.echo(listing(("column", "type", "meaning"), rows), nl=False)
 
 
@@ -307,16 +370,16 @@ def _table(name: str) -> Table:
 
     if name not in TABLES:
         close = get_close_matches(name, TABLES, n=3, cutoff=0.5)
-        hint = f"Did you mean {' or '.join(close)}?" if close else "`hotline schema` lists all of them."
+        hint = f"Did you mean {' or '.join(close)}?" if close else "`hotline schema` lists all tables."
         raise HotlineError(f"there is no table named {name!r}", hint=hint)
     return TABLES[name]
 
 
 def _columns(table: Table) -> list[Column]:
-    """The columns that a query sees."""
-    from hotline_analysis.catalog import Column
+    """Return the columns of a table as seen by a query."""
+    from hotline_analysis.catalog import RANK_COLUMN
 
-    return [Column("rank", "BIGINT", "process rank"), *table.columns]
+    return [RANK_COLUMN, *table.columns]
 
 
 def _describe(table: Table) -> dict[str, object]:

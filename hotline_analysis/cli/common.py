@@ -1,4 +1,4 @@
-"""What the commands share: options, opening of traces, and writing of answers."""
+"""Shared parts of the commands: options, opening traces, and writing answers."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Traces = Annotated[
     list[str],
     typer.Argument(
         metavar="TRACE",
-        help="A run directory, a trace file, a folder or pattern of them, or several files or runs of different ranks;"
-        " - reads a trace from a pipe.",
+        help="A run directory, a trace file, a folder or pattern of trace files, or several files or runs of different"
+        " ranks; - reads a trace from a pipe.",
     ),
 ]
 ModelFile = Annotated[
@@ -34,8 +34,8 @@ ModelFile = Annotated[
     typer.Option(
         "--model",
         metavar="JSON",
-        help="The model, for traces without module frames: the file that"
-        " hotline_analysis.model_ops(model, inputs).save(FILE) writes.",
+        help="The model, for traces without module frames: a file written by"
+        " hotline_analysis.model_ops(model, inputs).save(FILE).",
     ),
 ]
 
@@ -44,7 +44,7 @@ GpuName = Annotated[
     typer.Option(
         "--gpu",
         metavar="NAME",
-        help="The GPU of the traces, for files that do not name it: the name of a model, such as 'A100 SXM4 80GB'.",
+        help="The GPU model of the traces, such as 'A100 SXM4 80GB', for files without a GPU name.",
     ),
 ]
 GpuFile = Annotated[
@@ -52,22 +52,30 @@ GpuFile = Annotated[
     typer.Option(
         "--gpus",
         metavar="CSV",
-        help="Figures of your own GPUs: a file with columns that `hotline schema gpu_given` lists.",
+        help="Specifications of your own GPUs: a file with the columns listed by `hotline schema gpu_given`.",
+    ),
+]
+RankFromOrder = Annotated[
+    bool,
+    typer.Option(
+        "--rank-from-order",
+        help="Make each file a rank, in order, even if the file declares another rank or belongs to another program.",
     ),
 ]
 
 
 STDOUT = Path("-")
-"""Standard output, as the name of a file."""
+"""Standard output, as a file name."""
 
 
-NO_PRINT = "'-' is no name of a file, and what this writes is none that could be printed."
+NO_PRINT = "cannot write to '-': this output is a folder or a binary file. Name a file with -o."
 
 
 def output_option(help: str, metavar: str = "FILE", *, dash: Literal["none", "file", "print"] = "none") -> Any:
-    """The option -o, which every command that writes has.
+    """Return the -o option shared by all commands that write.
 
-    With `-`, it is an error, or `STDOUT` (see `output_file`), or is left out, as where the command prints without it.
+    `dash` decides the meaning of `-`: an error ("none"), `STDOUT` for `output_file` ("file"), or None for commands that
+    print without -o ("print").
     """
 
     def checked(output: Path | None) -> Path | None:
@@ -82,51 +90,52 @@ def output_option(help: str, metavar: str = "FILE", *, dash: Literal["none", "fi
 
 Output = Annotated[
     Path | None,
-    output_option("Write to this file instead of the terminal; its ending says the form.", dash="print"),
+    output_option("Write to this file instead of the terminal; the ending selects the format.", dash="print"),
 ]
-Drawing = output_option("What to write: .html, .svg, .png or .json; - prints the page.", dash="file")
+Drawing = output_option("The file to write: .html, .svg, .png or .json; - prints the page.", dash="file")
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the output if it exists.")]
 SourceLines = Annotated[
     bool,
-    typer.Option("--source-lines/--no-source-lines", help="Show lines of code that this python could import."),
+    typer.Option("--source-lines/--no-source-lines", help="Show source lines that this Python can import."),
 ]
-AsJson = Annotated[
-    bool, typer.Option("--json", help="JSON: the rows, what they answer, their units, and of which run.")
-]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON with the rows, the query, units and the run.")]
 AsCsv = Annotated[
     bool,
     typer.Option(
         "--csv",
-        help="CSV with a header: exact numbers, complete names; a ' before names that a spreadsheet would calculate.",
+        help="CSV with a header, exact numbers and complete names; a ' before text that a spreadsheet would evaluate.",
     ),
 ]
 
 
 def source(traces: list[str]) -> str | list[str]:
-    """Return one name as the API takes it, which looks for several files behind it."""
+    """Return a single name as a string: the API then expands folders and patterns."""
     return traces[0] if len(traces) == 1 else traces
 
 
 @contextmanager
 def from_pipe(traces: Sequence[str]) -> Iterator[list[str]]:
-    """The traces, with a file of what comes from standard input in place of `-`; it exists during the block."""
+    """Give the traces with `-` replaced by a temporary file of standard input, which exists during the block."""
     if "-" not in traces:
         yield list(traces)
         return
     if sys.stdin is None or sys.stdin.isatty():
-        raise typer.BadParameter("'-' reads a trace from a pipe, and there is none: … | hotline report -")
+        raise typer.BadParameter("'-' reads a trace from a pipe, but there is no pipe: … | hotline report -")
     with temporary_folder() as folder:
-        file = folder / "stdin.json"  # what it is compressed with, its first bytes tell
+        file = folder / "stdin.json"  # the compression is detected from the first bytes
         with file.open("wb") as copy:
             shutil.copyfileobj(sys.stdin.buffer, copy, 1 << 20)
         if not file.stat().st_size:
-            raise HotlineError("nothing came from standard input", hint="`-` reads one trace, and can be named once.")
+            raise HotlineError("standard input is empty", hint="`-` reads one trace and can be given once.")
         yield [str(file) if trace == "-" else trace for trace in traces]
 
 
 @contextmanager
 def output_file(output: Path, form: str) -> Iterator[Path]:
-    """The file to write; of `STDOUT`, one with the ending `form` that is printed after the block."""
+    """Give the file to write. For `STDOUT`, give a temporary file and print its content after the block.
+
+    The temporary file has the ending `form`.
+    """
     if output != STDOUT:
         yield output
         return
@@ -141,13 +150,25 @@ def output_file(output: Path, form: str) -> Iterator[Path]:
 
 @contextmanager
 def open_traces(
-    traces: list[str], model: Path | None = None, gpu: str | None = None, gpus: Path | None = None
+    traces: list[str],
+    model: Path | None = None,
+    gpu: str | None = None,
+    gpus: Path | None = None,
+    *,
+    rank_from_order: bool = False,
 ) -> Iterator[ha.Trace]:
-    """Open a run, or import traces to a temporary one, with a progress bar."""
+    """Open a run, or import traces to a temporary run, with a progress bar."""
     from hotline_analysis.cli import console
 
     with from_pipe(traces) as files, console.progress() as on_progress:
-        trace = ha.load(source(files), model=model, gpu=gpu, gpus=gpus, on_progress=on_progress)
+        trace = ha.load(
+            source(files),
+            model=model,
+            gpu=gpu,
+            gpus=gpus,
+            rank_from_order=rank_from_order,
+            on_progress=on_progress,
+        )
     with trace:
         yield trace
 
@@ -157,9 +178,9 @@ _FRAME_FORMS: dict[str, FrameForm] = {".txt": "table", ".json": "json", ".csv": 
 
 
 def settle(output: Path | None, overwrite: bool, asked: Form | None, forms: Mapping[str, Form], default: Form) -> Form:
-    """Say in which form to write: that of an option, or else that of the ending of the file.
+    """Return the output format: from the option, or else from the file name's ending.
 
-    Complains before a long import if the output cannot be written.
+    Raises an error before a long import if the output cannot be written.
     """
     if output is not None:
         check_file(output, overwrite=overwrite)
@@ -169,7 +190,7 @@ def settle(output: Path | None, overwrite: bool, asked: Form | None, forms: Mapp
 
 
 def settle_frame(output: Path | None, overwrite: bool, as_json: bool, as_csv: bool) -> FrameForm:
-    """Say in which form to write a frame; see `settle`."""
+    """Return the output format of a frame; see `settle`."""
     if as_json and as_csv:
         raise typer.BadParameter("--json and --csv exclude each other")
     asked: FrameForm | None = "json" if as_json else "csv" if as_csv else None
@@ -186,9 +207,9 @@ def write_frame(
     *,
     limit: int | None = None,
 ) -> None:
-    """Print a frame, or write it to a file that appears when it is complete. JSON says what it answers.
+    """Print a frame, or write it atomically to a file. JSON output includes the question.
 
-    `limit` is how many of its rows are written; JSON says how many there are.
+    `limit` is the number of rows written. JSON also has the total number of rows.
     """
     if form == "json":
         write(rows_json(frame, query, parameters, runs, limit=limit), output)
@@ -197,18 +218,24 @@ def write_frame(
     if form == "parquet" and output is not None:
         replace_file(output, shown.write_parquet)
     else:
-        write(_format_frame(shown, form, output), output)
+        write(_format_frame(shown, form, output, query), output)
 
 
-def _format_frame(frame: pl.DataFrame, form: FrameForm, output: Path | None) -> str:
+def _format_frame(frame: pl.DataFrame, form: FrameForm, output: Path | None, query: str) -> str:
+    import polars as pl
+
     from hotline_analysis.answers.named import FINDING
     from hotline_analysis.cli import console
+    from hotline_analysis.vocabulary import CATEGORY_WORDS
 
     if form == "csv":
         return console.to_csv(frame)
     if frame.columns[: len(FINDING)] == list(FINDING):
         sentences = [(word, frame[word][0]) for word in FINDING]
         return listing(("finding", ""), sentences) if output is None else console.to_listing(("finding", ""), sentences)
+    if query != "sql" and "category" in frame.columns and frame["category"].dtype == pl.String:
+        # SQL users need the stored words.
+        frame = frame.with_columns(pl.col("category").replace(CATEGORY_WORDS))
     if output is None:
         return console.to_table(frame, width=console.width(), color=console.colored())
     return console.to_table(frame)
@@ -222,7 +249,7 @@ def rows_json(
     *,
     limit: int | None = None,
 ) -> str:
-    """Return rows in their envelope, as JSON: all, or the first so many."""
+    """Return rows in their envelope as JSON: all rows, or the first `limit` rows."""
     from hotline_analysis.cli import console
     from hotline_analysis.envelope import rows_envelope
 
@@ -231,7 +258,7 @@ def rows_json(
 
 
 def content_json(kind: str, content: object, runs: Sequence[Run] = (), *, key: str = "") -> str:
-    """Return content in its envelope, as JSON; it stands under `key`, or the kind."""
+    """Return content in an envelope as JSON, under `key` (by default, the kind)."""
     from hotline_analysis.cli import console
     from hotline_analysis.envelope import envelope
 
@@ -239,14 +266,14 @@ def content_json(kind: str, content: object, runs: Sequence[Run] = (), *, key: s
 
 
 def listing(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Return a table of names and their meaning."""
+    """Return a table of names and descriptions."""
     from hotline_analysis.cli import console
 
     return console.to_listing(headers, rows, width=console.width(), color=console.colored())
 
 
 def arguments(pairs: list[str]) -> dict[str, str]:
-    """Take KEY=VALUE apart."""
+    """Parse KEY=VALUE pairs."""
     given = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -257,20 +284,20 @@ def arguments(pairs: list[str]) -> dict[str, str]:
 
 
 def said_of(output: Path) -> str:
-    """What a command that has written a file says of it: its name and size."""
+    """Return the name and size of a written file, for display."""
     from hotline_analysis.cli import console
 
     return f"{console.one_line(str(output))}: {size(output.stat().st_size)}"
 
 
 def say_written(output: Path, more: str = "") -> None:
-    """Say that a file was written, unless it was standard output."""
+    """Print the name and size of a written file, unless it was standard output."""
     if output != STDOUT:
         typer.echo(said_of(output) + more)
 
 
 def write(text: str, output: Path | None) -> None:
-    """Print the text, or write it to a file that appears when it is complete."""
+    """Print the text, or write it atomically to a file."""
     if output is None:
         sys.stdout.write(text)
         return

@@ -1,6 +1,6 @@
-"""What the command line shows: frames as tables, JSON or CSV, messages, and a progress bar.
+"""Terminal output: frames as tables, JSON or CSV, messages, and a progress bar.
 
-Names in a trace are foreign text. They are never read as markup, and control characters in them are made visible.
+Names in a trace are untrusted text: never parsed as markup, and shown with visible control characters.
 """
 
 from __future__ import annotations
@@ -30,17 +30,18 @@ if TYPE_CHECKING:
     import polars as pl
 
 MAX_ROWS = 100
-"""Rows that a table for people shows."""
+"""Number of rows in a printed table."""
 
 _WIDEST = 100
 _NARROWEST = 16
 _GAP = 2
 _UNBOUNDED = 100_000
+_IN_A_PIPE = 80  # columns, as terminals and pagers have at least
 
-# Spreadsheets take a cell for a formula by its first character, in some countries also by a wide one.
+# Spreadsheets treat a cell as a formula depending on its first character, in some countries also a full-width one.
 _FORMULA = "^[=+\\-@\uff1d\uff0b\uff0d\uff20]"
 _IDENTIFIER = re.compile(r"(.*_)?(id|rank|step|device|stream|correlation)")
-_EXAMPLE = "example_"  # columns that name an event to look at
+_EXAMPLE = "example_"  # columns with the id of an example event
 _POSITION = re.compile(r"(.*_)?(start|end)_ns")
 _IN_MS = TIME_UNITS[2:3]
 
@@ -49,31 +50,31 @@ _IN_MS = TIME_UNITS[2:3]
 
 
 def one_line(text: str) -> str:
-    """Return foreign text in one line, with control characters made visible."""
+    """Return untrusted text on one line, with visible control characters."""
     return safe(" ".join(text.split()).encode(errors="backslashreplace").decode())
 
 
 def error(message: str, hint: str | None) -> None:
-    """Print what is wrong, and what to do about it, as one line on stderr."""
-    # The database marks the place in a statement by a caret below it, which means nothing in one line.
+    """Print an error and a hint as one line on stderr."""
+    # DuckDB marks a position in the statement with a caret on the next line, which is meaningless on one line.
     text = one_line(re.sub(r"\n *\^+ *$", "", message.rstrip()))
     stop = "" if text.endswith((".", "!", "?")) else "."
     print(f"error: {text}{stop} Hint: {one_line(hint)}" if hint else f"error: {text}", file=sys.stderr)
 
 
 WARNINGS: list[str] = []
-"""What was warned of since the command began, for its envelope."""
+"""Warnings since the command began, for the envelope."""
 
 
 def warning(message: str) -> None:
-    """Print one line on stderr."""
+    """Print a warning as one line on stderr."""
     WARNINGS.append(message)
     print(f"warning: {one_line(message)}", file=sys.stderr)
 
 
 @contextmanager
 def progress() -> Iterator[Callable[[str, float], None] | None]:
-    """Give a function that shows a progress bar on stderr until the block ends. Give None if stderr is no terminal."""
+    """Give a function that shows a progress bar on stderr during the block; None if stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield None
         return
@@ -95,30 +96,30 @@ def progress() -> Iterator[Callable[[str, float], None] | None]:
 
 
 def colored() -> bool:
-    """Say whether output for people may use colours."""
+    """Return whether output for people may use colours."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
-def width() -> int | None:
-    """Return the columns that a line may have; None in a pipe, unless COLUMNS says otherwise."""
+def width() -> int:
+    """Return the columns that a line may have: those of the terminal or of COLUMNS; 80 in a pipe."""
     known = sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal()
-    return shutil.get_terminal_size().columns if known else None
+    return shutil.get_terminal_size().columns if known else _IN_A_PIPE
 
 
 # --- frames for programs ---------------------------------------------------------------------------------------------
 
 
 def to_json(frame: pl.DataFrame) -> str:
-    """Return a JSON array with one object per row and line. Numbers that JSON cannot say are null.
+    """Return a JSON array with one object per row and line. Numbers that JSON cannot represent are null.
 
-    Integers are exact. A decimal fraction that no double equals is text.
+    Integers are exact. A decimal without an exact double is written as text.
     """
     rows = (json.dumps(plain(row)) for row in frame.iter_rows(named=True))
     return "[" + ",\n ".join(rows) + "]\n"
 
 
 def to_envelope(content: Mapping[str, object]) -> str:
-    """Return an envelope as JSON. Rows come last, each in a line of its own."""
+    """Return an envelope as JSON. Rows come last, one per line."""
     rows = content.get("rows")
     if not isinstance(rows, list):
         return json.dumps(content, indent=2) + "\n"
@@ -128,16 +129,16 @@ def to_envelope(content: Mapping[str, object]) -> str:
 
 
 def to_csv(frame: pl.DataFrame) -> str:
-    """Return CSV with a header. NULL is an empty field; lists and structures are JSON.
+    """Return CSV with a header. NULL is an empty field; lists and structs are JSON.
 
-    A text that a spreadsheet would take for a formula has a `'` before it, and control characters are made visible.
+    A text that a spreadsheet would treat as a formula is prefixed with `'`. Control characters are made visible.
     """
     import polars as pl
 
     texts = {
         column.name: pl.Series(values, dtype=pl.String) for column in frame if (values := _texts(column)) is not None
     }
-    # A header may be a text from the trace, too: `pivot` makes columns of values.
+    # Headers may contain trace text too: `pivot` turns values into columns.
     header = pl.DataFrame([_harmless(pl.Series(frame.columns, dtype=pl.String))]).transpose()
     columns = [_harmless(texts[name]).alias(name) if name in texts else frame[name] for name in frame.columns]
     rows = pl.DataFrame(columns)
@@ -145,7 +146,7 @@ def to_csv(frame: pl.DataFrame) -> str:
 
 
 def _texts(column: pl.Series) -> Sequence[str | None] | pl.Series | None:
-    """The values of a column as texts; None if it has numbers, times or truths."""
+    """Return the column's values as text; None for numeric, temporal and boolean columns."""
     import polars as pl
 
     if column.dtype.is_nested() or column.dtype == pl.Binary:
@@ -154,7 +155,7 @@ def _texts(column: pl.Series) -> Sequence[str | None] | pl.Series | None:
 
 
 def _harmless(texts: pl.Series) -> pl.Series:
-    """Texts that neither a terminal nor a spreadsheet takes for more."""
+    """Escape texts that a terminal or a spreadsheet would interpret."""
     import polars as pl
 
     odd = texts.filter(texts.str.contains(UNSAFE.pattern)).unique().drop_nulls()
@@ -183,10 +184,10 @@ class _Column:
 
 
 def to_table(frame: pl.DataFrame, *, width: int | None = None, color: bool = False) -> str:
-    """Return the first rows as a table that fits into the width, if there is one.
+    """Return the first rows as a table that fits into the width, if a width is given.
 
-    Times, sizes and shares get units, which the header names. Long texts lose their middle. If there are more columns
-    than fit, those that name an example are left out, and if that is not enough, each row is shown as a list.
+    Times, sizes and shares get units, shown in the header. Long texts are shortened in the middle. If the columns do
+    not fit, example columns are left out; if the rest still does not fit, each row is printed as a list.
     """
     if not frame.width:
         return ""
@@ -213,7 +214,7 @@ def to_table(frame: pl.DataFrame, *, width: int | None = None, color: bool = Fal
 def to_listing(
     headers: Sequence[str], rows: Sequence[Sequence[str]], *, width: int | None = None, color: bool = False
 ) -> str:
-    """Return texts of our own as a table in which all columns but the first wrap."""
+    """Return our own texts as a table. All columns except the first wrap."""
     table = _new_table()
     for header in headers:
         table.add_column(Text(header), no_wrap=header == headers[0])
@@ -236,14 +237,14 @@ def _render(table: Table, width: int | None, *, color: bool) -> str:
 
 
 def _longest_text(columns: Sequence[_Column], width: int | None) -> int | None:
-    """Return how long a text may be for these columns to fit beside each other; None if they do not."""
+    """Return the maximum text length at which these columns fit next to each other; None if they do not fit."""
     room = (width or _UNBOUNDED) - _GAP * (len(columns) - 1)
     numbers = sum(column.width for column in columns if column.is_number)
     return _longest_that_fits([column.width for column in columns if not column.is_number], room - numbers)
 
 
 def _longest_that_fits(widths: Sequence[int], room: int) -> int | None:
-    """Return how long a text may be for all columns of these widths to fit; None if that is too short to be read."""
+    """Return the maximum text length at which columns of these widths fit; None if the text would be unreadable."""
     for longest in range(_WIDEST, _NARROWEST - 1, -1):
         if sum(min(width, longest) for width in widths) <= room:
             return longest
@@ -269,7 +270,7 @@ def _as_lists(columns: Sequence[_Column], longest: int) -> str:
 
 
 def _shorten(text: str, longest: int) -> str:
-    """Cut the middle out of a text that is too long: both ends of a kernel's or a module's name tell."""
+    """Cut the middle out of a long text: both ends of a kernel or module name are informative."""
     if len(text) <= longest:
         return text
     tail = (longest - 1) // 2
@@ -285,7 +286,7 @@ def _column(series: pl.Series) -> _Column:
     biggest = max((abs(value) for value in numbers if value is not None), default=0)
     scale: float = 1
     if header.endswith("_ns"):
-        # A position is a large number of which the last digits matter: in seconds they would be lost.
+        # A position is a large number with significant last digits, which would be lost in seconds.
         units = _IN_MS if _POSITION.fullmatch(header) else TIME_UNITS[:3] if biggest < 10_000_000_000 else TIME_UNITS
         scale, unit = readable_unit(biggest, units)
         header = f"{header.removesuffix('_ns')} {unit}"

@@ -1,4 +1,4 @@
-"""Tables of predictions that are no single scenario: `hotline whatif TRACE share_gpu`, `scaling` and others."""
+"""Prediction tables other than single scenarios: `hotline whatif TRACE share_gpu`, `scaling` and others."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NUMBERS = "numbers"
 
 @dataclass(frozen=True)
 class Table:
-    """A table by name: what asks for it, with the types of its parameters, its headings, and the words of a row."""
+    """A prediction table: the function that computes it, parameter types, headers, and the text of a row."""
 
     function: str
     parameters: Mapping[str, type | str]
@@ -29,12 +29,12 @@ class Table:
     note: str
 
     def arguments(self, name: str, given: Mapping[str, str]) -> dict[str, object]:
-        """The parameters as the function takes them. Raises `QueryParameterError` for what does not fit."""
+        """Convert parameters to the function's types. Raises `QueryParameterError` for invalid parameters."""
         found: dict[str, object] = {}
         for key, text in given.items():
             if key not in self.parameters:
                 raise QueryParameterError(
-                    f"{name} has no parameter {key!r}", hint=f"It has {', '.join(self.parameters)}."
+                    f"{name} has no parameter {key!r}", hint=f"Parameters: {', '.join(self.parameters)}."
                 )
             kind = self.parameters[key]
             try:
@@ -43,17 +43,17 @@ class Table:
                 else:
                     found[key] = int(text) if kind is int else float(text)
             except ValueError:
-                what = "numbers with commas between" if kind == _NUMBERS else "a number"
+                what = "numbers separated by commas" if kind == _NUMBERS else "a number"
                 raise QueryParameterError(f"{key} of {name} must be {what}, not {text!r}") from None
         return found
 
     def ask(self, trace: ha.Trace, rank: int | None, given: Mapping[str, object]) -> pl.DataFrame:
-        """The answer as a frame."""
+        """Compute the table as a frame."""
         found: pl.DataFrame = getattr(ha, self.function)(trace, rank=rank, **given)
         return found
 
     def text(self, table: pl.DataFrame) -> str:
-        """The answer in words."""
+        """Return the table as text."""
         said = table["reason"].drop_nulls().unique(maintain_order=True).to_list() if "reason" in table.columns else []
         rows = [self.words(row) for row in table.iter_rows(named=True)]
         return "\n".join([listing(self.headers, rows), *(f"{each}\n" for each in said), self.note])
@@ -116,30 +116,30 @@ TABLES: Mapping[str, Table] = {
     "share_gpu": Table(
         "share_gpu",
         {"copies": _NUMBERS},
-        ("copies", "way", "a step of all takes", "as much done", "limit", "it fits"),
+        ("copies", "way", "time for a step of each copy", "throughput gain", "limit", "fits"),
         _share,
-        "Bounds, no expected values: nothing in a trace says how kernels of several processes slow each other down.\n",
+        "Bounds, not expected values: a trace does not show how kernels of several processes slow each other down.\n",
     ),
     "scaling": Table(
         "data_parallel_scaling",
         {"ranks": _NUMBERS, "gb_per_s": _NUMBERS},
-        ("ranks", "network", "a step takes", "between", "efficiency", "hides all", "pays from"),
+        ("ranks", "network", "step time", "range", "efficiency", "hidden from", "pays off from"),
         _scaling,
-        "`hotline whatif TRACE ddp -p ranks=8 -p gb_per_s=12.5` says what is assumed.\n",
+        "`hotline whatif TRACE ddp -p ranks=8 -p gb_per_s=12.5` lists the assumptions.\n",
     ),
     "bucket_sizes": Table(
         "bucket_sizes",
         {"ranks": int, "gb_per_s": float, "latency_us": float, "mb": _NUMBERS},
-        ("bucket_cap_mb", "buckets", "a step takes", "between"),
+        ("bucket_cap_mb", "buckets", "step time", "range"),
         _buckets,
         "By default, the first bucket has 1 MiB and the others 25.\n",
     ),
     "backward_chain": Table(
         "backward_chain",
         {"workers": int, "step": int},
-        ("step", "chain of nodes", "weighty", "backward", "workers", "scan", "step by Amdahl", "replayed"),
+        ("step", "chain length", "long nodes", "backward", "workers", "scan", "step by Amdahl", "step replayed"),
         _chain,
         "At most: BPPSA (MLSys 2020), a parallel scan over Jacobians.\n",
     ),
 }
-"""What `hotline whatif TRACE NAME` knows beside scenarios."""
+"""Tables that `hotline whatif TRACE NAME` accepts in addition to scenarios."""

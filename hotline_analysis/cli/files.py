@@ -1,4 +1,4 @@
-"""Commands that read traces and write runs and files for other tools: import, export, dashboard."""
+"""Commands that import traces and export runs: import, export, dashboard."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from hotline_analysis.cli.common import (
     GpuName,
     ModelFile,
     Overwrite,
+    RankFromOrder,
     Traces,
     content_json,
     from_pipe,
@@ -35,7 +36,7 @@ from hotline_analysis.text.formats import size
 
 @dataclass
 class _Written:
-    """A run that was written, for the envelope; it need not be opened for that, and may be elsewhere by now."""
+    """A written run, for the envelope. The run is not opened and may already have moved to a remote store."""
 
     path: Path
     manifest: Mapping[str, Any]
@@ -53,7 +54,8 @@ def import_(
         list[str],
         typer.Argument(
             metavar="TRACE",
-            help="A trace file, a folder or pattern of them, or several files; - reads a trace from a pipe. Or runs.",
+            help="A trace file, a folder or pattern of trace files, or several files; - reads a trace from a pipe."
+            " Or runs.",
         ),
     ],
     output: Annotated[
@@ -62,7 +64,7 @@ def import_(
             "--output",
             "-o",
             metavar="RUN",
-            help="The run directory to write, or the URL of one in a store: s3://bucket/run.hotline.",
+            help="The run directory to write, or a URL in a store: s3://bucket/run.hotline.",
             callback=_run_name,
         ),
     ],
@@ -71,66 +73,66 @@ def import_(
     gpus: GpuFile = None,
     kernel_classes: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="CSV file with the columns pattern and class: your own kernels' classes."),
+        typer.Option(metavar="FILE", help="CSV file with the columns pattern and class: classes of your own kernels."),
     ] = None,
     op_signatures: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="CSV file with the columns name, family and roles: what your own ops compute."
-        ),
+        typer.Option(metavar="FILE", help="CSV file with the columns name, family and roles: work of your own ops."),
     ] = None,
     op_work: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="A query over op_shape that counts what no formula knows of your own ops."),
+        typer.Option(metavar="FILE", help="A query over op_shape that counts the work of ops without a formula."),
     ] = None,
     keep_secrets: Annotated[
         bool,
-        typer.Option("--keep-secrets", help="Keep what looks like a key or password in the metadata, instead of ***."),
+        typer.Option("--keep-secrets", help="Keep likely keys and passwords in the metadata, instead of ***."),
     ] = False,
     allow_missing: Annotated[
         bool,
         typer.Option(
             "--allow-missing",
-            help="Leave out files that cannot be imported, and end with 0 if ranks of the job are missing.",
+            help="Leave out files that cannot be imported, and exit with 0 if ranks of the job are missing.",
         ),
     ] = False,
+    rank_from_order: RankFromOrder = False,
     workers: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Import so many files at a time, each in a process with up to 1 GB of memory."
+            metavar="N", min=1, help="Number of files to import at a time, each in a process with up to 1 GB of memory."
         ),
     ] = None,
     cluster: Annotated[
         str | None,
         typer.Option(
             metavar="ADDRESS",
-            help="Import on a Dask cluster: tcp://HOST:8786, the file of a scheduler, or local:N for N processes here.",
+            help="Import on a Dask cluster: tcp://HOST:8786, a scheduler file, or local:N for N local processes.",
         ),
     ] = None,
     parts: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="Where workers that share no folder with this machine put what they import: s3://bucket/parts.",
-            show_default="beside the run",
+            help="Where workers without a shared folder store their results: s3://bucket/parts.",
+            show_default="next to the run",
         ),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Say as JSON what was written.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a summary of the written run as JSON.")] = False,
     overwrite: Overwrite = False,
 ) -> None:
     """Read and annotate traces, and keep the result as a run.
 
-    A run is a directory that every other command opens at once, where a trace has to be imported each time. If the
-    traces say that the job had more ranks than several files are here, the exit status is 1, and the run is written.
+    A run is a directory that every other command opens at once; a trace has to be imported each time. The exit status
+    is 1 if a run of several ranks lacks ranks of its job; the run is written anyway (see --allow-missing).
 
-    A cluster needs `pip install hotline-analysis[cluster]`, and folders that all its workers see. With a run or --parts
-    in a store, they share no folder: they read traces from a store, and put there what they import. After an error, the
-    same command goes on with the files that are left.
+    A cluster needs `pip install hotline-analysis[cluster]` and folders visible to all workers. With a run or --parts in
+    a store, no shared folder is needed: workers read traces from a store and write their results to it. After an error,
+    the same command continues with the remaining files.
 
-    What goes into a store is written to the temporary folder (TMPDIR) first, and is a run when all of it is there.
+    A run for a store is first written to the temporary folder (TMPDIR). The run becomes valid once everything is
+    uploaded.
 
-    The events of runs are annotated again: so a run of an earlier version becomes one of this one, several runs become
-    one, and rules that are given here count instead of those that a run has.
+    Runs are annotated again when imported. Use this to convert a run from an earlier version, to merge several runs, or
+    to replace a run's rules with the rules given here.
 
     \b
     Example:
@@ -154,7 +156,7 @@ def import_(
         written_here(output, overwrite=overwrite) as here,
         console.progress() as on_progress,
     ):
-        # Workers that read from a store and write to it need no folder of this machine.
+        # Workers that read from and write to a store need no folder on this machine.
         is_elsewhere = cluster is not None and all(map(is_remote, [output, *given]))
         beside = f"{output.rstrip('/')}.parts" if is_elsewhere else None
         run = ha.import_traces(
@@ -169,6 +171,7 @@ def import_(
             op_work=op_work,
             keep_secrets=keep_secrets,
             allow_missing=allow_missing,
+            rank_from_order=rank_from_order,
             workers=workers,
             cluster=cluster,
             parts=parts or beside,
@@ -191,7 +194,9 @@ def import_(
             f" from {read} in {seconds:.1f} s ({events / seconds:,.0f} events/s)"
         )
     if missing_ranks(ranks_of_run) and not allow_missing:
-        console.error("the run lacks ranks of its job", "Add their traces, or allow it (--allow-missing).")
+        console.error(
+            "the run lacks ranks of its job", "Add the missing traces, or allow missing ranks (--allow-missing)."
+        )
         raise typer.Exit(1)
 
 
@@ -206,25 +211,26 @@ def export(
     table: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="NAME", help="parquet: only this table or answer, beside run, measure and verdict. Repeatable."
+            metavar="NAME", help="parquet: only this table or answer, next to run, measure and verdict. Repeatable."
         ),
     ] = None,
     append: Annotated[
         bool,
-        typer.Option("--append", help="parquet: add the run to a dataset of many, for `hotline dashboard`."),
+        typer.Option("--append", help="parquet: add the run to a dataset of several runs, for `hotline dashboard`."),
     ] = False,
-    name: Annotated[str | None, typer.Option(help="parquet: what the run is called; else as its folder.")] = None,
-    commit: Annotated[str | None, typer.Option(help="parquet: the revision of the program.")] = None,
+    name: Annotated[str | None, typer.Option(help="parquet: name of the run; the folder's name by default.")] = None,
+    commit: Annotated[str | None, typer.Option(help="parquet: revision of the program.")] = None,
     started: Annotated[
-        str | None, typer.Option(metavar="TIME", help="parquet: when it ran (ISO 8601), if its traces do not say.")
+        str | None,
+        typer.Option(metavar="TIME", help="parquet: start of the run (ISO 8601), if unknown from the traces."),
     ] = None,
     with_report: Annotated[
-        bool, typer.Option("--report/--no-report", help="--append: add the report as a page, too.")
+        bool, typer.Option("--report/--no-report", help="--append: also add the report as a page.")
     ] = True,
-    rank: Annotated[int | None, typer.Option(help="perfetto: the rank, if there are several.")] = None,
+    rank: Annotated[int | None, typer.Option(help="perfetto: the rank to write, required for several ranks.")] = None,
     span: Annotated[
         int | None,
-        typer.Option(metavar="EVENT_ID", help="perfetto: only this event, what is in it, and the work it launched."),
+        typer.Option(metavar="EVENT_ID", help="perfetto: only this event, nested events, and the launched work."),
     ] = None,
     model: ModelFile = None,
     gpu: GpuName = None,
@@ -233,11 +239,12 @@ def export(
 ) -> None:
     """Write tables or a trace for other tools.
 
-    A folder of tables has a Parquet file for each table and answer, with units and meanings, and schema.json, which
-    says them, too. With --append it is a dataset, and the run a partition of it, without the tables of single events.
+    A folder of tables has a Parquet file for each table and answer, with units and descriptions, repeated in
+    schema.json. With --append, the folder is a dataset and the run is one partition, without the tables of single
+    events.
 
-    The trace file holds the original events, and beside them steps, phases and modules on threads and streams, queue
-    lengths, bandwidths and memory. It is compressed if its name ends in .gz.
+    The trace file contains the original events. It adds steps, phases and modules on threads and streams, queue
+    lengths, bandwidths and memory. The file is compressed if its name ends in .gz.
 
     \b
     Example:
@@ -248,17 +255,19 @@ def export(
     from hotline_analysis.cli import console
 
     if format == "parquet" and (rank is not None or span is not None):
-        raise typer.BadParameter("--rank and --span go with --format perfetto")
+        raise typer.BadParameter("--rank and --span need --format perfetto")
     if format == "perfetto":
         if append or table or name is not None or commit is not None or started is not None:
-            raise typer.BadParameter("--table, --append, --name, --commit and --started go with --format parquet")
+            raise typer.BadParameter("--table, --append, --name, --commit and --started need --format parquet")
         form_of(output, {".json": "plain", ".gz": "compressed"}, default="plain")
         with open_traces(traces, model, gpu, gpus) as trace, output_file(output, ".json") as file:
             ha.export_perfetto(trace, file, rank=rank, span=span, overwrite=overwrite)
         say_written(output, "; open it in ui.perfetto.dev")
         return
     if output == STDOUT:
-        raise typer.BadParameter("tables are a folder of files: only --format perfetto can be printed")
+        raise typer.BadParameter(
+            "cannot write to '-': tables are a folder of files, and only --format perfetto can be printed"
+        )
     options: dict[str, Any] = {
         "tables": table,
         "name": name,
@@ -281,15 +290,14 @@ def _time(text: str) -> datetime:
         return datetime.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is no time such as 2026-11-25T21:04:00+01:00; one without a zone is UTC", param_hint="--started"
+            f"{text!r} is not a time such as 2026-11-25T21:04:00+01:00; a time without a zone is UTC",
+            param_hint="--started",
         ) from None
 
 
 @app.command("dashboard")
 def dashboard(
-    dataset: Annotated[
-        Path, typer.Argument(metavar="DATASET", help="A folder that `hotline export --append` has written.")
-    ],
+    dataset: Annotated[Path, typer.Argument(metavar="DATASET", help="A folder written by `hotline export --append`.")],
     output: Annotated[
         Path | None, output_option("The page to write; dashboard.html in the dataset by default.", "HTML")
     ] = None,
@@ -297,8 +305,8 @@ def dashboard(
 ) -> None:
     """Draw the runs of a dataset over time, on one page.
 
-    It shows since which run a metric has changed by more than chance explains, and links to the report of each run.
-    The page needs no network. Write it again when runs were added.
+    The page shows at which run a metric changed by more than chance explains, and links to the report of each run. It
+    needs no network. Run the command again after adding runs.
 
     \b
     Example:

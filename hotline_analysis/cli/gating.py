@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from hotline_analysis.gating import Measured, Verdict
 
 CANNOT_TELL = 3
-"""Exit status of a gate without a verdict, because of noise or an error; 2 is that of a wrong command line."""
+"""Exit status of a gate without a verdict, because of noise or an error. Status 2 means a wrong command line."""
 _STATUS = {"pass": 0, "fail": 1, "cannot tell": CANNOT_TELL}
 _FORMS = {".txt": "text", ".md": "markdown", ".xml": "junit", ".json": "json"}
 
@@ -29,41 +29,47 @@ def gate(
         list[str],
         typer.Argument(
             metavar="BASE... NEW",
-            help="Runs or traces of the baseline, or a baseline file, and last the new one. A folder or pattern of run"
-            " directories is several runs.",
+            help="Runs or traces of the baseline, or a baseline file, followed by the new run. A folder or pattern of"
+            " run directories means several runs.",
         ),
     ],
     new: Annotated[
         list[str] | None,
-        typer.Option("--new", "-n", metavar="RUN", help="A new run, if there are several: then all others are BASE."),
+        typer.Option(
+            "--new", "-n", metavar="RUN", help="A new run, if there are several; all other runs are then BASE."
+        ),
     ] = None,
     fail_if: Annotated[
         list[str] | None,
         typer.Option(
             metavar="RULE",
-            help="Fail if this is so, such as 'phase:backward > +2 ms'; 'step > +3 %' by default. Repeatable.",
+            help="Fail if this condition holds, such as 'phase:backward > +2 ms'; 'step > +3 %' by default."
+            " Repeatable.",
         ),
     ] = None,
     allow_different: Annotated[
         list[str] | None,
-        typer.Option(metavar="WHAT", help="Compare runs although they differ in this, such as 'device'. Repeatable."),
+        typer.Option(metavar="WHAT", help="Compare runs despite this difference, such as 'device'. Repeatable."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown, for the summary of a job.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print Markdown for a job summary.")] = False,
     output: Annotated[
         list[Path] | None,
         typer.Option(
-            "--output", "-o", metavar="FILE", help="Write it here, too: .txt, .md, .xml (JUnit) or .json. Repeatable."
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Also write the verdict to a file: .txt, .md, .xml (JUnit) or .json. Repeatable.",
         ),
     ] = None,
     overwrite: Overwrite = False,
 ) -> None:
     """Fail if new runs are slower than a baseline, and not by chance.
 
-    The exit status is 0 if all rules pass, 1 if one fails, and 3 if it cannot be told: too few runs for their noise,
-    runs that cannot be compared, or an error. A limit with a sign is a change, in %, % of step or a unit; without, a
-    value. Metrics are step, gpu_busy, gpu_idle, memory_peak and mfu, and phase:, module:, class:, kernel:, op: and
-    idle: with a name behind, in which * stands for any.
+    The exit status is 0 if all rules pass, 1 if a rule fails, and 3 without a verdict. Reasons for no verdict are too
+    few runs for the noise, incomparable runs, or an error. A limit with a sign is a change, in %, % of step or a unit;
+    without a sign, the limit is a value. Metrics are step, gpu_busy, gpu_idle, memory_peak and mfu; and phase:,
+    module:, class:, kernel:, op: and idle: followed by a name, where * matches any text.
 
     \b
     Example:
@@ -93,7 +99,7 @@ def gate(
         for file, form in files:
             write(_text(verdict, form, width=None), file)
     except HotlineError as error:
-        # Not 1: what is broken is not slower.
+        # Not 1: an error does not mean slower.
         console.error(error.message, error.hint)
         raise typer.Exit(CANNOT_TELL) from None
     form = "json" if as_json else "markdown" if markdown else "text"
@@ -105,17 +111,19 @@ def gate(
 def baseline(
     runs: Annotated[
         list[str],
-        typer.Argument(metavar="RUN", help="Runs or traces, each of one run of the program, and baseline files."),
+        typer.Argument(metavar="RUN", help="Runs or traces, each from one run of the program, and baseline files."),
     ],
     output: Annotated[Path, output_option("The file to write.", "JSON")],
-    keep: Annotated[int | None, typer.Option(min=1, help="Keep only so many runs: those named last.")] = None,
+    keep: Annotated[
+        int | None, typer.Option(min=1, help="Maximum number of runs to keep: the last ones named.")
+    ] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Measure runs for a gate, and keep that.
+    """Measure runs for a gate, and keep the measurements.
 
-    The file stands for the runs as a baseline of `hotline gate`, which need not be kept.
+    The file replaces the runs as a baseline of `hotline gate`, so the runs need not be kept.
 
-    A baseline file among the runs is continued: name it first, the new run behind it, and write it again.
+    To extend a baseline file, name it first, then the new run, and write to the same file.
 
     \b
     Example:
@@ -133,7 +141,7 @@ def _measured(names: list[str]) -> list[Measured]:
 
 
 def _of(name: str) -> Iterator[Measured]:
-    """The runs behind one name: of a baseline file, of several run directories, or the one that `load` opens."""
+    """Measure the runs of one name: a baseline file, a folder or pattern of run directories, or a source for `load`."""
     from hotline_analysis.gating.baseline import is_baseline
 
     if is_baseline(name):
@@ -145,7 +153,7 @@ def _of(name: str) -> Iterator[Measured]:
 
 
 def _run_directories(name: str) -> list[str]:
-    """The run directories in a folder, or behind a pattern."""
+    """Return the run directories in a folder or matching a pattern."""
     from glob import glob
 
     folder = Path(name)

@@ -1,8 +1,8 @@
-"""Ctrl-C ends a command at once.
+"""End a command promptly on Ctrl-C.
 
-Python sees it when the library that is at work next looks: the database, which usually does, goes on for seconds in
-some statements, and the drawing of pictures never looks. So a thread of its own waits for the command to end by itself,
-and else undoes what is not complete and ends it.
+Python handles the signal only when the running library returns or checks for signals. DuckDB usually checks, but some
+statements run on for seconds; rendering pictures never checks. A separate thread therefore gives the command a short
+time to stop, then undoes incomplete work and ends the process.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from typing import NoReturn
 
 from hotline_analysis.atomic import undo_all
 
-INTERRUPTED = 130  # the exit status of shells for what Ctrl-C has ended
+INTERRUPTED = 130  # the shells' exit status after Ctrl-C
 _PATIENCE_S = 0.8
 _TRIES = 3
 _came = threading.Event()
 
 
 def watch() -> None:
-    """Begin to listen for Ctrl-C. Where the process was told to ignore it, nothing changes."""
+    """Start to listen for Ctrl-C. Nothing changes if the process ignores the signal."""
     if os.name != "posix" or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         return
     signal.signal(signal.SIGINT, _raise)
     heard, told = os.pipe()
     os.set_blocking(told, False)
-    # Written to when the signal comes, whatever python is doing.
+    # The signal writes to this pipe immediately, whatever Python is doing.
     signal.set_wakeup_fd(told, warn_on_full_buffer=False)
     threading.Thread(target=_end_after, args=[heard], daemon=True).start()
 
 
 def came() -> bool:
-    """Whether Ctrl-C has come. A library may have made an error of its own of it, which says nothing then."""
+    """Return whether Ctrl-C was pressed. A later library error may then be caused by the interrupt."""
     return _came.is_set()
 
 
@@ -47,15 +47,15 @@ def _raise(number: int, frame: FrameType | None) -> NoReturn:
 
 
 def done() -> None:
-    """Say that the command is complete: what is left is to end the process."""
+    """Ignore Ctrl-C from now on: the command is complete and only the process has to end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def leave() -> NoReturn:
-    """Undo what is not complete and end the process, not as Python would.
+    """Undo incomplete work and end the process directly.
 
-    Where Ctrl-C came while Python ran a string, as `dataclasses` and `namedtuple` let it, Python ends with the signal
-    even if the exception was caught.
+    A normal Python exit would end with the signal, even though the exception was caught, if Ctrl-C arrived while Python
+    executed a string, as in `dataclasses` and `namedtuple`.
     """
     done()
     undo_all()
@@ -68,6 +68,6 @@ def _end_after(heard: int) -> None:
     while signal.SIGINT not in os.read(heard, 100):
         pass
     time.sleep(_PATIENCE_S)
-    for _ in range(_TRIES):  # the library is still at work, and may make again what was just removed
+    for _ in range(_TRIES):  # the library is still running and may recreate removed files
         undo_all()
     os._exit(INTERRUPTED)

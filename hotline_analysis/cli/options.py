@@ -1,4 +1,4 @@
-"""Options of `hotline query NAME`, made from the header of the answer, and names that a shell completes."""
+"""Options of `hotline query NAME`, generated from the answer's header, and shell completion of names."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typer.core import TyperCommand
 if TYPE_CHECKING:
     from hotline_analysis.catalog import Param, Query
 
-_ASKED = "hotline_analysis.asked"  # the answer that the words of a command name
-_GIVEN = "hotline_analysis.given"  # its arguments that are given as options
+_ASKED = "hotline_analysis.asked"  # the answer named on the command line
+_GIVEN = "hotline_analysis.given"  # the answer's arguments given as options
 _METAVARS = {"BIGINT": "INTEGER", "DOUBLE": "NUMBER", "VARCHAR": "TEXT", "BOOLEAN": ""}
 
 
 def answer_named(name: str) -> Query:
-    """What is said of an answer or query. Raises `QueryNotFoundError`."""
+    """Return the description of an answer or query. Raises `QueryNotFoundError`."""
     from hotline_analysis import catalog
 
-    if name not in catalog.COMPUTED:  # to read these loads the database, for which a shell does not wait
+    if name not in catalog.COMPUTED:  # reading these loads the database, too slow for shell completion
         return catalog.get(name)
     from hotline_analysis.answers.named import COMPUTED
 
@@ -29,7 +29,7 @@ def answer_named(name: str) -> Query:
 
 
 def complete_answers(incomplete: str) -> list[tuple[str, str]]:
-    """The answers that begin so, with what they answer."""
+    """Return the answers with this prefix and their summaries."""
     from hotline_analysis import catalog
 
     known = {query.name: query.summary for query in catalog.queries("answers")} | dict.fromkeys(catalog.COMPUTED, "")
@@ -37,14 +37,14 @@ def complete_answers(incomplete: str) -> list[tuple[str, str]]:
 
 
 def complete_tables(incomplete: str) -> list[tuple[str, str]]:
-    """The tables that begin so, with what a row is."""
+    """Return the tables with this prefix and the meaning of a row."""
     from hotline_analysis.schema import TABLES
 
     return [(table.name, table.doc) for table in TABLES.values() if table.name.startswith(incomplete)]
 
 
 def given_options(context: typer.Context) -> tuple[dict[str, object], int | None]:
-    """The parameters of the answer that were given as options, and how many rows to show where that is none of them."""
+    """Return the answer's parameters given as options, and the row limit if `limit` is not such a parameter."""
     found: dict[str, Any] = dict(context.meta.get(_GIVEN, {}))
     asked: Query | None = context.meta.get(_ASKED)
     takes_limit = asked is None or any(param.name == "limit" for param in asked.params)
@@ -52,10 +52,10 @@ def given_options(context: typer.Context) -> tuple[dict[str, object], int | None
 
 
 class AnswerCommand(TyperCommand):
-    """A command whose first word is an answer: it has the options of that answer beside its own."""
+    """A command whose first word names an answer. The answer's parameters become additional options."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Find the answer first, since it says which options there are."""
+        """Find the answer first, because it defines the options."""
         ctx.meta[_ASKED] = self._asked(args, is_typed=not ctx.resilient_parsing)
         return super().parse_args(ctx, args)
 
@@ -69,17 +69,17 @@ class AnswerCommand(TyperCommand):
             if not word.startswith("-") and before not in valued
         ]
         known = {*catalog.COMPUTED, *(query.name for query in catalog.queries())}
-        # A number in front of it may be the value of an option that only the answer knows.
+        # A word before the name may be the value of an option known only to the answer.
         name = next((word for word in words if word in known), words[0] if words and is_typed else None)
         return None if name is None else answer_named(name)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The options of the answer, and those that all have."""
+        """Return the answer's options followed by the common options."""
         asked = ctx.meta.get(_ASKED)
         return [*(_options(asked) if asked is not None else ()), *super().get_params(ctx)]
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
-        """Say what the answer is, if there is one."""
+        """Write the description of the answer, if an answer was named."""
         asked = ctx.meta.get(_ASKED)
         if asked is None:
             super().format_help_text(ctx, formatter)
@@ -91,7 +91,7 @@ class AnswerCommand(TyperCommand):
                 formatter.write_text(line) if line else formatter.write_paragraph()
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the options of the answer above those that all have."""
+        """Write the answer's options above the common options."""
         asked = ctx.meta.get(_ASKED)
         if asked is None:
             super().format_options(ctx, formatter)
@@ -111,16 +111,16 @@ class AnswerCommand(TyperCommand):
 
 
 def _params(asked: Query) -> list[Param]:
-    """The parameters of an answer, and a limit that cuts the rows of one that knows none."""
+    """Return the parameters of an answer. If `limit` is missing, add a `limit` that cuts the rows."""
     from hotline_analysis.catalog import Param
 
     if any(param.name == "limit" for param in asked.params):
         return list(asked.params)
-    return [*asked.params, Param("limit", "BIGINT", False, None, "only the first so many rows", least=0)]
+    return [*asked.params, Param("limit", "BIGINT", False, None, "maximum number of rows", least=0)]
 
 
 def _options(asked: Query) -> list[Any]:
-    """The options, as typer makes them of a function that takes them."""
+    """Return the answer's options, created by typer from a function signature."""
 
     def takes_them() -> None: ...
 
@@ -157,7 +157,7 @@ def _option(param: Param) -> Any:
 
 
 def _keep(param: Param) -> Callable[[typer.Context, Any], None]:
-    """Check the value of an option, and keep it for the command."""
+    """Check the value of an option, and store it for the command."""
 
     def keep(context: typer.Context, value: Any) -> None:
         if value is None:
@@ -168,7 +168,7 @@ def _keep(param: Param) -> Callable[[typer.Context, Any], None]:
             raise typer.BadParameter(f"must be {error}, not {value!r}.") from None
         context.meta.setdefault(_GIVEN, {})[param.name] = converted
 
-    keep.__annotations__ = {"context": typer.Context, "value": Any}  # typer looks for the context by its type
+    keep.__annotations__ = {"context": typer.Context, "value": Any}  # typer finds the context by its type
     return keep
 
 

@@ -1,4 +1,4 @@
-"""The command that predicts: whatif."""
+"""The prediction command: whatif."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def whatif(
         str | None,
         typer.Argument(
             metavar="[NAME]",
-            help="Only this scenario, in detail; all that apply by default. Or a table: share_gpu, scaling,"
+            help="Only this scenario, in detail; all applicable scenarios by default. Or a table: share_gpu, scaling,"
             " bucket_sizes, backward_chain.",
         ),
     ] = None,
@@ -66,19 +66,17 @@ def whatif(
     ] = None,
     remove: Annotated[
         list[str] | None,
-        typer.Option(metavar="WHERE", help="Take out events, such as \"phase = 'zero_grad'\". Repeatable."),
+        typer.Option(metavar="WHERE", help="Remove events, such as \"phase = 'zero_grad'\". WHERE is SQL. Repeatable."),
     ] = None,
-    rank: Annotated[int | None, typer.Option(help="The rank, if there are several; the lowest by default.")] = None,
+    rank: Annotated[int | None, typer.Option(help="The rank to predict; the lowest by default.")] = None,
     model: ModelFile = None,
     as_json: AsJson = False,
-    output: Annotated[
-        Path | None, output_option("Write the steps as they would run, for ui.perfetto.dev.", "JSON")
-    ] = None,
+    output: Annotated[Path | None, output_option("Write the predicted steps, for ui.perfetto.dev.", "JSON")] = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Say what would help, and by how much.
+    """Predict what would help, and by how much.
 
-    Every time is one of a step in a loop, with a range: between its ends lies what another run would take.
+    Each time is for one step in a loop, with the range in which another run would fall.
 
     \b
     Example:
@@ -97,21 +95,23 @@ def whatif(
     asked_table = None
     edits: list[ha.Scale | ha.Remove] = [_scaled(each) for each in scale or []]
     edits += [ha.Remove(where) for where in remove or []]
-    # Complain before a long import.
+    # Report errors before a long import.
     if scenario is not None:
         if edits:
-            raise typer.BadParameter("--scale and --remove make a scenario of your own: they do not go with a name")
+            raise typer.BadParameter("--scale and --remove define your own scenario and cannot be combined with a name")
         asked_table = TABLES.get(scenario)
         if asked_table is None:
             values = check_parameters(scenario, given)
         else:
             values_of_table = asked_table.arguments(scenario, given)
     elif given:
-        raise typer.BadParameter("parameters are those of one scenario: name it", param_hint="--param")
+        raise typer.BadParameter("parameters belong to a scenario: name the scenario", param_hint="--param")
     if output is not None:
         of_all_gpus = scenario == "gpu" and "to" not in values and other is None
         if (scenario is None and not edits) or scenario in TABLES or of_all_gpus:
-            raise typer.BadParameter("the steps of one scenario can be written: name it", param_hint="--output")
+            raise typer.BadParameter(
+                "only the steps of a single scenario can be written: name the scenario", param_hint="--output"
+            )
         check_file(output, overwrite=overwrite)
     with open_traces([trace], model) as opened, open_traces([other]) if other else nullcontext() as like:
         if like is not None:
@@ -157,7 +157,7 @@ def _table(loop: Loop, table: object) -> str:
     text = [folded(baseline(loop), console.width()), ""]
     applies = table.filter(pl.col("reason").is_null())
     if applies.is_empty():
-        text.append("None of the scenarios applies.\n")
+        text.append("No scenario applies.\n")
     else:
         rows = [
             (
@@ -171,17 +171,17 @@ def _table(loop: Loop, table: object) -> str:
             )
             for row in applies.iter_rows(named=True)
         ]
-        headers = ("scenario", "a step takes", "between", "it gains", "faster", "limit then", "what is done")
+        headers = ("scenario", "step time", "range", "gain", "speedup", "limit after", "change")
         text.append(listing(headers, rows))
     others = table.filter(pl.col("reason").is_not_null())
     if not others.is_empty():
-        text.append(listing(("not here", "why"), others.select("scenario", "reason").rows()))
-    text.append("`hotline whatif TRACE NAME` says what a scenario assumes.\n")
+        text.append(listing(("not applicable", "reason"), others.select("scenario", "reason").rows()))
+    text.append("`hotline whatif TRACE NAME` lists the assumptions of a scenario.\n")
     return "\n".join(text)
 
 
 def _gpus(loop: Loop, table: pl.DataFrame) -> str:
-    """The table of all GPUs, and apart from it those of which nothing can be said, by the reason."""
+    """Return the table of all GPUs, followed by the GPUs without a prediction, grouped by reason."""
     import polars as pl
 
     from hotline_analysis.cli import console
@@ -202,27 +202,28 @@ def _gpus(loop: Loop, table: pl.DataFrame) -> str:
             )
             for row in told.iter_rows(named=True)
         ]
-        text.append(listing(("GPU", "a step takes", "between", "faster", "limit then", "memory", "it fits"), rows))
+        text.append(listing(("GPU", "step time", "range", "speedup", "limit after", "memory", "fits"), rows))
     others = table.filter(pl.col("reason").is_not_null())
     if not others.is_empty():
         why = others.group_by("reason", maintain_order=True).agg(pl.col("gpu").str.join(", "))
         said = (f"{row['gpu']}: {row['reason']}" for row in why.iter_rows(named=True))
         text += [*(folded(line, console.width(), indent="  ") for line in said), ""]
-    text.append("`hotline whatif TRACE gpu -p to=NAME` says what is assumed.\n")
+    text.append("`hotline whatif TRACE gpu -p to=NAME` lists the assumptions.\n")
     return "\n".join(text)
 
 
 def baseline(loop: Loop) -> str:
-    """What a step takes as recorded, what each side needs, and how much of it is explained."""
+    """Describe the recorded step: its time, the time each side needs alone, and the explained share."""
     from hotline_analysis.prediction.loop import HIGH, LOW
 
     between = f"{duration(loop.plain_ns(LOW))} to {duration(loop.plain_ns(HIGH))}"
     steps = runs(loop.steps["step"].to_list())
     sides = f"Alone, the CPU needs {duration(loop.gpu_free_ns)}"
     sides += f", the GPU {duration(loop.cpu_free_ns)}." if loop.has_gpu_work else "; there is no GPU work."
+    own = f" The profiler's own {duration(loop.profiler_ns)} of a step is left out." if loop.profiler_ns else ""
     return (
         f"A step takes {duration(loop.baseline_ns)} (step {steps}); another run would take {between}. {sides}"
-        f" {percent(loop.explained_pct)} of it is explained."
+        f" {percent(loop.explained_pct)} of it is explained.{own}"
     )
 
 
@@ -231,7 +232,7 @@ def _detail(found: ha.Prediction) -> str:
 
     lines = [str(found), ""]
     if found.summary:
-        lines.append(f"What is done: {found.summary}")
+        lines.append(f"Change: {found.summary}")
     edited = found.edited
     lines.append(
         f"Changed in each step: {edited['edited_events']:,} events, {duration(edited['edited_gpu_ns'])} of the GPU and"
@@ -241,7 +242,7 @@ def _detail(found: ha.Prediction) -> str:
         f"Gain: {duration(found.gain_low_ns)} to {duration(found.gain_high_ns)}. As recorded, the CPU alone needs"
         f" {duration(found.cpu_needs_ns)}, the GPU alone {duration(found.gpu_needs_ns)}."
     )
-    lines += ["", "Assumed:", *(f"  - {each}" for each in found.assumptions)]
+    lines += ["", "Assumptions:", *(f"  - {each}" for each in found.assumptions)]
     if found.source:
         lines += ["", f"Source: {found.source}"]
     width = console.width()

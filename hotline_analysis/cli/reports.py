@@ -1,4 +1,4 @@
-"""Commands that say where the time goes: report, demo, diff."""
+"""Commands that show where the time goes: report, demo, diff."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from hotline_analysis.cli.common import (
     ModelFile,
     Output,
     Overwrite,
+    RankFromOrder,
     SourceLines,
     Traces,
     content_json,
@@ -40,12 +41,19 @@ _FORMS: dict[str, Format] = {
     ".html": "html",
     ".htm": "html",
 }
-# A comparison is no page.
+_LONGEST_NAME = 30  # maximum length of the trace names in a suggested command
+# A comparison has no HTML page.
 _DIFF_FORMS = {ending: form for ending, form in _FORMS.items() if form != "html"}
 
 
+All = Annotated[bool, typer.Option("--all", help="Every section, instead of one screen.")]
+
+
 @app.command("demo")
-def demo(as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False) -> None:
+def demo(
+    every: All = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The report as JSON.")] = False,
+) -> None:
     """Print the report of a trace that comes with the package.
 
     \b
@@ -53,7 +61,11 @@ def demo(as_json: Annotated[bool, typer.Option("--json", help="The report as JSO
       hotline demo
     """
     with open_traces([str(ha.demo_trace())]) as trace:
-        _write_report(ha.report(trace), "json" if as_json else "text", None, [trace])
+        made = ha.report(trace)
+        if as_json or every:
+            _write_report(made, "json" if as_json else "text", None, [trace])
+        else:
+            write(_screen(made, "hotline demo --all; for a trace of your own: hotline report TRACE"), None)
 
 
 @app.command("report")
@@ -62,36 +74,44 @@ def report(
     format: Annotated[
         Format | None,
         typer.Option(
-            help="How to write it; html is a page with charts and a timeline that needs no network."
-            " Without it, the output's name decides."
+            help="Format of the report; html is a page with charts and a timeline that needs no network."
+            " By default, the output's name decides."
         ),
     ] = None,
     output: Output = None,
+    every: All = False,
     rank: Annotated[int | None, typer.Option(help="Only this rank.")] = None,
     step: Annotated[int | None, typer.Option(help="Only this step.")] = None,
     phase: Annotated[Phase | None, typer.Option(help="Only this phase.")] = None,
-    module: Annotated[str | None, typer.Option(help="Only this module, by path, with those in it.")] = None,
+    module: Annotated[str | None, typer.Option(help="Only this module, by path, with submodules.")] = None,
     model: ModelFile = None,
     gpu: GpuName = None,
     gpus: GpuFile = None,
+    rank_from_order: RankFromOrder = False,
     source_lines: SourceLines = True,
     overwrite: Overwrite = False,
 ) -> None:
-    """Say where the time goes and what would help.
+    """Show where the time goes and suggest improvements.
 
-    With --step, --phase or --module, it has the tables of what happens there; verdicts and advice are about the run.
+    The report fits one screen; --all shows every section. With --step, --phase or --module, the report has the tables
+    of this part. Verdicts and advice are only in the report on the whole run.
 
     \b
     Example:
       hotline report run.hotline -o report.html
+      hotline report run.hotline
       hotline report run.hotline --step 3
     """
     form = settle(output, overwrite, format, _FORMS, "text")
-    with open_traces(traces, model, gpu, gpus) as trace:
+    with open_traces(traces, model, gpu, gpus, rank_from_order=rank_from_order) as trace:
         result = ha.report(trace, rank, step=step, phase=phase, module=module, source_lines=source_lines)
         if form == "html":
             timeline = ha.charts.timeline(trace, step=step, rank=rank, source_lines=source_lines)
             _write_report(result, form, output, [trace], timeline)
+        elif form == "text" and not every:
+            name = _named(traces)
+            more = f"hotline report {name} --all or -o page.html; hotline whatif {name}"
+            write(_screen(result, more, output), output)
         else:
             _write_report(result, form, output, [trace])
 
@@ -99,13 +119,13 @@ def report(
 @app.command("diff")
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="A run directory, a trace file, or a folder or pattern.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="What to compare with it; may be the same.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The run or trace to compare with A; may be the same.")],
     by: Annotated[
         Literal["step", "part", "phase", "module", "region", "op", "kernel"] | None,
-        typer.Option(help="All rows of one level, in place of the report."),
+        typer.Option(help="Show all rows of one level, instead of the report."),
     ] = None,
     timeline: Annotated[
-        Literal["gpu", "cpu"] | None, typer.Option(help="Compare GPU time, or the main CPU thread's.")
+        Literal["gpu", "cpu"] | None, typer.Option(help="Compare GPU time, or time of the main CPU thread.")
     ] = None,
     rank_a: Annotated[int | None, typer.Option(help="Only this rank of A.")] = None,
     rank_b: Annotated[int | None, typer.Option(help="Only this rank of B.")] = None,
@@ -114,26 +134,26 @@ def diff(
     device_a: Annotated[int | None, typer.Option(help="Only this device of A.")] = None,
     device_b: Annotated[int | None, typer.Option(help="Only this device of B.")] = None,
     phase: Annotated[Phase | None, typer.Option(help="Only this phase of both.")] = None,
-    module: Annotated[str | None, typer.Option(help="Only this module of both, by path, with those in it.")] = None,
+    module: Annotated[str | None, typer.Option(help="Only this module of both, by path, with submodules.")] = None,
     as_json: AsJson = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="CSV with a header; needs --by.")] = False,
-    markdown: Annotated[bool, typer.Option("--markdown", help="The report as Markdown.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the report as Markdown.")] = False,
     output: Output = None,
     overwrite: Overwrite = False,
 ) -> None:
-    """Say what makes the steps of B slower or faster than those of A.
+    """Show why steps of B are slower or faster than steps of A.
 
-    The parts of every table add up to the difference. With one trace of several ranks or steps, compare it with
-    itself: --rank-a 0 --rank-b 1.
+    The parts of every table add up to the difference. To compare ranks or steps of a single trace, give the trace
+    twice: --rank-a 0 --rank-b 1.
 
     \b
     Example:
       hotline diff run.hotline traces/
     """
     if by is None and as_csv:
-        raise typer.BadParameter("--csv writes one table: choose it with --by")
+        raise typer.BadParameter("--csv writes one table: choose the table with --by")
     if markdown and (by is not None or as_json):
-        raise typer.BadParameter("--markdown is for the report: it goes with neither --by nor --json")
+        raise typer.BadParameter("--markdown applies to the report and cannot be combined with --by or --json")
     asked: Format | None = "markdown" if markdown else "json" if as_json else None
     if by is not None:
         frame_form = settle_frame(output, overwrite, as_json, as_csv)
@@ -157,6 +177,23 @@ def diff(
             write_frame(frame, frame_form, output, "diff", given, [first, second])
         else:
             _write_report(ha.diff_report(first, second, **options), form, output, [first, second])
+
+
+def _named(traces: Sequence[str]) -> str:
+    """The trace names for a suggested command: the user's arguments if short, else `TRACE`."""
+    import shlex
+
+    text = shlex.join(traces)
+    return text if len(text) <= _LONGEST_NAME and "-" not in traces else "TRACE"
+
+
+def _screen(result: Report, more: str, output: Path | None = None) -> str:
+    """The first screen of a report, as wide as the terminal; of default width in a file."""
+    from hotline_analysis.cli import console
+
+    if output is not None:
+        return result.to_screen(more=more)
+    return result.to_screen(width=console.width(), color=console.colored(), more=more)
 
 
 def _write_report(

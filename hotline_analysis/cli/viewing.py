@@ -11,30 +11,35 @@ from hotline_analysis.atomic import temporary_folder
 from hotline_analysis.cli.app import app
 from hotline_analysis.cli.common import GpuFile, GpuName, ModelFile, Traces, open_traces
 
-PORT = 9001
-"""The one port of this machine that the viewer's content security policy lets it fetch from."""
-
 
 @app.command("view")
 def view(
     traces: Traces,
-    rank: Annotated[int | None, typer.Option(help="The rank, if there are several.")] = None,
+    rank: Annotated[int | None, typer.Option(help="The rank to show, required for several ranks.")] = None,
     span: Annotated[
         int | None,
-        typer.Option(metavar="EVENT_ID", help="Only this event, what is in it, and the work it launched."),
+        typer.Option(metavar="EVENT_ID", help="Only this event, nested events, and the launched work."),
     ] = None,
-    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.")] = True,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the browser, or only print the address.")
+    ] = True,
     port: Annotated[
-        int, typer.Option(min=0, max=65535, help="The port to serve from; the viewer accepts no other than 9001.")
-    ] = PORT,
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="The port to serve from. Without it: 9001, from which the viewer fetches the trace by itself, or a"
+            " free port, with a page whose button hands the trace over.",
+        ),
+    ] = None,
     model: ModelFile = None,
     gpu: GpuName = None,
     gpus: GpuFile = None,
 ) -> None:
-    """Open a run in the viewer of Perfetto, with what was found in it.
+    """Open an annotated run in the Perfetto viewer.
 
-    The viewer (ui.perfetto.dev) runs in the browser and fetches the trace from this machine; nothing is uploaded.
-    A server on 127.0.0.1 gives it this one file, and ends when that is fetched, or with Ctrl-C. A browser may ask
+    The viewer (ui.perfetto.dev) runs in the browser and fetches the trace from this machine; nothing is uploaded. A
+    server on 127.0.0.1 provides only this file, and stops once the file is fetched, or with Ctrl-C. The browser may ask
     whether the page may reach this machine.
 
     \b
@@ -51,6 +56,6 @@ def view(
         with served(file, port) as server:
             typer.echo(server.url)
             if browser and not webbrowser.open(server.url):
-                typer.echo("No browser was found: open this address in one on this machine.", err=True)
-            while not server.fetched.wait(0.5):  # in pieces, so that Ctrl-C is heard
+                typer.echo("No browser was found: open this address in a browser on this machine.", err=True)
+            while not server.fetched.wait(0.5):  # short waits, to handle Ctrl-C
                 pass

@@ -1,4 +1,4 @@
-"""Runs for other tools: traces for viewers, tables for dashboards, and a dashboard."""
+"""Export of runs: traces for viewers, tables for dashboards, and a dashboard."""
 
 from hotline_analysis.export.fleet import dashboard
 from hotline_analysis.export.parquet import append_run, export_tables

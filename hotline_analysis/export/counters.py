@@ -1,6 +1,6 @@
 """Queue lengths, bandwidths and memory as counters of a trace file.
 
-Counters belong to a process; each number of their args is a track of its own.
+Counters belong to a process. Each number in a counter's args is a separate track.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from hotline_analysis.run.trace import Trace
 
 
 def counters(trace: Trace, rank: int, part: Part | None = None) -> Iterator[pl.Series]:
-    """Queue lengths, bandwidths and memory over time, as lines of JSON; for a part, while it runs on the CPU or GPU."""
+    """Queue lengths, bandwidths and memory over time, as lines of JSON; for a part, only in its CPU and GPU time."""
     for series in (_queues, _bandwidths, _memory):
         samples = series(trace, rank)
         if part is not None:
-            at = pl.col("start_ns")
-            samples = samples.filter(at.is_between(*part.cpu) | at.is_between(*part.gpu))
+            start = pl.col("start_ns")
+            samples = samples.filter(start.is_between(*part.cpu) | start.is_between(*part.gpu))
         yield from lines(
             samples,
             text('{"ph":"C","cat":"hotline","pid":'),
@@ -45,11 +45,11 @@ def _queues(trace: Trace, rank: int) -> pl.DataFrame:
 
 
 def _bandwidths(trace: Trace, rank: int) -> pl.DataFrame:
-    found = trace.query("memory_bandwidth", rank=rank).filter(pl.col("gb_per_s").is_not_null())
-    # A stretch ends at 0 unless the next one follows at once.
-    ends = found.join(found, how="anti", left_on=["device", "kind", "end_ns"], right_on=["device", "kind", "start_ns"])
+    frame = trace.query("memory_bandwidth", rank=rank).filter(pl.col("gb_per_s").is_not_null())
+    # An interval ends at 0 unless the next interval follows immediately.
+    ends = frame.join(frame, how="anti", left_on=["device", "kind", "end_ns"], right_on=["device", "kind", "start_ns"])
     columns = ["device", "kind", "start_ns", "gb_per_s"]
-    both = pl.concat([found.select(columns), ends.with_columns(start_ns="end_ns", gb_per_s=0.0).select(columns)])
+    both = pl.concat([frame.select(columns), ends.with_columns(start_ns="end_ns", gb_per_s=0.0).select(columns)])
     return both.sort("device", "kind", "start_ns").select(
         "start_ns",
         pid=gpu_pid(),

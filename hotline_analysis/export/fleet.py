@@ -1,6 +1,6 @@
-"""A dataset of runs, read for its dashboard.
+"""Read a dataset of runs for its dashboard.
 
-It may come from somebody else, so only plain files of moderate size are read.
+A dataset may come from anyone, so only regular files of moderate size are read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hotline_analysis.export.changes import change_points
 from hotline_analysis.export.parquet import PARTITION, REPORT
 
 PAGE = "dashboard.html"
-_MOST_BYTES = 64 << 20  # of a table, unpacked: a measure has a few thousand rows
+_MOST_BYTES = 64 << 20  # maximum unpacked size of a table; a table of measures has a few thousand rows
 _MOST_ROWS = 100_000
 _RUN = {
     "run_id": pl.String,
@@ -44,19 +44,19 @@ _MEASURE = {"run_id": pl.String, "metric": pl.String, "median": pl.Float64}
 
 
 def dashboard(dataset: str | Path, path: str | Path | None = None, *, overwrite: bool = False) -> Path:
-    """Write the dashboard of a dataset (`append_run`) as one page, by default `dashboard.html` in it.
+    """Write the dashboard of a dataset (`append_run`) as a single page, by default `dashboard.html` in the dataset.
 
-    The page shows the runs over time, since which run a metric has changed, and links to their reports. It needs no
-    network; write it again when runs were added. Runs are of one series if they have the same model, device, batch and
+    The page shows the runs over time, the change points of each metric, and links to the reports. The page needs no
+    network. After adding runs, write the page again. Runs form a series if they have the same model, device, batch and
     number of ranks. Raises `HotlineError` if the dataset has no runs, and `ExportExistsError` if the page exists and
     `overwrite` is false.
     """
     folder = path_of(dataset)
     target = folder / PAGE if path is None else path_of(path)
     check_file(target, overwrite=overwrite)
-    partitions = sorted(each for each in _folders(folder) if each.name.startswith(PARTITION))
-    found: list[pl.DataFrame] = []
-    measured: list[pl.DataFrame] = []
+    partitions = sorted(entry for entry in _folders(folder) if entry.name.startswith(PARTITION))
+    run_frames: list[pl.DataFrame] = []
+    measure_frames: list[pl.DataFrame] = []
     notes = []
     for partition in partitions:
         try:
@@ -66,14 +66,14 @@ def dashboard(dataset: str | Path, path: str | Path | None = None, *, overwrite:
             notes.append(f"{partition.name} is left out: {str(error).partition(chr(10))[0]}")
             continue
         link = _link(partition / REPORT, target)
-        found.append(run.with_columns(link=pl.lit(link, pl.String), run_id=pl.lit(partition.name)))
-        measured.append(measure.with_columns(run_id=pl.lit(partition.name)))
-    if not found:
+        run_frames.append(run.with_columns(link=pl.lit(link, pl.String), run_id=pl.lit(partition.name)))
+        measure_frames.append(measure.with_columns(run_id=pl.lit(partition.name)))
+    if not run_frames:
         raise HotlineError(
-            f"{folder} has no runs", hint="`hotline export run.hotline -o DATASET --append` adds one to a dataset."
+            f"{folder} has no runs", hint="`hotline export run.hotline -o DATASET --append` adds a run to a dataset."
         )
     runs = (
-        pl.concat(found)
+        pl.concat(run_frames)
         .with_columns(
             when=pl.coalesce("started_utc", "exported_utc"),
             run=pl.col("name").fill_null("?"),
@@ -88,7 +88,7 @@ def dashboard(dataset: str | Path, path: str | Path | None = None, *, overwrite:
         .filter(pl.col("when").is_not_null())
         .sort("when", "run_id")
     )
-    points = pl.concat(measured).rename({"median": "value"}).filter(pl.col("value").is_finite())
+    points = pl.concat(measure_frames).rename({"median": "value"}).filter(pl.col("value").is_finite())
     points = (
         points.filter(pl.col("metric").is_in(list(TITLES)) | pl.col("metric").str.starts_with("phase:"))
         .join(runs.select("run_id", "series", "run", "commit", "when"), on="run_id")
@@ -100,22 +100,24 @@ def dashboard(dataset: str | Path, path: str | Path | None = None, *, overwrite:
 
 
 def _levels(points: pl.DataFrame) -> tuple[pl.DataFrame, list[Mapping[str, Any]]]:
-    """The points with the mean of their stretch, and the changes, the newest first."""
+    """The points with the mean of their stretch, and the changes, newest first."""
     frames = [points.clear().with_columns(level=pl.lit(None, pl.Float64))]
     changes: list[Mapping[str, Any]] = []
     for (series, metric), rows in points.group_by("series", "metric", maintain_order=True):
-        found = change_points(rows["value"].to_list())
-        levels = [found[0].before if found else float(rows.select(pl.col("value").mean()).item())] * rows.height
-        for change in found:
+        series_changes = change_points(rows["value"].to_list())
+        levels = [
+            series_changes[0].before if series_changes else float(rows.select(pl.col("value").mean()).item())
+        ] * rows.height
+        for change in series_changes:
             levels[change.at :] = [change.after] * (rows.height - change.at)
-            since = rows.row(change.at, named=True)
+            row = rows.row(change.at, named=True)
             changes.append(
                 {
                     "metric": metric,
                     "series": series,
-                    "run": since["run"],
-                    "commit": since["commit"],
-                    "when": since["when"],
+                    "run": row["run"],
+                    "commit": row["commit"],
+                    "when": row["when"],
                     "before": change.before,
                     "after": change.after,
                     "pct": change.pct,
@@ -128,25 +130,25 @@ def _levels(points: pl.DataFrame) -> tuple[pl.DataFrame, list[Mapping[str, Any]]
 
 def _folders(folder: Path) -> list[Path]:
     try:
-        return [each for each in folder.iterdir() if each.is_dir() and not each.is_symlink()]
+        return [entry for entry in folder.iterdir() if entry.is_dir() and not entry.is_symlink()]
     except OSError as error:
         raise HotlineError(f"{folder} cannot be read: {error.strerror}", hint="Name the folder of a dataset.") from None
 
 
 def _read(file: Path, columns: Mapping[str, Any]) -> pl.DataFrame:
-    """These columns of a table. Raises `ValueError` or an error of Polars or the system for what is none of ours."""
+    """The given columns of a table. Raises `ValueError`, or an error of Polars or the system, for an invalid file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if file.is_symlink() or not file.is_file():
-        raise ValueError(f"{file.name} is no plain file")
+        raise ValueError(f"{file.name} is not a plain file")
     try:
-        with pq.ParquetFile(file) as opened:
-            about = opened.metadata
-            unpacked = sum(about.row_group(at).total_byte_size for at in range(about.num_row_groups))
-            if about.num_rows > _MOST_ROWS or unpacked > _MOST_BYTES:
-                raise ValueError(f"{file.name} has {about.num_rows:,} rows, which is more than such a table has")
-            frame = pl.from_arrow(opened.read(columns=list(columns)))
+        with pq.ParquetFile(file) as parquet:
+            footer = parquet.metadata
+            unpacked = sum(footer.row_group(group).total_byte_size for group in range(footer.num_row_groups))
+            if footer.num_rows > _MOST_ROWS or unpacked > _MOST_BYTES:
+                raise ValueError(f"{file.name} has {footer.num_rows:,} rows, more than a table of a dataset can have")
+            frame = pl.from_arrow(parquet.read(columns=list(columns)))
     except pa.ArrowException as error:
         raise ValueError(f"{file.name}: {error}") from None
     assert isinstance(frame, pl.DataFrame)
@@ -154,8 +156,8 @@ def _read(file: Path, columns: Mapping[str, Any]) -> pl.DataFrame:
 
 
 def _link(report: Path, page: Path) -> str | None:
-    """The way from the page to a report; None if there is none."""
+    """The relative link from the page to a report; `None` without a report."""
     if report.is_symlink() or not report.is_file():
         return None
-    way = os.path.relpath(report.resolve(), page.resolve().parent)
-    return quote(re.sub(r"\\", "/", way))
+    relative = os.path.relpath(report.resolve(), page.resolve().parent)
+    return quote(re.sub(r"\\", "/", relative))

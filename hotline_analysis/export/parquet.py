@@ -1,4 +1,4 @@
-"""Runs as Parquet for dashboards: one in a folder, or many in a dataset in which each has a partition."""
+"""Export runs as Parquet for dashboards: one run in a folder, or many runs in a dataset with a partition per run."""
 
 from __future__ import annotations
 
@@ -42,16 +42,16 @@ def export_tables(
     started: datetime | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write a run as Parquet files into a folder, for dashboards: a file for each table and answer, and `schema.json`.
+    """Write a run as Parquet files into a folder, for dashboards: a file per table and answer, and `schema.json`.
 
-    `tables` chooses tables (`hotline schema`) and answers (`hotline queries`) by name; `run`, `measure` and `verdict`
-    are always there. `name`, `commit` and `started` say of the run what its traces do not. The folder appears whole or
-    not at all. Raises `ExportExistsError` if it exists and `overwrite` is false, and `HotlineError` for a name that is
-    no table.
+    `tables` selects tables (`hotline schema`) and answers (`hotline queries`) by name; `run`, `measure` and `verdict`
+    are always included. `name`, `commit` and `started` describe the run beyond its traces. The folder is written
+    atomically. Raises `ExportExistsError` if the folder exists and `overwrite` is false, and `HotlineError` for an
+    unknown table.
     """
     source = Source(trace, Labels(name, commit, _aware(started)))
-    chosen = source.tables(tables, raw=True)
-    return replace_folder(path_of(folder), lambda partial: _write(source, chosen, partial), overwrite=overwrite)
+    selection = source.tables(tables, raw=True)
+    return replace_folder(path_of(folder), lambda partial: _write(source, selection, partial), overwrite=overwrite)
 
 
 def append_run(
@@ -65,27 +65,29 @@ def append_run(
     with_report: bool = True,
     overwrite: bool = False,
 ) -> Path:
-    """Add a run to a dataset, a folder with a partition for each run, and return the partition.
+    """Add a run to a dataset, a folder with a partition per run, and return the partition.
 
-    A partition (`run=ID`) has the files of `export_tables`, without the tables of single events unless `tables` names
-    them, and the report as a page. It appears whole or not at all, so that a dashboard may read meanwhile. Raises
-    `ExportExistsError` if the dataset has the run already and `overwrite` is false, or is no dataset.
+    A partition (`run=ID`) has the files of `export_tables` and the report as a page. Tables of single events are only
+    included if listed in `tables`. The partition is written atomically, so a dashboard may read the dataset at any
+    time. Raises `ExportExistsError` if the dataset already has the run and `overwrite` is false, or if the folder is
+    not a dataset.
     """
     target = path_of(dataset)
     if target.exists() and (not target.is_dir() or (target / MANIFEST).exists() or any(target.glob("*.parquet"))):
         raise ExportExistsError(
-            f"{target} is no dataset of runs", hint="Give another folder, or one that does not exist."
+            f"{target} is not a dataset of runs", hint="Give a dataset, or a folder that does not exist."
         )
     source = Source(trace, Labels(name, commit, _aware(started)))
-    chosen = source.tables(tables, raw=False)
+    selection = source.tables(tables, raw=False)
     partition = target / f"{PARTITION}{source.run_id}"
     if partition.exists() and not overwrite:
         raise ExportExistsError(
-            f"{target} has this run already, as {partition.name}", hint="Overwrite it (--overwrite), or leave it out."
+            f"{target} already has this run, as {partition.name}",
+            hint="Overwrite the run (--overwrite), or leave it out.",
         )
 
     def write(partial: Path) -> None:
-        _write(source, chosen, partial)
+        _write(source, selection, partial)
         if with_report:
             page = report(trace, source_lines=False).to_html()
             (partial / REPORT).write_text(page, encoding="utf-8")
@@ -94,19 +96,19 @@ def append_run(
 
 
 def _aware(started: datetime | None) -> datetime | None:
-    """The time in UTC; one without a zone is taken as UTC."""
+    """The time in UTC. A time without a zone is taken as UTC."""
     return None if started is None else (started if started.tzinfo else started.replace(tzinfo=UTC)).astimezone(UTC)
 
 
 def _write(source: Source, chosen: Sequence[Exported], folder: Path) -> None:
     from importlib.metadata import version
 
-    said = []
+    descriptions = []
     for table in chosen:
         units = units_of([column.name for column in table.columns])
         columns = list(described(table.columns, units))
         _write_table(source, table, columns, folder / f"{table.name}.parquet")
-        said.append(
+        descriptions.append(
             {
                 "name": table.name,
                 "kind": table.kind,
@@ -121,7 +123,7 @@ def _write(source: Source, chosen: Sequence[Exported], folder: Path) -> None:
         "schema_version": _VERSION,
         "tool": {"name": "hotline_analysis", "version": version("hotline-analysis")},
         "times": _TIMES,
-        "tables": said,
+        "tables": descriptions,
     }
     (folder / SCHEMA).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
@@ -133,7 +135,7 @@ def _write_table(source: Source, table: Exported, columns: Sequence[dict[str, st
     with _pieces(source, table) as frames:
         try:
             for frame in frames:
-                # Other readers know neither the views of strings nor the large lists that Polars has.
+                # Other readers do not support Polars's string views and large lists.
                 rows = source.with_times(frame).to_arrow(compat_level=pl.CompatLevel.oldest())
                 schema = with_meanings(_plain(rows.schema), columns, table.name)
                 if writer is None:
@@ -156,7 +158,7 @@ def _pieces(source: Source, table: Exported) -> Iterator[Iterator[pl.DataFrame]]
 
 
 def _frames(empty: pl.DataFrame, reader: Any) -> Iterator[pl.DataFrame]:
-    yield empty  # a table without rows has a file, too
+    yield empty  # an empty table also gets a file
     for batch in reader:
         frame = pl.from_arrow(batch)
         assert isinstance(frame, pl.DataFrame)
@@ -165,7 +167,7 @@ def _frames(empty: pl.DataFrame, reader: Any) -> Iterator[pl.DataFrame]:
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:
-    """The schema with the types that all readers have."""
+    """The schema with types supported by all readers."""
     import pyarrow as pa
 
     def plain(kind: pa.DataType) -> pa.DataType:
@@ -176,7 +178,7 @@ def _plain(schema: pa.Schema) -> pa.Schema:
         if pa.types.is_list(kind):
             return pa.list_(plain(kind.value_type))
         if pa.types.is_struct(kind):
-            return pa.struct([each.with_type(plain(each.type)) for each in kind])
+            return pa.struct([field.with_type(plain(field.type)) for field in kind])
         return kind
 
-    return pa.schema([each.with_type(plain(each.type)) for each in schema])
+    return pa.schema([field.with_type(plain(field.type)) for field in schema])

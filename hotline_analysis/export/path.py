@@ -1,4 +1,4 @@
-"""The critical path as tracks of a trace file: what bounds the run at each moment, and where that is."""
+"""The critical path as tracks of a trace file: the bound and the place at each moment."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ _HOST = ("host", "handoff", "return")
 
 
 def path_tracks(trace: Trace, rank: int, window: tuple[int, int] | None = None) -> Iterator[pl.Series]:
-    """The path of all steps, or of a window of the CPU, as lines of JSON.
+    """The critical path of all steps, or of a window of the CPU, as lines of JSON.
 
-    One track has slices by what bounds the run (`cpu`, `gpu_compute`, …), one the modules or phases of the CPU's part
-    and the work of the GPU's part. Neighbours that are the same are one slice; the events are on tracks of their own.
+    The first track has slices by bound (`cpu`, `gpu_compute`, …). The second track has the modules or phases of CPU
+    parts, and the work of GPU parts. Equal neighbours are merged into one slice. The events themselves are on separate
+    tracks.
     """
     first, last = window or (None, None)
     path = critical_path(trace, rank=rank, start_ns=first, end_ns=last).filter(pl.col("weight_ns") > 0)
     if path.is_empty():
         return
-    where = pl.coalesce("module_path", "phase", pl.lit("outside steps"))
-    what = pl.when(pl.col("kind").is_in(_HOST)).then(where).otherwise(pl.coalesce("name", "kind"))
-    path = path.with_columns(what=what, part=pl.when(~pl.col("kind").is_in(_HOST)).then("to_id"))
+    location = pl.coalesce("module_path", "phase", pl.lit("outside steps"))
+    label = pl.when(pl.col("kind").is_in(_HOST)).then(location).otherwise(pl.coalesce("name", "kind"))
+    path = path.with_columns(what=label, part=pl.when(~pl.col("kind").is_in(_HOST)).then("to_id"))
     yield from _header()
-    for number, (name, *same) in enumerate((("bound_by",), ("what", "kind", "track_id", "part"))):
-        run = path.select(pl.struct(name, *same).rle_id()).to_series()
+    for number, (name, *columns) in enumerate((("bound_by",), ("what", "kind", "track_id", "part"))):
+        run = path.select(pl.struct(name, *columns).rle_id()).to_series()
         slices = path.group_by(run.alias("run"), maintain_order=True).agg(
             pl.col("start_ns").first(),
             pl.col("weight_ns").sum(),

@@ -1,4 +1,4 @@
-"""A run as a trace file in the JSON format that Perfetto and chrome://tracing open, with what we found in it."""
+"""Export a run as an annotated JSON trace file for Perfetto and chrome://tracing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import runs
 
-_CHUNK = 50_000  # events at a time, so that memory does not grow with the trace
+_CHUNK = 50_000  # events per batch, so memory does not grow with the trace
 
 
 def export_perfetto(
@@ -34,30 +34,31 @@ def export_perfetto(
 ) -> Path:
     """Write a rank as a trace file for ui.perfetto.dev or chrome://tracing; compressed if its name ends in `.gz`.
 
-    The file holds every event of the original with all its args, in the same order, so that importing it gives the
-    same events with the same ids; numbers that JSON does not have (NaN, infinity) are null. With `annotate`, tracks
-    are added behind them (category `hotline`): steps, phases and modules on the CPU threads and GPU streams,
-    counters of queue length, bandwidth and memory, and the critical path (of all steps together, or of the span).
-    `span` is the `event_id` of an event: only it, the events in it on its thread and in backward, the GPU work
-    launched from there and the arrows between them are written; for the mark of a step, all that belongs to the
-    step. The file appears whole or not at all.
+    The file contains every event of the original with all args, in the same order, so importing it gives the same
+    events with the same ids. Numbers that JSON cannot represent (NaN, infinity) become null. With `annotate`, tracks of
+    category `hotline` are appended: steps, phases and modules on the CPU threads and GPU streams, and counters of queue
+    length, bandwidth and memory. A further track is the critical path (of all steps together, or of the span).
 
-    Raises `ExportExistsError` if it exists and `overwrite` is false, and `QueryParameterError` for a rank or event that
-    is not there, or without `rank` if the run has several.
+    `span` is the `event_id` of an event and restricts the file to this event. The file then has the events inside it on
+    its thread and in backward, the GPU work launched from there, and the arrows between these events. For the mark of a
+    step, it has everything that belongs to the step. The file is written atomically.
+
+    Raises `ExportExistsError` if the file exists and `overwrite` is false. Raises `QueryParameterError` for an unknown
+    rank or event, or without `rank` if the run has several ranks.
     """
     target = path_of(path)
-    chosen = _chosen_rank(trace, rank)
+    chosen_rank = _chosen_rank(trace, rank)
     check_file(target, overwrite=overwrite)
-    kept = None if span is None else _events_of(trace, chosen, span)
+    span_events = None if span is None else _events_of(trace, chosen_rank, span)
 
     def write(file: Path) -> None:
         compressor = isal_zlib.compressobj(level=1, wbits=31) if target.suffix.lower() == ".gz" else None
-        with file.open("wb") as out:
-            for text in _texts(trace, chosen, kept, annotate):
+        with file.open("wb") as stream:
+            for text in _texts(trace, chosen_rank, span_events, annotate):
                 data = text.encode()
-                out.write(compressor.compress(data) if compressor else data)
+                stream.write(compressor.compress(data) if compressor else data)
             if compressor:
-                out.write(compressor.flush())
+                stream.write(compressor.flush())
 
     return replace_file(target, write)
 
@@ -65,31 +66,31 @@ def export_perfetto(
 def _chosen_rank(trace: Trace, rank: int | None) -> int:
     if rank is None and len(trace.ranks) > 1:
         raise QueryParameterError(
-            "one file holds one rank, and the run has several",
-            hint=f"Choose one with rank (--rank): {runs(trace.ranks)}.",
+            "a file can have only one rank, but the run has several",
+            hint=f"Choose a rank (--rank): {runs(trace.ranks)}.",
         )
     check_scope(trace, {"rank": rank})
     return trace.ranks[0] if rank is None else rank
 
 
 def _events_of(trace: Trace, rank: int, span: int) -> pl.DataFrame:
-    kept = trace.query("span_event", rank=rank, span=span)
-    if kept.is_empty():
+    events = trace.query("span_event", rank=rank, span=span)
+    if events.is_empty():
         raise QueryParameterError(
-            f"the trace has no event {span} that could be exported",
-            hint="The event_id of an event with a duration, as in annotated_event, names a span.",
+            f"the trace has no event {span} to export",
+            hint="Give the event_id of an event with a duration, as in annotated_event.",
         )
-    return kept
+    return events
 
 
 def _texts(trace: Trace, rank: int, kept: pl.DataFrame | None, annotate: bool) -> Iterator[str]:
-    """The file, part by part: our tracks come behind the events, which keep their places."""
+    """The file in parts. Our tracks come after the events, so the events keep their positions."""
     metadata = trace.sql("select metadata from rank_info where rank = $rank", rank=rank).item()
     top = json.loads(metadata) if metadata else {}
     yield "{" + "".join(f"{json.dumps(key)}: {finite_text(json.dumps(value))},\n" for key, value in top.items())
     separator = '"traceEvents": [\n'
-    added = _added(trace, rank, kept) if annotate else iter(())
-    for lines in chain(_events(trace, rank, kept), added):
+    tracks = _added(trace, rank, kept) if annotate else iter(())
+    for lines in chain(_events(trace, rank, kept), tracks):
         if text := printable(lines).str.join(",\n").item():
             yield separator + text
             separator = ",\n"

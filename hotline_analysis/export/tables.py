@@ -1,4 +1,4 @@
-"""What a dashboard gets of a run: its tables, its answers, and rows that need no join, each with units and meanings."""
+"""Tables of a run for dashboards: its tables, its answers, and rows that need no join, with units and meanings."""
 
 from __future__ import annotations
 
@@ -50,67 +50,66 @@ ANSWERS = (
     "throughput",
     "utilisation",
 )
-"""The answers that every export has: those that sum up a run."""
+"""The answers in every export: the summaries of a run."""
 _VERDICTS = ("gpu_or_cpu_bound", "optimizer_bottleneck", "gpu_efficiency", "tensor_core_use")
-_ROWS = 1000  # of an answer that has a limit
-_SAID = "hotline_metadata"  # what the user said of the training when capturing it
-# Trace files of before 2024 count from 1970 and do not say so. No clock of another kind has run for 45 years.
+_ROWS = 1000  # row limit of an answer with a `limit`
+_SAID = "hotline_metadata"  # metadata given by the user during capture
+# Trace files from before 2024 count from 1970 without a note. A clock of another kind would need an uptime of 45 years
+# to reach this value.
 _SINCE_1970_NS = 1_420_070_400_000_000_000
 
-_RUN_ID = Column("run_id", "VARCHAR", "the run: the same for the same traces, whatever their names")
+_RUN_ID = Column("run_id", "VARCHAR", "id of the run: equal for the same traces, independent of file names")
 _TIMES = (
-    Column(
-        "since_start_ns", "BIGINT", "start, since that of the run's first event with a duration; exact in JavaScript"
-    ),
+    Column("since_start_ns", "BIGINT", "start, relative to the run's first event with a duration; exact in JavaScript"),
     Column("start_utc", "TIMESTAMPTZ", "start in UTC, to the microsecond; NULL when the file does not say"),
 )
 _RUN = """
     name VARCHAR name of the run
-    commit VARCHAR revision of the program; NULL if it is not known
-    started_utc TIMESTAMPTZ the first event, in UTC; NULL when the files do not say
-    started_text VARCHAR the same in nanoseconds since 1970, as text, since no number of JavaScript holds it
-    exported_utc TIMESTAMPTZ when these tables were written
-    hotline_version VARCHAR version that wrote them
-    versions JSON versions that the traces name: of CUDA, drivers and libraries
-    model VARCHAR class of the model; NULL if the traces do not tell
+    commit VARCHAR revision of the program; NULL if unknown
+    started_utc TIMESTAMPTZ time of the first event in UTC, or the given start; NULL if unknown
+    started_text VARCHAR time of the first event in nanoseconds since 1970, as text for JavaScript; NULL if unknown
+    exported_utc TIMESTAMPTZ time of the export
+    hotline_version VARCHAR version of hotline_analysis used for the export
+    versions JSON versions of CUDA, drivers and libraries in the traces
+    model VARCHAR class of the model; NULL if unknown
     device VARCHAR models of the GPUs, or CPU only
-    rank_count BIGINT ranks that were recorded
-    world_size BIGINT ranks of the job; NULL when the files do not say
-    batch BIGINT samples of a step on one rank; NULL if they are not known
-    step_count BIGINT steps that count: warm-up steps and empty ones do not
-    step_ns DOUBLE median step, from work to work
-    gpu_busy_ns DOUBLE of a step, the time in which the GPU works; median, NULL without GPU work
-    gpu_idle_ns DOUBLE of a step, the time in which it does not
-    memory_peak_bytes DOUBLE the most that was allocated in a step; median, NULL if it was not recorded
-    mfu_pct DOUBLE model FLOP utilisation; median, NULL if the peak of the GPU is not known
+    rank_count BIGINT number of recorded ranks
+    world_size BIGINT number of ranks in the job; NULL when the files do not say
+    batch BIGINT samples per step on one rank; NULL if unknown
+    step_count BIGINT number of steps, without warm-up and empty steps
+    step_ns DOUBLE median time of a step, from work to work
+    gpu_busy_ns DOUBLE median busy time of the GPU in a step; NULL without GPU work
+    gpu_idle_ns DOUBLE median idle time of the GPU in a step; NULL without GPU work
+    memory_peak_bytes DOUBLE median peak of allocated memory in a step; NULL if not recorded
+    mfu_pct DOUBLE median model FLOP utilisation; NULL if the GPU's peak is unknown
     samples_per_s DOUBLE samples of all recorded ranks per second; NULL without `batch`
-    bound_by VARCHAR what limits the run, as `gpu_or_cpu_bound` says it
-    statement VARCHAR the same in a sentence
-    metadata JSON what the user said of the training when capturing it
+    bound_by VARCHAR limit of the run: answer of `gpu_or_cpu_bound`
+    statement VARCHAR limit of the run, as a sentence
+    metadata JSON the user's metadata on the training, given at capture
 """
 _MEASURE = """
     metric VARCHAR step, gpu_busy, gpu_idle, memory_peak, mfu, or a kind with a name, such as phase:backward
     unit VARCHAR ns, bytes or %
-    step_count BIGINT steps it was measured in
+    step_count BIGINT number of measured steps
     median DOUBLE median of the steps
     mean DOUBLE mean of the steps
-    sd DOUBLE standard deviation of the steps; NULL with a single one
-    least DOUBLE the least
-    most DOUBLE the most
+    sd DOUBLE standard deviation of the steps; NULL with a single step
+    least DOUBLE minimum of the steps
+    most DOUBLE maximum of the steps
 """
 _VERDICT = """
-    rank BIGINT process rank; the lowest
-    query VARCHAR the answer that says it
-    question VARCHAR what was asked
-    answer VARCHAR a word or two
-    statement VARCHAR the answer in words
-    advice VARCHAR what to do about it; empty when nothing needs doing
+    rank BIGINT process rank: the lowest rank of the run
+    query VARCHAR name of the answer
+    question VARCHAR the question
+    answer VARCHAR the answer in a word or two
+    statement VARCHAR the answer as a sentence
+    advice VARCHAR the remedy; empty if no change is needed
 """
 
 
 @dataclass(frozen=True)
 class Labels:
-    """What is said of a run that its traces do not tell."""
+    """Labels of a run beyond the data in the traces."""
 
     name: str | None = None
     commit: str | None = None
@@ -119,7 +118,7 @@ class Labels:
 
 @dataclass(frozen=True)
 class Exported:
-    """One table of an export. `frame` gives its rows, or is None for a table of the run, which is read in pieces."""
+    """A table of an export. `frame` returns the rows, or is None for a table of the run, which is read in batches."""
 
     name: str
     kind: str
@@ -130,7 +129,7 @@ class Exported:
 
 
 class Source:
-    """A run, and the tables that can be exported of it."""
+    """A run and the tables to export."""
 
     def __init__(self, trace: Trace, labels: Labels) -> None:
         self.trace = trace
@@ -143,31 +142,31 @@ class Source:
         starts = [row["start_ns"] + (self.base[row["rank"]] or 0) for row in self._info if row["start_ns"] is not None]
         self.start_ns = min(starts, default=0)
         self.knows_time = bool(starts) and None not in self.base.values()
-        told = [
+        key_rows = [
             [row[key] for key in ("rank", "event_count", "base_time_ns", "start_ns", "end_ns")] for row in self._info
         ]
-        self.run_id = hashlib.sha256(json.dumps(told).encode()).hexdigest()[:16]
+        self.run_id = hashlib.sha256(json.dumps(key_rows).encode()).hexdigest()[:16]
         self._measured: Measured | None = None
 
     def tables(self, names: Sequence[str] | None, *, raw: bool) -> list[Exported]:
-        """Those of the names, or by default all that sum up a run, and with `raw` its own tables.
+        """The named tables, or by default all summaries of a run, and with `raw` also the run's own tables.
 
-        `run`, `measure` and `verdict` are always there. Raises `HotlineError` for a name that is none.
+        `run`, `measure` and `verdict` are always included. Raises `HotlineError` for an unknown name.
         """
-        own = [
+        own_tables = [
             Exported("run", "run", "The run: one row.", _columns(_RUN), self._run),
             Exported(
                 "measure",
                 "measure",
-                "What a gate compares: each metric over the steps.",
+                "Metrics of a gate: each metric over the steps.",
                 _columns(_MEASURE),
                 self._measure,
             ),
-            Exported("verdict", "verdict", "The questions that a report answers.", _columns(_VERDICT), self._verdicts),
+            Exported("verdict", "verdict", "Questions and answers of a report.", _columns(_VERDICT), self._verdicts),
         ]
-        wanted = [*ANSWERS, *(TABLES if raw else ())] if names is None else dict.fromkeys(names)
-        known = {each.name for each in own}
-        return own + [self._named(name) for name in wanted if name not in known]
+        wanted_names = [*ANSWERS, *(TABLES if raw else ())] if names is None else dict.fromkeys(names)
+        own_names = {table.name for table in own_tables}
+        return own_tables + [self._named(name) for name in wanted_names if name not in own_names]
 
     def _named(self, name: str) -> Exported:
         if name in TABLES:
@@ -179,38 +178,44 @@ class Source:
         answers = {query.name: query for query in catalog.queries("answers")}
         query = COMPUTED[name].as_query() if name in COMPUTED else answers.get(name)
         if query is None or name in _VERDICTS:
-            close = get_close_matches(name, [*TABLES, *answers, *COMPUTED], n=3, cutoff=0.5)
-            where = (
+            matches = get_close_matches(name, [*TABLES, *answers, *COMPUTED], n=3, cutoff=0.5)
+            suggestion = (
                 "The table `verdict` has its answer."
                 if query
-                else f"Did you mean {' or '.join(close)}?"
-                if close
+                else f"Did you mean {' or '.join(matches)}?"
+                if matches
                 else ""
             )
             raise HotlineError(
-                f"{name!r} is no table or answer that can be exported",
-                hint=where or "`hotline schema` and `hotline queries` list them.",
+                f"{name!r} is not a table or answer for export",
+                hint=suggestion or "`hotline schema` lists tables, `hotline queries` answers.",
             )
         if needs := [param.name for param in query.params if param.required]:
             raise HotlineError(
-                f"{name} needs {', '.join(needs)}, so it is no table of a whole run",
+                f"{name} needs {', '.join(needs)} and cannot be a table of a whole run",
                 hint=f"`hotline query {name} … -o {name}.parquet` writes one answer.",
             )
         if name in COMPUTED and COMPUTED[name].traces > 1:
-            raise HotlineError(f"{name} compares two runs, so it is no table of one", hint="Leave it out.")
+            raise HotlineError(
+                f"{name} compares two runs and cannot be exported from a single run", hint=f"Leave out {name}."
+            )
         limit = next((param for param in query.params if param.name == "limit"), None)
-        given = {} if limit is None else {"limit": _ROWS}
+        parameters = {} if limit is None else {"limit": _ROWS}
 
         def frame() -> pl.DataFrame:
-            return COMPUTED[name].ask(self.trace, **given) if name in COMPUTED else self.trace.query(name, **given)
+            return (
+                COMPUTED[name].ask(self.trace, **parameters)
+                if name in COMPUTED
+                else self.trace.query(name, **parameters)
+            )
 
         columns = list(query.columns)
         if any(column.name == "start_ns" for column in columns):
             columns += _TIMES
-        return Exported(name, "answer", query.summary, columns, frame, given)
+        return Exported(name, "answer", query.summary, columns, frame, parameters)
 
     def with_times(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The rows with their run, and where they have a start, with it in forms that other programs can hold."""
+        """Add the run to the rows, and to rows with a start also the start in formats for other programs."""
         frame = frame.select(pl.lit(self.run_id).alias("run_id"), pl.all())
         if "start_ns" not in frame.columns or "rank" not in frame.columns:
             return frame
@@ -229,41 +234,43 @@ class Source:
 
     @property
     def measured(self) -> Measured:
-        """What a gate knows of the run."""
+        """The measurements used by a gate."""
         if self._measured is None:
             self._measured = measure(self.trace)
         return self._measured
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """The display name of the run."""
         return self.labels.name or self.trace.path.name.removesuffix(".hotline")
 
     def _run(self) -> pl.DataFrame:
         from importlib.metadata import version
 
         measured = self.measured
-        said = self._said()
+        metadata = self._said()
         identity = dict(measured.identity)
         versions = {key: value for key, value in identity.items() if key.endswith("version")}
-        told = said.get("batch_size")
-        found = identity.get("samples per step")
-        batch = told if type(told) is int and told > 0 else int(float(found)) if found else None
+        batch_size = metadata.get("batch_size")
+        samples = identity.get("samples per step")
+        batch = batch_size if type(batch_size) is int and batch_size > 0 else int(float(samples)) if samples else None
         step = _median(measured, "step")
         bound = COMPUTED["gpu_or_cpu_bound"].function(self.trace)
-        started = self.labels.started or (_utc(self.start_ns) if self.knows_time else None)
-        commits = [said[key] for key in ("commit", "git_commit", "git_sha") if isinstance(said.get(key), str)]
+        start_time = self.labels.started or (_utc(self.start_ns) if self.knows_time else None)
+        commits = [metadata[key] for key in ("commit", "git_commit", "git_sha") if isinstance(metadata.get(key), str)]
         world = identity.get("world size")
         rank = self.trace.ranks[0]
         row: dict[str, object] = {
             "name": self.name,
             "commit": self.labels.commit or next(iter(commits), None),
-            "started_utc": started,
+            "started_utc": start_time,
             "started_text": str(self.start_ns) if self.knows_time else None,
             "exported_utc": datetime.now(UTC),
             "hotline_version": version("hotline-analysis"),
             "versions": json.dumps(versions),
-            "model": said["model"] if isinstance(said.get("model"), str) else model_name(self.trace, rank) or None,
+            "model": metadata["model"]
+            if isinstance(metadata.get("model"), str)
+            else model_name(self.trace, rank) or None,
             "device": identity.get("device"),
             "rank_count": len(self.trace.ranks),
             "world_size": int(world) if world else None,
@@ -277,18 +284,18 @@ class Source:
             "samples_per_s": 1e9 * batch * len(self.trace.ranks) / step if batch and step else None,
             "bound_by": bound.answer,
             "statement": bound.statement,
-            "metadata": json.dumps(said),
+            "metadata": json.dumps(metadata),
         }
         return pl.DataFrame([row], schema={column.name: _POLARS[column.type] for column in _columns(_RUN)})
 
     def _said(self) -> dict[str, Any]:
-        """What the user said of the training; a run may keep secrets, an export for others shows none."""
+        """The user's metadata on the training. A run may contain secrets; an export for others hides them."""
         for row in self._info:
             with suppress(ValueError):
-                said = json.loads(row["metadata"] or "{}").get(_SAID)
-                if isinstance(said, dict):
-                    mask(said)
-                    return said
+                metadata = json.loads(row["metadata"] or "{}").get(_SAID)
+                if isinstance(metadata, dict):
+                    mask(metadata)
+                    return metadata
         return {}
 
     def _measure(self) -> pl.DataFrame:
@@ -327,7 +334,7 @@ _POLARS: Mapping[str, Any] = {
 
 
 def described(columns: Sequence[Column], units: Mapping[str, str]) -> Iterator[dict[str, str | None]]:
-    """What each column of an exported table is, `run_id` first."""
+    """The description of each column of an exported table, `run_id` first."""
     for column in (_RUN_ID, *columns):
         yield {
             "name": column.name,
@@ -338,13 +345,15 @@ def described(columns: Sequence[Column], units: Mapping[str, str]) -> Iterator[d
 
 
 def with_meanings(schema: pa.Schema, described: Sequence[Mapping[str, str | None]], table: str) -> pa.Schema:
-    """The schema with the unit and meaning of each field in its metadata, and all of it in that of the file."""
-    known = {str(column["name"]): column for column in described}
+    """The schema with unit and meaning in each field's metadata, and the full description in the file's metadata."""
+    columns = {str(column["name"]): column for column in described}
     fields = [
-        each.with_metadata({key: str(known[each.name][key]) for key in ("unit", "meaning") if known[each.name][key]})
-        if each.name in known
-        else each
-        for each in schema
+        arrow_field.with_metadata(
+            {key: str(columns[arrow_field.name][key]) for key in ("unit", "meaning") if columns[arrow_field.name][key]}
+        )
+        if arrow_field.name in columns
+        else arrow_field
+        for arrow_field in schema
     ]
     import pyarrow as pa
 
@@ -356,7 +365,7 @@ def _columns(lines: str) -> list[Column]:
 
 
 def _base(told: int | None, start_ns: int | None) -> int | None:
-    """What to add to a time for nanoseconds since 1970; None if the file does not tell."""
+    """Offset to nanoseconds since 1970; `None` if the file does not have an offset."""
     if told is None and start_ns is not None and start_ns >= _SINCE_1970_NS:
         return 0
     return told

@@ -1,6 +1,6 @@
 """The annotation as tracks of a trace file: steps, phases and modules on the CPU threads and on the GPU streams.
 
-Perfetto takes a thread's number as unique in the trace, and the slices of a thread must nest.
+Perfetto requires unique thread numbers in the trace, and nested slices on each thread.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def annotation(trace: Trace, rank: int, part: Part | None = None) -> Iterator[pl
     tracks = slices.select("process", *key).unique(maintain_order=True).with_row_index("number")
     tracks = tracks.with_columns(tid=pl.col("number").cast(pl.Int64) + FIRST_TID)
     yield from _names(tracks)
-    placed = slices.join(tracks.select(*key, "tid"), on=key, nulls_equal=True, maintain_order="left")
-    placed = _shown(placed)
+    rows = slices.join(tracks.select(*key, "tid"), on=key, nulls_equal=True, maintain_order="left")
+    rows = _shown(rows)
     yield from lines(
-        placed,
+        rows,
         text('{"ph":"X","cat":"hotline","pid":'),
         pl.col("pid").cast(pl.String),
         text(',"tid":'),
@@ -60,12 +60,12 @@ def annotation(trace: Trace, rank: int, part: Part | None = None) -> Iterator[pl
 
 
 def _shown(slices: pl.DataFrame) -> pl.DataFrame:
-    """The slices with names for people: the number of a module in a `Sequential` says nothing alone."""
+    """The slices with display names, because the number of a module in a `Sequential` means nothing by itself."""
     modules = slices.filter(kind="module").select("name", "type").unique()
-    shown = [module_name(name, kind) for name, kind in modules.iter_rows()]
-    named = modules.with_columns(shown=pl.Series(shown, dtype=pl.String), kind=pl.lit("module"))
+    names = [module_name(name, kind) for name, kind in modules.iter_rows()]
+    named_modules = modules.with_columns(shown=pl.Series(names, dtype=pl.String), kind=pl.lit("module"))
     on = ["kind", "name", "type"]
-    return slices.join(named, on=on, how="left", nulls_equal=True, maintain_order="left").with_columns(
+    return slices.join(named_modules, on=on, how="left", nulls_equal=True, maintain_order="left").with_columns(
         name=pl.coalesce("shown", "name")
     )
 
@@ -104,7 +104,7 @@ def _cpu_slices(trace: Trace, rank: int, part: Part | None) -> pl.DataFrame:
 
 
 def _gpu_slices(trace: Trace, rank: int, part: Part | None) -> pl.DataFrame:
-    """Neighbours on a stream with the same step, phase and module in one slice, level by level, so that they nest."""
+    """Merge neighbours on a stream with the same step, phase and module, level by level, so that slices nest."""
     work = trace.query("gpu_annotation", rank=rank)
     if part is not None:
         work = work.filter(pl.col("event_id").is_in(part.ids))
@@ -131,9 +131,9 @@ def _gpu_slices(trace: Trace, rank: int, part: Part | None) -> pl.DataFrame:
             modules.select(columns),
         ]
     ).sort(*stream, "level", "place")
-    same = [*stream, "level", "step", "phase", "pass", "ancestor_id"]
+    keys = [*stream, "level", "step", "phase", "pass", "ancestor_id"]
     rows = rows.with_columns(gap=pl.col("place") - pl.int_range(pl.len()).over(*stream, "level"))
-    slices = rows.group_by(pl.struct(*same, "gap").rle_id().alias("slice"), maintain_order=True).agg(
+    slices = rows.group_by(pl.struct(*keys, "gap").rle_id().alias("slice"), maintain_order=True).agg(
         pl.col(*stream, "kind", "name", "path", "type", "pass", "start_ns").first(),
         pl.min_horizontal(pl.col("end_ns").max(), pl.col("next_ns").last()).alias("end_ns"),
     )
@@ -152,7 +152,7 @@ def _gpu_slices(trace: Trace, rank: int, part: Part | None) -> pl.DataFrame:
     )
 
 
-# Every module with each module around it, itself included, and how deep that lies.
+# Every module with each enclosing module, including itself, and the depth of the enclosing module.
 _ANCESTORS = """
 select above.module_id, above.ancestor_id, above.depth as level, model_op.name, model_op.path, model_op.type
 from module_ancestor as above
@@ -163,7 +163,7 @@ order by all
 
 
 def _names(tracks: pl.DataFrame) -> Iterator[pl.Series]:
-    """Names of our processes and threads, and where viewers put them: before all others, in our order."""
+    """Names of our processes and threads, and their position in viewers: before all others, in our order."""
     processes = tracks.select("pid", "process").unique(maintain_order=True).with_row_index("number")
     process = (text('","pid":'), pl.col("pid").cast(pl.String))
     thread = (*process, text(',"tid":'), pl.col("tid").cast(pl.String))

@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
+import textwrap
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from hotline_analysis.gating.checks import Changed, Check, Outcome
 from hotline_analysis.gating.rules import Unit, parse
 from hotline_analysis.reports.renderers.markdown import escape
 from hotline_analysis.text.formats import delta, duration, folded, safe, shorten, size
-
-if TYPE_CHECKING:
-    from hotline_analysis.gating.verdict import Changed, Check, Verdict
 
 _WIDEST = 60
 _MARKS = {"pass": "✅", "fail": "❌", "cannot tell": "❔"}
 
 
-def as_dict(verdict: Verdict) -> dict[str, Any]:
-    """All of it in types that JSON has: times in nanoseconds, sizes in bytes."""
+def as_dict(verdict: Outcome) -> dict[str, Any]:
+    """The verdict as JSON types: times in nanoseconds, sizes in bytes."""
     return {
         "answer": verdict.answer,
         "statement": verdict.statement,
         "base": list(verdict.base),
         "new": list(verdict.new),
         "checks": [asdict(check) for check in verdict.checks],
-        "changed": [asdict(each) for each in verdict.changed],
+        "changed": [asdict(change) for change in verdict.changed],
         "notes": list(verdict.notes),
     }
 
 
 def amount(value: float | None, unit: Unit) -> str:
-    """A value of a metric."""
+    """A formatted value of a metric."""
     if value is None:
         return "–"
     return duration(value) if unit == "ns" else size(value) if unit == "bytes" else f"{value:.3g} %"
 
 
 def _difference(value: float | None, check: Check) -> str:
-    """A change, or where a limit is a value, the value."""
+    """A formatted change, or the value itself if the limit is a value."""
     if value is None:
         return "–"
     if not _has_sign(check):
@@ -58,18 +57,20 @@ def _has_sign(check: Check) -> bool:
 
 
 def sentence(check: Check) -> str:
-    """What a check found, as a part of a sentence."""
+    """The result of a check, as part of a sentence."""
     if check.change is None:
         return f"{_metric(check.metric)}: {safe(check.reason)}"
     values = f"{amount(check.base, check.value_unit)} → {amount(check.new, check.value_unit)}"
     if not _has_sign(check):
         values = amount(check.new, check.value_unit)
         return f"{_metric(check.metric)} {values}, {check.reason} ({safe(check.rule)})"
-    of = {"quick steps": " in its quick steps", "median": " in the median" if check.value_unit == "ns" else ""}.get(
-        check.of, ""
-    )
+    qualifier = {
+        "quick steps": " in its quick steps",
+        "median": " in the median" if check.value_unit == "ns" else "",
+    }.get(check.of, "")
     change = _difference(check.change, check)
-    return f"{_metric(check.metric)} {values}{of}, {change}, {check.reason} ({safe(check.rule)})"
+    more = f"; record {check.steps_needed:,} steps" if check.steps_needed else ""
+    return f"{_metric(check.metric)} {values}{qualifier}, {change}, {check.reason}{more} ({safe(check.rule)})"
 
 
 def _metric(name: str) -> str:
@@ -78,14 +79,17 @@ def _metric(name: str) -> str:
 
 _HEAD = ("check", "rule", "base", "new", "change", "between", "detectable", "verdict")
 _SHOWN = 30  # checks in text and Markdown; JUnit and JSON have all of them
+_DETAILS = ("detectable", "between")  # columns that narrow terminals do without; JSON has them
+_GIVE_WAY = ("detectable", "verdict", "rule", "between")  # columns that are left out or cut, in order
+_READABLE = 16  # a text that is cut to less hardly says what it is
 _ORDER = ("fail", "cannot tell", "pass")
 
 
-def _rows(verdict: Verdict) -> tuple[list[tuple[str, ...]], str]:
-    """The checks, what failed first, and how many more there are, in words."""
+def _rows(verdict: Outcome) -> tuple[list[tuple[str, ...]], str]:
+    """The checks, failed checks first, and a text with the number of omitted checks."""
     checks = sorted(verdict.checks, key=lambda check: _ORDER.index(check.answer))
-    more = checks[_SHOWN:]
-    counts = [f"{count} {word}" for word in _ORDER if (count := sum(check.answer == word for check in more))]
+    remainder = checks[_SHOWN:]
+    counts = [f"{count} {word}" for word in _ORDER if (count := sum(check.answer == word for check in remainder))]
     rows: list[tuple[str, ...]] = [
         (
             _metric(check.metric),
@@ -99,13 +103,13 @@ def _rows(verdict: Verdict) -> tuple[list[tuple[str, ...]], str]:
         )
         for check in checks[:_SHOWN]
     ]
-    return rows, f"and {len(more)} more checks: {', '.join(counts)}" if more else ""
+    return rows, f"and {len(remainder)} more checks: {', '.join(counts)}" if remainder else ""
 
 
 def _why(check: Check) -> str:
     if check.value_unit == "ns" and check.of != "mean":
         return f"{safe(check.reason)}, in {'quick steps' if check.of == 'quick steps' else 'the median'}"
-    return safe(check.reason)
+    return safe(check.reason) + (f"; record {check.steps_needed:,} steps" if check.steps_needed else "")
 
 
 def _between(check: Check) -> str:
@@ -117,7 +121,7 @@ def _between(check: Check) -> str:
 
 
 def _size(value: float | None, check: Check) -> str:
-    """A change without its direction."""
+    """The size of a change, without its direction."""
     if value is None:
         return "–"
     return f"{value:.2f} {check.unit}" if check.unit not in ("ns", "bytes") else amount(value, check.value_unit)
@@ -130,38 +134,60 @@ def _changed_rows(changed: Sequence[Changed]) -> list[tuple[str, ...]]:
     noise = {None: "", True: "within noise", False: "beyond noise"}
     return [
         (
-            _metric(each.metric),
-            duration(each.base_ns),
-            duration(each.new_ns),
-            delta(each.change_ns),
-            noise[each.within_noise],
+            _metric(change.metric),
+            duration(change.base_ns),
+            duration(change.new_ns),
+            delta(change.change_ns),
+            noise[change.within_noise],
         )
-        for each in changed
+        for change in changed
     ]
 
 
-def to_text(verdict: Verdict, width: int | None = None) -> str:
-    """Text for a terminal; the first line is the verdict, or its first lines if sentences are folded at a width."""
+def to_text(verdict: Outcome, width: int | None = None) -> str:
+    """Text for a terminal. The verdict is the first line, or the first lines if sentences are wrapped."""
     rows, more = _rows(verdict)
     said = folded(f"{verdict.answer.upper()}: {verdict.statement}", width)
-    lines = [said, "", *_text_table(_HEAD, rows), *([more] if more else [])]
+    lines = [said, "", *_text_table(_HEAD, rows, width), *([more] if more else [])]
     if verdict.changed:
-        lines += ["", *_text_table(_CHANGED, _changed_rows(verdict.changed))]
+        lines += ["", *_text_table(_CHANGED, _changed_rows(verdict.changed), width)]
     if verdict.notes:
         lines += ["", *(folded(safe(note), width) for note in verdict.notes)]
     return "\n".join(lines) + "\n"
 
 
-def _text_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(len(row[place]) for row in [head, *rows]) for place in range(len(head))]
-    rule = "─" * (sum(widths) + 2 * (len(widths) - 1))
-    lines = [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip() for row in [head, *rows]
-    ]
-    return [lines[0], rule, *lines[1:]]
+def _text_table(head: Sequence[str], rows: Sequence[Sequence[str]], width: int | None = None) -> list[str]:
+    """A table that fits: columns give way in order. The last one goes on in further lines, the others are cut."""
+    kept = list(range(len(head)))
+    widths = [max(len(row[place]) for row in [head, *rows]) for place in kept]
+
+    def too_much() -> int:
+        return 0 if width is None else sum(widths[place] for place in kept) + 2 * (len(kept) - 1) - width
+
+    last = len(head) - 1
+    for name in (*_GIVE_WAY, head[0]):
+        place = head.index(name) if name in head else None
+        if place is None or too_much() <= 0:
+            continue
+        if name in _DETAILS:
+            kept.remove(place)
+        else:
+            widths[place] = max(min(widths[place], _READABLE), widths[place] - too_much())
+    rule = "─" * (sum(widths[place] for place in kept) + 2 * (len(kept) - 1))
+    lines: list[str] = []
+    for number, row in enumerate([head, *rows]):
+        texts = {place: [shorten(row[place], widths[place])] for place in kept}
+        texts[last] = textwrap.wrap(row[last], max(1, widths[last])) or [""]
+        for line in range(len(texts[last])):
+            cells = [texts[place][line] if line < len(texts[place]) else "" for place in kept]
+            padded = (f"{cell:<{widths[place]}}" for cell, place in zip(cells, kept, strict=True))
+            lines.append("  ".join(padded).rstrip())
+        if not number:
+            lines.append(rule)
+    return lines
 
 
-def to_markdown(verdict: Verdict) -> str:
+def to_markdown(verdict: Outcome) -> str:
     """GitHub-flavoured Markdown; names of the trace are escaped."""
     lines = [f"## {_MARKS[verdict.answer]} Performance: {verdict.answer}", "", escape(safe(verdict.statement)), ""]
     rows, more = _rows(verdict)
@@ -178,8 +204,8 @@ def _markdown_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[
     return [*lines, *("| " + " | ".join(escape(cell) for cell in row) + " |" for row in rows)]
 
 
-def to_junit(verdict: Verdict) -> str:
-    """JUnit XML, as GitLab, Jenkins and others read it: a failure fails, and what cannot be told is an error."""
+def to_junit(verdict: Outcome) -> str:
+    """JUnit XML for GitLab, Jenkins and others: a failed check is a failure, an undecided check an error."""
     counts = {word: str(sum(check.answer == word for check in verdict.checks)) for word in _MARKS}
     suite = ET.Element(
         "testsuite",
@@ -195,8 +221,8 @@ def to_junit(verdict: Verdict) -> str:
         )
         if check.answer != "pass":
             kind = "failure" if check.answer == "fail" else "error"
-            found = ET.SubElement(case, kind, message=sentence(check), type=check.answer)
-            found.text = "\n".join([verdict.statement, *map(safe, verdict.notes)])
+            element = ET.SubElement(case, kind, message=sentence(check), type=check.answer)
+            element.text = "\n".join([verdict.statement, *map(safe, verdict.notes)])
     root = ET.Element("testsuites")
     root.append(suite)
     ET.indent(root)

@@ -1,4 +1,4 @@
-"""What a gate is asked to check: `step > +3 %`, `module:encoder.* > +1 % of step`, `memory_peak > 20 GiB`."""
+"""Rules of a gate: `step > +3 %`, `module:encoder.* > +1 % of step`, `memory_peak > 20 GiB`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WHOLE: dict[str, tuple[Unit, str]] = {
     "memory_peak": ("bytes", "most memory allocated in a step"),
     "mfu": ("%", "model FLOP utilisation"),
 }
-"""Metrics with one value a step, their unit and meaning."""
+"""Metrics with a single value per step, with unit and meaning."""
 PARTS: dict[str, str] = {
     "phase": "time of a phase",
     "module": "time of a module and those in it, by path",
@@ -29,7 +29,7 @@ PARTS: dict[str, str] = {
     "op": "time of an op",
     "idle": "GPU idle time by cause",
 }
-"""Metrics of which there are many, as `phase:backward`."""
+"""Metrics with a name, such as `phase:backward`."""
 
 _RULE = re.compile(
     r"(?P<metric>.+?)\s*(?P<order>[<>])\s*(?P<sign>[+-])?\s*(?P<number>\d+(?:\.\d*)?|\.\d+)\s*(?P<unit>[^<>]*)",
@@ -45,10 +45,10 @@ _HINT = (
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule. A limit with a sign is a change against the baseline, in per cent or in a unit; else a value.
+    """A rule. A limit with a sign is a change against the baseline, in percent or in a unit; otherwise it is a value.
 
-    `limit` is in the unit of the metric (nanoseconds, bytes, per cent), and `direction` 1 for `>` and -1 for `<`: what
-    goes further in this direction than the limit fails.
+    `limit` is in the unit of the metric (nanoseconds, bytes, percent). `direction` is 1 for `>` and -1 for `<`; values
+    beyond the limit in this direction fail.
     """
 
     text: str
@@ -58,46 +58,47 @@ class Rule:
     limit: float
 
     def matches(self, metric: str) -> bool:
-        """Whether it is about this metric; `*` and `?` stand for any characters."""
+        """Whether the rule applies to a metric; `*` and `?` match any characters."""
         return metric == self.metric or fnmatchcase(metric, self.metric)
 
     @property
     def is_pattern(self) -> bool:
-        """Whether it can be about several metrics."""
+        """Whether the rule can apply to several metrics."""
         return any(mark in self.metric for mark in "*?")
 
 
 def parse(text: str) -> Rule:
-    """Read a rule; raise `QueryParameterError` if it is none, or can never fail or always does."""
-    found = _RULE.fullmatch(text.strip())
-    if found is None:
-        raise QueryParameterError(f"{text!r} is no rule", hint=_HINT)
-    metric = re.sub(r"\s*:\s*", ":", found["metric"].strip(), count=1)
-    unit, direction = " ".join(found["unit"].split()), 1 if found["order"] == ">" else -1
-    of = _unit(metric)
-    sign = found["sign"]
-    number = float(found["number"])
+    """Parse a rule. Raises `QueryParameterError` for invalid syntax, and for a rule that would always or never fail."""
+    match = _RULE.fullmatch(text.strip())
+    if match is None:
+        raise QueryParameterError(f"{text!r} is not a rule", hint=_HINT)
+    metric = re.sub(r"\s*:\s*", ":", match["metric"].strip(), count=1)
+    unit, direction = " ".join(match["unit"].split()), 1 if match["order"] == ">" else -1
+    base_unit = _unit(metric)
+    sign = match["sign"]
+    number = float(match["number"])
     if sign and (sign == "+") != (direction > 0) and number:
         raise QueryParameterError(
-            f"{text!r} would fail without any change", hint="Ask for '> +3 %' or '< -3 %': no larger, or no smaller."
+            f"{text!r} would fail without any change",
+            hint="Write '> +3 %' (must not grow) or '< -3 %' (must not shrink).",
         )
     kind: Kind
-    if unit == "%" and (sign or of != "%"):
+    if unit == "%" and (sign or base_unit != "%"):
         if not sign:
-            raise QueryParameterError(f"{text!r} has no sign", hint=f"Write '{metric} {found['order']} +{number:g} %'.")
+            raise QueryParameterError(f"{text!r} has no sign", hint=f"Write '{metric} {match['order']} +{number:g} %'.")
         kind, scale = "change_pct", 1.0
     elif unit == "% of step":
-        if of != "ns" or not sign:
-            raise QueryParameterError(f"{text!r}: a share of the step is for changes of times", hint=_HINT)
+        if base_unit != "ns" or not sign:
+            raise QueryParameterError(f"{text!r}: a share of the step is only allowed for changes of times", hint=_HINT)
         kind, scale = "of_step_pct", 1.0
     else:
-        known = {"ns": _TIMES, "bytes": _SIZES, "%": {"points": 1, "point": 1} if sign else {"%": 1}}[of]
-        if unit not in known:
+        units = {"ns": _TIMES, "bytes": _SIZES, "%": {"points": 1, "point": 1} if sign else {"%": 1}}[base_unit]
+        if unit not in units:
             raise QueryParameterError(
                 f"{text!r} has {f'the unit {unit!r}' if unit else 'no unit'}",
-                hint=f"Of {metric} it can be {one_of(['%', *known] if sign else list(known))}.",
+                hint=f"Units of {metric} are {one_of(['%', *units] if sign else list(units))}.",
             )
-        kind, scale = ("change" if sign else "level"), float(known[unit])
+        kind, scale = ("change" if sign else "level"), float(units[unit])
     return Rule(text.strip(), metric, direction, kind, number * scale)
 
 
@@ -109,5 +110,5 @@ def _unit(metric: str) -> Unit:
         return "ns"
     raise QueryParameterError(
         f"there is no metric {metric!r}",
-        hint=f"There are {', '.join(WHOLE)}, and with a name behind: {', '.join(f'{name}:' for name in PARTS)}.",
+        hint=f"Metrics are {', '.join(WHOLE)}, and with a name: {', '.join(f'{name}:NAME' for name in PARTS)}.",
     )

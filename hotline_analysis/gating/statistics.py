@@ -1,8 +1,9 @@
-"""The few statistics that a gate needs: Student's t, an interval between runs, one between steps, and Holm's levels.
+"""Statistics of a gate: Student's t, confidence intervals between runs and between steps, and Holm's levels.
 
-Runs of one program differ more than their steps do: they have other machines, other temperatures and other neighbours.
-So the value of a run is one number, and the noise is that between runs. Only where there is one run on either side do
-the steps stand for it, in blocks: what is in every fourth step, or comes in bursts, makes steps depend on each other.
+Runs of a program differ more than its steps: they have different machines, temperatures and neighbours. Therefore a run
+counts as a single value, and the noise is the noise between runs. Only with one run on either side are steps used
+instead. They are grouped into blocks, because bursts make steps depend on each other, and differences between step
+kinds are removed.
 """
 
 from __future__ import annotations
@@ -16,21 +17,23 @@ import numpy as np
 from hotline_analysis.answers.periods import period
 
 LEVEL = 0.01
-"""How often a gate may fail by chance, all of its checks together: once in a hundred runs of it.
+"""Probability of a false failure of a gate, over all checks together: once in a hundred gates.
 
-The usual 5 % would be a false alarm every week where there are four changes a day.
+The usual 5 % would cause a false alarm every week at four changes a day.
 """
 POWER = 0.8
-"""How often a change of the size that is called detectable is found: the usual 80 % (Cohen 1988)."""
+"""Probability of finding a change of the `detectable` size: the usual 80 % (Cohen 1988)."""
 _RESAMPLES = 4000
-_SEED = 1  # the same runs give the same verdict
+_SEED = 1  # the same runs always give the same verdict
+_MORE_STEPS = 1.1  # step of the search for the number of steps to record; the result is shown with two digits
+_MOST_TIMES = 1e6
 _Z_POWER = 0.8416212335729143  # quantile of the normal distribution at `POWER`
 
 
 def t_tail(t: float, df: int) -> float:
-    """How often a variable with Student's distribution exceeds t.
+    """Probability that a variable with Student's distribution exceeds t.
 
-    For whole degrees of freedom it is a finite sum: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3
+    For whole degrees of freedom this is a finite sum: Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3
     and 26.7.4.
     """
     angle = math.atan(t / math.sqrt(df))
@@ -40,12 +43,12 @@ def t_tail(t: float, df: int) -> float:
     for k in range(2 + odd, df - 1, 2):
         term *= cosine * cosine * (k - 1) / k
         total += term
-    inside = 2 / math.pi * (angle + (sine * total if df > 1 else 0.0)) if odd else sine * total
-    return (1 - inside) / 2
+    central = 2 / math.pi * (angle + (sine * total if df > 1 else 0.0)) if odd else sine * total
+    return (1 - central) / 2
 
 
 def t_quantile(tail: float, df: int) -> float:
-    """The t that is exceeded so often, for less than a half."""
+    """The t with the given tail probability, for probabilities below one half."""
     low, high = 0.0, 1.0
     while t_tail(high, df) > tail:
         high *= 2
@@ -57,10 +60,9 @@ def t_quantile(tail: float, df: int) -> float:
 
 @dataclass(frozen=True)
 class Change:
-    """How much larger the new values are: the estimate, and what is needed to say how sure it is.
+    """Increase of the new values: the estimate, and the data for its confidence interval.
 
-    `between` is what the noise was taken from: `runs`, `blocks` or `steps` of one run, or `nothing` for numbers that
-    have none.
+    `between` is the source of the noise: `runs`, `blocks` or `steps` of a run, or `nothing` for numbers without noise.
     """
 
     estimate: float
@@ -71,7 +73,7 @@ class Change:
 
     @property
     def p(self) -> float:
-        """How often chance alone gives such an increase or a larger one."""
+        """Probability of such an increase, or a larger increase, by chance."""
         if self.between == "steps":
             below = sum(draw <= 0 for draw in self.draws)
             return (below + 1) / (len(self.draws) + 1)
@@ -80,37 +82,52 @@ class Change:
         return t_tail(self.estimate / self.se, self.df)
 
     def margins(self, level: float) -> tuple[float, float]:
-        """How far below and above the estimate the true change can be, each with this level."""
+        """Margins of the true change below and above the estimate, each at the given level."""
         if self.between == "steps":
             low, high = np.quantile(self.draws, [level, 1 - level])
             return max(0.0, self.estimate - float(low)), max(0.0, float(high) - self.estimate)
         margin = 0.0 if self.se == 0 else t_quantile(level, self.df) * self.se
         return margin, margin
 
-    def detectable(self, level: float) -> float:
-        """The change that would be found in 8 of 10 cases: that of the margin, and what the power asks for."""
+    def detectable(self, level: float, times: float = 1) -> float:
+        """The change that would be found in 8 of 10 cases: the margin, plus the quantile of the power.
+
+        `times` is the factor on the number of steps.
+        """
         if self.between == "steps":
             return self.margins(level)[0] + _Z_POWER * float(np.std(self.draws))
         if self.se == 0:
             return 0.0
-        return (t_quantile(level, self.df) + t_quantile(1 - POWER, self.df)) * self.se
+        df = max(1, int(self.df * times))
+        return (t_quantile(level, df) + t_quantile(1 - POWER, df)) * self.se / math.sqrt(times)
+
+    def times_steps(self, level: float, change: float) -> float | None:
+        """Factor on the number of steps to find a change in 8 of 10 cases; `None` if more steps do not help."""
+        if self.between != "blocks" or self.se == 0 or change <= 0:
+            return None
+        times = 1.0
+        while self.detectable(level, times) > change:
+            times *= _MORE_STEPS
+            if times > _MOST_TIMES:
+                return None
+        return times
 
 
 def between_runs(base: Sequence[float], new: Sequence[float]) -> Change:
-    """The change of the mean of runs, with the noise that both sides show together (Student's two samples).
+    """The change of the mean of runs, with the pooled noise of both sides (Student's two-sample t).
 
-    It needs three runs in all: the side with one run is taken to be as noisy as the other one.
+    It needs three runs in total: a side with a single run is assumed to be as noisy as the other side.
     """
-    count, others = len(base), len(new)
-    df = count + others - 2
-    estimate = math.fsum(new) / others - math.fsum(base) / count
+    count, new_count = len(base), len(new)
+    df = count + new_count - 2
+    estimate = math.fsum(new) / new_count - math.fsum(base) / count
     squares = sum(math.fsum((value - math.fsum(side) / len(side)) ** 2 for value in side) for side in (base, new))
-    # What differs by rounding alone does not differ.
+    # A difference from rounding alone counts as none.
     largest = max(map(abs, [*base, *new]))
     spread = math.sqrt(squares / df)
     if spread <= 1e-12 * largest:
         spread = 0.0
-    return Change(estimate, "runs", spread * math.sqrt(1 / count + 1 / others), df)
+    return Change(estimate, "runs", spread * math.sqrt(1 / count + 1 / new_count), df)
 
 
 def between_steps(base: Sequence[float], new: Sequence[float]) -> Change:
@@ -121,37 +138,44 @@ def between_steps(base: Sequence[float], new: Sequence[float]) -> Change:
     return Change(estimate, "steps", draws=tuple((medians[1] - medians[0]).tolist()))
 
 
-def block_length(steps: Sequence[float], kinds: Sequence[int] = ()) -> int:
-    """How many steps a block has, so that blocks depend little on each other.
+def block_length(count: int) -> int:
+    """Number of steps per block, so that blocks are nearly independent: the cube root of all steps, rounded down.
 
-    The period of the steps, if their kinds repeat exactly and at least twice. Otherwise the cube root of their number,
-    rounded down: the order that makes the error of a variance from blocks smallest (Hall, Horowitz and Jing, "On
-    blocking rules for the bootstrap with dependent data", 1995).
+    This order minimises the error of a variance estimated from blocks (Hall, Horowitz and Jing, "On blocking rules for
+    the bootstrap with dependent data", 1995).
     """
-    count = len(steps)
-    if len(kinds) == count and (length := period(kinds)) > 1:
-        return length
     return max(1, int(count ** (1 / 3) + 1e-9))
 
 
 def mean_of_blocks(steps: Sequence[float], kinds: Sequence[int] = ()) -> tuple[float, float, int]:
     """The mean of steps, its standard error by the spread of block means, and the degrees of freedom.
 
-    The variance of block means is taken for each way to cut the steps into blocks, and averaged.
+    The variance of block means is averaged over all ways to cut the steps into blocks. If the kinds of the steps repeat
+    exactly and at least twice, a step's noise is the difference from the mean of its kind, and the mean is taken over
+    whole periods. Without this, the mean would depend on the start of the recording: of 13 steps with every second step
+    longer, either six or seven are longer.
     """
     values = np.asarray(steps, np.float64)
-    length = block_length(steps, kinds)
+    count, mean = len(values), math.fsum(steps) / len(steps)
+    fitted = 1
+    if len(kinds) == count and (length := period(kinds)) > 1:
+        means = {kind: float(values[np.asarray(kinds) == kind].mean()) for kind in set(kinds)}
+        mean = math.fsum(means[kind] for kind in kinds[:length]) / length
+        values = values - [means[kind] for kind in kinds]
+        fitted = len(means)
+    block = block_length(count)
     sums = np.concatenate([[0.0], np.cumsum(values)])
     variances = []
-    for offset in range(length):
-        blocks = (len(values) - offset) // length
+    for offset in range(block):
+        blocks = (count - offset) // block
         if blocks < 2:
             continue
-        ends = sums[offset : offset + blocks * length + 1 : length]
-        variances.append(float(np.var(np.diff(ends) / length, ddof=1)))
-    mean = math.fsum(steps) / len(steps)
-    variance = math.fsum(variances) / len(variances) * length / len(values) if variances else math.inf
-    return mean, math.sqrt(variance), len(values) // length - 1
+        ends = sums[offset : offset + blocks * block + 1 : block]
+        variances.append(float(np.var(np.diff(ends) / block, ddof=1)))
+    variance = math.fsum(variances) / len(variances) * block / count if variances else math.inf
+    # Each fitted mean takes a step's freedom.
+    freedom = count - fitted + 1
+    return mean, math.sqrt(variance * count / freedom), freedom // block - 1
 
 
 def between_blocks(
@@ -162,9 +186,9 @@ def between_blocks(
     *,
     relative: bool = False,
 ) -> Change | None:
-    """The change of the mean of steps, with the noise between blocks of steps (Welch's t); None for too few blocks.
+    """The change of the mean of steps, with the noise between blocks of steps (Welch's t); `None` for too few blocks.
 
-    `relative` gives the change of the logarithm of the mean, whose standard error is the relative one (delta method).
+    With `relative`, it is the change of the logarithm of the mean, whose standard error is relative (delta method).
     """
     sides = [mean_of_blocks(base, base_kinds), mean_of_blocks(new, new_kinds)]
     if any(df < 1 for *_, df in sides):
@@ -173,7 +197,7 @@ def between_blocks(
     if relative:
         errors = tuple(error / mean for mean, error in zip(means, errors, strict=True))
         means = tuple(math.log(mean) for mean in means)
-    # What differs by rounding alone does not differ.
+    # A difference from rounding alone counts as none.
     squares = [
         0.0 if error <= 1e-12 * abs(mean or 1.0) else error**2 for mean, error in zip(means, errors, strict=True)
     ]
@@ -184,18 +208,19 @@ def between_blocks(
 
 
 def holm(p_values: Sequence[float], level: float = LEVEL) -> list[float]:
-    """The level of each of many checks, so that all of them together fail by chance as often as `level` says.
+    """The level of each check, so that all checks together fail by chance with probability `level`.
 
-    Holm's procedure (1979): the smallest p has the level divided by all checks, the next by one less, until one is not
-    below its own; that one and all others have its level.
+    Holm's procedure (1979): the smallest p gets `level` divided by the number of checks, the next p gets `level`
+    divided by the remaining number, and so on. The first p above its level stops the procedure, and all remaining
+    checks get this level.
     """
     order = sorted(range(len(p_values)), key=lambda place: p_values[place])
     levels = [level] * len(p_values)
-    left, stopped = len(p_values), None
+    remaining, stop_level = len(p_values), None
     for place in order:
-        own = stopped if stopped is not None else level / left
-        levels[place] = own
-        if stopped is None and p_values[place] > own:
-            stopped = own
-        left -= 1
+        check_level = stop_level if stop_level is not None else level / remaining
+        levels[place] = check_level
+        if stop_level is None and p_values[place] > check_level:
+            stop_level = check_level
+        remaining -= 1
     return levels

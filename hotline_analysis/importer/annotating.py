@@ -1,9 +1,9 @@
-"""What the annotation adds to the tables of a file, made by a database that the imports of a process share."""
+"""Annotate the tables of a file, using a database shared by the imports of a process."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,20 +21,20 @@ from hotline_analysis.importer.options import Options
 from hotline_analysis.importer.tables import save_derived
 from hotline_analysis.kineto.reader import READER_SETTINGS
 
-# What the annotating database may use before it spills to disk. Where DuckDB fails by an error of its own, the second
-# try has more, since such errors have been seen in what spills only.
+# Memory limits of the annotating database before it spills to disk. After an internal error of DuckDB, the second
+# attempt gets more memory, because such errors were seen only while spilling.
 _MEMORY_LIMITS = ("500MB", "80%")
 
-# What the manifest says of each file, beside its rank.
+# Manifest fields of each file, besides the rank.
 _OF_PART = (
     *("file", "rank_source", "world_size", "event_count", "lost_event_count", "lost_bytes", "damage", "truncated"),
-    *("start_ns", "end_ns"),
+    *("start_ns", "end_ns", "tp", "pp", "dp", "ep"),
 )
 
 
 @dataclass
 class Lent:
-    """A connection to a database that is kept for the next import, if it is still sound then."""
+    """A connection to a database that is reused by the next import if still sound."""
 
     connection: duckdb.DuckDBPyConnection
     is_sound: bool = True
@@ -42,23 +42,23 @@ class Lent:
 
 @dataclass(frozen=True)
 class Prepared:
-    """The tables of a file, when the database knows them."""
+    """The tables of a file, as registered with the database."""
 
     row: pa.Table
     """The row of `rank_info`."""
     metadata: Mapping[str, Any]
-    """What the file says beside its events."""
+    """The file's metadata, besides the events."""
     has_rows: Mapping[str, bool]
-    """Whether a table has rows."""
+    """By table: whether the table has rows."""
 
 
 @contextmanager
 def lent_database(spill: Path) -> Iterator[Lent]:
-    """A connection to a database which the imports of this process use in turns.
+    """Give a connection to a database that the imports of this process use in turns.
 
-    It reads and annotates a file, and the next one as well: to start a database takes as long as to read a small trace.
-    What an import makes in it is temporary, so it goes with the connection. One that had an error, or may still have
-    something in the folder `spill`, is not kept.
+    The database reads and annotates one file after another, because starting a database takes as long as reading a
+    small trace. Imports create only temporary objects, which disappear with the connection. A database is not reused
+    after an error, or if the folder `spill` still exists.
     """
     with _LOCK:
         database = _KEPT.pop() if _KEPT else None
@@ -83,7 +83,7 @@ _LOCK = threading.Lock()
 def _new_database() -> duckdb.DuckDBPyConnection:
     database = duckdb.connect(config=READER_SETTINGS)
     queries = catalog.queries("annotate")
-    make_macros(database, macros_in(each.sql for query in queries for each in (*query.steps, query)))
+    make_macros(database, macros_in(step.sql for query in queries for step in (*query.steps, query)))
     install_rules(database)
     return database
 
@@ -97,10 +97,10 @@ def annotate_folder(
     on_progress: Callable[[str, float], None],
     options: Options,
 ) -> dict[str, Any]:
-    """Add the derived tables to those that `prepare` makes known; return the entry of the manifest, but for the rank.
+    """Add the derived tables to the tables registered by `prepare`. Return the manifest entry, without the rank.
 
-    The entry has `notes` beside, warnings about the model, and the `folder`. `called` is what errors call the file.
-    Raises `MachineError` if memory or disk do not suffice.
+    The entry also has `notes` (warnings about the model) and `folder`. `called` is the file's name in errors. Raises
+    `MachineError` if memory or disk run out.
     """
 
     def made_in(connection: duckdb.DuckDBPyConnection, memory: str) -> dict[str, Any]:
@@ -119,7 +119,7 @@ def annotate_folder(
             has_rows=prepared.has_rows,
             on_done=lambda name, is_filled: save_derived(connection, name, folder, is_filled=is_filled),
         )
-        return {**{name: info[name] for name in _OF_PART}, "folder": str(folder), "notes": notes}
+        return entry_of(info, folder, notes)
 
     try:
         try:
@@ -129,18 +129,23 @@ def annotate_folder(
             with _new_database() as another:
                 return made_in(another, _MEMORY_LIMITS[1])
     except duckdb.Error as error:
-        what = str(error).partition("\n")[0]  # a stack trace may follow
+        message = str(error).partition("\n")[0]  # a stack trace may follow
         if isinstance(error, duckdb.IOException | duckdb.OutOfMemoryException):
             raise MachineError(
-                f"{called} cannot be annotated: {what}", hint="Is there enough memory and disk?"
+                f"{called} cannot be annotated: {message}", hint="Is there enough memory and disk?"
             ) from error
         is_defect = isinstance(error, duckdb.InternalException)
         hint = "This is a defect of DuckDB; please report it." if is_defect else None
-        raise HotlineError(f"{called} cannot be annotated: {what}", hint=hint) from error
+        raise HotlineError(f"{called} cannot be annotated: {message}", hint=hint) from error
+
+
+def entry_of(info: Mapping[str, Any], folder: Path, notes: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the manifest entry for a row of `rank_info`, without the rank."""
+    return {**{name: info.get(name) for name in _OF_PART}, "folder": str(folder), "notes": list(notes)}
 
 
 def _model_of(file: str, metadata: Mapping[str, Any], given: Path | None, notes: list[str]) -> Model | None:
-    """The model that the user gives, else the one that a capture has stored in the trace."""
+    """Return the user's model, or else the model stored in the trace by a capture; None if there is no model."""
     if given is not None:
         return read_model(given)
     if METADATA_KEY not in metadata:

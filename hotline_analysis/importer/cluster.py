@@ -1,7 +1,7 @@
-"""Files imported by workers of a Dask cluster, each of which writes the part of a file beside the run, or to a store.
+"""Import files with the workers of a Dask cluster.
 
-Dask gives the task of a worker that died to another one, some times; what a worker says of its machine (memory, disk)
-is tried again here. Whatever a worker says of a file is final.
+Each worker writes the part of a file next to the run, or to a store. Dask reassigns the task of a dead worker a few
+times. This module retries errors of a worker's machine (memory, disk). Errors of a file are final.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ if TYPE_CHECKING:
     Cluster = str | Client
 
 _CONNECT_S = 10  # for an answer of the scheduler
-_NO_WORKER_S = 300  # without a single worker; a queue of jobs may take its time to start one
-_VISIBLE_S = 60  # until a shared file system shows here the work of another machine
-_TRIES = 3  # for what a worker's machine fails at
+_NO_WORKER_S = 300  # without a single worker; a job queue may need time to start one
+_VISIBLE_S = 60  # until a shared file system shows the work of another machine
+_TRIES = 3  # for errors of a worker's machine
 _PAUSE_S = 0.1
 _LOOK_S = 2.0
 _LOCAL = {
-    # A worker has one file at a time: its limit of memory is that of one import, and no file waits behind a long one
-    # while another worker is free.
+    # A worker has one file at a time: the memory limit is for one import, and no file waits while another worker is
+    # free.
     "distributed.scheduler.worker-saturation": 1.0,
-    # Else a worker is given up for good if it happens to be dead so long after a death, though it is started again.
+    # Otherwise a worker that is dead this long is given up for good, although it is restarted.
     "distributed.deploy.lost-worker-timeout": "1 day",
 }
-_HINT = "`dask scheduler` starts one, and `dask worker ADDRESS` a worker of it."
+_HINT = "Start a scheduler with `dask scheduler`, and workers with `dask worker ADDRESS`."
 
 
 @contextmanager
 def connected(cluster: Cluster) -> Iterator[Client]:
-    """A client of a cluster: `local:N` starts one of N processes here, and an address names one that is there.
+    """Connect to a cluster: `local:N` starts N worker processes here, and an address names an existing cluster.
 
-    A client that is given stays open. Raises `HotlineError` if there is no such cluster, or no Dask.
+    A `Client` given by the caller stays open. Raises `HotlineError` if the cluster or Dask is missing.
     """
     try:
         import dask
@@ -61,24 +61,24 @@ def connected(cluster: Cluster) -> Iterator[Client]:
         ) from None
     if isinstance(cluster, Client):
         if cluster.asynchronous:
-            raise HotlineError("an asynchronous client cannot be waited for", hint="Pass Client(address).")
+            raise HotlineError("the client must not be asynchronous", hint="Pass Client(address).")
         yield cluster
         return
     cluster = str(cluster)
     kind, _, rest = cluster.partition(":")
-    with ExitStack() as opened:
-        started: LocalCluster | None = None
+    with ExitStack() as stack:
+        local_cluster: LocalCluster | None = None
         if kind == "local":
             if not rest.isascii() or not rest.isdigit() or not 0 < int(rest) < 10_000:
-                raise HotlineError(f"{cluster!r} names no number of workers", hint="Write local:4, for example.")
+                raise HotlineError(f"{cluster!r} has no number of workers", hint="Write local:4, for example.")
             try:
-                opened.enter_context(dask.config.set(_LOCAL))
-                started = opened.enter_context(
+                stack.enter_context(dask.config.set(_LOCAL))
+                local_cluster = stack.enter_context(
                     LocalCluster(
                         n_workers=int(rest),
                         threads_per_worker=1,
                         processes=True,
-                        # By Dask itself, all together could take several times what the machine has.
+                        # Dask's default could give all workers together several times the machine's memory.
                         memory_limit=max(memory_bytes() // int(rest), PROCESS_BYTES),
                         dashboard_address="127.0.0.1:0",
                         silence_logs=logging.CRITICAL,
@@ -86,45 +86,46 @@ def connected(cluster: Cluster) -> Iterator[Client]:
                 )
             except (RuntimeError, OSError, TimeoutError) as error:
                 raise HotlineError(
-                    f"the workers of {rest} processes could not be started: {error}",
-                    hint="A script must do it under `if __name__ == '__main__':`, as its workers read it, too.",
+                    f"cannot start {rest} worker processes: {error}",
+                    hint="Start workers under `if __name__ == '__main__':`, because workers import the script.",
                 ) from error
         is_file = cluster.endswith(".json")
         if not rest and not is_file:
-            raise HotlineError(f"{cluster!r} is no address of a scheduler", hint="Write tcp://HOST:8786 or local:4.")
+            raise HotlineError(f"{cluster!r} is not a address of a scheduler", hint="Write tcp://HOST:8786 or local:4.")
         if is_file and not Path(cluster).exists():  # Dask would wait for it
-            raise HotlineError(f"{cluster} does not exist", hint=f"A scheduler writes it. {_HINT}")
-        given = {"scheduler_file": cluster} if is_file else {"address": started or cluster}
+            raise HotlineError(f"{cluster} does not exist", hint=f"A scheduler writes this file. {_HINT}")
+        target = {"scheduler_file": cluster} if is_file else {"address": local_cluster or cluster}
         try:
-            client = opened.enter_context(Client(**given, timeout=_CONNECT_S, set_as_default=False))
+            client = stack.enter_context(Client(**target, timeout=_CONNECT_S, set_as_default=False))
         except (OSError, TimeoutError, ValueError, TypeError) as error:
             raise HotlineError(
-                f"no Dask scheduler answers at {cluster} within {_CONNECT_S} s", hint=f"Is it running? {_HINT}"
+                f"no Dask scheduler answers at {cluster} within {_CONNECT_S} s",
+                hint=f"Is the scheduler running? {_HINT}",
             ) from error
         yield client
 
 
 class OnCluster:
-    """Imports files by the workers of a cluster; parts that are kept are not made again."""
+    """Imports files with the workers of a cluster. Parts kept from an earlier attempt are reused."""
 
     def __init__(self, client: Client, store: PartsInStore | None = None) -> None:
         self._client = client
         self._store = store
 
     def run(self, tasks: Sequence[Task], options: Options) -> Answers:
-        """Carry out all tasks, those of large files first, so that none is left over to the end."""
+        """Carry out all tasks, large files first, so that no large file is left at the end."""
         from distributed import as_completed
 
-        left = []
-        for number, known in _found(tasks) if self._store is None else _copied(tasks, self._store):
-            if known is None:
-                left.append(number)
+        open_numbers = []
+        for number, record in _found(tasks) if self._store is None else _copied(tasks, self._store):
+            if record is None:
+                open_numbers.append(number)
             else:
-                yield number, known
-        left.sort(key=lambda number: tasks[number].bytes, reverse=True)
-        numbers: dict[Future[Any], int] = {}  # of the tasks that workers have
+                yield number, record
+        open_numbers.sort(key=lambda number: tasks[number].bytes, reverse=True)
+        numbers: dict[Future[Any], int] = {}  # of the submitted tasks
         suspects: list[int] = []
-        tried = dict.fromkeys(left, 0)
+        attempts = dict.fromkeys(open_numbers, 0)
         common = {"format": str(FORMAT_VERSION)} | _of_store(self._store, options)
 
         def submit(wanted: Sequence[int]) -> list[Future[Any]]:
@@ -133,27 +134,28 @@ class OnCluster:
             numbers.update(zip(futures, wanted, strict=True))
             return list(futures)
 
-        ended = as_completed(submit(left), loop=self._client.loop, with_results=True, raise_errors=False)
+        results = as_completed(submit(open_numbers), loop=self._client.loop, with_results=True, raise_errors=False)
         patience = _Patience(self._client)
         try:
-            while tried:
+            while attempts:
                 if not numbers:
-                    ended.update(submit([suspects.pop()]))
-                if not ended.has_ready():
+                    results.update(submit([suspects.pop()]))
+                if not results.has_ready():
                     patience.look()
                     time.sleep(_PAUSE_S)
-                for future, result in ended.next_batch(block=False):
+                for future, result in results.next_batch(block=False):
                     number = numbers.pop(future)
-                    tried[number] += 1
-                    if _is_killed(result) and tried[number] == 1:
-                        # Dask also suspects one that only waited there. Alone, it is told from what killed them.
+                    attempts[number] += 1
+                    if _is_killed(result) and attempts[number] == 1:
+                        # Dask also blames tasks that only waited on a dead worker. Run alone, the culprit is
+                        # identified.
                         suspects.append(number)
                         continue
                     answer = _answer(result, tasks[number], self._store)
-                    if isinstance(answer, MachineError) and _is_told(result) and tried[number] < _TRIES:
-                        ended.update(submit([number]))
+                    if isinstance(answer, MachineError) and _is_told(result) and attempts[number] < _TRIES:
+                        results.update(submit([number]))
                         continue
-                    del tried[number]
+                    del attempts[number]
                     yield number, answer
         finally:
             if numbers and self._client.status == "running":
@@ -161,31 +163,31 @@ class OnCluster:
 
 
 def _found(tasks: Sequence[Task]) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """What is known of each task whose part is kept, and None for the others.
+    """Return the record of each task with a kept part, and None for the other tasks.
 
-    Nothing is looked for by name that is not there: a shared file system would remember that it is not.
+    Folders are listed, because a shared file system would cache the absence of a name that was looked up.
     """
-    there: dict[Path, set[str]] = {}
+    names_in: dict[Path, set[str]] = {}
     for number, task in enumerate(tasks):
         folder = task.folder.parent
-        if folder not in there:
-            there[folder] = {item.name for item in folder.iterdir()}
-        yield number, kept(task.folder) if task.folder.name in there[folder] else None
+        if folder not in names_in:
+            names_in[folder] = {item.name for item in folder.iterdir()}
+        yield number, kept(task.folder) if task.folder.name in names_in[folder] else None
 
 
 def _copied(tasks: Sequence[Task], store: PartsInStore) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """The same of parts in a store; those that are there are copied to this machine."""
-    there = store.complete()
+    """Return the same for parts in a store. Existing parts are copied to this machine."""
+    part_names = store.complete()
     for number, task in enumerate(tasks):
-        known = None
-        if task.folder.name in there:
-            with suppress(MachineError):  # not whole, so it is made again
-                known = store.copy(task)
-        yield number, known
+        record = None
+        if task.folder.name in part_names:
+            with suppress(MachineError):  # the part is incomplete and is made again
+                record = store.copy(task)
+        yield number, record
 
 
 def _of_store(store: PartsInStore | None, options: Options) -> dict[str, str]:
-    """What an order has more if workers share no folder with this machine: the store, and the text of the model."""
+    """Return the additional order fields for workers without a shared folder: the store, and the model's text."""
     if store is None:
         return {}
     model = {} if options.model is None else {"model": options.model.read_text(encoding="utf-8")}
@@ -203,8 +205,8 @@ def import_part(order: dict[str, str]) -> dict[str, Any]:
         }
     if "store" in order:
         return _import_to_store(order)
-    if (known := kept(part)) is not None:  # by one that died before it could say so, or was cancelled
-        return known
+    if (record := kept(part)) is not None:  # made by a worker that died before reporting, or was cancelled
+        return record
     try:
         attempt = begin_part(part)
     except OSError as error:
@@ -214,11 +216,11 @@ def import_part(order: dict[str, str]) -> dict[str, Any]:
             "hint": "The run must lie on a file system that all workers and this machine share.",
         }
     try:
-        known = carry_out({**order, "folder": str(attempt)}, threads=1)
-        if "error" not in known:
-            known["folder"] = str(part)
-            keep(attempt, part, known)
-        return known
+        record = carry_out({**order, "folder": str(attempt)}, threads=1)
+        if "error" not in record:
+            record["folder"] = str(part)
+            keep(attempt, part, record)
+        return record
     except OSError as error:
         return _no_disk(order, error)
     finally:
@@ -226,29 +228,31 @@ def import_part(order: dict[str, str]) -> dict[str, Any]:
 
 
 def _import_to_store(order: dict[str, str]) -> dict[str, Any]:
-    """Import the file of an order in a temporary folder, and put its part into a store."""
+    """Import the file of an order in a temporary folder, and put the part into a store."""
     store = PartsInStore(order["store"])
     name = Path(order["folder"]).name
     folder, undo = begin_folder()
     try:
-        if (known := store.known(name)) is not None:
-            return known
+        if (record := store.known(name)) is not None:
+            return record
         options = Options.from_json(order["options"])
         copy = folder / "model.json"
         if "model" in order:
             copy.write_text(order["model"], encoding="utf-8")
         model = options.model and copy
-        made = folder / "part"
-        made.mkdir()
-        known = carry_out({**order, "folder": str(made), "options": replace(options, model=model).to_json()}, threads=1)
-        # What is said of the copy of the model is said of its file.
-        for told in ("message", "notes"):
-            if told in known:
-                known[told] = json.loads(json.dumps(known[told]).replace(str(copy), str(options.model)))
-        if "error" not in known:
-            del known["folder"]
-            store.put(made, name, known)
-        return known
+        part_folder = folder / "part"
+        part_folder.mkdir()
+        record = carry_out(
+            {**order, "folder": str(part_folder), "options": replace(options, model=model).to_json()}, threads=1
+        )
+        # Messages about the copy of the model refer to the original file.
+        for field in ("message", "notes"):
+            if field in record:
+                record[field] = json.loads(json.dumps(record[field]).replace(str(copy), str(options.model)))
+        if "error" not in record:
+            del record["folder"]
+            store.put(part_folder, name, record)
+        return record
     except HotlineError as error:
         return {"error": "MachineError", "message": error.message, "hint": error.hint}
     except OSError as error:
@@ -258,24 +262,27 @@ def _import_to_store(order: dict[str, str]) -> dict[str, Any]:
 
 
 def _no_disk(order: dict[str, str], error: OSError) -> dict[str, Any]:
-    what = f"{order['file']} cannot be imported: {error.strerror or error}"
-    return {"error": "MachineError", "message": what, "hint": "Is there enough disk?"}
+    message = f"{order['file']} cannot be imported: {error.strerror or error}"
+    return {"error": "MachineError", "message": message, "hint": "Is there enough disk?"}
 
 
 def _is_told(result: object) -> bool:
-    """Whether a worker has told of an error."""
+    """Return whether a worker reported an error."""
     return isinstance(result, dict) and "error" in result
 
 
 def _is_killed(result: object) -> bool:
-    """Whether Dask has given a task up, since so many workers died that had it."""
+    """Return whether Dask gave up a task because too many of its workers died."""
     from distributed import KilledWorker
 
     return isinstance(result, tuple) and isinstance(result[1], KilledWorker)
 
 
 def _answer(result: object, task: Task, store: PartsInStore | None) -> Answer:
-    """What became of a task: an answer, or an exception and its type and traceback. A part must also be seen here."""
+    """Convert a result from Dask to an answer. The result is an answer, or an exception with type and traceback.
+
+    A successful part must also be visible on this machine.
+    """
     if isinstance(result, dict):
         answer = answer_of(result)
         if isinstance(answer, HotlineError):
@@ -283,14 +290,14 @@ def _answer(result: object, task: Task, store: PartsInStore | None) -> Answer:
         if store is not None:
             try:
                 return store.copy(task)
-            except MachineError as missing:
-                return missing
-        until = time.monotonic() + _VISIBLE_S
+            except MachineError as failure:
+                return failure
+        deadline = time.monotonic() + _VISIBLE_S
         while not task.folder.is_dir():
-            if time.monotonic() > until:
+            if time.monotonic() > deadline:
                 return MachineError(
-                    f"a worker has imported {task.file}, and its tables are not in {task.folder.parent}",
-                    hint="The run must lie on a file system that all workers and this machine share.",
+                    f"a worker has imported {task.file}, but the tables are not in {task.folder.parent}",
+                    hint="The run must be on a file system shared by all workers and this machine.",
                 )
             time.sleep(_PAUSE_S)
         return answer
@@ -298,19 +305,19 @@ def _answer(result: object, task: Task, store: PartsInStore | None) -> Answer:
         raise MachineError("the scheduler was lost, or restarted", hint="Import again.")
     if _is_killed(result):
         return MachineError(
-            f"importing {task.file} failed: each worker that tried it died, as one does that uses too much memory",
+            f"importing {task.file} failed: every worker died, probably because of too little memory",
             hint="An import takes up to 1 GB: give workers more memory, or leave the file out (--allow-missing).",
         )
     error = result[1]
-    said = str(error).partition("\n")[0]
+    message = str(error).partition("\n")[0]
     return MachineError(
-        f"a worker failed at {task.file}: {type(error).__name__}: {said}",
+        f"a worker failed at {task.file}: {type(error).__name__}: {message}",
         hint="Do the workers have the same version of Python, Dask and hotline_analysis as this machine?",
     )
 
 
 class _Patience:
-    """Waits for a cluster, and ends it with an error if there is no more to wait for."""
+    """Raises an error if the cluster can no longer make progress."""
 
     def __init__(self, client: Client, store: PartsInStore | None = None) -> None:
         self._client = client
@@ -318,7 +325,7 @@ class _Patience:
         self._looked = self._seen = time.monotonic()
 
     def look(self) -> None:
-        """Raise `MachineError` if the scheduler is gone, or has had no worker for long."""
+        """Raise `MachineError` if the scheduler is gone, or has had no worker for a long time."""
         now = time.monotonic()
         if now - self._looked < _LOOK_S:
             return

@@ -1,4 +1,4 @@
-"""What the user tells the import beside the traces."""
+"""The user's import options, besides the traces."""
 
 from __future__ import annotations
 
@@ -12,27 +12,63 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
+from hotline_analysis.annotation.model_file import read_model
 from hotline_analysis.atomic import path_of
 from hotline_analysis.database import table_of
 from hotline_analysis.errors import HotlineError
-from hotline_analysis.importer.gpus import read_gpus
-from hotline_analysis.importer.signatures import read_op_signatures
+from hotline_analysis.importer.gpus import Gpus, read_gpus
+from hotline_analysis.importer.signatures import OpSignatures, read_op_signatures
+from hotline_analysis.importer.sources import Source
+from hotline_analysis.importer.work import OpWork, read_op_work
 from hotline_analysis.schema import TABLES
 from hotline_analysis.vocabulary import KERNEL_CLASSES
 
 KernelClasses = Mapping[str, str] | str | os.PathLike[str]
-"""Patterns of kernel names and the class of what they match, or a CSV file with the columns `pattern` and `class`."""
+"""Kernel name patterns and their classes, or a CSV file with the columns `pattern` and `class`."""
 
 Progress = Callable[[str, float], None]
-"""Called with what is being done and the share of the whole that is done, from 0 to 1."""
+"""Called with the current activity and the overall progress, from 0 to 1."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """The user's model, rules and GPUs as passed to `import_traces`, and whether secrets stay."""
+
+    model: Source | None = None
+    kernel_classes: KernelClasses | None = None
+    gpu: str | None = None
+    gpus: Gpus | None = None
+    op_signatures: OpSignatures | None = None
+    op_work: OpWork | None = None
+    keep_secrets: bool = False
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether the user gives anything that changes the annotation."""
+        rules = (self.model, self.kernel_classes, self.gpu, self.gpus, self.op_signatures, self.op_work)
+        return any(rule is not None for rule in rules)
+
+    def read(self) -> Options:
+        """Read the files and check the values. Raises `HotlineError` for a mistake."""
+        options = Options(
+            model=None if self.model is None else Path(os.path.abspath(path_of(self.model))),
+            classes=read_kernel_classes(self.kernel_classes),
+            gpus=read_gpus(self.gpus, self.gpu),
+            signatures=read_op_signatures(self.op_signatures),
+            keep_secrets=self.keep_secrets,
+            op_work=read_op_work(self.op_work),
+        )
+        if options.model is not None:
+            read_model(options.model)  # report mistakes in the model before reading the traces
+        return options
 
 
 @dataclass(frozen=True)
 class Options:
-    """What the user says beside the trace.
+    """The user's options besides the trace.
 
-    The model (a file), classes of kernels (the table `kernel_class`), GPUs (the table `gpu_given`), rules for the
-    work of ops (the table `op_signature`), a statement that counts it, and whether secrets in the metadata stay.
+    The model file, kernel classes (table `kernel_class`), GPUs (table `gpu_given`), rules for the work of ops (table
+    `op_signature`), a statement that computes the work, and whether secrets in the metadata stay.
     """
 
     model: Path | None = None
@@ -43,37 +79,37 @@ class Options:
     op_work: str | None = None
 
     def tables(self) -> dict[str, pa.Table]:
-        """The rules, as the tables of a run that have them."""
+        """Return the rules, by the name of their table."""
         return {"kernel_class": self.classes, "gpu_given": self.gpus, "op_signature": self.signatures}
 
     def to_json(self) -> str:
-        """The options as text, for a process that imports one of several files."""
-        given = {"model": self.model and str(self.model), "keep_secrets": self.keep_secrets, "op_work": self.op_work}
+        """Return the options as text, for a process that imports one of several files."""
+        values = {"model": self.model and str(self.model), "keep_secrets": self.keep_secrets, "op_work": self.op_work}
         tables = {"classes": self.classes, "gpus": self.gpus, "signatures": self.signatures}
-        return json.dumps(given | {name: table.to_pylist() for name, table in tables.items()})
+        return json.dumps(values | {name: table.to_pylist() for name, table in tables.items()})
 
     @classmethod
     def from_json(cls, text: str) -> Options:
-        """The options as `to_json` wrote them."""
-        given = json.loads(text)
+        """Restore options from the text of `to_json`."""
+        values = json.loads(text)
         tables = {"classes": "kernel_class", "gpus": "gpu_given", "signatures": "op_signature"}
         return cls(
-            model=Path(given["model"]) if given["model"] else None,
-            keep_secrets=given["keep_secrets"],
-            op_work=given["op_work"],
-            **{name: table_of(given[name], TABLES[table].arrow) for name, table in tables.items()},
+            model=Path(values["model"]) if values["model"] else None,
+            keep_secrets=values["keep_secrets"],
+            op_work=values["op_work"],
+            **{name: table_of(values[name], TABLES[table].arrow) for name, table in tables.items()},
         )
 
 
 def read_kernel_classes(given: KernelClasses | None) -> pa.Table:
-    """Check the user's classes of kernels and return them as the table `kernel_class`."""
+    """Check the user's kernel classes and return them as the table `kernel_class`."""
     if given is None:
         pairs: list[tuple[str, str]] = []
     elif isinstance(given, Mapping):
         pairs = list(given.items())
     else:
         try:
-            # Spreadsheets write a mark of the encoding before the header.
+            # Spreadsheets write a byte order mark before the header.
             with open(path_of(given), newline="", encoding="utf-8-sig") as stream:
                 header, *lines = csv.reader(stream)
             pattern, name = header.index("pattern"), header.index("class")
@@ -82,17 +118,17 @@ def read_kernel_classes(given: KernelClasses | None) -> pa.Table:
             raise HotlineError(f"cannot read {given}: {error.strerror or error}") from error
         except (IndexError, ValueError, csv.Error) as error:
             raise HotlineError(
-                f"{given} is no table of kernel classes", hint="It is a CSV file whose first line is: pattern,class"
+                f"{given} is not a table of kernel classes", hint="Give a CSV file with the first line: pattern,class"
             ) from error
     for regex, kernel_class in pairs:
         if kernel_class not in KERNEL_CLASSES:
             raise HotlineError(
-                f"{kernel_class!r} is no class of kernels (pattern {regex!r})",
+                f"{kernel_class!r} is not a class of kernels (pattern {regex!r})",
                 hint=f"Use {', '.join(KERNEL_CLASSES)}.",
             )
         try:
             duckdb.execute("select regexp_matches('', ?)", [regex]).fetchall()
         except duckdb.Error as error:
-            raise HotlineError(f"{regex!r} is no regular expression: {error}") from error
-    rows = [{"position": number, "pattern": each[0], "class": each[1]} for number, each in enumerate(pairs)]
+            raise HotlineError(f"{regex!r} is not a regular expression: {error}") from error
+    rows = [{"position": number, "pattern": pair[0], "class": pair[1]} for number, pair in enumerate(pairs)]
     return table_of(rows, TABLES["kernel_class"].arrow)

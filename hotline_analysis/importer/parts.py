@@ -1,8 +1,8 @@
-"""What an import on a cluster keeps until the run is complete: a folder for each file that is imported.
+"""Parts that an import on a cluster keeps until the run is complete: a folder for each imported file.
 
-They lie in one folder beside the run, `.run.hotline.parts`, so that whoever imports again to the same place goes on
-from there. A part has the name of what it was made of, gets that name when it is complete, and says in its record which
-files it has. Only one import at a time works there.
+All parts are in one folder next to the run, `.run.hotline.parts`, so a repeated import to the same place continues from
+there. A part is named after a hash of its inputs, gets this name when complete, and lists its files in a record. Only
+one import at a time uses the folder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hotline_analysis.schema import FORMAT_VERSION
 
 try:
     import fcntl
-except ImportError:  # Windows, where two imports to one place are not told from one
+except ImportError:  # on Windows, concurrent imports to one place are not detected
     fcntl = None  # type: ignore[assignment]
 
 RECORD = "part.json"
@@ -33,9 +33,9 @@ _LOCK = "lock"
 
 @contextmanager
 def parts_beside(run: Path) -> Iterator[Path]:
-    """The folder of the parts of a run, for this process alone. It stays as long as there are parts in it.
+    """Give the folder for the parts of a run, locked for this process. The folder stays as long as it has parts.
 
-    Raises `HotlineError` if another import works there, or if it belongs to somebody else.
+    Raises `HotlineError` if another import uses the folder, or if it belongs to another user.
     """
     folder = run.with_name(f".{run.name}.parts")
     try:
@@ -55,55 +55,55 @@ def parts_beside(run: Path) -> Iterator[Path]:
 
 
 def _lock(folder: Path, run: Path) -> int:
-    """Make the folder and lock it; return what is to be closed in the end, which the end of a process does, too."""
+    """Make the folder and lock it. Return the lock's file descriptor; closing it or exiting unlocks the folder."""
     while True:
         with suppress(FileExistsError):
             folder.mkdir()
-        found = folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or (hasattr(os, "geteuid") and found.st_uid != os.geteuid()):
+        status = folder.lstat()
+        if not stat.S_ISDIR(status.st_mode) or (hasattr(os, "geteuid") and status.st_uid != os.geteuid()):
             raise HotlineError(
-                f"{folder} is not a folder of this user, and nothing in it is trusted",
-                hint="Remove it, or ask its owner.",
+                f"{folder} is not a folder owned by this user, so the content is not trusted",
+                hint="Remove the folder, or ask the owner.",
             )
         file = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:
             if fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with suppress(FileNotFoundError):  # who had it before has removed it, and the folder
+            with suppress(FileNotFoundError):  # the previous owner removed the lock and the folder
                 if os.path.samestat(os.fstat(file), (folder / _LOCK).stat()):
                     return file
         except BlockingIOError:
             os.close(file)
             raise HotlineError(
-                f"another import writes {run} at this moment",
-                hint="Wait until it ends, or choose another place with -o.",
+                f"another import is writing {run}",
+                hint="Wait for the other import, or choose another place with -o.",
             ) from None
-        except OSError:  # a file system that has no locks
+        except OSError:  # a file system without locks
             return file
         os.close(file)
 
 
 def key_of(file: str, size: int, version: str, options: Options) -> str:
-    """The name of the part that is made of a file in this state."""
+    """Return the name of the part for a file in this state with these options."""
     model = None if options.model is None else hashlib.sha256(options.model.read_bytes()).hexdigest()
-    whole = json.dumps([file, size, version, options.to_json(), model, FORMAT_VERSION])
-    return hashlib.sha256(whole.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    text = json.dumps([file, size, version, options.to_json(), model, FORMAT_VERSION])
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:32]
 
 
 def begin_part(part: Path) -> Path:
-    """Make a folder in which to make a part."""
+    """Make a temporary folder for a new part."""
     attempt = part.with_name(f"{part.name}.{token_hex(8)}.partial")
     attempt.mkdir()
     return attempt
 
 
 def keep(attempt: Path, part: Path, known: dict[str, Any]) -> None:
-    """Make a part of a complete folder, unless somebody else has just made the same one."""
+    """Turn a complete folder into a part, unless another process has just made the same part."""
     (attempt / RECORD).write_text(record_of(attempt, known), encoding="utf-8")
     try:
         attempt.rename(part)
     except OSError:
-        if kept(part) is None:  # one that was used up, or is damaged
+        if kept(part) is None:  # the existing part is already used up or damaged
             remove(part)
             attempt.rename(part)
         else:
@@ -111,13 +111,13 @@ def keep(attempt: Path, part: Path, known: dict[str, Any]) -> None:
 
 
 def record_of(folder: Path, known: dict[str, Any]) -> str:
-    """The record of a part: what is known of its file, and the size of each of the files in its folder."""
+    """Return the record of a part: the result for its file, and the size of each file in its folder."""
     files = {item.name: item.stat().st_size for item in folder.iterdir() if item.is_file()}
     return json.dumps({"known": known, "files": files})
 
 
 def kept(part: Path) -> dict[str, Any] | None:
-    """What is known of the file of a part, if the part is complete."""
+    """Return the result recorded in a part; None if the part is missing or incomplete."""
     try:
         record = json.loads((part / RECORD).read_text(encoding="utf-8"))
         if all((part / name).stat().st_size == size for name, size in record["files"].items()):
@@ -128,5 +128,5 @@ def kept(part: Path) -> dict[str, Any] | None:
 
 
 def is_part(part: Path) -> bool:
-    """Whether there is a complete part."""
+    """Return whether a complete part exists."""
     return kept(part) is not None

@@ -1,9 +1,9 @@
-"""Several trace files, imported by as many processes as there are processors, unless they are small.
+"""Import several trace files with one process per processor, unless the files are small.
 
-A process is this module run as a program: unlike `multiprocessing`, that asks nothing of the caller's main module. It
-imports file after file, since to start one takes as long as to import a small trace. It is told each, and answers, in a
-line of JSON. When one is killed, only its file has to be imported again: pools such as those of `concurrent.futures`
-and loky (3.7) give up every file that still waits.
+A process runs this module as a program: unlike `multiprocessing`, this requires nothing of the caller's main module. A
+process imports file after file, because starting one takes as long as importing a small trace. Orders and answers are
+lines of JSON. If a process is killed, only its file has to be imported again; pools such as `concurrent.futures` and
+loky (3.7) would give up all waiting files.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from hotline_analysis.importer.tasks import (
     order_of,
 )
 
-# Looks for modules where this process does, and not in the working directory, where anything may lie beside the traces.
+# Searches the same modules as this process, and not the working directory, which may contain anything next to traces.
 _CHILD = (
     "import sys; sys.path[:] = sys.argv.pop(1).split(chr(10));"
     " from hotline_analysis.importer.processes import _main; _main()"
 )
 
 
-# To start a process takes as long as to import a megabyte of JSON.
+# Starting a process takes as long as importing a megabyte of JSON.
 _WORTH_PROCESSES_BYTES = 1 << 20
 _MOST_PROCESSES = 16
-PROCESS_BYTES = 1_000_000_000  # of memory, which a process takes at most for a file of 5 GB
+PROCESS_BYTES = 1_000_000_000  # maximum memory of a process, for a file of 5 GB
 
 
 def chosen(tasks: Sequence[Task], workers: int | None, on_progress: Progress | None) -> Executor:
-    """Who imports some files on this machine: so many processes, or by default as many as are worth it and fit."""
+    """Return the executor on this machine: `workers` processes, or by default as many as pay off and fit in memory."""
     is_small = workers is None and sum(task.bytes for task in tasks) < _WORTH_PROCESSES_BYTES
     if len(tasks) == 1 or is_small:
         return InThisProcess(on_progress)
@@ -61,7 +61,7 @@ def chosen(tasks: Sequence[Task], workers: int | None, on_progress: Progress | N
 
 
 class Processes:
-    """Imports files by several processes of this machine."""
+    """Imports files with several processes of this machine."""
 
     def __init__(self, workers: int) -> None:
         self._workers = workers
@@ -69,24 +69,25 @@ class Processes:
 
     def run(self, tasks: Sequence[Task], options: Options) -> Answers:
         """Carry out all tasks."""
-        started = [_Worker(self._threads) for _ in range(self._workers)]
+        workers = [_Worker(self._threads) for _ in range(self._workers)]
         idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
-        for worker in started:
+        for worker in workers:
             idle.put(worker)
 
         def ask(task: Task) -> Answer:
-            """Import a file in the next process that is free; another takes the place of one that dies of it."""
+            """Import a file with the next idle process. A process that dies is replaced."""
             worker = idle.get()
             answer = worker.import_file(task, options)
             if not worker.alive:
                 worker = _Worker(self._threads)
-                started.append(worker)
+                workers.append(worker)
             idle.put(worker)
             return answer
 
         def run(task: Task) -> Answer:
             answer = ask(task)
-            if isinstance(answer, MachineError):  # perhaps others took the memory; what is wrong with the file stays so
+            # perhaps other processes took the memory; errors of the file itself are permanent
+            if isinstance(answer, MachineError):
                 shutil.rmtree(task.folder)
                 task.folder.mkdir()
                 answer = ask(task)
@@ -97,25 +98,25 @@ class Processes:
             numbers: dict[Future[Answer], int] = {pool.submit(run, task): n for n, task in enumerate(tasks)}
             waiting = set(numbers)
             while waiting:
-                # Wakes up to be interrupted, even if another thread receives the signal.
+                # Wakes up regularly to handle interrupts, even if another thread receives the signal.
                 ready, waiting = wait(waiting, timeout=0.2, return_when="FIRST_COMPLETED")
                 for future in ready:
                     yield numbers[future], future.result()
-        finally:  # when interrupted, do not wait for what is still running
+        finally:  # when interrupted, do not wait for running imports
             pool.shutdown(wait=False, cancel_futures=True)
-            for worker in list(started):
+            for worker in list(workers):
                 worker.stop()
             pool.shutdown()
-            for worker in started:
-                worker.stop()  # one that took the place of another in the meantime
+            for worker in workers:
+                worker.stop()  # a replacement started in the meantime
 
 
 class _Worker:
-    """A process that imports one file after the other."""
+    """A process that imports one file after another."""
 
     def __init__(self, threads: int) -> None:
         self.alive = True
-        self._stopping = threading.Lock()  # two threads may find out that it is to end
+        self._stopping = threading.Lock()  # two threads may try to stop it at once
         self._undo = begin(self._kill)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - stays open; a pipe would have to be read all the time
         self._process = subprocess.Popen(
@@ -127,7 +128,7 @@ class _Worker:
         )
 
     def import_file(self, task: Task, options: Options) -> Answer:
-        """Import a file. If the process dies, it was perhaps killed for the memory that it took."""
+        """Import a file. If the process dies, it was perhaps killed for its memory use."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
@@ -153,7 +154,7 @@ class _Worker:
             end(self._undo)
             for stream in (self._process.stdin, self._process.stdout, self._errors):
                 if stream is not None:
-                    with suppress(OSError):  # of a task that it did not live to read
+                    with suppress(OSError):  # unread input of a process that died
                         stream.close()
 
     def _kill(self) -> None:
@@ -167,10 +168,10 @@ class _Worker:
 
 
 def _main() -> None:
-    """Import the files that another process names, until it names no more."""
+    """Import the files named on standard input until it ends."""
     threads, parent = sys.argv[1:]
     threading.Thread(target=_exit_after, args=[int(parent)], daemon=True).start()
-    # What a library may print is no answer.
+    # Output printed by libraries goes to stderr, not into the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:

@@ -1,7 +1,7 @@
-"""Trace files in a store (S3, Google Cloud Storage, Azure) or on a web server: found, and copied for the reader.
+"""Find trace files in a store (S3, Google Cloud Storage, Azure) or on a web server, and copy them for the reader.
 
-A file is copied whole before it is read: its reader may go back in it, and a connection that breaks is a fault of the
-network then, not an end of the file. Only one file for each process lies there at a time.
+A file is copied completely before reading, because the reader may seek backwards. A broken connection is then reported
+as a network error and not as a truncated file. Each process keeps only one copied file at a time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 SCHEMES = ("s3", "gs", "az", "https", "http")
 _URL = re.compile(rf"({'|'.join(SCHEMES)})://(?:[^/@]*@)?(.*)", re.DOTALL)
-# A broken connection costs such a part of a file.
+# Size of one request. A broken connection loses at most this part of a file.
 _PART_BYTES = 1 << 26
 _RETRY: Any = {"max_retries": 3, "retry_timeout": timedelta(seconds=60)}
 _CLIENT: Any = {"timeout": "120s", "connect_timeout": "10s"}
@@ -45,11 +45,11 @@ class Remote:
     url: str
     size: int
     version: str
-    """What changes when its content does."""
+    """Changes when the file's content changes."""
 
     @property
     def name(self) -> str:
-        """Its name without those of folders."""
+        """The file name without folders."""
         return self.url.rpartition("/")[2]
 
     def __str__(self) -> str:
@@ -57,28 +57,28 @@ class Remote:
 
 
 def is_remote(name: object) -> bool:
-    """Whether this is the URL of something in a store that is read from. A path is none, even if it looks like one."""
+    """Return whether a name is the URL of a supported store. A `Path` never is, even if it looks like a URL."""
     return isinstance(name, str) and _URL.fullmatch(name) is not None
 
 
 def shown(url: str) -> str:
-    """A URL without user and password."""
+    """Return a URL without user and password."""
     return re.sub(r"://[^/@]*@", "://", url)
 
 
 def find_remote(url: str, suffixes: Sequence[str]) -> tuple[list[Remote], bool]:
-    """Return the files that a URL names, and whether they were searched for: by a pattern, or as those of a folder."""
+    """Return the files of a URL, and whether they were found by a search (pattern or folder)."""
     store, key = opened(url)
     root = url[: len(url) - len(key)] if key else f"{url.rstrip('/')}/"
 
     def made(found: Sequence[Any]) -> list[Remote]:
-        return sorted((file_of(f"{root}{each['path']}", each) for each in found), key=lambda file: file.url)
+        return sorted((file_of(f"{root}{entry['path']}", entry) for entry in found), key=lambda file: file.url)
 
     with errors_of(url):
         if has_magic(key):
             if url.startswith("http"):
-                raise TraceFormatError(f"{shown(url)}: a web server lists no files", hint="Name each file.")
-            files = made([each for each in _listed(store, key) if _matches(each["path"], key)])
+                raise TraceFormatError(f"{shown(url)}: a web server cannot list files", hint="Name each file.")
+            files = made([entry for entry in _listed(store, key) if _matches(entry["path"], key)])
             if not files:
                 raise TraceFormatError(f"no file matches {shown(url)}", hint="Quote the pattern, and check the folder.")
             return files, True
@@ -89,28 +89,30 @@ def find_remote(url: str, suffixes: Sequence[str]) -> tuple[list[Remote], bool]:
                 if url.startswith("http"):
                     raise
         folder = f"{key.rstrip('/')}/" if key else ""
-        found = [each for some in store.list(prefix=folder or None) for each in some]
-        if any(each["path"] == f"{folder}{MANIFEST}" for each in found):
+        found = [entry for batch in store.list(prefix=folder or None) for entry in batch]
+        if any(entry["path"] == f"{folder}{MANIFEST}" for entry in found):
             raise TraceFormatError(
-                f"{shown(url)} is a run: its traces are imported already",
-                hint=f"Use it as it is, as in `hotline report {shown(url)}`, or copy it here to import it again.",
+                f"{shown(url)} is a run, with traces already imported",
+                hint=f"Use the run directly, as in `hotline report {shown(url)}`, or copy the run to import again.",
             )
-        traces = [each for each in found if each["path"].lower().endswith(tuple(suffixes))]
-        direct = [each for each in traces if "/" not in each["path"][len(folder) :]]
+        traces = [entry for entry in found if entry["path"].lower().endswith(tuple(suffixes))]
+        direct = [entry for entry in traces if "/" not in entry["path"][len(folder) :]]
         if not traces:
-            what = "holds no trace files" if found else "does not exist"
-            raise TraceFormatError(f"{shown(url)} {what}", hint=f"Looked for files ending in {', '.join(suffixes)}.")
+            predicate = "holds no trace files" if found else "does not exist"
+            raise TraceFormatError(
+                f"{shown(url)} {predicate}", hint=f"Looked for files ending in {', '.join(suffixes)}."
+            )
         return made(direct or traces), True
 
 
 def heads(urls: Sequence[str]) -> list[Remote]:
-    """The file of each URL; see `head`."""
+    """Return the file of each URL; see `head`."""
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
         return list(pool.map(head, urls))
 
 
 def head(url: str) -> Remote:
-    """The file of a URL. Raises `TraceFormatError` if there is none, and `MachineError` if nobody knows."""
+    """Return the file of a URL. Raises `TraceFormatError` if the file does not exist, and `MachineError` if unknown."""
     store, key = opened(url)
     with errors_of(url):
         return file_of(url, store.head(key))
@@ -118,10 +120,10 @@ def head(url: str) -> Remote:
 
 @contextmanager
 def copied(file: Remote) -> Iterator[tuple[Path, str]]:
-    """A copy of a file, and the SHA-256 of its bytes, until the block ends.
+    """Give a copy of a file, and the SHA-256 of its content, until the block ends.
 
-    What the block says of the copy in a `HotlineError`, it says of the URL. Raises `MachineError` if the file has
-    changed since it was found, or cannot be copied.
+    A `HotlineError` about the copy is changed to name the URL. Raises `MachineError` if the file has changed since it
+    was found, or cannot be copied.
     """
     store, key = opened(file.url)
     folder, undo = begin_folder(prefix="hotline-copy-")
@@ -138,31 +140,31 @@ def copied(file: Remote) -> Iterator[tuple[Path, str]]:
 
 
 def copy_of(store: ObjectStore, key: str, file: Remote, copy: Path) -> str:
-    """Copy a file to a path, and return the SHA-256 of its bytes; see `copied`."""
+    """Copy a file to a path and return the SHA-256 of its content; see `copied`."""
     digest = hashlib.sha256()
     if (free := shutil.disk_usage(copy.parent).free) < file.size:
         raise MachineError(
-            f"{file} has {file.size:,} bytes, and {copy.parent.parent} has {free:,} left for its copy",
+            f"{file} has {file.size:,} bytes, but {copy.parent.parent} has only {free:,} bytes left",
             hint="Name another folder in TMPDIR.",
         )
-    with errors_of(file.url), copy.open("wb") as written:
-        for begun in range(0, file.size, _PART_BYTES):
-            until = min(begun + _PART_BYTES, file.size)
-            # A file of one part is asked for as a whole, since not each web server gives parts.
-            is_whole = until - begun == file.size
-            got = store.get(key, options={} if is_whole else {"range": (begun, until)})
-            if file_of(file.url, got.meta).version != file.version:
+    with errors_of(file.url), copy.open("wb") as stream:
+        for begin in range(0, file.size, _PART_BYTES):
+            stop = min(begin + _PART_BYTES, file.size)
+            # Request a file of one part without a range, because some web servers do not support ranges.
+            is_whole = stop - begin == file.size
+            response = store.get(key, options={} if is_whole else {"range": (begin, stop)})
+            if file_of(file.url, response.meta).version != file.version:
                 raise MachineError(f"{file} has changed since it was found", hint="Import again.")
-            data = got.bytes()
-            if len(data) != until - begun:
-                raise MachineError(f"{file} ended after {begun + len(data):,} bytes", hint="Import again.")
+            data = response.bytes()
+            if len(data) != stop - begin:
+                raise MachineError(f"{file} ended after {begin + len(data):,} bytes", hint="Import again.")
             digest.update(data)
-            written.write(data)
+            stream.write(data)
     return digest.hexdigest()
 
 
 def opened(url: str) -> tuple[ObjectStore, str]:
-    """The store of a URL, and the name of what it means there."""
+    """Return the store of a URL, and the object's key in the store."""
     try:
         from obstore.exceptions import BaseError
         from obstore.store import HTTPStore, from_url
@@ -173,13 +175,13 @@ def opened(url: str) -> tuple[ObjectStore, str]:
     scheme, _, rest = url.partition("://")
     host, _, key = rest.partition("/")
     if not host:
-        raise TraceFormatError(f"{shown(url)} names no bucket or server", hint=f"Write {scheme}://NAME/…")
+        raise TraceFormatError(f"{shown(url)} has no bucket or server", hint=f"Write {scheme}://NAME/…")
     if scheme.startswith("http") and re.search(r"[?#]", key):
         raise TraceFormatError(
-            f"{shown(url).partition('?')[0]}?… has a query or signature, which is not passed on",
+            f"{shown(url).partition('?')[0]}?… has a query or signature, which is not supported",
             hint="Use the URL of the store (s3://, gs://, az://), with credentials.",
         )
-    # Options of the client that are given replace those of the environment, of which this one matters.
+    # Explicit client options replace the options from the environment, so this one is read here.
     is_plain = scheme == "http" or any(os.environ.get(f"{name}_ALLOW_HTTP", "").lower() == "true" for name in _CLOUDS)
     client: Any = {**_CLIENT, "allow_http": is_plain}
     try:
@@ -192,13 +194,16 @@ def opened(url: str) -> tuple[ObjectStore, str]:
 
 @contextmanager
 def errors_of(url: str) -> Iterator[None]:
-    """Say what goes wrong with a store in the block as an error of ours: nothing is there, or nobody knows."""
+    """Convert errors of a store in the block to this package's errors.
+
+    A missing object is a `TraceFormatError`, any other error a `MachineError`.
+    """
     from obstore.exceptions import BaseError
 
     try:
         yield
     except (BaseError, FileNotFoundError, PermissionError) as error:
-        # Whoever lists a bucket that is not there is told otherwise.
+        # Listing a missing bucket gives a different error.
         if isinstance(error, FileNotFoundError) or " 404 Not Found" in _first_line(error):
             raise TraceFormatError(
                 f"{shown(url)} does not exist", hint="Check the name, the bucket and the region."
@@ -211,23 +216,23 @@ def _first_line(error: BaseException) -> str:
 
 
 def file_of(url: str, meta: Any) -> Remote:
-    """The file that a store says this of."""
+    """Return the file described by a store's metadata."""
     version = meta["e_tag"] or meta["last_modified"].isoformat()
     return Remote(url, meta["size"], f"{meta['size']} {version}")
 
 
 def _listed(store: ObjectStore, pattern: str) -> list[Any]:
-    """The files that a pattern may mean: those of one folder, or those in it as well."""
+    """Return the files that may match a pattern: files of one folder, or of all folders below it."""
     magic = next(n for n, name in enumerate(pattern.split("/")) if has_magic(name))
     names = pattern.split("/")
     folder = "".join(f"{name}/" for name in names[:magic])
     if magic == len(names) - 1 and names[magic] != "**":
         return list(store.list_with_delimiter(prefix=folder or None)["objects"])
-    return [each for some in store.list(prefix=folder or None) for each in some]
+    return [entry for batch in store.list(prefix=folder or None) for entry in batch]
 
 
 def _matches(name: str, pattern: str) -> bool:
-    """Whether a pattern means a name. `*` stands for a part of a name, and `**` for any number of folders."""
+    """Return whether a name matches a pattern. `*` matches part of a name, `**` any number of folders."""
 
     def rest(names: Sequence[str], patterns: Sequence[str]) -> bool:
         if not patterns:

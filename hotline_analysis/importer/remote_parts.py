@@ -1,7 +1,7 @@
-"""Parts of a run in a store, for a cluster whose workers share no folder with the machine that asks for the run.
+"""Parts of a run in a store, for a cluster whose workers share no folder with the importing machine.
 
-A worker makes a part in its temporary folder and puts it into the store, its record last; the other machine copies it.
-What lies there is of use as long as its record is there, so two imports at once make the same parts and harm none.
+A worker makes a part in a temporary folder and uploads it, the record last. The importing machine copies it. A part is
+valid as long as its record exists, so two concurrent imports make the same parts without conflict.
 """
 
 from __future__ import annotations
@@ -27,86 +27,88 @@ _OURS = re.compile(rf"[0-9a-f]{{32}}/({_FILE.pattern}|{re.escape(RECORD)})")
 
 @dataclass(frozen=True)
 class PartsInStore:
-    """The parts of a run below a URL of a store, each in a folder with the name that `parts.key_of` gives."""
+    """The parts of a run below a store URL, each in a folder named by `parts.key_of`."""
 
     url: str
 
     def check(self) -> None:
-        """Raise `MachineError` or `HotlineError` now if no part could be put there."""
+        """Raise `MachineError` or `HotlineError` if no part can be written."""
         writable_folder(self.url).check_writable()
 
     def complete(self) -> set[str]:
-        """The names of the parts that are there with all that belongs to them."""
+        """Return the names of the complete parts."""
         names = (name.split("/") for name in folder_of(self.url).files())
         return {name[0] for name in names if len(name) == 2 and name[1] == RECORD}
 
     def count(self, tasks: Sequence[Task]) -> int:
-        """How many tasks have a complete part; none, if the store does not answer."""
+        """Return the number of tasks with a complete part; 0 if the store does not answer."""
         with suppress(HotlineError):
             return len(self.complete() & {task.folder.name for task in tasks})
         return 0
 
     def put(self, folder: Path, name: str, known: dict[str, Any]) -> None:
-        """Put the files of a folder there, as the part of that name, and what is known of it."""
-        place = self._folder(name)
+        """Upload the files of a folder as the part `name`, then the record with the result."""
+        store_folder = self._folder(name)
         files = {file.name: file for file in folder.iterdir()}
-        for_each(lambda file: place.put(file, files[file]), sorted(files))
-        place.put(RECORD, record_of(folder, known).encode())
+        for_each(lambda file: store_folder.put(file, files[file]), sorted(files))
+        store_folder.put(RECORD, record_of(folder, known).encode())
 
     def known(self, name: str) -> dict[str, Any] | None:
-        """What is known of the file of a part, if all of the part is there."""
+        """Return the result recorded in a part; None if the part is missing or incomplete."""
         with suppress(_Incomplete):
-            known: dict[str, Any] = self._record(name)[0]["known"]
-            return known
+            result: dict[str, Any] = self._record(name)[0]["known"]
+            return result
         return None
 
     def copy(self, task: Task) -> dict[str, Any]:
-        """Copy the part of a task to its folder on this machine, and return what is known of the file.
+        """Copy the part of a task to the task's folder on this machine, and return the result for the file.
 
-        Raises `MachineError` if it is not there as its record says, or cannot be copied.
+        Raises `MachineError` if the part is incomplete or cannot be copied.
         """
         remove(task.folder)
         task.folder.mkdir()
-        place = self._folder(task.folder.name)
+        store_folder = self._folder(task.folder.name)
         try:
-            record, found = self._record(task.folder.name)
+            record, remote_files = self._record(task.folder.name)
         except _Incomplete as error:
             raise MachineError(
-                f"what a worker has made of {task.file} is not in {shown(self.url)}, or not all of it",
-                hint="Another import to the same place may have removed it. Import again.",
+                f"the imported data of {task.file} is missing or incomplete in {shown(self.url)}",
+                hint="Another import to the same place may have removed the data. Import again.",
             ) from error
 
         def copy(file: str) -> None:
-            copy_of(place.store, f"{place.folder}{file}", found[file], task.folder / file)
+            copy_of(store_folder.store, f"{store_folder.folder}{file}", remote_files[file], task.folder / file)
 
-        for_each(copy, list(found))
+        for_each(copy, list(remote_files))
         return {**record["known"], "folder": str(task.folder)}
 
     def delete(self) -> None:
-        """Delete all parts, records first, and nothing else. Where that is not allowed they stay; they do no harm."""
+        """Delete all parts, records first, and nothing else. Parts stay, without harm, if deleting is not allowed."""
         with suppress(HotlineError):
-            place = folder_of(self.url)
-            ours = [name for name in place.files() if _OURS.fullmatch(name)]
-            place.delete(sorted(ours, key=lambda name: (not name.endswith(RECORD), name)))
+            store_folder = folder_of(self.url)
+            part_files = [name for name in store_folder.files() if _OURS.fullmatch(name)]
+            store_folder.delete(sorted(part_files, key=lambda name: (not name.endswith(RECORD), name)))
 
     def _folder(self, name: str) -> StoreFolder:
         return folder_of(f"{self.url.rstrip('/')}/{name}")
 
     def _record(self, name: str) -> tuple[Any, dict[str, Remote]]:
-        """The record of a part, and the files that it names; `_Incomplete` if it, or one of them, is not there."""
-        place = self._folder(name)
+        """Return the record of a part and its files. Raises `_Incomplete` if the record or a file is missing."""
+        store_folder = self._folder(name)
         try:
-            with errors_of(place.url):
-                record = json.loads(bytes(place.store.get(f"{place.folder}{RECORD}").bytes()))
-            there = place.files()
+            with errors_of(store_folder.url):
+                record = json.loads(bytes(store_folder.store.get(f"{store_folder.folder}{RECORD}").bytes()))
+            listing = store_folder.files()
             sizes = record["files"]
-            found = {file: file_of(f"{place.url}/{file}", there[file]) for file in sizes if _FILE.fullmatch(file)}
-            if {file: found[file].size for file in found} == sizes and isinstance(record["known"], dict):
-                return record, found
+            files = {
+                file: file_of(f"{store_folder.url}/{file}", listing[file]) for file in sizes if _FILE.fullmatch(file)
+            }
+            if {file: files[file].size for file in files} == sizes and isinstance(record["known"], dict):
+                return record, files
         except (TraceFormatError, LookupError, TypeError, ValueError):
             pass
         raise _Incomplete(name)
 
 
 class _Incomplete(Exception):
-    """A part is not there, or not all of it."""
+    """A part is missing or incomplete."""

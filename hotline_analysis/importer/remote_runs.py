@@ -1,7 +1,7 @@
-"""Runs in a store (S3, Google Cloud Storage, Azure): a run is written here and then put there, and copied to be opened.
+"""Runs in a store (S3, Google Cloud Storage, Azure): write a run here and upload it, or copy a run to open it.
 
-Objects of a store appear whole, but one by one. The manifest comes last, and goes first where a run is replaced, so
-what lies there is complete or no run.
+Objects in a store appear atomically, but one by one. The manifest is uploaded last, and deleted first when a run is
+replaced. So a folder in the store is either a complete run or no run.
 """
 
 from __future__ import annotations
@@ -22,41 +22,42 @@ from hotline_analysis.importer.store_folder import StoreFolder, folder_of, for_e
 from hotline_analysis.importer.store_lock import locked
 from hotline_analysis.run.stored import read_manifest
 
-# What a run's files are called: no name leads out of its folder.
+# Allowed names of a run's files: no name leads out of the run's folder.
 _NAME = re.compile(r"([A-Za-z0-9_=-][A-Za-z0-9_=.-]*/)*[A-Za-z0-9_=-][A-Za-z0-9_=.-]*")
 
 
 def is_remote_run(source: object) -> bool:
-    """Whether this is the URL of a run in a store. A web server, which lists nothing, has none."""
+    """Return whether this is the URL of a run in a store. A web server cannot list files, so it has no runs."""
     if not isinstance(source, str) or not is_remote(source) or source.startswith("http"):
         return False
-    place = folder_of(source)
-    if has_magic(place.folder):
+    store_folder = folder_of(source)
+    if has_magic(store_folder.folder):
         return False
     with errors_of(source):
         try:
-            place.store.head(f"{place.folder}{MANIFEST}")
-        except (FileNotFoundError, PermissionError):  # who may not list a bucket is not told what is missing
+            store_folder.store.head(f"{store_folder.folder}{MANIFEST}")
+        # without list permission, a store reports a missing object like this
+        except (FileNotFoundError, PermissionError):
             return False
     return True
 
 
 @contextmanager
 def written_here(output: str, *, overwrite: bool) -> Iterator[Path]:
-    """Where on this machine to write a run that is wanted at a path or a URL.
+    """Give the local path at which to write a run for a path or URL.
 
-    If it is a URL, the run is put there at the end of the block, and stays here only if that fails. Raises
-    `ExportExistsError` or `MachineError` before the block if nothing could be put there.
+    For a URL, the run is uploaded at the end of the block, and kept here only if the upload fails. Raises
+    `ExportExistsError` or `MachineError` before the block if nothing can be uploaded.
     """
     if not is_remote(output):
         yield path_of(output)
         return
-    place = writable_folder(output)
-    with locked(place):
-        place.check_free(overwrite=overwrite)
-        place.check_writable()
+    store_folder = writable_folder(output)
+    with locked(store_folder):
+        store_folder.check_free(overwrite=overwrite)
+        store_folder.check_writable()
     folder, undo = begin_folder()
-    run = folder / place.name
+    run = folder / store_folder.name
     is_kept = False
     try:
         yield run
@@ -74,36 +75,36 @@ def written_here(output: str, *, overwrite: bool) -> Iterator[Path]:
 
 
 def store_run(run: str | os.PathLike[str], url: str, *, overwrite: bool = False) -> str:
-    """Put a run into a store, and return its URL: `s3://bucket/run.hotline`, `gs://…` or `az://…`.
+    """Upload a run to a store, and return its URL: `s3://bucket/run.hotline`, `gs://…` or `az://…`.
 
-    Until all of it is there, there is no run at that place; of one that is replaced with `overwrite`, nothing is left
-    from the moment at which the first file comes. Raises `RunFormatError` if `run` is none, `ExportExistsError` if the
-    place is taken, `HotlineError` if another process writes there, and `MachineError` if the store does not take it.
+    The run does not exist there until the upload is complete. With `overwrite`, the replaced run is gone as soon as the
+    upload starts. Raises `RunFormatError` if `run` is not a run, `ExportExistsError` if the place is taken,
+    `HotlineError` if another process is writing there, and `MachineError` if the upload fails.
     """
     run = path_of(run)
     read_manifest(run)
-    place = writable_folder(url)
-    with locked(place) as renew:
-        place.check_free(overwrite=overwrite)
-        _put(run, place, lambda share: renew())
+    store_folder = writable_folder(url)
+    with locked(store_folder) as renew:
+        store_folder.check_free(overwrite=overwrite)
+        _put(run, store_folder, lambda share: renew())
     return shown(url)
 
 
 def _put(run: Path, place: StoreFolder, tell: Callable[[float], object]) -> None:
-    """Put the files of a run in the place of those that are there, and tell of each."""
-    before = place.files()
+    """Upload the files of a run over the existing files, and report progress after each file."""
+    old_files = place.files()
     files = {path.relative_to(run).as_posix(): path for path in run.rglob("*") if path.is_file()}
 
     def undone() -> None:
-        with suppress(HotlineError):  # of a store that does not answer any more; without its manifest it is no run
+        with suppress(HotlineError):  # the store no longer answers; without a manifest, the rest is not a run
             place.delete(sorted(place.files()))
 
-    if before:
+    if old_files:
         place.delete([MANIFEST])
     undo = begin(undone)
     try:
         for_each(lambda name: place.put(name, files[name]), sorted(files.keys() - {MANIFEST}), tell)
-        place.delete(sorted(before.keys() - files.keys()))
+        place.delete(sorted(old_files.keys() - files.keys()))
         place.put(MANIFEST, files[MANIFEST])
     except BaseException:
         finish(undo)
@@ -112,36 +113,38 @@ def _put(run: Path, place: StoreFolder, tell: Callable[[float], object]) -> None
 
 
 def copied_run(url: str, on_progress: Progress | None = None) -> Path:
-    """Copy a run to a temporary folder of this machine, and return its path there, which ends as the URL does.
+    """Copy a run to a temporary folder on this machine. Return its path, with the same name as in the URL.
 
-    Raises `RunFormatError` for files with odd names, and `MachineError` if it cannot be copied.
+    Raises `RunFormatError` for invalid file names, and `MachineError` if the run cannot be copied.
     """
-    place = folder_of(url)
-    found = place.files()
-    odd = next((name for name in found if not _NAME.fullmatch(name)), None)
-    if odd is not None:
-        raise RunFormatError(f"{shown(url)} is no run: it holds a file that is called {odd!r}", hint="Import it again.")
+    store_folder = folder_of(url)
+    files = store_folder.files()
+    bad_name = next((name for name in files if not _NAME.fullmatch(name)), None)
+    if bad_name is not None:
+        raise RunFormatError(
+            f"{shown(url)} is no run: the directory contains a file named {bad_name!r}", hint="Import the traces again."
+        )
     folder, undo = begin_folder()
-    run = folder / place.name
+    run = folder / store_folder.name
 
     def copy(name: str) -> None:
-        file = file_of(f"{url.rstrip('/')}/{name}", found[name])
-        copy_of(place.store, f"{place.folder}{name}", file, run / name)
+        file = file_of(f"{url.rstrip('/')}/{name}", files[name])
+        copy_of(store_folder.store, f"{store_folder.folder}{name}", file, run / name)
 
     def tell(share: float) -> None:
         if on_progress:
-            on_progress(f"copying {place.name}", share)
+            on_progress(f"copying {store_folder.name}", share)
 
     try:
-        size, free = sum(each["size"] for each in found.values()), shutil.disk_usage(folder).free
+        size, free = sum(entry["size"] for entry in files.values()), shutil.disk_usage(folder).free
         if free < size:
             raise MachineError(
-                f"{shown(url)} has {size:,} bytes, and {folder.parent} has {free:,} left for its copy",
+                f"{shown(url)} has {size:,} bytes, but {folder.parent} has only {free:,} bytes left",
                 hint="Name another folder in TMPDIR.",
             )
-        for name in found:
+        for name in files:
             (run / name).parent.mkdir(parents=True, exist_ok=True)
-        for_each(copy, list(found), tell)
+        for_each(copy, list(files), tell)
     except BaseException:
         finish(undo)
         raise

@@ -1,4 +1,4 @@
-"""A place in a store for one writer at a time: two that put files of the same names there would mix two runs."""
+"""A lock for a folder in a store: two concurrent writers would mix the files of two runs."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from hotline_analysis.importer.remote import errors_of, shown
 from hotline_analysis.importer.store_folder import StoreFolder
 
 _RENEW_S = 60
-_LEFT_S = 900  # more than a file of several GB takes to arrive, at 10 MB a second
+_LEFT_S = 900  # longer than the upload of a file of several GB at 10 MB a second
 
 
 @contextmanager
 def locked(place: StoreFolder) -> Iterator[Callable[[], None]]:
-    """Write to a folder of a store as the only one of all that ask for it.
+    """Hold a lock on a folder of a store during the block.
 
-    The lock is a file beside the folder. The block is given a function that renews it, to be called now and then: a
-    lock that was not renewed for 15 minutes counts as left by a process that was killed. Raises `HotlineError` if
-    another process writes there. Stores that cannot write a file only if it is not there have no lock.
+    The lock is a file next to the folder. The block receives a function that renews the lock and must be called
+    regularly: a lock not renewed for 15 minutes is considered left by a killed process. Raises `HotlineError` if
+    another process holds the lock. There is no lock in stores without conditional writes.
     """
     lock = f"{place.folder.rstrip('/')}.lock"
     owner = f"{socket.gethostname()} {os.getpid()}".encode()
@@ -39,7 +39,7 @@ def locked(place: StoreFolder) -> Iterator[Callable[[], None]]:
                 place.store.put(lock, owner)
 
     def release() -> None:
-        with suppress(HotlineError), errors_of(place.url):  # it counts no more after some time
+        with suppress(HotlineError), errors_of(place.url):  # the lock expires anyway
             place.store.delete(lock)
 
     undo = begin(release if is_locked else bool)
@@ -50,7 +50,7 @@ def locked(place: StoreFolder) -> Iterator[Callable[[], None]]:
 
 
 def _take(place: StoreFolder, lock: str, owner: bytes) -> bool:
-    """Write the lock, and return whether the store has locks."""
+    """Write the lock file. Return False if the store does not support locks."""
     from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
 
     with errors_of(place.url):
@@ -59,14 +59,14 @@ def _take(place: StoreFolder, lock: str, owner: bytes) -> bool:
         except (NotImplementedError, NotSupportedError):
             return False
         except AlreadyExistsError:
-            with suppress(FileNotFoundError, PreconditionError):  # it has just been released, or taken by another
-                found = place.store.head(lock)
-                if (datetime.now(UTC) - found["last_modified"]).total_seconds() > _LEFT_S:
-                    place.store.put(lock, owner, mode={"e_tag": found["e_tag"]})
+            with suppress(FileNotFoundError, PreconditionError):  # just released, or taken by another process
+                head = place.store.head(lock)
+                if (datetime.now(UTC) - head["last_modified"]).total_seconds() > _LEFT_S:
+                    place.store.put(lock, owner, mode={"e_tag": head["e_tag"]})
                     return True
             raise HotlineError(
-                f"another process writes {shown(place.url)} at this moment",
-                hint=f"Try again when it has ended, or choose another name. One that was killed is in the way for"
+                f"another process is writing {shown(place.url)}",
+                hint=f"Wait for the other process, or choose another name. The lock of a killed process expires after"
                 f" {_LEFT_S // 60} minutes.",
             ) from None
     return True

@@ -1,7 +1,7 @@
-"""The import of several files as tasks, one a file, which an executor carries out: this process, others, or a cluster.
+"""Import several files as tasks, one per file, with an executor: this process, other processes, or a cluster.
 
-An executor is told tasks, and yields the answer of each as it ends. What a task and its answer are does not depend on
-who carries it out: a few texts, so that they can go to another process or machine.
+An executor receives tasks and yields each answer when ready. Tasks and answers are independent of the executor and
+convert to text, for other processes or machines.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from hotline_analysis.errors import (
     RunFormatError,
     TraceFormatError,
 )
-from hotline_analysis.importer.files import TraceFile
+from hotline_analysis.importer.exports import the_only_process
 from hotline_analysis.importer.one_file import import_file
 from hotline_analysis.importer.options import Options, Progress
 from hotline_analysis.importer.remote import Remote, copied
-from hotline_analysis.importer.stored_rank import StoredRank, import_rank
+from hotline_analysis.importer.sources import ExportedProcess, StoredRank, TraceFile
+from hotline_analysis.importer.stored_rank import import_rank
 from hotline_analysis.text.formats import size, some_of
 
 _KINDS: tuple[type[HotlineError], ...] = (
@@ -39,7 +40,7 @@ _KINDS: tuple[type[HotlineError], ...] = (
 
 @dataclass(frozen=True)
 class Task:
-    """A file to import, and the folder that gets its tables."""
+    """A file to import, and the folder for its tables."""
 
     file: TraceFile
     folder: Path
@@ -48,14 +49,14 @@ class Task:
 
 
 Answer = dict[str, Any] | HotlineError
-"""What is known of a file that was imported, or why it was not."""
+"""The result for an imported file, or the error."""
 
 Answers = Generator[tuple[int, Answer], None, None]
-"""The number of a task and its answer, in any order. Closing it ends what is still at work."""
+"""Task numbers with answers, in any order. Closing the generator stops running imports."""
 
 
 class Executor(Protocol):
-    """Who carries out tasks. A fault of the machine is tried again, so often as it likes; one of a file is not."""
+    """Interface of executors. An executor may retry errors of the machine, but not errors of a file."""
 
     def run(self, tasks: Sequence[Task], options: Options) -> Answers:
         """Carry out all tasks."""
@@ -70,10 +71,10 @@ def import_all(
     skip_bad: bool,
     allow_missing: bool,
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """Import each file to its folder; return what is known of each, and warnings about the skipped ones.
+    """Import each file to its folder. Return the results, and warnings about skipped files.
 
-    With `skip_bad`, a file that is no trace is left out; with `allow_missing`, also one that a machine failed to
-    import. Any other error is raised as soon as it is known.
+    With `skip_bad`, files that are not traces are skipped; with `allow_missing`, also files that failed because of the
+    machine. Any other error is raised immediately.
     """
 
     def is_fatal(error: HotlineError) -> bool:
@@ -81,32 +82,32 @@ def import_all(
             return not allow_missing
         return not (skip_bad or allow_missing) or isinstance(error, ModelMismatchError)
 
-    found: dict[int, dict[str, Any]] = {}
-    failed: dict[int, HotlineError] = {}
-    read = 0
+    entries: dict[int, dict[str, Any]] = {}
+    failures: dict[int, HotlineError] = {}
+    read_bytes = 0
     with closing(executor.run(tasks, options)) as answers:
         for number, answer in answers:
             if isinstance(answer, HotlineError):
                 if is_fatal(answer):
                     raise answer
-                failed[number] = answer
+                failures[number] = answer
             else:
-                found[number] = {**answer, "bytes": tasks[number].bytes}
-            read += tasks[number].bytes
+                entries[number] = {**answer, "bytes": tasks[number].bytes}
+            read_bytes += tasks[number].bytes
             if on_progress and len(tasks) > 1:
-                done = len(found) + len(failed)
-                said = f"{done:,} of {len(tasks):,} ranks, {size(read)}"
-                on_progress(said + (f", {len(failed):,} failed" if failed else ""), done / len(tasks))
-    errors = [failed[number] for number in sorted(failed)]
-    if not found:
+                count = len(entries) + len(failures)
+                sentence = f"{count:,} of {len(tasks):,} ranks, {size(read_bytes)}"
+                on_progress(sentence + (f", {len(failures):,} failed" if failures else ""), count / len(tasks))
+    errors = [failures[number] for number in sorted(failures)]
+    if not entries:
         raise errors[0]
-    warned = some_of([f"skipped: {error.message}" for error in errors], "files were skipped")
-    return [found[number] for number in sorted(found)], warned
+    messages = some_of([f"skipped: {error.message}" for error in errors], "files were skipped")
+    return [entries[number] for number in sorted(entries)], messages
 
 
 @dataclass(frozen=True)
 class InThisProcess:
-    """Imports one file after the other, here."""
+    """Imports one file after another in this process."""
 
     on_progress: Progress | None = None
 
@@ -125,36 +126,41 @@ class InThisProcess:
 
 
 def import_one(file: TraceFile, folder: Path, threads: int, on_progress: Progress, options: Options) -> dict[str, Any]:
-    """Import a file, which is copied to this machine for that time if it is elsewhere; see `import_file`."""
+    """Import a file; see `import_file`. A remote file is copied to this machine during the import."""
     if isinstance(file, StoredRank):
         return import_rank(file, folder, threads, on_progress, options)
-    if isinstance(file, Path):
+    if isinstance(file, Path | ExportedProcess):
         return import_file(file, folder, threads, on_progress, options)
     with copied(file) as (copy, digest):
-        known = import_file(copy, folder, threads, on_progress, options)
-    return {**known, "path": str(file), "digest": digest}
+        entry = import_file(the_only_process(copy, str(file)), folder, threads, on_progress, options)
+    return {**entry, "path": str(file), "digest": digest}
 
 
 def order_of(task: Task, options: Options) -> dict[str, str]:
-    """A task as texts, for another process or machine."""
+    """Return a task as text fields, for another process or machine."""
     order = {"file": str(task.file), "folder": str(task.folder), "options": options.to_json()}
     if isinstance(task.file, Remote):
         order |= {"url": task.file.url, "size": str(task.file.size), "version": task.file.version}
+    elif isinstance(task.file, ExportedProcess):
+        order |= {name: str(value) for name, value in vars(task.file).items()}
     elif isinstance(task.file, StoredRank):
         order |= {"run": str(task.file.run), "rank": str(task.file.rank)}
     return order
 
 
 def carry_out(order: Mapping[str, str], threads: int) -> dict[str, Any]:
-    """Import the file of an order. Return an answer that `answer_of` understands, whatever goes wrong with it."""
+    """Import the file of an order. Return an answer for `answer_of`, also after an error."""
     file: TraceFile = Path(order["file"])
     if "url" in order:
         file = Remote(order["url"], int(order["size"]), order["version"])
+    elif "process" in order:
+        numbers = (int(order[name]) for name in ("process", "position", "count"))
+        file = ExportedProcess(Path(order["file"]), order["called"], *numbers)
     elif "run" in order:
         file = StoredRank(Path(order["run"]), int(order["rank"]))
     try:
-        given = Options.from_json(order["options"])
-        return import_one(file, Path(order["folder"]), threads, lambda what, share: None, given)
+        options = Options.from_json(order["options"])
+        return import_one(file, Path(order["folder"]), threads, lambda what, share: None, options)
     except HotlineError as error:
         return {"error": type(error).__name__, "message": error.message, "hint": error.hint}
     except (OSError, MemoryError) as error:
@@ -164,7 +170,7 @@ def carry_out(order: Mapping[str, str], threads: int) -> dict[str, Any]:
 
 
 def answer_of(told: Mapping[str, Any]) -> Answer:
-    """What `carry_out` returned, in this process."""
+    """Convert the return value of `carry_out` to an answer in this process."""
     if "error" not in told:
         return dict(told)
     kinds = {kind.__name__: kind for kind in _KINDS}

@@ -1,4 +1,4 @@
-"""What the user's own ops compute, where no formula fits: a query of the user's over the shapes of their arguments."""
+"""Work of the user's own ops without a formula: the user's query over the shapes of op arguments."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OpWork = str | os.PathLike[str]
 """A file with one SELECT over `op_shape`."""
 
 _FIGURES = ("matrix_flop", "vector_flop", "bytes")
-# The columns of what counts the work of a shape, each with what stands for it where the query does not have it.
+# The columns of the work of a shape, each with a default expression for queries without the column.
 _COLUMNS = {
     "shape_id": None,
     "dtype": "null::varchar",
@@ -33,9 +33,9 @@ _COLUMNS = {
 
 
 def read_op_work(given: OpWork | None) -> str | None:
-    """The statement that counts the work of the user's ops, with the columns of the table `own_work`.
+    """Return the statement that computes the work of the user's ops, with the columns of the table `own_work`.
 
-    Raises `HotlineError` if the file cannot be read, is no single SELECT, or gives no figure for a shape.
+    Raises `HotlineError` if the file cannot be read, is not a single SELECT, or has no work columns.
     """
     if given is None:
         return None
@@ -44,7 +44,7 @@ def read_op_work(given: OpWork | None) -> str | None:
             text = stream.read()
     except (OSError, UnicodeDecodeError) as error:
         raise HotlineError(f"cannot read {given}: {getattr(error, 'strerror', None) or error}") from error
-    hint = "It is one SELECT over op_shape, with the columns shape_id and at least one of " + ", ".join(_FIGURES) + "."
+    hint = "Write one SELECT over op_shape, with the columns shape_id and at least one of " + ", ".join(_FIGURES) + "."
     try:
         with duckdb.connect() as connection:
             install_macros(connection)
@@ -52,18 +52,18 @@ def read_op_work(given: OpWork | None) -> str | None:
             connection.execute(f"create table op_shape ({shape})")
             kinds = [statement.type for statement in connection.extract_statements(text)]
             if kinds != [duckdb.StatementType.SELECT]:
-                raise HotlineError(f"{given} is not one SELECT", hint=hint)
+                raise HotlineError(f"{given} is not a single SELECT", hint=hint)
             text = text.strip().removesuffix(";")
-            found = [row[0] for row in connection.execute(f"describe from (\n{text}\n)").fetchall()]
-            if odd := [name for name in found if name not in _COLUMNS]:
-                raise HotlineError(f"{given} has the column {odd[0]}", hint=f"It can have {one_of(list(_COLUMNS))}.")
-            if "shape_id" not in found or not set(found) & set(_FIGURES):
-                raise HotlineError(f"{given} says no figure of a shape", hint=hint)
-            statement = _statement(text, found)
+            names = [row[0] for row in connection.execute(f"describe from (\n{text}\n)").fetchall()]
+            if unknown := [name for name in names if name not in _COLUMNS]:
+                raise HotlineError(f"{given} has an unknown column {unknown[0]}", hint=f"Use {one_of(list(_COLUMNS))}.")
+            if "shape_id" not in names or not set(names) & set(_FIGURES):
+                raise HotlineError(f"{given} has no shape_id or no column of work", hint=hint)
+            statement = _statement(text, names)
             connection.execute(statement)
     except duckdb.Error as error:
         raise HotlineError(
-            f"{given} is no query over op_shape: {str(error).partition(chr(10))[0]}", hint=hint
+            f"{given} is not a query over op_shape: {str(error).partition(chr(10))[0]}", hint=hint
         ) from error
     return statement
 
@@ -77,6 +77,6 @@ def _statement(text: str, found: list[str]) -> str:
             columns.append("dtype::varchar as dtype")
         elif name == "shape_id":
             columns.append("shape_id::bigint as shape_id")
-        else:  # negative, or too large to be true, is unknown
+        else:  # a negative or too large figure is unknown
             columns.append(f"case when given.{name} >= 0 then try_cast(given.{name} as bigint) end as {name}")
     return f"select {', '.join(columns)}, 'user' as evidence from (\n{text}\n) as given where shape_id is not null"  # noqa: S608

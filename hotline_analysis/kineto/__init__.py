@@ -1,1 +1,1 @@
-"""The file format: bytes of a Kineto/Chrome trace → Arrow tables. Knows nothing of what the events mean."""
+"""Decode the file format: bytes of a Kineto/Chrome trace to Arrow tables. Independent of the events' meaning."""

@@ -1,4 +1,4 @@
-"""Event texts → Arrow tables with the columns of `schema`, in native code. One `Decoder` per thread."""
+"""Decode event texts to Arrow tables with the columns of `schema`, in native code. One `Decoder` per thread."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import duckdb
 import polars as pl
 import pyarrow as pa
 
-from hotline_analysis.database import rows_of
+from hotline_analysis.database import no_rows, rows_of
 from hotline_analysis.kineto.split import Batch
 
-# Which query decodes what, and which flag of `contents.sql` says that a batch has such events.
+# Decoding queries, and the flag of `contents.sql` that shows whether a batch has such events.
 _DECODERS = (
     ("op", "ops"),
     ("python_call", "python_calls"),
@@ -25,28 +25,34 @@ _DECODERS = (
     ("counter", "counters"),
     ("flow", "flows"),
 )
-_FEW = 10_000  # events of a batch, for which planning twice, as a relation does, takes longer than to copy the rows
+_FEW = 10_000  # events of a batch; below this size, a relation's second planning takes longer than copying the rows
 
 
 @cache
 def _statement(name: str) -> str:
-    """The text of one query of this package."""
+    """Return the text of a query of this package."""
     return (resources.files(__package__) / "sql" / f"{name}.sql").read_text(encoding="utf-8")
 
 
 class Decoder:
     """Turns batches of event texts into one Arrow table per table of the run directory.
 
-    `connection` is one to any database, and its own.
+    `connection` is an exclusive connection to any database. `spellings` is a table (spelling, category) of event
+    categories in lower case; a spelling that starts with `*` matches as an ending.
     """
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def __init__(self, connection: duckdb.DuckDBPyConnection, spellings: pa.Table | None = None) -> None:
         self._connection = connection
-        self._connection.execute(_statement("category_spelling"))
+        if spellings is None:
+            spellings = no_rows(pa.schema([("spelling", pa.string()), ("category", pa.string())]))
+        self._connection.register("given", spellings.select(["spelling", "category"]))
+        self._connection.execute(_statement("known_spelling"))
+        self._connection.unregister("given")
+        self._connection.execute(_statement("category_of"))
         self._is_small = False
 
     def close(self) -> None:
-        """Release the connection."""
+        """Close the connection."""
         self._connection.close()
 
     def _create(self, query: str, table: str | None = None) -> None:
@@ -62,9 +68,9 @@ class Decoder:
     def decode(self, batch: Batch) -> Mapping[str, pa.Table]:
         """Decode one batch.
 
-        The tables hold the columns of their namesakes in `schema` in any order, with two differences: `event` and
-        `flow` have `pair` where the schema has `track_id`, a row number of the additional table `pair` (pid, tid), and
-        there are columns that the schema lacks. Texts that are no events (no phase and no name) are in no table.
+        The tables have the columns of the same table in `schema`, in any order, with two differences. First, `event`
+        and `flow` have `pair` instead of `track_id`: a row number of the additional table `pair` (pid, tid). Second,
+        there are extra columns. Texts that are not events (without phase and name) are in no table.
         """
         self._is_small = len(batch.texts) <= _FEW
         columns = {"event_id": batch.ids, "text": batch.texts, "field_count": batch.field_counts}
@@ -83,7 +89,7 @@ class Decoder:
                 " where batch.event_id = exact_start.event_id"
             )
         tables = {name: self._table(name) for name, flag in _DECODERS if flags[flag]}
-        # By Polars, as loading Arrow's own functions would take as long as a small trace.
+        # By Polars, because loading Arrow's compute functions takes as long as a small trace.
         claims = pl.concat(
             [
                 pl.DataFrame(schema={"event_id": pl.Int64, "claimed": pl.Int64}),

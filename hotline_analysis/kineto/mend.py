@@ -1,8 +1,8 @@
-"""Events that a writer spelled wrong → strict JSON, with everything that the event says.
+"""Repair events in invalid JSON to strict JSON, without losing data.
 
-Some writers put words where JSON wants a value (`"warps per SM": N/A`, as old Kineto does; `nan` and `inf`, as printf
-does), do not escape the backslashes of Windows paths or the quotes of names, or forget the last brace of an event.
-The shape of the members around a value shows where the value ends, so nothing of the event is lost.
+Some writers use words as JSON values (`"warps per SM": N/A` in old Kineto; `nan` and `inf` from printf), do not escape
+backslashes in Windows paths or quotes in names, or omit the last brace of an event. The form of the surrounding members
+shows where a value ends, so no data is lost.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
-# Words that stand for a value: of C's printf and of its Windows library, of Kineto, Python and JavaScript.
+# Words used as values: by C's printf and its Windows version, Kineto, Python and JavaScript.
 _WORDS = r"[-+]?(?:nan|inf(?:inity)?)(?:\(\w*\))?|-?1\.#\w+|n/a|none|undefined|true|false"
 _BARE_WORD = re.compile(rf"(?<=[:\[,])(\s*)({_WORDS})(?=\s*[,\]}}])", re.IGNORECASE)
-_LITERALS = {"true": "true", "false": "false"}  # as Python writes them: True, False
-# A time that is no number stays as a text, so that the report of damaged events can show it.
+_LITERALS = {"true": "true", "false": "false"}  # Python spells them True and False
+# A time that is not a number is kept as text, so that the report of damaged events can show it.
 _TIME_KEY = re.compile(r'"(?:ts|dur)"\s*:\s*\Z')
 
 WORD_LIKE = r"[:\[,\n] *-?(?:nan|NaN|NAN|inf|Inf|INF)"
 PATH_LIKE = r'\\[bfnrt][^:"]*\.pyw?\(\d|"[A-Za-z]:\\[bfnrt]'
-"""Patterns of texts that the database takes for JSON although the writer meant something else."""
+"""Patterns of texts that the database accepts as JSON although the writer meant something else."""
 
-# The members of an event in the Trace Event Format: the quote before one of these ends a name.
+# The members of an event in the Trace Event Format. A quote before such a member ends a name.
 _MEMBERS = "ph|cat|name|pid|tid|ts|dur|id|id2|args|s|bp|tts|tdur|cname|scope|sf|stack|bind_id|flow_in|flow_out"
 _ENDS_MEMBER = re.compile(rf'"(?=\s*(?:,\s*"(?:{_MEMBERS})"\s*:|\}}))')
 _ENDS_ARGUMENT = re.compile(r'"(?=\s*(?:,\s*"[^"\n]*"\s*:|\}))')
@@ -39,23 +39,23 @@ _FOLLOWS_EVENTS = re.compile(r'\s*\]\s*(?:,\s*"|\}?\s*\Z)')
 _OTHER_MEMBERS = re.compile(r'"(?:ph|pid|tid|ts|dur|args)"\s*:')
 _QUOTE = re.compile(r'(\\*)"')
 _ESCAPE = re.compile(r'\\(?:u[0-9a-fA-F]{4}|["\\/bfnrt]|(.?))', re.DOTALL)
-# A path that holds one of JSON's escapes has a control character in it if it is read as JSON, which no path has.
-_LONE_ESCAPE = r"\\(?:[bfnrt]|u(?![0-9a-fA-F]{4}))"  # `\u00e9` is how Python's json writes an é
+# Read as JSON, a path with a JSON escape would contain a control character, which real paths never do.
+_LONE_ESCAPE = r"\\(?:[bfnrt]|u(?![0-9a-fA-F]{4}))"  # `\u00e9` is an é written by Python's json
 _PATH = re.compile(rf"(?:[A-Za-z]:)?[^:]*?(?<!\\){_LONE_ESCAPE}[^:]*\.pyw?\(\d+\)|[A-Za-z]:{_LONE_ESCAPE}\w")
-_TRIES = 200  # ends of strings that are tried for one event
+_TRIES = 200  # string ends tried for one event
 _DEEPEST = 32
 
 WORDS, BACKSLASHES, QUOTES, ENDS = "words", "backslashes", "quotes", "ends"
 _SENTENCES = {
     WORDS: "values that JSON does not have (such as N/A, nan or inf) are unknown: {:,}",
-    BACKSLASHES: "texts with single backslashes are read as they stand: {:,}",
-    QUOTES: "texts with unescaped quotes are read as they stand: {:,}",
+    BACKSLASHES: "texts with single backslashes are read literally: {:,}",
+    QUOTES: "texts with unescaped quotes are read literally: {:,}",
     ENDS: "events without their last brace are closed: {:,}",
 }
 
 
 class Mended(NamedTuple):
-    """An event in strict JSON, where it ends in the text that it was read from, and how often what was repaired."""
+    """A repaired event in strict JSON, its end in the source text, and the number of repairs by kind."""
 
     text: str
     end: int
@@ -63,24 +63,24 @@ class Mended(NamedTuple):
 
 
 def sentence(repairs: Counter[str]) -> str | None:
-    """What was repaired in a file, in words; None if nothing was."""
+    """Return a sentence about the repairs in a file; None without repairs."""
     parts = [words.format(repairs[kind]) for kind, words in _SENTENCES.items() if repairs[kind]]
     return f"the writer's errors are repaired: {'; '.join(parts)}" if parts else None
 
 
 def mend(text: str) -> Mended | None:
-    """Repair the words and backslashes of an event that is all of a text. None if that leaves it as it is, or wrong."""
+    """Repair words and backslashes of an event that fills the text. None if unchanged, or if still not JSON."""
     repairs: Counter[str] = Counter()
-    better = _without_words(text, repairs)
-    if "\\" in better:
-        better = _ESCAPED_STRING.sub(lambda match: _string(match[1], repairs), better)
-    return Mended(better, len(text), repairs) if repairs.total() and _is_json(better) else None
+    json_text = _without_words(text, repairs)
+    if "\\" in json_text:
+        json_text = _ESCAPED_STRING.sub(lambda match: _string(match[1], repairs), json_text)
+    return Mended(json_text, len(text), repairs) if repairs.total() and _is_json(json_text) else None
 
 
 def mend_at(text: str, *, may_lack_end: bool) -> Mended | None:
-    """Repair the event at the start of a text. With `may_lack_end`, it is all of the text, although braces lack."""
-    found = _Reader(text, may_lack_end=may_lack_end).read()
-    return found if found and _is_json(found.text) else None
+    """Repair the event at the start of a text. `may_lack_end`: the event fills the text and may lack braces."""
+    event = _Reader(text, may_lack_end=may_lack_end).read()
+    return event if event and _is_json(event.text) else None
 
 
 def _is_json(text: str) -> bool:
@@ -92,38 +92,38 @@ def _is_json(text: str) -> bool:
 
 
 def _without_words(text: str, repairs: Counter[str]) -> str:
-    """The text with null for each word outside strings."""
+    """Replace each non-JSON word outside strings by null."""
 
     def value(match: re.Match[str]) -> str:
         if match[2] in _LITERALS:
-            return match[0]  # right as it is
-        before = text[: match.start()]
-        if (before.count('"') - before.count('\\"')) % 2:
+            return match[0]  # already valid
+        prefix = text[: match.start()]
+        if (prefix.count('"') - prefix.count('\\"')) % 2:
             return match[0]  # inside a string
         repairs[WORDS] += 1
-        return match[1] + _value(match[2], is_time=bool(_TIME_KEY.search(before)))
+        return match[1] + _value(match[2], is_time=bool(_TIME_KEY.search(prefix)))
 
     return _BARE_WORD.sub(value, text)
 
 
 def _value(word: str, *, is_time: bool) -> str:
-    """What JSON has instead of a word."""
+    """Return the JSON value for a word."""
     return _LITERALS.get(word.lower(), f'"{word}"' if is_time else "null")
 
 
 def _string(raw: str, repairs: Counter[str]) -> str:
-    """A string of JSON from what a writer put between its quotes."""
+    """Return a JSON string from the raw text between a writer's quotes."""
     escapes = list(_ESCAPE.finditer(raw)) if "\\" in raw else []
     if any(match[1] is not None for match in escapes) or _PATH.match(raw):
         repairs[BACKSLASHES] += 1
         raw = raw.replace("\\", "\\\\").replace('\\\\"', '\\"')
-    fixed = _QUOTE.sub(lambda match: match[0] if len(match[1]) % 2 else f'{match[1]}\\"', raw)
-    repairs[QUOTES] += fixed != raw
-    return f'"{fixed}"'
+    content = _QUOTE.sub(lambda match: match[0] if len(match[1]) % 2 else f'{match[1]}\\"', raw)
+    repairs[QUOTES] += content != raw
+    return f'"{content}"'
 
 
 class _Choice(NamedTuple):
-    """A string with several quotes that may end it, and the state of the reader at its start."""
+    """A string with several possible end quotes, and the state of the reader at its start."""
 
     ends: Iterator[int]
     start: int
@@ -142,12 +142,12 @@ class _Reader:
         self._may_lack_end = may_lack_end
         self._out: list[str] = []
         self._brackets = ""
-        self._members: tuple[str, ...] = ()  # of the event itself, each of which an event has once
+        self._members: tuple[str, ...] = ()  # keys of the event itself; each may occur once
         self._repairs: Counter[str] = Counter()
         self._choices: list[_Choice] = []
 
     def read(self) -> Mended | None:
-        """The event, or None if no choice makes the text one."""
+        """Return the event; None if no choice makes the text an event."""
         if self._text[self._at : self._at + 1] != "{":
             return None
         tries = 0
@@ -173,7 +173,7 @@ class _Reader:
         return len(self._brackets) <= _DEEPEST and self._write(bracket, self._at + 1)
 
     def _after(self) -> bool:
-        """Read what follows a value: a comma or the end of what the value is in."""
+        """Read the text after a value: a comma or a closing bracket."""
         match = _SPACE.match(self._text, self._at)
         assert match
         char = self._text[match.end() : match.end() + 1]
@@ -190,13 +190,13 @@ class _Reader:
         return False
 
     def _lacks_end(self, char: str) -> bool:
-        """Whether nothing but braces is missing where the event must end."""
+        """Return whether only closing braces are missing at the end of the event."""
         if set(self._brackets) != {"{"} or self._repairs[QUOTES]:
             return False
         return (self._may_lack_end and not char) or (char == "]" and bool(_FOLLOWS_EVENTS.match(self._text, self._at)))
 
     def _member(self) -> bool:
-        """Read a member of an object or an item of an array, or the end of an empty one."""
+        """Read a member of an object or an item of an array, or the end of an empty object or array."""
         match = _SPACE.match(self._text, self._at)
         assert match
         start = match.end()
@@ -236,7 +236,7 @@ class _Reader:
         return False
 
     def _ends(self, start: int) -> Iterator[int]:
-        """The quotes that may end a string, the likely ones first: escaped ones last."""
+        """Yield the quotes that may end a string. Escaped quotes come last, as the least likely."""
         ends = _ENDS_ITEM if self._brackets[-1] == "[" else _ENDS_ARGUMENT
         # Only names and arguments are free text.
         if len(self._brackets) == 1:
@@ -246,7 +246,7 @@ class _Reader:
         for match in ends.finditer(self._text, start):
             raw = self._text[start : match.start()]
             if _OTHER_MEMBERS.search(raw):
-                break  # not in a text any more
+                break  # no longer inside a text
             if not is_free and '"' in raw:
                 break
             if (len(raw) - len(raw.rstrip("\\"))) % 2:
@@ -256,7 +256,7 @@ class _Reader:
         yield from escaped
 
     def _go_back(self) -> bool:
-        """Take the next end of the last string that has another one."""
+        """Try the next end of the last string with another possible end."""
         while self._choices:
             choice = self._choices[-1]
             end = next(choice.ends, None)

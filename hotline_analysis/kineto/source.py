@@ -1,4 +1,4 @@
-"""Bytes of a trace file: decompression by content, not by name, and what was readable when the data is damaged."""
+"""Read the text of a trace file: decompress by content, not by name, and recover the readable part of damaged data."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ else:
     from backports import zstd
 
 CHUNK_BYTES = 16 << 20
-# Compressed bytes that are decompressed at a time: at most 16 MB come out, since gzip packs a thousand bytes into one
-# at best, and zstd a block of 128 KiB into four. A small file that holds gigabytes of nothing does not fill the memory.
+# Compressed bytes per step. The output is at most 16 MB: gzip expands a byte to at most a thousand, and zstd expands
+# four bytes to a block of 128 KiB. So a small file that expands to gigabytes does not fill the memory.
 _GZIP_CHUNK_BYTES = 1 << 14
 _ZSTD_CHUNK_BYTES = 1 << 9
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -40,10 +40,10 @@ class _Decompressor(Protocol):
 
 
 class TextSource:
-    """The uncompressed text of one trace file, in chunks, and how far it could be read.
+    """The uncompressed text of one trace file, in chunks.
 
-    Iterating yields text; invalid UTF-8 becomes U+FFFD. After the iteration, `problem` says in words why reading
-    stopped before the end, or is None. `bytes_read` counts bytes of the file as it lies on disk, for progress bars.
+    Iterating yields text; invalid UTF-8 becomes U+FFFD. After the iteration, `problem` is a sentence on why reading
+    stopped early, or None. `bytes_read` counts bytes of the file on disk, for progress bars.
     """
 
     def __init__(self, path: Path) -> None:
@@ -53,7 +53,7 @@ class TextSource:
         self.text_bytes = 0
 
     def __iter__(self) -> Iterator[str]:
-        """Decode incrementally, so that a character cut by a chunk's border is read whole."""
+        """Decode incrementally, so that a character at a chunk border is decoded correctly."""
         decoder: codecs.IncrementalDecoder | None = None
         for data in self._raw():
             if decoder is None:
@@ -79,34 +79,34 @@ class TextSource:
         except OSError as error:
             if not self.bytes_read:
                 raise TraceFormatError(
-                    f"cannot read {self.path}: {error.strerror or error}", hint="Check the path and its permissions."
+                    f"cannot read {self.path}: {error.strerror or error}", hint="Check the path and the permissions."
                 ) from error
             self.problem = f"reading stopped after {self.bytes_read:,} bytes: {error.strerror or error}"
 
     def _inflate(self, file: BinaryIO, start: Callable[[], _Decompressor], chunk_bytes: int) -> Iterator[bytes]:
-        """Decompress member after member; on damage keep what can be decoded before it and note the problem."""
+        """Decompress all members. On damage, keep the data before the damage and set `problem`."""
         member = start()
-        member_at = 0
+        member_start = 0
         pending: list[bytes] = []
         pending_bytes = 0
         in_member = False
         while data := file.read(chunk_bytes):
             self.bytes_read += len(data)
             while data := data if in_member else data.lstrip(b"\0"):  # tape-style padding after a gzip member
-                at = self.bytes_read - len(data)
+                position = self.bytes_read - len(data)
                 if member.eof:
-                    member, member_at = start(), at
+                    member, member_start = start(), position
                 try:
-                    out = member.decompress(data)
+                    output = member.decompress(data)
                 except _DAMAGE as error:
-                    pending.append(self._salvage(file, start(), member_at, at, chunk_bytes))
+                    pending.append(self._salvage(file, start(), member_start, position, chunk_bytes))
                     yield b"".join(pending)
                     self.problem = f"the compressed data is damaged near byte {self.bytes_read:,} of the file ({error})"
                     return
                 in_member = not member.eof
                 data = member.unused_data if member.eof else b""
-                pending.append(out)
-                pending_bytes += len(out)
+                pending.append(output)
+                pending_bytes += len(output)
                 if pending_bytes >= CHUNK_BYTES:
                     yield b"".join(pending)
                     pending, pending_bytes = [], 0
@@ -117,15 +117,15 @@ class TextSource:
 
     @staticmethod
     def _salvage(file: BinaryIO, member: _Decompressor, begin: int, at: int, chunk_bytes: int) -> bytes:
-        """What a member gives between `at`, up to where it was decoded, and the damage, found byte by byte."""
+        """Return the data of a member between `at`, the last decoded position, and the damage, found byte by byte."""
         file.seek(begin)
         while begin < at:
             begin += len(data := file.read(min(at - begin, chunk_bytes)))
             member.decompress(data)
-        found = []
+        pieces = []
         try:
             while data := file.read(1):
-                found.append(member.decompress(data))
+                pieces.append(member.decompress(data))
         except _DAMAGE:
             pass
-        return b"".join(found)
+        return b"".join(pieces)

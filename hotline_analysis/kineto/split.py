@@ -1,9 +1,9 @@
-"""Text of a trace file → texts of its events, without parsing them one by one.
+"""Split the text of a trace file into texts of events, without parsing each event in Python.
 
-The separators between events are found by a regular expression in native code. That is a guess: `},{` may also stand
-inside an event. The guess is checked for every event, again in native code, since a piece that starts at an event and
-ends inside it is never valid JSON. Only around pieces that fail the check is the text parsed step by step, which finds
-the true borders, the end of the array, and damage. Behind damage, reading goes on at the next object that has a `ph`.
+A regular expression finds the separators between events in native code. This is a guess: `},{` may also occur inside an
+event. Every event is therefore checked, again in native code: a piece that starts at an event and ends inside it is
+never valid JSON. Only around pieces that fail the check, the text is parsed step by step. This finds the true borders,
+the end of the array, and damage. After damage, reading continues at the next object with a `ph`.
 """
 
 from __future__ import annotations
@@ -41,20 +41,21 @@ _LONE_SURROGATE = re.compile(
     r"(?<!\\)((?:\\\\)*)(?:\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])"
     r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2})"
 )
+_AROUND = "the text around the events is damaged"
 _DAMAGED = "some events are damaged and were skipped"
 _TOO_LONG = "a single event is longer than 16 MiB"
-_LIMIT = 64 << 20  # longest value beside the events that is waited for
-# Longest event that is waited for. To check a text, the database takes up to 16 bytes for each of its characters.
+_LIMIT = 64 << 20  # maximum length of a value outside the events
+# Maximum length of an event. To check a text, the database needs up to 16 bytes per character.
 _LONGEST_EVENT = 16 << 20
 
-# An unfinished text this long, with whole events inside, is a damaged event that has swallowed those behind it.
+# An unfinished text of this length with complete events inside is a damaged event that includes its successors.
 _SUSPICIOUS = 1 << 20
-# How much text may be parsed again behind damage: so much, and once what is read. Then more is skipped, so that a file
-# made of nothing but damage takes time in proportion to its size.
+# Budget for reparsing text after damage: this amount, plus the amount read. Beyond the budget, more text is skipped, so
+# that the time for a file full of damage stays proportional to its size.
 _PATIENCE = 1 << 26
-_SHORT = 8 << 20  # a text this short is probably the last one
-_MENDED = 1 << 16  # the longest event that is repaired
-_TOO_DEEP = 1 << 16  # how much is skipped of what nests too deeply to be parsed
+_SHORT = 8 << 20  # a shorter text is probably the last one
+_MENDED = 1 << 16  # maximum length of an event to repair
+_TOO_DEEP = 1 << 16  # amount skipped of text nested too deeply to parse
 _MAX_DIGITS = 4000  # Python refuses to convert longer integers
 
 _decoder = json.JSONDecoder(strict=False, parse_int=lambda text: int(text) if len(text) < _MAX_DIGITS else float(text))
@@ -62,16 +63,20 @@ _decoder = json.JSONDecoder(strict=False, parse_int=lambda text: int(text) if le
 
 @dataclass
 class Damage:
-    """What could not be read. `notes` are sentences for the user; `repairs` counts what was read although wrong."""
+    """The unreadable parts of a file. `notes` are sentences for the user; `repairs` counts repaired events."""
 
     lost_events: int = 0
     lost_bytes: int = 0
     truncated: bool = False
     notes: list[str] = field(default_factory=list)
     repairs: Counter[str] = field(default_factory=Counter)
+    borders: list[int] = field(default_factory=list)
+    """Ids of the first events of additional documents, written by other writers after the end of the first document."""
+    whole: list[int] = field(default_factory=list)
+    """The same, for documents with an intact beginning."""
 
     def note(self, text: str) -> None:
-        """Add a sentence, once, and not without end."""
+        """Add a sentence once, up to a maximum number."""
         if text not in self.notes and len(self.notes) < 20:
             self.notes.append(text)
 
@@ -92,7 +97,7 @@ class Batch:
 
 
 class _Parsed(NamedTuple):
-    """A JSON value and its end. For a damaged one the end is None, and `failed` and `unfinished` say more."""
+    """A JSON value and its end. If the end is None, `failed` and `unfinished` describe the damage."""
 
     value: Any
     end: int | None
@@ -103,7 +108,7 @@ class _Parsed(NamedTuple):
 class EventSplitter:
     """Splits the text of one trace file. Iterate once; `metadata` and `damage` are complete afterwards.
 
-    `checker` is a connection to any database, and is closed at the end.
+    `checker` is a connection to any database. It is closed at the end.
     """
 
     def __init__(self, chunks: Iterable[str], checker: duckdb.DuckDBPyConnection) -> None:
@@ -118,6 +123,9 @@ class EventSplitter:
         self._at_end = False
         self._next_id = 0
         self._in_long_event = False
+        self._has_ended = False
+        self._doubtful: list[int] = []  # possible starts of another document
+        self.first_metadata: dict[str, Any] | None = None
         self._patience = _PATIENCE
         self._checker = checker
 
@@ -125,13 +133,15 @@ class EventSplitter:
         """Yield the events in file order."""
         try:
             yield from self._document()
+            if self._doubtful:
+                self.damage.note(_AROUND)
         finally:
             self._checker.close()
 
     # --- the document around the events -------------------------------------------------------------------------
 
     def _more(self) -> bool:
-        """Append the next chunk to the text; False at the end of the file."""
+        """Append the next chunk to the text; return False at the end of the file."""
         chunk = next(self._chunks, None)
         if chunk is None:
             self._final = True
@@ -141,7 +151,7 @@ class EventSplitter:
         return True
 
     def _skip_space(self, position: int) -> int:
-        """Position of the next character that is no white space, or of the end of the file."""
+        """Return the position of the next non-space character, or of the end of the file."""
         while True:
             match = _NOT_SPACE.search(self._text, position)
             if match:
@@ -159,6 +169,7 @@ class EventSplitter:
             self._text = self._text[position + 1 :]
             self.found_events = self.has_trace_key = True
             yield from self._events()
+            self._has_ended = not self.damage.truncated
             while not self._at_padding() and self._search(0):
                 yield from self._events()
             return
@@ -169,20 +180,25 @@ class EventSplitter:
             yield from self._events()
 
     def _members(self) -> bool:
-        """Read the top-level members up to the next array of events; False when there is none."""
+        """Read the top-level members up to the next array of events; return False if there is none."""
         while True:
             position = self._skip_space(0)
             if position < len(self._text) and self._text[position] == ",":
                 position = self._skip_space(position + 1)
                 if position < len(self._text) and self._text[position] == "{":
-                    return self._enter(position)  # the events go on: the array's end was a damaged event's
+                    return self._enter(position)  # the events continue: the array's end belonged to a damaged event
             if position == len(self._text):
                 if not self.damage.truncated:
                     self._cut("the file ends before its outermost brace is closed")
                 return False
             if self._text[position] == "}":
                 self._text = self._text[position + 1 :]
-                return not (self.found_events and self._at_padding()) and self._search(0)
+                self._has_ended = self.found_events
+                if self.found_events and self._at_padding():
+                    return False
+                if self.found_events and self._at_document():
+                    continue
+                return self._search(0)
             key, position = self._value(position)
             if not isinstance(key, str):
                 return self._search(0)
@@ -197,17 +213,19 @@ class EventSplitter:
             value, position = self._value(position)
             if position < 0:
                 return self._search(start)
+            if key in self.metadata and self._doubtful:
+                self._confirm_others()
             if "\\" in self._text[start:position]:
                 value = _decoder.decode(_repair(self._text[start:position]))
             self.metadata[key.encode("utf-8", "replace").decode()] = value
             self._text = self._text[position:]
 
     def _value(self, position: int) -> tuple[Any, int]:
-        """Parse one JSON value, reading on while it is incomplete; the position is -1 when that fails."""
+        """Parse one JSON value, reading more text while it is incomplete; on failure, the position is -1."""
         while True:
             try:
                 value, end = _decoder.raw_decode(self._text, position)
-                # What follows tells whether a number is complete; other values end with a character of their own.
+                # The next character shows whether a number is complete; other values have their own closing character.
                 if self._text[end : end + 1] in _DELIMITERS or isinstance(value, str | list | dict) or not self._more():
                     return value, end
             except RecursionError:
@@ -217,7 +235,7 @@ class EventSplitter:
                     return None, -1
 
     def _at_padding(self) -> bool:
-        """Whether nothing but white space and zeros is left in the file."""
+        """Return whether only white space and zeros are left in the file."""
         while not self._text.strip(_SPACE + "\0"):
             self._text = ""
             if not self._more():
@@ -230,38 +248,67 @@ class EventSplitter:
         return True
 
     def _search(self, position: int) -> bool:
-        """The top level is damaged: look for the events wherever they are.
+        """Find the events after damage at the top level.
 
-        Where there have been some, single ones do: what looked like the end of their array may have been damage.
+        After some events, single events count too: the supposed end of their array may have been damage.
         """
         self._text = self._text[position:]
-        skipped = lost = 0
+        skipped = lost_events = 0
         while True:
             match = _EVENTS_KEY.search(self._text) or _EVENT_LIKE.search(self._text)
-            found = match.end() if match else None
+            events_start = match.end() if match else None
             keep = max(0, len(self._text) - 1024)
             if self.found_events and self._patience > 0:
-                self._patience -= 16 * len(self._text)  # they are split anew, which costs so much
+                self._patience -= 16 * len(self._text)  # the text is split again, at about this cost
                 event, is_whole = self._next_event(self._text, 0, more=not self._final)
                 if event is not None and is_whole:
-                    found = event if found is None else min(found, event)
+                    events_start = event if events_start is None else min(events_start, event)
                 elif event is not None and len(self._text) - event < _LONGEST_EVENT:
                     keep = event
-            if found is not None:
-                lost += self._text.count('"ph"', 0, found)
-                self.damage.note("the text around the events is damaged")
-                self.damage.lost_bytes += skipped + found
-                self.damage.lost_events += lost
-                return self._enter(found)
-            lost += self._text.count('"ph"', 0, keep)
+            if events_start is not None:
+                lost_events += self._text.count('"ph"', 0, events_start)
+                if self._has_ended:
+                    self._begin_other(is_certain=not skipped and self._text[:events_start].strip(_SPACE) == "[")
+                else:
+                    self.damage.note(_AROUND)
+                self.damage.lost_bytes += skipped + events_start
+                self.damage.lost_events += lost_events
+                return self._enter(events_start)
+            lost_events += self._text.count('"ph"', 0, keep)
             skipped += keep
             self._text = self._text[keep:]
             if not self._more():
                 if self.found_events:
                     self.damage.note("the text after the events is damaged")
                     self.damage.lost_bytes += skipped + len(self._text)
-                    self.damage.lost_events += lost + self._text.count('"ph"')
+                    self.damage.lost_events += lost_events + self._text.count('"ph"')
                 return False
+
+    def _begin_other(self, *, is_certain: bool) -> None:
+        """Note that events follow the end of a document.
+
+        They belong to another document if a key of the first document follows again.
+        """
+        self._has_ended = False
+        self._doubtful.append(self._next_id)
+        if self.first_metadata is None:
+            self.first_metadata = dict(self.metadata)
+        if is_certain:
+            self._confirm_others()
+
+    def _at_document(self) -> bool:
+        """Enter a complete document that follows the end of another document. Return False if there is none."""
+        start = self._skip_space(0)
+        if not _OBJECT.match(self._text, start) or _MEMBER.match(self._text, start):
+            return False
+        self._begin_other(is_certain=True)
+        self.damage.whole.append(self._next_id)
+        self._text = self._text[start + 1 :]
+        return True
+
+    def _confirm_others(self) -> None:
+        self.damage.borders += self._doubtful
+        self._doubtful = []
 
     def _cut(self, why: str) -> None:
         self.damage.truncated = True
@@ -270,7 +317,7 @@ class EventSplitter:
     # --- the events ---------------------------------------------------------------------------------------------
 
     def _events(self) -> Iterator[Batch]:
-        """Read events up to the end of their array and leave the text after it in `_text`."""
+        """Read events up to the end of their array, and leave the text after the array in `_text`."""
         self.found_events = True
         self._at_end = False
         while not self._at_end:
@@ -290,7 +337,7 @@ class EventSplitter:
             end = -1 if self._final else self._last_separator()
             if end < 0 and not self._final:
                 if len(self._text) > _LONGEST_EVENT:
-                    # It keeps one number, however many pieces it comes in.
+                    # An event read in several pieces uses one event id.
                     first = int(not self._in_long_event)
                     self._in_long_event = True
                     self._next_id += first
@@ -306,7 +353,7 @@ class EventSplitter:
                 self._more()
 
     def _last_separator(self) -> int:
-        """Position of the `}` of the last `},{` in the text, or -1."""
+        """Return the position of the `}` of the last `},{` in the text, or -1."""
         window = 1 << 16
         while True:
             start = max(0, len(self._text) - window)
@@ -318,14 +365,14 @@ class EventSplitter:
             window *= 16
 
     def _split(self, end: int) -> Batch | None:
-        """Take the events out of the text, which starts at one: up to its last separator at `end`, or all if -1.
+        """Extract the events from the text, which starts at an event: up to the last separator at `end`, or all if -1.
 
-        Sets `_text` to what is to be read next: the next event or the comma before it, or an event that needs more
-        text, or the text behind the array's end.
+        Sets `_text` to the remaining text: the next event or the comma before it, an event that needs more text, or the
+        text after the end of the array.
         """
         text, is_last = self._text, end < 0
-        # Two rows, since a column of one text is a scalar, which is copied at every step. Both the second row and the
-        # piece behind the last separator are no events.
+        # Two rows, because Polars treats a one-row column as a scalar and copies it at every step. The second row and
+        # the piece after the last separator are not events.
         split = pl.col("text").str.split(_SEPARATOR, literal=False).list.explode()
         pieces = pl.DataFrame({"text": [text, " "]}).select(split).head(-1 if is_last else -2)
         number = pl.int_range(pl.len())
@@ -344,31 +391,31 @@ class EventSplitter:
             self._cut("the file ends inside the events")
             self._at_end = True
         else:
-            # The next event, without the comma before it, as dropping that later would copy the whole next text.
+            # The next event without the comma before it: removing the comma later would copy the whole next text.
             separator = _SEPARATOR_PATTERN.match(text, end)
             assert separator
             self._text = text[separator.end() - 1 :]
         return self._batch([texts], counts)
 
     def _mend(self, texts: pl.Series, counts: pl.Series) -> tuple[pl.Series, pl.Series]:
-        """Repair the events that their writer spelled wrong; the counts of their fields follow."""
+        """Repair events in invalid JSON and update their field counts."""
         doubtful = set((counts.is_null() | texts.str.contains(mend.WORD_LIKE)).arg_true())
-        # Backslashes are rare, and found much faster than the pattern.
-        escaped = texts.str.contains("\\", literal=True).arg_true()
-        doubtful.update(escaped.filter(texts.gather(escaped).str.contains(mend.PATH_LIKE)))
-        places, better = [], []
-        for place in sorted(doubtful):
-            if found := mend.mend(texts[place]):
-                places.append(place)
-                better.append(found.text)
-                self.damage.repairs += found.repairs
-        if not places:
+        # Backslashes are rare, and much faster to find than the pattern.
+        rows = texts.str.contains("\\", literal=True).arg_true()
+        doubtful.update(rows.filter(texts.gather(rows).str.contains(mend.PATH_LIKE)))
+        indices, mended_texts = [], []
+        for index in sorted(doubtful):
+            if repair := mend.mend(texts[index]):
+                indices.append(index)
+                mended_texts.append(repair.text)
+                self.damage.repairs += repair.repairs
+        if not indices:
             return texts, counts
-        mended = pl.Series(better, dtype=pl.String)
-        return texts.scatter(places, mended), counts.scatter(places, self._count_fields(mended))
+        replacements = pl.Series(mended_texts, dtype=pl.String)
+        return texts.scatter(indices, replacements), counts.scatter(indices, self._count_fields(replacements))
 
     def _count_fields(self, texts: pl.Series) -> pl.Series:
-        """The number of fields of each text; NULL for a text that is not valid JSON, or too long."""
+        """Return the number of fields of each text; NULL for a text that is invalid JSON or too long."""
         is_long = texts.str.len_bytes() > _LONGEST_EVENT
         if is_long.any():
             texts = pl.select(pl.when(is_long).then(pl.lit("")).otherwise(texts)).to_series()
@@ -379,7 +426,7 @@ class EventSplitter:
         return counts
 
     def _batch(self, parts: list[pl.Series | list[str] | int], field_counts: pl.Series | None = None) -> Batch | None:
-        """Number the events; an integer in `parts` stands for so many lost ones, which keep their numbers."""
+        """Number the events. An integer in `parts` is a count of lost events, which keep their numbers."""
         texts, ids = [], []
         for part in parts:
             count = part if isinstance(part, int) else len(part)
@@ -391,98 +438,107 @@ class EventSplitter:
             return None
         events = pl.concat(texts)
         counts = self._count_fields(events) if field_counts is None else field_counts
-        # Found in the texts at once, since a look at the args of every event would cost as much as decoding them.
+        # Searched in all texts at once, because checking the args of every event would cost as much as decoding.
         return Batch(events, pl.concat(ids), counts, events.str.contains('"Collective name"', literal=True).any())
 
     def _careful(self, body: str, rest: str, texts: pl.Series, wrong: list[int]) -> Batch | None:
-        """Split a text in which some pieces are no events: parse from each wrong piece on until a border fits again.
+        """Split a text with some invalid pieces: parse from each invalid piece on until a border fits again.
 
-        `body` starts at an event; `rest` is the text from the comma behind it, empty if the file has no more text.
+        `body` starts at an event; `rest` is the text from the following comma on, empty at the end of the file.
         """
         starts = [0, *(match.end() - 1 for match in _SEPARATOR_PATTERN.finditer(body))]
         parts: list[pl.Series | list[str] | int] = []
-        at = 0
-        while at < len(body):
-            piece = bisect.bisect_left(starts, at)
-            if piece < len(starts) and starts[piece] == at:
+        position = 0
+        while position < len(body):
+            piece = bisect.bisect_left(starts, position)
+            if piece < len(starts) and starts[piece] == position:
                 next_wrong = bisect.bisect_left(wrong, piece)
                 stop = wrong[next_wrong] if next_wrong < len(wrong) else len(starts)
                 if stop > piece:
                     parts.append(texts[piece:stop])
-                    at = starts[stop] if stop < len(starts) else len(body)
+                    position = starts[stop] if stop < len(starts) else len(body)
                     continue
-            parsed = _parse(body, at, _SUSPICIOUS)
-            # What looks like a writer's error may be a right event whose end is still to come.
-            may_go_on = parsed.unfinished and rest != "" and len(body) - at < _MENDED
-            mended = self._mend_at(body, at, starts) if parsed.end is None and not may_go_on else None
-            swallowed = self._swallowed(body, at, parsed.failed) if parsed.end is None and mended is None else None
-            if parsed.unfinished and swallowed is None and mended is None and len(body) - at > _SUSPICIOUS:
-                parsed = _parse(body, at)
+            parsed = _parse(body, position, _SUSPICIOUS)
+            # An apparent writer's error may be a valid event whose end is not read yet.
+            may_go_on = parsed.unfinished and rest != "" and len(body) - position < _MENDED
+            repair = self._mend_at(body, position, starts) if parsed.end is None and not may_go_on else None
+            inner_start = (
+                self._swallowed(body, position, parsed.failed) if parsed.end is None and repair is None else None
+            )
+            if parsed.unfinished and inner_start is None and repair is None and len(body) - position > _SUSPICIOUS:
+                parsed = _parse(body, position)
             end = parsed.end
-            if mended is not None:
-                self.damage.repairs += mended.repairs
-                parts.append([_repair(mended.text)])
-                end = mended.end
-            elif end is None or (body[at] != "{" and not _ends_element(body, end)):
-                longest = _LONGEST_EVENT if swallowed is None else _SUSPICIOUS
-                if parsed.unfinished and rest and len(body) - at < longest:
-                    self._text = body[at:] + rest
+            if repair is not None:
+                self.damage.repairs += repair.repairs
+                parts.append([_repair(repair.text)])
+                end = repair.end
+            elif end is None or (body[position] != "{" and not _ends_element(body, end)):
+                longest = _LONGEST_EVENT if inner_start is None else _SUSPICIOUS
+                if parsed.unfinished and rest and len(body) - position < longest:
+                    self._text = body[position:] + rest
                     return self._batch(parts)
-                end = swallowed or self._after_damage(body, at, parsed.failed, more=bool(rest))
-                lost = body[at:end]
-                count = max(lost.count('"ph"'), int(lost.startswith("{")))
-                self.damage.lose(lost, count)
+                end = inner_start or self._after_damage(body, position, parsed.failed, more=bool(rest))
+                lost_text = body[position:end]
+                count = max(lost_text.count('"ph"'), int(lost_text.startswith("{")))
+                self.damage.lose(lost_text, count)
                 if not rest and end == len(body):
                     break
                 self.damage.note(_DAMAGED)
                 parts.append(count)
-            elif end - at > _LONGEST_EVENT // 4 and len(body[at:end].encode("utf-8", "replace")) > _LONGEST_EVENT:
-                self.damage.lose(body[at:end], 1)
+            elif (
+                end - position > _LONGEST_EVENT // 4
+                and len(body[position:end].encode("utf-8", "replace")) > _LONGEST_EVENT
+            ):
+                self.damage.lose(body[position:end], 1)
                 self.damage.note(_TOO_LONG)
                 parts.append(1)
-            elif body[at] != "{":
-                self.damage.lose(body[at:end], 1)
-                self.damage.note("the events contain something that is no event")
+            elif body[position] != "{":
+                self.damage.lose(body[position:end], 1)
+                self.damage.note("the event array contains other values than events")
                 parts.append(1)
             else:
-                text = body[at:end]
-                if found := mend.mend(text):
-                    self.damage.repairs += found.repairs
-                    text = found.text
+                text = body[position:end]
+                if word_repair := mend.mend(text):
+                    self.damage.repairs += word_repair.repairs
+                    text = word_repair.text
                 if parts and isinstance(parts[-1], list):
                     parts[-1].append(_repair(text))
                 else:
                     parts.append([_repair(text)])
-            at = _skip(body, end)
-            if body[at : at + 1] == "]":
-                # What cannot follow the end of all events is behind one that has an end too many.
-                event, _ = (None, False) if _BEHIND_EVENTS.match(body, at) else self._next_event(body, at, more=False)
+            position = _skip(body, end)
+            if body[position : position + 1] == "]":
+                # If the following text cannot follow the last event, the bracket is an extra end inside the events.
+                event, _ = (
+                    (None, False)
+                    if _BEHIND_EVENTS.match(body, position)
+                    else self._next_event(body, position, more=False)
+                )
                 if event is None:
-                    self._text = body[at + 1 :] + rest
+                    self._text = body[position + 1 :] + rest
                     self._at_end = True
                     return self._batch(parts)
-                self.damage.lose(body[at:event], body.count('"ph"', at, event))
+                self.damage.lose(body[position:event], body.count('"ph"', position, event))
                 self.damage.note(_DAMAGED)
-                at = event
-            while body[at : at + 1] == ",":
-                at = _skip(body, at + 1)
+                position = event
+            while body[position : position + 1] == ",":
+                position = _skip(body, position + 1)
         if not rest:
             self._cut("the file ends inside the events")
             self._at_end = True
         return self._batch(parts)
 
     def _mend_at(self, body: str, at: int, starts: list[int]) -> mend.Mended | None:
-        """Repair the event at a place, which is alone no JSON; `starts` are where events seem to start."""
+        """Repair the invalid event at a position. `starts` are the apparent starts of events."""
         follows = bisect.bisect_right(starts, at)
         if follows < len(starts) and _MEMBER.match(body, starts[follows]):
             piece = body[at : body.rindex("}", at, starts[follows]) + 1]
-            if found := mend.mend_at(piece, may_lack_end=True):
-                return found._replace(end=at + len(piece))
-        found = mend.mend_at(body[at : at + _MENDED], may_lack_end=False)
-        return found._replace(end=at + found.end) if found else None
+            if repair := mend.mend_at(piece, may_lack_end=True):
+                return repair._replace(end=at + len(piece))
+        repair = mend.mend_at(body[at : at + _MENDED], may_lack_end=False)
+        return repair._replace(end=at + repair.end) if repair else None
 
     def _swallowed(self, body: str, start: int, failed: int) -> int | None:
-        """The first whole event inside a damaged one, which lacks its end and has taken those behind it for its own."""
+        """Return the start of the first complete event inside a damaged event that has no end."""
         self._patience -= failed - start
         position = start + 1
         while self._patience > 0 and (match := _OBJECT.search(body, position, failed)):
@@ -494,7 +550,7 @@ class EventSplitter:
         return None
 
     def _after_damage(self, body: str, start: int, failed: int, *, more: bool) -> int:
-        """Where to go on behind a damaged event: at the next event, else the array's end, else the end of the text."""
+        """Return the position after a damaged event: the next event, else the array's end, else the end of the text."""
         event, _ = self._next_event(body, max(start + 1, failed), more=more)
         if event is not None:
             return event
@@ -502,7 +558,10 @@ class EventSplitter:
         return array_end.end() if array_end else len(body)
 
     def _next_event(self, text: str, position: int, *, more: bool) -> tuple[int | None, bool]:
-        """Where the next object with a `ph` starts, and whether it is whole: with more text to come, it need not be."""
+        """Return the start of the next object with a `ph`, and whether the object is complete.
+
+        An incomplete object is accepted only if `more` text follows.
+        """
         while match := _OBJECT.search(text, position):
             parsed = _parse(text, match.start())
             if parsed.end is not None and "ph" in parsed.value:
@@ -510,7 +569,7 @@ class EventSplitter:
             if parsed.unfinished and more:
                 return match.start(), False
             position = max(match.start() + 1, parsed.failed)
-            if parsed.end is not None:  # look into it, as long as that does not take too long
+            if parsed.end is not None:  # search inside the object, within the time budget
                 self._patience -= parsed.end - match.start()
                 position = position if self._patience > 0 else parsed.end
         return None, False
@@ -522,15 +581,15 @@ def _skip(text: str, position: int) -> int:
 
 
 def _ends_element(text: str, position: int) -> bool:
-    """Whether what follows a value can follow an element of an array, else the value is a piece of damage."""
+    """Return whether the text after a value can follow an array element; otherwise the value is a piece of damage."""
     follow = _skip(text, position)
     return follow == len(text) or text[follow] in ",]"
 
 
 def _parse(text: str, start: int, most: int = sys.maxsize) -> _Parsed:
-    """Parse the JSON value at a position. Windows keep it fast: a parser's error costs time for all text before it.
+    """Parse the JSON value at a position, in windows: a parser error takes time for all the text before it.
 
-    A value that is longer than `most` is unfinished.
+    A value longer than `most` counts as unfinished.
     """
     window = 1 << 14
     while True:
@@ -545,7 +604,8 @@ def _parse(text: str, start: int, most: int = sys.maxsize) -> _Parsed:
             unfinished = error.msg.startswith("Unterminated string") or error.pos >= len(piece) - 16
             if unfinished and not is_whole:
                 continue
-            # A string whose end was hit goes on to the next quote, perhaps that of `{"` where the next event starts.
+            # A string without its end extends to the next quote, perhaps the quote in `{"` at the start of the next
+            # event.
             quote = piece.rfind('"', 0, max(0, piece.rfind('"', 0, error.pos)))
             return _Parsed(None, None, start + max(0, quote), unfinished)
         if end < len(piece) or is_whole:
@@ -553,7 +613,7 @@ def _parse(text: str, start: int, most: int = sys.maxsize) -> _Parsed:
 
 
 def _repair(text: str) -> str:
-    """An event that Python's parser accepts, in strict JSON: no raw control characters, no lone surrogates."""
+    """Return an event accepted by Python's parser as strict JSON: no raw control characters, no lone surrogates."""
     if _CONTROL.search(text):
         text = _STRING.sub(lambda string: _CONTROL.sub(lambda code: f"\\u{ord(code[0]):04x}", string[0]), text)
     if "\\u" in text or "\\U" in text:

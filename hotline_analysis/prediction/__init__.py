@@ -1,1 +1,1 @@
-"""What would help, and by how much: a loop is changed and replayed."""
+"""Predictions of possible improvements: edit a loop of recorded steps and replay it."""

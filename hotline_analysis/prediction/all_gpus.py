@@ -1,4 +1,4 @@
-"""How long a step would take on each GPU that is known, what then bounds it, and what it costs."""
+"""Predict the step time on each known GPU, the limiting factor there, and the steps per price."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import polars as pl
 
+from hotline_analysis.answers.recorded import how_to_record_gpu_work
 from hotline_analysis.errors import HotlineError
 from hotline_analysis.gpu_models import named_gpu, shipped_gpus
 from hotline_analysis.prediction.loop import busiest_gpu, loop_of
@@ -36,43 +37,42 @@ def on_gpu(
     prices: Mapping[str, float] | None = None,
     like: Trace | None = None,
 ) -> pl.DataFrame:
-    """How long a step would take on each GPU of the packaged table, and of the user's own: one row each.
+    """Predict the step time on each GPU of the packaged table and of the user's own: one row per GPU.
 
-    `gpu` is the model, `predicted_ns` the time of a step between `low_ns` and `high_ns`, `speedup` how many times
-    faster that is than recorded, and `limit_after` what most of the step's path is then. `fits` says whether the memory
-    that the program held at once is there (`memory_gib`); NULL if the trace has no memory events. `prices` are what an
-    hour of a GPU costs, by its name; `steps_per_price` is how many steps one unit of money then buys, NULL without a
-    price. `cpu` is how many times faster the CPU is. On the GPU of another trace, `like`, kernels that have the same
-    name, grid and block in both take as much longer as they do there. The fastest comes first; a GPU of which nothing
-    can be said has a `reason`, and NULLs. `whatif(trace, "gpu", to=NAME)` is the prediction of one.
+    `gpu` is the model, `predicted_ns` the step time between `low_ns` and `high_ns`, `speedup` the recorded step time
+    divided by the predicted time, and `limit_after` the largest part of the predicted step's critical path. `fits` says
+    whether the GPU's memory (`memory_gib`) holds the program's peak; NULL if the trace has no memory events. `prices`
+    maps a GPU name to its price per hour; `steps_per_price` is the number of steps per unit of money, NULL without a
+    price. `cpu` is the speedup of the CPU. `like` is a trace recorded on another GPU: kernels with the same name, grid
+    and block in both traces are scaled by their measured ratio. The fastest GPU comes first. A GPU without a prediction
+    has a `reason`, and NULLs. `whatif(trace, "gpu", to=NAME)` is the prediction for one GPU.
 
-    Raises `HotlineError` for a trace from which nothing can be predicted, or without GPU work, or a GPU with a price
-    that is not known.
+    Raises `HotlineError` if the trace allows no prediction or has no GPU work, or if `prices` has an unknown GPU.
     """
     loop = loop_of(trace, rank)
     loop.check_explained()
     if not loop.has_gpu_work:
-        raise HotlineError("the steps of this trace have no GPU work", hint="Record it with ProfilerActivity.CUDA.")
-    given = own_figures(loop)
-    costs = {str(named_gpu(name, given)["model"]): price for name, price in (prices or {}).items()}
-    needed = loop.memory_needed
-    other = None if like is None else source_gpu(busiest_gpu(like, like.ranks[0]), given)
-    if isinstance(other, str):
-        raise HotlineError(f"of the trace to compare with: {other[:1].lower()}{other[1:]}")
+        raise HotlineError("the steps of this trace have no GPU work", hint=how_to_record_gpu_work(trace, rank))
+    own_gpus = own_figures(loop)
+    costs = {str(named_gpu(name, own_gpus)["model"]): price for name, price in (prices or {}).items()}
+    needed_bytes = loop.memory_needed
+    other_gpu = None if like is None else source_gpu(busiest_gpu(like, like.ranks[0]), own_gpus)
+    if isinstance(other_gpu, str):
+        raise HotlineError(f"in the trace to compare with: {other_gpu[:1].lower()}{other_gpu[1:]}")
     rows: list[dict[str, object]] = []
-    for gpu in {str(each["model"]): each for each in reversed([*given, *shipped_gpus()])}.values():
+    for gpu in {str(figures["model"]): figures for figures in reversed([*own_gpus, *shipped_gpus()])}.values():
         model, memory = str(gpu["model"]), gpu.get("memory_gib")
         row: dict[str, object] = {"gpu": model, "memory_gib": memory}
-        if needed is not None and memory is not None:
-            row["fits"] = needed <= int(str(memory)) << 30
-        measured = {"like": like} if other is not None and other["model"] == model else {}
-        made = KNOWN["gpu"].made(loop, {"to": model, "cpu": cpu, **measured})
-        if isinstance(made, str):
-            rows.append({**row, "reason": made})
+        if needed_bytes is not None and memory is not None:
+            row["fits"] = needed_bytes <= int(str(memory)) << 30
+        options = {"like": like} if other_gpu is not None and other_gpu["model"] == model else {}
+        scenario = KNOWN["gpu"].made(loop, {"to": model, "cpu": cpu, **options})
+        if isinstance(scenario, str):
+            rows.append({**row, "reason": scenario})
             continue
-        found = predict(loop, made)
+        prediction = predict(loop, scenario)
         price = costs.get(model)
-        bought = 3600e9 / found.predicted_ns / price if price else None
-        rows.append({**row, **found.as_dict(), "reason": None, "steps_per_price": bought})
+        steps_per_price = 3600e9 / prediction.predicted_ns / price if price else None
+        rows.append({**row, **prediction.as_dict(), "reason": None, "steps_per_price": steps_per_price})
     frame = pl.DataFrame([{name: row.get(name) for name in COLUMNS} for row in rows], COLUMNS)
     return frame.sort("predicted_ns", "gpu", nulls_last=True)

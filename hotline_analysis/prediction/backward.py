@@ -1,13 +1,14 @@
-"""How far backward could be done side by side: the chain of gradients, and what a parallel scan over it would gain.
+"""Estimate the parallelism of backward: the chain of gradients, and the possible gain of a parallel scan.
 
 BPPSA (Wang, Bai and Pekhimenko, MLSys 2020) computes the gradients of a chain of n nodes by a scan over transposed
-Jacobians: 2 · log₂ n steps, one after the other, instead of n. A step of the scan multiplies two Jacobians, where
-backward multiplies one with a vector.
+Jacobians: 2 · log₂ n sequential steps instead of n. A step of the scan multiplies two Jacobians, where backward
+multiplies a Jacobian and a vector.
 
-A trace has no edges between nodes of autograd. What hands on to what follows from shapes: a node's gradient has the
-shape of the result of the op that made it, and this op has read results of ops before it. A result that nobody has read
-yet is preferred, as each is read at least once, and of these the latest. Parameters are known: their gradients are
-added right behind the node. So a length is an estimate: never more than there are nodes.
+A trace has no edges between autograd nodes, so edges are inferred from shapes. A node's gradient has the shape of the
+result of its forward op, and the forward op has read results of earlier ops. Among earlier results with the same shape,
+unread results are preferred, because each result is read at least once; among unread results, the latest. Parameters
+are known, because their gradients are accumulated right after the node. The length is therefore an estimate, and at
+most the number of nodes.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from hotline_analysis.prediction.predict import Scenario, edited
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import percent
 
-_WEIGHTY_PCT = 1.0  # of the nodes' time: what is less is launching and bookkeeping
+_WEIGHTY_PCT = 1.0  # of the nodes' time: smaller nodes are launching and bookkeeping
 _WORTH = 1.01  # a step that is 1 % shorter
 
 COLUMNS = {
@@ -52,21 +53,22 @@ COLUMNS = {
 def backward_chain(
     trace: Trace, *, workers: int | None = None, rank: int | None = None, step: int | None = None
 ) -> pl.DataFrame:
-    """How long the chain of gradients in backward is, and at most what a parallel scan over it would gain (BPPSA).
+    """Estimate the length of the chain of gradients in backward, and the maximum gain of a parallel scan (BPPSA).
 
-    One row per usual step. Backward runs `node_count` nodes of autograd, and `length` of them have to follow each
-    other, as far as shapes tell (`evidence` is `shapes`; else it is `order`, and all nodes count). Of these nodes,
-    `weighty_count` take over 1 % of the time of all. Backward takes `backward_ns` of the `step_ns` of a step,
+    One row per usual step. Backward runs `node_count` autograd nodes, of which `length` must run one after another
+    according to shapes (`evidence` is `shapes`); without shapes, all nodes count (`evidence` is `order`).
+    `weighty_count` nodes each take over 1 % of the nodes' time. Backward takes `backward_ns` of the step's `step_ns`:
     `share_pct`.
 
-    With so many `workers` (by default, one for each node of the chain), the chain gets `chain_gain` times as fast at
-    most, n / (n / p + 2 · log₂ p); a step then `step_gain` times by Amdahl's law, and `replayed_gain` times if it is
-    replayed with a backward that takes so much less; NULL where nothing can be predicted. `width` is how many numbers
-    an example has in the median node of the chain: a Jacobian is the square of that, and a product of two takes that
-    much longer than one with a vector. `dense_gain` is what is left of `chain_gain` then, below 1 a loss. Jacobians
-    that are mostly zeros cost less. `reason` says in words why it does not pay, NULL where it may.
+    With this many `workers` (by default one per node of the chain), the chain gets at most `chain_gain` times as fast:
+    n / (n / p + 2 · log₂ p). A step then gets `step_gain` times as fast by Amdahl's law, and `replayed_gain` times if
+    replayed with the shorter backward; NULL if nothing can be predicted. `width` is the number of values per example in
+    the median node of the chain. A Jacobian has `width` squared values, so a product of two Jacobians takes `width`
+    times as long as a product with a vector. `dense_gain` is `chain_gain` divided by `width`; below 1, the scan is
+    slower. Jacobians with many zeros cost less. `reason` is a sentence on why the scan does not pay, NULL if it may
+    pay.
 
-    Raises `QueryParameterError` for numbers that make no sense, and `HotlineError` for a trace without backward.
+    Raises `QueryParameterError` for invalid numbers, and `HotlineError` for a trace without backward.
     """
     if workers is not None and (workers != int(workers) or workers < 1):
         raise QueryParameterError(f"workers must be a whole number from 1 on, not {workers!r}")
@@ -75,10 +77,10 @@ def backward_chain(
     if step is not None:
         usual = usual.filter(step=step)
     lengths = dict(usual.select("step", "length_ns").rows())
-    found = trace.query("backward_node", rank=rank, step=step).filter(pl.col("step").is_in(list(lengths)))
+    node_rows = trace.query("backward_node", rank=rank, step=step).filter(pl.col("step").is_in(list(lengths)))
     rows: list[dict[str, Any]] = [
-        {"rank": rank, "step": each, "step_ns": lengths[each], **_chain(nodes, workers)}
-        for (each,), nodes in found.partition_by("step", as_dict=True, maintain_order=True).items()
+        {"rank": rank, "step": number, "step_ns": lengths[number], **_chain(nodes, workers)}
+        for (number,), nodes in node_rows.partition_by("step", as_dict=True, maintain_order=True).items()
     ]
     if not rows:
         raise HotlineError(
@@ -96,18 +98,18 @@ def backward_chain(
 
 
 def _chain(nodes: pl.DataFrame, workers: int | None) -> dict[str, object]:
-    """What is known of one backward pass."""
+    """Return the facts about one backward pass."""
     path = longest_path(nodes)
     length = nodes.height if path is None else len(path)
     gpu_ns = int(nodes["gpu_ns"].sum())
     time = "gpu_ns" if gpu_ns else "cpu_ns"
     total = int(nodes[time].sum())
-    many = length if workers is None else min(workers, length)
-    # One after the other is always possible.
-    steps = min(length, length / many + 2 * math.log2(many)) if many > 1 else length
-    widths = [] if path is None else [_width(nodes["made_dims"][place]) for place in path]
-    known = [width for width in widths if width]
-    width = int(pl.Series(known).median() or 0) if known else None  # type: ignore[arg-type]
+    worker_count = length if workers is None else min(workers, length)
+    # Sequential execution is always possible.
+    steps = min(length, length / worker_count + 2 * math.log2(worker_count)) if worker_count > 1 else length
+    widths = [] if path is None else [_width(nodes["made_dims"][row]) for row in path]
+    sizes = [width for width in widths if width]
+    width = int(pl.Series(sizes).median() or 0) if sizes else None  # type: ignore[arg-type]
     gain = length / steps
     return {
         "node_count": nodes.height,
@@ -115,7 +117,7 @@ def _chain(nodes: pl.DataFrame, workers: int | None) -> dict[str, object]:
         "evidence": "order" if path is None else "shapes",
         "weighty_count": nodes.filter(100 * pl.col(time) > _WEIGHTY_PCT * total).height,
         "backward_ns": total,
-        "workers": many,
+        "workers": worker_count,
         "chain_gain": gain,
         "width": width,
         "dense_gain": None if width is None else gain / width,
@@ -126,55 +128,55 @@ Shape = tuple[int, ...]
 
 
 def longest_path(nodes: pl.DataFrame) -> list[int] | None:
-    """The nodes that follow each other on the longest way through backward, as rows; None where shapes are missing.
+    """Return the nodes on the longest path through backward, as row numbers; None without shapes.
 
-    The loop is over nodes of one step, in the order of forward: hundreds, or a few thousands in large models.
+    The loop is over the nodes of one step in forward order: hundreds, or a few thousand in large models.
     """
-    made = [_shapes(text) for text in nodes["made_dims"]]
+    outputs = [_shapes(text) for text in nodes["made_dims"]]
     if nodes["made_dims"].null_count() == nodes.height:
         return None
     unread: dict[Shape, list[int]] = {}
     latest: dict[Shape, int] = {}
     parts: set[int] = set()
     depth = [1] * nodes.height
-    before: list[int | None] = [None] * nodes.height
+    previous: list[int | None] = [None] * nodes.height
     rows = nodes.select("read_dims", "read_types", "parameter_dims").rows()
-    for place in range(nodes.height - 1, -1, -1):
-        reads, types, parameters = rows[place]
-        wanted = Counter(_shapes(reads, types)) - Counter(_shapes(parameters))
-        for shape, count in wanted.items():
+    for row in range(nodes.height - 1, -1, -1):
+        reads, types, parameters = rows[row]
+        inputs = Counter(_shapes(reads, types)) - Counter(_shapes(parameters))
+        for shape, count in inputs.items():
             for _ in range(count):
                 source = _taken(unread[shape], parts) if unread.get(shape) else latest.get(shape)
-                if source is not None and depth[source] >= depth[place]:
-                    depth[place], before[place] = depth[source] + 1, source
-        if len(made[place]) > 1:
-            parts.add(place)
-        for shape in made[place]:
-            unread.setdefault(shape, []).append(place)
-            latest[shape] = place
-    at: int | None = max(range(nodes.height), key=depth.__getitem__)
+                if source is not None and depth[source] >= depth[row]:
+                    depth[row], previous[row] = depth[source] + 1, source
+        if len(outputs[row]) > 1:
+            parts.add(row)
+        for shape in outputs[row]:
+            unread.setdefault(shape, []).append(row)
+            latest[shape] = row
+    node: int | None = max(range(nodes.height), key=depth.__getitem__)
     path: list[int] = []
-    while at is not None:
-        path.append(at)
-        at = before[at]
+    while node is not None:
+        path.append(node)
+        node = previous[node]
     return path
 
 
 def _taken(waiting: list[int], parts: set[int]) -> int:
-    """Take one of the results that nobody has read: those of an op that splits first, else the latest."""
-    found = next((place for place in reversed(waiting) if place in parts), waiting[-1])
-    waiting.remove(found)
-    return found
+    """Take an unread result: a result of an op with several outputs first, else the latest."""
+    node = next((number for number in reversed(waiting) if number in parts), waiting[-1])
+    waiting.remove(node)
+    return node
 
 
 def _shapes(text: str | None, types: str | None = None) -> list[Shape]:
-    """The shapes of tensors among arguments, also of those in lists; what is no tensor by its type has none."""
-    found, kinds = _list(text), _list(types)
+    """Return the shapes of all tensors in arguments, including tensors in lists. Non-tensors by type are skipped."""
+    values, kinds = _list(text), _list(types)
     shapes: list[Shape] = []
-    for place, each in enumerate(found):
-        if not isinstance(each, list) or (kinds[place : place + 1] or ["float"])[0] in ("Scalar", "ScalarList", ""):
+    for number, value in enumerate(values):
+        if not isinstance(value, list) or (kinds[number : number + 1] or ["float"])[0] in ("Scalar", "ScalarList", ""):
             continue
-        parts = each if each and all(isinstance(part, list) for part in each) else [each]
+        parts = value if value and all(isinstance(part, list) for part in value) else [value]
         # Damage can put anything in place of a size.
         shapes += [tuple(part) for part in parts if all(type(size) is int for size in part)]
     return shapes
@@ -182,36 +184,36 @@ def _shapes(text: str | None, types: str | None = None) -> list[Shape]:
 
 def _list(text: str | None) -> list[Any]:
     try:
-        found = json.loads(text) if text else []
+        content = json.loads(text) if text else []
     except (ValueError, RecursionError):  # damaged
         return []
-    return found if isinstance(found, list) else []
+    return content if isinstance(content, list) else []
 
 
 def _width(text: str | None) -> int:
-    """How many numbers one example has, if the first dimension is that of examples."""
+    """Return the number of values per example, assuming that the first dimension is the batch; 0 if unknown."""
     shapes = _shapes(text)
     return math.prod(shapes[0][1:]) if shapes and len(shapes[0]) > 1 else 0
 
 
 def _replayed(trace: Trace, rank: int, gains: list[float]) -> list[float | None]:
-    """How much faster a step gets in the loop if backward is so much faster; None if nothing can be predicted."""
+    """Return the speedup of a step in the loop for each speedup of backward; None if nothing can be predicted."""
     try:
         loop = loop_of(trace, rank)
         loop.check_explained()
     except HotlineError:
         return [None] * len(gains)
-    found: dict[float, float | None] = {}
+    speedups: dict[float, float | None] = {}
     for gain in set(gains):
-        made = Scenario("parallel scan", [Scale("phase = 'backward'", 1 / gain)])
-        after = loop.per_step(loop.ended(edited(loop, made, MID)))
-        found[gain] = loop.baseline_ns / max(after, 1)
+        scenario = Scenario("parallel scan", [Scale("phase = 'backward'", 1 / gain)])
+        step_ns = loop.per_step(loop.ended(edited(loop, scenario, MID)))
+        speedups[gain] = loop.baseline_ns / max(step_ns, 1)
         loop.forget()
-    return [found[gain] for gain in gains]
+    return [speedups[gain] for gain in gains]
 
 
 def _reason(row: dict[str, Any]) -> str | None:
-    """Why a scan does not pay, if it certainly does not."""
+    """Return a sentence on why a scan certainly does not pay, or None."""
     if row["step_gain"] < _WORTH:
         return f"Backward is {percent(row['share_pct'])} of the step, and its chain has {row['length']:,} nodes."
     if row["width"] is None:

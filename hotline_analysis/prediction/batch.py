@@ -1,8 +1,8 @@
-"""More or fewer samples per step: how long a step takes, how much memory it needs, and which batch is largest and best.
+"""Predict other batch sizes: step time, memory, and the largest and the most efficient batch.
 
-From one trace, every work is split into what it takes at least and what grows with the batch, and the timeline of the
-allocator is run again with larger blocks. From several, straight lines are laid through what was measured, as Skyline
-did (Yu et al., UIST 2020): the time of a step and the peak of memory, each against the batch.
+From one trace, each work item is split into a fixed part and a part that grows with the batch, and the allocator's
+timeline is replayed with larger blocks. From several traces, lines are fitted to the measurements, as in Skyline (Yu et
+al., UIST 2020): step time and memory peak, each against the batch.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import percent, size
 
 MOST_TIMES = 4.0
-"""A prediction from one trace goes no further from the batch that was measured: kernels are other ones far away."""
+"""Maximum ratio between the predicted and the measured batch: further away, libraries choose other kernels."""
 
 MEMORY_SHARE = 0.95
-"""Of a device's memory, so much can be filled: the rest is the context and the libraries' own."""
+"""Usable share of a device's memory: the rest is used by the context and by libraries."""
 
 KNEE = 0.9
-"""The knee of the throughput: from there on, a larger batch brings less than the tenth that is missing."""
+"""Throughput at the knee, as a share of the maximum: beyond the knee, a larger batch gains less than the last tenth."""
 
-_BUSY_PCT = 90.0  # a GPU that is busy for less of the step waits for the CPU, which does not care for the batch
+_BUSY_PCT = 90.0  # a GPU busy for less of the step waits for the CPU, whose time does not depend on the batch
 _PHASES = ("forward", "loss", "backward")
 _SOURCE = (
     "Skyline (UIST 2020): the time of a step and the peak of memory are straight lines in the batch. The split of one"
@@ -43,27 +43,27 @@ _SOURCE = (
 
 @dataclass(frozen=True)
 class Line:
-    """A straight line through measured points: `at(batch)`, and how far the points are from it at most."""
+    """A line through measured points: `at(batch)`, and the maximum deviation of the points in percent."""
 
     slope: float
     intercept: float
     residual_pct: float
 
     def at(self, batch: float) -> float:
-        """The value at a batch."""
+        """Return the value at a batch size."""
         return self.intercept + self.slope * batch
 
 
 @dataclass(frozen=True)
 class BatchScaling:
-    """Steps and memory against the batch, from several traces of one program.
+    """Step time and memory as functions of the batch, from several traces of one program.
 
-    `frame` has a row for each trace: `batch`, `step_ns`, `samples_per_s`, `peak_bytes`, `busy_pct` of the GPU, what the
-    lines say (`fitted_ns`, `fitted_bytes`), by how much that is off in percent (`off_ns_pct`, `off_bytes_pct`), and
-    whether the row was used for the line of times (`is_fitted`). `time` and `memory` are the lines; `time` is None
-    where fewer than two traces bound by the GPU are there. `knee` is the batch with nine tenths of the throughput that
-    no batch exceeds, `most_samples_per_s`; `largest` the largest batch that fits into the GPU; each None where it is
-    not known, and `notes` say why.
+    `frame` has one row per trace: `batch`, `step_ns`, `samples_per_s`, `peak_bytes`, and `busy_pct` of the GPU; the
+    fitted values (`fitted_ns`, `fitted_bytes`), their deviations in percent (`off_ns_pct`, `off_bytes_pct`), and
+    whether the row was used to fit the times (`is_fitted`). `time` and `memory` are the lines. `time` is None with
+    fewer than two traces limited by the GPU. `most_samples_per_s` is the limit of the throughput, `knee` the batch with
+    nine tenths of this limit, and `largest` the largest batch that fits into the GPU. Each is None if unknown, with the
+    reason in `notes`.
     """
 
     frame: pl.DataFrame
@@ -75,42 +75,43 @@ class BatchScaling:
     notes: tuple[str, ...]
 
     def step_ns(self, batch: float) -> int | None:
-        """How long a step of so many samples takes."""
+        """Return the predicted step time for this number of samples; None if unknown."""
         return None if self.time is None else round(self.time.at(batch))
 
     def peak_bytes(self, batch: float) -> int | None:
-        """How much is allocated at the peak of a step of so many samples."""
+        """Return the predicted memory peak in bytes for this number of samples; None if unknown."""
         return None if self.memory is None else round(self.memory.at(batch))
 
     def __str__(self) -> str:
-        said = []
+        sentences = []
         if self.most_samples_per_s is not None:
-            said.append(f"No batch trains more than {self.most_samples_per_s:,.0f} samples per second.")
+            sentences.append(f"No batch trains more than {self.most_samples_per_s:,.0f} samples per second.")
         if self.knee is not None:
-            said.append(f"Nine tenths of that are reached at {self.knee:,} samples per step.")
+            sentences.append(f"Nine tenths of that are reached at {self.knee:,} samples per step.")
         if self.memory is not None:
-            said.append(f"A sample needs {size(self.memory.slope)}, all else {size(self.memory.intercept)}.")
+            sentences.append(f"A sample needs {size(self.memory.slope)}, all else {size(self.memory.intercept)}.")
         if self.largest is not None:
-            said.append(f"The largest batch that fits is {self.largest:,}.")
-        return " ".join([*said, *self.notes])
+            sentences.append(f"The largest batch that fits is {self.largest:,}.")
+        return " ".join([*sentences, *self.notes])
 
 
 def batch_scaling(traces: Sequence[Trace], *, samples: Sequence[int] | None = None) -> BatchScaling:
-    """Time, throughput and memory against the batch, from traces of one program with batches of different sizes.
+    """Fit time, throughput and memory against the batch, from traces of one program with different batch sizes.
 
-    `samples` says how many a step of each trace has, where the traces do not. Times are fitted to the traces whose GPU
-    is busy for 90 % of the step: below, the CPU decides, and the step takes as long whatever the batch; without any
-    GPU, to all. Raises `QueryParameterError` for fewer than two traces or batches of different sizes.
+    `samples` is the number of samples per step of each trace, for traces without this number. Times are fitted to
+    traces with the GPU busy for 90 % of the step: below, the CPU limits the step, and the step time does not depend on
+    the batch. Without any GPU work, all traces are used. Raises `QueryParameterError` for fewer than two traces or two
+    batch sizes.
     """
     check_traces("batch_scaling", *traces)
     if samples is not None and len(samples) != len(traces):
-        raise QueryParameterError(f"there are {len(traces)} traces, and samples of {len(samples)}")
-    measured = [_measured(trace, None if samples is None else samples[number]) for number, trace in enumerate(traces)]
-    frame = pl.DataFrame(measured, _MEASURED).sort("batch")
+        raise QueryParameterError(f"there are {len(traces)} traces, but {len(samples)} values in samples")
+    rows = [_measured(trace, None if samples is None else samples[number]) for number, trace in enumerate(traces)]
+    frame = pl.DataFrame(rows, _MEASURED).sort("batch")
     if frame["batch"].n_unique() < 2:
         raise QueryParameterError(
-            "a line needs traces with batches of two sizes at least",
-            hint="Capture one with half the batch, or ask whatif(trace, 'batch', to=64) of the one that you have.",
+            "the fit needs traces with at least two batch sizes",
+            hint="Capture one with half the batch, or use whatif(trace, 'batch', to=64) with a single trace.",
         )
     notes = []
     fits = frame["busy_pct"].is_null() | (frame["busy_pct"] >= _BUSY_PCT)
@@ -137,9 +138,9 @@ def batch_scaling(traces: Sequence[Trace], *, samples: Sequence[int] | None = No
     largest = None
     if memory is not None and memory.slope > 0:
         room = [_room(trace) for trace in traces]
-        if all(each is not None for each in room):
+        if all(limit is not None for limit in room):
             largest = max(
-                0, math.floor((min(each for each in room if each is not None) - memory.intercept) / memory.slope)
+                0, math.floor((min(limit for limit in room if limit is not None) - memory.intercept) / memory.slope)
             )
         else:
             notes.append(
@@ -172,8 +173,8 @@ def _measured(trace: Trace, given: int | None) -> dict[str, Any]:
     batch = samples_of(loop, given)
     if batch is None:
         raise HotlineError(
-            "the traces do not tell how many samples a step has",
-            hint="Give `samples`, capture with record_shapes=True, or tell the capture (batch_size=).",
+            "the number of samples per step is unknown",
+            hint="Give `samples`, or capture with record_shapes=True or batch_size=.",
         )
     lengths = loop.steps["length_ns"]
     blocks = blocks_of(loop, batch)
@@ -190,11 +191,11 @@ def _measured(trace: Trace, given: int | None) -> dict[str, Any]:
 
 
 def _line(rows: pl.DataFrame, value: str) -> Line | None:
-    """The line of least squares; None without two batches whose value is known."""
-    known = rows.drop_nulls(value)
-    if known["batch"].n_unique() < 2:
+    """Fit a line by least squares; None with fewer than two batch sizes with a known value."""
+    points = rows.drop_nulls(value)
+    if points["batch"].n_unique() < 2:
         return None
-    batch, values = known["batch"].to_numpy().astype(float), known[value].to_numpy().astype(float)
+    batch, values = points["batch"].to_numpy().astype(float), points[value].to_numpy().astype(float)
     slope, intercept = np.polyfit(batch, values, 1)
     off = np.abs((intercept + slope * batch) / np.maximum(values, 1) - 1)
     return Line(float(slope), float(intercept), float(100 * off.max()))
@@ -206,10 +207,10 @@ def _fitted(line: Line | None, name: str) -> pl.Expr:
 
 
 def samples_of(loop: Loop, given: float | None = None) -> int | None:
-    """How many samples a step of a loop has: as given, as its capture said, or by its first op; None if unknown."""
+    """Return the samples per step: as given, as stored by the capture, or from the first op; None if unknown."""
     if given is not None:
         return int(given)
-    said = (
+    stored_samples = (
         loop.trace.of(loop.rank)
         .sql(
             "select try_cast(json_extract_string(metadata, '$.hotline_metadata.batch_size') as bigint) as samples"
@@ -218,20 +219,20 @@ def samples_of(loop: Loop, given: float | None = None) -> int | None:
         )["samples"]
         .drop_nulls()
     )
-    if not said.is_empty() and said[0] > 0:
-        return int(said[0])
-    found = loop.trace.query("throughput", rank=loop.rank)["samples"].drop_nulls()
-    return None if found.is_empty() else int(found[0])
+    if not stored_samples.is_empty() and stored_samples[0] > 0:
+        return int(stored_samples[0])
+    op_samples = loop.trace.query("throughput", rank=loop.rank)["samples"].drop_nulls()
+    return None if op_samples.is_empty() else int(op_samples[0])
 
 
 def blocks_of(loop: Loop, samples: int) -> pl.DataFrame:
-    """The blocks of memory that live in the steps of a loop: the query `step_block`."""
+    """Return the memory blocks alive in the steps of a loop: the query `step_block`."""
     start_ns, end_ns = loop.start_ns, int(loop.steps["end_ns"][-1])
     return loop.trace.query("step_block", rank=loop.rank, start_ns=start_ns, end_ns=end_ns, samples=samples)
 
 
 def peak_of(blocks: pl.DataFrame, times: float) -> int:
-    """The most that is allocated at once, if what grows with the batch is so many times as large."""
+    """Return the peak of allocated bytes if all growing blocks are scaled by `times`."""
     sizes = pl.when("grows").then((pl.col("bytes") * times).round()).otherwise("bytes").cast(pl.Int64)
     begins = blocks.select(at_ns="start_ns", at_id="start_id", change=sizes)
     ends = blocks.select(at_ns="end_ns", at_id="end_id", change=-sizes).drop_nulls("at_ns")
@@ -240,30 +241,30 @@ def peak_of(blocks: pl.DataFrame, times: float) -> int:
 
 
 def _room(trace: Trace) -> float | None:
-    """How much can be allocated on the first GPU: its memory, less what the allocator reserves without need."""
-    found = trace.sql(
+    """Return the usable bytes of the first GPU: its memory, without the allocator's unused reserve."""
+    frame = trace.sql(
         "select any_value(device.memory_bytes) as memory_bytes,"
         " max(memory_change.allocated_bytes) / nullif(max(memory_change.reserved_bytes), 0) as allocated_share"
         " from memory_change inner join device"
         " on memory_change.rank = device.rank and memory_change.device = device.device_id"
         " where memory_change.device_type != 'cpu'"
     )
-    memory, share = found.row(0)
+    memory, share = frame.row(0)
     return None if memory is None else MEMORY_SHARE * memory * min(share or 1.0, 1.0)
 
 
 @scenario(
     _SOURCE,
     to=Given(None, "samples of a step", 1),
-    batch=Given(None, "samples of a step as recorded, if the trace does not tell", 1),
+    batch=Given(None, "samples per recorded step; by default, from the trace", 1),
 )
 def _batch(loop: Loop, to: float | None, batch: float | None) -> Made:
     """A step has more samples, or fewer."""
     if to is None:
-        return "Say how many samples a step is to have, as in to=64."
+        return "Give the number of samples per step, as in to=64."
     samples = samples_of(loop, batch)
     if samples is None:
-        return "The trace does not tell how many samples a step has: say so, as in batch=32."
+        return "The number of samples per step is unknown: give batch, as in batch=32."
     times = to / samples
     if not 1 / MOST_TIMES <= times <= MOST_TIMES:
         return (
@@ -273,18 +274,18 @@ def _batch(loop: Loop, to: float | None, batch: float | None) -> Made:
         )
     edits = _edits(loop, times)
     if not edits:
-        return "No op or kernel of the steps is known to be of loading, forward, loss or backward."
-    said = [
+        return "The steps have no known ops or kernels of loading, forward, loss or backward."
+    assumptions = [
         f"A step has {to:g} samples instead of {samples:,}. Of each work, what the shortest ones take does not grow"
         " with the batch; the range is from what half of them take to nothing."
         + ("" if loop.has_gpu_work else " Of an op of the CPU, it is from what its shortest calls take."),
         *_said_of_memory(loop, samples, times),
     ]
-    return Scenario("batch", tuple(edits), "A step has more samples, or fewer.", tuple(said), _SOURCE)
+    return Scenario("batch", tuple(edits), "A step has more samples, or fewer.", tuple(assumptions), _SOURCE)
 
 
 def _edits(loop: Loop, times: float) -> list[Edit]:
-    """Works by how long they are: each length has its own share that does not grow."""
+    """Scale work items by length: the fixed share depends on the length."""
     events = loop.events.frame
     in_model = pl.col("phase").is_in(_PHASES)
     if loop.has_gpu_work:
@@ -298,52 +299,52 @@ def _edits(loop: Loop, times: float) -> list[Edit]:
     if works.is_empty():
         return []
     shortest, usual = (float(works["dur_ns"].quantile(share) or 0) for share in (0.05, 0.5))
-    # What the shortest calls of an op of the CPU take is at most what each of its calls takes beside its work.
+    # The shortest calls of a CPU op show the op's overhead per call, as an upper bound.
     least = pl.col("dur_ns").quantile(0.05).over("name") if not loop.has_gpu_work else pl.lit(usual)
-    binned = works.with_columns(least=pl.max_horizontal(least, pl.lit(usual))).with_columns(
+    rows = works.with_columns(least=pl.max_horizontal(least, pl.lit(usual))).with_columns(
         pl.col("dur_ns", "least").log(2).floor().name.suffix("_length")
     )
     edits: list[Edit] = []
-    for _, group in binned.group_by("dur_ns_length", "least_length", maintain_order=True):
+    for _, group in rows.group_by("dur_ns_length", "least_length", maintain_order=True):
         middle, most = (float(group[name].median() or 1) for name in ("dur_ns", "least"))  # type: ignore[arg-type]
         low, mid, high = sorted(_grown(middle, floor, times) for floor in (0.0, shortest, most))
         edits.append(Scale(pl.col("event_id").is_in(group["event_id"].implode()), (low, mid, high)))
     loading = events.filter((pl.col("category") == "cpu_op") & (pl.col("phase") == "load_data"))
     if not loading.is_empty():
-        chosen = pl.col("event_id").is_in(loading["event_id"].implode())
-        edits.append(Scale(chosen, (min(1.0, times), (1 + times) / 2, max(1.0, times))))
+        is_loading = pl.col("event_id").is_in(loading["event_id"].implode())
+        edits.append(Scale(is_loading, (min(1.0, times), (1 + times) / 2, max(1.0, times))))
     return edits
 
 
 def _grown(length: float, floor: float, times: float) -> float:
-    """By what a work of this length is multiplied, if so much of it does not grow."""
+    """Return the factor for a work item of this length if `floor` of the time does not grow."""
     fixed = min(floor, length)
     return (fixed + (length - fixed) * times) / length
 
 
 def _outermost(ops: pl.DataFrame) -> pl.DataFrame:
-    """Ops of a library that are in no other one, but in nodes of autograd: `aten::conv2d`, not what it calls."""
-    own = ops.filter(pl.col("name").str.contains("::") & ~pl.col("name").str.contains(r"^autograd::|^torch::"))
-    ordered = own.sort("track_id", "start_ns", "end_ns", descending=[False, False, True])
-    before = pl.col("end_ns").cum_max().shift(1).over("track_id")
-    return ordered.filter(before.is_null() | (pl.col("start_ns") >= before))
+    """Return library ops outside other library ops, except autograd nodes: `aten::conv2d`, not the ops it calls."""
+    library_ops = ops.filter(pl.col("name").str.contains("::") & ~pl.col("name").str.contains(r"^autograd::|^torch::"))
+    sorted_ops = library_ops.sort("track_id", "start_ns", "end_ns", descending=[False, False, True])
+    previous_end = pl.col("end_ns").cum_max().shift(1).over("track_id")
+    return sorted_ops.filter(previous_end.is_null() | (pl.col("start_ns") >= previous_end))
 
 
 def _said_of_memory(loop: Loop, samples: int, times: float) -> list[str]:
     blocks = blocks_of(loop, samples)
     if blocks.is_empty():
         return ["Nothing is known of the memory: capture with profile_memory=True."]
-    now, then = peak_of(blocks, 1.0), peak_of(blocks, times)
-    said = [f"The peak of memory is {size(then)}, instead of {size(now)}."]
+    peak, new_peak = peak_of(blocks, 1.0), peak_of(blocks, times)
+    sentences = [f"The peak of memory is {size(new_peak)}, instead of {size(peak)}."]
     room = _room(loop.trace) if blocks["device_type"][0] != "cpu" else None
     if room is not None:
         largest = largest_batch(blocks, samples, room)
-        said.append(f"Up to {largest:,} samples fit into {size(room)} of the GPU.")
-    return said
+        sentences.append(f"Up to {largest:,} samples fit into {size(room)} of the GPU.")
+    return sentences
 
 
 def largest_batch(blocks: pl.DataFrame, samples: int, room: float) -> int:
-    """The most samples whose peak fits: between none and a batch that does not, by halving."""
+    """Return the largest number of samples whose peak fits, by bisection."""
     fits, too_many = 0, samples
     while peak_of(blocks, too_many / samples) <= room:
         fits, too_many = too_many, 2 * too_many

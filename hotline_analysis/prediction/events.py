@@ -1,7 +1,7 @@
-"""The events of a loop's steps, from which the edits of a scenario choose by an SQL predicate.
+"""The events of a loop's steps. The edits of a scenario select events with an SQL predicate.
 
-The predicate comes from a user. It runs in a database that can reach neither files nor the run, over a connection that
-sees these events and nothing else. It is parsed as one expression, so it can be no statement, and no more than one.
+The predicate comes from a user. It runs in a database without access to files or the run, on a connection that sees
+only these events. It is parsed as one expression, so it cannot contain statements.
 """
 
 from __future__ import annotations
@@ -20,23 +20,36 @@ _LOCKED = {**SETTINGS, "enable_external_access": "false", "python_enable_replace
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """The database of all predicates; each user of it has a connection. To start one takes longer than a predicate."""
+    """Return the shared database for predicates. Starting a database takes longer than evaluating a predicate."""
     database = duckdb.connect(config=_LOCKED)
     database.execute("set lock_configuration = true")
     return database
 
 
 class Events:
-    """The rows of the query `editable_event`, and what of them meets a condition."""
+    """The rows of the query `editable_event`, and selections by a condition."""
 
     def __init__(self, trace: Trace, rank: int, start_ns: int, end_ns: int) -> None:
-        self.frame = trace.query("editable_event", rank=rank, start_ns=start_ns, end_ns=end_ns)
+        self._trace = trace
+        self._times = {"rank": rank, "start_ns": start_ns, "end_ns": end_ns}
         self._found: dict[str, pl.DataFrame] = {}
 
-    def where(self, predicate: str) -> pl.DataFrame:
-        """The events that meet an SQL condition on the columns of `frame`.
+    @cached_property
+    def frame(self) -> pl.DataFrame:
+        """The rows of `editable_event`, asked when first used."""
+        return self._trace.query("editable_event", **self._times)
 
-        Raises `QueryParameterError` for text that is no condition.
+    @cached_property
+    def are_on_gpu(self) -> bool:
+        """Whether the trace has GPU work of the rank, in any step."""
+        rank = self._times["rank"]
+        sql = "select exists (from gpu_work where rank = $rank)"
+        return bool(self._trace.of(rank).sql(sql, rank=rank).item())
+
+    def where(self, predicate: str) -> pl.DataFrame:
+        """Return the events that meet an SQL condition on the columns of `frame`.
+
+        Raises `QueryParameterError` if the text is not a condition.
         """
         if predicate not in self._found:
             self._found[predicate] = self._where(predicate)
@@ -46,14 +59,14 @@ class Events:
         hint = f"A condition is SQL, such as \"name like '%gemm%'\", on {', '.join(self.frame.columns)}."
         try:
             condition = duckdb.SQLExpression(predicate)
-            answered = self._table.select(duckdb.ColumnExpression("event_id"), condition.alias("is_chosen"))
-            if str(answered.types[1]) != "BOOLEAN":
-                raise QueryParameterError(f"{predicate!r} is no condition: it is not true or false", hint=hint)
-            found = answered.pl()
+            relation = self._table.select(duckdb.ColumnExpression("event_id"), condition.alias("is_chosen"))
+            if str(relation.types[1]) != "BOOLEAN":
+                raise QueryParameterError(f"{predicate!r} is not a condition: the type is not boolean", hint=hint)
+            flags = relation.pl()
         except duckdb.Error as error:
-            what = str(error).partition("\n")[0]
-            raise QueryParameterError(f"{predicate!r} is no condition: {what}", hint=hint) from None
-        return self.frame.filter(found["is_chosen"].fill_null(False))
+            message = str(error).partition("\n")[0]
+            raise QueryParameterError(f"{predicate!r} is not a condition: {message}", hint=hint) from None
+        return self.frame.filter(flags["is_chosen"].fill_null(False))
 
     @cached_property
     def _table(self) -> duckdb.DuckDBPyRelation:
@@ -63,5 +76,5 @@ class Events:
 
     @cached_property
     def work(self) -> pl.DataFrame:
-        """Those that are GPU work."""
+        """The GPU work among the events."""
         return self.frame.filter(pl.col("class").is_not_null())

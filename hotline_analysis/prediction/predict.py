@@ -1,4 +1,4 @@
-"""A prediction: how long a step would take, between which bounds, and what that rests on."""
+"""Predictions: the step time with a range, and the assumptions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class Scenario:
-    """A change to a loop: a name, edits that are applied in order, and what is assumed.
+    """A change to a loop: a name, edits applied in order, and assumptions.
 
         ha.Scenario("half the matmuls", [ha.Scale("name like '%gemm%'", 0.5)])
 
-    `summary` says what is done, `source` who found it to work. A step takes at least `least_ns`, whatever else happens.
+    `summary` describes the change, `source` names its origin. A step takes at least `least_ns`.
     """
 
     name: str
@@ -40,14 +40,14 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Prediction:
-    """How long a step would take: `predicted_ns`, between `low_ns` and `high_ns`, against `baseline_ns` as recorded.
+    """The predicted step time: `predicted_ns`, between `low_ns` and `high_ns`, against `baseline_ns` as recorded.
 
-    Times are of one step of the loop. `gain_ns` is what a step gains, between `gain_low_ns` and `gain_high_ns`: the
-    ranges of times contain how much runs of the same program differ, those of gains do not. `limit_before` and
-    `limit_after` say what most of the step's path is, as in `step_limits`; `cpu_needs_ns` and `gpu_needs_ns` are the
-    step if the other side took no time, as recorded. `explained_pct` of the step as recorded follows from mechanisms
-    alone. `assumptions` are sentences, `evidence` the events that were changed, with their times,
-    and `edited` how many they are per step, and how long.
+    All times are per step of the loop. `gain_ns` is the expected gain of a step, between `gain_low_ns` and
+    `gain_high_ns`. The ranges of times include the variation between runs of the same program; the ranges of gains do
+    not. `limit_before` and `limit_after` name the largest part of the step's path, as in `step_limits`. `cpu_needs_ns`
+    and `gpu_needs_ns` are the recorded step's times if the other side took no time. `explained_pct` is the share of the
+    recorded step that follows from mechanisms alone. `assumptions` are sentences, `evidence` has the changed events
+    with their times, and `edited` their number and duration per step.
     """
 
     scenario: str
@@ -75,30 +75,30 @@ class Prediction:
 
     @property
     def gain_ns(self) -> int:
-        """How much shorter a step is expected to get; negative if it gets longer."""
+        """The expected reduction of a step's time; negative if the step gets longer."""
         return self.baseline_ns - self.predicted_ns
 
     @property
     def speedup(self) -> float:
-        """How many times faster a step is expected to get."""
+        """The recorded step time divided by the predicted time."""
         return self.baseline_ns / max(self.predicted_ns, 1)
 
     def path(self) -> pl.DataFrame:
-        """What the changed step waits for: the edges of its critical path, the last one first, as in `critical_path`.
+        """Return the critical path of the changed step: its edges, the last first, as in `critical_path`.
 
         `path_ns` adds up to as many steps as the path covers.
         """
         return self._state.table.replay.path(self._run)
 
     def path_before(self) -> pl.DataFrame:
-        """What the step as recorded waits for, likewise."""
+        """Return the critical path of the recorded step, in the same format."""
         return self._loop.table.replay.path(self._loop.observed)
 
     def timeline(self) -> pl.DataFrame:
-        """The events of the steps as they would run, with `start_ns` and `end_ns` from the start of the first step.
+        """Return the events of the predicted steps, with `start_ns` and `end_ns` from the start of the first step.
 
-        `recorded_start_ns` and `recorded_end_ns` are their times in the trace. Threads that launch nothing and belong
-        to no phase are left out, and so is what takes no time any more.
+        `recorded_start_ns` and `recorded_end_ns` are the times in the trace. Events that take no time any more are left
+        out, and so are threads that launch nothing and belong to no phase.
         """
         return moved_events(self._loop, self._state, self._run)
 
@@ -107,12 +107,12 @@ class Prediction:
         return save_timeline(self._loop, self.timeline(), path, self.scenario, overwrite=overwrite)
 
     def as_dict(self) -> dict[str, Any]:
-        """All numbers and sentences, in types that JSON has; of the events, their ids."""
+        """Return all numbers and sentences in JSON types; of the events, only the ids."""
         hidden = ("evidence", "edited")
         names = [name for name in self.__dataclass_fields__ if not name.startswith("_") and name not in hidden]
-        found = {name: getattr(self, name) for name in names}
+        values = {name: getattr(self, name) for name in names}
         return {
-            **found,
+            **values,
             "steps": list(self.steps),
             "assumptions": list(self.assumptions),
             "gain_ns": self.gain_ns,
@@ -122,9 +122,13 @@ class Prediction:
         }
 
     def __str__(self) -> str:
-        between = f"{duration(self.low_ns)} to {duration(self.high_ns)}"
-        said = f"{duration(self.predicted_ns)} ({between})" if self.explained_pct >= SURE_PCT else f"between {between}"
-        return f"{self.scenario}: a step takes {said}, instead of {duration(self.baseline_ns)}. {self._why()}"
+        range_text = f"{duration(self.low_ns)} to {duration(self.high_ns)}"
+        time_text = (
+            f"{duration(self.predicted_ns)} ({range_text})"
+            if self.explained_pct >= SURE_PCT
+            else f"between {range_text}"
+        )
+        return f"{self.scenario}: a step takes {time_text}, instead of {duration(self.baseline_ns)}. {self._why()}"
 
     def _why(self) -> str:
         from hotline_analysis.answers.verdicts import VERDICTS
@@ -141,12 +145,12 @@ class Prediction:
         from hotline_analysis.text.html import frame_table, render
 
         evidence = frame_table(self.evidence, _SHOWN)
-        shown = render("notebook_prediction.html", statement=str(self), assumptions=self.assumptions, evidence=evidence)
-        return str(shown)
+        html = render("notebook_prediction.html", statement=str(self), assumptions=self.assumptions, evidence=evidence)
+        return str(html)
 
 
 def edited(loop: Loop, scenario: Scenario, level: int) -> State:
-    """The loop's weights at an end of the range, once the edits of a scenario are applied."""
+    """Return the loop's weights at an end of the range, with the edits of a scenario applied."""
     state = redraw(loop, scenario.edits, level)
     for edit in scenario.edits:
         if not edit.is_structural:
@@ -155,26 +159,26 @@ def edited(loop: Loop, scenario: Scenario, level: int) -> State:
 
 
 def most_gain(loop: Loop, scenario: Scenario) -> float:
-    """What a step gains at most, found without a replay: by as much as the edits shorten its path as recorded.
+    """Return an upper bound of a step's gain without a replay: the shortening of the recorded critical path.
 
-    That path still is one when edges change, so no step is shorter than it then is. It is unlimited where edits take
-    waits away, or draw the graph again.
+    The recorded path remains a path after the edits, so no step can be shorter than this path. The bound is infinite if
+    edits remove waits or redraw the graph.
     """
     if any(edit.is_structural for edit in scenario.edits):
         return math.inf
     state = edited(loop, scenario, MID)
-    rows, part = loop.recorded_path
+    rows, path_times = loop.recorded_path
     if state.gone[rows].any():
         return math.inf
-    shorter = np.minimum(loop.table.weight[rows] - state.weight[rows], part)
+    shorter = np.minimum(loop.table.weight[rows] - state.weight[rows], path_times)
     return float(shorter.sum()) / (loop.observed.path_steps * loop.count)
 
 
 def predict(loop: Loop, scenario: Scenario) -> Prediction:
-    """Apply a scenario to a loop, at the low and the high end and between.
+    """Apply a scenario to a loop at the low end, in the middle and at the high end.
 
-    Raises `HotlineError` if too little of the loop is explained, and `QueryParameterError` for edits that make no sense
-    or choose no event of the loop.
+    Raises `HotlineError` if too little of the loop is explained, and `QueryParameterError` for invalid edits or edits
+    that choose no event of the loop.
     """
     for edit in scenario.edits:
         edit.check()
@@ -191,7 +195,7 @@ def predict(loop: Loop, scenario: Scenario) -> Prediction:
     assert middle is not None
     state, run = middle
     gains = [loop.plain_ns(level) - times[level] for level in (LOW, MID, HIGH)]
-    found = Prediction(
+    prediction = Prediction(
         scenario=scenario.name,
         summary=scenario.summary,
         rank=loop.rank,
@@ -216,22 +220,22 @@ def predict(loop: Loop, scenario: Scenario) -> Prediction:
         _run=run,
     )
     loop.forget()
-    return found
+    return prediction
 
 
 def _evidence(loop: Loop, scenario: Scenario) -> pl.DataFrame:
-    """The events that the edits choose, those inside of each other among them."""
+    """Return the events chosen by the edits, including nested events."""
     frames = []
     for edit in scenario.edits:
-        chosen = edit.chosen(loop)
-        if chosen.is_empty():
+        events = edit.chosen(loop)
+        if events.is_empty():
             raise QueryParameterError(
-                f"no event of the steps {_steps(loop)} meets {_said(edit.where)}, so {scenario.name} changes nothing",
-                hint='`hotline sql "select * from annotated_event" TRACE` shows what there is.',
+                f"no event of the steps {_steps(loop)} matches {_said(edit.where)}, so {scenario.name} has no effect",
+                hint='`hotline sql "select * from annotated_event" TRACE` shows the events.',
             )
-        frames.append(chosen)
+        frames.append(events)
     if not frames:
-        raise QueryParameterError(f"{scenario.name} has no edits", hint="Give at least one, such as ha.Scale.")
+        raise QueryParameterError(f"{scenario.name} has no edits", hint="Give at least one edit, such as ha.Scale.")
     columns = ("event_id", "category", "name", "start_ns", "dur_ns", "step", "phase", "module_path")
     return pl.concat(frames).unique("event_id").sort("event_id").select(columns)
 
@@ -247,31 +251,35 @@ def _steps(loop: Loop) -> str:
 
 def _always(loop: Loop) -> list[str]:
     host, gpu = (100 * (factor - 1) for factor in loop.noise(HIGH))
-    said = [
+    assumptions = [
         f"Times of the CPU differ by {percent(host)} from run to run, and those of the GPU by {percent(gpu)}."
         if loop.has_gpu_work
         else f"Times differ by {percent(host)} from run to run.",
-        "What is not changed takes as long as it was recorded, the profiler's own time among it.",
+        "What is not changed takes as long as it was recorded; recording stretches ops and calls.",
     ]
+    if loop.profiler_ns:
+        assumptions.append(
+            f"The profiler's own work, {duration(loop.profiler_ns)} of each recorded step, is left out of all times."
+        )
     if loop.explained_pct < SURE_PCT:
-        said.append(
+        assumptions.append(
             f"{percent(100 - loop.explained_pct)} of the step are waits that the trace does not explain: the low end"
             " has none of them, the high end all."
         )
     if loop.alike.height == 1:
-        said.append("The trace has one step that counts, so nothing is known of how steps differ.")
-    return said
+        assumptions.append("The trace has one step that counts, so nothing is known of how steps differ.")
+    return assumptions
 
 
 def _edited(loop: Loop, scenario: Scenario, evidence: pl.DataFrame) -> dict[str, int]:
-    """How many events are changed per step, and how long the GPU and the threads take for them as recorded."""
+    """Return the number of changed events per step, and their recorded GPU and thread times."""
     table = loop.table
     work = np.zeros(len(table.weight), np.bool_)
     host = np.zeros(len(table.weight))
     for edit in scenario.edits:
-        chosen = edit.chosen(loop)
-        work = work | (table.of("work") & table.works(chosen))
-        host = np.maximum(host, table.host_shares(chosen))
+        events = edit.chosen(loop)
+        work = work | (table.of("work") & table.works(events))
+        host = np.maximum(host, table.host_shares(events))
     return {
         "edited_events": round(evidence.height / loop.count),
         "edited_gpu_ns": round(float(table.weight[work].sum()) / loop.count),

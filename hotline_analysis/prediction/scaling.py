@@ -1,4 +1,4 @@
-"""How training gets faster with more ranks, by the gradients of a trace of one rank, and which network that takes."""
+"""Predict the scaling of training with more ranks from the gradients of one rank, and the required network."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from hotline_analysis.prediction.predict import Scenario, edited
 from hotline_analysis.prediction.scenarios import KNOWN
 from hotline_analysis.run.trace import Trace
 
-# In GB/s: network cards of 10, 100 and 400 Gbit/s, and between the GPUs of one machine (NVLink, half of 400 to 450).
+# In GB/s: network cards of 10, 100 and 400 Gbit/s, and the GPUs of one machine (NVLink, half of 400 to 450).
 _BANDWIDTHS = (1.25, 12.5, 50.0, 200.0)
 _RANKS = (2, 4, 8, 16, 64)
-# Between what no network is as slow as, and what none is as fast as, in GB/s.
+# Slower and faster than any network, in GB/s.
 _LEAST, _MOST = 0.01, 10_000.0
-_STEPS = 10  # halving the range in its logarithm, to within 1.4 %
-_HIDDEN = 1.01  # a step that is 1 % longer counts as one that waits for nothing
+_STEPS = 10  # bisection in the logarithm, to within 1.4 %
+_HIDDEN = 1.01  # a step that is 1 % longer counts as a step without waiting
 
 COLUMNS = {
     "ranks": pl.Int64,
@@ -46,17 +46,18 @@ def data_parallel_scaling(
     gb_per_s: Sequence[float] = _BANDWIDTHS,
     rank: int | None = None,
 ) -> pl.DataFrame:
-    """How long a step would take if so many ranks trained together, each with the batch of this trace: a row for each.
+    """Predict the step time of data-parallel training on more ranks, each with the batch of this trace.
 
-    That is the scenario `ddp`: gradients are reduced bucket by bucket while backward goes on. `gb_per_s` is the bus
-    bandwidth of the network, `predicted_ns` the time of a step between `low_ns` and `high_ns`, and `efficiency_pct`,
-    between `low_efficiency_pct` and `high_efficiency_pct`, how many times the samples of one rank all get done, as a
-    share of the number of ranks. With `hidden_gb_per_s`, the least bandwidth of that many ranks, a step takes at most
-    1 % longer than alone; NULL if no network is fast enough, as latency and waiting for the slowest rank remain. With
-    `paying_gb_per_s`, all ranks get as much done as one alone: below it, more ranks are slower than one.
+    One row for each of `ranks` and `gb_per_s`. The prediction is the scenario `ddp`: gradients are reduced bucket by
+    bucket during backward. `gb_per_s` is the bus bandwidth of the network, and `predicted_ns` the time of a step
+    between `low_ns` and `high_ns`. `efficiency_pct`, between `low_efficiency_pct` and `high_efficiency_pct`, is the
+    throughput of all ranks divided by the number of ranks and the throughput of one rank. `hidden_gb_per_s` is the
+    minimum bandwidth at which a step takes at most 1 % longer than on one rank; NULL if no network is fast enough,
+    because latency and waiting for the slowest rank remain. `paying_gb_per_s` is the bandwidth at which all ranks
+    together reach the throughput of one rank; below, more ranks are slower than one.
 
-    Raises `HotlineError` for a trace from which nothing can be predicted, or that does not show the gradients of one
-    rank, and `QueryParameterError` for numbers that make no sense.
+    Raises `HotlineError` if the trace allows no prediction or does not show the gradients of one rank, and
+    `QueryParameterError` for invalid numbers.
     """
     for number in ranks:
         if number != int(number) or number < 2:
@@ -101,16 +102,16 @@ def bucket_sizes(
     mb: Sequence[float] = _BUCKETS,
     rank: int | None = None,
 ) -> pl.DataFrame:
-    """How long a step of so many ranks would take with other buckets of gradients (`bucket_cap_mb`): the best first.
+    """Predict the step time on `ranks` ranks with other gradient bucket sizes (`bucket_cap_mb`): the best first.
 
-    Small buckets are sent early, and each costs a latency (`latency_us`); large ones wait for their last gradient.
-    `bucket_mb` is the size that fills a bucket, in MiB, and `is_default` what DistributedDataParallel does if none is
-    given: 1 MiB in the first bucket and 25 in the others. `bucket_count` is how many a backward pass then sends, and a
-    step takes `predicted_ns`, between `low_ns` and `high_ns`. Sizes of which all gradients are one bucket are one row,
-    the smallest. Where two take equally long, the default comes first, and then the larger one.
+    Small buckets are sent early, but each costs a latency (`latency_us`); large buckets wait for their last gradient.
+    `bucket_mb` is the size at which a bucket is full, in MiB. `is_default` marks DistributedDataParallel's default: 1
+    MiB for the first bucket and 25 MiB for the others. `bucket_count` is the number of buckets per backward pass. A
+    step takes `predicted_ns`, between `low_ns` and `high_ns`. Sizes that put all gradients into one bucket are a single
+    row, with the smallest size. Among equal times, the default comes first, then the larger size.
 
-    Raises `HotlineError` for a trace from which nothing can be predicted, or that does not show the gradients of one
-    rank, and `QueryParameterError` for numbers that make no sense.
+    Raises `HotlineError` if the trace allows no prediction or does not show the gradients of one rank, and
+    `QueryParameterError` for invalid numbers.
     """
     for size in mb:
         if not 0 < size < math.inf:
@@ -120,13 +121,13 @@ def bucket_sizes(
     rows: list[tuple[object, ...]] = []
     caps: list[float | None] = [None, *sorted(mb)]
     for cap in caps:
-        given = {"ranks": ranks, "gb_per_s": gb_per_s, "latency_us": latency_us}
-        made = _made(loop, given if cap is None else {**given, "bucket_mb": cap})
-        [edit] = made.edits
+        parameters = {"ranks": ranks, "gb_per_s": gb_per_s, "latency_us": latency_us}
+        scenario = _made(loop, parameters if cap is None else {**parameters, "bucket_mb": cap})
+        [edit] = scenario.edits
         assert isinstance(edit, AllReduce)
         buckets = edit.buckets
         count = round(buckets.height / buckets.n_unique(["step", "pass_ns"]))
-        low, predicted, high = (loop.per_step(loop.ended(edited(loop, made, level))) for level in (LOW, MID, HIGH))
+        low, predicted, high = (loop.per_step(loop.ended(edited(loop, scenario, level))) for level in (LOW, MID, HIGH))
         rows.append((cap, cap is None, count, predicted, min(low, predicted), max(high, predicted)))
         loop.forget()
         if cap is not None and count == 1:
@@ -136,10 +137,10 @@ def bucket_sizes(
 
 
 class _Network:
-    """The loop with the collectives of so many ranks, on a network of any bandwidth.
+    """The loop with the collectives of this many ranks, on a network of any bandwidth.
 
-    Each of them takes a time that does not depend on the bandwidth, and one that is in inverse proportion to it. So
-    the graph is drawn once for each end of the range, with two bandwidths.
+    Each collective takes a constant time, plus a time in inverse proportion to the bandwidth. So two graphs, with two
+    bandwidths, are enough for each end of the range.
     """
 
     def __init__(self, loop: Loop, ranks: int) -> None:
@@ -151,7 +152,7 @@ class _Network:
             self._lines[level] = fast, 2 * (slow.weight - fast.weight)
 
     def step_ns(self, gb_per_s: float, level: int) -> int:
-        """The time of a step at an end of the range."""
+        """Return the time of a step at an end of the range."""
         if (gb_per_s, level) not in self._times:
             fast, moving = self._lines[level]
             weight = np.rint(fast.weight + moving * (1 / gb_per_s - 1 / 2)).astype(np.int64)
@@ -160,7 +161,10 @@ class _Network:
         return self._times[gb_per_s, level]
 
     def least_speed(self, within_ns: float) -> float | None:
-        """The least bandwidth with which a step takes so long at most. More of it never makes a step longer."""
+        """Return the minimum bandwidth at which a step takes at most this time; None if no bandwidth is enough.
+
+        More bandwidth never makes a step longer.
+        """
         if self.step_ns(_MOST, MID) > within_ns:
             return None
         low, high = math.log(_LEAST), math.log(_MOST)
@@ -171,7 +175,7 @@ class _Network:
 
 
 def _made(loop: Loop, given: Mapping[str, object]) -> Scenario:
-    made = KNOWN["ddp"].made(loop, given)
-    if isinstance(made, str):
-        raise HotlineError(f"more ranks cannot be predicted: {made[:1].lower()}{made[1:]}".rstrip("."))
-    return made
+    scenario = KNOWN["ddp"].made(loop, given)
+    if isinstance(scenario, str):
+        raise HotlineError(f"more ranks cannot be predicted: {scenario[:1].lower()}{scenario[1:]}".rstrip("."))
+    return scenario

@@ -1,4 +1,4 @@
-"""The events of a step as they would run: where the replay puts them."""
+"""The events of a predicted step, at the times given by the replay."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from hotline_analysis.prediction.loop import Loop, State
 
 
 def moved_events(loop: Loop, state: State, run: Run) -> pl.DataFrame:
-    """The events of the loop's steps with the times that a run gives them, from the start of its first step.
+    """Return the events of the loop's steps with the times of a run, from the start of the first step.
 
-    One row per event of a thread that the replay follows, and per GPU work: `event_id`, `category`, `name`, `track_id`,
-    `start_ns`, `end_ns`, and when they were recorded, `recorded_start_ns` and `recorded_end_ns`. What takes no time any
-    more is left out, and so are events that begin before the steps or end after them.
+    One row per event of a replayed thread and per GPU work item: `event_id`, `category`, `name`, `track_id`,
+    `start_ns`, `end_ns`, and the recorded times `recorded_start_ns` and `recorded_end_ns`. Events that take no time any
+    more are left out, and so are events that begin before the steps or end after them.
     """
     edges = state.table.edges
-    at = state.table.replay.reached(run)
+    node_times = state.table.replay.reached(run)
     works = (
         edges.filter(kind="work")
         .select("event_id", "track_id", "from_id", "to_id")
-        .join(at.select(from_id="node_id", start_ns="at_ns"), on="from_id")
-        .join(at.select(to_id="node_id", end_ns="at_ns"), on="to_id")
+        .join(node_times.select(from_id="node_id", start_ns="at_ns"), on="from_id")
+        .join(node_times.select(to_id="node_id", end_ns="at_ns"), on="to_id")
         .select("event_id", "track_id", "start_ns", "end_ns")
     )
     events = loop.events.frame.select(
@@ -41,7 +41,7 @@ def moved_events(loop: Loop, state: State, run: Run) -> pl.DataFrame:
             ]
         )
         .unique()
-        .join(at, on="node_id")
+        .join(node_times, on="node_id")
         .group_by("track_id", "recorded_ns")
         .agg(pl.col("at_ns").max())
         .sort("track_id", "recorded_ns")
@@ -50,21 +50,21 @@ def moved_events(loop: Loop, state: State, run: Run) -> pl.DataFrame:
             next_at_ns=pl.col("at_ns").shift(-1).over("track_id"),
         )
     )
-    whole = (pl.col("recorded_start_ns") >= loop.start_ns) & (pl.col("recorded_end_ns") <= loop.end_ns)
+    is_whole = (pl.col("recorded_start_ns") >= loop.start_ns) & (pl.col("recorded_end_ns") <= loop.end_ns)
     threads = events.filter(
-        whole, pl.col("class").is_null(), pl.col("track_id").is_in(points["track_id"].unique().implode())
+        is_whole, pl.col("class").is_null(), pl.col("track_id").is_in(points["track_id"].unique().implode())
     )
     for end in ("start_ns", "end_ns"):
         threads = _mapped(threads, points, f"recorded_{end}", end)
     columns = ("event_id", "category", "name", "track_id", "start_ns", "end_ns", "recorded_start_ns", "recorded_end_ns")
-    both = pl.concat([on_gpu.select(columns), threads.select(columns)])
+    moved = pl.concat([on_gpu.select(columns), threads.select(columns)])
     lasts = pl.col("end_ns") > pl.col("start_ns")
-    return both.filter(lasts | (pl.col("recorded_start_ns") == pl.col("recorded_end_ns"))).sort("start_ns", "event_id")
+    return moved.filter(lasts | (pl.col("recorded_start_ns") == pl.col("recorded_end_ns"))).sort("start_ns", "event_id")
 
 
 def _mapped(events: pl.DataFrame, points: pl.DataFrame, recorded: str, name: str) -> pl.DataFrame:
-    """Events with a time of theirs as the run has it: between two points of its thread, by its share of the way."""
-    found = (
+    """Map one time of each event to the run by interpolation between two points of the event's thread."""
+    rows = (
         events.with_row_index("row")
         .sort(recorded)
         .join_asof(
@@ -72,16 +72,16 @@ def _mapped(events: pl.DataFrame, points: pl.DataFrame, recorded: str, name: str
         )
         .sort("row")
     )
-    passed = (pl.col(recorded) - pl.col("recorded_ns")).fill_null(0)
+    elapsed = (pl.col(recorded) - pl.col("recorded_ns")).fill_null(0)
     length = pl.col("next_recorded_ns") - pl.col("recorded_ns")
-    moved = pl.col("next_at_ns") - pl.col("at_ns")
-    share = pl.when(length > 0).then((passed / length).clip(0, 1)).otherwise(0.0)
-    at = pl.col("at_ns").fill_null(0) + (share * moved).fill_null(0).round().cast(pl.Int64)
-    return found.with_columns(at.alias(name)).drop("row", *[c for c in points.columns if c != "track_id"])
+    distance = pl.col("next_at_ns") - pl.col("at_ns")
+    share = pl.when(length > 0).then((elapsed / length).clip(0, 1)).otherwise(0.0)
+    new_time = pl.col("at_ns").fill_null(0) + (share * distance).fill_null(0).round().cast(pl.Int64)
+    return rows.with_columns(new_time.alias(name)).drop("row", *[c for c in points.columns if c != "track_id"])
 
 
 def save_timeline(loop: Loop, events: pl.DataFrame, path: str | Path, title: str, *, overwrite: bool) -> Path:
-    """Write events as a trace file for ui.perfetto.dev. Raises `ExportExistsError` if it exists."""
+    """Write events as a trace file for ui.perfetto.dev. Raises `ExportExistsError` if the file exists."""
     target = path_of(path)
     check_file(target, overwrite=overwrite)
     tracks = loop.trace.of(loop.rank).sql(
@@ -93,16 +93,16 @@ def save_timeline(loop: Loop, events: pl.DataFrame, path: str | Path, title: str
     }
     process = {name: number for number, name in enumerate(sorted({first for first, _ in names.values()}), start=1)}
     lines = [_named("process_name", pid, 0, f"{name}, {title}") for name, pid in process.items()]
-    places: dict[int, int] = {}
+    process_of_track: dict[int, int] = {}
     for track in sorted(events["track_id"].unique()):
         first, second = names.get(track, (next(iter(process), "GPU"), "a stream of its own"))
-        places[track] = process.get(first, 0)
-        lines.append(_named("thread_name", places[track], track, second))
+        process_of_track[track] = process.get(first, 0)
+        lines.append(_named("thread_name", process_of_track[track], track, second))
     rows = events.select(
         ph=pl.lit("X"),
         cat="category",
         name="name",
-        pid=pl.col("track_id").replace_strict(places, return_dtype=pl.Int64),
+        pid=pl.col("track_id").replace_strict(process_of_track, return_dtype=pl.Int64),
         tid="track_id",
         ts=pl.col("start_ns") / 1000,
         dur=(pl.col("end_ns") - pl.col("start_ns")) / 1000,

@@ -1,4 +1,4 @@
-"""The canned report: what the trace says about where the time goes, for people and for programs."""
+"""The standard report on where a trace's time goes, for people and for programs."""
 
 from hotline_analysis.reports.build import report
 from hotline_analysis.reports.content import Section

@@ -1,4 +1,4 @@
-"""Puts the report together: asks the questions and picks what to show."""
+"""Assemble the report: run the queries and choose the sections."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from functools import partial
 
 from hotline_analysis.answers import bottleneck
 from hotline_analysis.answers import generated as answers
+from hotline_analysis.answers.balance import gpu_balance
 from hotline_analysis.answers.efficiency import missing_for_flop
 from hotline_analysis.answers.limits import step_loop
-from hotline_analysis.answers.recorded import has_gpu_work
+from hotline_analysis.answers.recorded import has_gpu_work, unknown_tracks
 from hotline_analysis.answers.rules import find_advice
 from hotline_analysis.answers.slowest import slowest_op, slowest_place_found
 from hotline_analysis.answers.waiting import waiting_noun
@@ -17,10 +18,13 @@ from hotline_analysis.errors import QueryParameterError
 from hotline_analysis.reports.content import Section
 from hotline_analysis.reports.document import Report
 from hotline_analysis.reports.part import part_report
-from hotline_analysis.reports.sections import resources, tables
+from hotline_analysis.reports.screen import first_screen
+from hotline_analysis.reports.sections import resources, tables, unknown
+from hotline_analysis.reports.sections.actions import first_actions
+from hotline_analysis.reports.sections.cards import cards, head_parts, phase_times, says_again
 from hotline_analysis.reports.sections.caveats import caveat_sentences
 from hotline_analysis.reports.sections.coverage import compiled_line, coverage_line, coverage_section, doubts_line
-from hotline_analysis.reports.sections.device import device_section
+from hotline_analysis.reports.sections.device import device_section, gpus_section
 from hotline_analysis.reports.sections.efficiency import peak_section, roofline_section
 from hotline_analysis.reports.sections.head import facts, headline, named_place
 from hotline_analysis.reports.sections.help import apart, doubtful, help_section, with_predictions, worth_doing
@@ -28,6 +32,7 @@ from hotline_analysis.reports.sections.kinds import kinds_section
 from hotline_analysis.reports.sections.links import link_section
 from hotline_analysis.reports.sections.places import places_section
 from hotline_analysis.reports.sections.recapture import recapture
+from hotline_analysis.reports.sections.sentence import first_sentence
 from hotline_analysis.reports.sections.stragglers import pipeline_section, straggler_section
 from hotline_analysis.reports.sections.subject import subject
 from hotline_analysis.run.scope import check_scope
@@ -37,8 +42,8 @@ from hotline_analysis.text.formats import one_of, safe
 from hotline_analysis.text.source_lines import Lines
 from hotline_analysis.vocabulary import PHASES, Phase
 
-# Sections of the report about a large job. Those of one rank fill a page, and are in its own report.
-_OF_A_JOB = ("ranks", "links", "stragglers", "device", "phases", "modules")
+# Sections of the report on a large job. The other sections are in the report on a single rank.
+_OF_A_JOB = ("ranks", "links", "stragglers", "devices", "device", "phases", "modules")
 _ADVICE_OF_A_JOB = 3
 
 
@@ -51,15 +56,15 @@ def report(
     module: str | None = None,
     source_lines: bool = True,
 ) -> Report:
-    """Report on a trace: what limits a step, what to do about it, the three questions, and tables.
+    """Report on a trace: the limit of a step, advice, answers to the three questions, and tables.
 
-    With a `step`, `phase` or `module` (a path, with the modules in it), it is about what happens there, and has the
-    tables that can be told apart so; verdicts and advice are about the run.
+    With a `step`, `phase` or `module` (a path; submodules are included), the report covers this part of the run and has
+    only the tables available for a part. Verdicts and advice are only in the report on the whole run.
 
-    With several ranks it is about one of them: `rank`, or the lowest; a table compares all. Of more than a few, without
-    `rank`, it is short, and has of one rank only what stands for all. With `source_lines`, places
-    in the code show their line if this python could import the file. Raises `QueryParameterError` for a rank, step,
-    phase or module that the trace does not have.
+    With several ranks, the report covers one rank (`rank`, or the lowest), and a table compares all ranks. With over
+    eight ranks and without `rank`, the report is short: tables of the job, a few tables of the lowest rank, and at most
+    three pieces of advice. With `source_lines`, places in the code show the source line if this Python could import the
+    file. Raises `QueryParameterError` if the trace does not have the rank, step, phase or module.
     """
     check_scope(trace, {"rank": rank, "step": step, "module": module})
     chosen = trace.ranks[0] if rank is None else rank
@@ -71,13 +76,15 @@ def report(
     info = trace.of(chosen).sql("from rank_info where rank = $rank", rank=chosen).row(0, named=True)
     has_gpu = has_gpu_work(trace, rank=chosen)
     with Together(trace) as together:
-        worth_asked = together.ask(worth_doing, trace, chosen)  # which takes longest
+        worth_asked = together.ask(worth_doing, trace, chosen)  # started first, because slowest
         bound = bottleneck.gpu_or_cpu_bound(trace, rank=chosen)
         is_run = bound.answer != "no-run"
         optimizer = bottleneck.optimizer_bottleneck(trace, rank=chosen)
         ops = slowest_op(trace, chosen, tables.ROWS)
-        # Where python or data bound the step, no op says where its time is.
+        # If Python or data loading bounds the step, the time is outside ops: name a place in the code instead.
         slowest = slowest_place_found(trace, chosen, bound) or ops
+        balance = gpu_balance(trace, rank=chosen)
+        shares_work = balance.answer not in ("no-gpu", "one-gpu")
         steps = answers.steps(trace, rank=chosen)
         cover = answers.coverage(trace, rank=chosen)
         use = trace.query("device_use", rank=chosen)
@@ -85,10 +92,13 @@ def report(
         has_memory = bool(info["profile_memory"])
         questions: dict[str, Callable[[], Section | None] | None] = {
             "ranks": partial(tables.ranks_section, trace) if len(trace.ranks) > 1 else None,
+            "unknown_tracks": partial(unknown.tracks_section, trace, chosen),
+            "unknown_spans": partial(unknown.spans_section, trace, chosen),
             "links": partial(link_section, trace),
             "stragglers": partial(straggler_section, trace),
             "pipeline": partial(pipeline_section, trace, chosen),
             "places": partial(places_section, trace, chosen, Lines() if source_lines else None) if is_run else None,
+            "devices": partial(gpus_section, balance) if shares_work else None,
             "device": partial(device_section, trace, chosen) if has_gpu else None,
             "peak_loss": partial(peak_section, trace, chosen) if asks_flop else None,
             "phases": partial(tables.phases_section, optimizer.evidence, has_gpu),
@@ -119,6 +129,11 @@ def report(
     sections = [help_section(worth, has_gpu, may_help), *sections]
     advice = [each for each in advice if each not in may_help][: _ADVICE_OF_A_JOB if is_of_job else None]
     loop = step_loop(trace, chosen)
+    actions = first_actions(trace, chosen, advice, worth, loop)
+    times = phase_times(trace, chosen) if is_run else []
+    sentence, symptom = first_sentence(trace, chosen, bound, optimizer, ops, balance, actions, loop, times)
+    other_slowest = ops if says_again(slowest, symptom) else slowest
+    modules = next((section.rows for section in sections if section is not None and section.name == "modules"), None)
     caveats = caveat_sentences(trace, chosen, info, loop, bound.evidence, use.filter(scope="run"), unprofiled)
     name = safe(info["file"])
     about = facts(trace, info, steps, has_gpu, loop)
@@ -128,15 +143,16 @@ def report(
         headline=headline(
             bound,
             named_place(trace, chosen, bound, optimizer.evidence),
-            damaged=bool(info["damage"]),
+            info,
             waiting=waiting_noun(trace, chosen),
+            balance=balance,
         ),
-        # What the headline says already needs no second place.
+        # Do not repeat the headline's statement.
         caveats=[text for text in caveats if text != bound.statement],
         advice=advice,
-        findings=[bound, optimizer, slowest],
+        findings=[bound, *([balance] if shares_work else []), optimizer, slowest],
         sections=[section for section in sections if section is not None and not section.rows.is_empty()],
-        coverage=coverage_line(cover)
+        coverage=("" if cover.is_empty() and not unknown_tracks(trace, chosen).is_empty() else coverage_line(cover))
         + doubts_line(answers.doubtful_modules(trace, rank=chosen), has_gpu)
         + compiled_line(trace.query("compiled_regions", rank=chosen), has_gpu),
         recapture=recapture(trace, info, steps, cover),
@@ -145,7 +161,26 @@ def report(
         rank=chosen,
         finding_queries=[
             "gpu_or_cpu_bound",
+            *(["gpu_balance"] if shares_work else []),
             "optimizer_bottleneck",
             "slowest_ops" if slowest is ops else "slowest_places",
         ],
+        sentence=sentence,
+        head=head_parts(trace, chosen, about, loop),
+        cards=cards(bound, symptom, balance, optimizer, other_slowest, times, modules),
+        actions=actions,
+        phase_times=times,
+        screen=first_screen(
+            trace,
+            chosen,
+            info,
+            loop=loop,
+            bound=bound,
+            advice=advice,
+            actions=actions,
+            phases=times,
+            symptom=symptom,
+            unprofiled=unprofiled,
+            caveats=len(caveats),
+        ),
     )

@@ -1,35 +1,24 @@
-"""What a report says, apart from how it looks: renderers read this and nothing else."""
+"""The parts of a report's content: sections with their fields, the first sentence, cards, actions and phases."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from types import MappingProxyType
-from typing import Any, Literal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 import polars as pl
 
-from hotline_analysis import catalog
-from hotline_analysis.answers.finding import Finding
-from hotline_analysis.answers.named import COMPUTED
-from hotline_analysis.answers.rules import Advice
 from hotline_analysis.text.formats import delta, duration, percent, safe
 
-_ASKED: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "device": ("device_use", {}),
-    "module_types": ("slowest_modules", {"by": "type"}),
-}
-"""The answers behind sections that have neither its name nor its default parameters."""
-
 OF_A_JOB = ("missing", "slow link", "late")
-"""Facts about a job: ranks that are missing, the group whose links are slow, and the rank that the others wait for."""
+"""Facts about a job: missing ranks, the group with slow links, and the rank delaying all others."""
 
 Kind = Literal["name", "place", "count", "time", "delta", "share"]
 
 
 @dataclass(frozen=True)
 class Field:
-    """One column of a section: the frame's column, its title, and what its values are."""
+    """One column of a section: the frame's column, the title, and the kind of values."""
 
     column: str
     title: str
@@ -37,102 +26,115 @@ class Field:
 
     @property
     def is_text(self) -> bool:
-        """Whether the values are texts, which stand left and may be shortened."""
+        """Whether the values are texts. Texts are left-aligned and may be shortened."""
         return self.kind in ("name", "place")
 
 
 @dataclass(frozen=True)
 class Section:
-    """One table: the rows to show, the exact frame they come from, and how to read it."""
+    """One table: the rows, the columns to show, and a note on how to read the table."""
 
     name: str
     title: str
     note: str
     fields: Sequence[Field]
     rows: pl.DataFrame
-    """Times are integer nanoseconds, shares per cent."""
+    """Exact values: times in integer nanoseconds, shares in percent."""
     query: str = ""
-    """The query whose header says what the figures mean, if it has not the name of the section."""
+    """The query whose header describes the figures; empty if the query has the section's name."""
     chart: str = ""
-    """The chart that draws the rows on a page; none if empty."""
+    """The chart of the rows on a page; empty for no chart."""
 
     def __repr__(self) -> str:
         return f"<Section {self.name}: {self.rows.height} rows>"
 
 
 @dataclass(frozen=True)
-class Content:
-    """All that a report on one trace says."""
+class Sentence:
+    """The main reason for the step time, with one number: the first sentence of a report in any format."""
+
+    text: str
+    """One or two sentences: the symptom with the share of the time, the cause, and the step without the cause."""
+    cause: str = ""
+    """The part of the text with the cause; empty if the cause is unknown."""
+    share_pct: float | None = None
+    """The share in the text: of the loop, or of the GPU's observed time."""
+    step_ns: int | None = None
+    """The mean step."""
+    without_ns: int | None = None
+    """The mean step without the cause; None if the text does not mention this time."""
+
+
+@dataclass(frozen=True)
+class Card:
+    """A question with a short answer."""
+
+    question: str
+    answer: str
+    note: str = ""
+    """A figure supporting the answer."""
+
+    def __str__(self) -> str:
+        return f"{self.answer}: {self.note}" if self.note else self.answer
+
+
+@dataclass(frozen=True)
+class Action:
+    """A recommended change: a piece of advice, with the mean step before and after the change."""
 
     title: str
-    facts: Mapping[str, str]
-    headline: str
-    caveats: Sequence[str]
-    """What this trace cannot tell."""
-    advice: Sequence[Advice]
-    """What would make a step shorter, the largest gain first."""
-    findings: Sequence[Finding]
-    sections: Sequence[Section]
-    coverage: str
-    recapture: Sequence[str]
-    """What to record for a better answer."""
-    warnings: Sequence[str] = field(default_factory=tuple)
-    subject: str = ""
-    """The model, the device and the number of steps, for a page's title."""
-    rank: int | None = None
-    """The rank that it is about; None for a comparison."""
-    finding_queries: Sequence[str] = field(default_factory=tuple)
-    """The answers that the findings are, one for each."""
-    scope: Mapping[str, Any] = field(default_factory=dict)
-    """The step, phase and module that it is about; empty for the whole run."""
+    what: str
+    """The finding of the rule, with count and duration."""
+    where: str
+    """The module and the line of code; empty if the trace has neither."""
+    do: str
+    """One or two sentences describing the change."""
+    code: str
+    """The change as code."""
+    rule: str
+    event_id: int
+    step_ns: int
+    after_ns: int
+    """The mean step after the change: predicted, or else a lower bound."""
+    low_ns: int | None = None
+    high_ns: int | None = None
+    """The range of the prediction; None if `after_ns` is a lower bound."""
+    gains: bool = True
+    """Whether the change shortens the step. Otherwise the change only tells more about the time found, and `after_ns`
+    is the step without this time."""
 
     @property
-    def of_the_job(self) -> list[str]:
-        """What is wrong with the job, not with one rank, in sentences."""
-        return [self.facts[name] for name in OF_A_JOB if name in self.facts]
+    def gain_pct(self) -> float:
+        """The reduction of the mean step in percent."""
+        return 100 * (self.step_ns - self.after_ns) / max(self.step_ns, 1)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The same as plain values: times in integer nanoseconds, shares in per cent."""
-        return {
-            "title": self.title,
-            "facts": dict(self.facts),
-            "headline": self.headline,
-            "caveats": list(self.caveats),
-            "advice": [asdict(advice) for advice in self.advice],
-            "findings": [
-                finding.as_dict() | {"drill": self._drill(query)}
-                for finding, query in zip(self.findings, self.finding_queries, strict=True)
-            ],
-            "sections": [
-                {
-                    "name": section.name,
-                    "title": section.title,
-                    "note": section.note,
-                    "rows": section.rows.to_dicts(),
-                    "drill": self._drill(*_ASKED.get(section.name, (section.query or section.name, {}))),
-                }
-                for section in self.sections
-            ],
-            "coverage": self.coverage,
-            "recapture": list(self.recapture),
-            "warnings": list(self.warnings),
-        }
+    @property
+    def change(self) -> str:
+        """The step before and after: `26.1 ms → 11.5 ms (8.97 ms to 13.6 ms)`, or with `at best` for a lower bound.
 
-    def _drill(self, query: str, given: Mapping[str, str] = MappingProxyType({})) -> dict[str, Any] | None:
-        """The answer behind figures, with the parameters that give it; None where no single answer does."""
-        if query in COMPUTED:
-            known = set(COMPUTED[query].parameters)
-        else:
-            found = [each for each in catalog.queries("answers") if each.name == query]
-            if not found or self.rank is None:
-                return None
-            known = {param.name for param in found[0].params}
-        scope = {name: value for name, value in (("rank", self.rank), *self.scope.items()) if name in known}
-        return {"query": query, "parameters": {**given, **scope}}
+        For a change without a gain of its own, this is the found time.
+        """
+        if not self.gains:
+            return f"tells more about {duration(self.step_ns - self.after_ns)} of a step"
+        said = f"{duration(self.step_ns)} → {duration(self.after_ns)}"
+        if self.low_ns is None or self.high_ns is None:
+            return f"{said} at best"
+        return f"{said} ({duration(self.low_ns)} to {duration(self.high_ns)})"
+
+
+@dataclass(frozen=True)
+class PhaseTime:
+    """The main thread's time in one phase of a mean step; shares add up to 100."""
+
+    phase: str
+    time_ns: int
+    share_pct: int
+    waiting_ns: int
+    """The part of the time spent waiting for the GPU."""
 
 
 def cell(field: Field, value: object) -> str:
-    """A value as text, by the kind of its column."""
+    """Format a value by the kind of the column."""
     if value is None:
         return "–"
     if field.kind == "time" and isinstance(value, int | float):

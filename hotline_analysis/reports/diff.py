@@ -1,4 +1,4 @@
-"""The difference of two runs as a report: a waterfall, then the same difference by phase, region, op and kernel."""
+"""A report on the difference of two runs: a waterfall, then the difference by phase, module, region, op and kernel."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from hotline_analysis.answers.comparison import Chosen, Comparison, Level, Side,
 from hotline_analysis.answers.rules import LEAST_PCT
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.reports.document import Report
+from hotline_analysis.reports.sections.changed_kinds import changed_kinds
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import delta, duration, module_name, percent, safe, signed
 from hotline_analysis.vocabulary import USE_CAUSES, Phase, idle_title
 
 _ROWS = 10
-_NO_STEP_PCT = 2.0  # from here on, work that no step launched is worth a word
+_KINDS = 2  # changed kinds of steps in the headline
+_NO_STEP_PCT = 2.0  # minimum share of GPU time launched outside steps for a note
 
 _TITLES: dict[Level, tuple[str, str]] = {
     "part": (
@@ -46,9 +48,10 @@ def diff_report(
     phase: Phase | None = None,
     module: str | None = None,
 ) -> Report:
-    """Report what makes the steps of `b` slower or faster than those of `a`; the arguments are those of `diff`.
+    """Report why steps of `b` are slower or faster than steps of `a`. The arguments are the same as for `diff`.
 
-    Each table adds up to the same difference: its largest rows, then the rest and what is within noise in one row each.
+    All tables add up to the same difference. A table has the largest rows, then one row for the remaining changes and
+    one row for changes within noise.
     """
     left, right = Chosen(a, rank_a, step_a, device_a), Chosen(b, rank_b, step_b, device_b)
     sides = compare(left, right, timeline=timeline, phase=phase, module=module)
@@ -62,15 +65,19 @@ def diff_report(
     total: dict[str, Any] = {"a_ns": 0, "b_ns": 0, "delta_ns": 0, "noise_ns": None}
     if whole.height:
         total = whole.row(0, named=True)
+    kinds, of_kinds = changed_kinds(left, right)
     where = "on the GPU (busy and idle)" if sides.timeline == "gpu" else "on the main CPU thread"
     return Report(
         title="What changed from A to B",
         facts={"A": _describe(sides.a), "B": _describe(sides.b)},
-        headline=_headline(total, frames["part"], where),
+        headline=" ".join([_headline(total, frames["part"], where), *of_kinds[:_KINDS]]),
         caveats=_notes(sides, frames),
         advice=[],
         findings=[],
-        sections=[_section(level, frames[level], sides.timeline) for level in levels],
+        sections=[
+            *([kinds] if kinds else []),
+            *(_section(level, frames[level], sides.timeline) for level in levels),
+        ],
         coverage=(
             f"Mean per step {where}: A {total['a_ns']:,} ns, B {total['b_ns']:,} ns, difference"
             f" {signed(total['delta_ns'])} ns. The rows of each table add up to it exactly."
@@ -109,12 +116,12 @@ def _headline(total: dict[str, Any], parts: pl.DataFrame, where: str) -> str:
         return f"A step takes the same time in both: {duration(total['a_ns'])} {where}."
     changed = parts.filter(~pl.col("change").is_in(["noise", "same"]))
     if total["noise_ns"] is not None and abs(change) <= total["noise_ns"]:
-        # What other parts vary by can hide a part that has changed by so much that it is worth a line.
+        # Noise in other parts can hide a real change: list parts changed by more than the step and by LEAST_PCT.
         least = max(abs(change), LEAST_PCT / 100 * total["a_ns"])
         more = _changes(changed.filter(pl.col("delta_ns").abs() > least))
         return (
             f"No difference beyond noise: a step takes {duration(total['a_ns'])} in A and {duration(total['b_ns'])}"
-            f" in B {where}; steps vary so much that less than {duration(total['noise_ns'])} says nothing."
+            f" in B {where}; as steps vary, only a difference above {duration(total['noise_ns'])} would count."
         ) + (f" These parts changed by more than the step, and beyond their own noise: {more}." if more else "")
     relative = f" ({signed(100 * change / total['a_ns'])} %)" if total["a_ns"] else ""
     because = _changes(changed.head(3))
@@ -182,7 +189,7 @@ def _label(level: Level, row: dict[str, str | None]) -> str:
     return row["phase"] or "launched by no step"
 
 
-# --- what to know when reading it ------------------------------------------------------------------------------------
+# --- caveats ---------------------------------------------------------------------------------------------------------
 
 
 def _notes(sides: Comparison, frames: dict[Level, pl.DataFrame]) -> list[str]:

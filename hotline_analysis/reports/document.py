@@ -1,4 +1,4 @@
-"""A report, and the forms that it can take."""
+"""Reports and their output formats."""
 
 from __future__ import annotations
 
@@ -6,33 +6,48 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hotline_analysis.reports.content import Content
-from hotline_analysis.reports.renderers import markdown, text
+from hotline_analysis.reports.renderers import markdown, screen, text
+from hotline_analysis.reports.whole import Content
 
 if TYPE_CHECKING:
     from hotline_analysis.charts import Timeline
 
+_MORE = "hotline report TRACE --all or -o page.html; hotline whatif TRACE"
+
 
 @dataclass(frozen=True, repr=False)
 class Report(Content):
-    """A report on one trace. Print it, or take `to_text`, `to_markdown` or `to_json`."""
+    """A report on one trace or on a comparison.
+
+    `print(report)` shows the first screen. `to_text`, `to_markdown`, `to_html` and `to_json` return the whole report.
+    """
 
     def to_text(self, width: int | None = None, color: bool = False) -> str:
-        """Text for a terminal, `width` columns wide (default 110), with ANSI colours if wanted."""
+        """All sections as text for a terminal of `width` columns (default 110), with ANSI colours if `color`."""
         return text.render(self, width=width or 110, color=color)
+
+    def to_screen(self, width: int | None = None, color: bool = False, more: str = _MORE) -> str:
+        """The first screen as text: the first sentence, the answers and the recommended changes.
+
+        The text has at most 45 lines for a `width` of at least 60 columns (default 100). The last line lists the
+        commands in `more`, which show more. A comparison or a report on a part of a run is short and shown in full.
+        """
+        if self.sentence is None:
+            return self.to_text(width, color)
+        return screen.render(self, width=width or 100, color=color, more=more)
 
     def to_markdown(self) -> str:
         """GitHub-flavoured Markdown. Names from the trace are escaped."""
         return markdown.render(self)
 
     def to_html(self, timeline: Timeline | None = None) -> str:
-        """One page that needs no network; with a timeline (`hotline_analysis.charts.multi_scale`), it is part of it."""
-        from hotline_analysis.reports.renderers import html  # draws with altair, which takes long to import
+        """One page without network access, with the timeline (`hotline_analysis.charts.multi_scale`) if given."""
+        from hotline_analysis.reports.renderers import html  # imports altair, which is slow to import
 
         return html.render(self, timeline)
 
     def to_json(self) -> str:
-        """JSON with exact values: times in integer nanoseconds, shares in per cent."""
+        """JSON with exact values: times in integer nanoseconds, shares in percent."""
         return json.dumps(self.as_dict(), indent=2) + "\n"
 
     def __repr__(self) -> str:
@@ -40,7 +55,7 @@ class Report(Content):
         return f"<Report {self.title!r}: {parts}; print it to read it>"
 
     def __str__(self) -> str:
-        return self.to_text()
+        return self.to_screen()
 
     def _repr_markdown_(self) -> str:
         return self.to_markdown()

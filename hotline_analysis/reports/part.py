@@ -1,4 +1,4 @@
-"""The report on a part of a run: a step, a phase, a module, or what lies in all that are given."""
+"""The report on a part of a run: a step, a phase, a module, or their intersection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from hotline_analysis.answers import generated as answers
-from hotline_analysis.answers.recorded import has_gpu_work
+from hotline_analysis.answers.recorded import has_gpu_work, without_gpu_work
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.reports.document import Report
 from hotline_analysis.reports.sections import tables
@@ -19,13 +19,13 @@ from hotline_analysis.text.formats import duration, percent, safe
 from hotline_analysis.text.source_lines import Lines
 from hotline_analysis.vocabulary import Phase, idle_words
 
-_ALL = 2**62  # rows: as many as there are
+_ALL = 2**62  # row limit: no limit
 
 
 def part_report(
     trace: Trace, rank: int, step: int | None, phase: Phase | None, module: str | None, lines: Lines | None
 ) -> Report:
-    """What happens in a part of the run of one rank; a section whose answer cannot be asked about it is left out."""
+    """Report on a part of one rank's run. Sections whose query cannot be restricted to this part are omitted."""
     scope: dict[str, Any] = {
         name: value for name, value in (("step", step), ("phase", phase), ("module", module)) if value is not None
     }
@@ -71,7 +71,7 @@ def _device(trace: Trace, rank: int) -> str:
         " where gpu_op.rank = $rank order by all",
         rank=rank,
     )
-    return ", ".join(map(safe, names["name"].to_list())) or "CPU only"
+    return ", ".join(map(safe, names["name"].to_list())) or without_gpu_work(trace, rank)
 
 
 def _words(scope: Mapping[str, Any]) -> str:
@@ -82,7 +82,7 @@ def _words(scope: Mapping[str, Any]) -> str:
 def _headline(
     trace: Trace, rank: int, scope: Mapping[str, Any], steps: pl.DataFrame, kernels: pl.DataFrame, has_gpu: bool
 ) -> str:
-    """How long the part takes, and how much of the GPU's work it launches."""
+    """The duration of the part, and the GPU work launched there."""
     said = []
     if set(scope) == {"step"}:
         own = steps.filter(step=scope["step"])["dur_ns"][0]
@@ -108,7 +108,7 @@ def _headline(
 
 
 def _idle_section(trace: Trace, rank: int, scope: Mapping[str, Any]) -> Section:
-    """What the devices waited for before the work of the part."""
+    """Causes of idle GPU time before the work of the part."""
     rows = answers.idle_breakdown(trace, rank=rank, **scope)
     rows = (
         rows.group_by("cause")

@@ -1,1 +1,1 @@
-"""An open run: its files, its tables, and what can be asked of it."""
+"""An open run: files, tables and queries."""

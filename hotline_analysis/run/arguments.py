@@ -1,4 +1,4 @@
-"""Checks of what public functions are called with, before they do anything."""
+"""Argument checks of public functions."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ Answer = TypeVar("Answer")
 
 
 def check_traces(what: str, *given: object) -> None:
-    """Raise `TypeError`, for the caller of a public function, if something is no `Trace`."""
-    for each in given:
-        if not isinstance(each, Trace):
+    """Raise `TypeError`, for the caller of a public function, if an argument is not a `Trace`."""
+    for value in given:
+        if not isinstance(value, Trace):
             raise TypeError(
-                f"{what} takes a Trace, not {type(each).__name__}: hotline_analysis.load(…) opens a run or trace file"
+                f"{what} takes a Trace, not {type(value).__name__}: hotline_analysis.load(…) opens a run or trace file"
             )
 
 
 def check_argument(function: str, argument: str, known: Collection[str]) -> None:
-    """Raise `QueryParameterError` that names the new one, for an argument that has another name now."""
+    """Raise `QueryParameterError` with the new name for an argument that was renamed."""
     instead = None if argument in known else former_argument(function, argument, known)
     if instead is not None:
-        raise QueryParameterError(f"{function} has no argument {argument} any more", hint=instead)
+        raise QueryParameterError(f"{function} no longer has an argument {argument}", hint=instead)
 
 
 def takes_traces(function: Callable[Parameters, Answer]) -> Callable[Parameters, Answer]:
-    """Give a function that checks the arguments of type `Trace`, which come first, or the same if it has none."""
+    """Wrap a function to check its `Trace` arguments, which come first; without such arguments, return it as is."""
     kinds = getattr(function, "__annotations__", {})
     names = [name for name, kind in kinds.items() if kind in ("Trace", Trace) and name != "return"]
     if not names:
         return function
-    known = frozenset(signature(function).parameters)
+    parameter_names = frozenset(signature(function).parameters)
 
     @functools.wraps(function)
     def checked(*args: Parameters.args, **named: Parameters.kwargs) -> Answer:
         check_traces(function.__name__, *args[: len(names)], *(named[name] for name in names if name in named))
         for argument in named:
-            check_argument(function.__name__, argument, known)
+            check_argument(function.__name__, argument, parameter_names)
         return function(*args, **named)
 
     return checked

@@ -1,4 +1,4 @@
-"""The connections of an open run: each thread that asks has one, as a connection holds one result at a time."""
+"""Connections of an open run: one per thread, because a connection holds one result at a time."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import duckdb
 
 
 class Connections:
-    """The connections to one database, which sees its tables and views; temporary tables are those of a connection."""
+    """Connections to one database. Tables and views are shared; temporary tables are private to a connection."""
 
     def __init__(self, first: duckdb.DuckDBPyConnection, beside: Connections | None = None) -> None:
         self._first = first
         self._local = threading.local()
         self._local.connection = first
-        # Those of a thread that has ended go with it.
+        # A weak set: the connections of a finished thread are dropped.
         self._open: weakref.WeakSet[duckdb.DuckDBPyConnection] = beside._open if beside else weakref.WeakSet()
         self._lock: threading.Lock = beside._lock if beside else threading.Lock()
         self._add(first)
@@ -26,18 +26,18 @@ class Connections:
 
     @property
     def mine(self) -> duckdb.DuckDBPyConnection:
-        """The connection of the thread that asks. Raises `duckdb.ConnectionException` once they are closed."""
+        """The connection of the calling thread. Raises `duckdb.ConnectionException` after `close`."""
         if not hasattr(self._local, "connection"):
             self._local.connection = self._first.cursor()
             self._add(self._local.connection)
         return self._local.connection  # type: ignore[no-any-return]
 
     def apart(self) -> Connections:
-        """One more connection of this thread, so that nobody else sees its temporary tables."""
+        """Another connection of this thread, with private temporary tables."""
         return Connections(self.mine.cursor(), self)
 
     def interrupt(self) -> None:
-        """Stop every statement that runs. The database forgets an interrupt that comes before one."""
+        """Stop every running statement. The database ignores an interrupt before a statement runs."""
         with self._lock:
             for connection in self._open:
                 connection.interrupt()
@@ -47,7 +47,7 @@ class Connections:
         self.mine.close()
 
     def close(self) -> None:
-        """Close all, and with them the database."""
+        """Close all connections, and the database."""
         with self._lock:
             for connection in self._open:
                 connection.close()

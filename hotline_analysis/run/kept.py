@@ -1,4 +1,4 @@
-"""Answers that an open run keeps, as a report asks for several of them more than once."""
+"""Cached answers of an open run, because a report asks several questions more than once."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from concurrent.futures import Future
 
 import polars as pl
 
-# Each at most so large, and together.
+# Maximum size of each answer, and of all answers together.
 _BYTES = 1 << 20
 _ALL_BYTES = 1 << 26
 
 
 class KeptAnswers:
-    """Answers by their questions. One that another thread is looking for is waited for, and not asked again."""
+    """Answers by question. If another thread is computing an answer, wait for it instead of asking again."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[object, ...], pl.DataFrame] = {}
@@ -23,35 +23,35 @@ class KeptAnswers:
         self._lock = threading.Lock()
 
     def get(self, question: tuple[object, ...], ask: Callable[[], pl.DataFrame]) -> pl.DataFrame:
-        """The answer to a question, as kept or as `ask` gives it."""
+        """The answer to a question, from the cache or from `ask`."""
         try:
             hash(question)
-        except TypeError:  # a list, which may change
+        except TypeError:  # an argument may be a list, which is mutable
             return ask()
         with self._lock:
             if question in self._kept:
                 return self._kept[question].clone()
             awaited = self._awaited.get(question)
             if awaited is None:
-                own = self._awaited[question] = Future()
+                future = self._awaited[question] = Future()
         if awaited is not None:
-            # Where another thread fails, perhaps only because it was stopped, this one asks itself.
+            # If the other thread failed, perhaps only because it was interrupted, ask in this thread.
             return ask() if awaited.exception() else awaited.result().clone()
         try:
             frame = ask()
         except BaseException as error:
-            own.set_exception(error)
+            future.set_exception(error)
             raise
         else:
             self._keep(question, frame)
-            own.set_result(frame.clone())
+            future.set_result(frame.clone())
             return frame
         finally:
             with self._lock:
                 del self._awaited[question]
 
     def clear(self) -> None:
-        """Forget all that is kept."""
+        """Clear the cache."""
         with self._lock:
             self._kept.clear()
             self._bytes = 0

@@ -1,7 +1,7 @@
-"""Several questions about open runs at once.
+"""Run several queries on open runs in parallel.
 
-To plan a statement, and to run a short one, keeps one thread busy. With two that ask, a report takes a fifth to a
-quarter less time.
+Planning a statement, or running a short statement, keeps one thread busy. Two parallel queries shorten a report by a
+fifth to a quarter.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from hotline_analysis.run.trace import INTERRUPT_AGAIN_S, Trace
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_MOST_THREADS = 2  # beside that of the caller; the longest question of a report takes a third of it
+_MOST_THREADS = 2  # in addition to the caller's thread; the longest query of a report takes a third of its time
 
 
 class Asked(Generic[T]):
-    """A question that is being answered, or will be."""
+    """A query in progress or in the queue."""
 
     def __init__(self, question: Callable[[], T], beside: Sequence[Asked[object]], pool: Executor | None) -> None:
         self._question = question
@@ -30,13 +30,13 @@ class Asked(Generic[T]):
         self._future: Future[T] = pool.submit(question) if pool else Future()
 
     def result(self) -> T:
-        """The answer, or what the question raises. While others find it, this thread asks what none has begun with."""
-        for each in self._beside:
-            each.ask_here()
+        """The result, or the query's exception. While waiting, this thread runs queries that have not started."""
+        for call in self._beside:
+            call.ask_here()
         return self._future.result()
 
     def ask_here(self) -> None:
-        """Ask in this thread, unless another has begun."""
+        """Run the query in this thread, unless it has started elsewhere."""
         if not self._future.cancel():
             return
         self._future = Future()
@@ -46,15 +46,15 @@ class Asked(Generic[T]):
             self._future.set_exception(error)
 
     def is_running(self) -> bool:
-        """Whether a thread is asking."""
+        """Whether a thread is running the query."""
         return self._future.running()
 
 
 class Together:
-    """Asks questions in other threads while the block goes on. The first to come is the first that is asked.
+    """Run queries in other threads while the block continues, in the order of the `ask` calls.
 
-    An error, or Ctrl-C, in the block stops the questions that run; the others are not asked. With a single processor,
-    all are asked when a result is.
+    An error, or Ctrl-C, in the block interrupts the running queries and cancels the others. With a single processor,
+    all queries run when the first result is requested.
     """
 
     def __init__(self, *traces: Trace) -> None:
@@ -64,10 +64,10 @@ class Together:
         self._asked: list[Asked[Any]] = []
 
     def ask(self, question: Callable[P, T], *args: P.args, **named: P.kwargs) -> Asked[T]:
-        """Begin to call a function that asks the traces."""
-        asked = Asked(lambda: question(*args, **named), self._asked, self._pool)
-        self._asked.append(asked)
-        return asked
+        """Start a call of a function that queries the traces."""
+        call = Asked(lambda: question(*args, **named), self._asked, self._pool)
+        self._asked.append(call)
+        return call
 
     def __enter__(self) -> Together:
         return self
@@ -78,7 +78,7 @@ class Together:
         if self._pool is None:
             return
         self._pool.shutdown(wait=error is None, cancel_futures=True)
-        while error is not None and any(each.is_running() for each in self._asked):
+        while error is not None and any(call.is_running() for call in self._asked):
             for trace in self._traces:
                 trace.interrupt()
             time.sleep(INTERRUPT_AGAIN_S)

@@ -1,4 +1,4 @@
-"""An annotated run, open for questions."""
+"""An annotated run, open for queries."""
 
 from __future__ import annotations
 
@@ -28,31 +28,32 @@ from hotline_analysis.run.some_ranks import groups_of_ranks, show_some
 from hotline_analysis.run.stored import Size, most_bytes, read_manifest, run_of_rank, table_files
 from hotline_analysis.schema import TABLES
 
-_SHOWN = 16  # ranks in a notebook
-# Every statement that writes has one of these words; looking closer takes longer than most of our own queries.
+_SHOWN = 16  # ranks shown in a notebook
+# Every writing statement contains one of these words. A full parse takes longer than most of our own queries.
 _WRITES = re.compile("copy|insert|update|delete|merge|truncate|create|into", re.IGNORECASE)
 _WORD = re.compile(r"\w+")
 _WIDE = re.compile(r"\bU?HUGEINT\b")  # integers of 128 bits
 
-# Of the machine's memory, what the database of one trace may use before it spills to disk: two can be open, for `diff`.
+# Share of the machine's memory for a trace's database before it spills to disk. `diff` opens two databases.
 _MEMORY_LIMIT = "40%"
-# Views of a collective and all of its ranks, whichever rank is asked about.
+# Views of a collective with all of its ranks, whichever rank is queried.
 _OF_ALL_RANKS = ("collective_match", "collective_wait")
-_SPILL_SHARE = 4  # of what is free on the disk, one part in so many
+_SPILL_SHARE = 4  # one part in this many of the free disk space
 
-# A table whose files are smaller is kept in memory: to read them for every question takes longer than the answer. With
-# an eighth of it, single questions take no less time, and the report of a stored run of 40,000 events a tenth more.
+# Tables with smaller files are kept in memory, because reading the files for every query takes longer than the answer.
+# With an eighth of this size, single queries take no less time, and the report of a stored run of 40,000 events takes a
+# tenth more.
 _SMALL_BYTES = 1 << 20
-# A small file can hold very much, where all of it is the same.
+# A small file can hold a very large table if all values are equal.
 _SMALL_ROWS = 200_000
 _SMALL_TEXT = 1 << 26
 
 _KEPT_RANKS = 4  # databases of single ranks that stay open
-_MANY_RANKS = 16  # above it, a question about all ranks may open more files than a process usually may
+_MANY_RANKS = 16  # with more ranks, a query over all ranks may exceed the usual limit of open files
 _OPEN_FILES = 1 << 16
 
-# Up to so many events in a run, planning a statement twice takes longer than copying its rows once more, which needs
-# 0.4 kB for a row of the widest answer.
+# Maximum number of events in a run for the faster query path. Up to this number, planning a statement twice takes
+# longer than copying the rows once more, at 0.4 kB per row of the widest answer.
 _FEW_EVENTS = 250_000
 INTERRUPT_AGAIN_S = 0.05
 
@@ -60,11 +61,11 @@ INTERRUPT_AGAIN_S = 0.05
 class Trace:
     """The annotated trace of one or more ranks, read from a run directory, or from several with different ranks.
 
-    Open one with `hotline_analysis.load`. Every answer is a `polars.DataFrame`. Statements run in a database of their
-    own, which can read the files of this run and nothing else; several threads may ask at once. Use it as a context
-    manager, or let it go out of scope, to close it; `temporary`, a folder that exists for this run alone, is deleted
-    then. With `rank`, it is as if the run had no other one, and no file of another is opened; likewise with several
-    `only`.
+    Open a trace with `hotline_analysis.load`. Every answer is a `polars.DataFrame`. Statements run in a separate
+    database that can read only the files of this run. The trace is safe to use from several threads. To close the
+    trace, use it as a context manager or let it go out of scope. Closing also deletes `temporary`, a folder created
+    only for this run. With `rank` (or several ranks in `only`), the trace behaves as if the run had no other ranks, and
+    opens none of their files.
     """
 
     def __init__(
@@ -75,25 +76,25 @@ class Trace:
         rank: int | None = None,
         only: Collection[int] | None = None,
     ) -> None:
-        self.path = path  # of several, that named first
+        self.path = path  # with several paths, the first
         self._rank_folders: dict[int, Path] = {}
         self._joined: dict[Path, Mapping[str, list[int]]] = {}
         self.manifest: Mapping[str, Any] = self._read_manifests((path, *more))
         only = [rank] if rank is not None else only
-        if only is not None:  # the others are as if they were not there
-            self._rank_folders = {each: self._rank_folders[each] for each in only}
+        if only is not None:  # ignore all other ranks
+            self._rank_folders = {number: self._rank_folders[number] for number in only}
             parts = [part for part in self.manifest["parts"] if part["rank"] in self._rank_folders]
             self.manifest = {**self.manifest, "parts": parts}
         self._is_part = only is not None
         self._of_ranks: dict[int, Trace] = {}
-        self._few: weakref.WeakSet[Trace] = weakref.WeakSet()  # open ones of some ranks
+        self._few: weakref.WeakSet[Trace] = weakref.WeakSet()  # open traces of some ranks
         if len(self.ranks) > _MANY_RANKS:
             _allow_open_files()
-        # In the order of the ranks, as that of rows follows the order of files.
+        # In rank order, because the order of rows follows the order of files.
         self._runs = list(dict.fromkeys(self._rank_folders[rank] for rank in self.ranks))
-        # What does not fit into memory goes to a folder that only this user can read, not to the working directory.
+        # Spill to a folder readable only by this user, not to the working directory.
         spill, undo = begin_folder(temporary)
-        if temporary is not None:  # which the other one is in
+        if temporary is not None:  # the spill folder is inside the temporary folder
             end(undo)
             undo = begin(lambda: remove(temporary))
         first = duckdb.connect(
@@ -101,7 +102,7 @@ class Trace:
                 **SETTINGS,
                 "threads": threads_for(self._event_count),
                 "memory_limit": _MEMORY_LIMIT,
-                # Of a file of many ranks, to read what it says of its parts takes longer than to read one rank.
+                # In a file of many ranks, reading the metadata takes longer than reading one rank.
                 "parquet_metadata_cache": True,
                 "temp_directory": str(spill),
                 "max_temp_directory_size": f"{shutil.disk_usage(spill).free // _SPILL_SHARE}B",
@@ -111,17 +112,17 @@ class Trace:
         self._close = weakref.finalize(self, _release, self._connections, undo)
         self._known: set[str] = set()
         self._providing = threading.RLock()  # held while tables are made, by one thread at a time
-        self._lock = threading.Lock()  # of the traces of some ranks
+        self._lock = threading.Lock()  # guards the traces of some ranks
         self._kept = KeptAnswers()
-        # What others made of this trace and may need again, by kind. It may refer to the trace, and goes with it.
+        # Cache for other modules, by type. Values may refer to the trace, and are released with it.
         self.memo: dict[type, dict[Any, Any]] = {}
-        # The database compares patterns with this list, too, so each folder stands in it in both spellings.
-        places = [str(run.resolve()) for run in self._runs]
-        allowed = places + list(map(_glob_escape, places))
+        # The database also matches patterns against this list, so each folder is listed both plain and escaped.
+        folders = [str(run.resolve()) for run in self._runs]
+        allowed = folders + list(map(_glob_escape, folders))
         first.execute(f"set allowed_directories = [{', '.join(map(_quote, allowed))}]")
         first.execute("set enable_external_access = false")
-        # Where Python runs no file, the bar would go to standard output, among the answers. A notebook without
-        # ipywidgets has no bar, and there the database refuses even to switch the bar off.
+        # If Python runs no script file, the progress bar would go to standard output, between the answers. A notebook
+        # without ipywidgets has no bar, and the database refuses even to switch it off.
         if first.execute("select current_setting('enable_progress_bar')").fetchall() == [(True,)]:
             first.execute("set enable_progress_bar = false")
         first.execute("set lock_configuration = true")
@@ -131,7 +132,7 @@ class Trace:
         return self._connections.mine
 
     def _read_manifests(self, runs: Sequence[Path]) -> Mapping[str, Any]:
-        """The manifest of the run; those of several as one."""
+        """The manifest of the run, or the merged manifest of several runs."""
         manifests = []
         for run in runs:
             check_name(run)
@@ -142,19 +143,22 @@ class Trace:
             return manifests[0]
         return {
             **manifests[0],
-            "parts": sorted((part for each in manifests for part in each["parts"]), key=lambda part: part["rank"]),
-            "warnings": [text for each in manifests for text in each["warnings"]],
+            "parts": sorted(
+                (part for content in manifests for part in content["parts"]), key=lambda part: part["rank"]
+            ),
+            "warnings": [text for content in manifests for text in content["warnings"]],
+            "processes": [process for content in manifests for process in content["processes"]],
         }
 
     def _damaged(self, error: object) -> RunFormatError:
-        which = " or ".join(map(str, self._runs))
-        return RunFormatError(f"{which} is damaged: {error}", hint="Import the traces again.")
+        folders = " or ".join(map(str, self._runs))
+        return RunFormatError(f"{folders} is damaged: {error}", hint="Import the traces again.")
 
     def _provide(self, statement: str) -> None:
-        """Make the macros and tables that a statement names known to the database.
+        """Create the macros and tables used by a statement.
 
-        To open all tables takes longer than most answers. A statement that names none, such as `show tables`, is
-        perhaps about all.
+        Opening all tables takes longer than most answers. If the statement names no table (`show tables`), create all
+        of them.
         """
         words = set(_WORD.findall(statement.lower()))
         with self._providing:
@@ -177,37 +181,37 @@ class Trace:
             self._create(name, [column.name for column in TABLES[name].columns])
             return
         query = catalog.get(name)
-        # Its words would not do: a comment may name a view that is made of this one.
+        # Use the parsed table names, not all words: a comment may name a view built on this view.
         self._provide(" ".join(query.tables))
-        for each in (*query.steps, query):
-            self._install_macros([each.sql])
-            kind = "table" if each.is_kept else "view"
-            made = f"create or replace {kind} {each.name} as {each.sql}"
-            self._connection.execute(catalog.parsed(self._connection, made))
+        for step in (*query.steps, query):
+            self._install_macros([step.sql])
+            kind = "table" if step.is_kept else "view"
+            statement = f"create or replace {kind} {step.name} as {step.sql}"
+            self._connection.execute(catalog.parsed(self._connection, statement))
 
     def _install_macros(self, statements: Sequence[str]) -> None:
         with self._providing:
             self._known.update(install_macros(self._connection, statements, self._known))
 
     def _create(self, name: str, columns: Sequence[str]) -> None:
-        # The table and its columns come from the schema; only the path is foreign. Glob characters in it are escaped.
-        # Hive partitioning is not left to the database, which would see `lr=0.1/` anywhere in the path as a column.
-        found = table_files(TABLES[name], self._rank_folders, self._joined)
-        size = found.size
-        quoted = ", ".join(f'"{column}"' for column in columns)
+        # Table and columns come from the schema. Only the path is foreign, with glob characters escaped. The database's
+        # Hive partitioning is off because it would read `lr=0.1/` anywhere in the path as a column.
+        stored_files = table_files(TABLES[name], self._rank_folders, self._joined)
+        size = stored_files.size
+        names = ", ".join(f'"{column}"' for column in columns)
         sources = []
-        if found.own:
+        if stored_files.own:
             rank = "regexp_extract(filename, 'rank=(\\d+)[/\\\\]data.parquet$', 1)::bigint"
-            files = ", ".join(_quote(_glob_escape(file)) for file in found.own)
+            files = ", ".join(_quote(_glob_escape(file)) for file in stored_files.own)
             sources.append(
-                f"select {rank} as rank, {quoted} from"  # noqa: S608
+                f"select {rank} as rank, {names} from"  # noqa: S608
                 f" read_parquet([{files}], hive_partitioning = false, filename = true)"
             )
-        if found.shared:
-            files = ", ".join(_quote(_glob_escape(file)) for file in found.shared)
+        if stored_files.shared:
+            files = ", ".join(_quote(_glob_escape(file)) for file in stored_files.shared)
             ranks = ", ".join(map(str, self.ranks)) if self._is_part else ""
-            only = f" where rank in ({ranks})" if ranks else ""
-            sources.append(f"select rank, {quoted} from read_parquet([{files}], hive_partitioning = false){only}")  # noqa: S608
+            where = f" where rank in ({ranks})" if ranks else ""
+            sources.append(f"select rank, {names} from read_parquet([{files}], hive_partitioning = false){where}")  # noqa: S608
         source = " union all ".join(sources)
         is_small = size.file_bytes < _SMALL_BYTES and size.rows < _SMALL_ROWS
         if size.text_bytes > (_SMALL_TEXT if is_small else most_bytes(size.file_bytes)):
@@ -218,11 +222,11 @@ class Trace:
         self._connection.execute(f"create {kind} {name} as {source}")
 
     def _text_bytes(self, name: str, source: str, size: Size) -> int:
-        """How long the texts of a table are together; `RunFormatError` if that is more than it can have."""
+        """Total length of the texts of a table in bytes; raises `RunFormatError` if it is implausibly large."""
         columns = [column.name for column in TABLES[name].columns if column.type in ("VARCHAR", "JSON")]
         texts = [f'sum(strlen("{column}"))' for column in columns]
-        found = self._connection.execute(f"select {', '.join(texts)} from ({source})").fetchall()[0]  # noqa: S608
-        total = sum(map(int, filter(None, found)))
+        lengths = self._connection.execute(f"select {', '.join(texts)} from ({source})").fetchall()[0]  # noqa: S608
+        total = sum(map(int, filter(None, lengths)))
         if total > most_bytes(size.file_bytes):
             raise self._damaged(
                 f"the texts of {name} would unpack to {total:,} bytes, which no table of {size.file_bytes:,} bytes does"
@@ -230,24 +234,24 @@ class Trace:
         return total
 
     def _check_names(self, source: str) -> None:
-        """Raise `RunFormatError` if what a name says is told twice: joins would double all events of that name."""
+        """Raise `RunFormatError` if a name has two rows: joins would duplicate all events of that name."""
         twice = f"select 1 from ({source}) group by rank, category, name having count(*) > 1 limit 1"  # noqa: S608
         if self._connection.execute(twice).fetchall():
             raise self._damaged("two rows of name_info have the same category and name")
 
-    # --- questions -----------------------------------------------------------------------------------------------
+    # --- queries -------------------------------------------------------------------------------------------------
 
     def sql(self, query: str, **parameters: object) -> pl.DataFrame:
-        """Run one SQL statement (DuckDB's dialect) on the tables of the run; `$name` stands for a parameter.
+        """Run one SQL statement (DuckDB's dialect) on the tables of the run. `$name` is a parameter.
 
-        `hotline schema` lists the tables and views. The statement can read this run and nothing else, and
-        can write nothing. Raises `HotlineError` if it is wrong, or is more than a single SELECT.
+        `hotline schema` lists the tables and views. The statement can read only this run and cannot write. Raises
+        `HotlineError` for an invalid statement, or for more than a single SELECT.
         """
         with as_hotline_error():
             self._refuse_all_but_select(query)
-            # The database does not know numpy's numbers, which a column of pandas has.
-            plain = {name: value.item() if hasattr(value, "item") else value for name, value in parameters.items()}
-            return self._run(query, query, plain)
+            # The database does not accept numpy scalars, such as values of a pandas column.
+            values = {name: value.item() if hasattr(value, "item") else value for name, value in parameters.items()}
+            return self._run(query, query, values)
 
     def _refuse_all_but_select(self, query: str) -> None:
         kinds = [statement.type for statement in self._connection.extract_statements(query)]
@@ -270,23 +274,23 @@ class Trace:
         relation = self._connection.sql(query, params=parameters) if parameters else self._connection.sql(query)
         kinds = [str(kind) for kind in relation.types]
         if any(map(_WIDE.search, kinds)):
-            # A frame holds 38 digits. Without the cast, a number that has more would become another one.
+            # A frame holds 38 digits. Without the cast, a longer number would silently change.
             relation = relation.project(
                 ", ".join(
-                    f"#{place}::{_WIDE.sub('decimal(38, 0)', kind)} as {_quote_name(name)}"
-                    for place, (name, kind) in enumerate(zip(relation.columns, kinds, strict=True), start=1)
+                    f"#{number}::{_WIDE.sub('decimal(38, 0)', kind)} as {_quote_name(name)}"
+                    for number, (name, kind) in enumerate(zip(relation.columns, kinds, strict=True), start=1)
                 )
             )
         return _narrow(relation.pl())
 
     @contextmanager
     def at_most(self, seconds: float) -> Iterator[None]:
-        """Stop the statement (`sql`) that runs after so many seconds; it ends in a `HotlineError` that says so."""
+        """Stop the running statement (`sql`) after the given number of seconds, with a `HotlineError`."""
         is_over = threading.Event()
         connection = self._connection
 
         def stop() -> None:
-            # The database forgets an interrupt that comes before a statement runs, so one is not enough.
+            # The database ignores an interrupt before a statement runs, so a single interrupt is not enough.
             wait = seconds
             while not is_over.wait(wait):
                 connection.interrupt()
@@ -298,20 +302,20 @@ class Trace:
             yield
         finally:
             is_over.set()
-            stopper.join()  # or it could stop the next statement
+            stopper.join()  # otherwise it could stop the next statement
 
     def interrupt(self) -> None:
-        """Stop the statements that run now, whoever asked; each ends in a `HotlineError`."""
+        """Stop all running statements from all threads. Each statement ends with a `HotlineError`."""
         with self._lock:
             traces = [self, *self._of_ranks.values(), *self._few]
         for trace in traces:
             trace._connections.interrupt()
 
     def query(self, name: str, **parameters: object) -> pl.DataFrame:
-        """Run a query that this package ships, by name; see `hotline queries` for the list.
+        """Run a query of this package by name; see `hotline queries` for the list.
 
-        Parameters left out take the defaults of the query's header. Raises `QueryNotFoundError` and
-        `QueryParameterError`, also for a rank, device, step or module that the trace does not have.
+        Missing parameters take the defaults of the query's header. Raises `QueryNotFoundError` and
+        `QueryParameterError`, also for a rank, device, step or module missing from the trace.
         """
         query = catalog.asked_of_a_run(name)
         bound = query.bind(**parameters)
@@ -319,9 +323,9 @@ class Trace:
         return self._answer(query, bound)
 
     def _answer(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
-        """Run a query with a value for each parameter, or give what it gave before: nothing of a run changes."""
-        asked = (query.name, *(value if value is None else (type(value), value) for value in bound.values()))
-        return self._kept.get(asked, lambda: self._ask(query, bound))
+        """Run a query with all parameters bound, or return the cached result. A run never changes."""
+        key = (query.name, *(value if value is None else (type(value), value) for value in bound.values()))
+        return self._kept.get(key, lambda: self._ask(query, bound))
 
     def _ask(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
         """Run a query after its steps."""
@@ -333,43 +337,43 @@ class Trace:
             return self._run_by_groups(query, bound, groups) if len(groups) > 1 else self._run_all(query, bound)
         if not catalog.compares_ranks(query.name):
             return self._of(rank)._run_all(query, bound)
-        with self._beside(rank) as few:
-            return few._run_all(query, bound)
+        with self._beside(rank) as subset:
+            return subset._run_all(query, bound)
 
     @contextmanager
     def _beside(self, rank: int) -> Iterator[Trace]:
-        """This trace with the collectives of all ranks, and of the rest only a rank and those that it is compared with.
+        """A trace with the collectives of all ranks, and otherwise only a rank and the ranks compared with it.
 
-        Of few ranks, it is this trace.
+        If this would include most ranks, the trace itself is returned.
         """
         with as_hotline_error():
-            matched = {name: self._run(name, f"from {name}", {}) for name in _OF_ALL_RANKS}
-            early = self._run(
+            tables = {name: self._run(name, f"from {name}", {}) for name in _OF_ALL_RANKS}
+            early_ranks = self._run(
                 "late_pair", "select distinct early_rank from late_pair where rank = $rank", {"rank": rank}
             )
-        only = sorted({rank, *early["early_rank"].to_list()})
-        if 2 * len(only) > len(self.ranks) or not self._close.alive:
+        ranks = sorted({rank, *early_ranks["early_rank"].to_list()})
+        if 2 * len(ranks) > len(self.ranks) or not self._close.alive:
             yield self
             return
-        paths = dict.fromkeys(self._rank_folders[each] for each in only)
-        with Trace(*paths, only=only) as few:
+        paths = dict.fromkeys(self._rank_folders[number] for number in ranks)
+        with Trace(*paths, only=ranks) as subset:
             with self._lock:
-                self._few.add(few)
+                self._few.add(subset)
             with as_hotline_error():
-                for name, rows in matched.items():
-                    few._connection.register("matched", rows.to_arrow())
-                    few._connection.execute(f"create temp table {name} as from matched")
-                    few._connection.unregister("matched")
-                    few._known.add(name)
-            yield few
+                for name, rows in tables.items():
+                    subset._connection.register("matched", rows.to_arrow())
+                    subset._connection.execute(f"create temp table {name} as from matched")
+                    subset._connection.unregister("matched")
+                    subset._known.add(name)
+            yield subset
 
     def _run_all(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
-        """Run a query over all ranks that this trace has."""
+        """Run a query over all ranks of this trace."""
         with as_hotline_error():
             self._provide(_needed(query))
             if not query.steps:
                 return self._run_here(query, bound)
-            # A connection of its own, so that nobody else sees the steps. They go with it.
+            # Use a separate connection, so the steps are private and are dropped with the connection.
             with self._apart() as other:
                 return other._run_here(query, bound)
 
@@ -387,18 +391,18 @@ class Trace:
         return pl.concat(frames, how="vertical_relaxed")
 
     def _run_here(self, query: catalog.Query, bound: Mapping[str, object]) -> pl.DataFrame:
-        """Run a query, and its steps before, over tables that are there; the steps stay with the connection."""
+        """Run a query after its steps over existing tables. The steps stay in the connection."""
         self._install_macros([*(step.sql for step in query.steps), query.sql])
         for step in query.steps:
             make_table_of(self._connection, step, step.name, {name: bound[name] for name in step.takes})
-        used = {name: bound[name] for name in query.uses} if query.steps else bound
-        return self._run_shipped(_needed(query), catalog.parsed(self._connection, query.sql), used)
+        values = {name: bound[name] for name in query.uses} if query.steps else bound
+        return self._run_shipped(_needed(query), catalog.parsed(self._connection, query.sql), values)
 
     def _run_shipped(self, text: str, query: duckdb.Statement, parameters: Mapping[str, object]) -> pl.DataFrame:
-        """Run a query of this package, whose columns have names and types that a frame can hold (its header's).
+        """Run a query of this package, whose header guarantees column names and types supported by frames.
 
-        A relation plans once for the types and once more for the rows. Without one, the rows are copied once more, so
-        that is for few events.
+        A relation plans twice, for the types and for the rows. Without a relation, the rows are copied once more, which
+        is faster for few events.
         """
         if self._event_count > _FEW_EVENTS:
             return self._run(text, query, parameters)
@@ -408,9 +412,9 @@ class Trace:
 
     @contextmanager
     def of_step(self, views: Sequence[str], rank: int, step: int | None) -> Iterator[Trace]:
-        """This trace with some views as tables in memory that hold one step of a rank, for many questions about it.
+        """A trace with some views as in-memory tables of one step of a rank, for repeated queries about the step.
 
-        The connection is another one, so that nobody else sees these tables. They go with it.
+        The connection is separate, so the tables are private and are dropped with the connection.
         """
         with self._of(rank)._apart() as other:
             with as_hotline_error():
@@ -424,40 +428,40 @@ class Trace:
             yield other
 
     def of(self, rank: int | None) -> Trace:
-        """The trace of one rank, for statements about it, or this one for None. It is closed with this one."""
+        """The trace of one rank, or this trace for `None`. The returned trace is closed with this trace."""
         return self if rank is None else self._of(int(rank))
 
     def _of(self, rank: int) -> Trace:
-        """The trace of one rank, which opens no file of another one; the last few are kept."""
+        """The trace of one rank, which opens no file of another rank. The last few are cached."""
         if len(self.ranks) == 1 or rank not in self._rank_folders or not self._close.alive:
             return self
         with self._lock:
-            only = self._of_ranks.pop(rank, None) or Trace(self._rank_folders[rank], rank=rank)
-            self._of_ranks[rank] = only
-            if len(self._of_ranks) > _KEPT_RANKS:  # it closes when no other thread asks it any more
+            trace = self._of_ranks.pop(rank, None) or Trace(self._rank_folders[rank], rank=rank)
+            self._of_ranks[rank] = trace
+            if len(self._of_ranks) > _KEPT_RANKS:  # closes when no other thread uses it
                 self._of_ranks.pop(next(iter(self._of_ranks))).memo.clear()
-        return only
+        return trace
 
     @contextmanager
     def _apart(self) -> Iterator[Trace]:
-        """This trace over another connection, which is closed afterwards."""
+        """A copy of this trace with another connection, which is closed afterwards."""
         other = copy.copy(self)
         other._connections = self._connections.apart()
-        other._kept, other.memo = KeptAnswers(), {}  # its tables may be others
+        other._kept, other.memo = KeptAnswers(), {}  # its tables may differ
         try:
             yield other
         finally:
             other._connections.close_mine()
 
     def table(self, name: str) -> pl.DataFrame:
-        """Return a whole table or view, such as `annotated_event`. Large traces have large tables: prefer `sql`."""
+        """Return a whole table or view, such as `annotated_event`. Prefer `sql` for large traces."""
         if name not in TABLES:
             raise HotlineError(f"there is no table {name!r}", hint=f"The tables are {', '.join(TABLES)}.")
         return self.sql(f"from {name}")
 
     @contextmanager
     def batches(self, name: str) -> Iterator[Any]:
-        """A whole table or view as a `pyarrow.RecordBatchReader`, for what is too large for memory."""
+        """A whole table or view as a `pyarrow.RecordBatchReader`, for tables larger than memory."""
         self._provide(name)
         with damage_told():
             yield self._connection.sql(f"from {name}").to_arrow_reader(100_000)
@@ -476,12 +480,12 @@ class Trace:
         more = len(self._runs) - 1
         return self.path.name + (f" and {more} more" if more else "")
 
-    # --- the outside -----------------------------------------------------------------------------------------------
+    # --- export and life cycle -------------------------------------------------------------------------------------
 
     def export(self, folder: str | Path, *, overwrite: bool = False) -> Path:
-        """Write every table as one Parquet file into a folder, for dashboards: `annotated_event.parquet` and so on.
+        """Write every table as a Parquet file into a folder, for dashboards: `annotated_event.parquet` and so on.
 
-        The folder appears whole or not at all. Raises `ExportExistsError` if it exists and `overwrite` is false.
+        The folder is written atomically. Raises `ExportExistsError` if the folder exists and `overwrite` is false.
         """
         target = path_of(folder)
 
@@ -493,9 +497,9 @@ class Trace:
         return replace_folder(target, write, overwrite=overwrite)
 
     def close(self) -> None:
-        """Close the database; delete the run if it was a temporary one."""
-        for only in self._of_ranks.values():
-            only.close()
+        """Close the database, and delete a temporary run."""
+        for trace in self._of_ranks.values():
+            trace.close()
         self.memo.clear()
         self._close()
 
@@ -509,9 +513,9 @@ class Trace:
 
     def __repr__(self) -> str:
         ranks = self.ranks
-        which = f"rank {ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} ranks"
+        ranks_text = f"rank {ranks[0]}" if len(ranks) == 1 else f"{len(ranks)} ranks"
         events = self._event_count
-        return f"<Trace {self._name}: {which}, {events:,} events>"
+        return f"<Trace {self._name}: {ranks_text}, {events:,} events>"
 
     def _repr_html_(self) -> str:
         from hotline_analysis.text.html import Cell, Table, render
@@ -533,28 +537,28 @@ class Trace:
 
 
 def _allow_open_files() -> None:
-    """Let this process open as many files as the system allows it; the usual limit of 1,024 is for `select`."""
+    """Raise this process's limit of open files, at most to the hard limit. The usual limit of 1,024 is for `select`."""
     with suppress(ImportError, ValueError, OSError):
         import resource
 
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-        most = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
-        if soft != resource.RLIM_INFINITY and soft < most:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        limit = _OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, _OPEN_FILES)
+        if soft != resource.RLIM_INFINITY and soft < limit:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
 
 
 def _needed(query: catalog.Query) -> str:
-    """The tables that a query reads. Its words name others, too: `step` is a column as well, and `op` a cause."""
+    """The tables read by a query. Its words are ambiguous: `step` is also a column, and `op` a cause."""
     return " ".join(query.tables) or query.sql
 
 
 def _narrow(frame: pl.DataFrame) -> pl.DataFrame:
-    """The frame with 64 bits where they do: sums of such integers have 128, which frames know as decimals."""
+    """Convert 128-bit sums, which frames represent as decimals, to 64-bit integers where the values fit."""
     for name, kind in frame.schema.items():
         if isinstance(kind, pl.Decimal) and kind.scale == 0:
-            whole = frame[name].cast(pl.Int64, strict=False)
-            if whole.null_count() == frame[name].null_count():
-                frame = frame.with_columns(whole)
+            integers = frame[name].cast(pl.Int64, strict=False)
+            if integers.null_count() == frame[name].null_count():
+                frame = frame.with_columns(integers)
     return frame
 
 

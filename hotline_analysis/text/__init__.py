@@ -1,1 +1,1 @@
-"""Texts: numbers and names as people read them, what hides in them, and the lines of code that they name."""
+"""Texts: formatted numbers and names, hidden secrets, and lines of source code."""

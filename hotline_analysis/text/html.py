@@ -1,4 +1,4 @@
-"""HTML from the templates beside this file: every value is a text there, and no name of a trace becomes an element."""
+"""HTML from the templates in this package. Every value is inserted as text, so trace names cannot become markup."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Cell:
 
     text: str
     is_text: bool = False
-    """Whether it stands left, as texts do, and not right, as figures do."""
+    """Whether the cell is left-aligned like text, not right-aligned like figures."""
     names_row: bool = False
     share: float | None = None
-    """The per cent of its width that are filled; None draws no bar."""
+    """Filled part of the cell's width in percent; `None` draws no bar."""
     link: str | None = None
 
 
@@ -39,13 +39,14 @@ class Table:
     heads: Sequence[Cell]
     rows: Sequence[Sequence[Cell]]
     more: str = ""
-    """How many rows it leaves out, in words; empty if none."""
+    """A sentence on the omitted rows; empty if no rows are omitted."""
 
 
 def render(template: str, **values: Any) -> Markup:
-    """Fill a template, as a part of a page or of another template.
+    """Render a template, as a part of a page or of another template.
 
-    Texts are escaped, cut in the middle where they are very long, and what could hide or turn text is made visible.
+    Texts are escaped, very long texts are cut in the middle, and characters that could hide or reverse text are made
+    visible.
     """
     return Markup(_environment().get_template(template).render(values))
 
@@ -77,12 +78,12 @@ def _environment() -> jinja2.Environment:
 
 
 def _shown(value: object) -> object:
-    """A text as a page may show it; what is HTML already stays."""
+    """Shorten and escape a text for a page. HTML is unchanged."""
     return value if isinstance(value, Markup) or not isinstance(value, str) else safe(shorten(value, _LONGEST))
 
 
 def _code(value: str) -> Markup:
-    """A text of our own in full, in which names stand between backticks."""
+    """A text from this package, in full, with names in backticks as code."""
     return Markup(re.sub("`([^`]+)`", r"<code>\1</code>", str(escape(value))))
 
 

@@ -1,11 +1,11 @@
-"""Secrets in what a trace says beside its times: found by the name of a value or by its form, and hidden.
+"""Hide secrets in a trace's texts, recognised by the name of a value or by its form.
 
-Some tools store the environment of the process in a trace, and with it keys and passwords; a trace is then passed on.
-A name tells a secret by its words (HF_TOKEN, dbPassword, X-Api-Key), so that `tokenizer`, `max_tokens`, `pad_token`,
-`author` and `session_length` are none. The words are those that scrubbers of logs and scanners of code have in common:
-the defaults of Sentry's data scrubbing, of the KeywordDetector of detect-secrets, and of gitleaks' generic-api-key. The
-forms are those that providers give their keys so that these can be found, by gitleaks' rules; lengths are less strict
-here. What has neither such a name nor such a form is not found.
+Some tools store the environment of the process in a trace, including keys and passwords, and a trace is often shared. A
+name indicates a secret by its words (HF_TOKEN, dbPassword, X-Api-Key). `tokenizer`, `max_tokens`, `pad_token`, `author`
+and `session_length` are therefore not secrets. The words are common to log scrubbers and code scanners: the defaults of
+Sentry's data scrubbing, of the KeywordDetector of detect-secrets, and of gitleaks' generic-api-key. The forms are the
+recognisable key formats of providers, by gitleaks' rules, with less strict lengths. A secret with neither such a name
+nor such a form is not found.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ MASK = "***"
 
 # --- by form ---------------------------------------------------------------------------------------------------------
 
-# Patterns that the engines of Python and of Polars understand alike, and what stands for a match. None can begin or end
-# inside an escape or behind a quote, so that they can be used on the text of a JSON value, too.
+# Patterns with the same meaning in Python's and Polars's regex engines, and their replacements. A match never begins or
+# ends inside an escape or after a quote, so the patterns also work on the text of a JSON value.
 FORMS = (
-    # A password in a URL, whose user and host are kept.
+    # A password in a URL. User and host are kept.
     (r"(:\\?/\\?/[^\s/:@\"\\]*):[^\s/\"\\]+@", rf"${{1}}:{MASK}@"),
-    # The signature of a URL that is signed in advance: Amazon, Google, Azure.
+    # The signature of a presigned URL: Amazon, Google, Azure.
     (
         r"(?i)([?&](?:x-(?:amz|goog)-(?:signature|credential|security-token)|sig|signature)=)[^&\s\"\\]+",
         rf"${{1}}{MASK}",
     ),
-    # To the end of the key, or of the text if that is cut.
+    # To the end of the key, or of the text if the key is cut off.
     (
         r"-----BEGIN [A-Z ]*PRIVATE KEY(?:"
         r"(?:[^\"\\]|\\.)*?-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|(?:[^\"\\]|\\.)*)",
@@ -56,14 +56,14 @@ FORMS = (
     ),
     (r"\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{16,}", rf"${{1}} {MASK}"),
 )
-_SHORTEST = 20  # of what has a form, a URL is the only one that may be shorter
+_SHORTEST = 20  # minimum length of a form, except for URLs
 _FORMS = [(re.compile(form), text.replace("${1}", r"\1")) for form, text in FORMS]
 _FORM = "|".join(f"(?:{form})" for form, _ in FORMS)
 
 # --- by name ---------------------------------------------------------------------------------------------------------
 
 _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-# Wherever they stand in a name, with or without something between their parts. All below such a name is hidden.
+# These match anywhere in a name, with or without separators between their parts. Everything below the name is hidden.
 _STRONG = re.compile(
     "passw(?:or)?d|passphrase|passcode|pwd|secret|credential|connectionstring|"
     "(?:api|app|access|account|auth|client|consumer|deploy|encryption|hmac|license|master|priv|private|service|shared"
@@ -75,25 +75,25 @@ _USERS = frozenset(
     | {"user"}
 )
 _GIT = frozenset({"ado", "azure", "ext", "gh", "git", "github", "gitlab"})
-# Before `token`, these say a piece of text or a number of them.
+# Before `token`, these words mean a piece of text or a count.
 _OF_TEXT = frozenset(
     {"audio", "begin", "bos", "class", "cls", "decoder", "end", "eos", "eot", "fim", "first", "image", "img", "last"}
     | {"mask", "next", "pad", "padding", "per", "prefix", "sep", "special", "start", "stop", "unk", "video"}
 )
 _HOLDERS = frozenset({"access", "api", "auth", "bearer", "csrf", "refresh"})
-# Before several of something, or `token`.
+# Before a plural, or before `token`, these words mean a count.
 _COUNTS = frozenset({"count", "max", "min", "n", "num", "number", "total"})
-# At the end, these say that a name is about the secret: how long it is, where it lies, what kind it has.
+# At the end of a name, these words mean a property of the secret: length, location or kind.
 _ABOUT = frozenset(
     {"addr", "algorithm", "arn", "count", "dir", "directory", "enabled", "endpoint", "expiration", "expires", "expiry"}
     | {"file", "folder", "format", "helper", "host", "len", "length", "limit", "manager", "method", "mode", "name"}
     | {"path", "policy", "port", "provider", "required", "server", "size", "sock", "timeout", "ttl", "type", "uri"}
     | {"url", "usage", "version"}
 )
-# What a name hides: nothing, a text or list of them, all texts below it, or numbers, too.
+# The values hidden by a name: nothing, a text or a list of texts, all texts below it, or also numbers.
 _NONE, _ITSELF, _TEXTS, _ALL = range(4)
 
-# A text with none of these has no name as above, and needs no closer look.
+# A text without any of these stems has no secret name, and is not parsed.
 _STEMS = (
     *("pass", "pwd", "secret", "credential", "connection", "key", "auth", "bearer", "cookie", "jwt", "psk", "pw"),
     *("token", "sess", "_pat"),
@@ -106,8 +106,8 @@ _HARMLESS = re.compile(
 # A number (see `masked_json`), or a token such as [PAD] or </s>.
 _OF_A_MODEL = re.compile(r"\0?[-+]?\d[\d.,]*(?:[eE][-+]?\d+)?|[<\[].*[>\]]", re.DOTALL)
 _NAME = re.compile(r"-{0,2}[A-Za-z_][\w.-]*")
-# An assignment on a line of its own, whose value is the rest of the line; any other, as in JSON, a URL or a header; and
-# a flag of a command.
+# Pattern 1: an assignment on its own line, whose value is the rest of the line. Pattern 2: any other pair, as in JSON,
+# a URL or a header. Pattern 3: a command-line flag.
 _LINE = re.compile(r"(?:(?<=[\n\0])|\A)[ \t]*(?:export[ \t]+)?([A-Za-z_][\w.-]*)=(?!=)")
 _PAIR = re.compile(r"(?<![\w.-])-{0,2}([A-Za-z_][\w.-]*)(?:\\*[\"'])?\s*(?:=>|=(?!=)|:(?!:|//))\s*")
 _FLAG = re.compile(r"(?<!\S)--?([A-Za-z][\w-]*)\s+(?!-)")
@@ -117,7 +117,7 @@ _VALUE = re.compile(r"\\*\"[^\"]*\"|\\*'[^']*'|(?:Bearer\s+|Basic\s+)?[^\s\0\"',
 
 @functools.lru_cache(4096)
 def _hides(name: str) -> int:
-    """What is hidden below a name."""
+    """Which values below a name to hide."""
     words = [word.lower() for word in _WORDS.findall(name)]
     while words and words[-1].isdigit():
         words.pop()
@@ -135,7 +135,7 @@ def _hides(name: str) -> int:
 
 
 def mask_columns(frame: pl.DataFrame) -> pl.DataFrame:
-    """Hide secrets that are told by their form in the texts of a frame. It is the same frame if there are none."""
+    """Hide secrets recognised by form in the texts of a frame. Without secrets, returns the same frame."""
     import polars as pl
 
     found = [texts.name for texts in frame.select(pl.col(pl.String)) if texts.str.contains(_FORM).any()]
@@ -146,7 +146,7 @@ def mask_columns(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def mask_json_column(texts: pl.Series) -> pl.Series:
-    """Hide secrets in JSON objects, told by name or form. Only those with a word or form of one are looked at."""
+    """Hide secrets in JSON objects, by name or form. Only texts with a suspicious word or form are parsed."""
     import polars as pl
 
     suspects = texts.filter(texts.str.contains(f"(?i:{'|'.join(_STEMS)})|{_FORM}")).unique().drop_nulls()
@@ -155,7 +155,7 @@ def mask_json_column(texts: pl.Series) -> pl.Series:
 
 
 def mask(value: dict[str, Any] | list[Any]) -> bool:
-    """Hide secrets in a JSON value, at any depth, in its place; say whether there were any."""
+    """Hide secrets in a JSON value in place, at any depth. Returns whether there were any."""
     found = False
     stack: list[tuple[dict[str, Any] | list[Any], int]] = [(value, _NONE)]
     while stack:
@@ -175,7 +175,7 @@ def mask(value: dict[str, Any] | list[Any]) -> bool:
 
 
 def _items(holder: dict[str, Any] | list[Any]) -> Iterator[tuple[str | int, Any, int]]:
-    """What a JSON value holds: its place, itself, and what is hidden by a name before it."""
+    """The items of a JSON value: position, item, and the values hidden by a name before the item."""
     if isinstance(holder, dict):
         # As in {"name": "HF_TOKEN", "value": "…"}.
         of_value = _hides(str(holder.get("name", holder.get("key", ""))))
@@ -184,7 +184,7 @@ def _items(holder: dict[str, Any] | list[Any]) -> Iterator[tuple[str | int, Any,
         return
     before = ""
     for place, item in enumerate(list(holder)):
-        # As in ["--hf-token", "…"], or a pair of a list of pairs.
+        # As in ["--hf-token", "…"], or in a pair inside a list of pairs.
         yield place, item, _hides(before)
         is_name = isinstance(item, str) and _NAME.fullmatch(item) and (item.startswith("-") or len(holder) == 2)
         before = item if is_name else ""
@@ -204,7 +204,7 @@ def _is_secret(text: str, hides: int) -> bool:
 
 
 def masked_text(text: str) -> str:
-    """Hide secrets in a text: by their form, in JSON, and in assignments, headers and flags as of a shell."""
+    """Hide secrets in a text: by form, in JSON, and in shell-style assignments, headers and flags."""
     if len(text) >= _SHORTEST or "://" in text:
         for form, instead in _FORMS:
             text = form.sub(instead, text)
@@ -222,10 +222,10 @@ def masked_text(text: str) -> str:
 
 
 def _without(text: str, named: re.Pattern[str], value: re.Pattern[str]) -> str:
-    """The text without the values that follow a name of a secret."""
+    """The text without the values of secret names."""
     parts = []
     kept = at = 0
-    # What follows any other name is looked at, too: a value may be an assignment itself.
+    # The search continues right after any other name, because a value may be an assignment itself.
     while name := named.search(text, at):
         at = name.end()
         found = value.match(text, at) if (hides := _hides(name[1])) else None
@@ -236,8 +236,8 @@ def _without(text: str, named: re.Pattern[str], value: re.Pattern[str]) -> str:
 
 
 def masked_json(text: str) -> str:
-    """Hide secrets in the text of a JSON object or array; the same text if there are none. Raises ValueError."""
-    # Fractions keep their digits: some are times, of which a double has too few.
+    """Hide secrets in the text of a JSON object or array. Without secrets, returns the same text. Raises ValueError."""
+    # Fractions keep their digits, because a double is too imprecise for some times.
     value = json.loads(text, parse_float=lambda digits: f"\0{digits}")
     if not mask(value):
         return text

@@ -1,8 +1,8 @@
-"""The line of code at a place that a trace names, so that people recognise it.
+"""The line of source code at a place recorded in a trace, to help users recognise the place.
 
-A trace is untrusted, and what is made of it may be passed on. So it must not be able to name a place and thereby put
-what stands there into a page: only lines of python code inside functions are shown, of files that python would import,
-and neither texts nor comments in them.
+A trace is untrusted, and its report may be shared. A trace must not be able to put the content of arbitrary files into
+a page by recording their paths. Therefore only lines of Python code inside functions are shown, only from files that
+Python would import, and without string literals and comments.
 """
 
 from __future__ import annotations
@@ -24,19 +24,20 @@ _TEXTS = (ast.JoinedStr, getattr(ast, "TemplateStr", ast.JoinedStr))
 
 
 class Lines:
-    """Lines of the code that this python would import: below the working directory and the folders of `sys.path`."""
+    """Source lines that this Python would import: below the working directory and the folders of `sys.path`."""
 
     def __init__(self, folders: Iterable[str] | None = None) -> None:
         names = [os.getcwd(), *sys.path] if folders is None else folders
         whole = (os.path.realpath(name) for name in names if os.path.isdir(name or os.curdir))
-        # The root of the file system would hold everything.
+        # Without the root of the file system, which contains everything.
         self._folders = [folder for folder in dict.fromkeys(whole) if os.path.dirname(folder) != folder]
         self._files: dict[str, _Code | None] = {}
 
     def at(self, source: str | None, function: str | None = None) -> str:
-        """The line at a place such as `model.py:31`; nothing if it is not at hand or not to be shown.
+        """The line at a place such as `model.py:31`; empty if it is not available or must not be shown.
 
-        With a function, the line must lie in one of that name; a line of its head gives the `def`.
+        With `function`, the line must be inside a function of this name. A line of the function's head returns the
+        `def`.
         """
         place = _PLACE.fullmatch(source or "")
         if place is None:
@@ -48,7 +49,8 @@ class Lines:
         return ""
 
     def _candidates(self, name: str) -> Iterable[str]:
-        # Names are looked at before files are: one that leads elsewhere, such as to a network drive, is not touched.
+        # Names are checked before the file system is accessed: a path to a network drive, for example, is never
+        # touched.
         for folder in self._folders:
             file = os.path.normpath(os.path.join(folder, name))
             if _lies_in(file, folder):
@@ -79,7 +81,7 @@ class Lines:
 
 
 def _lies_in(file: str, folder: str) -> bool:
-    """Whether a file lies in a folder, and in no hidden one there."""
+    """Whether a file is in a folder, outside its hidden subfolders."""
     inside = file.removeprefix(folder + os.sep)
     return inside != file and not any(part.startswith(".") for part in inside.split(os.sep))
 
@@ -100,7 +102,7 @@ class _Code:
         if not around:
             return ""
         inner = max(around, key=lambda node: (_head(node), -(node.end_lineno or 0)))
-        # What python names itself, such as <genexpr>, stands somewhere in a function.
+        # Names made by Python, such as <genexpr>, may be anywhere in a function.
         if function is not None and function[:1] != "<" and inner.name != function:
             return ""
         if function is not None and isinstance(inner, ast.ClassDef):
@@ -112,7 +114,7 @@ class _Code:
         return self._without_texts(number)
 
     def _without_texts(self, number: int) -> str:
-        """The line, with every text in it replaced by an ellipsis and without its comment."""
+        """The line without comments, with every string literal replaced by an ellipsis."""
         line = self._lines[number - 1].encode()
         spans = []
         for node in self._texts:

@@ -1,13 +1,13 @@
--- The function of the user around each op, annotation and call, as python stacks tell.
+-- The user function around each op, annotation and call, from python stacks.
 --
 -- :param rank BIGINT = NULL            only this rank
 -- :param step BIGINT = NULL            only this step
 -- :reads code_frame, event, label, nesting
--- :column rank BIGINT                  process rank
+-- :column rank RANK
 -- :column event_id BIGINT              the event
--- :column source VARCHAR               file and line where the innermost function of the user around it begins
--- :column function VARCHAR             the name of that function
-with inside as (
+-- :column source VARCHAR               file and first line of the innermost user function around the event
+-- :column function VARCHAR             name of this function
+with asked_event as (
     select
         event.rank,
         event.event_id,
@@ -25,17 +25,17 @@ with inside as (
 )
 
 select
-    inside.rank,
-    inside.event_id,
+    asked_event.rank,
+    asked_event.event_id,
     arg_max(code_frame.source, code_frame.depth) as source,
     arg_max(code_frame.function, code_frame.depth) as function
-from inside
+from asked_event
 inner join code_frame
     on
-        inside.rank = code_frame.rank
-        and inside.track_id = code_frame.track_id
-        and code_frame.start_ns <= inside.start_ns
-        and code_frame.end_ns >= inside.end_ns
-        and code_frame.depth < inside.depth
-group by inside.rank, inside.event_id
-order by inside.rank, inside.event_id
+        asked_event.rank = code_frame.rank
+        and asked_event.track_id = code_frame.track_id
+        and code_frame.start_ns <= asked_event.start_ns
+        and code_frame.end_ns >= asked_event.end_ns
+        and code_frame.depth < asked_event.depth
+group by asked_event.rank, asked_event.event_id
+order by asked_event.rank, asked_event.event_id

@@ -1,22 +1,23 @@
--- What is allocated on a device over a step, by category, at equal distances and at the peak.
+-- Allocated memory of a device during a step by category, at equal intervals and at the peak.
 --
--- The sum over the categories of a moment is what the allocator says then. Of several devices it is the one on which
--- most is allocated, a GPU if there is one; of several steps the one in which the peak is.
+-- The sum over the categories at one time is the allocator's total. Of several devices, the chart shows the device with
+-- the most allocated memory, and prefers GPUs. Of several steps, it shows the step with the peak.
 --
--- :param rank BIGINT = NULL      the process rank; the lowest without it
+-- :param rank BIGINT = NULL      process rank; default: the lowest rank
 -- :param step BIGINT = NULL      the step
--- :param points BIGINT >= 2 <= 2000 = 300  so many moments
+-- :param points BIGINT >= 2 <= 2000 = 300
+--                                number of points in time
 -- :reads memory_change, memory_block, step
--- :column rank BIGINT            process rank
--- :column step BIGINT            the step; NULL where the trace has none
+-- :column rank RANK
+-- :column step STEP              NULL without steps
 -- :column device_type VARCHAR    cpu, cuda, hip, xpu, hpu, mtia or other
--- :column device BIGINT          device number; -1 for the CPU
+-- :column device DEVICE          -1 for the CPU
 -- :column start_ns BIGINT        start of the step
--- :column moment BIGINT          number of the moment, from 0
--- :column at_ns BIGINT           the moment, from the start of the step
--- :column category VARCHAR       as in `memory_block`; older for what is older than the trace
+-- :column moment BIGINT          number of the point in time, from 0
+-- :column at_ns BIGINT           time since the start of the step
+-- :column category VARCHAR       as in `memory_block`, or `older` for memory older than the trace
 -- :column bytes BIGINT           bytes allocated
-with shown as (
+with shown_device as (
     select
         rank,
         device_type,
@@ -31,26 +32,26 @@ with shown as (
     limit 1
 ),
 
-changed as (
+shown_change as (
     select
         memory_change.start_ns,
         memory_change.event_id,
         memory_change.bytes,
         memory_change.allocated_bytes
     from memory_change
-    inner join shown
+    inner join shown_device
         on
             (memory_change.rank, memory_change.device_type, memory_change.device)
-            = (shown.rank, shown.device_type, shown.device)
+            = (shown_device.rank, shown_device.device_type, shown_device.device)
 ),
 
 shown_window as (
     select
-        shown.*,
-        coalesce(step.start_ns, (select min(changed.start_ns) from changed)) as begin_ns,
-        coalesce(step.end_ns, (select max(changed.start_ns) from changed)) as end_ns
-    from shown
-    left join step on shown.rank = step.rank and shown.step = step.step
+        shown_device.*,
+        coalesce(step.start_ns, (select min(shown_change.start_ns) from shown_change)) as begin_ns,
+        coalesce(step.end_ns, (select max(shown_change.start_ns) from shown_change)) as end_ns
+    from shown_device
+    left join step on shown_device.rank = step.rank and shown_device.step = step.step
 ),
 
 moment as (
@@ -58,7 +59,7 @@ moment as (
     from shown_window
     cross join range($points) as numbers (number)
     union
-    select peak_ns from shown
+    select peak_ns from shown_device
 ),
 
 block_change as (
@@ -67,20 +68,20 @@ block_change as (
         coalesce(memory_block.start_ns, -9223372036854775807) as at_ns,
         memory_block.bytes
     from memory_block
-    inner join shown
+    inner join shown_device
         on
             (memory_block.rank, memory_block.device_type, memory_block.device)
-            = (shown.rank, shown.device_type, shown.device)
+            = (shown_device.rank, shown_device.device_type, shown_device.device)
     union all
     select
         memory_block.category,
         memory_block.end_ns,
         -memory_block.bytes
     from memory_block
-    inner join shown
+    inner join shown_device
         on
             (memory_block.rank, memory_block.device_type, memory_block.device)
-            = (shown.rank, shown.device_type, shown.device)
+            = (shown_device.rank, shown_device.device_type, shown_device.device)
     where memory_block.end_ns is not null
 ),
 
@@ -97,7 +98,7 @@ category_of_device as (
     select distinct category from block_change
 ),
 
-of_category as (
+category_level as (
     select
         moment.at_ns,
         category_of_device.category,
@@ -107,29 +108,36 @@ of_category as (
     asof left join level on category_of_device.category = level.category and moment.at_ns >= level.at_ns
 ),
 
--- What the allocator says at each moment, less the blocks.
-of_older as (
+-- The allocator's total at each point in time, minus the blocks.
+older_level as (
     select
         moment.at_ns,
         'older' as category,
-        -- before the first event, what was there without it
+        -- before the first event, the total without the event
         coalesce(
             last_change.allocated_bytes,
-            (select arg_min(changed.allocated_bytes - changed.bytes, (changed.start_ns, changed.event_id)) from changed)
+            (
+                select
+                    arg_min(
+                        shown_change.allocated_bytes - shown_change.bytes,
+                        (shown_change.start_ns, shown_change.event_id)
+                    )
+                from shown_change
+            )
         ) - blocks.bytes as bytes
     from moment
     inner join (
         select
             at_ns,
             sum(bytes)::bigint as bytes
-        from of_category
+        from category_level
         group by at_ns
     ) as blocks on moment.at_ns = blocks.at_ns
     asof left join (
         select
             start_ns,
             arg_max(allocated_bytes, event_id) as allocated_bytes
-        from changed
+        from shown_change
         group by start_ns
     ) as last_change on moment.at_ns >= last_change.start_ns
 )
@@ -145,9 +153,9 @@ select
     any_category.category,
     any_category.bytes
 from (
-    select * from of_category
+    select * from category_level
     union all
-    select * from of_older
+    select * from older_level
 ) as any_category
 cross join shown_window
 order by at_ns, any_category.category

@@ -1,23 +1,23 @@
--- A run over time, in equal stretches: the phases of the main thread, and the work that keeps each device busy.
+-- A run over time in equal bins: phases of the main thread, and busy time of each device.
 --
--- However long the run is, there are `bins` stretches, and each event counts in every one it lies in with the time it
--- lies in it. So the sums over all of them are those of the whole run, to the nanosecond: of the steps on the CPU, of
--- `gpu_busy` on a device. GPU work has the phase that launched it. Times of several ranks are on the clock of the
--- lowest one, as far as the collectives that they share tell it (`collective_match`).
+-- The run is split into `bins` equal bins. Each event counts in every bin it overlaps, with the time of the overlap.
+-- Sums over all bins are therefore exact totals of the run: the steps on the CPU, and `gpu_busy` on a device. GPU work
+-- has the phase of its launch. Times of several ranks are on the clock of the lowest rank, if common collectives allow
+-- this (`collective_match`).
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :param bins BIGINT >= 1 <= 100000 = 600
---                                 stretches of time
--- :param start_ns BIGINT = NULL   from this time on; from the first phase or GPU event without it
--- :param end_ns BIGINT = NULL     until this time; until the last phase or GPU event ends without it
+--                                 number of bins
+-- :param start_ns BIGINT = NULL   start of the range; default: the first phase or GPU event
+-- :param end_ns BIGINT = NULL     end of the range; default: the end of the last phase or GPU event
 -- :reads collective_match, event, gpu_op, label, launch, phase_span, step
--- :column rank BIGINT                process rank
--- :column device BIGINT              device number, -1 when the events name none; NULL for the main thread
--- :column phase VARCHAR              the phase; outside_steps for GPU work of no step
--- :column bin BIGINT                 number of the stretch, from 0
--- :column start_ns BIGINT            start of the stretch
--- :column end_ns BIGINT              end of the stretch
--- :column time_ns BIGINT             time in it
+-- :column rank RANK
+-- :column device DEVICE              -1 if the events have no device; NULL for the main thread
+-- :column phase VARCHAR              phase; outside_steps for GPU work outside all steps
+-- :column bin BIGINT                 number of the bin, from 0
+-- :column start_ns BIGINT            start of the bin
+-- :column end_ns BIGINT              end of the bin
+-- :column time_ns BIGINT             time in the bin
 with clock as (
     select
         rank,
@@ -38,7 +38,7 @@ own_span as (
     asof inner join step on phase_span.rank = step.rank and phase_span.start_ns >= step.start_ns
     where phase_span.is_main and phase_span.start_ns < step.end_ns and is_asked($rank, phase_span.rank)
     union all
-    -- Of work that overlaps, the time counts to what started first: what is left of the others is at their end.
+    -- Overlapping time goes to the work that started first; later work counts with its remaining end.
     select
         launch.rank,
         device_of(gpu_op.device),
@@ -62,7 +62,7 @@ span as (
     left join clock on own_span.rank = clock.rank
 ),
 
-whole as (
+run_range as (
     select
         coalesce($start_ns, min(start_ns)) as from_ns,
         greatest(
@@ -72,25 +72,25 @@ whole as (
     from span
 ),
 
-cut as (
+cut_span as (
     select
         span.rank,
         span.device,
         span.phase,
-        greatest(span.start_ns, whole.from_ns) as start_ns,
-        least(span.end_ns, whole.until_ns) as end_ns,
-        whole.from_ns,
-        whole.width_ns
+        greatest(span.start_ns, run_range.from_ns) as start_ns,
+        least(span.end_ns, run_range.until_ns) as end_ns,
+        run_range.from_ns,
+        run_range.width_ns
     from span
-    cross join whole
-    where span.end_ns > whole.from_ns and span.start_ns < whole.until_ns
+    cross join run_range
+    where span.end_ns > run_range.from_ns and span.start_ns < run_range.until_ns
 ),
 
 piece as (
     select
         *,
         unnest(range((start_ns - from_ns) // width_ns, (end_ns - 1 - from_ns) // width_ns + 1)) as bin
-    from cut
+    from cut_span
     where end_ns > start_ns
 )
 

@@ -1,27 +1,28 @@
--- What python does where no op runs: calls of functions with no op, annotation, module or call of the runtime in them.
+-- Python time without ops: calls of functions without any op, annotation, module or runtime call inside.
 --
--- The call that runs backward is no such one: it waits for the threads of autograd, which run ops.
+-- The call that runs backward is excluded: it waits for the threads of autograd, which run ops.
 --
--- Calls of one function that follow each other in one caller are one row. What is shorter than `least_ns` is left out,
--- and so is a call that one call in it takes `dominant_pct` of: that one says more.
+-- Consecutive calls of one function in one caller share a row. Two kinds of calls are left out: calls shorter than
+-- `least_ns`, and calls in which a single inner call takes `dominant_pct` of the time, since the inner call is more
+-- specific.
 --
 -- :param rank BIGINT = NULL               only this rank
 -- :param step BIGINT = NULL               only this step
--- :param least_ns BIGINT >= 0 = 0         only what takes so long
--- :param dominant_pct DOUBLE >= 0 = 75    share of a call from which on a single one in it stands for it
+-- :param least_ns BIGINT >= 0 = 0         minimum time of a row
+-- :param dominant_pct DOUBLE >= 0 = 75    share of a call from which a single inner call replaces it
 -- :reads event, label, name_info, nesting, python_call
--- :column rank BIGINT                     process rank
--- :column step BIGINT                     the step; NULL for what lies outside every step
--- :column phase VARCHAR                   phase of the first call
+-- :column rank RANK
+-- :column step STEP                       NULL outside every step
+-- :column phase PHASE                     of the first call
 -- :column track_id BIGINT                 the thread
 -- :column start_ns BIGINT                 start of the first call
--- :column end_ns BIGINT                   end of the last
--- :column time_ns BIGINT                  time of the calls
--- :column call_count BIGINT               calls
--- :column name VARCHAR                    name of their events
+-- :column end_ns BIGINT                   end of the last call
+-- :column time_ns BIGINT                  total time of the calls
+-- :column call_count BIGINT               number of calls
+-- :column name VARCHAR                    name of the events
 -- :column short_name VARCHAR              name for people
 -- :column event_id BIGINT                 the first call
--- :column around_id BIGINT                `event_id` of the row around it; NULL for the outermost
+-- :column around_id BIGINT                `event_id` of the outer row; NULL for the outermost row
 with entry as (
     select
         nesting.rank,
@@ -44,7 +45,7 @@ with entry as (
     where is_asked($rank, nesting.rank) and is_asked($step, label.step)
 ),
 
-other as (
+other_event as (
     select
         rank,
         track_id,
@@ -53,21 +54,24 @@ other as (
     where not is_python
 ),
 
--- A short call can be part of a long row, so that nothing is left out here.
-alone as (
+-- Keep short calls here, since they can be part of a long row.
+lone_call as (
     select entry.*
     from entry
-    asof left join other
-        on entry.rank = other.rank and entry.track_id = other.track_id and entry.start_ns <= other.other_ns
-    where entry.is_python and (other.other_ns is null or other.other_ns >= entry.end_ns)
+    asof left join other_event
+        on
+            entry.rank = other_event.rank
+            and entry.track_id = other_event.track_id
+            and entry.start_ns <= other_event.other_ns
+    where entry.is_python and (other_event.other_ns is null or other_event.other_ns >= entry.end_ns)
 ),
 
-numbered as (
+numbered_call as (
     select
         *,
         row_number() over (partition by rank, track_id, parent_id order by start_ns, event_id)
         - row_number() over (partition by rank, track_id, parent_id, name order by start_ns, event_id) as run_id
-    from alone
+    from lone_call
 ),
 
 run as (
@@ -84,7 +88,7 @@ run as (
         sum(end_ns - start_ns)::bigint as time_ns,
         count(*) as call_count,
         arg_min(event_id, start_ns) as event_id
-    from numbered
+    from numbered_call
     group by rank, track_id, parent_id, category, name, run_id
     having sum(end_ns - start_ns) >= $least_ns
 ),
@@ -98,7 +102,7 @@ largest_part as (
     group by rank, parent_id
 ),
 
--- Parts of calls that are one row with others are left out.
+-- Leave out inner calls of calls that share a row.
 part as (
     select
         run.*,
@@ -106,40 +110,40 @@ part as (
         and run.call_count = 1 as is_replaced
     from run
     left join largest_part on run.rank = largest_part.rank and run.event_id = largest_part.parent_id
-    left join alone as caller on run.rank = caller.rank and run.parent_id = caller.event_id
+    left join lone_call as caller on run.rank = caller.rank and run.parent_id = caller.event_id
     left join run as single on run.rank = single.rank and run.parent_id = single.event_id and single.call_count = 1
     where caller.event_id is null or single.event_id is not null
 ),
 
-kept as (
+kept_run as (
     select * from part
     where not is_replaced
 )
 
 select
-    kept.rank,
-    kept.step,
-    kept.phase,
-    kept.track_id,
-    kept.start_ns,
-    kept.end_ns,
-    kept.time_ns,
-    kept.call_count,
-    kept.name,
-    coalesce(name_info.short_name, kept.name) as short_name,
-    kept.event_id,
+    kept_run.rank,
+    kept_run.step,
+    kept_run.phase,
+    kept_run.track_id,
+    kept_run.start_ns,
+    kept_run.end_ns,
+    kept_run.time_ns,
+    kept_run.call_count,
+    kept_run.name,
+    coalesce(name_info.short_name, kept_run.name) as short_name,
+    kept_run.event_id,
     arg_max(around.event_id, around.start_ns) as around_id
-from kept
+from kept_run
 left join name_info
-    on (kept.rank, kept.category, kept.name) = (name_info.rank, name_info.category, name_info.name)
-left join kept as around
+    on (kept_run.rank, kept_run.category, kept_run.name) = (name_info.rank, name_info.category, name_info.name)
+left join kept_run as around
     on
-        kept.rank = around.rank
-        and kept.track_id = around.track_id
-        and kept.event_id != around.event_id
+        kept_run.rank = around.rank
+        and kept_run.track_id = around.track_id
+        and kept_run.event_id != around.event_id
         and around.call_count = 1
-        and kept.start_ns >= around.start_ns
-        and kept.end_ns <= around.end_ns
-        and kept.time_ns < around.time_ns
+        and kept_run.start_ns >= around.start_ns
+        and kept_run.end_ns <= around.end_ns
+        and kept_run.time_ns < around.time_ns
 group by all
-order by kept.rank, kept.start_ns, kept.event_id
+order by kept_run.rank, kept_run.start_ns, kept_run.event_id

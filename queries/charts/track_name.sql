@@ -1,12 +1,12 @@
--- What people call each thread and stream that something runs on.
+-- Readable name of each thread and stream with activity.
 --
--- A stream is told by its number, with that of the device where there are several. A thread has its name, without the
--- number that Kineto puts before it, and with its number behind it if another thread has the same name; else only its
--- number.
+-- A stream is named by its number, and by its device if there are several. A thread is named by its name without
+-- Kineto's number prefix, followed by its number if another thread has the same name. A thread without a name is named
+-- by its number.
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :reads event, gpu_op, track
--- :column rank BIGINT             process rank
+-- :column rank RANK
 -- :column track_id BIGINT         the thread or stream
 -- :column device VARCHAR          gpu or cpu
 -- :column name VARCHAR            name for people
@@ -30,7 +30,7 @@ device_count as (
     group by rank
 ),
 
-named as (
+named_track as (
     select
         track.rank,
         track.track_id,
@@ -52,21 +52,22 @@ named as (
     where is_asked($rank, track.rank)
 ),
 
-alike as (
+equal_name as (
     select
         rank,
         name,
         count(*) as n
-    from named
+    from named_track
     where has_name
     group by rank, name
 )
 
 select
-    named.rank,
-    named.track_id,
-    if(named.is_stream, 'gpu', 'cpu') as device,
-    if(alike.n > 1, named.name || ' ' || named.tid, named.name) as name
-from named
-left join alike on named.rank = alike.rank and named.name = alike.name and named.has_name
-order by named.rank, named.track_id
+    named_track.rank,
+    named_track.track_id,
+    if(named_track.is_stream, 'gpu', 'cpu') as device,
+    if(equal_name.n > 1, named_track.name || ' ' || named_track.tid, named_track.name) as name
+from named_track
+left join equal_name
+    on named_track.rank = equal_name.rank and named_track.name = equal_name.name and named_track.has_name
+order by named_track.rank, named_track.track_id

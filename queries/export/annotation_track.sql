@@ -1,22 +1,22 @@
--- The annotation as tracks: steps, phases and modules on each CPU thread.
+-- Steps, phases and modules as tracks on each CPU thread.
 --
--- Spans of one `kind` and thread nest, with the modules at their depth, or do not overlap. The GPU side follows from
+-- Spans of one `kind` and thread are nested (modules, by depth) or do not overlap. The GPU side comes from
 -- `gpu_annotation`.
 --
 -- :param rank BIGINT = NULL    only this rank
 -- :reads step, phase_span, module_span, model_op
--- :column rank BIGINT          process rank
--- :column track_id BIGINT      thread; NULL for steps that no event shows
+-- :column rank RANK
+-- :column track_id BIGINT      thread; NULL for steps without an event
 -- :column kind VARCHAR         step, phase or module
--- :column place BIGINT         place among the spans of this kind and thread, by start, from 0
+-- :column place BIGINT         number among the spans of this kind and thread, by start, from 0
 -- :column depth BIGINT         depth of the module; 0 for steps and phases
 -- :column start_ns BIGINT      start
 -- :column end_ns BIGINT        end
 -- :column name VARCHAR         name of the step, phase or module
 -- :column path VARCHAR         path of the module; NULL for steps and phases
--- :column type VARCHAR         class of the module; NULL for steps and phases, and where it is not known
+-- :column type VARCHAR         class of the module; NULL for steps and phases, and if unknown
 -- :column pass VARCHAR         forward, backward or recompute; NULL for steps and phases
--- :column evidence VARCHAR     how it was found
+-- :column evidence VARCHAR     source of the step, phase or module
 with span as (
     select
         rank,

@@ -1,17 +1,17 @@
--- GPU work in the order in which each stream runs it, with the step, phase and module that launched it.
+-- GPU work of each stream in order, with the step, phase and module of its launch.
 --
 -- :param rank BIGINT = NULL    only this rank
 -- :reads event, gpu_op, launch, label
--- :column rank BIGINT          process rank
+-- :column rank RANK
 -- :column event_id BIGINT      the GPU event
--- :column device BIGINT        device number; -1 when the event names none
--- :column stream BIGINT        stream; -1 when the event names none
+-- :column device DEVICE        -1 without a device
+-- :column stream BIGINT        stream; -1 if the event has no stream
 -- :column start_ns BIGINT      start
 -- :column end_ns BIGINT        end
--- :column step BIGINT          training step; NULL when unknown
--- :column phase VARCHAR        phase; NULL when unknown
--- :column module_id BIGINT     module; NULL when unknown
--- :column pass VARCHAR         forward, backward or recompute; NULL where no module is known
+-- :column step STEP            NULL if unknown
+-- :column phase PHASE          NULL if unknown
+-- :column module_id BIGINT     module; NULL if unknown
+-- :column pass VARCHAR         forward, backward or recompute; NULL if the module is unknown
 select
     launch.rank,
     launch.event_id,

@@ -1,17 +1,17 @@
--- The events of the file as JSON, rebuilt from the tables: what `hotline export --format perfetto` writes.
+-- Events of the file as JSON, rebuilt from the tables: the output of `hotline export --format perfetto`.
 --
--- Each text is an event of the trace format, with all its args, so that reading it again gives the same rows of every
--- table. Times are microseconds with their nanoseconds. Old recordings, which tell by their `Trace name`, get the args
--- of their time. Events that an earlier export added (category `hotline`) are left out.
+-- Each text is an event of the trace format with all its args, so that importing it again gives the same rows in every
+-- table. Times are microseconds with nanosecond precision. Old recordings, recognised by their `Trace name`, get the
+-- args of their format. Events added by an earlier export (category `hotline`) are left out.
 --
 -- :param rank BIGINT = NULL        only this rank
--- :param first_id BIGINT = NULL    only from this event on
--- :param last_id BIGINT = NULL     only up to this event
+-- :param first_id BIGINT = NULL    only events from this id on
+-- :param last_id BIGINT = NULL     only events up to this id
 -- :reads event, track, op, python_call, runtime_call, gpu_op, collective, memory_event, sync, flow, counter, event_args
--- :column rank BIGINT              process rank
+-- :column rank RANK
 -- :column event_id BIGINT          the event
--- :column json VARCHAR             its text
-with named as (
+-- :column json VARCHAR             JSON text of the event
+with asked_event as (
     select *
     from event
     where
@@ -20,7 +20,7 @@ with named as (
         and is_in_range($first_id, $last_id, event_id)
 ),
 
-described as (
+event_body as (
     select
         op.rank,
         op.event_id,
@@ -65,7 +65,7 @@ described as (
         runtime_call.event_id,
         concat_ws(
             ',',
-            case when starts_with(named.name, 'hip') then '"cid":' else '"cbid":' end || runtime_call.callback_id,
+            case when starts_with(asked_event.name, 'hip') then '"cid":' else '"cbid":' end || runtime_call.callback_id,
             '"kernel":' || to_json(runtime_call.kernel),
             '"grid":' || coalesce(try_cast(runtime_call.grid as json), to_json(runtime_call.grid)),
             '"block":' || coalesce(try_cast(runtime_call.block as json), to_json(runtime_call.block)),
@@ -76,7 +76,7 @@ described as (
             '"kind":' || to_json(runtime_call.kind)
         ) as body
     from runtime_call
-    inner join named on runtime_call.rank = named.rank and runtime_call.event_id = named.event_id
+    inner join asked_event on runtime_call.rank = asked_event.rank and runtime_call.event_id = asked_event.event_id
     where
         is_asked($rank, runtime_call.rank)
         and is_in_range($first_id, $last_id, runtime_call.event_id)
@@ -159,7 +159,7 @@ described as (
     group by counter.rank, counter.event_id
 ),
 
-communicating as (
+collective_body as (
     select
         collective.rank,
         collective.event_id,
@@ -190,8 +190,12 @@ remainder as (
         rank,
         event_id,
         args,
-        -- of an event whose duration the importer has taken away, they are no more than that
-        case when json_valid(fields) and json_keys(fields) != ['dur'] then fields end as whole,
+        -- for an event with times changed by the importer, `fields` has the original duration and the rule
+        case
+            when not json_valid(fields) or not list_has_any(json_keys(fields), ['ph', 'name']) then null
+            when contains(fields, '"time_rule"') then json_merge_patch(fields, '{"time_rule":null}')
+            else fields
+        end as whole,
         case when json_valid(fields) then json_extract(fields, '$.dur') end as taken_us
     from event_args
     where
@@ -199,7 +203,7 @@ remainder as (
         and is_in_range($first_id, $last_id, event_id)
 ),
 
-bound as (
+flow_end as (
     select
         rank,
         event_id,
@@ -211,7 +215,7 @@ bound as (
         and is_in_range($first_id, $last_id, event_id)
 ),
 
-identified as (
+track_identity as (
     select
         rank,
         track_id,
@@ -223,39 +227,41 @@ identified as (
     from track
 ),
 
-written as (
+event_text as (
     select
-        named.rank,
-        named.event_id,
+        asked_event.rank,
+        asked_event.event_id,
         remainder.whole,
         concat_ws(
             ',',
-            '"ph":' || to_json(named.ph),
-            '"cat":' || to_json(coalesce(named.raw_category, named.category)),
-            '"name":' || to_json(named.name),
-            identified.ids,
-            '"ts":' || case when named.start_ns < 0 then '-' else '' end || abs(named.start_ns) // 1000
+            '"ph":' || to_json(asked_event.ph),
+            '"cat":' || to_json(coalesce(asked_event.raw_category, asked_event.category)),
+            '"name":' || to_json(asked_event.name),
+            track_identity.ids,
+            '"ts":' || case when asked_event.start_ns < 0 then '-' else '' end || abs(asked_event.start_ns) // 1000
             || case
-                when named.start_ns % 1000 != 0 then '.' || lpad((abs(named.start_ns) % 1000)::varchar, 3, '0') else ''
+                when asked_event.start_ns % 1000 != 0
+                    then '.' || lpad((abs(asked_event.start_ns) % 1000)::varchar, 3, '0')
+                else ''
             end,
             case
-                when named.ph not in ('B', 'E')
+                when asked_event.ph not in ('B', 'E')
                     then
-                        '"dur":' || named.dur_ns // 1000
+                        '"dur":' || asked_event.dur_ns // 1000
                         || case
-                            when named.dur_ns % 1000 != 0
-                                then '.' || lpad((named.dur_ns % 1000)::varchar, 3, '0')
+                            when asked_event.dur_ns % 1000 != 0
+                                then '.' || lpad((asked_event.dur_ns % 1000)::varchar, 3, '0')
                             else ''
                         end
             end,
-            '"dur":' || remainder.taken_us,
-            '"s":' || to_json(named.scope),
+            case when asked_event.dur_ns is null then '"dur":' || remainder.taken_us end,
+            '"s":' || to_json(asked_event.scope),
             '"id":'
             || case
-                when regexp_full_match(bound.flow_id, '0|[1-9][0-9]{0,17}') then bound.flow_id
-                else to_json(bound.flow_id)
+                when regexp_full_match(flow_end.flow_id, '0|[1-9][0-9]{0,17}') then flow_end.flow_id
+                else to_json(flow_end.flow_id)
             end,
-            '"bp":' || to_json(bound.binding)
+            '"bp":' || to_json(flow_end.binding)
         ) as head,
         coalesce(
             remainder.args,
@@ -263,26 +269,28 @@ written as (
             || nullif(
                 concat_ws(
                     ',',
-                    '"External id":' || named.external_id,
-                    nullif(communicating.body, ''),
-                    nullif(described.body, ''),
-                    '"correlation":' || named.correlation
+                    '"External id":' || asked_event.external_id,
+                    nullif(collective_body.body, ''),
+                    nullif(event_body.body, ''),
+                    '"correlation":' || asked_event.correlation
                 ),
                 ''
             )
             || '}'
         ) as args
-    from named
-    left join identified on named.rank = identified.rank and named.track_id = identified.track_id
-    left join described on named.rank = described.rank and named.event_id = described.event_id
-    left join communicating on named.rank = communicating.rank and named.event_id = communicating.event_id
-    left join remainder on named.rank = remainder.rank and named.event_id = remainder.event_id
-    left join bound on named.rank = bound.rank and named.event_id = bound.event_id
+    from asked_event
+    left join track_identity
+        on asked_event.rank = track_identity.rank and asked_event.track_id = track_identity.track_id
+    left join event_body on asked_event.rank = event_body.rank and asked_event.event_id = event_body.event_id
+    left join collective_body
+        on asked_event.rank = collective_body.rank and asked_event.event_id = collective_body.event_id
+    left join remainder on asked_event.rank = remainder.rank and asked_event.event_id = remainder.event_id
+    left join flow_end on asked_event.rank = flow_end.rank and asked_event.event_id = flow_end.event_id
 )
 
 select
     rank,
     event_id,
     coalesce(whole, '{' || concat_ws(',', nullif(head, ''), '"args":' || args) || '}')::varchar as json
-from written
+from event_text
 order by rank, event_id

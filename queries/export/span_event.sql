@@ -1,18 +1,18 @@
--- The events of a part of the trace: one event, all in it on its thread, the GPU work launched from there, and arrows.
+-- Events of a part of the trace: one event, all events inside on its thread, the launched GPU work, and arrows.
 --
--- If the event is GPU work, its part is the work and the call that launched it. Backward runs on a thread of its own
--- while the caller waits: what lies in the time of the event there belongs to it, and to the mark of a step whatever
--- belongs to the step, on any thread. Arrows are in it if both ends are; names of processes and threads are in it if an
--- event of them is.
+-- If the event is GPU work, the part is the work and its launching call. Backward runs on a thread of its own while the
+-- caller waits: activity on this thread during the event belongs to the part. If the event is the mark of a step, the
+-- part includes all activity of the step, on any thread. Arrows are included if both ends are included. Names of
+-- processes and threads are included if an event of the process or thread is included.
 --
 -- :param rank BIGINT = NULL    only this rank
 -- :param span BIGINT = 0       the event
 -- :reads event, flow, label, launch, nesting, phase_span, step, track
--- :column rank BIGINT          process rank
+-- :column rank RANK
 -- :column event_id BIGINT      an event of the part
 -- :column role VARCHAR         inside, launched, arrow or name
 with root_depth as (
-    -- The event that was asked for, in each rank that has it.
+    -- The requested event, on each rank with this event.
     select
         event.rank,
         event.event_id,
@@ -40,7 +40,7 @@ root_step as (
         )
 ),
 
-inside as (
+inner_event as (
     select
         nesting.rank,
         nesting.event_id
@@ -95,38 +95,39 @@ inside as (
     where launch.runtime_id is not null
 ),
 
-launched as (
+launched_work as (
     select
         launch.rank,
         launch.event_id
     from launch
-    inner join inside on launch.rank = inside.rank and coalesce(launch.runtime_id, launch.op_id) = inside.event_id
+    inner join inner_event
+        on launch.rank = inner_event.rank and coalesce(launch.runtime_id, launch.op_id) = inner_event.event_id
     inner join root_depth on launch.rank = root_depth.rank
     where root_depth.depth is not null
 ),
 
-kept as (
+part_event as (
     select
         rank,
         event_id,
         'inside' as role
-    from inside
+    from inner_event
     union all
     select
         rank,
         event_id,
         'launched'
-    from launched
-    where (rank, event_id) not in (select (rank, event_id) from inside)
+    from launched_work
+    where (rank, event_id) not in (select (rank, event_id) from inner_event)
 ),
 
-place as (
+event_point as (
     select distinct
         event.rank,
         event.track_id,
         event.start_ns
-    from kept
-    inner join event on kept.rank = event.rank and kept.event_id = event.event_id
+    from part_event
+    inner join event on part_event.rank = event.rank and part_event.event_id = event.event_id
 ),
 
 arrow_end as (
@@ -137,8 +138,11 @@ arrow_end as (
         flow.flow_id,
         flow.ph
     from flow
-    inner join place
-        on flow.rank = place.rank and flow.track_id = place.track_id and flow.start_ns = place.start_ns
+    inner join event_point
+        on
+            flow.rank = event_point.rank
+            and flow.track_id = event_point.track_id
+            and flow.start_ns = event_point.start_ns
 ),
 
 whole_arrow as (
@@ -153,11 +157,11 @@ whole_arrow as (
 
 used_track as (
     select distinct
-        place.rank,
+        event_point.rank,
         track.pid,
         track.tid
-    from place
-    inner join track on place.rank = track.rank and place.track_id = track.track_id
+    from event_point
+    inner join track on event_point.rank = track.rank and event_point.track_id = track.track_id
 ),
 
 used_name as (
@@ -179,7 +183,7 @@ select
     rank,
     event_id,
     role
-from kept
+from part_event
 union all
 select
     arrow_end.rank,

@@ -1,7 +1,7 @@
--- What calls do with files, by their names.
+-- File access of calls, by name.
 
--- Whether a python frame or a region of the user writes a file: calls of the operating system, of libraries that save,
--- and regions whose name says so.
+-- Whether a python frame or a user's region writes a file: calls of the operating system, save functions of libraries,
+-- and regions with a name like "save".
 create or replace macro is_writing_call(category, name) as
 case
     when category = 'python_function'

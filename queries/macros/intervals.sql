@@ -1,11 +1,12 @@
--- Spans in each other, side by side, and over each other.
+-- Nested, adjacent and overlapping spans.
 --
--- Spans are the rows of a table or CTE that is named in quotes, as in `nested('engine', track_id, depth)`. Each has an
--- `event_id`, a `start_ns` and an `end_ns`, in nanoseconds, half-open. `lane` is what they share, such as their thread:
--- a column, or several as `(rank, track_id)`. `depth` is larger for the inner one of two that start together.
+-- Spans are the rows of a table or CTE named in quotes, as in `nested('engine', track_id, depth)`. Each span has an
+-- `event_id`, a `start_ns` and an `end_ns`, in nanoseconds, half-open. `lane` groups spans, for example by thread: a
+-- column, or several as `(rank, track_id)`. If two spans start together, the inner span has the larger `depth`.
 
--- Whether a span begins in none of its lane that began before it: after the end of all of those. Of spans that start
--- together, the one with the least `depth`. A window function, so it stands in a list of columns or after `qualify`.
+-- Whether a span starts at or after the end of all earlier spans in the lane. Among spans starting together, only the
+-- span with the least `depth` can be outermost. This is a window function: use it in a list of columns or after
+-- `qualify`.
 create or replace macro is_outermost(start_ns, end_ns, lane, depth) as
 coalesce(
     start_ns >= max(end_ns) over (
@@ -14,10 +15,12 @@ coalesce(
     true
 );
 
--- Spans that nest, with all of their columns, and two more: `level`, the number of spans around each, and `around_id`,
--- the innermost of those; NULL without one. What ends when another one starts is not around it. A span without duration
--- is around nothing. It carries all columns through a window, so a caller with many rows should have few: `engine_call`
--- takes 15 ms with it, and took 12 (216,000 events). `nesting` is made by hand, for memory; `module_segment`,
+-- Nested spans with all their columns and two more. `level` is the number of enclosing spans. `around_id` is the
+-- innermost enclosing span; NULL if absent. A span does not enclose a span starting at its end, and a span without
+-- duration encloses no span.
+--
+-- All columns pass through a window: with many rows, select few columns first. `engine_call` takes 15 ms with this
+-- macro and took 12 ms without (216,000 events). `nesting` is written by hand, to save memory. `module_segment`,
 -- `region_segment` and `annotation_span` count more than levels in the same window.
 create or replace macro nested(spans, lane, depth) as table
     with edge_of_span as (
@@ -76,9 +79,9 @@ create or replace macro nested(spans, lane, depth) as table
             and opened_span.level = container_of_span.inner_level
             and opened_span.start_ns >= container_of_span.start_ns;
 
--- The time of each lane cut where its spans start and end, which nest: `lane`, `start_ns`, `end_ns` and `event_id`, the
--- innermost span of each piece. `event_id` is NULL where none is, and `end_ns` after the last one. `around` is the span
--- around each, as `nested` finds it.
+-- The time of each lane, cut at the starts and ends of nested spans. Each piece has `lane`, `start_ns`, `end_ns` and
+-- `event_id`, the innermost span. `event_id` is NULL outside of spans, and `end_ns` is NULL after the last span.
+-- `around` is the enclosing span, from `nested`.
 create or replace macro innermost(spans, lane, depth, around) as table
     with edge_of_span as (
         select
@@ -117,10 +120,10 @@ create or replace macro innermost(spans, lane, depth, around) as table
     from piece_of_span
     where end_ns is distinct from start_ns;
 
--- The time that any span of a lane takes, `lane`, `start_ns` and `end_ns`: what overlaps or touches is one. The spans
--- need no `event_id`.
+-- The time covered by at least one span of a lane, as `lane`, `start_ns` and `end_ns`. Overlapping and adjacent spans
+-- are merged. The spans need no `event_id`.
 create or replace macro merged(spans, lane) as table
-    -- One span for each start: of two that are equal, windows may take either first, one this way and one that way.
+    -- One span per start. Among equal spans, windows may choose any order, and two windows may choose different orders.
     with longest_span as (
         select
             lane as lane_of_span,
@@ -160,8 +163,8 @@ create or replace macro merged(spans, lane) as table
     from island_of_spans
     group by lane_of_span, island;
 
--- The innermost of the spans of one rank that start at each moment of a thread: `track_id`, `start_ns` and `event_id`.
--- What happens at a moment is known by the last of these before it.
+-- The innermost span starting at each moment, per thread of one rank: `track_id`, `start_ns` and `event_id`. The
+-- activity at any moment is the last row at or before the moment.
 create or replace macro last_begun(spans, of_rank) as table
     select
         track_id,
@@ -171,11 +174,52 @@ create or replace macro last_begun(spans, of_rank) as table
     where rank = of_rank
     group by track_id, start_ns;
 
--- A number at a place of an order, as one number: a running max() of them has the number of the last place, and needs
--- no memory, as `last_value` does. `number_at` gives the number back. Places and numbers are 0 or more.
+-- A position and a number combined into one sortable number. A running max() then has the number of the last position,
+-- and needs no memory, unlike `last_value`. `number_at` extracts the number. Positions and numbers are 0 or more.
 create or replace macro at_place(place, number) as
 (place::hugeint << 64) + number;
 
--- The number of a row of `at_place`.
+-- The number in a result of `at_place`.
 create or replace macro number_at(placed) as
 (placed % (1::hugeint << 64))::bigint;
+
+-- Whether an event has no time: its writer left start and duration at 0.
+create or replace macro is_zero_time(start_ns, dur_ns) as
+start_ns = 0 and dur_ns = 0;
+
+-- Spans from separate begin and end events: `event_id` of the begin, `dur_ns` and `end_ns`. `edges` has `event_id`,
+-- `start_ns` and `opens`, which is true for a begin. Within a lane, an end closes the last begin one level up. The
+-- level is the running number of open begins, ordered by time and then by position in the file.
+create or replace macro paired_edges(edges, lane) as table
+    with levelled_edge as (
+        select
+            event_id,
+            start_ns,
+            opens,
+            lane as lane_of_edge,
+            sum(if(opens, 1, -1)) over (
+                partition by lane order by start_ns, event_id rows unbounded preceding
+            ) as level_after
+        from query_table(edges)
+    ),
+
+    -- Edges, each with the next edge of the same level.
+    neighbouring_edge as (
+        select
+            event_id,
+            start_ns,
+            opens,
+            lead(opens) over in_level as next_opens,
+            lead(start_ns) over in_level as next_ns
+        from levelled_edge
+        window in_level as (
+            partition by lane_of_edge, if(opens, level_after, level_after + 1) order by start_ns, event_id
+        )
+    )
+
+    select
+        event_id,
+        next_ns - start_ns as dur_ns,
+        next_ns as end_ns
+    from neighbouring_edge
+    where opens and not next_opens;

@@ -1,6 +1,6 @@
--- Memory: devices, and what optimizers keep.
+-- Memory: devices, and optimizer state.
 
--- The kind of a device, by its number in torch (c10/core/DeviceType.h).
+-- Kind of a device, by number in torch (c10/core/DeviceType.h).
 create or replace macro device_kind(number) as
 case number
     when 0 then 'cpu'
@@ -12,18 +12,18 @@ case number
     else 'other'
 end;
 
--- How many numbers an optimizer of torch.optim keeps for each one of a parameter, with its default settings: moments,
--- sums of squares. NULL where that depends on settings that no trace shows: SGD keeps one if it has momentum. Source:
--- the state that each class of torch/optim makes in its `_init_group` (2.13).
+-- Values of optimizer state per parameter value (moments, sums of squares), for optimizers of torch.optim with default
+-- settings. NULL if the number depends on settings not in the trace: SGD keeps one value if it has momentum. Source:
+-- the state created in `_init_group` of each class in torch/optim (2.13).
 create or replace macro state_copies(optimizer) as
 case
     when optimizer in ('Adam', 'AdamW', 'NAdam', 'RAdam', 'Adamax', 'SparseAdam', 'Adadelta', 'Rprop') then 2
     when optimizer in ('Adagrad', 'RMSprop') then 1
 end;
 
--- Whether an op computes each number of its result from few others, so that it can be computed again for little: of one
--- element each, or of one row. Products and convolutions are not among them, and batch norm is not, which changes its
--- averages.
+-- Whether an op computes each result value from few inputs, and is therefore cheap to recompute: from one element each,
+-- or from one row. Products and convolutions are excluded. Batch norm is also excluded, because of the update of
+-- running averages.
 create or replace macro is_light_op(name) as
 regexp_matches(
     name,
@@ -34,7 +34,7 @@ regexp_matches(
     || '|stack|sub|tanh|to|where)_?$'
 );
 
--- Whether a call of the runtime or driver asks for memory, or gives memory back.
+-- Whether a runtime or driver call allocates or frees memory.
 create or replace macro is_allocation_call(name) as
 regexp_matches(
     name,

@@ -1,11 +1,12 @@
--- Places in the model.
+-- Modules of the model.
 
--- Whether a module path is that of a module or of one in it; always, if no module is asked for.
+-- Whether a path is the module or inside it; always true if `module` is NULL.
 create or replace macro in_module(path, module) as
 module is null or path = module or starts_with(path, module || '.');
 
--- For each module and pass, its longest event (`longest`): of GPU work if it launched any, else on the CPU. Events of
--- the modules in it do not count. The largest of several is the longest of all; `-longest.minus_event_id` is its id.
+-- The longest event of each module and pass (`longest`): the longest GPU work, or the longest CPU event if the module
+-- launched no work. Events of inner modules do not count. The max() over several rows is the longest event overall, and
+-- `-longest.minus_event_id` is its id.
 create or replace macro longest_in_module(labels, events, asked_rank, asked_step) as table
     select
         label.rank,

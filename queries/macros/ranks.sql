@@ -1,25 +1,25 @@
--- What ranks send each other, and how gradients are reduced over them. Tables and CTEs are named in quotes.
+-- Communication between ranks, and the reduction of gradients. Pass names of tables and CTEs in quotes.
 
--- Bytes that fill a bucket of gradients of DistributedDataParallel: `bucket_cap_mb` (MiB), or 25 if it is not given.
+-- Bytes of a full gradient bucket of DistributedDataParallel: `bucket_cap_mb` (MiB), or 25 MiB by default.
 create or replace macro bucket_bytes(cap_mb) as
 1048576 * coalesce(cap_mb, 25);
 
--- Bytes that fill the first one: 1 MiB if it is not given (torch/csrc/distributed/c10d/reducer.hpp,
--- kDefaultFirstBucketBytes, and `BucketCapacityConfig` in torch/nn/parallel/distributed.py).
+-- Bytes of the first bucket: 1 MiB by default (torch/csrc/distributed/c10d/reducer.hpp, kDefaultFirstBucketBytes, and
+-- `BucketCapacityConfig` in torch/nn/parallel/distributed.py).
 create or replace macro first_bucket_bytes(cap_mb) as
 1048576 * coalesce(cap_mb, 1);
 
--- Nanoseconds that a collective takes beside moving its bytes: 20 us. NCCL tests, small messages: 5 us within a node to
--- 50 us between nodes.
+-- Latency of a collective in nanoseconds, in addition to the transfer time: 20 us. NCCL tests with small messages
+-- measure 5 us within a node and 50 us between nodes.
 create or replace macro collective_latency_ns() as
 20000;
 
--- How many times its bytes an all-reduce of so many ranks sends over the bus of each. NCCL tests, "Performance".
+-- Bytes sent over each rank's bus by an all-reduce, as a multiple of the tensor's bytes. NCCL tests, "Performance".
 create or replace macro allreduce_share(ranks) as
 2 * (ranks - 1) / ranks;
 
--- By what the bytes of a collective are multiplied for the bandwidth of the bus, which is the same for any number of
--- ranks. NULL when the collective or the number is unknown. nccl-tests, doc/PERFORMANCE.md.
+-- Factor from a collective's bytes to bus bytes. The resulting bus bandwidth does not depend on the number of ranks.
+-- NULL if the collective or the number of ranks is unknown. nccl-tests, doc/PERFORMANCE.md.
 create or replace macro bus_factor(collective, ranks) as
 case
     when ranks is null then null
@@ -28,15 +28,17 @@ case
     when collective is not null then 1.0
 end;
 
--- From so many groups on, the median is not moved by one of them that is slow.
+-- Fewest groups for which one slow group does not move the median.
 create or replace macro least_groups_alike() as
 3;
 
--- Gradients of each lane in the buckets of DistributedDataParallel (`compute_bucket_assignment_by_size` in
--- reducer.cpp): in order of their `place`, a bucket is full with the gradient that brings it to its bytes: those of the
--- first one of a lane and type, or those of the rest. `lane` is a column; gradients have `place`, `dtype` and `bytes`.
--- It has all of their columns, and `bucket`, from 0 on in the order of the last gradients of buckets. A lane in which a
--- size is not known has none.
+-- Gradients of each lane, assigned to buckets as in DistributedDataParallel (`compute_bucket_assignment_by_size` in
+-- reducer.cpp). Gradients are added in order of `place`, and a bucket is full as soon as its bytes reach the limit. The
+-- first bucket of a lane and type has its own limit.
+--
+-- `lane` is a column; gradients have `place`, `dtype` and `bytes`. The result has all columns of the gradients and
+-- `bucket`, counted from 0 in the order of the buckets' last gradients. A lane with a gradient of unknown size has no
+-- rows.
 create or replace macro bucketed(gradients, lane, first_bytes, rest_bytes) as table
     with recursive sized_gradient as (
         select
@@ -50,7 +52,7 @@ create or replace macro bucketed(gradients, lane, first_bytes, rest_bytes) as ta
         qualify count(*) over (partition by lane) = count(bytes) over (partition by lane)
     ),
 
-    -- Buckets of each type, by the bytes at which they end.
+    -- Buckets of each type, with the cumulative bytes at the bucket's end.
     full_bucket as (
         select
             lane_of_bucket,

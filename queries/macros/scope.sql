@@ -1,9 +1,9 @@
--- What a question is about: filters by the parameters that most answers take. One that is NULL asks for everything.
+-- Filters by the parameters common to most answers. NULL selects all rows.
 
--- Whether a value is the one that is asked for, as in `is_asked($rank, rank)`.
+-- Whether a value passes a filter, as in `is_asked($rank, rank)`.
 create or replace macro is_asked(asked, value) as
 asked is null or value = asked;
 
--- Whether a number is one from `first` to `last`; where one of them is NULL, there is no such end.
+-- Whether a number is between `first` and `last`, inclusive. A NULL end is unbounded.
 create or replace macro is_in_range(first, last, number) as
 (first is null or number >= first) and (last is null or number <= last);

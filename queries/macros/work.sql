@@ -1,43 +1,62 @@
--- Work of ops, from what the profiler recorded of their arguments.
+-- Work of ops, computed from recorded arguments.
 --
--- Sizes are DOUBLE, as damaged shapes multiply to more than any integer: up to 9e15 they are exact.
+-- Sizes are DOUBLE, because sizes from damaged shapes can multiply to more than any integer type holds. Up to 9e15,
+-- sizes are exact.
 
--- Elements of a tensor of these sizes; one of no dimension has one. NULL without a tensor, or if a size is unknown.
+-- Elements of a tensor with these sizes; a tensor without dimensions has one element. NULL without a tensor, or if a
+-- size is unknown.
 create or replace macro element_count(sizes) as
 case when list_count(sizes) = len(sizes) then list_product(sizes || [1::bigint]) end;
 
--- The numbers of a list in text, such as `[2, 2]`, or of a single one.
+-- Numbers in the text of a list, like `[2, 2]`, or of a single number.
 create or replace macro numbers_of(text) as
 list_transform(regexp_extract_all(text, '-?\d+'), lambda number: try_cast(number as bigint));
 
--- Whether the text of an argument says yes.
+-- Whether the text of an argument is true.
 create or replace macro is_true(text) as
 lower(text) in ('true', '1');
 
--- The value for an axis of a list that has one for each, or one for all, or none.
+-- Value for an axis, from a list with one value per axis or one for all axes. `otherwise` for an empty list.
 create or replace macro of_axis(list, axis, otherwise) as
 coalesce(if(len(list) = 1, list[1], list[axis]), otherwise);
 
--- Bytes of an element of a type that an argument gives as its number (c10/core/ScalarType.h); NULL without one.
-create or replace macro bytes_of_type(number) as
+-- Bytes per element of a type; NULL for unknown types. The name may be a C++ type, as in the profiler's shapes
+-- (`long int`, `c10::complex<c10::Half>`), a name of c10/core/ScalarType.h, as in its collectives (`Long`,
+-- `ComplexHalf`), or a name in Python (`int64`, `torch.complex32`). Two FP4 values share a byte, and count as one
+-- element.
+create or replace macro bytes_of_dtype(name) as
 case
-    when number in ('0', '1', '11', '23', '24', '25', '26') then 1
-    when number in ('2', '5', '15') then 2
-    when number in ('3', '6', '8') then 4
-    when number in ('4', '7', '9') then 8
-    when number = '10' then 16
+    when regexp_full_match(name, '(?i)(c10::|torch\.)?(bool|byte|((un)?signed )?char|q?u?int8|float8_\w+|float4_\w+)')
+        then 1::bigint
+    when regexp_full_match(name, '(?i)(c10::|torch\.)?(b?float16|half|(unsigned )?short( int)?|u?int16)') then 2
+    when regexp_full_match(
+        name, '(?i)(c10::|torch\.)?(float(32)?|(unsigned )?int|q?u?int32|complex(32|half|<c10::half>))'
+    ) then 4
+    when regexp_full_match(
+        name, '(?i)(c10::|torch\.)?(double|float64|(unsigned )?long( long)?( int)?|u?int64|complex(64|float|<float>))'
+    ) then 8
+    when regexp_full_match(name, '(?i)(c10::|torch\.)?complex(128|double|<double>)') then 16
 end;
 
--- A count as an integer; NULL if there is none, or if it is too large for one.
+-- Bytes per element of a type given by number in an argument; NULL without a type. The numbers count the names of
+-- c10/core/ScalarType.h from 0.
+create or replace macro bytes_of_type(number) as
+bytes_of_dtype(([
+    'Byte', 'Char', 'Short', 'Int', 'Long', 'Half', 'Float', 'Double', 'ComplexHalf', 'ComplexFloat', 'ComplexDouble',
+    'Bool', 'QInt8', 'QUInt8', 'QInt32', 'BFloat16', 'QUInt4x2', 'QUInt2x4', 'Bits1x8', 'Bits2x4', 'Bits4x2', 'Bits8',
+    'Bits16', 'Float8_e5m2', 'Float8_e4m3fn', 'Float8_e5m2fnuz', 'Float8_e4m3fnuz', 'UInt16', 'UInt32', 'UInt64'
+])[try_cast(number as bigint) + 1]);
+
+-- A count as an integer; NULL if the count is unknown or exceeds 64 bits.
 create or replace macro whole(number) as
 try_cast(number as bigint);
 
--- A number of elements that cannot be negative or none; NULL if it is.
+-- A positive number of elements; NULL for zero and negative numbers.
 create or replace macro positive(number) as
 case when number > 0 then number end;
 
--- Elements along one axis after a window has moved over it, of a convolution or pooling; NULL where none fits. The last
--- window may end behind the padding if `is_ceiled`, but must begin before it.
+-- Output elements along one axis of a convolution or pooling window; NULL if the window does not fit. With `is_ceiled`,
+-- the last window may end after the padding, but must begin before it.
 create or replace macro pooled_size(size, kernel, stride, pad, dilation, is_ceiled) as
 positive(if(
     is_ceiled,
@@ -48,13 +67,13 @@ positive(if(
     floor((size + 2 * pad::double - dilation::double * (kernel::double - 1) - 1) / positive(stride)) + 1
 ));
 
--- Elements along one axis of what a transposed convolution gives.
+-- Output elements along one axis of a transposed convolution.
 create or replace macro widened_size(size, kernel, stride, pad, dilation, output_padding) as
 positive(
     (size::double - 1) * stride - 2 * pad::double + dilation::double * (kernel::double - 1) + output_padding + 1
 );
 
--- The precision in which a kernel of products runs: by its name, else by the types of the op that launched it. NULL for
+-- Precision of a matrix product kernel, by the kernel's name or else by the input types of the launching op. NULL for
 -- all other kernels.
 create or replace macro precision_of_kernel(unit_of_kernel, named, input_types) as
 case when unit_of_kernel is not null then coalesce(
@@ -67,14 +86,13 @@ case when unit_of_kernel is not null then coalesce(
     end
 ) end;
 
--- The unit on which products run, by what a kernel's name says. One that computes products and does not say where is
--- taken for one of its type's usual unit.
+-- Unit that runs the products, by the kernel's name. If the name does not show the unit, the usual unit for the type.
 create or replace macro unit_of_work(unit_of_kernel, matrix_flop, dtype) as
 coalesce(
     unit_of_kernel, case when matrix_flop > 0 then if(dtype in ('fp32', 'fp64'), 'vector', 'matrix') end
 );
 
--- Works with the least time that their GPU needs for each, and what bounds it (`kernel_roofline`). `works` have a rank,
+-- Works with the least time possible on their GPU, and the bounding resource (`kernel_roofline`). `works` have a rank,
 -- device, unit, precision, dtype, matrix_flop, vector_flop, bytes and is_link_copy; `peaks` is 'device_peak', and
 -- `models` is 'gpu_model'.
 create or replace macro with_roofline(works, peaks, models) as table
@@ -91,7 +109,7 @@ create or replace macro with_roofline(works, peaks, models) as table
         select
             work.*,
             case
-                -- On NVIDIA's GPUs, what multiplies FP32 on tensor cores does it in TF32.
+                -- On NVIDIA's GPUs, tensor cores multiply FP32 inputs in TF32.
                 when work.unit = 'matrix' and work.precision = 'fp32'
                     then coalesce(device_peak.flop_per_s['matrix fp32'], device_peak.flop_per_s['matrix tf32'])
                 when work.unit = 'matrix' then device_peak.flop_per_s['matrix ' || work.precision]
@@ -113,9 +131,10 @@ create or replace macro with_roofline(works, peaks, models) as table
             if(matrix_flop = 0, 0, 1e9 * matrix_flop / matrix_flop_per_s) as matrix_ns,
             1e9 * vector_flop / vector_flop_per_s as vector_ns,
             1e9 * bytes / bytes_per_s as memory_ns,
-            -- A cache can hold as much of what is read when the work begins, and of what is written when it ends.
+            -- A full cache may already hold inputs at the start of the work, and may still hold outputs at the end.
             1e9 * if(bytes > 2 * cache_bytes, bytes - 2 * cache_bytes, 0 * cache_bytes) / bytes_per_s as uncached_ns,
-            -- Without the peak for its products, or the bytes, the longest time would be too short.
+            -- If the peak for the products or the number of bytes is unknown, the longest known time would be too
+            -- short.
             case
                 when matrix_flop > 0 and matrix_ns is null then null
                 when memory_ns is not null or matrix_flop > 0 then greatest(matrix_ns, vector_ns, memory_ns)
@@ -132,9 +151,10 @@ create or replace macro with_roofline(works, peaks, models) as table
         end as bound
     from work_with_times;
 
--- Ops in some ops or nodes, `roots`, with what they were given when their root was learned, if all in the root have the
--- names that were learned, in this order: `event_id`, `root_id`, `place` from 0, and `argument_id`. Roots do not cross
--- on a thread; each has `event_id`, `track_id`, `start_ns`, `end_ns`, `depth` and the `tree_id` of what was learned.
+-- Ops inside `roots` (ops or nodes), with the arguments recorded when the root's tree was learned. A root has rows only
+-- if all its ops have the learned names in the learned order. Columns: `event_id`, `root_id`, `place` from 0, and
+-- `argument_id`. Roots do not cross on a thread. Each root has `event_id`, `track_id`, `start_ns`, `end_ns`, `depth`
+-- and the `tree_id` of the learned tree.
 create or replace macro calls_as_learned(roots, spans, events, learned) as table
     with inner_op as (
         select
@@ -176,17 +196,7 @@ create or replace macro calls_as_learned(roots, spans, events, learned) as table
     from compared_op
     where is_same;
 
--- Bytes of an element of a type, as the profiler names it in shapes (`rules/dtypes.csv`); NULL for types of no numbers.
-create or replace macro bytes_of_dtype(name) as
-case
-    when regexp_matches(name, '(?i)float8|float4|bool|char|quint8|qint8') then 1
-    when regexp_matches(name, '(?i)complex') then if(contains(name, 'double'), 16, if(contains(name, 'Half'), 4, 8))
-    when regexp_matches(name, '(?i)double|long') then 8
-    when regexp_matches(name, '(?i)half|bfloat16|short') then 2
-    when regexp_matches(name, '(?i)^(float|int|unsigned int|c10::qint32)$') then 4
-end;
-
--- Whether an op computes a matrix product, a convolution or attention by itself, rather than by an op that it calls.
+-- Whether an op itself computes a matrix product, a convolution or attention, rather than calling another op to do it.
 create or replace macro is_product_op(name) as
 regexp_matches(
     name,

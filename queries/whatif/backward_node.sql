@@ -1,20 +1,20 @@
--- The nodes of autograd in the order in which backward runs them, with the shapes that tell what hands on to what.
+-- Autograd nodes in backward order, with the shapes connecting the nodes.
 --
--- Nodes that add a gradient to that of a parameter are no rows: they follow the node that computes it.
+-- Nodes that add a gradient to the gradient of a parameter have no row: they follow the node computing the gradient.
 --
 -- :param rank BIGINT              the process rank
 -- :param step BIGINT = NULL       only this step
 -- :reads event, nesting, label, op, gradient, gpu_work
--- :column step BIGINT             number of the training step
--- :column event_id BIGINT         the node
--- :column name VARCHAR            its name
--- :column made_dims JSON          shapes of its gradients, so of the results of the forward op that made it; NULL where
---                                 they were not recorded
--- :column read_dims JSON          shapes of the arguments of that op; NULL where it is not known
--- :column read_types JSON         their types
--- :column parameter_dims JSON     shapes of the parameters among these: their gradients are added right behind the node
--- :column cpu_ns BIGINT           how long it takes on the CPU
--- :column gpu_ns BIGINT           time of the GPU work that it launches
+-- :column step STEP
+-- :column event_id BIGINT         autograd node
+-- :column name VARCHAR            name of the node
+-- :column made_dims JSON          shapes of its gradients, equal to the results of its forward op; NULL if not recorded
+-- :column read_dims JSON          shapes of the arguments of the forward op; NULL if unknown
+-- :column read_types JSON         types of the arguments
+-- :column parameter_dims JSON     shapes of the parameters among the arguments; their gradients are accumulated right
+--                                 after the node
+-- :column cpu_ns BIGINT           duration on the CPU
+-- :column gpu_ns BIGINT           time of the GPU work launched by the node
 with node as (
     select
         event.event_id,
@@ -33,11 +33,11 @@ with node as (
         event.rank = $rank
         and label.step is not null
         and event.category = 'cpu_op'
-        and not starts_with(event.name, 'autograd::engine::')
+        and not is_engine_mark(event.name)
         and regexp_matches(event.name, '(Backward\d*|CopySlices)$')
 ),
 
--- Ops with the number of the node that they make, or of the next one.
+-- Ops with the sequence number of the node they create, or of the next node.
 numbered_op as (
     select
         op.sequence_number,

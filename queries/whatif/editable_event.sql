@@ -1,4 +1,4 @@
--- Events of some steps, and GPU work that these launch: what the edits of a scenario can choose from.
+-- Events of some steps, and the GPU work they launch: the events available to the edits of a scenario.
 --
 -- :param rank BIGINT       the process rank
 -- :param start_ns BIGINT   start of the first step on the CPU
@@ -7,27 +7,28 @@
 -- :column event_id BIGINT        position in the file's `traceEvents` array
 -- :column track_id BIGINT        the thread or stream
 -- :column category VARCHAR       kind of event
--- :column name VARCHAR           the event's name
+-- :column name VARCHAR           name of the event
 -- :column start_ns BIGINT        start
 -- :column end_ns BIGINT          end
 -- :column dur_ns BIGINT          duration
--- :column step BIGINT            the step; of GPU work, that of its launch; NULL outside
--- :column phase VARCHAR          phase of the step, likewise
--- :column module_path VARCHAR    path of the module, likewise; NULL where none is known
--- :column pass VARCHAR           forward, backward or recompute; NULL where no module is known
--- :column class VARCHAR          of GPU work: computation, communication or memory; NULL on the CPU
--- :column short_name VARCHAR     of GPU work: the name without template arguments; NULL on the CPU
--- :column op VARCHAR             of GPU work: the innermost op around its launch; NULL without one, and on the CPU
--- :column unit VARCHAR           of a kernel of matrix products: matrix (tensor cores) or vector; NULL for all else
--- :column precision VARCHAR      of these: fp64, fp32, tf32, bf16, fp16, …; NULL if unknown
--- :column is_compiled BOOLEAN    launched inside of code that torch.compile made; NULL on the CPU
--- :column device BIGINT          device of GPU work; NULL on the CPU
+-- :column step STEP              of the event, for GPU work of its launch; NULL outside every step
+-- :column phase PHASE            of the event, for GPU work of its launch; NULL outside every step
+-- :column module_path VARCHAR    path of the module, for GPU work of its launch; NULL if unknown
+-- :column pass VARCHAR           forward, backward or recompute; NULL if the module is unknown
+-- :column class KERNEL_CLASS     NULL on the CPU
+-- :column short_name VARCHAR     name of GPU work without template arguments; NULL on the CPU
+-- :column op VARCHAR             innermost op around the launch of GPU work; NULL without an op, and on the CPU
+-- :column unit VARCHAR           unit of a kernel of matrix products: matrix (tensor cores) or vector; NULL for other
+--                                events
+-- :column precision VARCHAR      precision of the matrix products: fp64, fp32, tf32, bf16, fp16, …; NULL if unknown
+-- :column is_compiled BOOLEAN    launched inside code compiled by torch.compile; NULL on the CPU
+-- :column device DEVICE          of GPU work; NULL on the CPU
 -- :column stream BIGINT          stream of GPU work; NULL on the CPU
--- :column bytes BIGINT           of copies and memsets: bytes moved
--- :column runtime_id BIGINT      of GPU work: the call that launched it; NULL if unknown, and on the CPU
--- :column call_track_id BIGINT   the thread of this call
--- :column call_start_ns BIGINT   its start
--- :column call_end_ns BIGINT     its end
+-- :column bytes BIGINT           bytes moved by a copy or memset
+-- :column runtime_id BIGINT      launching call of GPU work; NULL if unknown, and on the CPU
+-- :column call_track_id BIGINT   thread of the launching call
+-- :column call_start_ns BIGINT   start of the launching call
+-- :column call_end_ns BIGINT     end of the launching call
 with work as materialized (
     select
         gpu_work.*,
@@ -44,24 +45,24 @@ with work as materialized (
         and coalesce(call.start_ns, gpu_work.start_ns) < $end_ns
 ),
 
-placed as materialized (
+labelled_event as materialized (
     select *
     from annotated_event
     where rank = $rank
 )
 
 select
-    placed.event_id,
-    placed.track_id,
-    placed.category,
-    placed.name,
-    placed.start_ns,
-    placed.end_ns,
-    placed.dur_ns,
-    placed.step,
-    placed.phase,
-    placed.module_path,
-    placed.pass,
+    labelled_event.event_id,
+    labelled_event.track_id,
+    labelled_event.category,
+    labelled_event.name,
+    labelled_event.start_ns,
+    labelled_event.end_ns,
+    labelled_event.dur_ns,
+    labelled_event.step,
+    labelled_event.phase,
+    labelled_event.module_path,
+    labelled_event.pass,
     work.class,
     work.short_name,
     work.op,
@@ -75,13 +76,13 @@ select
     work.call_track_id,
     work.call_start_ns,
     work.call_end_ns
-from placed
-left join work on placed.event_id = work.event_id
+from labelled_event
+left join work on labelled_event.event_id = work.event_id
 where
     work.event_id is not null
     or (
-        placed.category not in ('kernel', 'gpu_memcpy', 'gpu_memset')
-        and placed.start_ns < $end_ns
-        and (placed.end_ns > $start_ns or placed.start_ns >= $start_ns)
+        labelled_event.category not in ('kernel', 'gpu_memcpy', 'gpu_memset')
+        and labelled_event.start_ns < $end_ns
+        and (labelled_event.end_ns > $start_ns or labelled_event.start_ns >= $start_ns)
     )
-order by placed.event_id
+order by labelled_event.event_id

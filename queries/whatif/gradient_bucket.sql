@@ -1,22 +1,22 @@
--- The buckets in which DistributedDataParallel would send the gradients of some steps.
+-- Buckets in which DistributedDataParallel would send the gradients of some steps.
 --
 -- A bucket can be sent when the last of its gradients is ready.
 --
 -- :param rank BIGINT                   the process rank
 -- :param start_ns BIGINT               start of the first step on the CPU
 -- :param end_ns BIGINT                 end of the last step on the CPU
--- :param bucket_mb DOUBLE >= 0 = NULL  `bucket_cap_mb`; NULL as by default: 25, of which the first bucket has 1
--- :param total_bytes DOUBLE = NULL     what all these gradients take; NULL as the trace tells
+-- :param bucket_mb DOUBLE >= 0 = NULL  `bucket_cap_mb`; NULL for the default: 25, with 1 for the first bucket
+-- :param total_bytes DOUBLE = NULL     total size of these gradients; NULL to use the sizes in the trace
 -- :reads gradient
--- :column step BIGINT                  the step
--- :column pass_ns BIGINT               the backward pass, as in `gradient`
+-- :column step STEP
+-- :column pass_ns BIGINT               backward pass, as in `gradient`
 -- :column bucket BIGINT                number of the bucket in its pass, from 0
--- :column bytes BIGINT                 its size
--- :column gradient_count BIGINT        gradients in it
--- :column event_id BIGINT              the node of autograd that accumulates the last of them
--- :column track_id BIGINT              the thread that accumulates the last of them
--- :column end_ns BIGINT                when it has
--- :column ready_id BIGINT              the GPU work that makes the last of them; NULL without any
+-- :column bytes BIGINT                 size of the bucket
+-- :column gradient_count BIGINT        gradients in the bucket
+-- :column event_id BIGINT              autograd node accumulating the last gradient
+-- :column track_id BIGINT              thread accumulating the last gradient
+-- :column end_ns BIGINT                end of this accumulation
+-- :column ready_id BIGINT              GPU work computing the last gradient; NULL without GPU work
 with asked_gradient as ( -- noqa: ST03
     select
         step,
@@ -26,7 +26,7 @@ with asked_gradient as ( -- noqa: ST03
         dtype,
         case
             when $total_bytes is null then bytes
-            -- by what is known of each, or else all alike
+            -- in proportion to the known sizes, or else evenly
             else (coalesce(bytes, 1) * $total_bytes / sum(coalesce(bytes, 1)) over ())::bigint
         end as bytes,
         event_id,

@@ -1,14 +1,14 @@
--- How long kernels of one name, grid and block take in a trace, to compare those of another one with.
+-- Durations of kernels by name, grid and block, for comparison with kernels of another trace.
 --
 -- :param rank BIGINT              the process rank
 -- :reads gpu_work, kernel_shape
 -- :column name VARCHAR            name of the kernels
--- :column grid VARCHAR            their grid
--- :column block VARCHAR           their block
--- :column kernel_count BIGINT     how many there are
--- :column mean_ns DOUBLE          their mean duration
--- :column short_ns DOUBLE         what a tenth of them is not longer than
--- :column long_ns DOUBLE          what a tenth of them is not shorter than
+-- :column grid VARCHAR            grid of the kernels
+-- :column block VARCHAR           block of the kernels
+-- :column kernel_count BIGINT     number of kernels
+-- :column mean_ns DOUBLE          mean duration
+-- :column short_ns DOUBLE         10th percentile of the durations
+-- :column long_ns DOUBLE          90th percentile of the durations
 select
     gpu_work.name,
     kernel_shape.grid,

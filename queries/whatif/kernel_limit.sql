@@ -1,19 +1,21 @@
--- The least time of each kernel whose op has a known work, as it runs and with products in another precision.
+-- Least time of each kernel whose op has known work, as it runs now and with products in another precision.
 --
--- It is the longest of the times for products, other arithmetic and bytes at the GPU's peaks, as in `kernel_roofline`.
--- In half precision, FP32 operands have half the bytes.
+-- The least time is the longest of the times for products, other arithmetic and bytes at the GPU's peaks, as in
+-- `kernel_roofline`. In half precision, FP32 operands take half the bytes.
 --
 -- :param rank BIGINT        the process rank
 -- :param start_ns BIGINT    start of the first step on the CPU
 -- :param end_ns BIGINT      end of the last step on the CPU
 -- :reads gpu_work, op_claim, op_work, device_peak, gpu_model, nesting
 -- :column event_id BIGINT   the kernel
--- :column dtype VARCHAR     type of the operands: fp32, bf16, int64, …; NULL where the trace does not say
+-- :column dtype VARCHAR     operand type: fp32, bf16, int64, …; NULL if unknown
 -- :column bytes BIGINT      least bytes read and written
--- :column memory_ns DOUBLE  least time for these
--- :column now_ns DOUBLE     least time as it runs
--- :column half_ns DOUBLE    least time in half precision; NULL if the operands are not FP32, or it has no such unit
--- :column tf32_ns DOUBLE    least time with products in TF32; likewise
+-- :column memory_ns DOUBLE  least time for the bytes
+-- :column now_ns DOUBLE     least time as the kernel runs now
+-- :column half_ns DOUBLE    least time in half precision; NULL if the operands are not FP32, or for products without
+--                           such a unit
+-- :column tf32_ns DOUBLE    least time with products in TF32; NULL if the operands are not FP32, without products, or
+--                           without such a unit
 with peak as (
     select
         device_id,
@@ -23,7 +25,7 @@ with peak as (
     group by device_id
 ),
 
-claimed as (
+kernel_work as (
     select
         gpu_work.event_id,
         op_work.dtype,
@@ -70,6 +72,6 @@ select
         when dtype = 'fp32' and has_products and tf32_per_s is not null
             then greatest(memory_ns, vector_ns, 1e9 * matrix_flop / tf32_per_s)
     end as tf32_ns
-from claimed
+from kernel_work
 where memory_ns is not null and (not has_products or now_per_s is not null)
 order by event_id

@@ -1,25 +1,26 @@
--- What decides how long GPU work of some steps would take on another GPU: what it computes, moves, and how it is cut.
+-- Traits of the GPU work of some steps that determine its time on another GPU: work, bytes, grid and block.
 --
 -- :param rank BIGINT              the process rank
 -- :param start_ns BIGINT          start of the first step on the CPU
 -- :param end_ns BIGINT            end of the last step on the CPU
 -- :reads gpu_work, op_claim, op_work, kernel_shape, nesting
 -- :column event_id BIGINT         the GPU event
--- :column dur_ns BIGINT           its duration
--- :column busy_ns BIGINT          the part of it in which no earlier work keeps the GPU busy
--- :column class VARCHAR           computation, communication or memory
+-- :column dur_ns BIGINT           duration
+-- :column busy_ns BIGINT          part of the duration in which no earlier work keeps the GPU busy
+-- :column class KERNEL_CLASS
 -- :column category VARCHAR        kernel, gpu_memcpy or gpu_memset
--- :column name VARCHAR            its name
--- :column unit VARCHAR            of a kernel of matrix products: matrix (tensor cores) or vector; NULL for all else
--- :column precision VARCHAR       of these: fp64, fp32, tf32, bf16, fp16, …; NULL if unknown
--- :column family VARCHAR          which formula counted its work; NULL where none did
--- :column matrix_flop BIGINT      arithmetic of its matrix products; NULL where unknown, like the next two
--- :column vector_flop BIGINT      other arithmetic
+-- :column name VARCHAR            name of the GPU event
+-- :column unit VARCHAR            unit of a kernel of matrix products: matrix (tensor cores) or vector; NULL for other
+--                                 work
+-- :column precision VARCHAR       precision of the matrix products: fp64, fp32, tf32, bf16, fp16, …; NULL if unknown
+-- :column family VARCHAR          formula for the work; NULL without a formula
+-- :column matrix_flop BIGINT      FLOP of matrix products; NULL if unknown, like the next two columns
+-- :column vector_flop BIGINT      FLOP of other arithmetic
 -- :column bytes BIGINT            least bytes read and written
--- :column blocks BIGINT           blocks of its grid; NULL where the trace has none
--- :column resident_blocks BIGINT  blocks that a multiprocessor holds at a time; NULL where unknown
--- :column grid VARCHAR            its grid; NULL where the trace has none
--- :column block VARCHAR           its block, likewise
+-- :column blocks BIGINT           number of blocks in the grid; NULL if not in the trace
+-- :column resident_blocks BIGINT  maximum number of blocks per multiprocessor; NULL if unknown
+-- :column grid VARCHAR            grid; NULL if not in the trace
+-- :column block VARCHAR           block; NULL if not in the trace
 select
     gpu_work.event_id,
     gpu_work.dur_ns,

@@ -1,16 +1,18 @@
--- What modules save for backward in some steps: each block once for every module around it.
+-- Blocks saved for backward by modules in some steps: one row per block and module around it.
 --
 -- :param rank BIGINT        the process rank
 -- :param start_ns BIGINT    start of the first step on the CPU
 -- :param end_ns BIGINT      end of the last step on the CPU
 -- :reads memory_block, model_op, module_ancestor, module_span, event
 -- :column block_id BIGINT   the block
--- :column module_path VARCHAR  the module, or one around it
--- :column call_ns BIGINT    start of the call of that module
+-- :column module_path VARCHAR
+--                           module, or a module around it
+-- :column call_ns BIGINT    start of the module call
 -- :column is_output BOOLEAN the largest one of the last op of the call
--- :column needed_until_ns BIGINT  the second next block of the call begins, or the call ends: what computed on it is
---                                 done
--- :column again_ns BIGINT   the first node of autograd begins that needs one of the call's
+-- :column needed_until_ns BIGINT
+--                           start of the second next block of the call, or end of the call: ops using the block are
+--                           done
+-- :column again_ns BIGINT   start of the first autograd node that needs a block of the call
 with forward_span as (
     select * from module_span
     where rank = $rank and pass = 'forward'

@@ -1,38 +1,39 @@
--- The blocks of memory that live in some steps, on the device that has most, and whether more samples make them larger.
+-- Blocks of memory alive in some steps, on the device with the most memory, and whether they grow with the batch.
 --
--- What grows with the batch: activations, gradient maps, inputs, and what data loading, forward, loss and
--- backward need for a while, if they have a byte for each sample at least; a workspace only if it is a copy of an
--- argument with the batch. Gradients of parameters, the optimizer's state and what is older than the trace stay as they
--- are.
+-- Growing blocks are activations, gradient maps, inputs, and temporary memory of data loading, forward, loss and
+-- backward, if the block has at least one byte per sample. A workspace grows only if it is a copy of an argument with
+-- the batch dimension. Gradients of parameters, optimizer state and memory older than the trace keep their size.
 --
 -- :param rank BIGINT        the process rank
 -- :param start_ns BIGINT    start of the first step on the CPU
 -- :param end_ns BIGINT      end of the last step on the CPU
--- :param samples BIGINT     samples of a step
+-- :param samples BIGINT     samples per step
 -- :reads memory_block, memory_change, op
 -- :column block_id BIGINT   the block
--- :column bytes BIGINT      its size
--- :column start_ns BIGINT   when it begins; the start of the first step for what was there before
--- :column start_id BIGINT   the event; -1 for what was there before
--- :column end_ns BIGINT     when it is released; NULL if later
--- :column end_id BIGINT     the event; NULL if later
+-- :column bytes BIGINT      size of the block
+-- :column start_ns BIGINT   start of the block; the start of the first step for older blocks
+-- :column start_id BIGINT   event at the start; -1 for older blocks
+-- :column end_ns BIGINT     release of the block; NULL if later
+-- :column end_id BIGINT     event of the release; NULL if later
 -- :column category VARCHAR  as in `memory_block`
--- :column grows BOOLEAN     it is as many times larger as there are more samples
--- :column older_bytes BIGINT  memory of the device that no block tells of
--- :column device_type VARCHAR  kind of the device
--- :column device BIGINT     its number
+-- :column grows BOOLEAN     the size is proportional to the number of samples
+-- :column older_bytes BIGINT
+--                           memory of the device outside all blocks
+-- :column device_type VARCHAR
+--                           kind of the device
+-- :column device DEVICE
 with chosen_device as (
     select
         device_type,
         device,
-        -- what the allocator says beyond the blocks, after its largest number
+        -- allocated bytes beyond the known blocks, at the allocator's maximum
         arg_max(allocated_bytes, (allocated_bytes, -start_ns, -event_id)) as peak_bytes,
         arg_max(start_ns, (allocated_bytes, -start_ns, -event_id)) as peak_ns,
         arg_max(event_id, (allocated_bytes, -start_ns, -event_id)) as peak_id
     from memory_change
     where rank = $rank and start_ns >= $start_ns and start_ns < $end_ns
     group by device_type, device
-    -- a GPU, if there is one
+    -- prefer a GPU
     order by device_type = 'cpu', peak_bytes desc, device
     limit 1
 ),
@@ -58,8 +59,8 @@ block_in_steps as (
         and (memory_block.end_ns is null or memory_block.end_ns > $start_ns)
 ),
 
--- Workspaces with as many elements as an argument of their op whose first size is the batch: copies of it in another
--- layout.
+-- Workspaces with as many elements as an argument of their op with the batch as first dimension: copies of this
+-- argument in another layout.
 workspace_argument as (
     select
         block_in_steps.block_id,

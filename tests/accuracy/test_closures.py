@@ -274,6 +274,7 @@ PROGRAMS = [
 
 
 @pytest.mark.parametrize("run", PROGRAMS)
+@pytest.mark.sampled
 def test_a_closure_has_its_own_phases_and_modules(run: Run, tmp_path: Path) -> None:
     found = shares(captured(run, tmp_path), tmp_path)
     assert min(found[name] for name in ("phases", "modules", "forward", "loss", "backward", "optimizer")) >= 99, found

@@ -108,6 +108,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.sampled
 def test_forward_and_backward_are_those_of_torch(name: str, tmp_path: Path) -> None:
     made, shape = MODELS[name]
     run = trained(made(), *shape)
@@ -118,6 +119,7 @@ def test_forward_and_backward_are_those_of_torch(name: str, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.sampled
 def test_a_capture_without_shapes_has_the_flop_of_torch(name: str, tmp_path: Path) -> None:
     """The shapes are those of the pass before the recording, which runs without `record_shapes`."""
     made, shape = MODELS[name]
@@ -203,6 +205,7 @@ SHAPES = {"square": ((2, 4, 10, 16), (2, 4, 10, 16)), "long": ((2, 4, 6, 16), (2
 
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.sampled
 def test_attention_is_that_of_its_parts(shape: str, is_causal: bool, tmp_path: Path) -> None:
     """Torch counts no attention on the CPU, but the products that it is made of, and it has the formula."""
     given, other = SHAPES[shape]

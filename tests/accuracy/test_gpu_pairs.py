@@ -36,6 +36,7 @@ def table(path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.sampled
 def test_with_the_table_of_the_capture(program: str) -> None:
     """All GPU time and CPU time of ops has the right module; the replay of a graph is in the model as a whole."""
     shares = shares_of(program)
@@ -47,6 +48,7 @@ def test_with_the_table_of_the_capture(program: str) -> None:
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.sampled
 def test_both_traces_of_a_program_hold_the_same_table(program: str) -> None:
     frames, plain = (table(GPU / f"{program}_{kind}.json.gz") for kind in ("frames", "plain"))
     assert frames == plain

@@ -16,6 +16,7 @@ REAL = ("training/resnet18_ddp_checkpoint_mi300", "inference/bert_small_h100", "
 
 
 @pytest.mark.parametrize("model", MODELS)
+@pytest.mark.sampled
 def test_our_models_with_the_table_of_the_capture(model: str) -> None:
     """The trace with frames is the truth; the model-op table comes from the other capture, which had none."""
     with opened(PAIRS / f"{model}_frames.json.gz") as frames, opened(PAIRS / f"{model}_plain.json.gz") as plain:
@@ -30,6 +31,7 @@ def test_our_models_with_the_table_of_the_capture(model: str) -> None:
 
 @pytest.mark.traces
 @pytest.mark.parametrize("name", REAL)
+@pytest.mark.sampled
 def test_real_traces_with_frames(name: str) -> None:
     with opened(TRACES / f"{name}.json.gz") as trace:
         shares = compare(trace)

@@ -1,7 +1,7 @@
 """Phases and modules of programs that Lightning runs: its optimizers call forward and backward in a closure."""
 
 # Checked with torch and Lightning installed and without: then everything from them is Any.
-# mypy: disallow-subclassing-any=False, warn-return-any=False, warn-unused-ignores=False, disallow-untyped-calls=False
+# mypy: warn-return-any=False, warn-unused-ignores=False, disallow-untyped-calls=False
 
 from __future__ import annotations
 
@@ -16,100 +16,39 @@ import pytest
 import hotline_analysis as ha
 from tests.accuracy.marks import mark, marked, shares
 
-torch: Any = pytest.importorskip("torch")
-lightning: Any = pytest.importorskip("pytorch_lightning")
-profilers: Any = pytest.importorskip("pytorch_lightning.profilers")
-adam: Any = importlib.import_module("torch.optim.adam")
-nn: Any = torch.nn
-functional: Any = torch.nn.functional
-
 pytestmark = pytest.mark.filterwarnings("ignore")  # Lightning's, on workers, loggers and devices
 
-STEPS = 4
+
+@pytest.fixture
+def program() -> Any:
+    """What Lightning runs. To load it takes seconds, so only the process does that runs this test."""
+    pytest.importorskip("pytorch_lightning")
+    return importlib.import_module("tests.accuracy.lightning_program")
 
 
-class OptimizerNet(lightning.LightningModule):  # type: ignore[misc]
-    """Its name says nothing of what its hooks do. It logs a metric, and Lightning clips its gradients."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.act, self.last = nn.Linear(24, 64), nn.ReLU(), nn.Linear(64, 5)
-
-    def forward(self, x: Any) -> Any:
-        return self.last(self.act(self.first(x)) * 0.5)
-
-    def training_step(self, batch: Any, _: int) -> Any:
-        x, y = batch
-        with mark("forward"):
-            out = self(x)
-        with mark("loss"):
-            loss = functional.cross_entropy(out, y)
-        self.log("train_loss", loss)
-        return loss
-
-    def backward(self, loss: Any) -> None:
-        with mark("backward"):
-            loss.backward()
-
-    def optimizer_zero_grad(self, *arguments: Any) -> None:
-        with mark("zero_grad"):
-            arguments[-1].zero_grad()
-
-    def configure_gradient_clipping(self, *arguments: Any, **settings: Any) -> None:
-        with mark("clipping"):
-            super().configure_gradient_clipping(*arguments, **settings)
-
-    def configure_optimizers(self) -> Any:
-        return torch.optim.Adam(self.parameters())
-
-    def train_dataloader(self) -> Any:
-        data = torch.utils.data.TensorDataset(torch.randn(512, 24), torch.randint(0, 5, (512,)))
-        return torch.utils.data.DataLoader(data, batch_size=32)
-
-
-class _Stepping(lightning.Callback):  # type: ignore[misc]
-    """Ends the profiler's step after each batch."""
-
-    def __init__(self, profiler: Any) -> None:
-        self.profiler = profiler
-
-    def on_train_batch_end(self, *_: Any) -> None:
-        self.profiler.step()
-
-
-def trained(model: Any, **settings: Any) -> None:
-    lightning.Trainer(
-        max_steps=STEPS + 4,
-        accelerator="cpu",
-        gradient_clip_val=1.0,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        **settings,
-    ).fit(model)
-
-
-@pytest.mark.parametrize("by_lightning", [False, True])
-def test_lightning(by_lightning: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+# Of the second case, steps cross their marks, and the share of the optimizer is 72 to 85 % right: not solved.
+@pytest.mark.parametrize("by_lightning", [False, pytest.param(True, marks=pytest.mark.long)])
+def test_lightning(by_lightning: bool, program: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own profiler ends a step in the closure, so that the optimizer starts in one and ends in the next."""
-    update = adam.adam
+    torch = program.torch
+    update = program.adam.adam
 
     def told_update(*arguments: Any, **settings: Any) -> None:
         with mark("optimizer"):
             update(*arguments, **settings)
 
-    monkeypatch.setattr(adam, "adam", told_update)
+    monkeypatch.setattr(program.adam, "adam", told_update)
     torch.manual_seed(0)
-    model = marked(OptimizerNet())
+    model = marked(program.OptimizerNet())
     handler = ha.analyze(model, tmp_path / "run.hotline", report_format=None, when="now")
-    plan = torch.profiler.schedule(wait=1, warmup=1, active=STEPS, repeat=1)
+    plan = torch.profiler.schedule(wait=1, warmup=1, active=program.STEPS, repeat=1)
     if by_lightning:
-        trained(model, profiler=profilers.PyTorchProfiler(dirpath=tmp_path, schedule=plan, on_trace_ready=handler))
+        own = program.profilers.PyTorchProfiler(dirpath=tmp_path, schedule=plan, on_trace_ready=handler)
+        program.trained(model, profiler=own)
     else:
         activities = [torch.profiler.ProfilerActivity.CPU]
         with torch.profiler.profile(activities=activities, schedule=plan, on_trace_ready=handler) as profiler:
-            trained(model, callbacks=[_Stepping(profiler)])
+            program.trained(model, callbacks=[program.Stepping(profiler)])
     with gzip.open(tmp_path / "run.json.gz", "rt") as file:
         trace: dict[str, Any] = json.load(file)
     found = shares(trace, tmp_path)

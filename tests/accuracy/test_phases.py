@@ -269,6 +269,7 @@ def right_pct(trace: dict[str, Any], folder: Path, *, marks: bool, model: bool) 
 
 
 @pytest.mark.parametrize("run", [words, words_without_loader, noise, metrics, scaled, averaged, adversary])
+@pytest.mark.sampled
 def test_ops_around_the_layers(run: Run, tmp_path: Path) -> None:
     modules, trace = captured(run, tmp_path)
     (tmp_path / "model.json").write_text(json.dumps(modules))

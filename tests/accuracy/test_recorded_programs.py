@@ -37,6 +37,7 @@ def marked_pct(path: Path, starts: str) -> float:
 
 
 @pytest.mark.parametrize("name", ["v4_clip", "v4_plain", "v4_ann", "p3", "p4"])
+@pytest.mark.sampled
 def test_the_optimizer_is_its_marks(name: str) -> None:
     path = PROGRAMS / f"{name}.json.gz"
     with ha.load(path) as trace:

@@ -36,6 +36,7 @@ def agreement(path: Path) -> tuple[float, set[str]]:
 
 
 @pytest.mark.parametrize("name", OURS)
+@pytest.mark.sampled
 def test_our_captures(name: str) -> None:
     right, evidence = agreement(PAIRS / f"{name}.json.gz")
     assert evidence == {"module" if name.endswith("frames") else "autograd"}

@@ -434,6 +434,7 @@ def shares_of(
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.sampled
 def test_a_bare_list_is_enough(name: str, tmp_path: Path) -> None:
     make, inputs = MODELS[name]
     torch.manual_seed(0)
@@ -470,6 +471,7 @@ INCOMPLETE = {"tables": (Tables, lambda: (sentences(),)), "transformer": MODELS[
 
 
 @pytest.mark.parametrize("name", INCOMPLETE)
+@pytest.mark.sampled
 def test_what_is_sure_in_a_list_that_lacks_modules_is_right(name: str, tmp_path: Path) -> None:
     """Without one or three modules, each op is in a module around the right one, or its place is doubtful."""
     make, inputs = INCOMPLETE[name]

@@ -77,6 +77,7 @@ def evaluation(folder: Path) -> tuple[list[Any], list[dict[str, Any]]]:
     return answers, client.envelopes
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", range(len(QUESTIONS)), ids=[question.text for question in QUESTIONS])
 def test_the_tools_suffice(number: int, evaluation: tuple[list[Any], list[dict[str, Any]]]) -> None:
     assert evaluation[0][number] == QUESTIONS[number].known()
@@ -86,6 +87,7 @@ def test_there_are_twenty_questions() -> None:
     assert len(QUESTIONS) >= 20
 
 
+@pytest.mark.long
 def test_all_that_tools_give_is_as_the_schema_says(evaluation: tuple[list[Any], list[dict[str, Any]]]) -> None:
     VALIDATOR.check_schema(SCHEMA_TEXT)
     assert {each["kind"] for each in evaluation[1]} >= {"run", "rows", "event", "report", "gate"}
@@ -178,7 +180,7 @@ def test_a_session(folder: Path) -> None:
         assert Path(written["file"]) == folder / "out/cnn.json"
         assert json.loads((folder / "out/cnn.json").read_text())["traceEvents"]
         for name in ("../x.json", "/tmp/x.json", ""):
-            assert "plain name" in await client.refused("export", run="cnn", name=name)
+            assert "plain file name" in await client.refused("export", run="cnn", name=name)
         assert "exists" in await client.refused("export", run="cnn", name="cnn.json", format="html")
         # Resources and prompts.
         text = (await client.client.read_resource("hotline://guide")).contents[0].text

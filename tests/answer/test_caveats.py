@@ -7,6 +7,7 @@ import pytest
 import hotline_analysis as ha
 from hotline_analysis import Trace
 from tests.answer.graph_capture import captured
+from tests.answer.steps import step_frame
 from tests.trace_builder import TraceBuilder
 
 
@@ -67,7 +68,9 @@ def test_first_launches_load_code(tmp_path: Path) -> None:
     trace = TraceBuilder().step(3, 0, 20_000).op("x", 0, 19_000)
     trace.launches("a", 6_010, 6_020, at=10, until=6_010).launches("b", 7_510, 7_520, at=6_510, until=7_510)
     trace.launches("a", 15_010, 15_020, at=9_000, until=15_010)
-    assert caveats(trace.load(tmp_path)) == [("first_calls", 1, 6_000, 30)]
+    opened = trace.load(tmp_path)
+    assert caveats(opened) == [("first_calls", 1, 6_000, 30)]
+    assert step_frame(opened, "caveats", "loading_call")["launch_dur_ns"].to_list() == [6_000_000]
 
 
 def test_a_first_copy_waits_for_work_and_loads_nothing(tmp_path: Path) -> None:
@@ -76,10 +79,11 @@ def test_a_first_copy_waits_for_work_and_loads_nothing(tmp_path: Path) -> None:
     assert caveats(trace.load(tmp_path)) == []
 
 
-def test_launches_without_work(tmp_path: Path) -> None:
+@pytest.mark.parametrize("call", ["cudaLaunchKernelExC", "cudaLaunchCooperativeKernel", "urEnqueueKernelLaunch"])
+def test_launches_without_work(tmp_path: Path, call: str) -> None:
     trace = TraceBuilder().step(3, 0, 1000).op("x", 0, 500).launches("a", 10, 20, at=1)
     for number in range(3):
-        trace.runtime("cudaLaunchKernelExC", 20 + number, 21 + number, correlation=900 + number)
+        trace.runtime(call, 20 + number, 21 + number, correlation=900 + number)
     opened = trace.load(tmp_path)
     assert caveats(opened) == [("lost_work", 3, None, 75)]
     assert ha.gpu_or_cpu_bound(opened).statement.startswith("Most of the GPU's work is not in the file: 3 launch calls")
@@ -155,3 +159,26 @@ def test_a_file_that_is_cut_off_lacks_launches(tmp_path: Path) -> None:
     assert caveats(cut) == [("lost_launches", 2, None, 33.333333)]
     assert "2 calls of ops (33.3 %) have no GPU work in it" in " ".join(ha.report(cut).caveats)
     assert ha.gpu_or_cpu_bound(cut).answer != "no-run"
+
+
+def test_gaps_between_the_nodes_of_a_graph(tmp_path: Path) -> None:
+    """Nodes at 20-100, 90-140, 150-300 and 330-400 of one device: gaps of 10 and 30 of 1,000 us.
+
+    A second replay has one gap of 60 on another device, whose nodes are no neighbours of the others. Two calls with
+    one kernel each have no nodes, so the 500 us between these kernels are no gap of a graph.
+    """
+    trace = TraceBuilder().step(3, 0, 1000).op("replay", 0, 600)
+    trace.runtime("cudaGraphLaunch", 0, 10, correlation=1).runtime("cudaGraphLaunch", 20, 30, correlation=2)
+    for start, end, stream in ((20, 100, 7), (90, 140, 8), (150, 300, 7), (330, 400, 7)):
+        trace.gpu("kernel", "node", start, end, correlation=1, stream=stream)
+    trace.gpu("kernel", "node", 40, 60, correlation=2, device=1).gpu(
+        "kernel", "node", 120, 130, correlation=2, device=1
+    )
+    for number, start in ((3, 410), (4, 920)):
+        trace.runtime("cudaLaunchKernel", start - 10, start - 8, correlation=number)
+        trace.gpu("kernel", "alone", start, start + 10, correlation=number)
+    opened = trace.load(tmp_path)
+    assert [row for row in caveats(opened) if row[0] == "graph_gaps"] == [("graph_gaps", 3, 100, 10)]
+    assert any(
+        "3 gaps between the nodes of replayed CUDA graphs take 100" in text for text in ha.report(opened).caveats
+    )

@@ -16,24 +16,25 @@ FMA = "smsp__sass_thread_inst_executed_op_ffma_pred_on.sum"
 HALF = "smsp__sass_thread_inst_executed_op_hmul_pred_on.sum"
 
 
-def profiled(names: list[str], ops: list[str]) -> TraceBuilder:
+def profiled(names: list[str], ops: list[str], call: str = "cudaLaunchKernel") -> TraceBuilder:
     """Ops that launch one kernel each, and profiled ranges with these names and made-up times; range i has i FMAs."""
     trace = TraceBuilder()
     for number, op in enumerate(ops):
-        trace.op(op, 10 * number, 10 * number + 9).runtime("cudaLaunchKernel", 10 * number + 1, 10 * number + 5)
+        trace.op(op, 10 * number, 10 * number + 9).runtime(call, 10 * number + 1, 10 * number + 5)
     for number, name in enumerate(names):
         args = {FMA: number, "dram__bytes.sum": 5}
         trace.event(ph="X", cat="cuda_profiler_range", name=name, pid=0, tid=0, ts=500 + number, dur=1, args=args)
     return trace
 
 
-def test_order_is_believed_if_names_agree_with_ops(tmp_path: Path) -> None:
-    builder = profiled(["gemm", "relu", "gemm", "relu"], ["aten::mm", "aten::relu", "aten::mm", "aten::relu"])
+@pytest.mark.parametrize("call", ["cudaLaunchKernel", "cudaLaunchCooperativeKernel", "cuLaunchCooperativeKernel"])
+def test_order_is_believed_if_names_agree_with_ops(tmp_path: Path, call: str) -> None:
+    builder = profiled(["gemm", "relu", "gemm", "relu"], ["aten::mm", "aten::relu", "aten::mm", "aten::relu"], call)
     frame = ha.cupti_counters(builder.load(tmp_path))
     assert frame["counter"].to_list() == ["dram__bytes.sum", FMA] * 4
     assert frame["value"].to_list() == [5, 0, 5, 1, 5, 2, 5, 3]
     assert frame["op"].to_list()[::2] == ["aten::mm", "aten::relu", "aten::mm", "aten::relu"]
-    assert frame["launch_id"].to_list()[::2] == builder.ids("cudaLaunchKernel")
+    assert frame["launch_id"].to_list()[::2] == builder.ids(call)
     assert set(frame["evidence"]) == {"order_and_name"}
 
 
@@ -57,10 +58,10 @@ def test_only_a_single_kernel_of_the_name_at_the_time_is_believed(tmp_path: Path
     pick = random.Random(3)
     trace = TraceBuilder().op("aten::mm", 0, 1)
     times: dict[str, list[tuple[int, int, int]]] = {name: [] for name in "abc"}
-    for name in pick.choices("abc", k=60):
+    for stream, name in enumerate(pick.choices("abc", k=60)):
         start = pick.randint(10, 900)
         end = start + pick.randint(1, 40)
-        trace.kernel(name, start, end)
+        trace.kernel(name, start, end, stream=stream)
         times[name].append((start, end, trace.last_id))
     expected = {}
     for name in pick.choices("abc", k=80):

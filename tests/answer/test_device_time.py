@@ -160,7 +160,7 @@ def test_the_cause_of_gaps_is_checked(trace: Trace) -> None:
     assert set(ha.idle_gaps(trace, limit=None)["cause"]) <= set(words("idle_gaps", "cause"))
     with pytest.raises(QueryParameterError, match="cause of query idle_gaps must be host, sync"):
         ha.idle_gaps(trace, cause="foo")  # type: ignore[arg-type]
-    with pytest.raises(QueryParameterError, match=r"not 'synchronise'\. Hint: It is called sync now\."):
+    with pytest.raises(QueryParameterError, match=r"not 'synchronise'\. Hint: Renamed to sync\."):
         ha.idle_gaps(trace, cause="synchronise")  # type: ignore[arg-type]
 
 
@@ -178,7 +178,7 @@ def noise(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trace, dict[int, li
     for device in range(DEVICES):
         length = dice.choice([60, 400])
         for _ in range(dice.randint(1, 25)):
-            start = dice.randint(0, length)
+            start = dice.randint(1, length)  # the builder's 0 with a length of 0 is no figure
             end = start + dice.choice([0, 1, 3, 10, 50])
             kind, stream = dice.choice(["computation", "communication", "memory"]), dice.randint(0, 2)
             name = {"computation": "gemm", "communication": NCCL, "memory": "Memcpy DtoD (Device -> Device)"}[kind]

@@ -66,7 +66,7 @@ def test_everywhere_it_repeats_five_times(trace: Trace) -> None:
     assert dict(found.select("pattern", "count").rows()) == {"gemm → add → relu": 5}
     assert ha.frequent_kernel_patterns(trace, min_count=6).is_empty()
     assert ha.frequent_kernel_patterns(trace, phase="optimizer").is_empty()
-    with pytest.raises(QueryParameterError, match="no module 'no_such' Hint: It tells no modules"):
+    with pytest.raises(QueryParameterError, match="no module 'no_such' Hint: The trace has no modules"):
         ha.frequent_kernel_patterns(trace, module="no_such")
 
 

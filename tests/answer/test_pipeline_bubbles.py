@@ -44,14 +44,15 @@ def stage(rank: int, stages: int, micro_batches: int, *, wait: int, work: int, w
 @pytest.mark.parametrize(
     ("rank", "stages", "micro_batches", "wait", "work", "words"),
     [
-        (1, 2, 1, 650, 340, "mesh_pp"),
         (3, 4, 4, 300, 200, "PIPELINE_MODEL_PARALLEL_GROUP"),
+        (1, 2, 1, 650, 340, "mesh_pp"),
         (1, 4, 8, 105, 100, "pp"),
         (7, 8, 8, 205, 300, "pipe_parallel"),
         (1, 3, 2, 505, 100, ""),
         (2, 16, 12, 105, 50, "mesh_pp"),
     ],
 )
+@pytest.mark.sampled
 def test_bubbles_by_hand(
     tmp_path: Path, rank: int, stages: int, micro_batches: int, wait: int, work: int, words: str
 ) -> None:

@@ -47,6 +47,20 @@ def steps(add: str, length: int = 1000) -> TraceBuilder:
     return trace
 
 
+@pytest.mark.parametrize(("name", "is_region"), [("## optimizer ##", False), ("## optimizer state ##", True)])
+def test_a_mark_of_a_whole_phase_is_no_region(name: str, is_region: bool, tmp_path: Path) -> None:
+    """200 of each 1,000 us are in Optimizer.step, and all of it in the mark."""
+    trace = TraceBuilder(rank=0)
+    for at in (0, 1000, 2000):
+        trace.step(at // 1000, at, at + 1000)
+        trace.op("aten::linear", at, at + 800, seq=at)
+        trace.annotation(name, at + 800, at + 1000)
+        trace.annotation("Optimizer.step#SGD.step", at + 800, at + 1000).op("aten::add_", at + 810, at + 990)
+    rows = places(trace.load(tmp_path))
+    assert (("region", name) in rows) is is_region
+    assert rows[("region", name) if is_region else ("phase", "the optimizer")][1] == 200
+
+
 def test_a_function_of_the_user_has_its_own_time(tmp_path: Path) -> None:
     """Each step: forward 200, backward 200, optimizer 200, save_grid 350, and main the rest."""
     rows = places(steps("frames").load(tmp_path))
@@ -135,7 +149,20 @@ def database() -> Iterator[duckdb.DuckDBPyConnection]:
         ("profile.py", "user"),
         ("statistics.py", "user"),
         ("/tmp/ipykernel_17/12345.py", "user"),
+        ("backends/torch/net.py", "user"),
+        ("src/python/train.py", "user"),
+        ("/home/someone/python/train.py", "user"),
+        ("/home/nvidia/train.py", "user"),
         ("torch/nn/modules/conv.py", "torch"),
+        ("nvidia/dali/pipeline.py", "torch"),
+        ("/home/someone/pytorch/torch/nn/modules/conv.py", "torch"),
+        (r"C:\Python311\Lib\site-packages\torch\optim\adam.py", "torch"),
+        ("/tmp/torchinductor_root/zk/c" + "a2" * 25 + "b.py", "torch"),
+        (r"C:\Python311\Lib\site-packages\mine\net.py", "library"),
+        (r"C:\Python311\Lib\threading.py", "standard"),
+        ("python3.11/threading.py", "standard"),
+        ("runpy.py", "standard"),
+        ("logging/__init__.py", "standard"),
         ("/opt/env/lib/python3.12/site-packages/torch/optim/adam.py", "torch"),
         ("triton/runtime/jit.py", "torch"),
         ("/opt/env/lib/python3.12/site-packages/mine/net.py", "library"),
@@ -293,8 +320,136 @@ def test_samples_name_the_python_in_a_module(tmp_path: Path, count: int, time_us
     assert first["source"].endswith("train.py:7")
     assert first["path_ns"] == pytest.approx(1000 * time_us, abs=2000)
     assert "mask" in advised(trace)["slowest_place"].what
+    screen = ha.report(trace).screen
+    assert screen is not None
+    (card,) = (change for change in screen.changes if "mask" in change.where)
+    assert card.where == "most likely mask (/home/me/train.py:7)"
+
+
+@pytest.mark.parametrize(
+    ("count", "sentence"),
+    [(79, "Your function mask (train.py:7) likely takes up to 70 % of the time."),
+     (80, "Your function mask (train.py:7) most likely takes 80 % of the time.")],
+)  # fmt: skip
+def test_the_first_sentence_says_how_sure_it_is(tmp_path: Path, count: int, sentence: str) -> None:
+    lead = ha.report(sampled(tmp_path, count=count)).lead
+    assert lead.startswith(sentence)
 
 
 def test_few_samples_name_nothing(tmp_path: Path) -> None:
     """With less than half of the samples, a function is not likely to have the time."""
     assert ha.slowest_places(sampled(tmp_path, count=49)).filter(place="mask").is_empty()
+
+
+def with_frames(trace: TraceBuilder, *frames: dict[str, object]) -> TraceBuilder:
+    """Add samples of user functions in `/home/me/train.py`; all of a frame's samples are in the function."""
+    trace.top["hotline_samples"] = {
+        "version": 1,
+        "interval_ns": 1_000_000,
+        "samples": 100,
+        "notes": [],
+        "frames": [
+            {
+                "after": None, "before": None, "inside": None, "file": "/home/me/train.py", "first_line": 5,
+                "module": "__main__", "inclusive": each["count"], "gap": each["count"], "is_user": True,
+                "is_loop": False, "is_caller": False, **each,
+            }
+            for each in frames
+        ],
+    }  # fmt: skip
+    return trace
+
+
+@pytest.mark.parametrize(("is_caller", "place"), [(False, "Lion.step"), (True, "the optimizer")])
+def test_an_optimizer_of_the_user_is_a_place(tmp_path: Path, is_caller: bool, place: str) -> None:
+    """The optimizer takes 400 of 1,000 us. A function that only calls `step()` does not run the ops inside."""
+    trace = TraceBuilder(rank=0)
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, at + 1000).op("aten::linear", at, at + 300, seq=3 * number + 1)
+        trace.op("autograd::engine::evaluate_function: AddmmBackward0", at + 300, at + 600, seq=3 * number + 1)
+        trace.annotation("Optimizer.step#Lion.step", at + 600, at + 1000).op("aten::mul_", at + 600, at + 1000)
+    frame = {"function": "Lion.step", "line": 7, "count": 50, "inside": "optimizer", "after": "backward"}
+    loaded = with_frames(trace, {**frame, "before": "forward", "is_caller": is_caller}).load(tmp_path)
+    assert [ns for (_, name), (_, ns) in places(loaded).items() if name == place] == [400]
+    found = advised(loaded)
+    assert ("slowest_place" in found) == (not is_caller)
+    if not is_caller:
+        assert found["slowest_place"].gain_pct == pytest.approx(40, abs=1)
+
+
+@pytest.mark.parametrize(("count", "is_named"), [(4, False), (5, True)])
+def test_a_function_needs_five_samples(tmp_path: Path, count: int, is_named: bool) -> None:
+    """If a function has less than half of the time, all of five samples are in it in at most 1 of 32 cases."""
+    frame = {"function": "save_grid", "line": 7, "count": count, "after": "optimizer", "before": "forward"}
+    loaded = with_frames(steps("nothing"), frame).load(tmp_path)
+    assert (("sampled", "save_grid") in places(loaded)) == is_named
+
+
+@pytest.mark.parametrize(("batch", "own"), [(100, 200), (200, 300)])
+def test_a_batch_is_made_by_the_function_only_if_it_takes_most_of_the_time(
+    tmp_path: Path, batch: int, own: int
+) -> None:
+    """Between optimizer and forward, 300 us: 200 of python and a batch of 100 made by hand, or the other way around."""
+    trace = TraceBuilder(rank=0)
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, at + 1000)
+        trace.op("aten::randn", at, at + batch).op("aten::linear", at + batch, at + batch + 200, seq=3 * number + 1)
+        start = at + batch + 200
+        trace.op("autograd::engine::evaluate_function: AddmmBackward0", start, start + 300, seq=3 * number + 1)
+        trace.annotation("Optimizer.step#SGD.step", start + 300, start + 500)
+        trace.op("aten::add_", start + 300, start + 500)
+    frame = {"function": "save_grid", "line": 7, "count": 50, "after": "optimizer", "before": "forward"}
+    rows = places(with_frames(trace, frame).load(tmp_path))
+    assert rows["sampled", "save_grid"][1] == own
+
+
+def test_loading_comes_before_the_function_that_loads(tmp_path: Path) -> None:
+    """A batch of the DataLoader takes 600 of 1,000 us, in `tokenize` for all samples."""
+    trace = TraceBuilder(rank=0)
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, at + 1000)
+        trace.annotation("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", at, at + 600)
+        trace.op("aten::linear", at + 600, at + 750, seq=3 * number + 1)
+        trace.op("autograd::engine::evaluate_function: AddmmBackward0", at + 750, at + 900, seq=3 * number + 1)
+        trace.annotation("Optimizer.step#SGD.step", at + 900, at + 1000).op("aten::add_", at + 900, at + 1000)
+    frame = {"function": "tokenize", "line": 7, "count": 50, "inside": "load_data", "after": "optimizer"}
+    lead = ha.report(with_frames(trace, {**frame, "before": "forward"}).load(tmp_path)).lead
+    assert lead.startswith("The CPU loads data for 60 % of the time, most likely in tokenize (train.py:7).")
+
+
+@pytest.mark.parametrize(("mined", "place"), [(70, "mine"), (30, "Net.forward")])
+def test_without_modules_forward_lasts_until_backward(tmp_path: Path, mined: int, place: str) -> None:
+    """Of 100 samples before backward, some are in the model and the others in a function called after the model.
+
+    The trace has no module, so the phase forward has both, and no sample of forward alone decides.
+    """
+    frames = [
+        {"function": "Net.forward", "line": 20, "count": 100 - mined, "inside": "forward", "after": "load_data"},
+        {"function": "mine", "line": 7, "count": mined, "inside": None, "after": "forward"},
+    ]
+    trace = TraceBuilder(rank=0)
+    trace.top["hotline_samples"] = {
+        "version": 1,
+        "interval_ns": 1_000_000,
+        "samples": 100,
+        "notes": [],
+        "frames": [
+            {
+                "before": "backward", "file": "/home/me/train.py", "first_line": 5, "module": "__main__",
+                "inclusive": each["count"], "gap": each["count"], "is_user": True, "is_loop": False,
+                "is_caller": False, **each,
+            }
+            for each in frames
+        ],
+    }  # fmt: skip
+    for number in range(3):
+        at = 1000 * number
+        trace.step(number, at, at + 1000)
+        trace.op("aten::linear", at, at + 50, seq=3 * number + 1).op("aten::relu", at + 750, at + 800)
+        trace.op("autograd::engine::evaluate_function: AddmmBackward0", at + 800, at + 900, seq=3 * number + 1)
+        trace.annotation("Optimizer.step#SGD.step", at + 900, at + 1000).op("aten::add_", at + 910, at + 1000)
+    first = ha.slowest_places(trace.load(tmp_path)).filter(kind="sampled").row(0, named=True)
+    assert (first["place"], first["sampled_pct"]) == (place, max(mined, 100 - mined))

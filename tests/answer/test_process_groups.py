@@ -95,7 +95,7 @@ def test_a_group_that_lacks_a_rank_is_compared_with_none(tmp_path: Path) -> None
 
 
 def test_the_report_names_the_slow_group(trace: Trace) -> None:
-    report = str(ha.report(trace)).split()
+    report = ha.report(trace).to_text().split()
     said = " ".join(report)
     assert (
         "Process group 76 (ranks 6 to 7): allreduce takes 2.9 times as long as in the 3 groups alike"
@@ -115,7 +115,7 @@ def test_a_group_that_is_slow_in_two_ways_is_one(tmp_path: Path) -> None:
         ("[6,7]", "allgather"),
         ("[6,7]", "reducescatter"),
     ]
-    said = " ".join(str(ha.report(trace)).split())
+    said = " ".join(ha.report(trace).to_text().split())
     assert "Process group 76 (ranks 6 to 7): allgather takes 2.9 times" in said
     assert "more group" not in said
 
@@ -123,7 +123,7 @@ def test_a_group_that_is_slow_in_two_ways_is_one(tmp_path: Path) -> None:
 def test_a_slow_group_that_costs_little_is_not_named(tmp_path: Path) -> None:
     trace = job(tmp_path, (50, 52, 54, 90))
     assert ha.process_groups(trace).row(0, named=True)["is_slow"]
-    assert "slow link" not in str(ha.report(trace))
+    assert "slow link" not in ha.report(trace).to_text()
 
 
 def test_what_many_answers_read_is_made_once(trace: Trace) -> None:

@@ -279,12 +279,69 @@ def _mixed_flow(n: int) -> Iterator[Event]:
             yield event
 
 
+def _own_devices(kind: str, odd: str = "in_turn") -> Callable[[int], Iterator[Event]]:
+    """Each event on a device of its own: GPU work, waits and allocations."""
+
+    def make(n: int) -> Iterator[Event]:
+        number = 0
+        for event in _of_kind(kind, ODDITIES[odd], n):
+            args = event.get("args", {})
+            if event.get("cat") in ("cpu_op", "cpu_instant_event"):
+                number += 1
+            if event["pid"] == GPU:
+                event["pid"] = number = args.get("correlation", number)
+            args |= {key: number for key in ("device", "Device Id") if key in args}
+            yield event
+
+    return make
+
+
+def _own_categories(n: int) -> Iterator[Event]:
+    """Each event of a category of its own, which nobody knows."""
+    for i, event in enumerate(_of_kind("op", {}, n)):
+        yield event | {"cat": f"category {i}"} if i else event
+
+
+def _own_processes(n: int) -> Iterator[Event]:
+    """Each op in a process of its own, with a name and a label."""
+    for i, event in enumerate(_of_kind("op", {}, n)):
+        yield event | {"pid": 10 + i}
+        for field, key in (("process_name", "name"), ("process_labels", "labels")):
+            yield {"ph": "M", "name": field, "pid": 10 + i, "tid": 0, "ts": 0, "args": {key: f"process {i}"}}
+
+
+def _own_counters(n: int) -> Iterator[Event]:
+    """Each sample of a counter of its own, on a device of its own."""
+    for i in range(n):
+        yield from _op("mm", 1, i * STEP_US, 5, i + 1)
+        yield {"ph": "C", "name": f"GPU {i} Memory", "pid": i, "tid": 0, "ts": i * STEP_US, "args": {f"series {i}": i}}
+
+
+def _own_peers(n: int) -> Iterator[Event]:
+    """Each collective in a group of its own, of ranks that no other one has."""
+    for i in range(n):
+        for event in _collective("sum", 1, i * STEP_US, STEP_US * 0.4, i + 1):
+            if event["cat"] == "kernel":
+                event["args"] |= {"Process Group Ranks": f"[{2 * i}, {2 * i + 1}]", "Group size": 2, "Rank": i}
+            yield event
+
+
 SPECIAL: dict[str, Callable[[int], Iterator[Event]]] = {
     "counter/many_series": _many_series,
     "op/wide_args": _wide_args,
     "module/deep_stack": _deep_stack,
     "flow_launch/same_flow": _same_flow,
     "flow_launch/mixed_flow": _mixed_flow,
+    "launch/own_devices": _own_devices("launch"),
+    "launch/own_devices_at_one_time": _own_devices("launch", "one_time"),
+    "launch/own_devices_and_steps": _own_devices("launch", "each_step"),
+    "copy/own_devices": _own_devices("copy"),
+    "sync/own_devices": _own_devices("sync"),
+    "memory/own_devices": _own_devices("memory"),
+    "op/own_categories": _own_categories,
+    "op/own_processes": _own_processes,
+    "counter/own_counters": _own_counters,
+    "collective/own_peers": _own_peers,
 }
 
 SHAPES = [f"{kind}/{odd}" for kind in KINDS for odd in ODDITIES] + list(SPECIAL)

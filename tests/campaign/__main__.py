@@ -22,9 +22,9 @@ from pathlib import Path
 # Threads of a library would not live on in forked processes.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from tests.campaign import bases, children, mutations, reading
+from tests.campaign import bases, children, exports, mutations, reading
 from tests.campaign.asking import Asker, Finding
-from tests.campaign.cases import Case, case, untouched
+from tests.campaign.cases import Case, case, export_case, untouched
 
 _WARM: tuple[str, ...] = (
     "hotline_analysis.cli",
@@ -62,10 +62,12 @@ class Running:
     result: Done | None = field(default=None)
 
 
-def write_and_read(chosen: Case, folder: Path) -> reading.Reading:
-    """Write the file of a case, and read it in our own way."""
+def write_and_read(chosen: Case, folder: Path) -> reading.Reading | None:
+    """Write the file of a case, and read it in our own way; an export is compared with nothing but itself."""
     data = chosen.content()
     (folder / f"{chosen.base}.json").write_bytes(data)
+    if chosen.base == exports.BASE:
+        return None
     # Plain Python takes a hundred bytes for one of a bomb: rather it gives up than the machine.
     resource.setrlimit(resource.RLIMIT_AS, (_PLAIN_BYTES, _PLAIN_BYTES))
     return reading.read(data)
@@ -171,7 +173,7 @@ def summary(done: Sequence[Done], seed: str) -> str:
     per_class = Counter(name for each in done for name in each.case.classes)
     lines += ["", "| class of mutation | cases | with a finding |", "|---|---:|---:|"]
     bad = Counter(name for each in found for name in each.case.classes)
-    known = (*mutations.STRUCTURE, *mutations.TEXT, *mutations.FILE)
+    known = (*mutations.STRUCTURE, *mutations.TEXT, *mutations.FILE, *exports.EXPORT, *exports.BYTES)
     lines += [f"| {name.replace('_', ' ')} | {per_class[name]} | {bad[name]} |" for name in known]
     return "\n".join(lines)
 
@@ -228,6 +230,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--one-in", type=int, default=3, help="a case asks one in so many questions; 1: all (default: 3)"
     )
     parser.add_argument("--generated", action="store_true", help="only the traces that are generated")
+    parser.add_argument("--exports", action="store_true", help="only exports of Nsight Systems")
     parser.add_argument("--untouched", action="store_true", help="the traces as they are")
     parser.add_argument("--keep", type=Path, help="a folder for the files of cases with findings")
     given = parser.parse_args(arguments)
@@ -236,7 +239,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.untouched:
         chosen = [untouched(name) for name in names]
     elif given.case:
-        chosen = [case(seed, names) for seed in given.case]
+        chosen = [export_case(seed) if given.exports else case(seed, names) for seed in given.case]
+    elif given.exports:
+        chosen = [export_case(_SEEDS * given.seed + number) for number in range(given.skip, given.cases)]
     else:
         chosen = [case(_SEEDS * given.seed + number, names) for number in range(given.skip, given.cases)]
     if given.keep is not None:

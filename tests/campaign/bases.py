@@ -47,7 +47,7 @@ def base(name: str) -> Draft:
 
 def source(name: str) -> str:
     """Where a trace comes from, in words."""
-    if name in GENERATED:
+    if name in GENERATED or name not in _REAL:
         return "generated"
     real, stand_in = _REAL[name]
     return f"a slice of {real}" if os.environ.get("HOTLINE_TRACES") else f"a slice of tests/data/{stand_in}"

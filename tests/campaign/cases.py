@@ -7,8 +7,10 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tests.campaign import bases, mutations
+from tests.campaign import bases, exports, mutations
 from tests.campaign.draft import Draft
+
+_EXPORTS = 0.1  # the share of cases that damage an export of Nsight Systems
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,8 @@ class Case:
     def content(self) -> bytes:
         """The bytes of the file."""
         rng = random.Random(f"content {self.seed}")
+        if self.base == exports.BASE:
+            return exports.changed(rng, list(self.structure), list(self.file))
         original = bases.base(self.base)
         draft = Draft(copy.deepcopy(original.top), copy.deepcopy(original.events))
         for name in self.structure:
@@ -44,6 +48,9 @@ class Case:
 
 def case(seed: int, names: Sequence[str] = bases.NAMES) -> Case:
     """The case of a seed, on one of these traces."""
+    other = random.Random(f"export {seed}")  # of its own, so that the other cases stay what they are
+    if names != bases.GENERATED and other.random() < _EXPORTS:
+        return export_case(seed)
     rng = random.Random(f"case {seed}")
     base = bases.NAMES[rng.randrange(len(bases.NAMES))]
     if base not in names:
@@ -54,6 +61,14 @@ def case(seed: int, names: Sequence[str] = bases.NAMES) -> Case:
     if not (structure or text or file):
         structure = [rng.choice(list(mutations.STRUCTURE))]
     return Case(seed, base, tuple(structure), tuple(text), tuple(file))
+
+
+def export_case(seed: int) -> Case:
+    """The case of a seed on an export of Nsight Systems."""
+    rng = random.Random(f"export case {seed}")
+    structure = rng.sample(list(exports.EXPORT), rng.choice([0, 1, 1, 2, 2, 3]))
+    file = rng.sample(list(exports.BYTES), 1 if not structure else rng.choice([0, 0, 1]))
+    return Case(seed, exports.BASE, tuple(structure), (), tuple(file))
 
 
 def untouched(name: str) -> Case:

@@ -98,7 +98,7 @@ def _kept(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flat(value: Any) -> Any:
-    """A value that is no list or object, or a list of its text."""
+    """A value that is not a list or object, or a list of its text."""
     if not isinstance(value, list | dict):
         return value
     try:
@@ -264,22 +264,56 @@ def text_of(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value, default=str)
 
 
-def durations(events: Mapping[int, Mapping[str, Any]]) -> dict[int, Decimal]:
-    """The duration of each event that counts, as docs/annotation.md says: what is complete and lies in time."""
-    found = _given(events) | _paired(events)
-    sides: dict[bool, list[Decimal]] = defaultdict(list)
-    for place in found:
-        sides[_is_on_gpu(events[place])].append(_start(events[place]))
-    middles = {side: sorted(starts)[(len(starts) - 1) // 2] for side, starts in sides.items()}
-    near = {
-        place: dur
-        for place, dur in found.items()
-        if dur <= _TEN_DAYS_NS and abs(_start(events[place]) - middles[_is_on_gpu(events[place])]) <= _TEN_DAYS_NS
-    }
-    if sum(near.values()) > _MOST_NS:
-        most = _MOST_NS // len(near)
-        near = {place: dur for place, dur in near.items() if dur <= most}
-    return near
+@dataclass(frozen=True)
+class Change:
+    """A time that the importer says it has changed: by which rule, and the start and duration that count."""
+
+    rule: str
+    start: Decimal
+    dur: Decimal | None
+
+
+Times = dict[int, tuple[Decimal, Decimal]]
+
+
+def times(events: Mapping[int, Mapping[str, Any]], changed: Mapping[int, Change] | None = None) -> Times:
+    """Start and duration of each event that counts, as docs/annotation.md says.
+
+    Which times are changed is not for this reading to say, apart from zeros; `faults` looks whether they may be.
+    """
+    found: Times = {}
+    for place, dur in (_given(events) | _paired(events)).items():
+        change = (changed or {}).get(place)
+        if change is None and (_start(events[place]) or dur):
+            found[place] = _start(events[place]), dur
+        elif change is not None and change.dur is not None:
+            found[place] = change.start, change.dur
+    return found
+
+
+def faults(events: Mapping[int, Mapping[str, Any]], changed: Mapping[int, Change]) -> list[str]:
+    """Sentences on changes of times that no rule allows, and on times that are left although they cannot be."""
+    given = _given(events) | _paired(events)
+    wrong = []
+    for place, change in changed.items():
+        start, dur = _start(events[place]), given[place]
+        is_same = abs(change.start - start) <= 1 + 2 * slack([start])
+        allowed = {
+            "zero_time": change.dur is None and not start and not dur,
+            "overlap": change.dur is not None and change.dur <= dur + 1 + slack([dur]) and _is_on_gpu(events[place]),
+            "other_clock": change.dur is not None and _is_on_gpu(events[place]),
+            "before_launch": change.dur is None and is_same and _is_on_gpu(events[place]),
+        }
+        if not allowed.get(change.rule, change.dur is None and is_same):
+            wrong.append(f"event {place} of {start} and {dur} ns is changed to {change}")
+    kept = times(events, changed)
+    for side in (False, True):
+        starts = [start for place, (start, _) in kept.items() if _is_on_gpu(events[place]) == side]
+        if starts and max(starts) - min(starts) > 2 * _TEN_DAYS_NS + 2 * slack(starts):
+            wrong.append(f"what counts starts from {min(starts)} to {max(starts)} ns")
+    if sum(dur for _, dur in kept.values()) > _MOST_NS + len(kept):
+        wrong.append("what counts takes over three years")
+    return wrong
 
 
 def _given(events: Mapping[int, Mapping[str, Any]]) -> dict[int, Decimal]:
@@ -332,16 +366,36 @@ class GpuWork:
     dur: Decimal
 
 
-def gpu_work(events: Mapping[int, Mapping[str, Any]]) -> dict[int, GpuWork]:
+# Categories that PyTorch's profiler gives to events that take time.
+_OF_PYTORCH = {
+    *("cpu_op", "operator", "hpu_op", "user_annotation", "python_function", "python", "overhead", "trace"),
+    *("cuda_runtime", "cuda_driver", "runtime", "driver", "hip_runtime", "xpu_runtime", "hip_api"),
+}
+
+
+def has_other_writer(events: Mapping[int, Mapping[str, Any]]) -> bool:
+    """Whether no event of some process has a category of PyTorch's profiler: what they are, names tell the importer."""
+    known: dict[str | None, bool] = {}
+    for event in events.values():
+        if event.get("ph") in ("X", "B"):
+            cat, pid = event.get("cat"), text_of(event.get("pid"))
+            is_known = isinstance(cat, str) and (cat.lower() in _OF_PYTORCH or _is_on_gpu(event))
+            known[pid] = known.get(pid, False) or is_known
+    return not all(known.values())
+
+
+def gpu_work(
+    events: Mapping[int, Mapping[str, Any]], changed: Mapping[int, Change] | None = None
+) -> dict[int, GpuWork]:
     """The GPU work that counts in every figure."""
     found = {}
-    for place, dur in durations(events).items():
+    for place, (start, dur) in times(events, changed).items():
         event = events[place]
         cat, args = event.get("cat"), event.get("args")
         category = _GPU.get(cat.lower()) if isinstance(cat, str) else None
         if category is not None:
             device = args.get("device") if isinstance(args, dict) else None
-            found[place] = GpuWork(category, event.get("name"), device, _start(event), dur)
+            found[place] = GpuWork(category, event.get("name"), device, start, dur)
     return found
 
 

@@ -10,9 +10,9 @@ import pytest
 
 import hotline_analysis as ha
 from hotline_analysis import Trace, charts
+from hotline_analysis.charts.forms import to_svg
 from hotline_analysis.charts.parts import over_time
 from hotline_analysis.charts.path import _stretches
-from hotline_analysis.charts.theme import to_svg
 from hotline_analysis.text.formats import duration
 from tests.answer.ranks_of_a_job import job, ranks
 from tests.charts.hostile import EVIL, hostile
@@ -56,7 +56,7 @@ def test_idle_causes(trace: Trace) -> None:
     ("column", "words"),
     [
         ("launching_ns", "CPU in ops and launch calls"),
-        ("sync_ns", "CPU in a synchronise"),
+        ("sync_ns", "CPU in a synchronising call"),
         ("unobserved_ns", "unobserved: launched work waits, unexplained"),
     ],
 )

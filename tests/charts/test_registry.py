@@ -31,6 +31,7 @@ def test_each_chart_function_has_a_name_here() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, kind in CHARTS.items() if kind.traces])
+@pytest.mark.sampled
 def test_each_draws_the_demo(demo: Trace, name: str) -> None:
     drawn = draw(name, *[demo] * CHARTS[name].traces)
     assert (drawn.chart() if isinstance(drawn, Timeline) else drawn).to_dict()["title"]["text"]
@@ -101,6 +102,7 @@ def test_wrong_names_and_numbers_of_traces_are_refused(demo: Trace) -> None:
 
 
 @pytest.mark.parametrize("kind", ["html", "svg", "png", "json"])
+@pytest.mark.sampled
 def test_each_format(demo: Trace, tmp_path: Path, kind: str) -> None:
     begins = {"html": b"<!doctype html>", "svg": b"<svg", "png": b"\x89PNG", "json": b"{"}
     for name in ("phases", "overview", "timeline"):

@@ -115,6 +115,7 @@ def test_the_chart_is_valid_vega_lite(trace: Trace) -> None:
 
 
 @pytest.mark.parametrize("kind", ["html", "svg", "png", "json"])
+@pytest.mark.sampled
 def test_it_can_be_saved(trace: Trace, tmp_path: Path, kind: str) -> None:
     path = timeline(trace).save(tmp_path / f"timeline.{kind}")
     begins = {"html": b"<!doctype html>", "svg": b"<svg", "png": b"\x89PNG", "json": b"{"}

@@ -47,6 +47,7 @@ RANKS = ("multi_rank", 0, 551), ("multi_rank", 1, 551)
         ("rank0_vs_rank1_trace_filter", "ALL", *RANKS),
     ],
 )
+@pytest.mark.sampled
 def test_steps_have_the_events_and_times_of_hta(
     name: str, devices: str, a: tuple[str, int, int], b: tuple[str, int, int]
 ) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from hotline_analysis.annotation.model_file import Model
 from hotline_analysis.annotation.pipeline import annotate
 from hotline_analysis.database import install_macros, install_rules, make_table
 from hotline_analysis.schema import READ_TABLES
+from tests.made import Made
 from tests.trace_builder import TraceBuilder
 
 Row = tuple[Any, ...]
@@ -41,15 +44,27 @@ def every_table(trace: Trace, model: Model | None = None) -> duckdb.DuckDBPyConn
 def make(connection: duckdb.DuckDBPyConnection, *names: str) -> None:
     """Make tables again by their queries, one after the other, as they stand before what comes later changes them."""
     for name in names:
-        connection.execute(f"drop table if exists {name}")
-        connection.execute(f"create table {name} as {catalog.get(name).sql}")
+        connection.execute(f"create or replace temp table {name} as {catalog.get(name).sql}")
 
 
 def derived(builder: TraceBuilder, folder: Path, sql: str, *made: str, model: Model | None = None) -> list[Row]:
     """The rows of a statement over all tables of a trace, after some of them are `made` again."""
-    with builder.load(folder) as trace, every_table(trace, model) as connection:
-        make(connection, *made)
-        return connection.sql(sql).fetchall()
+    with builder.load(folder) as trace:
+        names = {*re.findall(r"\w+", sql), *(name for query in made for name in catalog.get(query).tables)}
+        with tables_for(trace, names) if model is None else every_table(trace, model) as connection:
+            make(connection, *made)
+            return connection.sql(sql).fetchall()
+
+
+@contextmanager
+def tables_for(trace: Trace, names: Collection[str]) -> Iterator[duckdb.DuckDBPyConnection]:
+    """A database with these tables, as they stand when the annotation is done."""
+    if isinstance(trace, Made):
+        trace.annotation.make(names)
+        yield trace.annotation.connection
+    else:
+        with every_table(trace) as connection:
+            yield connection
 
 
 def step_rows(trace: Trace, name: str, sql: str, **given: object) -> list[Row]:
@@ -57,11 +72,11 @@ def step_rows(trace: Trace, name: str, sql: str, **given: object) -> list[Row]:
     query = catalog.get(name)
     values = query.bind(**given)
     if query.kind == "annotate":
-        connection = every_table(trace)
+        database: AbstractContextManager[duckdb.DuckDBPyConnection] = tables_for(trace, query.tables)
     else:
         trace._provide(" ".join(query.tables))
-        connection = trace._connection.cursor()
-    with connection:
+        database = trace._connection.cursor()
+    with database as connection:
         for step in query.steps:
             make_table(connection, step.name, step.sql, {param: values[param] for param in step.takes})
         return connection.execute(sql).fetchall()

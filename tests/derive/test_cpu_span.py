@@ -74,7 +74,14 @@ def test_times_far_from_all_others_are_damaged() -> None:
     times = [("cpu_op", 0, 1), ("cpu_op", 5, 1), ("cpu_op", 9, 1), ("cpu_op", 11 * day, 2), ("cpu_op", 8, 11 * day)]
     with duckdb.connect() as connection:
         install_macros(connection)
-        connection.execute("create table event (event_id bigint, category varchar, start_ns bigint, dur_ns bigint)")
+        connection.execute(
+            "create table event (event_id bigint, category varchar, start_ns bigint, dur_ns bigint,"
+            " track_id bigint, correlation bigint)"
+        )
         for number, time in enumerate([*times, ("kernel", 40 * day, 1), ("kernel", 40 * day, None)]):
-            connection.execute("insert into event values (?, ?, ?, ?)", [number, *time])
-        assert connection.sql(catalog.get("unlikely_time").sql).fetchall() == [(3, 2), (4, 11 * day)]
+            connection.execute("insert into event values (?, ?, ?, ?, 1, null)", [number, *time])
+        found = connection.sql(catalog.get("unlikely_time").sql).fetchall()
+        assert [(number, rule, given) for number, rule, _, _, given in found] == [
+            (3, "far_time", 2),
+            (4, "far_time", 11 * day),
+        ]

@@ -174,14 +174,14 @@ def test_every_gpu_of_the_table_can_be_named() -> None:
         ({"gpu": "RTX 3091"}, "no GPU 'RTX 3091' .* Did you mean .*GeForce RTX 3090"),
         ({"gpu": ""}, "no GPU '' "),
         ({"gpus": "missing.csv"}, "cannot read missing.csv"),
-        ({"gpus": [{"name_pattern": "(", "model": "x"}]}, r"GPU 1: '\(' is no regular expression"),
+        ({"gpus": [{"name_pattern": "(", "model": "x"}]}, r"GPU 1: '\(' is not a regular expression"),
         ({"gpus": [{"name_pattern": "x"}]}, "GPU 1 has no model"),
         ({"gpus": [{"name_pattern": "", "model": "x"}]}, "GPU 1 has no name_pattern"),
         ({"gpus": [{"name_pattern": "x", "model": "x", "sm_counts": 1}]}, "column sm_counts, .* Is it sm_count?"),
-        ({"gpus": [{"name_pattern": "x", "model": "x", "power_w": "much"}]}, "GPU 1: power_w is 'much'"),
-        ({"gpus": [{"name_pattern": "x", "model": "x", "power_w": -1}]}, "power_w is -1, and no number over 0"),
-        ({"gpus": [{"name_pattern": "x", "model": "x", "power_w": float("nan")}]}, "power_w is nan"),
-        ({"gpus": [{"name_pattern": "x", "model": "x", "sm_count": 1.5}]}, "sm_count is 1.5, and no whole number"),
+        ({"gpus": [{"name_pattern": "x", "model": "x", "power_w": "much"}]}, "GPU 1: power_w must be .* not 'much'"),
+        ({"gpus": [{"name_pattern": "x", "model": "x", "power_w": -1}]}, "power_w must be a number over 0, not -1"),
+        ({"gpus": [{"name_pattern": "x", "model": "x", "power_w": float("nan")}]}, "power_w must be .* not nan"),
+        ({"gpus": [{"name_pattern": "x", "model": "x", "sm_count": 1.5}]}, "sm_count must be a whole number, not 1.5"),
     ],
 )
 def test_mistakes_of_the_user(tmp_path: Path, given: dict[str, Any], message: str) -> None:
@@ -197,8 +197,8 @@ def test_mistakes_of_the_user(tmp_path: Path, given: dict[str, Any], message: st
         ("pattern,model\na,b\n", "no column name_pattern, so"),
         ("name_pattern,model\na\n", "line 2 has no model"),
         ("name_pattern,model\na,b,3\n", "line 2 has a column without a name"),
-        ("name_pattern,model,sm_count\na,b,1\nc,d,many\n", "line 3: sm_count is 'many'"),
-        ('name_pattern,model\n"a,b\n', "is no CSV file"),
+        ("name_pattern,model,sm_count\na,b,1\nc,d,many\n", "line 3: sm_count must be a number over 0, not 'many'"),
+        ('name_pattern,model\n"a,b\n', "is not a CSV file"),
     ],
 )
 def test_files_that_are_no_table_of_gpus(tmp_path: Path, text: str, message: str) -> None:
@@ -212,7 +212,7 @@ def test_a_run_keeps_its_gpus(tmp_path: Path) -> None:
     run = ha.import_traces(with_gpu(name="x").write(tmp_path / "trace.json"), tmp_path / "run", gpu="MI300X")
     with ha.load(run) as trace:
         assert models(trace, "model") == [("Instinct MI300X",)]
-    with pytest.raises(HotlineError, match="imported already"):
+    with pytest.raises(HotlineError, match="already imported"):
         ha.load(run, gpu="MI300X")
 
 
@@ -248,7 +248,7 @@ def test_the_report_says_what_to_add(tmp_path: Path) -> None:
 
     (tmp_path / "a").mkdir()
     (named,) = said(with_gpu(name="Tesla X").step(0, 0, 10).load(tmp_path / "a"))
-    assert "The peaks of the GPU Tesla X are not known" in named
+    assert "The peaks of Tesla X are not known" in named
     (nameless,) = said(TraceBuilder().step(0, 0, 10).op("aten::mm", 0, 10).launches("k", 5, 10).load(tmp_path))
     assert "does not name its GPU" in nameless
     assert said(with_gpu(name=H100).step(0, 0, 10).load(tmp_path)) == []

@@ -149,8 +149,8 @@ def test_users_classes_come_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"x": "network"}, "'network' is no class of kernels"),
-        ({"(": "memory"}, "no regular expression"),
+        ({"x": "network"}, "'network' is not a class of kernels"),
+        ({"(": "memory"}, "not a regular expression"),
         ("missing.csv", "cannot read missing.csv"),
     ],
 )
@@ -164,7 +164,7 @@ def test_a_table_without_the_right_columns(tmp_path: Path) -> None:
     path = TraceBuilder().kernel("a", 0, 1).write(tmp_path / "trace.json")
     for text in ("name;class\na;memory\n", "a,memory\n", "", "pattern,class\na\n"):
         (tmp_path / "classes.csv").write_text(text)
-        with pytest.raises(HotlineError, match=r"no table of kernel classes Hint: .* first line is: pattern,class"):
+        with pytest.raises(HotlineError, match=r"not a table of kernel classes Hint: .* first line: pattern,class"):
             ha.load(path, kernel_classes=tmp_path / "classes.csv")
 
 
@@ -177,7 +177,7 @@ def test_a_table_as_spreadsheets_write_it(tmp_path: Path) -> None:
 
 def test_a_run_keeps_its_classes(tmp_path: Path) -> None:
     run = ha.import_traces(TraceBuilder().kernel("a", 0, 1).write(tmp_path / "trace.json"), tmp_path / "run")
-    with pytest.raises(HotlineError, match="imported already"):
+    with pytest.raises(HotlineError, match="already imported"):
         ha.load(run, kernel_classes={"a": "memory"})
 
 

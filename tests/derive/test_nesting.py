@@ -54,8 +54,8 @@ def test_of_equal_intervals_the_kind_and_then_the_file_decide(tmp_path: Path) ->
 
 
 def test_an_instant_is_inside_what_runs_and_contains_nothing(tmp_path: Path) -> None:
-    trace = TraceBuilder().op("a", 0, 10).op("b", 10, 20)
-    trace.op("at a's start", 0, 0).op("between", 10, 10).op("at b's end", 20, 20).op("also at b's end", 20, 20)
+    trace = TraceBuilder().op("a", 1, 11).op("b", 11, 21)
+    trace.op("at a's start", 1, 1).op("between", 11, 11).op("at b's end", 21, 21).op("also at b's end", 21, 21)
     trace.op("c", 30, 40).op("inside c", 35, 35).op("also inside c", 35, 38)
     assert tree(trace.load(tmp_path)) == {
         "a": (None, 0, 10, "a"),

@@ -31,7 +31,7 @@ def test_a_step_ends_where_the_next_one_starts(tmp_path: Path) -> None:
 def test_a_mark_without_a_start_is_no_step(tmp_path: Path) -> None:
     trace = TraceBuilder().step(1, 0, 100).step(2, 100, 200).step(3, 200, 300)
     del trace.events[1]["ts"]
-    with pytest.warns(HotlineWarning, match="1 event without a start or duration"):
+    with pytest.warns(HotlineWarning, match="1 event without a valid start or duration"):
         made = trace.load(tmp_path)
     assert [step for step, *_ in steps(made)] == [1, 3]
 

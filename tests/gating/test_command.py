@@ -117,12 +117,16 @@ def test_the_exit_status_is_the_verdict(folder: Path, base: str, status: int, wo
     assert (done, said.splitlines()[0].startswith(word)) == (status, True)
 
 
-def test_sentences_are_folded_on_a_terminal_and_nowhere_else(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sentences_are_folded_at_the_width(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
+    _, piped = hotline(folder, "gate", "fast.json", "runs/run.hotline")
+    assert all(len(line) <= 80 for line in piped.splitlines())
+    monkeypatch.setenv("COLUMNS", "400")
     _, whole = hotline(folder, "gate", "fast.json", "runs/run.hotline")
     monkeypatch.setenv("COLUMNS", "40")
     _, said = hotline(folder, "gate", "fast.json", "runs/run.hotline")
     verdict = said.partition("\n\n")[0]
+    assert len(whole.partition("\n\n")[0].splitlines()) == 1
     assert all(len(line) <= 40 for line in verdict.splitlines())
     assert verdict.replace("\n", " ") == whole.partition("\n\n")[0]
 

@@ -99,7 +99,7 @@ def test_the_mean_of_steps_has_the_noise_of_its_blocks() -> None:
     # By hand: blocks of two have the means 1.5, 3.5, 5.5 and 7.5 or 2.5, 4.5, 6.5 and 8.5, whose variance is 20 / 3.
     steps = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0]
     mean, error, df = mean_of_blocks(steps)
-    assert block_length(steps) == 2  # the cube root of 9, rounded down
+    assert block_length(len(steps)) == 2  # the cube root of 9, rounded down
     assert (mean, df) == (5.0, 3)
     assert error == pytest.approx((20 / 3 * 2 / 9) ** 0.5)
     assert between_blocks(steps[:1], steps) is None
@@ -107,13 +107,51 @@ def test_the_mean_of_steps_has_the_noise_of_its_blocks() -> None:
 
 def test_a_period_is_no_noise_and_a_change_of_it_is_found() -> None:
     usual, slow = [98.6] * 16, [98.6, 98.6, 98.6, 398.2] * 4
-    assert block_length(slow, [0, 0, 0, 1] * 4) == 4
     change = between_blocks(usual, slow, [0] * 16, [0, 0, 0, 1] * 4, relative=True)
     assert change is not None
     assert change.estimate == pytest.approx(np.log(173.5 / 98.6))
     assert change.p < LEVEL
     # A pattern that is seen once and a half is none yet.
-    assert block_length(slow[:6], [0, 0, 0, 1, 0, 0]) == 1
+    assert mean_of_blocks(slow[:6], [0, 0, 0, 1, 0, 0])[1] > 0
+
+
+def test_the_mean_is_of_whole_periods() -> None:
+    """Every second step takes 300 instead of 100: 200 on average, whichever comes first, and in 7 steps as in 12."""
+    for steps in ([100.0, 300.0] * 6, [300.0, *[100.0, 300.0] * 3], [100.0, *[300.0, 100.0] * 3]):
+        kinds = [int(step > 200) for step in steps]
+        mean, error, df = mean_of_blocks(steps, kinds)
+        assert (mean, error) == (200.0, 0.0)
+        assert df >= 1
+
+
+def test_noise_within_kinds_is_that_of_their_steps() -> None:
+    """By hand: the kinds' means are 100 and 300, and the noise of all steps is -3, -1, 1, 3, 3, 1, -1, -3.
+
+    The blocks of two have the noise -2, 2, 2, -2 or, from the second step on, 0, 3, 0: variances 16 / 3 and 3. Of eight
+    steps, one is fitted beside the mean.
+    """
+    steps = [97.0, 299.0, 101.0, 303.0, 103.0, 301.0, 99.0, 297.0]
+    mean, error, df = mean_of_blocks(steps, [0, 1] * 4)
+    assert (mean, df) == (200.0, 7 // 2 - 1)
+    assert error == pytest.approx((((16 / 3 + 3) / 2) * 2 / 8 * 8 / 7) ** 0.5)
+
+
+def test_so_many_steps_find_a_change() -> None:
+    random = np.random.default_rng(11)
+    steps = [random.normal(100, 10, 27).tolist() for _ in range(2)]
+    change = between_blocks(*steps, relative=True)
+    assert change is not None
+    times = change.times_steps(LEVEL, 0.03)
+    assert times is not None
+    assert times > 1
+    count, found = int(27 * times), 0
+    for _ in range(200):
+        base, new = random.normal(100, 10, count), random.normal(103, 10, count)
+        more = between_blocks(base.tolist(), new.tolist(), relative=True)
+        found += more is not None and more.p <= LEVEL
+    assert 0.5 < found / 200 < 0.98  # 80 %, for a spread that 27 steps tell within a fifth
+    assert change.times_steps(LEVEL, 10.0) == 1
+    assert change.times_steps(LEVEL, 0.0) is None
 
 
 def test_bursts_are_more_noise_than_single_steps() -> None:

@@ -22,6 +22,7 @@ def allocating(folder: Path, call: str, *, first: int = 0) -> Trace:
 
 
 @pytest.mark.parametrize("call", ["cudaMalloc", "cudaFree", "hipMalloc", "cudaHostAlloc", "cuMemMap"])
+@pytest.mark.sampled
 def test_memory_is_there_already(tmp_path: Path, call: str) -> None:
     assert found(allocating(tmp_path, call), RULE) == (1, 150, 150)
 

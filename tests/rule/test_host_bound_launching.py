@@ -23,7 +23,7 @@ def test_ops_take_the_cpu_no_time(tmp_path: Path) -> None:
     trace = launching(tmp_path)
     assert found(trace, RULE) == (1, 360, 360)
     (said,) = find_advice(trace, rules=(RULE,))
-    assert "90.0 µs for each kernel or copy of 5.0 µs" in said.what
+    assert "90.0 µs to launch work that runs for 5.0 µs" in said.what
 
 
 def test_compiled_code_is_another_finding(tmp_path: Path) -> None:

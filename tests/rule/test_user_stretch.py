@@ -40,11 +40,12 @@ def test_a_function_that_is_no_part_of_training(tmp_path: Path) -> None:
     assert "draw (train.py:9)" in said.what
 
 
-def test_a_region_that_is_no_part_of_training(tmp_path: Path) -> None:
-    trace = training(tmp_path, frames=False, region="draw samples")
+@pytest.mark.parametrize("region", ["draw samples", "plots: draw", "## draw ##"])
+def test_a_region_that_is_no_part_of_training(tmp_path: Path, region: str) -> None:
+    trace = training(tmp_path, frames=False, region=region)
     assert found(trace, RULE) == (1, 600, 600)
     (said,) = find_advice(trace, rules=(RULE,))
-    assert 'the region "draw samples"' in said.what
+    assert f'the region "{region}"' in said.what
 
 
 def test_short_calls_are_no_stretch(tmp_path: Path) -> None:
@@ -52,8 +53,9 @@ def test_short_calls_are_no_stretch(tmp_path: Path) -> None:
     assert found(training(tmp_path, calls=100), RULE) is None
 
 
-def test_a_mark_of_pytorch_is_no_code_of_the_user(tmp_path: Path) -> None:
-    assert found(training(tmp_path, frames=False, region="Optimizer.zero_grad#SGD.zero_grad"), RULE) is None
+@pytest.mark.parametrize("region", ["Optimizer.zero_grad#SGD.zero_grad", "nccl:all_reduce", "TorchDynamo Cache Lookup"])
+def test_a_mark_of_pytorch_is_no_code_of_the_user(tmp_path: Path, region: str) -> None:
+    assert found(training(tmp_path, frames=False, region=region), RULE) is None
 
 
 @pytest.mark.skipif("HOTLINE_TRACES" not in os.environ, reason="HOTLINE_TRACES is not set")

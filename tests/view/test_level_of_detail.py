@@ -304,7 +304,7 @@ def test_without_anything_to_show(tmp_path: Path) -> None:
     trace = TraceBuilder(rank=0).memory(10, 5, total=10).load(tmp_path)
     assert ha.level_of_detail(trace).is_empty()
     assert detail.longest_chain(detail.tree_nodes(ha.level_of_detail(trace))) == []
-    with pytest.raises(QueryParameterError, match="the trace has no step 5 Hint: It has none"):
+    with pytest.raises(QueryParameterError, match="the trace has no step 5 Hint: Available: none"):
         ha.level_of_detail(trace, step=5)
 
 

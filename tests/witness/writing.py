@@ -53,7 +53,15 @@ def sources(folder: Path) -> Iterator[tuple[str, Path, Path | None]]:
 def questions(trace: Trace) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
     """Query, the words that tell this question from others, and its arguments."""
     steps = trace.sql("select rank, step, start_ns, end_ns from step order by rank, start_ns")
-    first = {"rank": trace.ranks[0], "device": -1, "start_ns": 0, "end_ns": 1 << 62, "step": 0, "event": 0}
+    first = {
+        "rank": trace.ranks[0],
+        "device": -1,
+        "start_ns": 0,
+        "end_ns": 1 << 62,
+        "step": 0,
+        "event": 0,
+        "samples": 1,
+    }
     if steps.height:
         first |= steps.select("step", "start_ns", "end_ns").row(0, named=True)
     kernels = trace.sql("select min(event_id), min(coalesce(device, -1)) from gpu_op").row(0)

@@ -1,1 +1,1 @@
-"""A model without frames is placed on the ops of its passes."""
+"""Place a model on the ops of a trace without frames."""

@@ -1,17 +1,16 @@
-"""The positions that placing works with, each with a name, so that a signature says what an integer counts.
+"""Names for the integer positions used in placing, so a signature shows what an integer counts.
 
-All of them are plain integers, or arrays of 64-bit integers, when the code runs. A type checker tells the scalars
-apart; the names of arrays are for the reader, as NumPy's types do not know what an array's numbers count.
+At run time, all of them are plain integers, or arrays of 64-bit integers. A type checker distinguishes the scalars. The
+names of arrays are only for the reader, because NumPy's types do not distinguish their contents.
 
     RowIndex      a position in the arrays of a `Rows`
-    ChosenIndex   a position among rows that were chosen from a `Rows`, which are in turn given as `RowIndices`
+    ChosenIndex   a position in a selection of rows, which is in turn given as `RowIndices`
     ItemIndex     a position in the arrays of `Items`: an op of the whole trace
-    ColumnIndex   a position among the ops that are compared right now, such as a window: an array of `ItemIndices`, or
-                  of their names
+    ColumnIndex   a position in the ops currently compared, such as a window: an array of `ItemIndices` or names
     ModuleId      the number of a module in the model's list
 
--1 stands for none. What is no position has a name, too: `Symbols` are the numbers by which the table of weights knows
-what rows look for, and `NameCodes` those of the names of ops, its other side.
+-1 means no position. Two names are not positions: `Symbols` are the row numbers of the table of weights, and
+`NameCodes`, the numbers of op names, are its column numbers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What backward computes again (activation checkpointing): forward ops among the ops of an autograd node."""
+"""Recomputation in backward (activation checkpointing): forward ops among the ops of an autograd node."""
 
 from __future__ import annotations
 
@@ -13,25 +13,26 @@ import pyarrow as pa
 from hotline_analysis.annotation.placing.indices import ItemIndices, NameCodes
 from hotline_analysis.annotation.placing.rows import Found, Items, Rows
 
-_BEFORE = 8  # ops of the node that may come before what it computes again, such as copying a gradient
-_RECOMPUTED = 3  # ops that must be the same, one after the other, to count as computed again
+_BEFORE = 8  # maximum number of ops of the node before the recomputation, such as copies of a gradient
+_RECOMPUTED = 3  # minimum number of identical consecutive ops to count as recomputation
 _SCHEMA = {
     "event_id": pl.Int64,
     "module_id": pl.Int64,
     "call": pl.Int64,
     "pass_number": pl.Int64,
+    "root_id": pl.Int64,
     "confidence_pct": pl.Float64,
 }
 
 
 def recomputed(connection: duckdb.DuckDBPyConnection, items: Items, rows: Rows, found: Found) -> pa.Table:
-    """All matches as a table, and ops that backward computes again, with the module of their first computation.
+    """All matches as a table, and recomputed ops in backward, with the module of the first computation.
 
-    Such ops stand near the start of a node and repeat the forward ops one by one, and the op that created the node is
-    among them.
+    Recomputed ops are near the start of a node, repeat the forward ops one by one, and include the op that created the
+    node.
     """
-    every = (found.items, found.rows, found.calls, found.passes)
-    position, row, call, number = (np.concatenate(part) for part in every)
+    fields = (found.items, found.rows, found.calls, found.passes)
+    position, row, call, number = (np.concatenate(part) for part in fields)
     confidence = np.concatenate(found.confidence)
     parts: list[dict[str, Any]] = [
         {
@@ -39,6 +40,7 @@ def recomputed(connection: duckdb.DuckDBPyConnection, items: Items, rows: Rows, 
             "module_id": rows.module[row],
             "call": call,
             "pass_number": number,
+            "root_id": pl.Series(number).replace_strict(found.roots, default=None, return_dtype=pl.Int64),
             "confidence_pct": confidence,
         }
     ]
@@ -48,27 +50,28 @@ def recomputed(connection: duckdb.DuckDBPyConnection, items: Items, rows: Rows, 
     call_of[position] = call
     sure_of = np.zeros(len(items.event))
     sure_of[position] = confidence
-    for inside, forward, origin, follows in _inside_nodes(connection, items):
+    for node_ops, forward, origin, follows in _inside_nodes(connection, items):
         start, length, skipped = max(
             (
-                (*_repeat(items.name, forward, inside[skipped:], origin, follows), skipped)
-                for skipped in range(min(_BEFORE, len(inside)))
+                (*_repeat(items.name, forward, node_ops[skipped:], origin, follows), skipped)
+                for skipped in range(min(_BEFORE, len(node_ops)))
             ),
             key=lambda repeat: repeat[1],
         )
         if length < _RECOMPUTED:
             continue
-        inside = inside[skipped:]
+        node_ops = node_ops[skipped:]
         source = forward[start : start + length]
-        known = np.flatnonzero(row_of[source] >= 0)
-        again = row_of[source][known]
+        placed_ops = np.flatnonzero(row_of[source] >= 0)
+        source_rows = row_of[source][placed_ops]
         parts.append(
             {
-                "event_id": items.event[inside[:length][known]],
-                "module_id": rows.module[again],
-                "call": call_of[source][known],
-                "pass_number": np.full(len(known), found.next_pass),
-                "confidence_pct": sure_of[source][known],
+                "event_id": items.event[node_ops[:length][placed_ops]],
+                "module_id": rows.module[source_rows],
+                "call": call_of[source][placed_ops],
+                "pass_number": np.full(len(placed_ops), found.next_pass),
+                "root_id": pl.repeat(None, len(placed_ops), dtype=pl.Int64, eager=True),
+                "confidence_pct": sure_of[source][placed_ops],
             }
         )
         found.next_pass += 1
@@ -78,9 +81,10 @@ def recomputed(connection: duckdb.DuckDBPyConnection, items: Items, rows: Rows, 
 def _inside_nodes(
     connection: duckdb.DuckDBPyConnection, items: Items
 ) -> Iterator[tuple[ItemIndices, ItemIndices, int, bool]]:
-    """For each node that may compute again: its ops, the forward ops of the thread that created it, and which it was.
+    """For each node that may recompute: its ops, the forward ops of its thread, and the position of the creating op.
 
-    The op of a checkpoint itself is looked through and no item; it is then said that its ops follow the item named.
+    The op of a checkpoint itself is transparent and not an item. The last element is then true: the ops follow the
+    position.
     """
     inner = np.flatnonzero(items.call >= 0)
     calls, counts = np.unique(items.call[inner], return_counts=True)
@@ -105,27 +109,27 @@ def _inside_nodes(
             continue
         origin = np.searchsorted(items.start[forward], start, side="right") - 1
         follows = items.end[forward[origin]] <= start
-        # What is computed again begins with, or has in it, the op that created the node: few nodes have its name.
+        # A recomputation begins with, or contains, the op that created the node. Few nodes contain an op of this name.
         first = np.minimum(origin + follows, len(forward) - 1)
         width = len(items.names)
-        met = np.unique(items.call[inner] * width + items.name[inner])
-        may_repeat = np.isin(node * width + items.name[forward[first]], met)
+        call_names = np.unique(items.call[inner] * width + items.name[inner])
+        may_repeat = np.isin(node * width + items.name[forward[first]], call_names)
         for number in np.flatnonzero((track == thread) & (origin >= 0) & may_repeat):
             low, high = borders[:, number]
             yield order[low:high], forward, int(origin[number]), bool(follows[number])
 
 
 def _repeat(name: NameCodes, forward: ItemIndices, inside: ItemIndices, origin: int, follows: bool) -> tuple[int, int]:
-    """Start and length of the longest stretch of forward around `origin`, or after it, that `inside` begins with."""
+    """Start and length of the longest stretch of forward, around or after `origin`, that is a prefix of `inside`."""
     best = 0, 0
-    again = name[inside]
+    inside_names = name[inside]
     earliest = origin + 1 if follows else max(0, origin - len(inside) + 1)
     for start in range(earliest, min(earliest + 1 if follows else origin + 1, len(forward))):
-        if name[forward[start]] != again[0]:
+        if name[forward[start]] != inside_names[0]:
             continue
         window = name[forward[start : start + len(inside)]]
-        differs = np.flatnonzero(window != again[: len(window)])
+        differs = np.flatnonzero(window != inside_names[: len(window)])
         length = int(differs[0]) if len(differs) else len(window)
-        if start + length > origin and length > best[1] and len(np.unique(again[:length])) > 1:
+        if start + length > origin and length > best[1] and len(np.unique(inside_names[:length])) > 1:
             best = start, length
     return best

@@ -1,4 +1,4 @@
-"""The two sides that are aligned when a model is placed on a trace: rows (parts of the model) and columns (ops)."""
+"""The two sides of the alignment of a model with a trace: rows (parts of the model) and columns (ops)."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from hotline_analysis.annotation.placing.indices import (
     ModuleIds,
     NameCodes,
     PassNumbers,
+    RowIndex,
     RowIndices,
     Symbols,
     Times,
@@ -31,8 +32,8 @@ Flags = npt.NDArray[np.bool_]
 
 SURE = 100.0
 UNSURE = 50.0  # another place in the same stretch is as good
-MAIN = 8  # weight of the op that a module is made of, see `type_evidence`
-# The first does nothing, the second only keeps the weights of an attention.
+MAIN = 8  # weight of a module's main op, see `type_evidence`
+# The first does nothing, the second only holds the weights of an attention.
 _NEVER_CALLED = {"Identity", "NonDynamicallyQuantizableLinear"}
 _TORCH = re.compile(
     r"(Conv(Transpose)?[123]d|Linear|Bilinear|(Sync)?BatchNorm([123]d)?|LayerNorm|GroupNorm|InstanceNorm[123]d"
@@ -49,7 +50,7 @@ class Items:
     track: Integers
     start: Times
     end: Times
-    call: EventIds  # the engine's call around the op, -1 for none
+    call: EventIds  # the engine's call around the op, or -1
     name: NameCodes  # number of the name
     names: list[str]
 
@@ -59,50 +60,54 @@ _FLAGS = ("is_heavy", "has_parameters", "is_unseen", "is_cell", "in_sequence", "
 
 @dataclass
 class Rows:
-    """The parts of a model to find: the module of each row, which call of it, and the symbol that the weights know."""
+    """The parts of a model to find: module and call of each row, and the row's symbol in the table of weights."""
 
     module: ModuleIds
     call: CallNumbers
-    parent: ModuleIds  # by module: the one around it, -1 for none
+    parent: ModuleIds  # by module: the parent module, or -1
     aligner: Aligner
     symbol: Symbols
     is_heavy: Flags  # by row: a module with parameters
-    has_parameters: Flags  # by row: the same, or an op that is made of parameters
-    is_unseen: Flags  # by row: a module with parameters of torch's own whose op is nowhere in the trace
-    looks_heavy: Flags  # by name of an op: what modules with parameters are made of
-    uses_parameters: Flags  # by name of an op: made of parameters, in this model or not
-    is_cell: Flags  # by row: a recurrent cell, which runs once for each step in time
-    in_sequence: Flags  # by row: stands in a `Sequential`, which runs nothing between its modules
-    is_optional: Flags  # by row: not every call has it
-    is_whole: Flags  # by row: an op that may run instead of all others of its module and of those in it
+    has_parameters: Flags  # by row: the same, or an op with parameters
+    is_unseen: Flags  # by row: a torch module with parameters whose op does not occur in the trace
+    looks_heavy: Flags  # by op name: an op of modules with parameters
+    uses_parameters: Flags  # by op name: uses parameters, in this model or elsewhere
+    is_cell: Flags  # by row: a recurrent cell, which runs once per time step
+    in_sequence: Flags  # by row: child of a `Sequential`, which runs nothing between its modules
+    is_optional: Flags  # by row: not in every call
+    is_whole: Flags  # by row: an op that may replace all other ops of its module and submodules
     is_learned: bool
     is_registered: bool
 
     def take(self, chosen: RowIndices) -> Rows:
-        """Some of the rows, each as the call of its module that it is among them.
+        """A subset of the rows, with call numbers counted within the subset.
 
-        Rows that may run as a whole are then taken to do so, and count as rows with parameters, as those inside would.
+        Rows that may run as a whole are assumed to do so, and count as rows with parameters, as their submodules would.
         """
         order = np.argsort(chosen, kind="stable")
         call = np.empty(len(chosen), np.int64)
         call[order] = np.arange(len(chosen)) - np.searchsorted(chosen[order], chosen[order])
-        picked = {name: getattr(self, name)[chosen] for name in ("module", "symbol", *_FLAGS)}
-        picked["is_heavy"] |= picked["is_whole"]
-        picked["is_optional"] &= ~picked["is_whole"]
-        return replace(self, call=call, **picked)
+        fields = {name: getattr(self, name)[chosen] for name in ("module", "symbol", *_FLAGS)}
+        fields["is_heavy"] |= fields["is_whole"]
+        fields["is_optional"] &= ~fields["is_whole"]
+        return replace(self, call=call, **fields)
+
+    def part(self, begin: RowIndex, end: RowIndex) -> Rows:
+        """The rows from `begin` to before `end`, with unchanged call numbers."""
+        return replace(self, **{name: getattr(self, name)[begin:end] for name in ("module", "symbol", "call", *_FLAGS)})
 
     def replaced(self, whole: Flags) -> Flags:
-        """By row: whether the module it belongs to, or one around it, runs as a whole in one of these rows."""
-        own = np.zeros(len(self.parent), bool)
-        own[self.module[whole]] = True
-        around = np.zeros(len(self.parent), bool)
-        for module, parent in enumerate(self.parent.tolist()):  # a parent comes before its children
-            around[module] = parent >= 0 and (own[parent] or around[parent])
-        answer: Flags = around[self.module] | (own[self.module] & ~self.is_whole)
+        """By row: whether the row's module, or a module around it, runs as a whole in one of the `whole` rows."""
+        covers = np.zeros(len(self.parent), bool)
+        covers[self.module[whole]] = True
+        is_covered = np.zeros(len(self.parent), bool)
+        for module, parent in enumerate(self.parent.tolist()):  # parents come before children
+            is_covered[module] = parent >= 0 and (covers[parent] or is_covered[parent])
+        answer: Flags = is_covered[self.module] | (covers[self.module] & ~self.is_whole)
         return answer
 
     def is_written_out(self) -> Flags:
-        """By row: whether it is a part of a hand-written module: one made of several ops that any module may run."""
+        """By row: whether it is part of a hand-written module, made of several ops that any module may run."""
         module, call = (
             np.unique(key, return_inverse=True)[1].reshape(-1)
             for key in (self.module, self.module * (int(self.call.max(initial=0)) + 1) + self.call)
@@ -111,13 +116,13 @@ class Rows:
         return answer & (not self.is_learned)
 
     def is_inside(self, before: ModuleId, after: ModuleId, module: ModuleId) -> bool:
-        """Whether a module lies in the innermost one that holds two others."""
-        around = set(self.upwards(after))
-        shared = next((one for one in self.upwards(ModuleId(int(self.parent[before]))) if one in around), -1)
-        return shared < 0 or shared in self.upwards(module)
+        """Whether a module is in the innermost module around two others."""
+        enclosing = set(self.upwards(after))
+        common = next((outer for outer in self.upwards(ModuleId(int(self.parent[before]))) if outer in enclosing), -1)
+        return common < 0 or common in self.upwards(module)
 
     def upwards(self, module: ModuleId) -> list[ModuleId]:
-        """A module and those around it, the innermost first."""
+        """A module and the modules around it, the innermost first."""
         chain = []
         while module >= 0:
             chain.append(module)
@@ -134,8 +139,19 @@ class Found:
     calls: list[CallNumbers] = field(default_factory=list)
     passes: list[PassNumbers] = field(default_factory=list)
     confidence: list[npt.NDArray[np.float64]] = field(default_factory=list)
-    expected: list[RowIndices] = field(default_factory=list)  # by pass: the rows that should have been found
+    expected: list[RowIndices] = field(default_factory=list)  # by pass: the expected rows
+    roots: dict[int, ModuleId] = field(default_factory=dict)  # by pass of several models: the root module
+    first_pass: int = 0
     next_pass: int = 0
+
+    def take(self, other: Found, number: int) -> None:
+        """Add a pass from another search, keeping its number."""
+        for index, numbers in enumerate(other.passes):
+            if len(numbers) and numbers[0] == number:
+                for name in ("items", "rows", "calls", "passes", "confidence"):
+                    getattr(self, name).append(getattr(other, name)[index])
+        self.expected.append(other.expected[number - other.first_pass])
+        self.next_pass = max(self.next_pass, number + 1)
 
     def add(
         self,
@@ -155,7 +171,7 @@ class Found:
         self.next_pass += 1
 
     def add_to_last(self, items: ItemIndices, rows: RowIndices, calls: CallNumbers) -> None:
-        """Add further ops of the same pass, whose modules are guesses."""
+        """Add more ops with guessed modules to the last pass."""
         self.items.append(items)
         self.rows.append(rows)
         self.calls.append(calls)
@@ -170,7 +186,7 @@ class Found:
 
 
 def read_items(connection: duckdb.DuckDBPyConnection) -> Items:
-    """The ops of `forward_item` in order of time."""
+    """The ops of `forward_item` in time order."""
     table = connection.sql(
         "select event_id, track_id, start_ns, end_ns, coalesce(call_id, -1) as call_id, name"
         " from forward_item order by start_ns, event_id"
@@ -183,7 +199,7 @@ def read_items(connection: duckdb.DuckDBPyConnection) -> Items:
 
 
 def learned_rows(model: Model, items: Items) -> Rows:
-    """The ops that the capture has seen. Only equal names match."""
+    """The ops recorded during capture. Only equal names match."""
     number = {name: code for code, name in enumerate(items.names)}
     unknown = len(items.names)
     symbol = np.array([number.get(name, unknown) for name, _, _ in model.ops], np.int64)
@@ -211,7 +227,7 @@ def learned_rows(model: Model, items: Items) -> Rows:
 
 
 def typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: Items) -> Rows:
-    """The parts that each module computes itself, which match by the evidence of their types."""
+    """The parts computed by each module itself, matched by type evidence."""
     parts = _parts(connection, model)
     kinds = sorted({kind for _, kind in parts})
     types = {kind: kind.rstrip("?!") for kind in kinds}
@@ -232,9 +248,9 @@ def typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: Items
             weights[code, number[name]] = weight - int(is_optional[code] and not is_whole[code])
     module = np.array([module_id for module_id, _ in parts], np.int64)
     symbol = np.array([of_kind[kind] for _, kind in parts], np.int64)
-    # A hand-written module may run no op of its type; not finding it is no evidence against the model.
+    # A hand-written module may run no op of its type. A missing op is therefore no evidence against the model.
     is_seen = weights.any(axis=1) | model.registered
-    heavy = np.array([_USES_PARAMETERS.search(kind) is not None for kind in kinds], bool) & ~is_optional & is_seen
+    is_heavy = np.array([_USES_PARAMETERS.search(kind) is not None for kind in kinds], bool) & ~is_optional & is_seen
     is_cell = np.array([kind.lower().endswith("cell") for kind in kinds], bool)
     return Rows(
         module=module,
@@ -242,12 +258,12 @@ def typed_rows(connection: duckdb.DuckDBPyConnection, model: Model, items: Items
         parent=_parents(model),
         aligner=Aligner(weights),
         symbol=symbol,
-        is_heavy=heavy[symbol],
-        has_parameters=heavy[symbol],
+        is_heavy=is_heavy[symbol],
+        has_parameters=is_heavy[symbol],
         is_unseen=(~weights.any(axis=1) & np.array([_TORCH.fullmatch(kind) is not None for kind in kinds], bool))[
             symbol
         ],
-        looks_heavy=(weights[heavy | is_whole] >= MAIN).any(axis=0),
+        looks_heavy=(weights[is_heavy | is_whole] >= MAIN).any(axis=0),
         uses_parameters=_uses_parameters(items),
         is_cell=is_cell[symbol],
         in_sequence=_in_sequence(model)[module],
@@ -263,9 +279,9 @@ def _uses_parameters(items: Items) -> Flags:
 
 
 def _parts(connection: duckdb.DuckDBPyConnection, model: Model) -> list[tuple[int, str]]:
-    """The modules that compute something themselves, each with its type or `type_part`s, in order of execution.
+    """The modules that compute something themselves, with their type or `type_part`s, in execution order.
 
-    A module with children computes its own parts after them.
+    A module with children computes its own parts after its children.
     """
     numbers, above, types = (model.modules.column(name).to_pylist() for name in ("module_id", "parent_id", "type"))
     runs = [kind not in _NEVER_CALLED for kind in types]
@@ -278,17 +294,17 @@ def _parts(connection: duckdb.DuckDBPyConnection, model: Model) -> list[tuple[in
     for kind, has_any, _, part in connection.sql(catalog.get("type_part").sql).fetchall():
         parts_of.setdefault((kind, has_any), []).append(part)
     connection.unregister("module_type")
-    found: list[tuple[int, str]] = []
+    module_parts: list[tuple[int, str]] = []
     open_modules: list[tuple[int, list[str]]] = []
     for number, parent, kind, has_any, is_run in zip(numbers, above, types, has_children, runs, strict=True):
         while open_modules and open_modules[-1][0] != parent:
-            closed, parts = open_modules.pop()
-            found += [(closed, part) for part in parts]
+            module, parts = open_modules.pop()
+            module_parts += [(module, part) for part in parts]
         open_modules.append((number, parts_of.get((kind, has_any), []) if is_run else []))
     while open_modules:
-        closed, parts = open_modules.pop()
-        found += [(closed, part) for part in parts]
-    return found
+        module, parts = open_modules.pop()
+        module_parts += [(module, part) for part in parts]
+    return module_parts
 
 
 def _parents(model: Model) -> ModuleIds:
@@ -297,7 +313,7 @@ def _parents(model: Model) -> ModuleIds:
 
 
 def _in_sequence(model: Model) -> Flags:
-    """By module: whether it stands in a plain `Sequential`."""
+    """By module: whether it is a child of a plain `Sequential`."""
     parents = _parents(model)
     is_sequence = np.array([kind == "Sequential" for kind in model.modules.column("type").to_pylist()], bool)
     answer: Flags = (parents >= 0) & is_sequence[parents]

@@ -18,49 +18,52 @@ from hotline_analysis.annotation.placing.indices import (
 )
 from hotline_analysis.annotation.placing.rows import MAIN, Flags, Rows
 
-_FITS = 2  # a match scores so many times its weight
-_SKIP = 2  # cost of leaving out modules, and again of each module with parameters among them
-_MANY = 10  # the most that leaving out modules costs
+_FITS = 2  # factor on the weight of a match
+_SKIP = 2  # cost of skipping modules, and cost per skipped module with parameters
+_MANY = 10  # maximum cost of skipping modules
 _BACK = 6  # cost of going back to an earlier module
 # discount for looping from a container's end to its start; two loops cost as much as one jump back plus one forward
 _TURN = 3
-_INSIDE = 4  # further cost of leaving a module before its last part with parameters, or of entering it after its first
-_UNLIKE = 8  # cost of going on over ops that led to another module before this one ran for the first time
-_LIGHT = 4  # the most that an op scores if a module without parameters explains it: a function may as well
-_GUESSED = 2  # score of an op if such a module is called again in between
-_RARELY = 40  # cost of going back where every module runs once: more than two layers have to fit for that
-_SURELY = 1000  # a first call scores so many times its weight
+_INSIDE = 4  # extra cost of leaving a module before its last part with parameters, or of entering it after the first
+_UNLIKE = 8  # cost of continuing over ops that led to another module before this module's first call
+_LIGHT = 4  # maximum score of an op explained by a module without parameters, because a function may explain it as well
+_GUESSED = 2  # score of an op explained by a repeated call of such a module
+_RARELY = 40  # cost of going back if every module runs once: more than two layers have to fit
+_SURELY = 1000  # factor on the weight of a first call
 _NEVER = -(10**9)
 
 
 def called_again(rows: Rows) -> RowIndices:
-    """By row and op name: the row of the module without parameters that such an op after the row may call again, or -1.
+    """By row and op name: the row without parameters that an op after the row may call again, or -1.
 
-    That is the row itself or one before it, in the innermost container around the row that lists any that fits, and no
-    other one there fits. In a `Sequential`, the op must follow at once, as nothing else runs there.
+    This is the row itself or an earlier row in the innermost container around the row that lists a fitting row,
+    provided that only one row there fits. In a `Sequential`, the op must follow immediately, because nothing runs
+    between the modules.
     """
     count = len(rows.symbol)
-    inside: dict[int, list[int]] = {}
+    rows_of: dict[int, list[int]] = {}
     written_out = rows.is_written_out()
     for row in range(count) if not rows.is_learned else ():
         if not rows.is_heavy[row] and not written_out[row]:
-            inside.setdefault(int(rows.parent[rows.module[row]]), []).append(row)
-    again = np.full((count, rows.aligner.weights.shape[1]), -1, np.int64)
+            rows_of.setdefault(int(rows.parent[rows.module[row]]), []).append(row)
+    answer = np.full((count, rows.aligner.weights.shape[1]), -1, np.int64)
     fits = rows.aligner.weights >= MAIN
-    for row in range(count) if inside else ():
+    for row in range(count) if rows_of else ():
         container = int(rows.parent[rows.module[row]])
-        settled = np.zeros(again.shape[1], bool)
+        is_settled = np.zeros(answer.shape[1], bool)
         while True:
-            before = [other for other in inside.get(container, ()) if other <= row]
-            if before:
-                fitting = fits[rows.symbol[before]]
+            earlier_rows = [other for other in rows_of.get(container, ()) if other <= row]
+            if earlier_rows:
+                fitting = fits[rows.symbol[earlier_rows]]
                 number = fitting.sum(axis=0)
-                again[row] = np.where(~settled & (number == 1), np.array(before)[fitting.argmax(axis=0)], again[row])
-                settled |= number > 0
+                answer[row] = np.where(
+                    ~is_settled & (number == 1), np.array(earlier_rows)[fitting.argmax(axis=0)], answer[row]
+                )
+                is_settled |= number > 0
             if container < 0:
                 break
             container = int(rows.parent[container])
-    return again
+    return answer
 
 
 def cheapest_walk(
@@ -72,27 +75,28 @@ def cheapest_walk(
     begin: ColumnIndex = FIRST_COLUMN,
     latest: bool = False,
 ) -> tuple[ColumnIndices, ChosenIndices, Flags]:
-    """The cheapest walk over `chosen` rows that explains the ops: matched columns, the row of each, if it is a guess.
+    """The cheapest walk over `chosen` rows that explains the ops: matched columns, their rows, and flags for guesses.
 
-    The classic search for the best sequence of states (Viterbi, 1967): a state is the row that was matched last. Going
-    on to the next row is free, leaving out some costs, and going back costs more. Of several best walks it is the one
-    that goes on as early as it can, or as late. `anchored` are the column of the first call of each row, and which
-    columns are such calls; without them, every module runs once.
+    This is the classic search for the best sequence of states (Viterbi, 1967). The state is the row matched last.
+    Moving on to the next row is free, skipping rows costs something, and going back costs more. Among equally good
+    walks, the search takes the walk that moves on as early as possible, or, with `latest`, as late as possible.
+    `anchored` has the column of the first call of each row, and flags for the columns of first calls. Without
+    `anchored`, every module runs once.
     """
-    back = np.full(len(chosen), _RARELY)
+    back_costs = np.full(len(chosen), _RARELY)
     if anchored:
-        # modules that receive no gradient are frozen or share another module's parameters; assume that they run once
-        back[~rows.is_heavy | (anchored[0] >= 0)] = _BACK
-    best = _Best(rows, chosen, back, latest)
+        # modules without a gradient are frozen or share another module's parameters; assume that they run once
+        back_costs[~rows.is_heavy | (anchored[0] >= 0)] = _BACK
+    best = _Best(rows, chosen, back_costs, latest)
     weights = rows.aligner.weights[rows.symbol[chosen]] * _FITS
-    again = called_again(rows) if anchored else np.full((0, weights.shape[1]), -1)
-    fitting = {int(name): weights[:, name].astype(np.int64) for name in np.unique(names)}
+    again_rows = called_again(rows) if anchored else np.full((0, weights.shape[1]), -1)
+    weights_of_name = {int(name): weights[:, name].astype(np.int64) for name in np.unique(names)}
     number, is_heavy = np.arange(len(chosen)), rows.is_heavy[chosen]
     is_light = ~np.isin(rows.module, rows.module[rows.is_heavy])[chosen]
     ways = _Ways(names, rows.looks_heavy[names], anchored[0][chosen]) if anchored else None
     for column in map(ColumnIndex, range(begin, len(names))):
         name = int(names[column])
-        weight = fitting[name]
+        weight = weights_of_name[name]
         if anchored:
             weight = np.where(is_light, np.minimum(weight, _LIGHT), weight)
             first_call, is_first = anchored
@@ -103,101 +107,103 @@ def cheapest_walk(
         fits = number[weight > 0]
         if len(fits):
             onward, back_again = ways.cost(column, fits) if ways else (fits * 0, fits * 0)
-            best.match(column, fits, weight[fits], again[:, name], onward, back_again)
+            best.match(column, fits, weight[fits], again_rows[:, name], onward, back_again)
     return best.walk()
 
 
 def _turns(rows: Rows, chosen: RowIndices) -> tuple[ChosenIndices, Integers, Integers]:
-    """Where modules end and start: the rows of all ends, where those of each module begin, and by row who starts there.
+    """Where modules end and start: rows of all ends, offset of each module's ends, and modules starting at each row.
 
-    A module ends with its last row with parameters, or after it, and starts with its first one, or before. The number
-    of modules stands for none.
+    A module ends at or after its last row with parameters, and starts at or before its first. The number of modules is
+    the padding value.
     """
-    inside: dict[ModuleId, list[int]] = {}
+    rows_of: dict[ModuleId, list[int]] = {}
     for row, module in enumerate(rows.module[chosen].tolist()):
-        for around in rows.upwards(module):
-            inside.setdefault(around, []).append(row)
+        for container in rows.upwards(module):
+            rows_of.setdefault(container, []).append(row)
     ends: list[list[int]] = []
     starts: list[list[int]] = [[] for _ in chosen]
-    for those in inside.values():
-        heavy = [row for row in those if rows.is_heavy[chosen[row]]]
-        if len(heavy) > 1:  # a single one that runs again tells little
-            for row in those:
-                if row <= heavy[0]:
+    for numbers in rows_of.values():
+        heavy_rows = [row for row in numbers if rows.is_heavy[chosen[row]]]
+        if len(heavy_rows) > 1:  # a single row that runs again is weak evidence
+            for row in numbers:
+                if row <= heavy_rows[0]:
                     starts[row].append(len(ends))
-            ends.append([row for row in those if row >= heavy[-1]])
+            ends.append([row for row in numbers if row >= heavy_rows[-1]])
     ends = ends or [[0]]
     width = max(1, max(map(len, starts), default=1))
-    padded = [[*those, *[len(ends)] * (width - len(those))] for those in starts]
-    sizes = np.array([len(those) for those in ends])
+    padded = [[*numbers, *[len(ends)] * (width - len(numbers))] for numbers in starts]
+    sizes = np.array([len(numbers) for numbers in ends])
     return np.concatenate(ends).astype(np.int64), np.cumsum(sizes) - sizes, np.array(padded, np.int64)
 
 
 class _Ways:
-    """Ways: the ops between two ops that look like modules with parameters. The way to a module is the same each time.
+    """Way: the ops between two ops that look like modules with parameters. The way to a module is the same each time.
 
-    In a loop inside a loop, this tells which of the two goes on: a way that led to other modules before this one ran
-    for the first time leads to them afterwards, too.
+    In nested loops, the way shows which loop continues: a way that led to other modules before a module's first call
+    leads to the other modules afterwards, too.
     """
 
     def __init__(self, names: NameCodes, looks_heavy: Flags, first_call: ColumnIndices) -> None:
         number: dict[bytes, int] = {}
         columns = np.flatnonzero(looks_heavy)
         self.way = np.full(len(names), -1, np.int64)
-        for column, before in zip(columns.tolist(), [-1, *columns[:-1].tolist()], strict=True):
-            self.way[column] = number.setdefault(names[before + 1 : column].tobytes(), len(number))
-        self.seen = np.full(len(number) + 1, len(names), np.int64)  # the last one is for no way
+        for column, previous in zip(columns.tolist(), [-1, *columns[:-1].tolist()], strict=True):
+            self.way[column] = number.setdefault(names[previous + 1 : column].tobytes(), len(number))
+        self.seen = np.full(len(number) + 1, len(names), np.int64)  # the last element is for ops without a way
         np.minimum.at(self.seen, self.way[columns], columns)
         self.first_call = first_call
         self.known = np.where(first_call >= 0, self.way[first_call], -1)
         self.leads = np.isin(np.arange(len(number) + 1), self.known)  # to a first call
 
     def cost(self, column: ColumnIndex, rows: ChosenIndices) -> tuple[WalkScores, WalkScores]:
-        """By row: the cost of going on to it at this column, and of going back to it, if the way leads to others."""
+        """By row: the cost of moving forward to it at this column, and of going back, if the way leads elsewhere."""
         way = int(self.way[column])
         is_other = self.known[rows] != way
         return _UNLIKE * (is_other & (self.seen[way] < self.first_call[rows])), _SKIP * (is_other & self.leads[way])
 
 
 class _Best:
-    """The best walks so far by the row they end with, and all matches that are part of one."""
+    """The best walks so far by their last row, and all matches that belong to a walk."""
 
     def __init__(self, rows: Rows, chosen: RowIndices, back: WalkScores, latest: bool) -> None:
         parent, is_heavy = rows.parent[rows.module[chosen]], rows.is_heavy[chosen]
         count = len(parent)
         self.back, self.latest = back, latest
         self.score = np.full(count, _NEVER, np.int64)
-        self.node = np.full(count, -1, np.int64)  # the match that each walk ends with
+        self.node = np.full(count, -1, np.int64)  # the last match of each walk
         self.column = np.full(count, -1, np.int64)  # and its column
         self.in_sequence = rows.in_sequence[chosen]
-        # column, row, match before, if it is a guess
+        # column, row, previous match, whether it is a guess
         self.matches: list[tuple[ColumnIndices, ChosenIndices, Integers, Flags]] = []
         self.made = 0
-        self.rank = np.arange(count) if latest else np.arange(count)[::-1].copy()  # which one counts among equal ones
-        self.passed = np.cumsum(is_heavy)  # rows with parameters up to each
+        self.rank = np.arange(count) if latest else np.arange(count)[::-1].copy()  # tie-breaker among equal scores
+        self.passed = np.cumsum(is_heavy)  # cumulative count of rows with parameters
         self.order = np.argsort(parent, kind="stable")
         _, self.begin, of_sorted = np.unique(parent[self.order], return_index=True, return_inverse=True)
         self.group = np.empty(count, np.int64)
         self.group[self.order] = of_sorted
-        # modules without parameters may stand anywhere in theirs
+        # modules without parameters may be anywhere in their container
         self.enters = np.where(is_heavy, _INSIDE, 0)
         self.leaves = self.enters.copy()
-        heavy = self.order[is_heavy[self.order]]
-        _, first = np.unique(self.group[heavy], return_index=True)
-        _, last = np.unique(self.group[heavy][::-1], return_index=True)
+        heavy_rows = self.order[is_heavy[self.order]]
+        _, first = np.unique(self.group[heavy_rows], return_index=True)
+        _, last = np.unique(self.group[heavy_rows][::-1], return_index=True)
         last_heavy = np.full(len(self.begin), -1, np.int64)
-        last_heavy[self.group[heavy]] = heavy
+        last_heavy[self.group[heavy_rows]] = heavy_rows
         self.unfinished = np.where(self.in_sequence & (last_heavy[self.group] > np.arange(count)), _BACK, 0)
-        self.enters[heavy[first]] = 0
-        self.leaves[heavy[::-1][last]] = 0
+        self.enters[heavy_rows[first]] = 0
+        self.leaves[heavy_rows[::-1][last]] = 0
         # in a `Sequential`, the other rows run after the first
         self.middle = np.where(self.in_sequence, _BACK, 0)
         self.middle[self.order[self.begin]] = 0
         self.enters += self.middle
         self.turning = np.where(back == _BACK, back - _TURN, back)
         self.ends, self.end_of, self.turns = _turns(rows, chosen)
-        beside = np.append(False, parent[1:] == parent[:-1])  # a module before it may run more behind its last part
-        self.apart = np.where(beside & ~is_heavy, self.middle, 0) * 2
+        is_beside = np.append(
+            False, parent[1:] == parent[:-1]
+        )  # a previous sibling may run more ops after its last part
+        self.apart = np.where(is_beside & ~is_heavy, self.middle, 0) * 2
         self.lacking = np.where(np.append(False, is_heavy[:-1]), self.middle, 0)
 
     def match(
@@ -209,9 +215,9 @@ class _Best:
         onward: WalkScores,
         back_again: WalkScores,
     ) -> None:
-        """Let the walks end with one of `rows` at this column, where that is better, or stay where they are.
+        """Extend the walks to `rows` at this column where this is better; other walks stay unchanged.
 
-        `onward` is what it costs to come to each from a row before it, and `back_again` from others.
+        `onward` is the cost of reaching each row from an earlier row, and `back_again` the cost from a later row.
         """
         never = _NEVER * len(self.score)
         key = self._pack(self.score)
@@ -225,10 +231,10 @@ class _Best:
         turned = np.append(np.maximum.reduceat(ended[self.ends], self.end_of), never)
         left = returning - self.leaves
         leaving = int(self._pack(left).argmax())
-        before = np.maximum(rows - 2, 0)
+        two_before = np.maximum(rows - 2, 0)
         going_on, row_before = self._unpack(np.where(rows > 0, key[rows - 1], never))
-        leaving_few, row_before_few = self._unpack(np.where(rows > 1, passing[before], never))
-        leaving_out, row_before_many = self._unpack(np.where(rows > 1, leading[before], never))
+        leaving_few, row_before_few = self._unpack(np.where(rows > 1, passing[two_before], never))
+        leaving_out, row_before_many = self._unpack(np.where(rows > 1, leading[two_before], never))
         turning, row_of_end = self._unpack(turned[self.turns[rows]].max(axis=1))
         beside, row_beside = self._unpack(siblings[rows])
         scores = (
@@ -256,8 +262,8 @@ class _Best:
         staying = np.flatnonzero((again >= 0) & (self.score > 0)) if len(again) else rows[:0]
         staying = staying[~self.in_sequence[again[staying]] | (self.column[staying] == column - 1)]
         self._keep(column, staying, again[staying], self.score[staying] + _GUESSED, self.node[staying], True)
-        better = score >= self.score[rows] if self.latest else score > self.score[rows]
-        self._keep(column, rows[better], rows[better], score[better], chain[better], False)
+        is_better = score >= self.score[rows] if self.latest else score > self.score[rows]
+        self._keep(column, rows[is_better], rows[is_better], score[is_better], chain[is_better], False)
 
     def _keep(
         self,
@@ -275,27 +281,27 @@ class _Best:
         self.made += len(ends)
 
     def _pack(self, score: WalkScores) -> WalkKeys:
-        """The score of each row and its rank as one number, so that a maximum tells the row and not its score only.
+        """Pack the score of each row and the row's rank into one number, so a maximum also identifies the row.
 
-        The score counts first. Among equal ones the rank does, which is less than the number of rows.
+        The score counts first; the rank, which is less than the number of rows, breaks ties.
         """
         return score * len(self.score) + self.rank
 
     def _unpack(self, key: WalkKeys) -> tuple[WalkScores, ChosenIndices]:
-        """The scores that were packed, which may be maxima of several, and the row of each."""
+        """Unpack scores, possibly maxima of several, and the row of each."""
         score, rank = np.divmod(key, len(self.score))
         return score, rank if self.latest else len(self.score) - 1 - rank
 
     def walk(self) -> tuple[ColumnIndices, ChosenIndices, Flags]:
-        """Columns and rows of the best walk, and which of them are guesses."""
+        """Columns and rows of the best walk, and flags for guesses."""
         if not self.made:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, bool)
-        column, row, before, guess = (np.concatenate(part) for part in zip(*self.matches, strict=True))
+        column, row, previous, guess = (np.concatenate(part) for part in zip(*self.matches, strict=True))
         path = []
-        left = self.passed[-1] - self.passed + (np.arange(len(self.score)) < len(self.score) - 1)
-        score = self.score - np.maximum(np.minimum(left * _SKIP, _MANY) - 1, 0)  # less than skipping them on the way
+        rows_left = self.passed[-1] - self.passed + (np.arange(len(self.score)) < len(self.score) - 1)
+        score = self.score - np.maximum(np.minimum(rows_left * _SKIP, _MANY) - 1, 0)  # less than skipping on the way
         node = int(self.node[int(self._pack(score).argmax())])
         while node >= 0:
             path.append(node)
-            node = int(before[node])
+            node = int(previous[node])
         return column[path[::-1]], row[path[::-1]], guess[path[::-1]]

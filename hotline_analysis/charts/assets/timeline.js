@@ -44,16 +44,16 @@ function hotlineTimeline(root, data) {
     if (others === 0) return `${name} × ${nodes.members[n]}`;
     return `${name} ${Math.round(nodes.pct[n])} % and ${others} other${others === 1 ? "" : "s"}`;
   }
-  // What the answers call bound by the GPU; else the GPU waits, for the CPU or for its own work.
+  // Who bounds a node is said by `bound_by` in answers/detail.py; here are only its words.
   function boundBy(n) {
     const observed = busy[n] + idle[n];
     if (!(observed > 0)) return "CPU, there is no GPU work";
-    return busy[n] >= 0.8 * observed ? "GPU" : `waits: the GPU is idle for ${percent(idle[n], observed)} of its time`;
+    return nodes.bound[n] ? "GPU" : `waits: the GPU is idle for ${percent(idle[n], observed)} of its time`;
   }
   function boundShort(n) {
     const observed = busy[n] + idle[n];
     if (!(observed > 0)) return "CPU only";
-    return busy[n] >= 0.8 * observed ? "GPU-bound" : `GPU waits ${percent(idle[n], observed)}`;
+    return nodes.bound[n] ? "GPU-bound" : `GPU waits ${percent(idle[n], observed)}`;
   }
   function first(n, device) {
     let start = Infinity;
@@ -66,7 +66,7 @@ function hotlineTimeline(root, data) {
     const full = nodes.full[n] >= 0 ? data.names[nodes.full[n]] : null;
     if (full !== null && full !== data.names[nodes.name[n]]) say("full name", full);
     say("kind", kind === "group" ? `${nodes.members[n]} neighbours, grouped` : kind === "python" ? "python, without an op" : kind);
-    if (nodes.path[n] >= 0) say("module", data.names[nodes.path[n]] + (nodes.pass[n] ? ` (${nodes.pass[n]})` : ""));
+    if (nodes.path[n] >= 0) say("module", data.names[nodes.path[n]] + (nodes.pass[n] >= 0 ? ` (${data.passes[nodes.pass[n]]})` : ""));
     if (nodes.source[n] >= 0) say("code", data.sources[nodes.source[n]].place);
     if (nodes.phase[n] >= 0) say("phase", data.phases[nodes.phase[n]].replace(/_/g, " "));
     if (cpu[n] > 0) {

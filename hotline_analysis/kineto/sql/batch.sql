@@ -1,12 +1,14 @@
--- Texts of events → their fields, typed. The other files of this folder read the result, `batch`.
+-- Event texts → typed fields. The other files in this folder read the result, `batch`.
 --
--- Times are microseconds with up to three decimals, and doubles tell nanoseconds apart up to 2^43 microseconds; JSON
--- numbers are read as doubles. Later time stamps (since 1970, with decimals) are marked in `is_rounded` and taken from
--- the text by `exact_start.sql`. Times and durations that no clock shows become NULL, and so does the duration of an
--- event that has no start or is not complete (`X`): what has a duration lies in time and counts, nothing else does.
--- `has_more` then tells that the event says more than the columns do. Within the limits, ends and distances fit 64
--- bits.
-with parsed as (
+-- Times are microseconds with up to three decimals. JSON numbers are read as doubles, which are exact to the nanosecond
+-- up to 2^43 microseconds. Later time stamps with decimals (since 1970) are marked in `is_rounded`, and
+-- `exact_start.sql` reads their digits from the text.
+--
+-- Times and durations outside the range of any real clock become NULL. The duration is also NULL for events without a
+-- start and for events with a phase other than `X`. An event counts as a span of time exactly when its duration is
+-- known. A value lost in this way shows in `has_more`: the event has more content than the columns. Within the limits,
+-- ends and distances fit 64 bits.
+with parsed_event as (
     select
         event_id,
         field_count,
@@ -18,17 +20,17 @@ with parsed as (
     from texts
 ),
 
-timed as (
+timed_event as (
     select
         * exclude (ts, dur, args),
         nullif(args, 'null') as args,
         contains(ts, '.') as has_decimals,
         try_cast(ts as double) as start_us,
         try_cast(dur as double) as dur_us
-    from parsed
+    from parsed_event
 ),
 
-limited as (
+typed_event as (
     select
         * exclude (has_decimals, start_us, dur_us),
         case
@@ -40,47 +42,52 @@ limited as (
                 then trunc(dur_us)::bigint * 1000 + round((dur_us - trunc(dur_us)) * 1000)::bigint
         end as dur_ns,
         has_decimals and start_us > 8796093022208 as is_rounded,
+        case
+            -- torch_npu writes step marks as ops.
+            when starts_with(name, 'ProfilerStep#') and lower(cat) = 'cpu_op' then 'user_annotation'
+            else category_of(cat)
+        end as category,
         from_json(args, '{"correlation":"BIGINT","External id":"BIGINT"}') as ids
-    from timed
+    from timed_event
 )
 
 select
-    limited.event_id,
-    limited.ph,
-    category_of(limited.cat) as category,
-    case when category_of(limited.cat) != limited.cat then limited.cat end as raw_category,
-    -- what counts is found by its name, even if it has none
-    coalesce(limited.name, case when limited.dur_ns is not null then '' end) as name,
-    limited.pid,
-    limited.tid,
-    limited.start_ns,
-    limited.dur_ns,
-    limited.is_rounded,
-    limited.ids.correlation,
+    typed_event.event_id,
+    typed_event.ph,
+    typed_event.category,
+    case when typed_event.category != typed_event.cat then typed_event.cat end as raw_category,
+    -- Timed events are looked up by name, even by an empty name.
+    coalesce(typed_event.name, case when typed_event.dur_ns is not null then '' end) as name,
+    typed_event.pid,
+    typed_event.tid,
+    typed_event.start_ns,
+    typed_event.dur_ns,
+    typed_event.is_rounded,
+    typed_event.ids.correlation,
     coalesce(
-        limited.ids."External id",
+        typed_event.ids."External id",
         case
-            when contains(limited.args, '"external id"')
-                then try_cast(json_extract_string(limited.args, '$."external id"') as bigint)
+            when contains(typed_event.args, '"external id"')
+                then try_cast(json_extract_string(typed_event.args, '$."external id"') as bigint)
         end
     ) as external_id,
-    limited.s as scope,
-    limited.id as flow_id,
-    limited.bp,
-    limited.args,
+    typed_event.s as scope,
+    typed_event.id as flow_id,
+    typed_event.bp,
+    typed_event.args,
     case
-        when limited.args is null then 0
-        when starts_with(limited.args, '{') then len(json_keys(limited.args))
+        when typed_event.args is null then 0
+        when starts_with(typed_event.args, '{') then len(json_keys(typed_event.args))
         else 1
     end as arg_count,
-    -- Counted by what is missing, and in small integers, since this is asked of every event.
-    limited.field_count > 9 - (limited.ph is null)::tinyint - (limited.cat is null)::tinyint
-    - (limited.name is null)::tinyint - (limited.pid is null)::tinyint - (limited.tid is null)::tinyint
-    - (limited.start_ns is null)::tinyint - (limited.dur_ns is null)::tinyint
-    - (limited.s is null)::tinyint - (limited.args is null)::tinyint
+    -- Count the missing fields, in small integers: this expression runs for every event.
+    typed_event.field_count > 9 - (typed_event.ph is null)::tinyint - (typed_event.cat is null)::tinyint
+    - (typed_event.name is null)::tinyint - (typed_event.pid is null)::tinyint - (typed_event.tid is null)::tinyint
+    - (typed_event.start_ns is null)::tinyint - (typed_event.dur_ns is null)::tinyint
+    - (typed_event.s is null)::tinyint - (typed_event.args is null)::tinyint
     + case
-        when limited.ph in ('s', 't', 'f')
-            then (limited.id is not null)::tinyint + (limited.bp is not null)::tinyint
+        when typed_event.ph in ('s', 't', 'f')
+            then (typed_event.id is not null)::tinyint + (typed_event.bp is not null)::tinyint
         else 0
     end as has_more
-from limited
+from typed_event

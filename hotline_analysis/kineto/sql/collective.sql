@@ -1,5 +1,5 @@
--- Collective communication, whichever event describes it. These args come on top of those of an op or a kernel.
-with parsed as (
+-- Collective communication, from any event with these args. An op or a kernel has the args in addition to its own.
+with parsed_event as (
     select
         event_id,
         from_json(
@@ -35,4 +35,4 @@ select
     + (a."In split size" is not null)::integer + (a."Out split size" is not null)::integer
     + (a."Rank" is not null)::integer + (a."Global rank start" is not null)::integer
     + (a."Global rank stride" is not null)::integer as claimed
-from parsed
+from parsed_event

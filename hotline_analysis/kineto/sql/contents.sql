@@ -1,4 +1,4 @@
--- Which kinds of events a batch has, so that queries for the others need not run.
+-- The kinds of events in a batch. Queries for absent kinds are skipped.
 select
     coalesce(bool_or(category in ('cpu_op', 'user_annotation')), false) as ops,
     coalesce(bool_or(category = 'python_function'), false) as python_calls,

@@ -1,7 +1,7 @@
 -- Counter samples: every number among the args of a counter event is a series.
 --
--- Names and values are taken side by side: looking each series up by its name reads the args once per series.
-with named as (
+-- Names and values are unnested together. Looking up each series by name would read the args once per series.
+with counter_sample as (
     select
         event_id,
         unnest(json_keys(args)) as series,
@@ -15,5 +15,5 @@ select
     series,
     value,
     (value is not null)::integer as claimed
-from named
+from counter_sample
 order by event_id, series

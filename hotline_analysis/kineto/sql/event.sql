@@ -1,4 +1,4 @@
--- What every event has. `pair` is the thread or stream, numbered within the batch.
+-- Columns common to all events. `pair` is the number of the thread or stream within the batch.
 select
     batch.event_id,
     pair.pair,

@@ -1,6 +1,6 @@
--- Events of which something found no column: their complete args, or the complete event. `claims` counts the args of
--- each event that found a column of the other tables; the ids are columns of every event.
-with claimed as (
+-- Events with content outside the columns: the complete args, or the complete event. `claims` counts the args of each
+-- event stored in columns of other tables. The ids are columns of every event.
+with event_claim as (
     select
         event_id,
         sum(claimed) as claimed
@@ -8,22 +8,22 @@ with claimed as (
     group by event_id
 ),
 
-counted as (
+flagged_event as (
     select
         batch.event_id,
         batch.args,
         batch.has_more,
-        batch.arg_count > coalesce(claimed.claimed, 0) + (batch.correlation is not null)::integer
+        batch.arg_count > coalesce(event_claim.claimed, 0) + (batch.correlation is not null)::integer
         + (batch.external_id is not null)::integer as has_more_args
     from batch
-    left join claimed on batch.event_id = claimed.event_id
+    left join event_claim on batch.event_id = event_claim.event_id
 )
 
 select
-    counted.event_id,
-    case when counted.has_more_args then counted.args end as args,
-    case when counted.has_more then texts."text" end as fields
-from counted
-inner join texts on counted.event_id = texts.event_id
-where counted.has_more or counted.has_more_args
-order by counted.event_id
+    flagged_event.event_id,
+    case when flagged_event.has_more_args then flagged_event.args end as args,
+    case when flagged_event.has_more then texts."text" end as fields
+from flagged_event
+inner join texts on flagged_event.event_id = texts.event_id
+where flagged_event.has_more or flagged_event.has_more_args
+order by flagged_event.event_id

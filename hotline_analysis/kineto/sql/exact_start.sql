@@ -1,5 +1,5 @@
--- Start times that a double rounds, from the text: of the numbers after a `"ts":`, the one next to the rounded time.
--- A double of such a size is at most half a microsecond off.
+-- Exact start times for starts rounded by a double. Among the numbers after `"ts":` in the text, the number closest to
+-- the rounded time is the start. A double of this size is at most half a microsecond off.
 with candidate as (
     select
         batch.event_id,
@@ -10,7 +10,7 @@ with candidate as (
     where batch.is_rounded
 ),
 
-exact as (
+exact_candidate as (
     select
         event_id,
         start_ns as rounded_ns,
@@ -21,6 +21,6 @@ exact as (
 select
     event_id,
     arg_min(start_ns, abs(start_ns - rounded_ns)) as start_ns
-from exact
+from exact_candidate
 where abs(start_ns - rounded_ns) <= 1000
 group by event_id

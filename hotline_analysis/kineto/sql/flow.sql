@@ -1,4 +1,4 @@
--- Ends of arrows. Their pid, tid and ts point to the event they are attached to.
+-- Flow events, the ends of arrows. The pid, tid and ts of a flow event point to the event at that end.
 select
     batch.event_id,
     case batch.category when 'ac2g' then 'launch' else coalesce(batch.category, '') end as kind,

@@ -1,5 +1,5 @@
 -- Kernels, copies and memsets.
-with parsed as (
+with parsed_event as (
     select
         event_id,
         from_json(
@@ -35,4 +35,4 @@ select
     + (a."blocks per SM" is not null)::integer + (a."warps per SM" is not null)::integer
     + (a."est. achieved occupancy %" is not null)::integer + (a.bytes is not null)::integer
     + (a."memory bandwidth (GB/s)" is not null)::integer + (a.kind is not null)::integer as claimed
-from parsed
+from parsed_event

@@ -1,5 +1,5 @@
 -- Allocations and releases.
-with parsed as (
+with parsed_event as (
     select
         event_id,
         from_json(
@@ -25,4 +25,4 @@ select
     + (a."Addr" is not null)::integer + (a."Bytes" is not null)::integer + (a."Device Type" is not null)::integer
     + (a."Device Id" is not null)::integer + (a."Total Allocated" is not null)::integer
     + (a."Total Reserved" is not null)::integer + (a."Ev Idx" is not null)::integer as claimed
-from parsed
+from parsed_event

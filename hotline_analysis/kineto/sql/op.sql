@@ -1,6 +1,6 @@
--- CPU ops and annotations. `claimed` counts the args that found a column. Shapes and types that are text and no JSON
--- find none: queries look into them.
-with parsed as (
+-- CPU ops and annotations. `claimed` counts the args stored in a column. Shapes and types that are not valid JSON are
+-- not stored, because queries parse these columns.
+with parsed_event as (
     select
         event_id,
         from_json(
@@ -38,4 +38,4 @@ select
     + (input_strides is not null)::integer + (concrete_inputs is not null)::integer
     + (a.kernel_flop is not null)::integer + (a.kernel_num_gb is not null)::integer
     + (a."Module Hierarchy" is not null)::integer + (a."Call stack" is not null)::integer as claimed
-from parsed
+from parsed_event

@@ -1,4 +1,4 @@
--- The threads and streams that a batch names, numbered within the batch in order of their first event.
+-- Threads and streams of a batch, numbered in order of their first event.
 select
     pid,
     tid,

@@ -1,5 +1,5 @@
 -- Python frames.
-with parsed as (
+with parsed_event as (
     select
         event_id,
         from_json(
@@ -20,4 +20,4 @@ select
     without_parent
     + (a."Python id" is not null)::integer + (a."Python parent id" is not null)::integer
     + (a."Python module id" is not null)::integer + (a."Ev Idx" is not null)::integer as claimed
-from parsed
+from parsed_event

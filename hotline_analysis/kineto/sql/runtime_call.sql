@@ -1,5 +1,5 @@
--- Calls of the runtime and driver APIs. Only AMD's say more than the number of the function.
-with parsed as (
+-- Calls of the runtime and driver APIs. Only AMD's calls have args other than the function's number.
+with parsed_event as (
     select
         event_id,
         from_json(
@@ -26,4 +26,4 @@ select
     + (a.grid is not null)::integer + (a.block is not null)::integer + (a."shared memory" is not null)::integer
     + (a.src is not null)::integer + (a.dst is not null)::integer + (a.bytes is not null)::integer
     + (a.kind is not null)::integer as claimed
-from parsed
+from parsed_event

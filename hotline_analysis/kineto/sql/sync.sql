@@ -1,5 +1,5 @@
 -- Synchronisation as seen by the GPU.
-with parsed as (
+with parsed_event as (
     select
         event_id,
         from_json(
@@ -24,4 +24,4 @@ select
     + (a.stream is not null)::integer + (a.wait_on_stream is not null)::integer
     + (a.wait_on_cuda_event_id is not null)::integer
     + (a.wait_on_cuda_event_record_corr_id is not null)::integer as claimed
-from parsed
+from parsed_event

@@ -1,4 +1,4 @@
-"""What the CPU does: loading batches, copying them, and waiting for the GPU."""
+"""Scenarios of the CPU: loading batches, copying batches, and waiting for the GPU."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from hotline_analysis.prediction.scenarios.known import (
     KNOWN,
     NAME,
     NO_GPU,
+    TO_GPU,
     Given,
     Made,
     among,
@@ -44,42 +45,46 @@ _FETCH = (
 
 @scenario(
     "The training loop's thread only takes batches off a queue: torch.utils.data, “Multi-process data loading”.",
-    workers=Given(None, "processes that load; as many as are needed, if not given", 0),
-    # In recordings with four workers (ResNet-50 on a V100, batches of 19 MB; samples of pytorch/kineto), it took 1.4 to
-    # 1.7 ms. Twice as long for more data; a small batch only has to pass a pipe.
+    workers=Given(None, "number of loading processes; by default, as many as needed", 0),
+    # In recordings with four workers (ResNet-50 on a V100, batches of 19 MB; samples of pytorch/kineto), this took 1.4
+    # to 1.7 ms. The range allows twice the time for more data; a small batch only has to pass a pipe.
     batch_ms=Given((0.2, 1.5, 3.0), "milliseconds to take a batch off the queue"),
 )
 def _loader(loop: Loop, workers: float | None, batch_ms: Number) -> Made:
     """Other processes load the batches."""
-    fetches = next((found for each in _FETCH if not (found := chosen_of(loop, each)).is_empty()), None)
+    fetches = next((calls for predicate in _FETCH if not (calls := chosen_of(loop, predicate)).is_empty()), None)
     if fetches is None:
-        return "No call of a DataLoader is seen."
+        return "The trace has no DataLoader calls."
     each_ns = busy_ns(fetches) / loop.count
     ns = each_end(lambda value: 1e6 * value, batch_ms)
     has_workers = fetches["name"].str.contains("MultiProcess").any()
     if workers == 0:
         if has_workers:
-            return "How long the workers take for a batch is not in the trace: they are other processes."
-        return "The training loop loads its batches itself already."
-    expected = ns[1] if isinstance(ns, tuple) else ns
-    # What is not twice as long as taking a batch off a queue may be no more than that.
-    if each_ns * loop.count <= 2 * expected * fetches.height:
-        already = "Workers load the batches already" if has_workers else "Batches are there at once"
-        return f"{already}: the loop waits {duration(round(each_ns))} per step for them."
+            return "The workers' time per batch is not in the trace: workers are other processes."
+        return "The training loop already loads batches itself."
+    expected_ns = ns[1] if isinstance(ns, tuple) else ns
+    # A wait below twice the time to take a batch off a queue may be nothing more than that.
+    if each_ns * loop.count <= 2 * expected_ns * fetches.height:
+        clause = "Workers load the batches already" if has_workers else "Batches are there at once"
+        return f"{clause}: the loop waits {duration(round(each_ns))} per step for them."
     waits_ns = cpu_waits(loop.trace, loop.rank, loop.steps["step"].to_list())["wait_ns"].sum() / loop.count
     if waits_ns >= each_ns:
-        return "A step waits longer for other ranks than for its batch: without these, it takes as long."
-    said = ["Workers do not slow each other or the training loop down: there are cores, and memory, for all of them."]
+        return "A step waits longer for other ranks than for the batch, so faster loading gains nothing."
+    assumptions = [
+        "Workers do not slow each other or the training loop down: there are cores, and memory, for all of them."
+    ]
     least: Number = 0.0
     if has_workers:
-        said.append("There are so many workers that a batch is always there.")
+        assumptions.append("There are so many workers that a batch is always there.")
     elif workers is None:
-        rest = loop.per_step(_with(loop, [Take(among(fetches), ns)]))
-        said.append(f"At least {max(1, -(-round(each_ns) // max(rest, 1))):,} workers, or batches come too late.")
+        step_ns = loop.per_step(_with(loop, [Take(among(fetches), ns)]))
+        assumptions.append(
+            f"At least {max(1, -(-round(each_ns) // max(step_ns, 1))):,} workers, or batches come too late."
+        )
     else:
         least = each_ns / workers
-        said.append(f"{workers:g} workers have a batch every {duration(round(least))}.")
-    return made_of("loader", [Take(among(fetches), ns)], *said, least_ns=least)
+        assumptions.append(f"{workers:g} workers have a batch every {duration(round(least))}.")
+    return made_of("loader", [Take(among(fetches), ns)], *assumptions, least_ns=least)
 
 
 def _with(loop: Loop, edits: list[Edit]) -> Run:
@@ -90,7 +95,7 @@ def _with(loop: Loop, edits: list[Edit]) -> Run:
 
 
 # "On PCIe x16 Gen3 cards, for example, pinned memory can attain roughly 12 GB/s" (CUDA C++ best practices guide,
-# "Pinned memory"), of 15.75 that the link has; Gen4 has twice that.
+# "Pinned memory"), out of the link's 15.75; Gen4 has twice that.
 _PINNED_BYTES_PER_NS = 12.0
 _SHARE_OF_LINK = 12.0 / 15.75
 
@@ -98,19 +103,18 @@ _SHARE_OF_LINK = 12.0 / 15.75
 @scenario(
     "CUDA C++ best practices guide, “Pinned memory”; a copy from pageable memory waits (CUDA runtime API, “API"
     " synchronization behavior”).",
-    factor=Given((0.25, 0.5, 1.0), "by what the time of the copies is multiplied, if their bytes do not tell"),
+    factor=Given((0.25, 0.5, 1.0), "factor for the time of copies of unknown size"),
 )
 def _pinned(loop: Loop, factor: Number) -> Made:
     """Batches are copied from pinned memory, and nobody waits for the copies."""
     if not loop.has_gpu_work:
         return NO_GPU
-    to_gpu = (pl.col("class") == "memory") & NAME.str.contains(r"HtoD|HostToDevice|Host -> Device")
-    copies = chosen_of(loop, to_gpu & ~NAME.str.contains("(?i)pinned"))
+    copies = chosen_of(loop, TO_GPU & ~NAME.str.contains("(?i)pinned"))
     waits = copies.filter(pl.col("runtime_id").is_in(calls_that_waited(loop).implode()))
-    if chosen_of(loop, to_gpu).is_empty():
+    if chosen_of(loop, TO_GPU).is_empty():
         return "The steps copy nothing to the GPU."
     if waits.is_empty():
-        return "No copy to the GPU is waited for: its memory is pinned already, or a batch is small."
+        return "No copy to the GPU is waited for: the memory is already pinned, or the batch is small."
     size = int(waits["bytes"].fill_null(0).sum())
     if size and factor == KNOWN["pinned"].parameters["factor"].default:
         link = _link_bytes_per_ns(loop)
@@ -128,11 +132,11 @@ def _pinned(loop: Loop, factor: Number) -> Made:
 
 
 def _link_bytes_per_ns(loop: Loop) -> float | None:
-    """Bandwidth of the GPU's link to the host in one direction, if the GPU is known."""
-    found = loop.trace.of(loop.rank).sql(
+    """Return the bandwidth from the host to the GPU in bytes per ns; None if the GPU is unknown."""
+    frame = loop.trace.of(loop.rank).sql(
         "select host_bytes_per_s / 1e9 from gpu_model where rank = $rank order by device_id limit 1", rank=loop.rank
     )
-    return None if found.is_empty() else found.item()
+    return None if frame.is_empty() else frame.item()
 
 
 @scenario("PyTorch performance tuning guide, “Avoid unnecessary CPU-GPU synchronization”.")
@@ -141,13 +145,13 @@ def _no_sync(loop: Loop) -> Made:
     if not loop.has_gpu_work:
         return NO_GPU
     waits = chosen_of(loop, pl.col("event_id").is_in(calls_that_waited(loop).implode()) & ~GPU)
-    to_gpu = loop.events.work.filter((pl.col("class") == "memory") & NAME.str.contains(r"HtoD|HostToDevice|Host -> D"))
+    to_gpu = loop.events.work.filter(TO_GPU)
     waits = waits.filter(~pl.col("event_id").is_in(to_gpu["runtime_id"].drop_nulls().implode()))
     if waits.is_empty():
-        return "No call waits for the GPU, but for copies of batches (see pinned)."
+        return "No call waits for the GPU, except copies of batches (see pinned)."
     last = loop.events.work.group_by("step").agg(last_ns=pl.col("call_start_ns").max())
-    within = waits.join(last, on="step", how="left").filter(pl.col("start_ns") < pl.col("last_ns"))
-    if within.is_empty() and loop.alike.height == 1:
+    early_waits = waits.join(last, on="step", how="left").filter(pl.col("start_ns") < pl.col("last_ns"))
+    if early_waits.is_empty() and loop.alike.height == 1:
         return "The only calls that wait for the GPU are at the end of the step, after all launches."
     return made_of(
         "no_sync",
@@ -158,40 +162,40 @@ def _no_sync(loop: Loop) -> Made:
 
 
 _WITH_MEMORY_US = (6.0, 4.0, 2.0)
-# On the H200, no program was slowed to more than 2.2 times its time: an event costs less where less is done.
+# On the H200, the profiler slowed no program by more than a factor of 2.2: an event costs less if less is done.
 _LEAST_PART = 0.4
 
 
 def _has_memory(loop: Loop) -> bool:
-    """Whether the profiler recorded allocations."""
-    found = loop.trace.of(loop.rank).sql("select profile_memory from rank_info where rank = $rank", rank=loop.rank)
-    return bool(found.item())
+    """Return whether the profiler recorded allocations."""
+    frame = loop.trace.of(loop.rank).sql("select profile_memory from rank_info where rank = $rank", rank=loop.rank)
+    return bool(frame.item())
 
 
 @scenario(
     "Measured: programs on an H100 and an H200 (torch 2.11), each with the profiler and without"
     " (tests/benchmarks/bench_gpu_pairs.py).",
-    # Of 28 programs on the H200 whose steps waited for the CPU, 27 are in this range; three that recorded memory, too,
-    # on the H100, took 4.0 to 5.0.
-    event_us=Given((4.5, 2.5, 1.0), "microseconds that the profiler takes for each op and call that it records"),
+    # Of 28 CPU-bound programs on the H200, 27 are in this range. Three programs on the H100 that also recorded memory
+    # took 4.0 to 5.0.
+    event_us=Given((4.5, 2.5, 1.0), "microseconds of the profiler for each recorded op and call"),
 )
 def _no_profiler(loop: Loop, event_us: Number) -> Made:
     """The same run without the profiler."""
     if not loop.has_gpu_work:
         return NO_GPU
-    recorded = chosen_of(loop, pl.col("category").is_in(["cpu_op", "cuda_runtime", "cuda_driver"]))
+    events = chosen_of(loop, pl.col("category").is_in(["cpu_op", "cuda_runtime", "cuda_driver"]))
     host = loop.table.of("host")
     host_ns = float(loop.table.weight[host].sum())
-    if recorded.is_empty() or not host_ns:
-        return "No thread that launches work has an event."
+    if events.is_empty() or not host_ns:
+        return "The launching threads have no events."
     if event_us == KNOWN["no_profiler"].parameters["event_us"].default and _has_memory(loop):
         event_us = _WITH_MEMORY_US
-    cost_us = recorded.height / host_ns * 1e3
-    part = each_end(lambda us: max(_LEAST_PART, 1 - us * cost_us), event_us)
+    cost_us = events.height / host_ns * 1e3
+    factor = each_end(lambda us: max(_LEAST_PART, 1 - us * cost_us), event_us)
     return made_of(
         "no_profiler",
-        [Hasten(~GPU, part)],
-        f"{round(recorded.height / loop.count):,} ops and calls are recorded in a step.",
+        [Hasten(~GPU, factor)],
+        f"{round(events.height / loop.count):,} ops and calls are recorded in a step.",
         "Threads are slowed by as large a part of all that they do; GPU work is not.",
         "What recording python stacks costs is not counted.",
     )

@@ -1,4 +1,4 @@
-"""How kernels compute: in which precision, with which layout, and fused with what is beside them."""
+"""Scenarios of kernels: their precision, their layout, and fusion with neighbouring kernels."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ from hotline_analysis.text.formats import duration, percent
 
 
 def _faster(loop: Loop, kernels: pl.DataFrame, speed: Number, limit: str) -> tuple[list[Edit], int]:
-    """Edits that make kernels so many times faster, and how long the kernels take whose work is known.
+    """Return edits that make kernels faster by a factor, and the total time of kernels with known work.
 
-    If it is, none gets faster by more than its least time falls (a column of `kernel_limit`), as it comes no nearer to
-    the peak than now; at the low end, it may come to the peak.
+    A kernel with known work gets no faster than its minimum time falls (a column of `kernel_limit`), because it comes
+    no closer to the peak than now. At the low end, it may reach the peak.
     """
     if not isinstance(speed, tuple) or loop.kernel_limits.is_empty():
         return [Scale(among(kernels), inverse_of(speed))] if kernels.height else [], 0
     slow, middle, fast = speed
-    met = kernels.select("event_id", "dur_ns").join(loop.kernel_limits, on="event_id")
-    least, now = pl.col(limit).fill_null(pl.col("now_ns")), pl.col("now_ns")
-    ratio = pl.when(least > 0).then(now / least).otherwise(1.0).clip(1.0)
-    parts = met.select(
+    rows = kernels.select("event_id", "dur_ns").join(loop.kernel_limits, on="event_id")
+    least_ns, now_ns = pl.col(limit).fill_null(pl.col("now_ns")), pl.col("now_ns")
+    ratio = pl.when(least_ns > 0).then(now_ns / least_ns).otherwise(1.0).clip(1.0)
+    parts = rows.select(
         "event_id",
         "dur_ns",
-        part_0=pl.max_horizontal(least / pl.col("dur_ns").clip(1), 1 / fast).clip(upper_bound=1.0),
+        part_0=pl.max_horizontal(least_ns / pl.col("dur_ns").clip(1), 1 / fast).clip(upper_bound=1.0),
         part_1=1 / ratio.clip(upper_bound=middle),
         part_2=1 / ratio.clip(upper_bound=slow),
     ).with_columns(pl.min_horizontal("part_0", "part_1").alias("part_0"))
@@ -69,7 +69,7 @@ def _said_of_work(known_ns: int, kernels: pl.DataFrame) -> list[str]:
 
 
 def _half(loop: Loop) -> float:
-    """The share of the time of matrix products that is in half precision or less."""
+    """Return the share of matrix product time in half precision or less."""
     matmul = chosen_of(loop, MATMUL)
     half = matmul.filter(pl.col("precision").is_in(HALF))
     return busy_ns(half) / max(busy_ns(matmul), 1)
@@ -78,9 +78,9 @@ def _half(loop: Loop) -> float:
 @scenario(
     "Daydream (Zhu et al., USENIX ATC 2020), algorithm for AMP: kernels of matrix products three times faster, others"
     " twice.",
-    # Around Daydream's figures: the range is our choice; FLOP and bytes narrow it where they are known.
-    matmul=Given((1.5, 3.0, 5.0), "how many times faster matrix products and convolutions are", 1e-3),
-    other=Given((1.0, 2.0, 2.0), "how many times faster other kernels of the model are: half the bytes", 1e-3),
+    # Around Daydream's figures: the range is our choice. FLOP and bytes narrow the range where known.
+    matmul=Given((1.5, 3.0, 5.0), "speedup of matrix products and convolutions", 1e-3),
+    other=Given((1.0, 2.0, 2.0), "speedup of the model's other kernels: half the bytes", 1e-3),
 )
 def _amp(loop: Loop, matmul: Number, other: Number) -> Made:
     """The model computes in half precision (autocast)."""
@@ -90,7 +90,7 @@ def _amp(loop: Loop, matmul: Number, other: Number) -> Made:
     if products.is_empty():
         return NO_MATMUL
     if (share := _half(loop)) > 0.5:
-        return f"It does already: {percent(100 * share)} of the time of matrix products is in half precision."
+        return f"Half precision already has {percent(100 * share)} of the time of matrix products."
     major = device_property(loop, "computeMajor")
     if major is not None and major < 7 and not is_amd(loop):
         return "The GPU has no tensor cores (before Volta)."
@@ -98,19 +98,19 @@ def _amp(loop: Loop, matmul: Number, other: Number) -> Made:
     single = products.filter(full)
     is_tf32 = busy_ns(single.filter(precision="tf32")) > 0.5 * busy_ns(single)
     speed = matmul
-    said = ["The optimizer and the loss stay as they are."]
+    assumptions = ["The optimizer and the loss stay as they are."]
     if is_tf32 and matmul == KNOWN["amp"].parameters["matmul"].default:
-        # half precision has twice the peak of TF32 on every GPU that has both (NVIDIA's data sheets)
+        # half precision has twice the peak of TF32 on every GPU with both (NVIDIA's data sheets)
         speed = (1.0, 1.5, 2.0)
-        said.append("Matrix products run in TF32 now, of which half precision has twice the peak.")
+        assumptions.append("Matrix products run in TF32 now, of which half precision has twice the peak.")
     phases = loop.events.work["phase"].is_in(["forward", "backward"]).any()
     in_model = pl.col("phase").is_in(["forward", "backward"]) if phases else pl.lit(True)
-    rest = COMPUTES & ~MATMUL & in_model & ~NAME.str.contains("(?i)triton_.*mm|flash|fmha")
-    edits, known = _faster(loop, single, speed, "half_ns")
-    others = chosen_of(loop, rest)
-    of_others, known_others = _faster(loop, others, other, "half_ns")
-    edits += of_others
-    said += _said_of_work(known + known_others, pl.concat([single, others]))
+    is_other = COMPUTES & ~MATMUL & in_model & ~NAME.str.contains("(?i)triton_.*mm|flash|fmha")
+    edits, known_ns = _faster(loop, single, speed, "half_ns")
+    other_kernels = chosen_of(loop, is_other)
+    other_edits, known_other_ns = _faster(loop, other_kernels, other, "half_ns")
+    edits += other_edits
+    assumptions += _said_of_work(known_ns + known_other_ns, pl.concat([single, other_kernels]))
     casts = products.filter(full, pl.col("runtime_id").is_not_null())
     if phases:
         casts = casts.filter(phase="forward")
@@ -119,28 +119,29 @@ def _amp(loop: Loop, matmul: Number, other: Number) -> Made:
         gpu, host = small
         calls = pl.col("event_id").is_in(casts["runtime_id"].implode())
         edits += [Insert(among(casts), (0.0, gpu, 2.0 * gpu)), Insert(calls, (0.0, host, 2.0 * host))]
-        said.append(
+        assumptions.append(
             f"Autocast adds none to two casts per product in forward, one is expected: {duration(round(host))} of the"
             f" CPU and {duration(round(gpu))} of the GPU each, as small kernels take here."
         )
-    return made_of("amp", edits, *said)
+    return made_of("amp", edits, *assumptions)
 
 
 def _usual_kernel(loop: Loop) -> tuple[float, float] | None:
-    """What a small kernel takes: of the GPU, the median of elementwise ones, and of the CPU, that of ops of one."""
-    rest = chosen_of(loop, COMPUTES & ~MATMUL & pl.col("op").is_not_null())
-    if rest.is_empty():
+    """Return the median time of small kernels on the GPU (elementwise kernels), and of their ops on the CPU."""
+    kernels = chosen_of(loop, COMPUTES & ~MATMUL & pl.col("op").is_not_null())
+    if kernels.is_empty():
         return None
-    ops = chosen_of(loop, (pl.col("category") == "cpu_op") & NAME.is_in(rest["op"].unique().implode()))
+    ops = chosen_of(loop, (pl.col("category") == "cpu_op") & NAME.is_in(kernels["op"].unique().implode()))
     if ops.is_empty():
         return None
-    return float(rest["dur_ns"].median() or 0), float(ops["dur_ns"].median() or 0)  # type: ignore[arg-type]
+    return float(kernels["dur_ns"].median() or 0), float(ops["dur_ns"].median() or 0)  # type: ignore[arg-type]
 
 
 @scenario(
     "NVIDIA A100 architecture white paper: TF32 has 8 times the peak of FP32 (156 against 19.5 TFLOP/s).",
-    # The white paper has up to 6 times (training BERT, against FP32 on a V100); as many for all is expected of none.
-    matmul=Given((1.5, 3.0, 6.0), "how many times faster the matrix products are", 1e-3),
+    # The white paper reports up to 6 times (training BERT, against FP32 on a V100); this is not expected for all
+    # products.
+    matmul=Given((1.5, 3.0, 6.0), "speedup of matrix products", 1e-3),
 )
 def _tf32(loop: Loop, matmul: Number) -> Made:
     """Matrix products in single precision run on tensor cores (TF32)."""
@@ -148,18 +149,18 @@ def _tf32(loop: Loop, matmul: Number) -> Made:
         return NO_GPU
     single = MATMUL & (pl.col("unit") == "vector") & (pl.col("precision") == "fp32")
     if is_amd(loop):
-        return "TF32 is of NVIDIA's GPUs."
+        return "Only NVIDIA GPUs have TF32."
     major = device_property(loop, "computeMajor")
     if major is not None and major < 8:
         return "The GPU has no TF32 (before Ampere)."
     kernels = chosen_of(loop, single)
     if kernels.is_empty():
         return "No kernel of matrix products in single precision runs without tensor cores."
-    edits, known = _faster(loop, kernels, matmul, "tf32_ns")
-    said = ["A convolution that cuDNN computes without tensor cores does so for want of TF32."]
+    edits, known_ns = _faster(loop, kernels, matmul, "tf32_ns")
+    assumptions = ["A convolution that cuDNN computes without tensor cores does so for want of TF32."]
     if major is None:
-        said.append("The file does not tell the GPU; it is taken to have TF32 (Ampere or later).")
-    return made_of("tf32", edits, *said, *_said_of_work(known, kernels))
+        assumptions.append("The file does not tell the GPU; it is taken to have TF32 (Ampere or later).")
+    return made_of("tf32", edits, *assumptions, *_said_of_work(known_ns, kernels))
 
 
 _BATCH_NORM = r"(?i)batch_?norm|bn_fw|bn_bw|BatchNorm"
@@ -176,21 +177,21 @@ def _restructured_bn(loop: Loop) -> Made:
         return NO_GPU
     norm = COMPUTES & (NAME.str.contains(_BATCH_NORM) | pl.col("op").str.contains(_BATCH_NORM).fill_null(False))
     if chosen_of(loop, norm).is_empty():
-        return "No kernel of batch normalisation is seen."
+        return "The trace has no kernels of batch normalisation."
     if chosen_of(loop, norm & (pl.col("phase") == "backward")).is_empty():
         return "Batch normalisation has no backward pass here: in inference, it is folded into weights instead."
     work = loop.events.work.sort("device", "stream", "start_ns", "event_id")
-    flagged = work.with_columns(
+    rows = work.with_columns(
         is_norm=norm,
         is_relu=COMPUTES & (NAME.str.contains(_RELU) | pl.col("op").str.contains(_RELU).fill_null(False)) & ~norm,
     )
-    beside = pl.col("is_norm").shift().fill_null(False) | pl.col("is_norm").shift(-1).fill_null(False)
-    relu = flagged.filter(pl.col("is_relu") & beside)
-    # Daydream's rule is the low end; what it said to be gained was 1.8 times what was measured.
-    met = 7.0 / 12.7
-    edits: list[Edit] = [Scale(norm, (0.5, 1 - 0.5 * met, 1.0))]
+    is_adjacent = pl.col("is_norm").shift().fill_null(False) | pl.col("is_norm").shift(-1).fill_null(False)
+    relu = rows.filter(pl.col("is_relu") & is_adjacent)
+    # Daydream's rule is the low end; its predicted gain was 1.8 times the measured gain.
+    reduction = 7.0 / 12.7
+    edits: list[Edit] = [Scale(norm, (0.5, 1 - 0.5 * reduction, 1.0))]
     if not relu.is_empty():
-        edits.append(Scale(among(relu), (0.0, 1 - met, 1.0)))
+        edits.append(Scale(among(relu), (0.0, 1 - reduction, 1.0)))
     return made_of(
         "restructured_bn", edits, "Daydream's rule is the low end; its error on the real thing is in the middle."
     )
@@ -205,9 +206,9 @@ def _channels_last(loop: Loop) -> Made:
     kernels = chosen_of(loop, layout)
     if kernels.is_empty():
         return "No kernel changes the order of channels."
-    least = 1 / max(1, kernels.height // loop.count)
+    share = 1 / max(1, kernels.height // loop.count)
     return made_of(
         "channels_last",
-        [Remove(layout, host=False)] if least == 1 else [Scale(layout, (0.0, 0.0, least))],
+        [Remove(layout, host=False)] if share == 1 else [Scale(layout, (0.0, 0.0, share))],
         "Convolutions themselves take as long as they do.",
     )

@@ -1,7 +1,7 @@
-"""What a scenario with a name is, all that are known, and what they are made with.
+"""The registry of named scenarios, and helpers to make them.
 
-Three numbers are what makes the step shortest, what is expected, and what makes it longest. A parameter that the user
-gives is one number, and takes the place of all three.
+Three numbers are the values for the shortest step, the expected step, and the longest step. A user's parameter is a
+single number that replaces all three.
 """
 
 from __future__ import annotations
@@ -27,14 +27,17 @@ MATMUL = pl.col("unit").is_not_null()
 MODEL = pl.col("phase").is_in(["forward", "loss", "backward"])
 HALF = ("fp16", "bf16", "fp8", "fp4", "int8")
 NAME = pl.col("name")
+# Copies by name, as the macros `is_copy_to_device` and `is_pageable_copy` decide.
+TO_GPU = (pl.col("class") == "memory") & NAME.str.contains(r"(?i)HtoD|Host_?To_?Device|Host -> Device")
+PAGEABLE = (pl.col("class") == "memory") & NAME.str.contains("(?i)pageable")
 
 Made = Scenario | str
-"""A scenario, or a sentence why it does not apply."""
+"""A scenario, or a sentence on why it does not apply."""
 
 
 @dataclass(frozen=True)
 class Given:
-    """A parameter of a scenario: what it is if nothing is given, and what it means."""
+    """A parameter of a scenario: its default and its meaning."""
 
     default: Number | None
     meaning: str
@@ -54,30 +57,30 @@ class Known:
     make: Callable[..., Made]
 
     def made(self, loop: Loop, given: Mapping[str, object]) -> Made:
-        """The scenario with parameters that a user gave. Raises `QueryParameterError` for those that do not fit."""
+        """Make the scenario with the user's parameters. Raises `QueryParameterError` for invalid parameters."""
         return self.make(loop, **self.values(given))
 
     def values(self, given: Mapping[str, object]) -> dict[str, Number | str | Trace | None]:
-        """All parameters, those that a user gave among them. Raises `QueryParameterError` for those that do not fit."""
+        """Return all parameters, with defaults. Raises `QueryParameterError` for invalid parameters."""
         values: dict[str, Number | str | Trace | None] = {
             name: known.default for name, known in self.parameters.items()
         }
         for name, value in given.items():
             if name not in self.parameters:
                 known = ", ".join(self.parameters) or "none"
-                raise QueryParameterError(f"{self.name} has no parameter {name!r}", hint=f"It has {known}.")
+                raise QueryParameterError(f"{self.name} has no parameter {name!r}", hint=f"Parameters: {known}.")
             values[name] = self.converted(name, value)
         return values
 
     def converted(self, name: str, value: object) -> float | str | Trace:
-        """A parameter as a number, or as text or a trace where it is one.
+        """Convert a parameter to a number, or to a text or trace for parameters of these types.
 
-        Raises `QueryParameterError` for what does not fit.
+        Raises `QueryParameterError` for an invalid value.
         """
         if self.parameters[name].is_trace:
             if isinstance(value, Trace):
                 return value
-            raise QueryParameterError(f"{name} of {self.name} must be a trace that is open, not {value!r}")
+            raise QueryParameterError(f"{name} of {self.name} must be an open trace, not {value!r}")
         if self.parameters[name].is_text:
             return str(value)
         try:
@@ -94,7 +97,10 @@ KNOWN: dict[str, Known] = {}
 
 
 def scenario(source: str, **parameters: Given) -> Callable[[Callable[..., Made]], Callable[..., Made]]:
-    """Make a function a scenario of its name: it takes a loop and parameters, and its first line is the summary."""
+    """Register a function as the scenario of its name.
+
+    The function takes a loop and parameters. The first line of its docstring is the summary.
+    """
 
     def known(make: Callable[..., Made]) -> Callable[..., Made]:
         name = make.__name__.strip("_")
@@ -105,13 +111,13 @@ def scenario(source: str, **parameters: Given) -> Callable[[Callable[..., Made]]
 
 
 def made_of(name: str, edits: list[Edit], *assumptions: str, least_ns: Number = 0.0) -> Scenario:
-    """The scenario of that name, with its edits and what they assume."""
-    known = KNOWN[name]
-    return Scenario(name, tuple(edits), f"{known.summary}.", assumptions, known.source, least_ns)
+    """Return the scenario of this name, with its edits and assumptions."""
+    definition = KNOWN[name]
+    return Scenario(name, tuple(edits), f"{definition.summary}.", assumptions, definition.source, least_ns)
 
 
 def each_end(function: Callable[..., float], *values: Number) -> Number:
-    """A function of numbers, at each end of their ranges and between."""
+    """Apply a function to numbers at the low end, in the middle and at the high end."""
     if not any(isinstance(value, tuple) for value in values):
         return function(*values)
     low, middle, high = (function(*(at(value, level) for value in values)) for level in (LOW, MID, HIGH))
@@ -119,7 +125,7 @@ def each_end(function: Callable[..., float], *values: Number) -> Number:
 
 
 def inverse_of(value: Number) -> Number:
-    """What times are multiplied by, if speed is."""
+    """Convert factors of speed to factors of time."""
     if isinstance(value, tuple):
         slow, middle, fast = value
         return 1 / fast, 1 / middle, 1 / slow
@@ -127,42 +133,42 @@ def inverse_of(value: Number) -> Number:
 
 
 def chosen_of(loop: Loop, condition: pl.Expr) -> pl.DataFrame:
-    """The events of a loop that meet a condition."""
+    """Return the events of a loop that meet a condition."""
     return loop.events.frame.filter(condition)
 
 
 def among(events: pl.DataFrame) -> pl.Expr:
-    """The condition to be one of some events."""
+    """Return the condition that an event is one of these events."""
     return pl.col("event_id").is_in(events["event_id"].implode())
 
 
 def device_property(loop: Loop, name: str) -> float | None:
-    """A property of the first GPU, if the file has it."""
-    found = loop.trace.of(loop.rank).sql(
+    """Return a property of the first GPU; None if the file lacks it."""
+    frame = loop.trace.of(loop.rank).sql(
         "select try_cast(json_extract_string(properties, $path) as double) as value from device where rank = $rank"
         " order by device_id limit 1",
         path=f"$.{name}",
         rank=loop.rank,
     )
-    return None if found.is_empty() else found["value"][0]
+    return None if frame.is_empty() else frame["value"][0]
 
 
 def is_amd(loop: Loop) -> bool:
-    """Whether the GPU is one of AMD's, by its name or the calls."""
-    found = loop.trace.of(loop.rank).sql(
+    """Return whether the GPU is from AMD, by its name or the runtime calls."""
+    devices = loop.trace.of(loop.rank).sql(
         "select 1 from device where rank = $rank and name ilike '%AMD%'", rank=loop.rank
     )
     calls = chosen_of(loop, (pl.col("category") == "cuda_runtime") & NAME.str.starts_with("hip"))
-    return not found.is_empty() or not calls.is_empty()
+    return not devices.is_empty() or not calls.is_empty()
 
 
 def busy_ns(events: pl.DataFrame) -> int:
-    """How long events take in all."""
+    """Return the total duration of the events."""
     return int(events["dur_ns"].sum())
 
 
 def calls_that_waited(loop: Loop) -> pl.Series:
-    """The calls that were seen to wait for GPU work."""
+    """Return the calls that were recorded waiting for GPU work."""
     edges = loop.table.edges.filter(pl.col("binds"), kind="return")
     return edges["event_id"].drop_nulls().unique()
 

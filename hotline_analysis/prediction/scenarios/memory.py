@@ -1,4 +1,4 @@
-"""What is computed again to save memory."""
+"""Scenarios of recomputation to save memory."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from hotline_analysis.prediction.scenarios.known import (
 
 @scenario(
     "PyTorch, torch.utils.checkpoint: what is recomputed in backward is what was not kept.",
-    # Of four models on an H100 and one of them on an H200, the step without checkpointing took 0.4 to 0.75 of what was
-    # left of the recorded one without what is computed again (bench_gpu_pairs.py).
-    host=Given((0.4, 0.6, 1.0), "by what the rest of the CPU's time in forward and backward is multiplied"),
+    # For four models on an H100 and one of them on an H200, the step without checkpointing took 0.4 to 0.75 of the
+    # recorded step's time minus recomputation (bench_gpu_pairs.py).
+    host=Given((0.4, 0.6, 1.0), "factor for the remaining CPU time in forward and backward"),
 )
 def _no_recompute(loop: Loop, host: Number) -> Made:
     """Nothing is recomputed in backward: activations are kept."""
-    again = pl.col("pass") == "recompute"
-    found = chosen_of(loop, again)
-    if found.is_empty():
+    is_recompute = pl.col("pass") == "recompute"
+    events = chosen_of(loop, is_recompute)
+    if events.is_empty():
         return "No forward of a module is known to run again in backward."
-    edits: list[Edit] = [Remove(again)]
-    said = ["Memory is enough for what is kept, and keeping it takes no time."]
-    # A checkpoint that is not reentrant runs python for each saved tensor, in both passes (`saved_tensors_hooks`).
+    edits: list[Edit] = [Remove(is_recompute)]
+    assumptions = ["Memory is enough for what is kept, and keeping it takes no time."]
+    # A non-reentrant checkpoint runs Python for each saved tensor in both passes (`saved_tensors_hooks`).
     if loop.has_gpu_work and chosen_of(loop, NAME.str.contains("CheckpointFunction")).is_empty():
         edits.append(Scale(MODEL & (pl.col("category") == "cpu_op") & (pl.col("pass") != "recompute"), host))
-        said.append("The python that checkpointing runs for each tensor is gone, too.")
-    return made_of("no_recompute", edits, *said)
+        assumptions.append("The python that checkpointing runs for each tensor is gone, too.")
+    return made_of("no_recompute", edits, *assumptions)

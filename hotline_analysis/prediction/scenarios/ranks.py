@@ -1,4 +1,4 @@
-"""Several ranks: the network, overlap, and more of them."""
+"""Scenarios of several ranks: a faster network, overlap, and more ranks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _COMMUNICATES = pl.col("class") == "communication"
 
 @scenario(
     "Collectives take their bytes over the slowest link: NCCL tests, “Performance” (bus bandwidth).",
-    factor=Given(2.0, "how many times faster data is transferred", 1e-3),
+    factor=Given(2.0, "speedup of data transfer", 1e-3),
 )
 def _bandwidth(loop: Loop, factor: Number) -> Made:
     """The network is faster."""
@@ -52,39 +52,42 @@ def _bandwidth(loop: Loop, factor: Number) -> Made:
     waits = 1 - int(split["transfer_ns"].sum()) / max(busy_ns(kernels), 1)
     faster = Scale(among(kernels), 1 / factor)
     edits: list[Edit] = [Transfer(among(kernels), 1 / factor, split)]
-    said = (
+    assumption = (
         f"{percent(100 * waits)} of the time of collectives is waiting for other ranks, not transfer: at the low end it"
         " shrinks alike, else it stays."
     )
-    return made_of("bandwidth", edits if waits > 0 else [faster], said)
+    return made_of("bandwidth", edits if waits > 0 else [faster], assumption)
 
 
 def _transfers(loop: Loop, kernels: pl.DataFrame) -> pl.DataFrame:
-    """How long each collective transfers data: `event_id` and `transfer_ns`.
+    """Return the transfer time of each collective: `event_id` and `transfer_ns`.
 
-    With several ranks, from when the last one has come. With one, the shortest time of the collective at the same place
-    of any step, as every rank may be late in some; in a trace of one step, of the same kernel.
+    With several ranks, the transfer starts when the last rank has arrived. With one rank, use the shortest time of the
+    collective at the same position in any step, because every rank may be late in some steps; in a trace of one step,
+    use the shortest time of the same kernel.
     """
     if len(loop.trace.ranks) > 1:
-        found = loop.trace.sql(  # of all ranks, as one waits for another
+        transfers = loop.trace.sql(  # of all ranks, because ranks wait for each other
             "select event_id, least(transfer_ns, end_ns - start_ns) as transfer_ns from collective_match"
             " where rank = $rank and transfer_ns is not null",
             rank=loop.rank,
         )
-        known = kernels.select("event_id", "dur_ns").join(found, on="event_id", how="left")
-        return known.select("event_id", pl.coalesce("transfer_ns", "dur_ns").alias("transfer_ns"))
-    every = loop.trace.of(loop.rank).sql(
+        rows = kernels.select("event_id", "dur_ns").join(transfers, on="event_id", how="left")
+        return rows.select("event_id", pl.coalesce("transfer_ns", "dur_ns").alias("transfer_ns"))
+    collectives = loop.trace.of(loop.rank).sql(
         "select event_id, step, short_name, start_ns, dur_ns from gpu_work where rank = $rank and"
         " class = 'communication' and list_contains($steps, step)",
         rank=loop.rank,
         steps=loop.alike["step"].to_list(),
     )
-    placed = every.sort("start_ns", "event_id").with_columns(place=pl.int_range(pl.len()).over("step", "short_name"))
+    sorted_collectives = collectives.sort("start_ns", "event_id").with_columns(
+        place=pl.int_range(pl.len()).over("step", "short_name")
+    )
     key = ["short_name", "place"] if loop.alike.height > 1 else ["short_name"]
-    least = placed.select("event_id", pl.col("dur_ns").min().over(key).alias("transfer_ns"))
+    shortest = sorted_collectives.select("event_id", pl.col("dur_ns").min().over(key).alias("transfer_ns"))
     return (
         kernels.select("event_id", "dur_ns")
-        .join(least, on="event_id", how="left")
+        .join(shortest, on="event_id", how="left")
         .select("event_id", pl.coalesce("transfer_ns", "dur_ns").alias("transfer_ns"))
     )
 
@@ -96,26 +99,26 @@ def _overlap(loop: Loop) -> Made:
     if kernels.is_empty():
         return "No kernel communicates."
     streams = kernels.select("device", "stream").unique()
-    beside = chosen_of(loop, COMPUTES).join(streams, on=["device", "stream"], how="semi")
-    if beside.is_empty():
-        return "Communication has streams of its own already."
-    said = "A limit: no other kernel needs what is communicated before the step ends."
-    return made_of("overlap", [Move(_COMMUNICATES)], said)
+    neighbours = chosen_of(loop, COMPUTES).join(streams, on=["device", "stream"], how="semi")
+    if neighbours.is_empty():
+        return "Communication already has separate streams."
+    assumption = "A limit: no other kernel needs what is communicated before the step ends."
+    return made_of("overlap", [Move(_COMMUNICATES)], assumption)
 
 
 @scenario(
     "Daydream (ATC 2020), distributed training, whose predictions were mostly within 10 %, with NCCL 34 % slower than"
     " in theory; NCCL tests, “Performance”: an all-reduce of n ranks moves 2 (n - 1) / n of its bytes.",
-    ranks=Given(8.0, "how many ranks train together", 2),
+    ranks=Given(8.0, "number of ranks", 2),
     gb_per_s=Given((200.0, 50.0, 10.0), "bus bandwidth: from NVLink to one network card", 1e-3),
-    mb=Given(None, "megabytes of gradients, if the trace does not tell", 1e-6),
-    latency_us=Given((5.0, 20.0, 50.0), "microseconds of a collective beside its bytes: NCCL in and between nodes"),
+    mb=Given(None, "megabytes of gradients; by default, from the trace", 1e-6),
+    latency_us=Given((5.0, 20.0, 50.0), "latency of a collective in microseconds: NCCL within and between nodes"),
     copy_gb_per_s=Given(
         (20.0, 5.0, 2.0),
-        "of a CPU: how fast a thread copies gradients to their bucket, and back; our choice around what torch's copy_"
-        " reached on one core of a server: 20 GB/s with 1 MB, which a cache holds, and 6 GB/s with 26 MB",
+        "on CPUs, bandwidth of copying gradients to the bucket and back; our choice, near torch's copy_ on a server"
+        " core: 20 GB/s with 1 MB (in cache), and 6 GB/s with 26 MB",
     ),
-    bucket_mb=Given(None, "MiB of gradients in a bucket (`bucket_cap_mb`); 25, and 1 in the first, if not given"),
+    bucket_mb=Given(None, "MiB of gradients per bucket (`bucket_cap_mb`); by default 25, and 1 in the first bucket"),
 )
 def _ddp(
     loop: Loop,
@@ -128,7 +131,7 @@ def _ddp(
 ) -> Made:
     """More ranks train together (DistributedDataParallel), each with a batch of this size."""
     if not chosen_of(loop, _COMMUNICATES | pl.col("name").str.contains("^(gloo|mpi):")).is_empty():
-        return "The run has several ranks already."
+        return "The run already has several ranks."
     times = {"rank": loop.rank, "start_ns": loop.start_ns, "end_ns": loop.end_ns}
     passes, unknown = loop.trace.sql(
         "select count(distinct (step, pass_ns)), count(*) - count(bytes) from gradient where rank = $rank"
@@ -136,7 +139,7 @@ def _ddp(
         **times,
     ).row(0)
     if not passes:
-        return "No gradient is seen to be accumulated, so it is not known when they are ready."
+        return "The trace does not show when gradients are accumulated."
     if mb is None and unknown:
         return "The sizes of the gradients are not in the trace: give mb, or capture with record_shapes=True."
     total = None if mb is None else 1e6 * mb * passes
@@ -147,14 +150,14 @@ def _ddp(
         updates = loop.events.work.filter(pl.col("phase").is_in(["clipping", "optimizer"])).sort("start_ns")
         first = updates.group_by("step").agg(until_id=pl.first("event_id"))
         if first.is_empty():
-            return "The optimizer launches no work, so it is not known when gradients are needed."
+            return "The optimizer launches no work, so the trace does not show when gradients are needed."
         buckets = buckets.join(first, on="step", maintain_order="left").drop_nulls("ready_id")
         if buckets.is_empty():
             return "No gradient is made on the GPU in a step whose optimizer is seen."
     share = 2 * (number - 1) / number
-    # Every rank waits for the slowest: by how much, on average, follows from how steps differ here.
-    late = _slowest_of(number) * float(loop.alike["length_ns"].std() or 0)  # type: ignore[arg-type]
-    waits = (0.0, late, 2 * late)
+    # Every rank waits for the slowest: the average wait follows from the variation of the steps here.
+    late_ns = _slowest_of(number) * float(loop.alike["length_ns"].std() or 0)  # type: ignore[arg-type]
+    waits = (0.0, late_ns, 2 * late_ns)
     buckets = buckets.with_columns(
         (
             pl.lit(1000 * at(latency_us, level))
@@ -170,10 +173,10 @@ def _ddp(
         for level in (LOW, MID, HIGH)
     )
     size = int(buckets["bytes"].sum()) // loop.count
-    made = pl.col("event_id").is_in(buckets["ready_id" if loop.has_gpu_work else "event_id"].implode())
+    is_ready = pl.col("event_id").is_in(buckets["ready_id" if loop.has_gpu_work else "event_id"].implode())
     return made_of(
         "ddp",
-        [AllReduce(made, buckets) if loop.has_gpu_work else AllReduceOnCpu(made, buckets)],
+        [AllReduce(is_ready, buckets) if loop.has_gpu_work else AllReduceOnCpu(is_ready, buckets)],
         f"{number:g} ranks reduce {size:,} bytes of gradients in {buckets.height // loop.count} buckets.",
         "Each rank waits for the slowest, as far as the steps of this trace differ.",
         "What runs at the same time does not slow each other down.",
@@ -182,5 +185,5 @@ def _ddp(
 
 
 def _slowest_of(count: float) -> float:
-    """By how many standard deviations the largest of some normal numbers is above their mean (Blom 1958)."""
+    """Return the expected maximum of this many normal values, in standard deviations above the mean (Blom 1958)."""
     return NormalDist().inv_cdf((count - 0.375) / (count + 0.25))

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 
-from hotline_analysis.reports.content import Content, Section, cell
+from hotline_analysis.reports.content import Section, cell
+from hotline_analysis.reports.whole import Content
 
 
 def render(report: Content) -> str:
-    """Render headings, lists and tables. What Markdown or HTML could read as markup in a name is escaped."""
+    """Render headings, lists and tables. Markdown and HTML markup in names is escaped."""
     lines = [f"# {escape(report.title)}", ""]
     lines += [f"- {escape(name)}: {escape(value)}" for name, value in report.facts.items()]
-    lines += ["", f"**{escape(report.headline)}**", ""]
+    lines += ["", f"**{escape(report.lead)}**", ""]
+    if report.headline != report.lead:
+        lines += [escape(report.headline), ""]
     if report.advice:
         lines += ["## What to do, and how much shorter the step is without the cause", ""]
         lines += [f"{number}. {escape(str(advice))}" for number, advice in enumerate(report.advice, start=1)]
@@ -40,9 +43,9 @@ def _table(section: Section) -> list[str]:
 
 
 def escape(text: str) -> str:
-    """A text without what Markdown or HTML could read as markup."""
+    """Escape Markdown and HTML markup in a text."""
     text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     text = re.sub(r"([\\`*_\[\]|#~!$])", r"\\\1", text)
-    # Addresses become links, and names behind an @ are told that somebody wrote of them.
+    # GitHub turns URLs into links, and notifies users mentioned with @.
     text = re.sub(r"(?i)(?<=:)(?=//)|(?<=\bwww)(?=\.)", r"\\", text)
     return text.replace("@", "@&#8203;")

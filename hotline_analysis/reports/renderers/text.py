@@ -10,17 +10,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hotline_analysis.reports.content import Content, Field, Section, cell
+from hotline_analysis.reports.content import Field, Section, cell
+from hotline_analysis.reports.whole import Content
 from hotline_analysis.text.formats import file_and_line, percent, shorten, shorten_place
 
 _GAP = 2  # between columns
-_READABLE = 12  # a name that is cut to less hardly says what it is
+_READABLE = 12  # minimum width of a recognisable name
 _NARROWEST = 4
-_LONGEST_FILE = 40  # a place in the code keeps its file and line whole, up to so much
+_LONGEST_FILE = 40  # file and line of a place are not cut up to this width
 
 
 def render(report: Content, *, width: int, color: bool) -> str:
-    """Render with ANSI colours or none. Names from the trace are never read as markup."""
+    """Render with or without ANSI colours. Names from the trace are never parsed as markup."""
     out = StringIO()
     console = Console(
         file=out,
@@ -41,7 +42,9 @@ def render(report: Content, *, width: int, color: bool) -> str:
     for name, value in report.facts.items():
         say(f"{name:<{wide}} {value}", indent="  ", hang=" " * (wide + 3))
     say("")
-    say(report.headline, "bold")
+    say(report.lead, "bold")
+    if report.sentence is not None and report.headline != report.lead:
+        say(report.headline)
     for number, advice in enumerate(report.advice, start=1):
         if number == 1:
             say("")
@@ -80,9 +83,9 @@ def render(report: Content, *, width: int, color: bool) -> str:
 
 
 def _table(section: Section, width: int) -> Table:
-    """The rows as a table that fits. Names give way, the widest first, and then whole columns, by importance.
+    """Fit the rows into a table. Names are shortened first, widest first; then the least important columns are dropped.
 
-    What a row is, and the time that it takes or how that changed, is in every table.
+    Every table keeps the row's name and the row's time or change.
     """
     fields = list(section.fields)
     rows = [[cell(field, row[field.column]) for field in fields] for row in section.rows.iter_rows(named=True)]
@@ -110,7 +113,7 @@ def _table(section: Section, width: int) -> Table:
     while too_much() > 0 and set(kept) > first:
         kept.remove(max(set(kept) - first, key=lambda i: (i not in names, i not in places, i)))
     if len(kept) < len(fields):
-        # What is left may have the room of what is not.
+        # Give the room of dropped columns to the remaining columns.
         widths[:] = wanted
         shrink_names(dict.fromkeys(names, _READABLE) | places)
     shrink_names(dict.fromkeys(names, _NARROWEST) | places)

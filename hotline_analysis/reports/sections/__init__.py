@@ -1,1 +1,1 @@
-"""The parts of a report, each of one subject."""
+"""The sections of a report, by topic."""

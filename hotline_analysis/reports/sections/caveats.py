@@ -1,4 +1,4 @@
-"""What a trace cannot tell, in sentences: recordings that are no run, work that is missing, steps that do not count."""
+"""Caveats in sentences: missing or unobserved work, the profiler's overhead, and steps excluded from the count."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Any
 import polars as pl
 
 from hotline_analysis.answers.limits import StepLoop
-from hotline_analysis.answers.recorded import no_run
+from hotline_analysis.answers.recorded import no_run, unknown_tracks, unknown_words
 from hotline_analysis.answers.verdicts import CPU_LIMITS, VERDICTS
+from hotline_analysis.reports.sections.recorder import CANNOT_TELL, recorder_of
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, listed, percent, safe
 
-_SPEAK_PCT = 5.0  # what is less does not change what the rest of the report says
+_SPEAK_PCT = 5.0  # smaller shares do not change the conclusions of the report
 _LIMITS = ("limit_before", "limit_after")
-_CPU_PCT = 20.0  # from this share of the step on, what slows the CPU down matters
+_CPU_PCT = 20.0  # minimum CPU-bound share of the step for a caveat on the cost of Python stacks
 
 
 _SAID = {
@@ -23,6 +24,8 @@ _SAID = {
     "compilation": "torch.compile compiles for {time} ({share} of the trace), which later steps do not.",
     "first_calls": "{count:,} first calls, which set up the GPU or load code, take {time} ({share} of the trace);"
     " later steps have none.",
+    "graph_gaps": "The {count:,} gaps between the nodes of replayed CUDA graphs take {time} ({share} of the trace). The"
+    " profiler traces the nodes one by one, which costs time between nodes: without it, the gaps are shorter.",
     "lost_work": "{count:,} launch calls ({share}) have no GPU work in the file: the GPU does more than is shown here.",
     "lost_launches": "The file is cut off or damaged: {count:,} calls of ops ({share}) have no GPU work in it, although"
     " the same calls in other steps have. The GPU does more than is shown here.",
@@ -38,17 +41,24 @@ def caveat_sentences(
     use: pl.DataFrame,
     unprofiled: dict[str, Any] | None = None,
 ) -> list[str]:
-    """What to know before believing the rest, the gravest first. Of a trace that shows no run, the headline says it.
+    """Caveats on the rest of the report, most serious first. Empty if the trace has no run: the headline says so.
 
-    `unprofiled` is the row of `whatif` for the run without the profiler, if that makes a difference.
+    `unprofiled` is the row of `whatif` for the run without the profiler, if the profiler makes a difference.
     """
     if no_run(trace, rank):
         return []
     found = trace.query("caveats", rank=rank).sort("share_pct", descending=True, nulls_last=True)
-    said = [
+    tracks = unknown_tracks(trace, rank)
+    said = (
+        []
+        if tracks.is_empty()
+        else [f"Tracks that are not understood: {unknown_words(tracks)}. No figure of the GPU includes them."]
+    )
+    said += [
         _SAID[row["caveat"]].format(count=row["count"], share=percent(row["share_pct"]), time=duration(row["time_ns"]))
         for row in found.iter_rows(named=True)
-        if row["share_pct"] is not None and row["share_pct"] >= _SPEAK_PCT
+        # Impossible times are counted in the sentence on the file's damage.
+        if row["caveat"] in _SAID and row["share_pct"] is not None and row["share_pct"] >= _SPEAK_PCT
     ]
     said += _of_the_profiler(loop) + _unobserved(trace, rank, use)
     on_cpu = limits.filter(pl.col("limit").is_in(CPU_LIMITS))["path_pct"].sum()
@@ -58,12 +68,14 @@ def caveat_sentences(
             " part with a trace without them (with_stack=False)."
         )
     if unprofiled is not None and 100 * unprofiled["gain_ns"] >= _SPEAK_PCT * unprofiled["baseline_ns"]:
-        said.append(_unprofiled(unprofiled))
+        said.append(_unprofiled(unprofiled, unprofiled["baseline_ns"] if loop is None else loop.mean_ns))
+    if recorder_of(info["metadata"]) is not None:
+        said.append(CANNOT_TELL)
     return said + _unknown_gpu(trace, rank) + _steps(trace, rank, loop)
 
 
 def _of_the_profiler(loop: StepLoop | None) -> list[str]:
-    """The profiler's own work in the counted steps, which is left out of their times."""
+    """The profiler's own work in the counted steps, which is excluded from the step times."""
     if loop is None or 100 * loop.profiler_ns < _SPEAK_PCT * (loop.loop_ns + loop.profiler_ns):
         return []
     share = percent(100 * loop.profiler_ns / (loop.loop_ns + loop.profiler_ns))
@@ -74,13 +86,14 @@ def _of_the_profiler(loop: StepLoop | None) -> list[str]:
     ]
 
 
-def _unprofiled(row: dict[str, Any]) -> str:
-    """By how much the profiler made a step longer, and whether something else bounds it without."""
-    baseline = row["baseline_ns"]
-    between = f"{duration(row['low_ns'])} to {duration(min(row['high_ns'], baseline))}"
+def _unprofiled(row: dict[str, Any], step_ns: int) -> str:
+    """The slowdown of a step by the profiler, and the limit without the profiler if the limit is different."""
+    # The prediction is for usual steps, whose mean may differ from `step_ns`: scale to `step_ns`.
+    low, high = (round(min(row[name] / row["baseline_ns"], 1) * step_ns) for name in ("low_ns", "high_ns"))
+    between = f"{duration(low)} to {duration(high)}"
     text = (
-        f"The profiler slows the CPU down: without it, a step, which takes {duration(baseline)} here, is predicted to"
-        f" take {between}"
+        f"The profiler slows the CPU down: without it, a step is predicted to take {between} instead of"
+        f" {duration(step_ns)}"
     )
     before, after = (VERDICTS[row[name]].noun if row[name] in VERDICTS else "" for name in _LIMITS)
     if after and after != before:
@@ -89,7 +102,7 @@ def _unprofiled(row: dict[str, Any]) -> str:
 
 
 def _unobserved(trace: Trace, rank: int, use: pl.DataFrame) -> list[str]:
-    """Launched work that waits while the device does nothing in the file."""
+    """Launched work waiting while the file shows no device activity."""
     run = use.row(0, named=True) if not use.is_empty() else None
     if not run or not run["unobserved_ns"] or run["gpu_busy_most_pct"] - run["gpu_busy_pct"] < _SPEAK_PCT:
         return []
@@ -114,7 +127,7 @@ def _unobserved(trace: Trace, rank: int, use: pl.DataFrame) -> list[str]:
 
 
 def _unknown_gpu(trace: Trace, rank: int) -> list[str]:
-    """A GPU of which nothing is known, and how to say what it is."""
+    """GPUs with unknown peaks, and the options to specify the GPU."""
     found = trace.of(rank).sql(
         "select distinct gpu_model.name from gpu_model inner join gpu_op on gpu_model.rank = gpu_op.rank"
         " and gpu_model.device_id = device_of(gpu_op.device) where gpu_model.rank = $rank and gpu_model.model is null"
@@ -124,7 +137,7 @@ def _unknown_gpu(trace: Trace, rank: int) -> list[str]:
     if found.is_empty():
         return []
     names = [safe(name) for name in found if name is not None]
-    which = f"The peaks of the GPU {listed(names)} are not known" if names else "The file does not name its GPU"
+    which = f"The peaks of {listed(names)} are not known" if names else "The file does not name its GPU"
     return [f"{which}, so nothing is compared with its peaks. Import the trace with --gpu NAME or --gpus FILE."]
 
 
@@ -140,7 +153,7 @@ _ROLES = {
 
 
 def _steps(trace: Trace, rank: int, loop: StepLoop | None) -> list[str]:
-    """Steps that do not count, with the reason."""
+    """Steps excluded from the count, with the reason."""
     if loop is None or not loop.not_counted:
         return []
     lengths = dict(trace.query("step_lengths", rank=rank).select("step", "length_ns").rows())

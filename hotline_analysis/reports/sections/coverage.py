@@ -1,4 +1,4 @@
-"""How much of the report can be relied on: where all GPU time counts to, and which modules are in doubt."""
+"""The reliability of the report: GPU time by bucket, and module calls in doubt."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NAMED = 3  # regions of compiled code
 
 
 def coverage_section(cover: pl.DataFrame) -> Section:
-    """All GPU time of the rank by what it counts to."""
+    """All GPU time of the rank by bucket."""
     rows = cover.with_columns(pl.Series("gpu_time_pct", shares(cover["gpu_time_ns"].to_list()), pl.Float64))
     return Section(
         "coverage",
@@ -29,7 +29,7 @@ def coverage_section(cover: pl.DataFrame) -> Section:
 
 
 def coverage_line(cover: pl.DataFrame) -> str:
-    """All GPU time by bucket, in one line whose shares add up to 100.0 %."""
+    """All GPU time by bucket on one line. The shares add up to 100.0 %."""
     if cover["gpu_time_ns"].sum() == 0:
         return "The trace has no GPU time."
     times = cover["gpu_time_ns"].to_list()
@@ -40,7 +40,7 @@ def coverage_line(cover: pl.DataFrame) -> str:
 
 
 def doubts_line(doubts: pl.DataFrame, has_gpu: bool) -> str:
-    """How much of what is said of modules is not sure; empty if all is."""
+    """The number of doubtful or missing module calls, with the affected time; empty if all calls are certain."""
     doubtful, missing, cpu_ns, gpu_ns = doubts.select(
         pl.sum("doubtful_call_count", "missing_call_count", "cpu_time_ns", "gpu_time_ns")
     ).row(0)
@@ -60,7 +60,7 @@ def doubts_line(doubts: pl.DataFrame, has_gpu: bool) -> str:
 
 
 def compiled_line(regions: pl.DataFrame, has_gpu: bool) -> str:
-    """What is said of code that torch.compile made; empty if there is none."""
+    """A sentence on regions compiled by torch.compile; empty without compiled regions."""
     if regions.is_empty():
         return ""
     calls, cpu_ns, gpu_ns = regions.select(pl.sum("call_count", "cpu_ns", "gpu_ns")).row(0)

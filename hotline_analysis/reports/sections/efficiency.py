@@ -1,4 +1,4 @@
-"""The report's sections on how much of the GPU is used: where its peak goes, and the ops that lose most of it."""
+"""Sections on GPU utilization: losses against the GPU's peak, and the ops with the largest losses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ROWS = 10
 
 
 def peak_section(trace: Trace, rank: int) -> Section:
-    """Where the peak of the GPU goes, in parts that add up to 100 %."""
+    """Used and lost parts of the GPU's peak. Shares add up to 100 %."""
     found = gpu_efficiency(trace, rank=rank)
     rows = found.evidence
     first = rows.filter(pl.col("device") == rows["device"][0])
@@ -39,7 +39,7 @@ def peak_section(trace: Trace, rank: int) -> Section:
 
 
 def roofline_section(trace: Trace, rank: int) -> Section | None:
-    """The shapes of ops that lose most time against the GPU's limits, if any loses some."""
+    """The op shapes with the most time lost against the GPU's limits; None without lost time."""
     rows = answers.roofline(trace, by="shape", rank=rank, limit=_ROWS).filter(pl.col("lost_ns") > 0)
     if rows.is_empty():
         return None

@@ -1,4 +1,4 @@
-"""What the user said about the training when capturing it, and the throughput that follows."""
+"""Facts about the training given by the user at capture, and the resulting throughput."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _MOST = 12
 
 
 def given(metadata: str, step_ns: float | None, taken: frozenset[str]) -> dict[str, str]:
-    """Return what a trace's metadata (JSON) says about the training, as facts to show, none of them named as `taken`.
+    """Return the facts about the training in a trace's metadata (JSON), except facts with names in `taken`.
 
-    `step_ns` is the mean duration of its steps; with the batch size it gives samples per second.
+    `step_ns` is the mean step. With a batch size, the result includes samples per second.
     """
     said = json.loads(metadata).get(_KEY)
     if not isinstance(said, dict):
         return {}
-    mask(said)  # a run may keep secrets, a report shows none
+    mask(said)  # a run may contain secrets, but a report must not show them
     facts = {}
     for key, value in list(said.items())[:_MOST]:
         name = shorten(safe(key.replace("_", " ")), 20)
@@ -29,6 +29,10 @@ def given(metadata: str, step_ns: float | None, taken: frozenset[str]) -> dict[s
         facts[f"{name} (given)" if name in taken else name] = shorten(safe(text), _LONGEST)
     size = said.get("batch_size")
     if step_ns and isinstance(size, int | float) and not isinstance(size, bool) and math.isfinite(size) and size > 0:
-        rate = size / step_ns * 1_000_000_000
-        facts["throughput"] = f"{rate:,.0f} samples/s" if rate >= 100 else f"{rate:,.3g} samples/s"
+        facts["throughput"] = rate_words(size / step_ns * 1_000_000_000)
     return facts
+
+
+def rate_words(rate: float) -> str:
+    """Samples per second in words."""
+    return f"{rate:,.0f} samples/s" if rate >= 100 else f"{rate:,.3g} samples/s"

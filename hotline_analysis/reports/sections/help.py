@@ -1,4 +1,4 @@
-"""The report's section on what would help: the scenarios that make a step shortest, with their ranges."""
+"""The section on predicted improvements: the scenarios with the shortest steps, with ranges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ELSEWHERE = (
 
 
 def worth_doing(trace: Trace, rank: int) -> pl.DataFrame | None:
-    """The scenarios that make a step shorter by a share that is worth a line; None where nothing can be predicted."""
+    """The scenarios shortening a step by at least `LEAST_PCT`; None if no prediction is possible."""
     try:
         return worthwhile(trace, rank=rank, least_pct=LEAST_PCT)
     except HotlineError:
@@ -31,7 +31,7 @@ def worth_doing(trace: Trace, rank: int) -> pl.DataFrame | None:
 
 
 def apart(worth: pl.DataFrame | None, scenario: str) -> tuple[dict[str, Any] | None, pl.DataFrame | None]:
-    """The row of one scenario, None if it is not there, and the others."""
+    """The row of one scenario (None if absent), and the remaining scenarios."""
     if worth is None:
         return None, None
     its = worth.filter(scenario=scenario)
@@ -39,10 +39,10 @@ def apart(worth: pl.DataFrame | None, scenario: str) -> tuple[dict[str, Any] | N
 
 
 def with_predictions(advice: Sequence[Advice], worth: pl.DataFrame | None) -> list[Advice]:
-    """Each advice with the gain of the scenario that does what it says, where that one is predicted to gain."""
+    """The advice, with the predicted gain of the matching scenario if a gain is predicted."""
     if worth is None:
         return list(advice)
-    # A loss that is no more of the step than a gain must be is none that a user would see.
+    # Round a possible loss below LEAST_PCT of the step up to 0: a user would not notice such a loss.
     is_small = (pl.col("gain_low_ns") < 0) & (-100 * pl.col("gain_low_ns") < LEAST_PCT * pl.col("baseline_ns"))
     low = pl.when(is_small).then(0).otherwise("gain_low_ns")
     gains = {name: ends for name, *ends in worth.select("scenario", low.alias("low_ns"), "gain_high_ns").rows()}
@@ -55,15 +55,15 @@ def with_predictions(advice: Sequence[Advice], worth: pl.DataFrame | None) -> li
 
 
 def doubtful(advice: Sequence[Advice]) -> list[Advice]:
-    """The advice whose predicted range includes a loss: such a change may help, and is not advised."""
+    """The advice with a possible loss in the predicted range. These changes may help, but are not recommended."""
     return [each for each in advice if each.predicted_low_ns is not None and each.predicted_low_ns < 0]
 
 
 def help_section(worth: pl.DataFrame | None, has_gpu: bool, may_help: Sequence[Advice] = ()) -> Section | None:
-    """The three scenarios that gain most; none where nothing can be predicted, or nothing gains anything."""
+    """The three scenarios with the largest gains, and scenarios in `may_help`. None without a prediction or a gain."""
     if worth is None or worth.is_empty():
         return None
-    # A change that may cost time is shown, too.
+    # Also show changes that may cost time.
     is_shown = (pl.int_range(pl.len()) < _SHOWN) | pl.col("scenario").is_in([each.scenario for each in may_help])
     worth = worth.filter(is_shown)
     may = "".join(f" {each.scenario} may help, or cost time: {each.what.lower()}." for each in may_help)

@@ -1,4 +1,4 @@
-"""The kinds of steps: how many there are of each, how long they take, and what sets them apart."""
+"""The kinds of steps: count, duration and distinguishing features."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import polars as pl
 from hotline_analysis.answers import generated as answers
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.run.trace import Trace
-from hotline_analysis.text.formats import duration, safe
+from hotline_analysis.text.formats import duration, ordinal, safe
 
 
 def kinds_section(trace: Trace, rank: int) -> Section | None:
-    """The kinds of steps; None where all counted steps are of one kind."""
+    """The kinds of steps; None if all counted steps are of one kind."""
     kinds = answers.step_kinds(trace, rank=rank)
     if kinds.height < 2:
         return None
     slow = kinds.filter(pl.col("kind") > 0).sort("total_ns", "kind", descending=[True, False]).row(0, named=True)
-    often = f", every {_ordinal(slow['every'])}," if slow["every"] else ""
+    often = f", every {ordinal(slow['every'])}," if slow["every"] else ""
     usual = kinds.row(0, named=True)
     note = (
         f"{slow['step_count']:,} of {kinds['step_count'].sum():,} steps{often} are of the kind “{safe(slow['name'])}”:"
@@ -39,9 +39,3 @@ def kinds_section(trace: Trace, rank: int) -> Section | None:
         ],
         rows.select("name", "step_count", "mean_ns", "least_ns", "most_ns", "loop_pct", "longer_ns"),
     )
-
-
-def _ordinal(number: int) -> str:
-    if number % 100 in (11, 12, 13):
-        return f"{number}th"
-    return f"{number}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th') }".replace(" ", "")

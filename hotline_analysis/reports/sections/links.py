@@ -1,4 +1,4 @@
-"""The report's section on process groups: whose collectives are slower than those of groups alike."""
+"""The section on process groups with slower collectives than similar groups."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hotline_analysis.reports.sections.tables import ROWS
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, percent, runs, safe
 
-# A slow group is worth naming if it costs at least this share of a step, as a rank that is late.
+# Mention a slow group if the loss is at least this share of a step, as for a late rank.
 _STEP_PCT = 5.0
 
 
 def slow_link(trace: Trace) -> str:
-    """Which process group is slower than those alike, in sentences; empty if none is."""
+    """Sentences on the slowest process group compared to similar groups; empty without a slow group."""
     rows = _slow(trace)
     if rows.is_empty():
         return ""
@@ -33,7 +33,7 @@ def slow_link(trace: Trace) -> str:
         f"{_group(worst)}: {worst['name']} takes {worst['slower']:,.1f} times as long as in the {others:,} groups"
         f" alike{bandwidth}; {duration(worst['excess_ns'])} of each step ({percent(worst['step_pct'])})."
     )
-    # A group can be slow in several kinds of collectives, as one of FSDP in two.
+    # A group can be slow in several kinds of collectives, for example an FSDP group in two.
     more = rows["group_ranks"].n_unique() - 1
     if more:
         said += f" {more:,} more group{'s are' if more > 1 else ' is'} slow"
@@ -43,7 +43,7 @@ def slow_link(trace: Trace) -> str:
 
 
 def link_section(trace: Trace) -> Section | None:
-    """A table of the process groups that are slow, and of those alike; None if none is."""
+    """A table of the slow process groups and of similar groups; None without a slow group."""
     slow = _slow(trace)
     if slow.is_empty():
         return None
@@ -67,12 +67,12 @@ def link_section(trace: Trace) -> Section | None:
 
 
 def _slow(trace: Trace) -> pl.DataFrame:
-    """Groups that are slow and cost a notable share of each step, the worst first."""
+    """Slow groups costing at least `_STEP_PCT` of each step, worst first."""
     return _of_each_step(trace).filter(pl.col("is_slow") & (pl.col("step_pct") >= _STEP_PCT))
 
 
 def _of_each_step(trace: Trace) -> pl.DataFrame:
-    """The process groups, the worst first, with what they cost more than usual in each step of their lowest rank."""
+    """The process groups with the excess time per step of the group's lowest rank, worst first."""
     if len(trace.ranks) < 2:
         return pl.DataFrame(schema={"is_slow": pl.Boolean, "step_pct": pl.Float64})
     pace = ranks(trace).select("rank", "step_count", "step_ns")
@@ -92,7 +92,7 @@ def _group(row: dict[str, Any]) -> str:
 
 
 def _ranks(members: list[int]) -> str:
-    """The ranks of a group: `0 to 7`, `3 to 59 in steps of 8`, or one by one."""
+    """The ranks of a group: `0 to 7`, `3 to 59 in steps of 8`, or an enumeration."""
     apart = {after - before for before, after in pairwise(members)}
     if len(members) > 2 and len(apart) == 1 and (distance := apart.pop()) > 1:
         return f"{members[0]} to {members[-1]} in steps of {distance}"

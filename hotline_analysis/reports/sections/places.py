@@ -1,10 +1,11 @@
-"""The section of the report on the places that a step waits for."""
+"""The section on the places in the code with most of the step's time."""
 
 from __future__ import annotations
 
 import polars as pl
 
 from hotline_analysis.answers.places import slowest_places
+from hotline_analysis.answers.recorded import has_gpu_work
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.reports.sections.tables import ROWS
 from hotline_analysis.run.trace import Trace
@@ -22,7 +23,7 @@ _NAMES = {
 
 
 def places_section(trace: Trace, rank: int, lines: Lines | None) -> Section | None:
-    """The places with most of the step, and a row with the rest; None without a step."""
+    """The places with the largest shares of the step, and a row for the remaining time; None without a step."""
     rows = slowest_places(trace, rank=rank)
     if rows.is_empty():
         return None
@@ -55,6 +56,8 @@ def places_section(trace: Trace, rank: int, lines: Lines | None) -> Section | No
         "Share: of the step on average, by what it waits for; all places add up to 100 %. GPU work counts to the place"
         " of its launching call."
     )
+    if not has_gpu_work(trace, rank=rank):
+        note += " The typical step of each kind stands for its kind; the optimizer's answer counts all steps."
     if rows.height > ROWS:
         rest = percent(float(rows["path_pct"].slice(ROWS).sum()))
         note = f"Shown: the {ROWS} slowest of {rows.height:,} places; the others have {rest} of the step. {note}"

@@ -1,4 +1,4 @@
-"""Sections that few traces have: what fills the memory at its peak, and a launch queue that is full."""
+"""Sections present in few traces: memory at the peak, activation checkpointing, and a full launch queue."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, module_name, percent, safe, size
 
 _ROWS = 8
-_BLOCKED_PCT = 1.0  # of the time observed: less is not worth a look
+_BLOCKED_PCT = 1.0  # minimum share of the observed time for a section
 
 
 def memory_peak(trace: Trace, rank: int) -> Section | None:
-    """What is alive at the peak of the device with the largest one; nothing without memory events."""
+    """The live memory at the peak of the device with the largest peak; None without memory events."""
     peak = answers.memory_peak(trace, rank=rank)
     if peak.is_empty():
         return None
-    # A GPU is what runs out of memory, if there is one.
+    # Prefer GPUs: GPU memory runs out first.
     on_gpu = peak.filter(pl.col("device_type") != "cpu")
     rows = (on_gpu if not on_gpu.is_empty() else peak).sort("peak_bytes", descending=True, maintain_order=True)
     first = rows.row(0, named=True)
@@ -26,7 +26,7 @@ def memory_peak(trace: Trace, rank: int) -> Section | None:
     place = "the CPU" if first["device_type"] == "cpu" else f"device {first['device']}"
     reserved = f", of {size(first['reserved_bytes'])} reserved" if first["reserved_bytes"] else ""
     step = f" in step {first['peak_step']}" if first["peak_step"] is not None else ""
-    # Modules of one category and phase together, named by the one that has most.
+    # Sum modules by category and phase, and name the module with the most bytes.
     grouped = alive.group_by("category", "phase", maintain_order=True).agg(
         pl.col("bytes").sum(),
         pl.col("bytes_pct").sum(),
@@ -63,23 +63,23 @@ def memory_peak(trace: Trace, rank: int) -> Section | None:
 
 
 def recomputation(trace: Trace, rank: int) -> Section | None:
-    """Which modules save much for what computing them again costs; nothing without modules that save anything."""
+    """The modules with most memory saved per forward time if recomputed; None if no module would save memory."""
     rows = answers.recompute(trace, rank=rank, limit=_ROWS)
     if rows.is_empty():
         return None
     first = rows.row(0, named=True)
     return Section(
         "recompute",
-        "What could be computed again",
+        "Activation checkpointing",
         f"{module_name(first['module_path'])} keeps {size(first['net_bytes'])} per step for backward, the most for each"
         f" millisecond of its forward pass ({duration(first['forward_ns'] or 0)}). `hotline whatif TRACE checkpoint"
         f" -p modules={safe(first['module_path'])}` predicts step time and peak memory if it is computed again.",
         [
             Field("module", "module", "name"),
-            Field("size", "saved less its output", "name"),
+            Field("size", "saved beyond its output", "name"),
             Field("time", "forward", "name"),
             Field("has_matrix_op", "matrix products", "name"),
-            Field("is_random", "random", "name"),
+            Field("is_random", "random numbers", "name"),
         ],
         rows.select(
             pl.Series("module", [module_name(path) for path in rows["module_path"]], pl.String),
@@ -92,7 +92,7 @@ def recomputation(trace: Trace, rank: int) -> Section | None:
 
 
 def full_queue(trace: Trace, rank: int) -> Section | None:
-    """Streams on which the host waited to launch because the queue was full; nothing if that is under 1 % of time."""
+    """Streams with launches blocked by a full queue; None if blocked for under 1 % of the observed time."""
     rows = answers.queue_length_summary(trace, rank=rank).filter(
         100.0 * pl.col("blocked_ns") >= _BLOCKED_PCT * pl.col("observed_ns"), pl.col("blocked_ns") > 0
     )

@@ -1,4 +1,4 @@
-"""The report's section on several ranks: which one keeps the others waiting, and what made it late."""
+"""The sections on several ranks: the rank delaying the other ranks, the cause, and pipeline bubbles."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from hotline_analysis.reports.sections.tables import ROWS
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, listed, percent
 
-_TOLD = 7  # so many ranks fit in a line
+_TOLD = 7  # maximum number of ranks on a line
 
 
 def straggler_section(trace: Trace) -> Section | None:
-    """A table of the ranks; if one keeps the others waiting, its note names it, the cause and a remedy.
+    """A table of the ranks. If a rank delays the other ranks, the note names the rank, the cause and a remedy.
 
-    No table without collectives that can be matched between ranks.
+    None if no collectives can be matched between ranks.
     """
     rows = stragglers(trace) if len(trace.ranks) > 1 else pl.DataFrame()
     if rows.is_empty():
@@ -47,7 +47,7 @@ def straggler_section(trace: Trace) -> Section | None:
 
 
 def pipeline_section(trace: Trace, rank: int) -> Section | None:
-    """How long each step of a rank waits for another stage of a pipeline, beside the least; None without a pipeline."""
+    """The time each step waits for other pipeline stages, next to the theoretical minimum; None without a pipeline."""
     asked = "select exists (select 1 from collective_call where rank = $rank and name in ('send', 'recv', 'sendrecv'))"
     if not trace.of(rank).sql(asked, rank=rank).item():
         return None
@@ -78,7 +78,7 @@ def pipeline_section(trace: Trace, rank: int) -> Section | None:
 
 
 def _begun(rows: pl.DataFrame) -> str:
-    """When each rank began to record, in a sentence; empty if nobody waited for that."""
+    """A sentence on the start of each rank's recording; empty if no rank waited for a later start."""
     if not (rows["start_wait_ns"] > 0).any():
         return ""
     in_order = rows.sort("began_ns", "rank").select("rank", "began_ns").rows()
@@ -91,6 +91,6 @@ def _begun(rows: pl.DataFrame) -> str:
 
 
 def late_rank(trace: Trace) -> str:
-    """Which rank keeps the others waiting, in a sentence; empty if none does."""
+    """A sentence on the rank delaying the other ranks; empty without a late rank."""
     late = find_late_rank(trace)
     return late.text if late else ""

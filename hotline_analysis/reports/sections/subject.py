@@ -1,4 +1,4 @@
-"""What a report is about, for titles: the model, the device and how many steps there are."""
+"""The subject of a report, for titles: model, device and number of steps."""
 
 from __future__ import annotations
 
@@ -11,27 +11,34 @@ import polars as pl
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import listed, safe, shorten
 
-# What torch puts around a model.
+# Wrappers by torch around a model.
 _WRAPPERS = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule")
 _LONGEST = 60
 
 
 def subject(trace: Trace, rank: int, steps: pl.DataFrame, facts: Mapping[str, str]) -> str:
-    """In words: `ResNet on AMD Instinct MI300X, 3 steps`. Without the model where the trace names none."""
+    """The subject in words: `ResNet on AMD Instinct MI300X, 3 steps`. No model if the trace has no name for it."""
     model = model_name(trace, rank)
     marked = steps.filter(pl.col("evidence") != "whole_trace").height
     said = f"{marked:,} step{'s' if marked != 1 else ''}" if marked else "no steps marked"
     named = facts["device"].replace("CPU only", "the CPU").partition(", whose ")[0]
-    devices = re.sub(r" \(device -?\d+\)", "", named).split(", ")
-    device = listed([f"{count} × {name}" if count > 1 else name for name, count in Counter(devices).items()])
+    if named.endswith("not known"):
+        named = "a device that is not known"
+    device = devices_in_words(named)
     about = f"{model} on {device}, {said}" if model else f"{device}, {said}"
     return about.removeprefix("the ")
 
 
+def devices_in_words(named: str) -> str:
+    """The devices of a run without device numbers: `2 × NVIDIA A100`."""
+    devices = re.sub(r" \(device -?\d+\)", "", named).split(", ")
+    return listed([f"{count} × {name}" if count > 1 else name for name, count in Counter(devices).items()])
+
+
 def model_name(trace: Trace, rank: int) -> str:
-    """The class of the module that has most of the modules in it, without what torch puts around it; or ""."""
-    # By the parents, since the paths of a model that was learned leave its own name out. Each pair once: a damaged run
-    # may have parents in a circle.
+    """The class of the outermost module with at least half of all modules, ignoring torch's wrappers; or ""."""
+    # Count by parent IDs, because the paths of a learned model omit the model's own name. `union` keeps each pair once,
+    # because a damaged run may have cyclic parents.
     inside = trace.of(rank).sql(
         """
         with recursive part as (

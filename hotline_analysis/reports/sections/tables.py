@@ -1,4 +1,4 @@
-"""The tables of the report on steps, phases, modules, places in the code, ops and kernels."""
+"""The tables on ranks, steps, phases, modules, places in the code, ops and kernels."""
 
 from __future__ import annotations
 
@@ -14,31 +14,33 @@ from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, module_name, percent, runs, shares
 from hotline_analysis.text.source_lines import Lines
 
-_OVERLAP = 0.99  # with less busy time than that, of the time of all work, it is worth a word that work overlaps
-_OUTSIDE = 0.05  # share of the GPU's time outside the steps that is worth a word
-ROWS = 8  # of what has no end, the report shows so many
+_OVERLAP = 0.99  # note overlapping work if busy time is below this share of the summed work
+_OUTSIDE = 0.05  # minimum share of GPU time outside steps for a note
+ROWS = 8  # maximum rows in tables of unlimited length
 
 
 def ranks_section(trace: Trace) -> Section:
-    """The ranks beside each other; of many, those that differ most from the others."""
+    """A comparison of the ranks. With over eight ranks, the table has only the most unusual ranks."""
     rows = answers.ranks(trace).rename({"step_ns": "dur_ns"})
     note = "GPU busy: share of the observed time in which the device works. Idle: the main cause of idle time."
     if rows.height > ROWS:
         note = f"{_range_of(rows)} Shown: the {ROWS} that differ most from the others. {note}"
         rows = rows.sort("oddity", "rank", descending=[True, False], nulls_last=True).head(ROWS)
+    places = [name for name in ("tp", "pp", "dp", "ep") if rows[name].null_count() < rows.height]
     return Section(
         "ranks",
         "Ranks",
         note,
         [
             Field("rank", "rank", "count"),
+            *[Field(name, name, "count") for name in places],
             Field("step_count", "steps", "count"),
             Field("dur_ns", "mean step", "time"),
             Field("gpu_busy_ns", "GPU busy", "time"),
             Field("gpu_busy_pct", "share", "share"),
             Field("idle_cause", "idle", "name"),
         ],
-        rows.select("rank", "step_count", "dur_ns", "gpu_busy_ns", "gpu_busy_pct", "idle_cause"),
+        rows.select("rank", *places, "step_count", "dur_ns", "gpu_busy_ns", "gpu_busy_pct", "idle_cause"),
         query="ranks",
     )
 
@@ -58,7 +60,7 @@ def _range_of(rows: pl.DataFrame) -> str:
 
 
 def steps_section(steps: pl.DataFrame, use: pl.DataFrame, has_gpu: bool) -> Section:
-    """The steps, or the longest of them."""
+    """The steps, or the longest steps if there are many."""
     rows = steps.sort("step")
     fields = [Field("step", "step", "count"), Field("dur_ns", "CPU time", "time")]
     note = ""
@@ -85,7 +87,7 @@ def steps_section(steps: pl.DataFrame, use: pl.DataFrame, has_gpu: bool) -> Sect
 
 
 def _of_no_step(use: pl.DataFrame) -> str:
-    """What the steps do not show of the GPU's time: work that no step launched, and idle time outside of them."""
+    """A note on GPU time missing from the steps: work launched outside steps, and idle time outside steps."""
     sums = use.group_by("scope").agg(pl.col("gpu_busy_ns", "gpu_idle_ns").sum()).rows_by_key("scope")
     (busy, idle), (in_steps, idle_in_steps) = (sums.get(scope, [(0, 0)])[0] for scope in ("run", "step"))
     outside, idle_outside = busy - in_steps, idle - idle_in_steps
@@ -95,7 +97,7 @@ def _of_no_step(use: pl.DataFrame) -> str:
 
 
 def phases_section(rows: pl.DataFrame, has_gpu: bool) -> Section:
-    """All phases, with CPU and GPU time, and what waits for what."""
+    """All phases, with CPU and GPU time, and waiting and idle time."""
     rows = rows.with_columns(
         pl.Series("cpu_pct", shares(rows["cpu_ns"].to_list()), pl.Float64),
         pl.Series("gpu_time_pct", shares(rows["gpu_time_ns"].to_list()), pl.Float64),
@@ -146,7 +148,7 @@ def _module_fields(rows: pl.DataFrame, has_gpu: bool) -> list[Field]:
 
 
 def module_types_section(trace: Trace, rank: int, has_gpu: bool, step: int | None = None) -> Section | None:
-    """Modules summed up by type; None if no type has two."""
+    """Modules summed by type; None if every type has a single module."""
     rows = answers.slowest_modules(trace, ROWS, by="type", rank=rank, step=step)
     if (rows["module_count"] == 1).all():
         return None
@@ -171,7 +173,8 @@ def modules_section(
 ) -> Section:
     """The modules with most self time.
 
-    The note says what share modules have of the GPU time, by the rows of `coverage`, or without a GPU of the `steps`.
+    The note has the modules' share of GPU time, by the rows `cover` of `coverage`. Without a GPU, the note has the
+    share of the time of `steps`.
     """
     rows = answers.slowest_modules(trace, ROWS, rank=rank, step=step)
     names = [module_name(path, kind) for path, kind in rows.select("path", "type").iter_rows()]
@@ -202,7 +205,7 @@ def _share_of_modules(rows: pl.DataFrame, has_gpu: bool, cover: pl.DataFrame | N
 def sources_section(
     trace: Trace, rank: int, has_gpu: bool, lines: Lines | None, step: int | None = None
 ) -> Section | None:
-    """The places in the code with most self time; None if the trace tells none."""
+    """The places in the code with most self time; None if the trace has no places."""
     rows = answers.slowest_sources(trace, ROWS, rank=rank, step=step)
     if rows["source"].null_count() == rows.height:
         return None
@@ -257,7 +260,7 @@ def ops_section(slowest: pl.DataFrame, has_gpu: bool) -> Section:
 
 
 def kernels_section(trace: Trace, rank: int, scope: Mapping[str, Any] = MappingProxyType({})) -> Section:
-    """The kernels, copies and memsets with most time, of the steps, phases or modules in `scope`."""
+    """The slowest kernels, copies and memsets launched in the step, phase or module in `scope`."""
     whole = "in this part" if scope else "in the trace"
     return Section(
         "kernels",

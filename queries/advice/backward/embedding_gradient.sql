@@ -1,19 +1,21 @@
--- A dense gradient of an embedding: backward and the optimizer pass the whole table, although a batch uses a few rows.
+-- A dense gradient of an embedding: backward and the optimizer process the whole table, although a batch uses a few
+-- rows.
 --
--- Condition: `aten::embedding_dense_backward` fills a table with zeros. Bound: the fill takes no time, nor do the
--- passes of zero_grad, clipping and the optimizer over the table: of each of their ops for single tensors, the longest
--- calls, as many as there are tables, as a table that takes long is the largest parameter. Ops for lists of
--- parameters (`_foreach_`, `_fused_`) stay, as their part is unknown. Source: torch.nn.Embedding, `sparse` (with
--- SparseAdam, SGD and Adagrad); `embedding_dense_backward_cpu` in aten/src/ATen/native/Embedding.cpp and its CUDA
+-- Condition: `aten::embedding_dense_backward` fills a table with zeros. Bound: the fill takes no time. The passes of
+-- zero_grad, clipping and the optimizer over the table also take no time: for each single-tensor op, the longest calls,
+-- as many as there are tables, because a slow table is taken to be the largest parameter. Ops on lists of parameters
+-- (`_foreach_`, `_fused_`) stay, because the table's part is unknown. Source: torch.nn.Embedding, `sparse` (with
+-- SparseAdam, SGD and Adagrad); `embedding_dense_backward_cpu` in aten/src/ATen/native/Embedding.cpp and the CUDA
 -- counterpart fill the whole table.
 --
 -- :reads event, name_info, nesting, label, gpu_work
 -- :only_with name_info where name = 'aten::embedding_dense_backward'
--- :what passes over whole embedding tables, most of it {name}
--- :do Pass sparse=True to nn.Embedding and update it with torch.optim.SparseAdam or SGD; or make the table smaller, tie
+-- :finding passes over whole embedding tables, most of it {name}
+-- :remedy Pass sparse=True to nn.Embedding and update it with torch.optim.SparseAdam or SGD; or make the table smaller,
+--     tie
 --     it to the output layer, or freeze it.
 with dense_backward as (
-    -- Calls that make a dense gradient, one for each table.
+    -- One row per call that makes a dense gradient, one call per table.
     select
         nesting.event_id,
         nesting.track_id,
@@ -27,6 +29,7 @@ with dense_backward as (
     where event.rank = $rank and label.step = $step and name_info.name = 'aten::embedding_dense_backward'
 ),
 
+-- One row per op of the step, with the phase and whether the op is outermost.
 op_of_step as (
     select
         nesting.event_id,
@@ -43,7 +46,7 @@ op_of_step as (
     where nesting.rank = $rank and label.step = $step and event.category = 'cpu_op'
 ),
 
--- Fills of whole tables, of which nothing else is inside `embedding_dense_backward`.
+-- One row per fill of a whole table. `embedding_dense_backward` contains no other fills.
 fill as (
     select op_of_step.* exclude (phase, is_outermost)
     from op_of_step
@@ -52,7 +55,7 @@ fill as (
     where op_of_step.name = 'aten::fill_' and op_of_step.start_ns < dense_backward.end_ns
 ),
 
--- Passes of updates and norms over one tensor at a time, the longest ones of each op first.
+-- One row per update or norm of a single tensor. `place` ranks the calls of each op by duration.
 pass as (
     select
         op_of_step.* exclude (phase, is_outermost),

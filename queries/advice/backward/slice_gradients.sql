@@ -1,19 +1,19 @@
--- Backward passes a whole tensor for each of its slices that a loop reads or writes.
+-- Backward processes a whole tensor for each slice that a loop reads or writes.
 --
 -- Condition: ten or more writes into slices in one module (autograd nodes `CopySlices`), or ten or more reads of slices
--- of one tensor (`SelectBackward`, `SliceBackward`, each of which adds its gradient to the sum so far). Both nodes
--- allocate, fill, copy or add a whole tensor. Bound: of the writes, the longest node stays, as `stack` or `cat` writes
--- the tensor once; of the reads, the first node of each tensor stays. Source: torch/csrc/autograd/functions/tensor.cpp
--- (`CopySlices::apply`) and `select_backward` in aten/src/ATen/native/TensorShape.cpp; the ten rounds are those of
+-- of one tensor (`SelectBackward`, `SliceBackward`, which add their gradients to a running sum). Both nodes allocate,
+-- fill, copy or add a whole tensor. Bound: for writes, the longest node stays, because `stack` or `cat` writes the
+-- tensor once. For reads, the first node of each tensor stays. Source: torch/csrc/autograd/functions/tensor.cpp
+-- (`CopySlices::apply`) and `select_backward` in aten/src/ATen/native/TensorShape.cpp. The ten rounds come from
 -- `ForLoopIndexingPattern` in torch/profiler/_pattern_matcher.py.
 --
 -- :reads event, name_info, nesting, label, gpu_work
 -- :only_with name_info where regexp_matches(name, 'CopySlices|(Select|Slice)Backward')
--- :what backward nodes of single slices that each pass a whole tensor, most of them {name}
--- :do Collect the parts in a list and call torch.stack or torch.cat once, instead of writing into slices; take the
+-- :finding backward nodes of single slices that each pass a whole tensor, most of them {name}
+-- :remedy Collect the parts in a list and call torch.stack or torch.cat once, instead of writing into slices; take the
 --     parts with unbind, split or chunk, instead of indexing in a loop.
 with slice_node as (
-    -- Nodes of slices in backward, outermost only: the engine's call, not the node in it.
+    -- One row per outermost backward node of a slice: the engine call, not the node inside.
     select
         event.event_id,
         nesting.track_id,
@@ -37,7 +37,7 @@ with slice_node as (
     qualify is_outermost(nesting.start_ns, nesting.end_ns, nesting.track_id, nesting.depth)
 ),
 
--- Nodes that add their gradient to one that came before: all but the first node of a tensor.
+-- One row per node that adds its gradient to an earlier gradient: all nodes of a tensor except the first.
 adding_node as (
     select distinct slice_node.event_id
     from slice_node
@@ -46,6 +46,7 @@ adding_node as (
     where regexp_matches(event.name, '^aten::add_?$')
 ),
 
+-- One row per node, with the counts of its module and op, and the rank by duration.
 counted_node as (
     select
         slice_node.*,
@@ -61,7 +62,7 @@ counted_node as (
     window of_module as (partition by slice_node.module_id, slice_node.name)
 ),
 
--- Nodes that would not run.
+-- One row per avoidable node.
 spared_node as (
     select *
     from counted_node
@@ -69,7 +70,7 @@ spared_node as (
         node_count >= least_loop_rounds()
         and case
             when name = 'CopySlices' then place > 1
-            -- as many slices of each tensor: all nodes by those that do not add
+            -- At least ten slices per tensor on average; nodes that do not add count the tensors.
             else adds and node_count >= least_loop_rounds() * (node_count - adding_count)
         end
 )

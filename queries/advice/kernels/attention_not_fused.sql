@@ -1,16 +1,17 @@
--- Attention as single ops: a product, a softmax and a product, which write the whole matrix of scores to memory.
+-- Attention as separate ops: a product, a softmax and a product, with the whole score matrix written to memory.
 --
 -- Condition: on one stream, between two batched products (`aten::bmm`, `aten::baddbmm`), a softmax or its gradient and
--- nothing but ops on the scores (scaling, masks, dropout, casts). Bound: all between the products takes no time, as a
--- fused kernel does it while it multiplies. Source: Dao et al., "FlashAttention", NeurIPS 2022; PyTorch,
--- torch.nn.functional.scaled_dot_product_attention.
+-- only ops on the scores (scaling, masks, dropout, casts). Bound: all kernels between the products take no time,
+-- because a fused kernel does this work during the multiplication. Source: Dao et al., "FlashAttention", NeurIPS 2022;
+-- PyTorch, torch.nn.functional.scaled_dot_product_attention.
 --
 -- :reads gpu_work
 -- :only_with gpu_work where op in ('aten::_softmax', 'aten::_softmax_backward_data', 'aten::_masked_softmax')
--- :what kernels between the two products of attention that is not fused
--- :do Call torch.nn.functional.scaled_dot_product_attention, which does all of it in one kernel (in Hugging Face
+-- :finding kernels between the two products of attention that is not fused
+-- :remedy Call torch.nn.functional.scaled_dot_product_attention, which does all of it in one kernel (in Hugging Face
 --     models: attn_implementation="sdpa").
 with kernel as (
+    -- One row per kernel, with its role in attention: product, softmax or op on the scores.
     select
         *,
         op in ('aten::bmm', 'aten::baddbmm') as is_product,
@@ -25,47 +26,51 @@ with kernel as (
     where rank = $rank and step = $step and class = 'computation'
 ),
 
-stretch as (
+numbered_kernel as (
     select
         *,
-        -- each product, and all that is not of the scores, starts a new stretch
+        -- Each product, and each kernel other than softmax and ops on the scores, starts a new stretch.
         count(*) filter (where is_product or not (is_softmax or is_of_scores)) over (
             partition by device, stream order by start_ns, event_id
         ) as number
     from kernel
 ),
 
-ends as (
+stretch_of_kernels as (
     select
         device,
         stream,
         number,
         arg_min(is_product, (start_ns, event_id)) as after_product,
         bool_or(is_softmax) as has_softmax
-    from stretch
+    from numbered_kernel
     group by device, stream, number
 ),
 
-around as (
+bordered_stretch as (
     select
         *,
         lead(after_product) over (partition by device, stream order by number) as before_product
-    from ends
+    from stretch_of_kernels
 )
 
 select
-    stretch.event_id,
+    numbered_kernel.event_id,
     'work' as effect,
-    stretch.track_id,
-    stretch.start_ns,
-    stretch.end_ns,
-    stretch.dur_ns as saved_ns,
-    stretch.short_name as name
-from stretch
-inner join around
+    numbered_kernel.track_id,
+    numbered_kernel.start_ns,
+    numbered_kernel.end_ns,
+    numbered_kernel.dur_ns as saved_ns,
+    numbered_kernel.short_name as name
+from numbered_kernel
+inner join bordered_stretch
     on
-        stretch.device = around.device
-        and stretch.stream is not distinct from around.stream
-        and stretch.number = around.number
-where around.after_product and around.before_product and around.has_softmax and not stretch.is_product
-order by stretch.event_id
+        numbered_kernel.device = bordered_stretch.device
+        and numbered_kernel.stream is not distinct from bordered_stretch.stream
+        and numbered_kernel.number = bordered_stretch.number
+where
+    bordered_stretch.after_product
+    and bordered_stretch.before_product
+    and bordered_stretch.has_softmax
+    and not numbered_kernel.is_product
+order by numbered_kernel.event_id

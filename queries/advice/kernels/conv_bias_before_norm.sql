@@ -1,14 +1,15 @@
--- The bias of a convolution that a batch norm follows: the norm subtracts the mean, and the bias with it.
+-- The bias of a convolution before a batch norm: the norm subtracts the mean, and thereby the bias.
 --
--- Condition: an `aten::add_` directly inside of a convolution, or MIOpen's bias kernel, and a batch norm as the next op
--- after the convolution on its thread. Bound: the kernels that add the bias do not run. Source: PyTorch performance
+-- Condition: an `aten::add_` directly inside a convolution, or MIOpen's bias kernel, and a batch norm as the next op
+-- after the convolution on the thread. Bound: the kernels adding the bias do not run. Source: PyTorch performance
 -- tuning guide, "Disable bias for convolutions directly followed by a batch norm".
 --
 -- :reads event, nesting, gpu_work
 -- :only_with gpu_work
--- :what kernels that add the bias of a convolution before a batch norm
--- :do Make the convolutions before batch norms without a bias: torch.nn.Conv2d(..., bias=False).
+-- :finding kernels that add the bias of a convolution before a batch norm
+-- :remedy Make the convolutions before batch norms without a bias: torch.nn.Conv2d(..., bias=False).
 with op as (
+    -- One row per CPU op, with a flag for convolutions.
     select
         event.event_id,
         event.name,
@@ -22,7 +23,7 @@ with op as (
     where event.rank = $rank and event.category = 'cpu_op'
 ),
 
--- the outermost op of each convolution: no convolution is around it
+-- One row per outermost convolution op.
 convolution as (
     select op.*
     from op
@@ -30,7 +31,7 @@ convolution as (
     where op.is_convolution and not coalesce(around.is_convolution, false)
 ),
 
-normed as (
+normed_convolution as (
     select convolution.*
     from convolution
     asof inner join op as following
@@ -48,10 +49,11 @@ select
     gpu_work.short_name as name
 from gpu_work
 inner join op on gpu_work.op_id = op.event_id
-asof inner join normed on op.track_id = normed.track_id and op.start_ns >= normed.start_ns
+asof inner join normed_convolution
+    on op.track_id = normed_convolution.track_id and op.start_ns >= normed_convolution.start_ns
 where
     gpu_work.rank = $rank
     and gpu_work.step = $step
-    and op.end_ns <= normed.end_ns
+    and op.end_ns <= normed_convolution.end_ns
     and (op.name = 'aten::add_' or regexp_matches(gpu_work.name, 'FwdBias|TensorBias'))
 order by gpu_work.event_id

@@ -1,14 +1,15 @@
--- Copies of tensors within the memory of the GPU.
+-- Copies of tensors within GPU memory.
 --
--- Condition: copies from device to device, PyTorch's copy kernels (which also cast), and concatenation; not in code
--- that torch.compile made, which has fused what it could. Bound: they take no time, if each op gets its input in the
--- layout, type and place it needs. Source: PyTorch performance tuning guide, "Fuse operations", for casts; else
--- derived: each such copy reads and writes all of a tensor and computes nothing.
+-- Condition: copies from device to device, PyTorch's copy kernels (including casts), and concatenation, except in code
+-- compiled by torch.compile, which already fuses copies where possible. Bound: the copies take no time, if each op gets
+-- its input in the required layout, type and place. Source: PyTorch performance tuning guide, "Fuse operations", for
+-- casts. For other copies, derived: each copy reads and writes a whole tensor and computes nothing.
 --
 -- :reads gpu_work
 -- :only_with gpu_work
--- :what copies within the memory of the GPU
--- :do Avoid contiguous(), to(dtype), repeat() and cat() between ops: keep one layout and one type, and write into parts
+-- :finding copies within the memory of the GPU
+-- :remedy Avoid contiguous(), to(dtype), repeat() and cat() between ops: keep one layout and one type, and write into
+--     parts
 --     of one tensor that is made before. torch.compile fuses casts and many copies with the ops beside them.
 select
     event_id,

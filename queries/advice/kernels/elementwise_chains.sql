@@ -1,14 +1,14 @@
--- Elementwise kernels that follow each other directly: each reads from memory what the one before wrote.
+-- Consecutive elementwise kernels: each reads the previous kernel's result from memory.
 --
--- Condition: on one stream, two or more of PyTorch's elementwise kernels in a row, with no other work between, outside
--- of the optimizer and of code that torch.compile made. Bound: a chain takes as long as its longest kernel, as one
--- kernel for all of it must read and write at least as much. Source: PyTorch performance tuning guide, "Fuse
+-- Condition: on one stream, two or more consecutive elementwise kernels of PyTorch without other work in between,
+-- outside of the optimizer and of code compiled by torch.compile. Bound: a chain takes as long as its longest kernel,
+-- because one fused kernel must read and write at least the same data. Source: PyTorch performance tuning guide, "Fuse
 -- operations".
 --
 -- :reads gpu_work
 -- :only_with gpu_work where starts_with(short_name, 'elementwise ')
--- :what elementwise kernels in chains that one kernel each could do
--- :do Let torch.compile fuse them (the module they are in is enough), or use the fused module if there is one
+-- :finding elementwise kernels in chains that one kernel each could do
+-- :remedy Let torch.compile fuse them (the module they are in is enough), or use the fused module if there is one
 --     (torch.nn.RMSNorm, for example).
 -- :scenario compile
 with kernel as (
@@ -21,7 +21,7 @@ with kernel as (
     where rank = $rank and step = $step
 ),
 
-chain as (
+numbered_kernel as (
     select
         *,
         sum(coalesce(not is_elementwise, false)::integer) over (
@@ -30,12 +30,12 @@ chain as (
     from kernel
 ),
 
-ranked as (
+ranked_kernel as (
     select
         *,
         count(*) over each as length,
         row_number() over (each order by dur_ns desc, event_id) as place
-    from chain
+    from numbered_kernel
     where is_elementwise
     window each as (partition by device, stream, number)
 )
@@ -48,6 +48,6 @@ select
     end_ns,
     if(place = 1, 0, dur_ns) as saved_ns,
     short_name as name
-from ranked
+from ranked_kernel
 where length >= 2
 order by event_id

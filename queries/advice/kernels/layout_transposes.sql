@@ -1,12 +1,12 @@
 -- Kernels that only change the memory layout of tensors for a convolution, and back.
 --
--- Condition: cuDNN's nchwToNhwc and nhwcToNchw, MIOpen's batched_transpose. Bound: none of them runs, if all tensors of
+-- Condition: cuDNN's nchwToNhwc and nhwcToNchw, MIOpen's batched_transpose. Bound: no transposes run, if all tensors of
 -- the convolutions are in channels-last memory. Source: PyTorch performance tuning guide, "Use channels_last memory
 -- format for computer vision models"; NVIDIA, "Convolutional layers user's guide", tensor layouts.
 --
 -- :reads gpu_event, label, event
--- :what kernels that only change the memory layout for convolutions
--- :do Keep model and input in channels-last memory: model.to(memory_format=torch.channels_last), and the input
+-- :finding kernels that only change the memory layout for convolutions
+-- :remedy Keep model and input in channels-last memory: model.to(memory_format=torch.channels_last), and the input
 --     likewise.
 -- :scenario channels_last
 select

@@ -1,13 +1,13 @@
--- A softmax over a dimension that is not the last, whose elements lie far apart in memory.
+-- A softmax over a dimension other than the last, with elements far apart in memory.
 --
--- Condition: PyTorch's kernels for that case. Bound: its input is read and its output written once, at the bandwidth of
--- the memory; no time at all, where shapes are not recorded or the GPU is not known. Source: PyTorch,
--- aten/src/ATen/native/cuda/SoftMax.cu, which chooses `cunn_SpatialSoftMax` where elements follow the dimension.
+-- Condition: PyTorch's kernels for this case. Bound: the input is read and the output written once, at the memory
+-- bandwidth. Without recorded shapes or for an unknown GPU, the bound is no time at all. Source: PyTorch,
+-- aten/src/ATen/native/cuda/SoftMax.cu, which chooses `cunn_SpatialSoftMax` if elements follow the dimension.
 --
 -- :reads gpu_work, gpu_model, op
 -- :only_with gpu_work where contains(name, 'cunn_SpatialSoftMax')
--- :what softmaxes over a dimension that is not the last
--- :do Transpose the input first, so that the softmax (or cross entropy) is over its last dimension.
+-- :finding softmaxes over a dimension that is not the last
+-- :remedy Transpose the input first, so that the softmax (or cross entropy) is over its last dimension.
 select
     gpu_work.event_id,
     'work' as effect,
@@ -16,7 +16,7 @@ select
     gpu_work.end_ns,
     floor(greatest(0, gpu_work.dur_ns - coalesce(
         2 * list_product(try_cast(op.input_dims -> 0 as bigint[]))
-        * if(regexp_matches(op.input_types, '^\["(c10::)?(BFloat16|Half)'), 2, 4)
+        * bytes_of_dtype(op.input_types ->> 0)
         * 1e9 / gpu_model.memory_bytes_per_s,
         0
     )))::bigint as saved_ns,

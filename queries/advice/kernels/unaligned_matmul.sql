@@ -1,18 +1,19 @@
--- Matrix products on tensor cores whose rows do not start at multiples of 16 bytes.
+-- Matrix products on tensor cores with rows not aligned to 16 bytes.
 --
--- Condition: `aten::mm`, `addmm`, `bmm` and `baddbmm` on matrix units in TF32 or half precision, of which an operand or
--- the result has rows (columns, if it is transposed) that are not a multiple of 16 bytes long: they are read and
--- written in smaller pieces, by older kernels. Shapes must be recorded; without strides, operands count as not
--- transposed. Bound: the time of the same product at the peak of the GPU or the bandwidth of its memory, whichever is
--- longer. Source: NVIDIA, "Matrix multiplication background user's guide", 2.2, tensor core requirements.
+-- Condition: `aten::mm`, `addmm`, `bmm` and `baddbmm` on matrix units in TF32 or half precision. The rows (columns, if
+-- transposed) of an operand or the result are not a multiple of 16 bytes long. Such rows are read and written in
+-- smaller pieces, by older kernels. Shapes must be recorded; without strides, operands count as not transposed. Bound:
+-- the time of the same product at the GPU's peak or memory bandwidth, whichever is longer. Source: NVIDIA, "Matrix
+-- multiplication background user's guide", 2.2, tensor core requirements.
 --
 -- :reads gpu_work, gpu_model, device_peak, op
 -- :only_with gpu_work where unit = 'matrix' and precision in ('tf32', 'bf16', 'fp16')
 -- :only_with device_peak
--- :what matrix products whose rows are no multiple of 16 bytes
--- :do Pad the dimensions of the operands to a multiple of 8 in half precision, of 4 in TF32: sequence length,
+-- :finding matrix products whose rows are no multiple of 16 bytes
+-- :remedy Pad the dimensions of the operands to a multiple of 8 in half precision, of 4 in TF32: sequence length,
 --     vocabulary or width of the layer.
 with product as (
+    -- One row per product on matrix units, with the shapes of the op.
     select
         gpu_work.*,
         op.input_dims,
@@ -30,7 +31,7 @@ with product as (
         and op.input_dims is not null
 ),
 
-operands as (
+operand_pair as (
     select
         *,
         try_cast(input_dims -> first as bigint[]) as a,
@@ -40,7 +41,8 @@ operands as (
     from product
 ),
 
-sized as (
+-- One row per product, with M, N, K and the row lengths of the operands.
+sized_product as (
     select
         *,
         if(len(a) = 3, a[1], 1) as batch,
@@ -49,25 +51,26 @@ sized as (
         b[-1] as n,
         coalesce(greatest(a_stride[-1], a_stride[-2]), k) as a_row,
         coalesce(greatest(b_stride[-1], b_stride[-2]), n) as b_row
-    from operands
+    from operand_pair
     where len(a) in (2, 3) and len(b) = len(a)
 ),
 
-least as (
+-- One row per product, with the least time on the GPU.
+bounded_product as (
     select
-        sized.*,
+        sized_product.*,
         1e9 * greatest(
             2.0 * batch * m * n * k / device_peak.flop_per_s,
             1.0 * batch * (m * k + k * n + m * n) * item_bytes / gpu_model.memory_bytes_per_s
         ) as least_ns
-    from sized
-    inner join gpu_model on sized.rank = gpu_model.rank and sized.device = gpu_model.device_id
+    from sized_product
+    inner join gpu_model on sized_product.rank = gpu_model.rank and sized_product.device = gpu_model.device_id
     inner join device_peak
         on
-            sized.rank = device_peak.rank
-            and sized.device = device_peak.device_id
-            and sized.unit = device_peak.unit
-            and sized.precision = device_peak.precision
+            sized_product.rank = device_peak.rank
+            and sized_product.device = device_peak.device_id
+            and sized_product.unit = device_peak.unit
+            and sized_product.precision = device_peak.precision
 )
 
 select
@@ -78,7 +81,7 @@ select
     end_ns,
     floor(greatest(0, dur_ns - least_ns))::bigint as saved_ns,
     short_name as name
-from least
+from bounded_product
 where
     least_ns is not null
     and (a_row * item_bytes % 16 != 0 or b_row * item_bytes % 16 != 0 or n * item_bytes % 16 != 0)

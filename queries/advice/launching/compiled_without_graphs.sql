@@ -1,15 +1,15 @@
--- Compiled code that launches its kernels one by one, each by a call of the CPU.
+-- Compiled code that launches each kernel with a separate call.
 --
--- Condition: stretches inside of code that torch.compile made, in which no call launches more than one kernel. Bound:
--- replaying a CUDA graph takes no time of the CPU; what such a stretch waits for the GPU stays. Source: PyTorch,
--- torch.compile, mode "reduce-overhead" (CUDA graphs); NVIDIA, "Getting started with CUDA graphs".
+-- Condition: stretches of code compiled by torch.compile in which no call launches more than one kernel. Bound:
+-- replaying a CUDA graph takes no CPU time; the stretch's waits for the GPU stay. Source: PyTorch, torch.compile, mode
+-- "reduce-overhead" (CUDA graphs); NVIDIA, "Getting started with CUDA graphs".
 --
 -- :reads compiled_span, gpu_work, event, gpu_wait
 -- :only_with gpu_work where is_compiled
--- :what stretches of compiled code that launch their kernels one by one
--- :do Compile with CUDA graphs: torch.compile(model, mode="reduce-overhead"), with inputs of fixed shapes.
+-- :finding stretches of compiled code that launch their kernels one by one
+-- :remedy Compile with CUDA graphs: torch.compile(model, mode="reduce-overhead"), with inputs of fixed shapes.
 -- :scenario cuda_graph
-with launched as (
+with launching_call as (
     select distinct
         call.event_id,
         call.track_id,
@@ -20,21 +20,22 @@ with launched as (
     where gpu_work.rank = $rank and gpu_work.step = $step and gpu_work.is_compiled
 ),
 
+-- One row per stretch of compiled code with launches, with the most kernels per call.
 stretch as (
     select
         compiled_span.track_id,
         compiled_span.start_ns,
         compiled_span.end_ns,
-        min(launched.event_id) as event_id,
-        max(launched.kernel_count) as kernel_count
-    from launched
+        min(launching_call.event_id) as event_id,
+        max(launching_call.kernel_count) as kernel_count
+    from launching_call
     asof inner join compiled_span
-        on launched.track_id = compiled_span.track_id and launched.start_ns >= compiled_span.start_ns
+        on launching_call.track_id = compiled_span.track_id and launching_call.start_ns >= compiled_span.start_ns
     where compiled_span.rank = $rank
     group by compiled_span.track_id, compiled_span.start_ns, compiled_span.end_ns
 ),
 
-waited as (
+stretch_wait as (
     select
         stretch.track_id,
         stretch.start_ns,
@@ -51,9 +52,9 @@ select
     stretch.track_id,
     stretch.start_ns,
     stretch.end_ns,
-    stretch.end_ns - stretch.start_ns - coalesce(waited.waited_ns, 0)::bigint as saved_ns,
+    stretch.end_ns - stretch.start_ns - coalesce(stretch_wait.waited_ns, 0)::bigint as saved_ns,
     'compiled code' as name
 from stretch
-left join waited on stretch.track_id = waited.track_id and stretch.start_ns = waited.start_ns
+left join stretch_wait on stretch.track_id = stretch_wait.track_id and stretch.start_ns = stretch_wait.start_ns
 where stretch.kernel_count = 1
 order by stretch.event_id

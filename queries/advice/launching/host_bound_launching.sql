@@ -1,17 +1,19 @@
 -- Ops that take the CPU longer to launch than the GPU to run.
 --
--- Condition: ops and launch calls (`op` in `host_activity`) of a step whose kernels take the GPU less time than the CPU
--- takes for them; not where most kernels are launched by graphs or by code that torch.compile made. Bound: they take
--- the CPU no time. Source: PyTorch performance tuning guide, "Use CUDA graphs" and "Fuse operations"; NVIDIA Nsight
--- Systems, expert system, "GPU starvation".
+-- Condition: ops and launch calls (`op` in `host_activity`) of a step in which the kernels take less GPU time than the
+-- CPU needs for launching, except if most kernels are launched by graphs or by code compiled by torch.compile. Bound:
+-- launching takes no CPU time. Source: PyTorch performance tuning guide, "Use CUDA graphs" and "Fuse operations";
+-- NVIDIA Nsight Systems, expert system, "GPU starvation".
 --
 -- :reads host_activity, compiled_span, gpu_work, nesting
 -- :only_with gpu_work where runtime_id is not null
--- :what stretches in which the CPU is busy launching ({name})
--- :do Launch less for the same work: a larger batch, torch.compile (with mode="reduce-overhead" it uses CUDA graphs),
+-- :finding stretches in which the CPU is busy launching ({name})
+-- :remedy Launch less for the same work: a larger batch, torch.compile (with mode="reduce-overhead" it uses CUDA
+--     graphs),
 --     or a CUDA graph of the step.
 -- :scenario cuda_graph
 with piece as (
+    -- One row per stretch of ops or launch calls outside of compiled code.
     select
         host_activity.track_id,
         host_activity.start_ns,
@@ -48,7 +50,7 @@ select
     piece.end_ns,
     piece.end_ns - piece.start_ns as saved_ns,
     format(
-        '{:.1f} µs for each kernel or copy of {:.1f} µs',
+        '{:.1f} µs to launch work that runs for {:.1f} µs',
         total.cpu_ns / total.work_count / 1000,
         total.gpu_ns / total.work_count / 1000
     ) as name

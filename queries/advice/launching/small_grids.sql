@@ -1,16 +1,17 @@
--- Kernels with fewer blocks than the GPU has multiprocessors, so that some of these have nothing to do.
+-- Kernels with fewer blocks than the GPU has multiprocessors, which leaves some multiprocessors idle.
 --
--- Condition: computing kernels (those of collectives have few blocks on purpose) that run alone: work of other streams
--- could use the rest. Bound: the work spreads over all multiprocessors. Source: NVIDIA Nsight Compute, rule "Launch
--- configuration: small grid".
+-- Condition: computation kernels running alone, because work of other streams could use the idle multiprocessors.
+-- Kernels of collectives are excluded: they have few blocks on purpose. Bound: the work spreads over all
+-- multiprocessors. Source: NVIDIA Nsight Compute, rule "Launch configuration: small grid".
 --
 -- :reads gpu_work, kernel_shape, gpu_model
 -- :only_with gpu_work
 -- :only_with gpu_model
--- :what kernels with fewer blocks than the GPU has multiprocessors
--- :do Give each kernel more work: a larger batch, several small layers as one (batched or grouped products), or
+-- :finding kernels with fewer blocks than the GPU has multiprocessors
+-- :remedy Give each kernel more work: a larger batch, several small layers as one (batched or grouped products), or
 --     independent ones on several streams.
 with kernel as (
+    -- One row per kernel, with its blocks and the times of the work before and after on the device.
     select
         gpu_work.*,
         kernel_shape.blocks as block_count,

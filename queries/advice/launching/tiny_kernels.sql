@@ -1,15 +1,16 @@
--- Kernels that the GPU runs in less time than the CPU needs for the call that launches them.
+-- Kernels running for less time than the CPU needs for the launch.
 --
--- Condition: computing kernels that are shorter than their launch call; not in code that torch.compile made, nor
--- launched by a graph, where one call launches many. Bound: another kernel does their work while it runs, so neither
--- they nor their calls take time. Source: NVIDIA Nsight Systems, expert system; NVIDIA, "Getting started with CUDA
--- graphs", for the cost of a launch.
+-- Condition: computation kernels shorter than their launch call. Kernels of code compiled by torch.compile are
+-- excluded, as are kernels of graphs, where one call launches many. Bound: the kernels and their calls take no time,
+-- because another running kernel does the work as well. Source: NVIDIA Nsight Systems, expert system; NVIDIA, "Getting
+-- started with CUDA graphs", for the cost of a launch.
 --
 -- :reads gpu_work, event
 -- :only_with gpu_work where dur_ns < launch_dur_ns
--- :what kernels shorter than the call that launches them
--- :do Have fewer, longer kernels: a larger batch, torch.compile, which fuses ops, and a fused optimizer.
+-- :finding kernels shorter than the call that launches them
+-- :remedy Have fewer, longer kernels: a larger batch, torch.compile, which fuses ops, and a fused optimizer.
 with kernel as (
+    -- One row per kernel shorter than its launch call, with the call.
     select
         gpu_work.*,
         call.track_id as call_track_id,

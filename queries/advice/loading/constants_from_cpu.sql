@@ -1,16 +1,17 @@
--- Small tensors that the model makes on the CPU and copies to the GPU in each step.
+-- Small tensors that the model creates on the CPU and copies to the GPU in each step.
 --
--- Condition: copies to the GPU of at most 4 KiB, launched in forward, loss, backward, clipping or the optimizer. Bound:
--- neither the copy nor the ops that do nothing but copy take time, and the call no longer waits. Source: PyTorch
--- performance tuning guide, "Create tensors directly on the target device"; `ExtraCUDACopyPattern` in
--- torch/profiler/_pattern_matcher.py. 4 KiB is a page of host memory: a transfer of a batch takes more.
+-- Condition: copies of at most 4 KiB to the GPU, launched in forward, loss, backward, clipping or the optimizer. Bound:
+-- the copies and the ops that only copy take no time, and the calls no longer wait. Source: PyTorch performance tuning
+-- guide, "Create tensors directly on the target device"; `ExtraCUDACopyPattern` in torch/profiler/_pattern_matcher.py.
+-- 4 KiB is a page of host memory: a batch is larger.
 --
 -- :reads gpu_work, gpu_op, event, nesting, gpu_wait
 -- :only_with gpu_work where category = 'gpu_memcpy'
--- :what small tensors that are made on the CPU and copied to the GPU
--- :do Make constants once and keep them on the GPU (register_buffer), and new tensors where they are used
+-- :finding small tensors that are made on the CPU and copied to the GPU
+-- :remedy Make constants once and keep them on the GPU (register_buffer), and new tensors where they are used
 --     (device=x.device).
-with copied as (
+with small_copy as (
+    -- One row per small copy to the GPU.
     select gpu_work.*
     from gpu_work
     inner join gpu_op on gpu_work.rank = gpu_op.rank and gpu_work.event_id = gpu_op.event_id
@@ -19,20 +20,20 @@ with copied as (
         and gpu_work.step = $step
         and gpu_work.phase in ('forward', 'loss', 'backward', 'clipping', 'optimizer')
         and gpu_work.category = 'gpu_memcpy'
-        and regexp_matches(gpu_work.name, 'HtoD|HostToDevice|Host -> Device')
+        and is_copy_to_device(gpu_work.name)
         and gpu_op.bytes <= 4096
 ),
 
--- Ops that do nothing but copy, of those inside each other the outermost.
-outermost as (
+-- One row per outermost op that only copies.
+outermost_op as (
     select
         nesting.event_id,
         nesting.track_id,
         nesting.start_ns,
         nesting.end_ns,
         event.name
-    from copied
-    inner join nesting as call on copied.rank = call.rank and copied.runtime_id = call.event_id
+    from small_copy
+    inner join nesting as call on small_copy.rank = call.rank and small_copy.runtime_id = call.event_id
     inner join nesting
         on
             call.rank = nesting.rank
@@ -42,7 +43,7 @@ outermost as (
             and call.depth > nesting.depth
     inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
     where event.category = 'cpu_op' and event.name in ('aten::to', 'aten::_to_copy', 'aten::copy_')
-    qualify row_number() over (partition by copied.event_id order by nesting.depth) = 1
+    qualify row_number() over (partition by small_copy.event_id order by nesting.depth) = 1
 )
 
 select
@@ -53,17 +54,17 @@ select
     end_ns,
     dur_ns as saved_ns,
     coalesce(op, short_name) as name
-from copied
+from small_copy
 union all
 select
-    outermost.event_id,
+    outermost_op.event_id,
     'host' as effect,
-    outermost.track_id,
-    outermost.start_ns,
-    outermost.end_ns,
-    outermost.end_ns - outermost.start_ns as saved_ns,
-    outermost.name
-from outermost
+    outermost_op.track_id,
+    outermost_op.start_ns,
+    outermost_op.end_ns,
+    outermost_op.end_ns - outermost_op.start_ns as saved_ns,
+    outermost_op.name
+from outermost_op
 union all
 select
     gpu_wait.event_id,
@@ -72,8 +73,8 @@ select
     gpu_wait.start_ns,
     gpu_wait.end_ns,
     gpu_wait.waited_ns as saved_ns,
-    copied.op as name
-from copied
-inner join gpu_wait on copied.rank = gpu_wait.rank and copied.runtime_id = gpu_wait.event_id
+    small_copy.op as name
+from small_copy
+inner join gpu_wait on small_copy.rank = gpu_wait.rank and small_copy.runtime_id = gpu_wait.event_id
 where gpu_wait.waited_ns > 0
 order by event_id, effect

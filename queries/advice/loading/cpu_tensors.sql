@@ -1,12 +1,12 @@
--- Arithmetic on tensors that lie on the CPU, in the middle of work for the GPU.
+-- Arithmetic on CPU tensors, in the middle of GPU work.
 --
--- Condition: outermost ops that compute and call nothing of the GPU's runtime (`cpu_tensor` in `host_activity`),
--- outside of loading data and of the optimizer, which counts its steps in tensors on the CPU. Bound: they take no time,
--- as on the GPU they would be a few microseconds. Source: derived.
+-- Condition: outermost ops that compute without calls of the GPU's runtime (`cpu_tensor` in `host_activity`). Data
+-- loading is excluded, as is the optimizer, which counts its steps in CPU tensors. Bound: the ops take no time, because
+-- on the GPU they would take a few microseconds. Source: derived.
 --
 -- :reads host_activity, event, nesting, launch
--- :what ops that compute on CPU tensors
--- :do Move the tensors to the GPU before computing with them, or make them there (device="cuda").
+-- :finding ops that compute on CPU tensors
+-- :remedy Move the tensors to the GPU before computing with them, or make them there (device="cuda").
 select
     arg_min(event.event_id, (nesting.depth, event.event_id)) as event_id,
     'host' as effect,

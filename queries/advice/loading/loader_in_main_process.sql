@@ -1,11 +1,12 @@
--- A DataLoader without workers: batches are made by the training process, while the GPU waits.
+-- A DataLoader without workers: the training process prepares batches while the GPU waits.
 --
--- Condition: the annotation that PyTorch gives a DataLoader with num_workers=0. Bound: the batch is there when it is
--- asked for. Source: PyTorch performance tuning guide, "Enable asynchronous data loading and augmentation".
+-- Condition: PyTorch's annotation for a DataLoader with num_workers=0. Bound: the batch is ready when requested.
+-- Source: PyTorch performance tuning guide, "Enable asynchronous data loading and augmentation".
 --
 -- :reads event, nesting, label
--- :what batches that the DataLoader makes in the main process
--- :do Give the DataLoader workers (num_workers=4 or more), so that batches are made while the model computes.
+-- :finding batches that the DataLoader makes in the main process
+-- :remedy Give the DataLoader workers (num_workers), so that batches are made while the model computes; the scenario
+--     `loader` of `hotline whatif` counts how many keep up.
 -- :scenario loader
 select
     event.event_id,

@@ -1,12 +1,13 @@
--- A DataLoader whose workers do not have the next batch when it is asked for.
+-- A DataLoader whose workers do not have the next batch ready when requested.
 --
--- Condition: the annotation that PyTorch gives a DataLoader with workers. Bound: the batch is there when it is asked
--- for. Source: PyTorch performance tuning guide, "Enable asynchronous data loading and augmentation"; TensorBoard's
--- PyTorch profiler, advice on the DataLoader.
+-- Condition: PyTorch's annotation for a DataLoader with workers. Bound: the batch is ready when requested. Source:
+-- PyTorch performance tuning guide, "Enable asynchronous data loading and augmentation"; TensorBoard's PyTorch
+-- profiler, advice on the DataLoader.
 --
 -- :reads event, nesting, label
--- :what waits for a batch that the workers of the DataLoader do not have yet
--- :do Give the DataLoader more workers (num_workers), let them run further ahead (prefetch_factor), or make each batch
+-- :finding waits for a batch that the workers of the DataLoader do not have yet
+-- :remedy Give the DataLoader more workers (num_workers), let them run further ahead (prefetch_factor), or make each
+--     batch
 --     cheaper to prepare.
 -- :scenario loader
 select

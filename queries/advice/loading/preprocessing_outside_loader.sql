@@ -1,15 +1,17 @@
--- Data that the training loop prepares by itself, outside of any DataLoader, while the GPU has nothing to do.
+-- Data prepared by the training loop itself, outside of any DataLoader, while the GPU is idle.
 --
--- Condition: time in which a thread that launches work loads data (`load_data` in `host_activity`), outside of the
--- annotations that PyTorch gives DataLoaders; where the trace has GPU work, a step that copies something to the GPU, as
--- what the CPU prepares has to get there. Bound: the data is there when it is asked for. Source: PyTorch performance
--- tuning guide, "Enable asynchronous data loading and augmentation".
+-- Condition: time in which a launching thread loads data (`load_data` in `host_activity`), outside of PyTorch's
+-- annotations for DataLoaders. If the trace has GPU work, the step must copy data to the GPU, because prepared data has
+-- to get there. Bound: the data is ready when requested. Source: PyTorch performance tuning guide, "Enable asynchronous
+-- data loading and augmentation".
 --
 -- :reads host_activity, event, nesting, name_info, gpu_work, gpu_op
--- :what stretches in which the loop itself prepares data, most of it in {name}
--- :do Prepare it in a Dataset whose DataLoader has workers, so that it is done while the model computes, or once before
+-- :finding stretches in which the loop itself prepares data, most of it in {name}
+-- :remedy Prepare it in a Dataset whose DataLoader has workers, so that it is done while the model computes, or once
+--     before
 --     the run.
 with loader as ( -- noqa: ST03
+    -- One row per DataLoader annotation.
     select
         nesting.track_id,
         nesting.start_ns,
@@ -19,10 +21,11 @@ with loader as ( -- noqa: ST03
     where
         event.rank = $rank
         and event.category in ('user_annotation', 'cpu_op')
-        and starts_with(event.name, 'enumerate(DataLoader)')
+        and is_loader_mark(event.name)
 ),
 
-loading as (
+-- One row per stretch of data loading on a launching thread.
+loading_stretch as (
     select
         track_id,
         number,
@@ -41,12 +44,13 @@ loading as (
                 where
                     gpu_work.rank = $rank
                     and gpu_work.step = $step
-                    and regexp_matches(gpu_work.name, 'HtoD|HostToDevice|Host -> Device')
+                    and is_copy_to_device(gpu_work.name)
             )
         )
 ),
 
--- Time of loaders in stretches. Neither overlap each other, so one of both starts in the other, or where that does.
+-- One row per merged span of DataLoader time. Loaders and stretches do not overlap among themselves: if a loader and a
+-- stretch overlap, one starts inside the other or both start together.
 loader_time as (
     select
         lane as track_id,
@@ -55,36 +59,37 @@ loader_time as (
     from merged('loader', track_id)
 ),
 
+-- One row per overlap of a loader with a stretch.
 loader_in_stretch as (
     select
-        loading.track_id,
-        loading.number,
-        loading.start_ns as since_ns,
-        least(loader_time.end_ns, loading.end_ns) as until_ns
-    from loading
+        loading_stretch.track_id,
+        loading_stretch.number,
+        loading_stretch.start_ns as since_ns,
+        least(loader_time.end_ns, loading_stretch.end_ns) as until_ns
+    from loading_stretch
     asof inner join loader_time
-        on loading.track_id = loader_time.track_id and loading.start_ns >= loader_time.start_ns
-    where loader_time.end_ns > loading.start_ns
+        on loading_stretch.track_id = loader_time.track_id and loading_stretch.start_ns >= loader_time.start_ns
+    where loader_time.end_ns > loading_stretch.start_ns
     union all
     select
-        loading.track_id,
-        loading.number,
+        loading_stretch.track_id,
+        loading_stretch.number,
         loader_time.start_ns as since_ns,
-        least(loader_time.end_ns, loading.end_ns) as until_ns
+        least(loader_time.end_ns, loading_stretch.end_ns) as until_ns
     from loader_time
-    asof inner join loading
-        on loader_time.track_id = loading.track_id and loader_time.start_ns > loading.start_ns
-    where loading.end_ns > loader_time.start_ns
+    asof inner join loading_stretch
+        on loader_time.track_id = loading_stretch.track_id and loader_time.start_ns > loading_stretch.start_ns
+    where loading_stretch.end_ns > loader_time.start_ns
 ),
 
--- What is left of each stretch between its loaders: from where one ends to where the next begins.
+-- The remaining pieces of a stretch reach from the end of one loader to the start of the next.
 border as (
     select
         track_id,
         number,
         start_ns as since_ns,
         start_ns as until_ns
-    from loading
+    from loading_stretch
     union all
     select
         track_id,
@@ -98,10 +103,10 @@ border as (
         number,
         end_ns as since_ns,
         end_ns as until_ns
-    from loading
+    from loading_stretch
 ),
 
-between_loaders as (
+loader_gap as (
     select
         track_id,
         number,
@@ -118,11 +123,12 @@ piece as (
         row_number() over (partition by track_id order by done_ns) as number,
         done_ns as start_ns,
         next_ns as end_ns
-    from between_loaders
+    from loader_gap
     where next_ns > done_ns
 ),
 
-inside as (
+-- One row per piece and event name, with the self time and the longest event.
+name_in_piece as (
     select
         piece.number,
         piece.track_id,
@@ -134,34 +140,39 @@ inside as (
     inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
     inner join name_info
         on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    where nesting.rank = $rank and nesting.start_ns < piece.end_ns and not starts_with(event.name, 'ProfilerStep#')
+    where nesting.rank = $rank and nesting.start_ns < piece.end_ns and not is_step_mark(event.name)
     group by piece.number, piece.track_id, name_info.short_name
 ),
 
-longest as (
+longest_event as (
     select
         number,
         track_id,
         arg_max({'name': short_name, 'event_id': event_id}, (self_ns, short_name)) as top,
         sum(self_ns) as named_ns
-    from inside
+    from name_in_piece
     group by number, track_id
 )
 
--- Where events have less than half of a piece, python has most. Where none begins inside of it, the event that began
--- last before names it. Of time that only the step's mark tells of, nobody knows that it prepares data.
+-- If events cover less than half of a piece, the piece is named python. If no event begins inside the piece, the last
+-- event before it gives the name. Time covered only by the step's mark is excluded, because data preparation is not
+-- evident.
 select
-    coalesce(longest.top.event_id, before.event_id) as event_id,
+    coalesce(longest_event.top.event_id, before.event_id) as event_id,
     'host' as effect,
     piece.track_id,
     piece.start_ns,
     piece.end_ns,
     piece.end_ns - piece.start_ns as saved_ns,
-    if(2 * longest.named_ns < piece.end_ns - piece.start_ns, 'python', coalesce(longest.top.name, event.name)) as name
+    if(
+        2 * longest_event.named_ns < piece.end_ns - piece.start_ns,
+        'python',
+        coalesce(longest_event.top.name, event.name)
+    ) as name
 from piece
-left join longest on piece.number = longest.number and piece.track_id = longest.track_id
+left join longest_event on piece.number = longest_event.number and piece.track_id = longest_event.track_id
 asof left join last_begun('nesting', $rank) as before
     on piece.track_id = before.track_id and piece.start_ns >= before.start_ns
 left join event on event.rank = $rank and before.event_id = event.event_id
-where not starts_with(coalesce(longest.top.name, event.name), 'ProfilerStep#')
+where not is_step_mark(coalesce(longest_event.top.name, event.name))
 order by event_id, piece.number

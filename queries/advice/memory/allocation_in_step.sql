@@ -1,12 +1,13 @@
--- Calls that allocate or free memory of the GPU in the middle of training, which PyTorch's allocator should avoid.
+-- Calls that allocate or free GPU memory in the middle of training, which PyTorch's allocator should avoid.
 --
--- Condition: cudaMalloc, cudaFree, hipMalloc, hipFree and their kin, and those of pinned memory, in a step after the
--- first. Bound: they take no time. Source: PyTorch, CUDA semantics, "Memory management" (the caching allocator keeps
--- freed memory; where it runs out, it frees all and synchronises) and PYTORCH_ALLOC_CONF, expandable_segments.
+-- Condition: cudaMalloc, cudaFree, hipMalloc, hipFree and related calls, including pinned memory, in a step after the
+-- first. Bound: the calls take no time. Source: PyTorch, CUDA semantics, "Memory management" (the caching allocator
+-- keeps freed memory; when memory runs out, it frees all cached memory and synchronises) and PYTORCH_ALLOC_CONF,
+-- expandable_segments.
 --
 -- :reads event, nesting, label, step
--- :what calls that allocate or free memory of the GPU
--- :do Make the sizes of tensors the same in each step, or let segments grow
+-- :finding calls that allocate or free memory of the GPU
+-- :remedy Make the sizes of tensors the same in each step, or let segments grow
 --     (PYTORCH_ALLOC_CONF=expandable_segments:True); do not call torch.cuda.empty_cache() in the loop, and leave some
 --     memory free.
 select

@@ -1,14 +1,15 @@
--- An optimizer on the CPU that goes through memory once for each op of its formula.
+-- An optimizer on the CPU that passes over memory once for each op of its formula.
 --
--- Condition: a trace without GPU work, in which the optimizer calls several ops that change tensors in place, one by
--- one or in lists (`_foreach_…`, which on the CPU loops over the list), and no fused op; where the trace names it, it
--- is one that can be fused. Bound: the optimizer takes as long as the op with most of its time, as one pass over all
--- parameters must read and write at least as much. Source: torch.optim, "Taking an optimizer step": `fused` (on the
--- CPU as well); PyTorch performance tuning guide, "Fuse operations".
+-- Condition: a trace without GPU work, in which the optimizer calls several in-place ops, one by one or on lists
+-- (`_foreach_…`, which loops over the list on the CPU), and no fused op. If the trace names the optimizer, a fused
+-- version of it must exist. Bound: the optimizer takes as long as the op with most time, because one pass over all
+-- parameters must read and write at least the same data. Source: torch.optim, "Taking an optimizer step": `fused` (also
+-- on the CPU); PyTorch performance tuning guide, "Fuse operations".
 --
 -- :reads host_activity, event, nesting, label, launch
--- :what ops of an optimizer on the CPU and python between them, most of it {name}
--- :do Update each parameter in one pass: pass fused=True to the optimizer (Adam, AdamW, SGD and Adagrad on the CPU).
+-- :finding ops of an optimizer on the CPU and python between them, most of it {name}
+-- :remedy Update each parameter in one pass: pass fused=True to the optimizer (Adam, AdamW, SGD and Adagrad on the
+--     CPU).
 -- :scenario fused_optimizer
 with level as (
     select
@@ -20,6 +21,7 @@ with level as (
     where rank = $rank
 ),
 
+-- One row per outermost op of the optimizer.
 op as (
     select
         nesting.event_id,
@@ -44,7 +46,7 @@ op as (
         and not exists (select 1 from launch where launch.rank = $rank)
 ),
 
-longest as (
+longest_op as (
     select name
     from op
     group by name
@@ -52,6 +54,7 @@ longest as (
     limit 1
 ),
 
+-- One row per outermost op of the optimizer, or stretch of python in between.
 piece as (
     select * from op
     union all
@@ -78,10 +81,10 @@ select
     piece.track_id,
     piece.start_ns,
     piece.end_ns,
-    if(longest.name is null, piece.end_ns - piece.start_ns, 0) as saved_ns,
+    if(longest_op.name is null, piece.end_ns - piece.start_ns, 0) as saved_ns,
     piece.name
 from piece
-left join longest on piece.name = longest.name
+left join longest_op on piece.name = longest_op.name
 where
     exists (
         select 1 from op
@@ -93,7 +96,7 @@ where
         select 1 from event
         where
             rank = $rank
-            and starts_with(name, 'Optimizer.step#')
+            and is_optimizer_mark(name)
             and not regexp_matches(name, '#(Adam|AdamW|SGD|Adagrad)\.')
     )
 order by piece.event_id, piece.start_ns

@@ -1,14 +1,14 @@
--- Gradients that are set to zero by writing zeros.
+-- Gradients reset by writing zeros.
 --
--- Condition: work on the GPU that `zero_grad` launches. Bound: neither the work nor what the CPU does there takes time.
--- Source: PyTorch performance tuning guide, "Use parameter.grad = None instead of model.zero_grad() or
--- optimizer.zero_grad()"; `GradNotSetToNonePattern` in torch/profiler/_pattern_matcher.py.
+-- Condition: GPU work launched by `zero_grad`. Bound: the work and the CPU time in `zero_grad` take no time. Source:
+-- PyTorch performance tuning guide, "Use parameter.grad = None instead of model.zero_grad() or optimizer.zero_grad()";
+-- `GradNotSetToNonePattern` in torch/profiler/_pattern_matcher.py.
 --
 -- :reads gpu_work, host_activity, nesting
 -- :only_with gpu_work where phase = 'zero_grad'
--- :what kernels that write zeros into gradients
--- :do Release the gradients instead: optimizer.zero_grad(set_to_none=True), the default since PyTorch 2.0.
-with written as (
+-- :finding kernels that write zeros into gradients
+-- :remedy Release the gradients instead: optimizer.zero_grad(set_to_none=True), the default since PyTorch 2.0.
+with zero_write as (
     select *
     from gpu_work
     where
@@ -26,7 +26,7 @@ select
     end_ns,
     dur_ns as saved_ns,
     short_name as name
-from written
+from zero_write
 union all
 select
     begun.event_id,
@@ -45,5 +45,5 @@ where
     and host_activity.phase = 'zero_grad'
     and host_activity.kind in ('op', 'python')
     and host_activity.end_ns is not null
-    and exists (select 1 from written)
+    and exists (select 1 from zero_write)
 order by event_id, start_ns

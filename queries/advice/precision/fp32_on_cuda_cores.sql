@@ -1,15 +1,16 @@
 -- Matrix products and convolutions in FP32 on CUDA cores, although the GPU has tensor cores for TF32.
 --
--- Condition: kernels whose name says FP32 on vector units, but products with one vector, which memory bounds; on NVIDIA
--- GPUs whose peak in TF32 is higher. Not where most products run in half precision: then these few are on purpose.
--- Bound: the ratio of the two peaks. Source: PyTorch, "Numerical accuracy: TensorFloat-32 on Nvidia Ampere (and later)
--- devices"; `FP32MatMulPattern` in torch/profiler/_pattern_matcher.py.
+-- Condition: kernels with a name that shows FP32 on vector units, on GPUs with a higher peak in TF32, except AMD's.
+-- Products with one vector are excluded, because the limit is memory. If most products run in half precision, the rule
+-- does not apply: the few others are on purpose. Bound: the ratio of the two peaks. Source: PyTorch, "Numerical
+-- accuracy: TensorFloat-32 on Nvidia Ampere (and later) devices"; `FP32MatMulPattern` in
+-- torch/profiler/_pattern_matcher.py.
 --
 -- :reads gpu_work, gpu_model, device_peak
 -- :only_with gpu_work where unit = 'vector'
 -- :only_with device_peak
--- :what matrix products in FP32 on CUDA cores
--- :do Let them run in TF32 on tensor cores: torch.set_float32_matmul_precision("high"), and for convolutions
+-- :finding matrix products in FP32 on CUDA cores
+-- :remedy Let them run in TF32 on tensor cores: torch.set_float32_matmul_precision("high"), and for convolutions
 --     torch.backends.cudnn.allow_tf32 = True.
 -- :scenario tf32
 with product as (
@@ -45,7 +46,7 @@ inner join peak on product.rank = peak.rank and product.device = peak.device_id
 where
     product.unit = 'vector'
     and product.precision = 'fp32'
-    and not regexp_matches(product.name, 'gemv|dot_kernel')
+    and not is_vector_product(product.name)
     and gpu_model.vendor is distinct from 'AMD'
     and peak.tf32 > peak.fp32
     and 2 * coalesce(product.half_ns, 0) < product.all_ns

@@ -1,15 +1,17 @@
 -- Matrix products and convolutions in FP32 on a GPU on which only half precision makes them faster.
 --
--- Condition: kernels whose name says FP32, on GPUs without TF32, or whose TF32 is no faster than FP32, and that have
--- matrix units for half precision. Not where most products run in half precision already: then these few are on
--- purpose. Bound: the ratio of the two peaks. Source: PyTorch performance tuning guide, "Use mixed precision and AMP";
--- Micikevicius et al., "Mixed precision training", ICLR 2018.
+-- Condition: kernels with a name that shows FP32, except products with one vector, on GPUs with matrix units for half
+-- precision. The GPU has no TF32, or its TF32 is no faster than FP32, or it is from AMD. If most products already run
+-- in half precision, the rule does not apply: the few others are on purpose. Bound: the ratio of the two peaks. Source:
+-- PyTorch performance tuning guide, "Use mixed precision and AMP"; Micikevicius et al., "Mixed precision training",
+-- ICLR 2018.
 --
 -- :reads gpu_work, gpu_model, device_peak
 -- :only_with gpu_work where precision = 'fp32'
 -- :only_with device_peak
--- :what matrix products in FP32
--- :do Let them run in half precision: torch.autocast("cuda", dtype=torch.bfloat16), or torch.float16 and a GradScaler
+-- :finding matrix products in FP32
+-- :remedy Let them run in half precision: torch.autocast("cuda", dtype=torch.bfloat16), or torch.float16 and a
+--     GradScaler
 --     on GPUs without bfloat16.
 -- :scenario amp
 with product as (
@@ -21,6 +23,7 @@ with product as (
     where gpu_work.rank = $rank and gpu_work.step = $step and gpu_work.unit is not null
 ),
 
+-- One row per GPU, with the peaks in FP32, TF32 and half precision.
 peak as (
     select
         rank,
@@ -50,7 +53,7 @@ inner join gpu_model on product.rank = gpu_model.rank and product.device = gpu_m
 inner join peak on product.rank = peak.rank and product.device = peak.device_id
 where
     product.precision = 'fp32'
-    and not regexp_matches(product.name, 'gemv|dot_kernel')
+    and not is_vector_product(product.name)
     and (
         gpu_model.vendor = 'AMD'
         or coalesce(peak.tf32, 0) <= peak.fp32_vector

@@ -1,14 +1,14 @@
--- Matrix products and convolutions in TF32, which half precision would make faster.
+-- Matrix products and convolutions in TF32, which would be faster in half precision.
 --
--- Condition: kernels whose name says TF32. Not where most products run in half precision already: then these few are on
--- purpose. Bound: the ratio of the two peaks. Source: PyTorch performance tuning guide, "Use mixed precision and AMP";
--- Micikevicius et al., "Mixed precision training", ICLR 2018.
+-- Condition: kernels with a name that shows TF32. If most products already run in half precision, the rule does not
+-- apply: the few others are on purpose. Bound: the ratio of the two peaks. Source: PyTorch performance tuning guide,
+-- "Use mixed precision and AMP"; Micikevicius et al., "Mixed precision training", ICLR 2018.
 --
 -- :reads gpu_work, device_peak
 -- :only_with gpu_work where precision = 'tf32'
 -- :only_with device_peak
--- :what matrix products and convolutions in TF32
--- :do Let them run in half precision: torch.autocast("cuda", dtype=torch.bfloat16).
+-- :finding matrix products and convolutions in TF32
+-- :remedy Let them run in half precision: torch.autocast("cuda", dtype=torch.bfloat16).
 -- :scenario amp
 with product as (
     select

@@ -1,17 +1,17 @@
--- Files that the training loop writes in a step, and waits for: checkpoints, pictures, logs.
+-- Files written by the training loop in a step, while training waits: checkpoints, pictures, logs.
 --
--- Condition: python frames (`with_stack`) of calls that write, flush or save, or regions whose name says so, outside of
--- forward and backward, where `checkpoint` means activations. Bound: they take no time, as another process or thread
--- writes. Source: PyTorch, "Asynchronous Saving with Distributed Checkpoint" (torch.distributed.checkpoint.async_save);
--- Python, `os.fsync`: the call returns when the disk has the data.
+-- Condition: python frames (`with_stack`) of calls that write, flush or save, or regions with such a name, outside of
+-- forward and backward, where `checkpoint` means activations. Bound: the calls take no time, because another process or
+-- thread writes. Source: PyTorch, "Asynchronous Saving with Distributed Checkpoint"
+-- (torch.distributed.checkpoint.async_save); Python, `os.fsync`: the call returns when the data is on the disk.
 --
 -- :reads event, name_info, nesting, label, user_frame
 -- :only_with name_info where category in ('user_annotation', 'python_function')
--- :what calls that write files, most of it in {name}
--- :do Write every some steps, in a thread or process of its own (torch.distributed.checkpoint.async_save for
+-- :finding calls that write files, most of it in {name}
+-- :remedy Write every some steps, in a thread or process of its own (torch.distributed.checkpoint.async_save for
 --     checkpoints); let the logger buffer, and leave out fsync.
 with call as (
-    -- Calls that write, outermost only.
+    -- One row per outermost call that writes.
     select
         event.event_id,
         nesting.track_id,
@@ -32,7 +32,7 @@ with call as (
     qualify is_outermost(nesting.start_ns, nesting.end_ns, nesting.track_id, nesting.depth)
 )
 
--- A call is named by the function of the user that calls it, if the trace shows one.
+-- A call is named after the calling user function, if in the trace.
 select
     call.event_id,
     'host' as effect,

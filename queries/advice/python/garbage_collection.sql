@@ -1,12 +1,12 @@
 -- Python's garbage collector, or the emptying of PyTorch's cache of GPU memory, called by the program in a step.
 --
--- Condition: frames of `gc.collect` and of torch/cuda/memory.py's `empty_cache`, which are recorded with stacks. Bound:
--- they take no time. Source: PyTorch, torch.cuda.empty_cache ("doesn't increase the amount of GPU memory available for
+-- Condition: frames of `gc.collect` and of torch/cuda/memory.py's `empty_cache`, recorded with stacks. Bound: the calls
+-- take no time. Source: PyTorch, torch.cuda.empty_cache ("doesn't increase the amount of GPU memory available for
 -- PyTorch"); Python, gc.
 --
 -- :reads event, nesting, label
--- :what calls of {name}
--- :do Take them out of the loop, or call them every some hundred steps. Against pauses of Python's own collector:
+-- :finding calls of {name}
+-- :remedy Take them out of the loop, or call them every some hundred steps. Against pauses of Python's own collector:
 --     gc.freeze() after the set-up, and gc.disable().
 select
     event.event_id,

@@ -1,19 +1,19 @@
--- A module that a loop calls very often: the CPU is busy with python and small ops.
+-- A module called very often in a loop: the CPU is busy with python and small ops.
 --
--- Condition: a module that computes products or convolutions, and that a step calls at least ten times as often as its
--- parent, or as the least called module beside it. Bound: the GPU's work stays. Of a recurrent cell's time on the CPU,
--- half of its products stay: `nn.LSTM`, `nn.GRU` and `nn.RNN` multiply the inputs of all calls at once, and compute the
--- rest in one op. Of other modules, all ops that call no other op stay, and the time around these goes. Source:
--- torch.nn.LSTM and LSTMCell; PyTorch performance tuning guide, "Fuse operations"; the ten rounds are those of
--- `ForLoopIndexingPattern` in torch/profiler/_pattern_matcher.py.
+-- Condition: a module that computes products or convolutions, called in a step at least ten times as often as its
+-- parent, or as the least called sibling module. Bound: the GPU work stays. Of a recurrent cell's CPU time, half of the
+-- products stay: `nn.LSTM`, `nn.GRU` and `nn.RNN` multiply the inputs of all calls at once, and compute the rest in one
+-- op. For other modules, all innermost ops stay, and the time around these ops is saved. Source: torch.nn.LSTM and
+-- LSTMCell; PyTorch performance tuning guide, "Fuse operations". The ten rounds come from `ForLoopIndexingPattern` in
+-- torch/profiler/_pattern_matcher.py.
 --
 -- :reads module_span, model_op, module_ancestor, step, nesting, event
 -- :only_with module_span
--- :what stretches of the CPU in a module that a loop calls again and again, {name}
--- :do Replace a cell in a loop by nn.LSTM, nn.GRU or nn.RNN over the whole sequence; batch the calls, or let
+-- :finding stretches of the CPU in a module that a loop calls again and again, {name}
+-- :remedy Replace a cell in a loop by nn.LSTM, nn.GRU or nn.RNN over the whole sequence; batch the calls, or let
 --     torch.compile or a scan run the loop.
 with span_of_step as (
-    -- Calls of modules in the step, in all passes.
+    -- One row per module call in the step, in all passes.
     select module_span.*
     from module_span
     inner join step
@@ -24,6 +24,7 @@ with span_of_step as (
     where step.rank = $rank and step.step = $step
 ),
 
+-- One row per module, with the number of forward calls.
 called_module as (
     select
         model_op.module_id,
@@ -37,8 +38,8 @@ called_module as (
     group by all
 ),
 
--- Parents, with the calls of the least called module in each.
-least_called as (
+-- One row per parent, with the calls of the least called child.
+least_called_child as (
     select
         parent_id,
         min(call_count) as call_count
@@ -46,7 +47,7 @@ least_called as (
     group by parent_id
 ),
 
--- Modules that are called much more often than those around and beside them.
+-- One row per module called much more often than its parent and siblings.
 looped_module as (
     select
         called_module.module_id,
@@ -54,11 +55,11 @@ looped_module as (
         called_module.path || ' (' || called_module.type || ', ' || called_module.call_count || ' calls)' as name
     from called_module
     inner join called_module as parent on called_module.parent_id = parent.module_id
-    inner join least_called on called_module.parent_id = least_called.parent_id
-    where called_module.call_count >= least_loop_rounds() * least(parent.call_count, least_called.call_count)
+    inner join least_called_child on called_module.parent_id = least_called_child.parent_id
+    where called_module.call_count >= least_loop_rounds() * least(parent.call_count, least_called_child.call_count)
 ),
 
--- Their calls in forward, and the runs of nodes in backward, which are those of the modules in them.
+-- One row per forward call of these modules, or backward run of nodes of the modules inside.
 looped_span as (
     select
         row_number() over () as number,
@@ -77,14 +78,14 @@ looped_span as (
     qualify is_outermost(span_of_step.start_ns, span_of_step.end_ns, span_of_step.track_id, -span_of_step.end_ns)
 ),
 
--- Events around others.
+-- One row per event that contains events.
 container as (
     select distinct parent_id
     from nesting
     where rank = $rank
 ),
 
--- Ops in the calls, with the part of their time that stays.
+-- One row per op in the calls, with the part of its time that stays.
 called_op as (
     select
         looped_span.number,
@@ -105,7 +106,7 @@ called_op as (
     where nesting.rank = $rank and event.category = 'cpu_op' and nesting.start_ns < looped_span.end_ns
 ),
 
--- Calls, with the time that stays, of modules that compute products.
+-- One row per call of a module that computes products, with the time that stays.
 time_in_span as (
     select
         number,

@@ -1,16 +1,17 @@
--- Python between the ops of the model and the optimizer, which the GPU, or the next op, waits for.
+-- Python between the ops of the model and the optimizer, while the GPU or the next op waits.
 --
--- Condition: time in which a thread of the training loop is inside of python or an annotation, but in no op and no
--- call of the runtime (`python` in `host_activity`), in forward, loss, zero_grad, clipping or the optimizer, but not
--- in code that torch.compile made; in backward, the engine of autograd calls ops without python. Bound: it takes no
--- time. Source: PyTorch, "Introduction to torch.compile" and CUDA semantics, "CUDA graphs": both run a step without
--- the python of its modules.
+-- Condition: time in which a training thread is inside python or an annotation, but outside of ops and runtime calls
+-- (`python` in `host_activity`). Phases: forward, loss, zero_grad, clipping and the optimizer. Backward is excluded,
+-- because the autograd engine calls ops without python. Code compiled by torch.compile is also excluded. Bound: python
+-- takes no time. Source: PyTorch, "Introduction to torch.compile" and CUDA semantics, "CUDA graphs": both run a step
+-- without the python of its modules.
 --
 -- :reads host_activity, compiled_span, nesting
--- :what stretches of python between ops
--- :do Let torch.compile run the model without its python; move logging, checks and loops over parameters out of the
+-- :finding stretches of python between ops
+-- :remedy Let torch.compile run the model without its python; move logging, checks and loops over parameters out of the
 --     step.
 with piece as (
+    -- One row per stretch of python outside of compiled code.
     select
         host_activity.track_id,
         host_activity.start_ns,
@@ -30,7 +31,7 @@ with piece as (
         and not coalesce(compiled_span.end_ns > host_activity.start_ns, false)
 )
 
--- Each piece is known by the event that began last before it.
+-- Each piece is identified by the last event begun before it.
 select
     begun.event_id,
     'host' as effect,

@@ -1,13 +1,15 @@
 -- torch.compile compiles again in the middle of training.
 --
--- Condition: its marks of compiling (`(dynamo_timed)`, or frames of torch/_dynamo/convert_frame.py) in a step after the
--- first. Bound: they take no time. Source: PyTorch, "Dealing with recompilations" (torch.compile troubleshooting).
+-- Condition: torch.compile's compilation marks (`(dynamo_timed)`, or frames of torch/_dynamo/convert_frame.py) in a
+-- step after the first. Bound: compilation takes no time. Source: PyTorch, "Dealing with recompilations" (torch.compile
+-- troubleshooting).
 --
 -- :reads event, nesting, label, step
--- :what times that torch.compile compiles again
--- :do Find out why with TORCH_LOGS=recompiles; keep shapes fixed, or mark what changes (torch._dynamo.mark_dynamic,
+-- :finding times that torch.compile compiles again
+-- :remedy Find out why with TORCH_LOGS=recompiles; keep shapes fixed, or mark what changes (torch._dynamo.mark_dynamic,
 --     dynamic=True).
-with compiled as (
+with compilation as (
+    -- One row per outermost compilation mark.
     select
         event.event_id,
         event.name,
@@ -22,10 +24,9 @@ with compiled as (
         and label.step = $step
         and label.step > (select min(step.step) from step where step.rank = $rank)
         and (
-            ends_with(event.name, '(dynamo_timed)')
+            is_compile_mark(event.name)
             or regexp_matches(event.name, 'torch/_dynamo/convert_frame\.py\(\d+\): (_compile|compile_inner)$')
         )
-    -- of marks inside each other, the outermost
     qualify is_outermost(nesting.start_ns, nesting.end_ns, nesting.track_id, nesting.depth)
 )
 
@@ -37,5 +38,5 @@ select
     end_ns,
     end_ns - start_ns as saved_ns,
     name
-from compiled
+from compilation
 order by event_id

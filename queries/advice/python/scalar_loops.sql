@@ -1,18 +1,19 @@
--- Single values that the CPU reads one after the other, each with small ops that make it.
+-- Single values read by the CPU one after the other, each computed by small ops.
 --
--- Condition: in one phase and module outside of the optimizer, which reads its own count of steps, at least ten times
--- in a step: at most sixteen ops in a row, of which the last one reads a value (`.item()`, `float(x)`, `if x > 0`,
--- which are `aten::_local_scalar_dense`). Bound: of these rounds and the python between them, the longest stays.
--- Source: PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization"; the ten rounds are those of
+-- Condition: at least ten rounds in one phase and module of a step, outside of the optimizer, which reads its own step
+-- count. A round is at most sixteen consecutive ops, ending with an op that reads a value (`.item()`, `float(x)`, `if x
+-- > 0`, which are `aten::_local_scalar_dense`). Bound: the longest round, with the python before it, stays. Source:
+-- PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization". The ten rounds come from
 -- `ForLoopIndexingPattern` in torch/profiler/_pattern_matcher.py.
 --
 -- :reads event, name_info, nesting, label
 -- :only_with name_info where name = 'aten::_local_scalar_dense'
--- :what rounds of small ops that each end with reading a single value, most of them from {name}
--- :do Compute on the whole tensor instead of its elements (torch.where, clamp, masks); stack values and read all with
+-- :finding rounds of small ops that each end with reading a single value, most of them from {name}
+-- :remedy Compute on the whole tensor instead of its elements (torch.where, clamp, masks); stack values and read all
+--     with
 --     one tolist(); compute statistics for a log every some steps.
 with outer_op as (
-    -- Outermost ops, in order.
+    -- One row per outermost op.
     select
         nesting.event_id,
         nesting.track_id,
@@ -54,7 +55,8 @@ numbered_op as (
     from grouped_op
 ),
 
--- Rounds: ops in a row, of which the last one reads. The python before a round counts to it if another round precedes.
+-- One row per round: consecutive ops, ending with a read. Python before a round belongs to the round if another round
+-- precedes.
 round as (
     select
         track_id,
@@ -71,6 +73,7 @@ round as (
     having bool_or(is_read) and count(*) <= most_ops_of_value()
 ),
 
+-- One row per round, with the number of rounds in the loop, and the rank by duration.
 counted_round as (
     select
         *,

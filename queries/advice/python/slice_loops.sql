@@ -1,15 +1,15 @@
--- The same ops for one slice of a tensor after the other, instead of all at once.
+-- The same ops for one slice of a tensor after another, instead of for all slices at once.
 --
--- Condition: ten or more rounds in a row of the same ops side by side, each of which begins with a slice of its own
--- (`aten::select`, `slice` or `narrow` with other numbers than in any other round). Where the numbers were not
--- recorded, more rounds than a model has layers. Bound: all rounds take the CPU as long as the longest; the GPU takes
--- as long as before. Source: `ForLoopIndexingPattern` in torch/profiler/_pattern_matcher.py, from which the ten rounds
--- are.
+-- Condition: ten or more consecutive rounds of the same sibling ops, each beginning with a different slice
+-- (`aten::select`, `slice` or `narrow` with numbers unlike any other round). If the numbers were not recorded, more
+-- rounds than a model has layers. Bound: all rounds together take as much CPU time as the longest round; the GPU time
+-- is unchanged. Source: `ForLoopIndexingPattern` in torch/profiler/_pattern_matcher.py, including the ten rounds.
 --
 -- :reads event, nesting, op, label
--- :what rounds of loops over slices of a tensor, most of them from {name}
--- :do Replace the loop by ops on the whole tensor: batched matrix products, torch.vmap, or indexing with ranges.
-with called as (
+-- :finding rounds of loops over slices of a tensor, most of them from {name}
+-- :remedy Replace the loop by ops on the whole tensor: batched matrix products, torch.vmap, or indexing with ranges.
+with op_of_step as (
+    -- One row per op of the step, with the slice if the op takes one.
     select
         nesting.event_id,
         nesting.track_id,
@@ -29,19 +29,20 @@ with called as (
     where nesting.rank = $rank and label.step = $step and event.category = 'cpu_op'
 ),
 
+-- One row per op, with the enclosing op.
 sibling as (
     select
-        called.*,
+        op_of_step.*,
         around.op_id as around_id
-    from called
+    from op_of_step
     asof left join (select * from nesting where rank = $rank) as around
         on
-            called.track_id = around.track_id
-            and called.depth = around.depth + 1
-            and called.start_ns >= around.start_ns
+            op_of_step.track_id = around.track_id
+            and op_of_step.depth = around.depth + 1
+            and op_of_step.start_ns >= around.start_ns
 ),
 
-begun as (
+marked_op as (
     select
         *,
         slice is not null and coalesce(lag(slice) over beside is null, true) as begins
@@ -49,15 +50,16 @@ begun as (
     window beside as (partition by track_id, around_id order by start_ns, event_id)
 ),
 
-counted as (
+numbered_op as (
     select
         *,
         sum(begins::integer) over (
             partition by track_id, around_id order by start_ns, event_id rows unbounded preceding
         ) as number
-    from begun
+    from marked_op
 ),
 
+-- One row per round: a slice and the sibling ops up to the next slice.
 round as (
     select
         track_id,
@@ -70,54 +72,55 @@ round as (
         string_agg(slice, ' ' order by start_ns, event_id) as slices,
         bool_or(has_inputs and slice is not null) as has_inputs,
         arg_min(name, start_ns) as name
-    from counted
+    from numbered_op
     where number > 0
     group by track_id, around_id, number
     having count(*) filter (where slice is null) > 0
 ),
 
-marked as (
+marked_round as (
     select
         *,
         (names is distinct from lag(names) over (partition by track_id, around_id order by number)) as is_other
     from round
 ),
 
-numbered as (
+numbered_round as (
     select
         *,
         sum(is_other::integer) over (
             partition by track_id, around_id order by number rows unbounded preceding
         ) as loop_number
-    from marked
+    from marked_round
 ),
 
+-- One row per loop: consecutive rounds of the same ops, each with a different slice.
 loop as (
     select
         track_id,
         around_id,
         loop_number,
         arg_max(number, end_ns - start_ns) as longest
-    from numbered
+    from numbered_round
     group by track_id, around_id, loop_number
     having
         (count(*) >= least_loop_rounds() and count(distinct slices) = count(*))
-        -- `narrow` is that of libraries, which cut lists of tensors from one buffer
+        -- Loops with `narrow` are excluded: libraries cut lists of tensors from one buffer.
         or (count(*) > most_layers() and not bool_or(has_inputs) and min(name) in ('aten::select', 'aten::slice'))
 )
 
 select
-    numbered.event_id,
+    numbered_round.event_id,
     'host' as effect,
-    numbered.track_id,
-    numbered.start_ns,
-    numbered.end_ns,
-    if(numbered.number = loop.longest, 0, numbered.end_ns - numbered.start_ns) as saved_ns,
-    numbered.name
-from numbered
+    numbered_round.track_id,
+    numbered_round.start_ns,
+    numbered_round.end_ns,
+    if(numbered_round.number = loop.longest, 0, numbered_round.end_ns - numbered_round.start_ns) as saved_ns,
+    numbered_round.name
+from numbered_round
 inner join loop
     on
-        numbered.track_id = loop.track_id
-        and numbered.around_id is not distinct from loop.around_id
-        and numbered.loop_number = loop.loop_number
-order by numbered.event_id
+        numbered_round.track_id = loop.track_id
+        and numbered_round.around_id is not distinct from loop.around_id
+        and numbered_round.loop_number = loop.loop_number
+order by numbered_round.event_id

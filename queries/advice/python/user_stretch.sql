@@ -1,18 +1,18 @@
--- Code of the user that holds up each step: a function or a named region that is no part of the model or the optimizer.
+-- User code that holds up each step: a function or a named region outside of the model and the optimizer.
 --
--- Condition: time on a thread of the training loop, outside of loading data, in which a function of the user
--- (`with_stack`) runs python for a millisecond in a row, which python between the ops of a model does not, or in which
--- a function or a region of the user does anything in no phase of training. A call counts if it has a hundredth of the
--- step for itself. The function or region with most time has a twentieth of the step at least: our choice, as less does
--- not change what a report says. Bound: it takes no time. Source: PyTorch performance tuning guide: the CPU is to run
--- ahead of the GPU, and work that no step needs is done in another process or every some steps.
+-- Condition: time on a training thread, outside of data loading, in one of two cases. A user function (`with_stack`)
+-- runs python for a millisecond without interruption, which is longer than python between the ops of a model. Or a user
+-- function or region runs outside of the training phases. A call counts if its own time is at least a hundredth of the
+-- step. The function or region with most time has at least a twentieth of the step: our choice, because less does not
+-- change a report. Bound: the code takes no time. Source: PyTorch performance tuning guide: the CPU should run ahead of
+-- the GPU. Work not needed by a step belongs in another process, or in every n-th step.
 --
 -- :reads host_activity, user_frame, event, name_info, nesting, step
 -- :only_with name_info where category in ('user_annotation', 'python_function')
--- :what stretches in which the user's own code runs, in {name}
--- :do Make this code faster, do it every some steps, or move it to another process or thread.
-with place as ( -- noqa: ST03
-    -- Functions and regions of the user in the step; marks of PyTorch are neither.
+-- :finding stretches in which the user's own code runs, in {name}
+-- :remedy Make this code faster, do it every some steps, or move it to another process or thread.
+with user_span as ( -- noqa: ST03
+    -- One row per user function or region in the step, without PyTorch's marks.
     select
         user_frame.event_id,
         user_frame.track_id,
@@ -46,26 +46,23 @@ with place as ( -- noqa: ST03
         and name_info.category = 'user_annotation'
         and nesting.start_ns < step.end_ns and nesting.end_ns > step.start_ns
         and nesting.end_ns > nesting.start_ns
-        and not regexp_matches(
-            name_info.name,
-            '^(ProfilerStep#|Optimizer\.|enumerate\(|\w+:|record_param_comms|PyTorch Profiler|Torch-Compiled'
-            || '|\w*Compiled|TorchDynamo |## |(\w*DataParallel|DDP|FSDP)\.|FSDP::|Pregraph bytecode)|\(dynamo_timed\)$'
-        )
+        and not is_mark_of_pytorch(name_info.name)
 ),
 
-nested_place as ( -- noqa: ST03
-    select * from nested('place', track_id, depth)
+nested_span as ( -- noqa: ST03
+    select * from nested('user_span', track_id, depth)
 ),
 
--- The time of threads, cut where the innermost function or region changes.
+-- Time of each thread, cut where the innermost function or region changes.
 own_piece as (
     select
         lane as track_id,
         start_ns,
         event_id
-    from innermost('nested_place', track_id, depth, around_id)
+    from innermost('nested_span', track_id, depth, around_id)
 ),
 
+-- One row per time at which the innermost function or region, or the thread's activity, changes.
 border as (
     select
         track_id,
@@ -87,25 +84,25 @@ piece as (
     from border
 ),
 
--- Pieces of the user's code that hold up the step.
+-- One row per piece of user code that holds up the step.
 own_time as (
     select
-        place.event_id,
-        place.name,
+        user_span.event_id,
+        user_span.name,
         piece.track_id,
         piece.start_ns,
         least(piece.end_ns, activity.end_ns) as end_ns,
-        sum(least(piece.end_ns, activity.end_ns) - piece.start_ns) over (partition by place.event_id) as call_ns
+        sum(least(piece.end_ns, activity.end_ns) - piece.start_ns) over (partition by user_span.event_id) as call_ns
     from piece
     asof inner join own_piece on piece.track_id = own_piece.track_id and piece.start_ns >= own_piece.start_ns
-    inner join place on own_piece.event_id = place.event_id
+    inner join user_span on own_piece.event_id = user_span.event_id
     asof inner join (select * from host_activity where rank = $rank) as activity
         on piece.track_id = activity.track_id and piece.start_ns >= activity.start_ns
     where
         activity.step = $step
         and activity.phase != 'load_data'
         and (activity.phase = 'other' or (
-            place.is_function
+            user_span.is_function
             and activity.kind in ('python', 'nothing')
             and least(piece.end_ns, activity.end_ns) - piece.start_ns >= long_python_ns()
         ))
@@ -118,7 +115,7 @@ long_time as (
     where 100 * call_ns >= (select end_ns - start_ns from step where rank = $rank and step = $step)
 ),
 
-longest as (
+longest_code as (
     select name
     from long_time
     group by name
@@ -136,5 +133,5 @@ select
     long_time.end_ns - long_time.start_ns as saved_ns,
     long_time.name
 from long_time
-inner join longest on long_time.name = longest.name
+inner join longest_code on long_time.name = longest_code.name
 order by long_time.event_id, long_time.start_ns

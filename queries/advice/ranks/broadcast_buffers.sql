@@ -1,14 +1,16 @@
--- Buffers of the model that DistributedDataParallel sends to all ranks before each forward pass.
+-- Model buffers sent to all ranks by DistributedDataParallel before each forward pass.
 --
--- Condition: a broadcast inside of `DistributedDataParallel.forward`. Bound: all that the CPU does there until the
--- first op after the last broadcast that does not take tensors apart again takes no time. Source: PyTorch,
--- torch.nn.parallel.DistributedDataParallel, `broadcast_buffers`; `_sync_buffers` in distributed.py.
+-- Condition: a broadcast inside `DistributedDataParallel.forward`. Bound: the CPU time from the start of the forward to
+-- the first computing op after the last broadcast takes no time; ops that only split or copy tensors do not count as
+-- computing. Source: PyTorch, torch.nn.parallel.DistributedDataParallel, `broadcast_buffers`; `_sync_buffers` in
+-- distributed.py.
 --
 -- :reads event, nesting, label
--- :what times that DistributedDataParallel sends the buffers to all ranks before forward
--- :do Turn it off, unless ranks must agree on the buffers at each step: DistributedDataParallel(...,
+-- :finding times that DistributedDataParallel sends the buffers to all ranks before forward
+-- :remedy Turn it off, unless ranks must agree on the buffers at each step: DistributedDataParallel(...,
 --     broadcast_buffers=False). The running statistics of batch norms then are those of each rank.
-with forward as (
+with forward_call as (
+    -- One row per forward call of DistributedDataParallel.
     select
         event.event_id,
         nesting.track_id,
@@ -24,9 +26,10 @@ with forward as (
         and event.name = 'DistributedDataParallel.forward'
 ),
 
+-- One row per op in these calls, with flags for broadcasts and for ops that only move data.
 op as (
     select
-        forward.event_id as forward_id,
+        forward_call.event_id as forward_id,
         nesting.event_id,
         nesting.start_ns,
         regexp_matches(event.name, '^c10d::\w*broadcast_$') as is_broadcast,
@@ -36,12 +39,13 @@ op as (
             || '|empty\w*|alias|contiguous|flatten_dense_tensors|unflatten_dense_tensors|result_type|set_)$)'
         ) as is_of_copies
     from nesting
-    asof inner join forward on nesting.track_id = forward.track_id and nesting.start_ns >= forward.start_ns
+    asof inner join forward_call
+        on nesting.track_id = forward_call.track_id and nesting.start_ns >= forward_call.start_ns
     inner join event on nesting.rank = event.rank and nesting.event_id = event.event_id
-    where nesting.rank = $rank and nesting.end_ns <= forward.end_ns and event.category = 'cpu_op'
+    where nesting.rank = $rank and nesting.end_ns <= forward_call.end_ns and event.category = 'cpu_op'
 ),
 
-sent as (
+last_broadcast as (
     select
         forward_id,
         max(start_ns) as last_ns
@@ -50,24 +54,24 @@ sent as (
     group by forward_id
 ),
 
-computing as (
+computing_op as (
     select
         op.forward_id,
         min(op.start_ns) as start_ns
     from op
-    inner join sent on op.forward_id = sent.forward_id
-    where op.start_ns > sent.last_ns and not op.is_of_copies
+    inner join last_broadcast on op.forward_id = last_broadcast.forward_id
+    where op.start_ns > last_broadcast.last_ns and not op.is_of_copies
     group by op.forward_id
 )
 
 select
-    forward.event_id,
+    forward_call.event_id,
     'host' as effect,
-    forward.track_id,
-    forward.start_ns,
-    computing.start_ns as end_ns,
-    computing.start_ns - forward.start_ns as saved_ns,
+    forward_call.track_id,
+    forward_call.start_ns,
+    computing_op.start_ns as end_ns,
+    computing_op.start_ns - forward_call.start_ns as saved_ns,
     'broadcast of buffers' as name
-from forward
-inner join computing on forward.event_id = computing.forward_id
-order by forward.event_id
+from forward_call
+inner join computing_op on forward_call.event_id = computing_op.forward_id
+order by forward_call.event_id

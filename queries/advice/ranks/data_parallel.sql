@@ -1,12 +1,12 @@
--- torch.nn.DataParallel: one process copies the model to all GPUs in each step, and collects the results on one.
+-- torch.nn.DataParallel: one process copies the model to all GPUs in each step, and collects the results on one GPU.
 --
--- Condition: its ops `Broadcast`, `Scatter` and `Gather`, and work on several devices in one process. Bound: they take
--- no time, in forward and in backward. Source: PyTorch performance tuning guide, "Distributed optimizations";
--- torch.nn.DataParallel ("It is recommended to use DistributedDataParallel").
+-- Condition: DataParallel's ops `Broadcast`, `Scatter` and `Gather`, and work on several devices in one process. Bound:
+-- the ops take no time, in forward and in backward. Source: PyTorch performance tuning guide, "Distributed
+-- optimizations"; torch.nn.DataParallel ("It is recommended to use DistributedDataParallel").
 --
 -- :reads event, nesting, label, gpu_op
--- :what copies of the model, its inputs and results between GPUs by DataParallel
--- :do Use DistributedDataParallel with one process for each GPU (torchrun).
+-- :finding copies of the model, its inputs and results between GPUs by DataParallel
+-- :remedy Use DistributedDataParallel with one process for each GPU (torchrun).
 select
     event.event_id,
     'host' as effect,

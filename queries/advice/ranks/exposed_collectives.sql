@@ -1,14 +1,13 @@
--- Other collectives that the step waits for: of tensor parallelism, exchanges of experts or embeddings, or unknown.
+-- Exposed collectives for other uses: tensor parallelism, exchanges of experts or embeddings, or unknown.
 --
--- Condition: kernels of collectives that neither reduce gradients, nor gather parameters, nor serve a pipeline
--- (`collective_use`). Bound: they take no time, as they run beside computation. Source: Shoeybi et al., "Megatron-LM",
--- 2019, section 3; Narayanan et al., "Efficient large-scale language model training on GPU clusters", SC 2021, section
--- 3.
+-- Condition: kernels of collectives for other uses than gradients, parameters and pipelines (`collective_use`). Bound:
+-- the collectives take no time, because they overlap with computation. Source: Shoeybi et al., "Megatron-LM", 2019,
+-- section 3; Narayanan et al., "Efficient large-scale language model training on GPU clusters", SC 2021, section 3.
 --
 -- :reads gpu_work, collective_use
 -- :only_with gpu_work where class = 'communication'
--- :what other collectives, part of which no computation hides
--- :do Keep such groups on the fast links of one node, make them smaller, and let the collectives run beside
+-- :finding other collectives, part of which no computation hides
+-- :remedy Keep such groups on the fast links of one node, make them smaller, and let the collectives run beside
 --     computation. Compare the ranks first: some may wait for a late one.
 select
     gpu_work.event_id,

@@ -1,14 +1,14 @@
--- Reductions of gradients that the step waits for.
+-- Exposed reductions of gradients.
 --
--- Condition: kernels of all-reduces and reduce-scatters of gradients (`collective_use`). Bound: they take no time, as
--- they run beside computation; so this is the part of their time that nothing hides, and waiting for later ranks is
--- part of it. Source: Li et al., "PyTorch distributed", VLDB 2020, sections 3.2 and 5; PyTorch performance tuning
+-- Condition: kernels of all-reduces and reduce-scatters of gradients (`collective_use`). Bound: the reductions take no
+-- time, because they overlap with computation. The gain is therefore the exposed part of their time, including the wait
+-- for later ranks. Source: Li et al., "PyTorch distributed", VLDB 2020, sections 3.2 and 5; PyTorch performance tuning
 -- guide, "Distributed optimizations".
 --
 -- :reads gpu_work, collective_use
 -- :only_with gpu_work where class = 'communication'
--- :what collectives of gradients, part of which no computation hides
--- :do Hide or shorten them: larger batches or gradient accumulation under no_sync(), gradients in half precision
+-- :finding collectives of gradients, part of which no computation hides
+-- :remedy Hide or shorten them: larger batches or gradient accumulation under no_sync(), gradients in half precision
 --     (bf16_compress_hook), other sizes of buckets (bucket_cap_mb). Compare the ranks first: some may wait for a late
 --     one.
 select

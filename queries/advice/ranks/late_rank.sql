@@ -1,13 +1,14 @@
--- Collectives in which this rank waits until another rank comes.
+-- Collectives in which this rank waits for another rank.
 --
--- Condition: collectives that are matched between the ranks of the run, and the time from where this rank comes to
--- where the last one does (`rank_wait`): of kernels, and of the thread that waits for a collective on the CPU. What it
--- waits as the other one began to record later does not count. Bound: all ranks come at the same time. Source: Li et
--- al., "PyTorch distributed", VLDB 2020, section 5; derived for the match.
+-- Condition: collectives matched between the ranks of the run, and the time from this rank's arrival to the arrival of
+-- the last rank (`rank_wait`), for kernels and for threads waiting for a collective on the CPU. Waits caused by a later
+-- start of the other rank's recording do not count. Bound: all ranks arrive at the same time. Source: Li et al.,
+-- "PyTorch distributed", VLDB 2020, section 5; derived for the match.
 --
 -- :reads rank_wait
--- :what collectives that wait for another rank, most of all for {name}
--- :do Find out what makes that rank late: uneven batches, its own data loading, a slower GPU, logging on one rank. The
+-- :finding collectives that wait for another rank, most of all for {name}
+-- :remedy Find out what makes that rank late: uneven batches, its own data loading, a slower GPU, logging on one rank.
+--     The
 --     report's section on ranks names its delay.
 select
     rank_wait.event_id,

@@ -1,14 +1,15 @@
--- Gradients that are reduced one by one, instead of in buckets.
+-- Gradients reduced one by one, instead of in buckets.
 --
--- Condition: in backward, at least half as many collectives as parameters that get a gradient (`AccumulateGrad`), and
--- more than one. Bound: all together take as long as the longest and as one of the ops that call them (of the calls of
--- the runtime, where the trace shows no such ops). Source: Li et al., "PyTorch distributed", VLDB 2020, section 3.2.2,
--- gradient bucketing (figure 2: time for 60 million parameters against the size of one call).
+-- Condition: in backward, at least half as many collectives as parameters with a gradient (`AccumulateGrad`), more than
+-- two parameters, and more than one collective. Bound: all collectives together take as long as the longest, and one
+-- calling op stays (one runtime call, if the trace has no such ops). Source: Li et al., "PyTorch distributed", VLDB
+-- 2020, section 3.2.2, gradient bucketing (figure 2: time for 60 million parameters by size of a call).
 --
 -- :reads gpu_work, event, label, nesting
 -- :only_with gpu_work where phase = 'backward' and class = 'communication'
--- :what collectives of backward, about one for each parameter
--- :do Reduce gradients in buckets: DistributedDataParallel does (bucket_cap_mb); with collectives of your own, flatten
+-- :finding collectives of backward, about one for each parameter
+-- :remedy Reduce gradients in buckets: DistributedDataParallel does (bucket_cap_mb); with collectives of your own,
+--     flatten
 --     the gradients first.
 with gradient as (
     select count(*) as parameter_count
@@ -21,7 +22,8 @@ with gradient as (
         and event.name = 'torch::autograd::AccumulateGrad'
 ),
 
-reduced as (
+-- One row per collective of backward, ranked by duration.
+ranked_collective as (
     select
         gpu_work.*,
         row_number() over (order by gpu_work.dur_ns desc, gpu_work.event_id) as place
@@ -36,8 +38,8 @@ reduced as (
     qualify count(*) over () > 1 and 2 * count(*) over () >= gradient.parameter_count
 ),
 
--- The op of a collective, and the one around it: `record_param_comms` in `c10d::allreduce_`. Other ops that launch a
--- collective, as an old trace shows them, do much else: then the call is only that of the runtime.
+-- One row per op of a collective, with the enclosing op: `record_param_comms` in `c10d::allreduce_`. In old traces, ops
+-- that launch a collective also do other work; only the runtime call then counts.
 op as (
     select
         nesting.event_id,
@@ -52,11 +54,11 @@ op as (
 
 call as (
     select
-        coalesce(around.event_id, op.event_id, reduced.runtime_id) as event_id,
-        min(reduced.place) as place,
-        first(reduced.short_name order by reduced.place) as name
-    from reduced
-    left join op on reduced.op_id = op.event_id
+        coalesce(around.event_id, op.event_id, ranked_collective.runtime_id) as event_id,
+        min(ranked_collective.place) as place,
+        first(ranked_collective.short_name order by ranked_collective.place) as name
+    from ranked_collective
+    left join op on ranked_collective.op_id = op.event_id
     left join op as around on op.parent_id = around.event_id
     group by all
 )
@@ -69,7 +71,7 @@ select
     end_ns,
     if(place = 1, 0, dur_ns) as saved_ns,
     short_name as name
-from reduced
+from ranked_collective
 union all
 select
     call.event_id,

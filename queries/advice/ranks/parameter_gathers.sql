@@ -1,13 +1,13 @@
--- All-gathers of sharded parameters that the step waits for.
+-- Exposed all-gathers of sharded parameters.
 --
--- Condition: kernels of all-gathers of parameters (`collective_use`): their group also reduces gradients. Bound: they
--- take no time, as they run beside computation. Source: PyTorch documentation, "FullyShardedDataParallel"
--- (`forward_prefetch`, `backward_prefetch`) and "fully_shard" (`reshard_after_forward`).
+-- Condition: kernels of all-gathers of parameters (`collective_use`): their group also reduces gradients. Bound: the
+-- all-gathers take no time, because they overlap with computation. Source: PyTorch documentation,
+-- "FullyShardedDataParallel" (`forward_prefetch`, `backward_prefetch`) and "fully_shard" (`reshard_after_forward`).
 --
 -- :reads gpu_work, collective_use
 -- :only_with gpu_work where class = 'communication'
--- :what gathers of sharded parameters, part of which no computation hides
--- :do Gather the next layer while this one computes (forward_prefetch=True, BackwardPrefetch.BACKWARD_PRE), keep
+-- :finding gathers of sharded parameters, part of which no computation hides
+-- :remedy Gather the next layer while this one computes (forward_prefetch=True, BackwardPrefetch.BACKWARD_PRE), keep
 --     parameters after forward (reshard_after_forward=False) where memory allows, or shard within a node only.
 select
     gpu_work.event_id,

@@ -1,13 +1,14 @@
--- Sends and receives of a pipeline, in which a stage waits for another one.
+-- Sends and receives of a pipeline, while a stage waits for another stage.
 --
 -- Condition: sends and receives (`collective_use`): kernels, and on the CPU the times in which the loop waits for them.
--- Bound: they take no time. More micro-batches come near to it, but with p stages and m micro-batches, (p - 1) / (m + p
--- - 1) of a step remains (`pipeline_bubbles`). Source: Huang et al., "GPipe", NeurIPS 2019, section 2; Narayanan et
--- al., "Efficient large-scale language model training on GPU clusters", SC 2021, section 2.2.
+-- Bound: sends and receives take no time. More micro-batches approach the bound, but with p stages and m micro-batches,
+-- (p - 1) / (m + p - 1) of a step remains (`pipeline_bubbles`). Source: Huang et al., "GPipe", NeurIPS 2019, section 2;
+-- Narayanan et al., "Efficient large-scale language model training on GPU clusters", SC 2021, section 2.2.
 --
 -- :reads gpu_work, collective_use, thread_wait
--- :what waits for another pipeline stage
--- :do Use more micro-batches in each step, an interleaved or zero-bubble schedule, or stages that take equally long.
+-- :finding waits for another pipeline stage
+-- :remedy Use more micro-batches in each step, an interleaved or zero-bubble schedule, or stages that take equally
+--     long.
 select
     gpu_work.event_id,
     'work' as effect,

@@ -1,13 +1,14 @@
--- Collectives in which this rank waits, in a run of which only one rank's file is there.
+-- Collectives in which this rank waits, in a run with only one rank's file.
 --
--- Condition: a thread of the training loop waits until a collective on another thread ends (`thread_wait`). The rule is
--- asked where the run has one rank, as `late_rank` compares several. Bound: no wait, so all ranks come at the same time
--- and the transfer takes no time. Source: Li et al., "PyTorch distributed", VLDB 2020, section 5; derived for the wait.
+-- Condition: a training thread waits until a collective on another thread ends (`thread_wait`). The rule applies to a
+-- run with one rank; `late_rank` compares several ranks. Bound: no wait, if all ranks arrive at the same time and the
+-- transfer takes no time. Source: Li et al., "PyTorch distributed", VLDB 2020, section 5; derived for the wait.
 --
 -- :reads thread_wait, label_segment, event
 -- :only_with thread_wait where kind = 'other_ranks'
--- :what times in which this rank waits for other ranks, most of it in {name}
--- :do Open the files of all ranks together (hotline report FOLDER): the report then names the rank that comes last, and
+-- :finding times in which this rank waits for other ranks, most of it in {name}
+-- :remedy Open the files of all ranks together (hotline report FOLDER): the report then names the rank that comes last,
+--     and
 --     what it does before. From one file, waiting and transfer cannot be told apart.
 select
     thread_wait.event_id,
@@ -28,6 +29,6 @@ where
     thread_wait.rank = $rank
     and thread_wait.kind = 'other_ranks'
     and label_segment.step = $step
-    -- of these, `pipeline_bubble` tells
+    -- `pipeline_bubble` covers sends and receives.
     and not regexp_matches(event.name, ':(send|recv)')
 order by thread_wait.event_id, thread_wait.start_ns

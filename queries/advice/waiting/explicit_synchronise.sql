@@ -1,13 +1,13 @@
--- Calls of the program that wait until the GPU is done, in the middle of a step.
+-- Calls of the program that wait for the GPU in the middle of a step.
 --
--- Condition: synchronising calls (`gpu_wait`) outside of every op, after which more work is launched. Bound: the call
--- no longer waits. Source: PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization"; CUDA
--- semantics, "Asynchronous execution".
+-- Condition: synchronising calls (`gpu_wait`) outside of ops, with work launched afterwards. Bound: the calls no longer
+-- wait. Source: PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization"; CUDA semantics,
+-- "Asynchronous execution".
 --
 -- :reads gpu_wait, label, event, nesting, launch
 -- :only_with gpu_wait where kind = 'sync'
--- :what calls of {name} in the program
--- :do Take torch.cuda.synchronize() out of the loop; to measure times use torch.cuda.Event(enable_timing=True), and
+-- :finding calls of {name} in the program
+-- :remedy Take torch.cuda.synchronize() out of the loop; to measure times use torch.cuda.Event(enable_timing=True), and
 --     read these after the loop.
 -- :scenario no_sync
 select
@@ -27,8 +27,8 @@ where
     and label.step = $step
     and gpu_wait.kind = 'sync'
     and gpu_wait.waited_ns > 0
-    -- the last one of a trace hands over the result, or ends the recording
+    -- The last synchronisation of a trace transfers the result, or ends the recording.
     and gpu_wait.end_ns < (select max(launch_start_ns) from launch where rank = $rank)
     and nesting.op_id is null
-    and ends_with(event.name, 'Synchronize')
+    and is_synchronise_call(event.name)
 order by gpu_wait.event_id

@@ -1,13 +1,14 @@
--- Launches that wait, because a thousand others of their stream have not started yet.
+-- Launches that wait because a thousand earlier launches of their stream are pending.
 --
--- Condition: calls that launch while more than 1000 launches of their stream are pending (`full_queue` in `gpu_wait`).
--- Bound: the call no longer waits. A GPU that is busy all the time gains nothing by it. Source: CUDA programming guide,
--- "Asynchronous concurrent execution"; the limit of 1024 pending launches is known from measurement.
+-- Condition: launch calls with over 1000 launches of their stream pending (`full_queue` in `gpu_wait`). Bound: the
+-- calls no longer wait. A constantly busy GPU gains nothing. Source: CUDA programming guide, "Asynchronous concurrent
+-- execution"; the limit of 1024 pending launches is known from measurement.
 --
 -- :reads gpu_wait, label, event
 -- :only_with gpu_wait where kind = 'full_queue'
--- :what launches that wait as a thousand others are pending
--- :do Launch fewer, longer kernels (torch.compile, a larger batch), or a CUDA graph; load and log on another thread, so
+-- :finding launches that wait as a thousand others are pending
+-- :remedy Launch fewer, longer kernels (torch.compile, a larger batch), or a CUDA graph; load and log on another
+--     thread, so
 --     that a full queue does not hold them up.
 select
     gpu_wait.event_id,

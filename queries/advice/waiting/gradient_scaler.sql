@@ -1,14 +1,14 @@
--- The gradient scaler waits for the GPU in each step, to learn whether a gradient is infinite.
+-- The gradient scaler waits for the GPU in each step, to read whether a gradient is infinite.
 --
 -- Condition: the scaler reads its flag back before the optimizer (`scaler_wait`), and waits for the GPU. Bound: the
 -- call no longer waits. Source: torch.amp, "Gradient Scaling" (bfloat16 has the range of FP32 and needs no scaler);
--- torch/amp/grad_scaler.py, `step`: a fused optimizer takes the flag on the GPU (`_step_supports_amp_scaling`), and
--- nothing is read.
+-- torch/amp/grad_scaler.py, `step`: a fused optimizer takes the flag on the GPU (`_step_supports_amp_scaling`), without
+-- a read-back.
 --
 -- :reads gpu_wait, scaler_wait, label, nesting, event
 -- :only_with event where name = 'aten::_amp_foreach_non_finite_check_and_unscale_'
--- :what waits of the gradient scaler for the GPU, in {name}
--- :do Train in bfloat16, which needs no GradScaler, or pass fused=True to the optimizer, which then checks the
+-- :finding waits of the gradient scaler for the GPU, in {name}
+-- :remedy Train in bfloat16, which needs no GradScaler, or pass fused=True to the optimizer, which then checks the
 --     gradients on the GPU.
 select
     gpu_wait.event_id,

@@ -1,17 +1,18 @@
--- Copies between pageable memory and the GPU: the CPU waits until all earlier work of the stream and the copy are done,
--- and the driver copies everything twice.
+-- Copies from pageable memory to the GPU: the CPU waits for all earlier work of the stream and for the copy, and the
+-- driver copies everything twice.
 --
--- Condition: a call that launches a copy from or to pageable memory, or one that blocks, outside of reading values
--- back. Bound: the call no longer waits, and the copy is as fast as the GPU's link to the host, where its bytes and the
--- link are known. Source: CUDA runtime API, "API synchronization behavior"; CUDA C++ best practices guide, "Pinned
--- memory"; PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization", and torch.Tensor.pin_memory.
+-- Condition: a call that launches a copy from pageable memory to the GPU, or a blocking copy to the GPU. Bound: the
+-- call no longer waits, and the copy runs at the speed of the GPU's link to the host, if its bytes and the link are
+-- known. Source: CUDA runtime API, "API synchronization behavior"; CUDA C++ best practices guide, "Pinned memory";
+-- PyTorch performance tuning guide, "Avoid unnecessary CPU-GPU synchronization", and torch.Tensor.pin_memory.
 --
 -- :reads gpu_wait, label, event, gpu_copy, gpu_model
 -- :only_with gpu_wait where kind = 'copy'
--- :what copies from pageable memory that make the CPU wait for the GPU
--- :do Copy from pinned memory without waiting: DataLoader(pin_memory=True), tensor.to(device, non_blocking=True).
+-- :finding copies from pageable memory that make the CPU wait for the GPU
+-- :remedy Copy from pinned memory without waiting: DataLoader(pin_memory=True), tensor.to(device, non_blocking=True).
 -- :scenario pinned
-with waited as (
+with waiting_call as (
+    -- One row per waiting call, with the name of its copy.
     select
         gpu_wait.event_id,
         gpu_wait.work_id,
@@ -28,7 +29,7 @@ with waited as (
         and label.step = $step
         and gpu_wait.kind = 'copy'
         and gpu_wait.waited_ns > 0
-        and regexp_matches(copied.name, 'HtoD|HostToDevice|Host -> Device')
+        and is_copy_to_device(copied.name)
 )
 
 select
@@ -39,7 +40,7 @@ select
     end_ns,
     waited_ns as saved_ns,
     name
-from waited
+from waiting_call
 union all
 select
     gpu_copy.event_id,
@@ -48,9 +49,9 @@ select
     gpu_copy.start_ns,
     gpu_copy.end_ns,
     floor(gpu_copy.dur_ns - 1e9 * gpu_copy.bytes / gpu_model.host_bytes_per_s)::bigint,
-    waited.name
-from waited
-inner join gpu_copy on gpu_copy.rank = $rank and waited.work_id = gpu_copy.event_id
+    waiting_call.name
+from waiting_call
+inner join gpu_copy on gpu_copy.rank = $rank and waiting_call.work_id = gpu_copy.event_id
 inner join event on gpu_copy.rank = event.rank and gpu_copy.event_id = event.event_id
 inner join gpu_model on gpu_copy.rank = gpu_model.rank and gpu_model.device_id = device_of(gpu_copy.device)
 where

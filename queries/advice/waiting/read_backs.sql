@@ -1,14 +1,15 @@
--- Values that the CPU reads from the GPU in the middle of a step, for which it waits until the GPU is done.
+-- Values read by the CPU from the GPU in the middle of a step: the CPU waits until the GPU is done.
 --
--- Condition: waits (`gpu_wait`) inside of an op, after which more work is launched, but for copies to the GPU:
--- `.item()`, `.cpu()`, `.tolist()`, `nonzero`, an index by a mask, a branch on the value of a tensor. A gradient
--- scaler's waits have a rule of their own (`gradient_scaler`). Bound: the call no longer waits. Source: PyTorch
--- performance tuning guide, "Avoid unnecessary CPU-GPU synchronization".
+-- Condition: waits (`gpu_wait`) inside an op, except copies to the GPU, with work launched afterwards: `.item()`,
+-- `.cpu()`, `.tolist()`, `nonzero`, an index by a mask, a branch on the value of a tensor. Waits of a gradient scaler
+-- have a separate rule (`gradient_scaler`). Bound: the call no longer waits. Source: PyTorch performance tuning guide,
+-- "Avoid unnecessary CPU-GPU synchronization".
 --
 -- :reads gpu_wait, scaler_wait, label, event, nesting, launch
 -- :only_with gpu_wait where kind in ('copy', 'sync')
--- :what calls that wait to read values back from the GPU, most of it in {name}
--- :do Leave values on the GPU: log them every some steps, use torch.where instead of masks and branches, and read back
+-- :finding calls that wait to read values back from the GPU, most of it in {name}
+-- :remedy Leave values on the GPU: log them every some steps, use torch.where instead of masks and branches, and read
+--     back
 --     with non_blocking=True into pinned memory.
 -- :scenario no_sync
 select
@@ -30,7 +31,7 @@ where
     and label.step = $step
     and gpu_wait.kind in ('copy', 'sync')
     and gpu_wait.waited_ns > 0
-    -- the last one of a trace hands over the result, or ends the recording
+    -- The last synchronisation of a trace transfers the result, or ends the recording.
     and gpu_wait.end_ns < (select max(launch_start_ns) from launch where rank = $rank)
-    and not coalesce(regexp_matches(copied.name, 'HtoD|HostToDevice|Host -> Device'), false)
+    and not coalesce(is_copy_to_device(copied.name), false)
 order by gpu_wait.event_id

@@ -1,14 +1,14 @@
--- Threads and streams with their names, from the metadata events that name them.
+-- Threads and streams with their names, from metadata events.
 --
 -- :reads event, event_args, track_key
 -- :column track_id BIGINT        number within the rank, in order of first appearance
--- :column pid VARCHAR            process id as in the file; a device number or a word for some rows
--- :column tid VARCHAR            thread id as in the file; a stream number for GPU tracks
--- :column process_name VARCHAR   name given to the process; NULL without one
--- :column process_label VARCHAR  label given to the process, such as `GPU 0`; NULL without one
--- :column thread_name VARCHAR    name given to the thread or stream; NULL without one
+-- :column pid VARCHAR            process id in the file; a device number or a word for some rows
+-- :column tid VARCHAR            thread id in the file; a stream number for GPU tracks
+-- :column process_name VARCHAR   name of the process; NULL if absent
+-- :column process_label VARCHAR  label of the process, like `GPU 0`; NULL if absent
+-- :column thread_name VARCHAR    name of the thread or stream; NULL if absent
 with name_event as (
-    -- Metadata events that name a process or thread; the last one counts.
+    -- Metadata events with the name of a process or thread; the last event counts.
     select
         track_key.pid,
         track_key.tid,

@@ -1,27 +1,27 @@
--- Times when a device does nothing, each as one row, with the sums of its parts in `idle_part`.
+-- Idle gaps of each device, with the sums of their parts in `idle_part`.
 --
--- A gap belongs to the step and phase in which most of it passes.
+-- A gap belongs to the step and phase with most of its time.
 --
 -- :reads idle_part
 -- :only_with idle_part
--- :column device BIGINT         device number; -1 when the events name none
+-- :column device DEVICE         -1 without a device
 -- :column start_ns BIGINT       start
 -- :column end_ns BIGINT         end
--- :column next_id BIGINT        the GPU event that ends the gap; NULL for the gap after the last one
--- :column step BIGINT           step in which most of the gap passes; NULL outside every step or when unknown
--- :column phase VARCHAR         phase in which most of it passes, likewise
--- :column load_data_ns BIGINT   of it, the host was loading data
--- :column profiler_ns BIGINT    of it, the profiler itself worked in a call of the host
--- :column sync_ns BIGINT        of it, the host was inside a call that returns when the GPU is done
--- :column other_ranks_ns BIGINT  of it, the host waited for other ranks
+-- :column next_id BIGINT        the GPU event at the end of the gap; NULL for the gap after the last event
+-- :column step STEP             with most of the gap's time; NULL outside every step or if unknown
+-- :column phase PHASE           with most of the gap's time; NULL outside every step or if unknown
+-- :column load_data_ns BIGINT   time in which the host loaded data
+-- :column profiler_ns BIGINT    time in which the profiler itself worked in a call of the host
+-- :column sync_ns BIGINT        time in which the host was inside a call that returns when the GPU is done
+-- :column other_ranks_ns BIGINT  time in which the host waited for other ranks
 -- :column other_thread_ns BIGINT of it, the host waited for another of its threads
--- :column cpu_tensor_ns BIGINT  of it, the host computed on CPU tensors
--- :column op_ns BIGINT          of it, the host was inside other ops and runtime calls, on the way to the launch
--- :column python_ns BIGINT      of it, the host was outside ops: python, or nothing the profiler shows
--- :column launch_ns BIGINT      of it, from the launch call to the start of the work
--- :column queued_ns BIGINT      of it, the work was launched already and waited for something on the GPU
--- :column unobserved_ns BIGINT  of it, the work was launched already, and nothing in the file explains why it waited
--- :column unknown_ns BIGINT     of it, what ended the gap has no known launch
+-- :column cpu_tensor_ns BIGINT  time in which the host computed on CPU tensors
+-- :column op_ns BIGINT          time in which the host was inside other ops and runtime calls, before the launch
+-- :column python_ns BIGINT      time in which the host was outside ops: in python, or without recorded events
+-- :column launch_ns BIGINT      time from the launch call to the start of the work
+-- :column queued_ns BIGINT      time in which the work was already launched and waited for something on the GPU
+-- :column unobserved_ns BIGINT  time in which the work was already launched and waited for unknown reasons
+-- :column unknown_ns BIGINT     time of gaps before work without a known launch
 with share as (
     -- Time of a gap in each step and phase.
     select
@@ -36,7 +36,7 @@ with share as (
 ),
 
 -- The step and phase of each gap.
-home as (
+largest_share as (
     select
         device,
         gap_ns,
@@ -45,7 +45,7 @@ home as (
     group by device, gap_ns
 ),
 
--- Gaps with their sums by cause.
+-- Gaps with the time of each cause.
 total as (
     select
         device,
@@ -73,8 +73,8 @@ select
     total.start_ns,
     total.end_ns,
     total.next_id,
-    home.label.step,
-    home.label.phase,
+    largest_share.label.step,
+    largest_share.label.phase,
     coalesce(total.load_data_ns, 0)::bigint as load_data_ns,
     coalesce(total.profiler_ns, 0)::bigint as profiler_ns,
     coalesce(total.sync_ns, 0)::bigint as sync_ns,
@@ -88,5 +88,5 @@ select
     coalesce(total.unobserved_ns, 0)::bigint as unobserved_ns,
     coalesce(total.unknown_ns, 0)::bigint as unknown_ns
 from total
-inner join home on total.device = home.device and total.start_ns = home.gap_ns
+inner join largest_share on total.device = largest_share.device and total.start_ns = largest_share.gap_ns
 order by total.device, total.start_ns

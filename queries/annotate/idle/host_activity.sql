@@ -1,29 +1,29 @@
--- What each thread of the training loop does at each moment: its time, cut where that or its phase changes.
+-- Activity of each training thread: the thread's time, cut where the activity or the phase changes.
 --
--- Kinds, of which the first that applies counts:
---   profiler    the profiler itself works, inside a call of the runtime (`is_work_of_profiler`),
---   other_ranks   the thread waits for a collective on another thread, and so for the ranks that take part in it,
+-- Kinds of activity, in order of precedence:
+--   profiler    the profiler itself works, inside a runtime call (`is_work_of_profiler`),
+--   other_ranks   the thread waits for a collective on another thread, and therefore for the participating ranks,
 --   other_thread  the thread waits for other work of another thread (`thread_wait`),
 --   load_data   the thread is in the phase that loads data,
---   sync        inside a call that returns when the GPU is done, blocking copies among them,
+--   sync        inside a call that returns when the GPU is done, including blocking copies,
 --   cpu_tensor  inside an op that computes without any call of the GPU's runtime: arithmetic on CPU tensors. Not in a
---               file that is cut off, which may lack such calls: profilers write them behind the ops,
---   op          inside another op or a call of the runtime: on the way to a launch,
---   python      inside something else: python, an annotation,
---   nothing     inside nothing: the thread shows no event.
--- The threads are those that launch GPU work or have phases. Pieces of a thread have numbers without gaps, in order of
--- time; the first begins when the trace does, and the last has no end.
+--               truncated file, which may lack runtime calls: profilers write them after the ops,
+--   op          inside another op or a runtime call, before a launch,
+--   python      inside any other event: python, an annotation,
+--   nothing     outside of events.
+-- Threads are included if they launch GPU work or have phases. The pieces of a thread are numbered without gaps, in
+-- order of time. The first piece begins at the start of the trace, and the last piece has no end.
 --
 -- :reads event, timed, cpu_span, name_class, nesting, launch, phase_span, label_segment, main_track, rank_info,
 --        thread_wait
--- :column track_id BIGINT  the thread: one that launches GPU work or has phases
--- :column number BIGINT    place of the piece on its thread, from 1
+-- :column track_id BIGINT  the thread: launches GPU work or has phases
+-- :column number BIGINT    position of the piece on the thread, from 1
 -- :column start_ns BIGINT  start of the piece
--- :column end_ns BIGINT    its end; NULL for the last one of a thread
+-- :column end_ns BIGINT    end of the piece; NULL for the last piece of a thread
 -- :column kind VARCHAR     profiler, load_data, sync, other_ranks, other_thread, cpu_tensor, op, python or nothing; the
 --                          glossary explains them
--- :column step BIGINT      the step; NULL outside every step
--- :column phase VARCHAR    the phase; NULL outside every step
+-- :column step STEP        NULL outside every step
+-- :column phase PHASE      NULL outside every step
 with host as (
     select distinct nesting.track_id
     from launch
@@ -56,7 +56,7 @@ outermost_call as (
     where op_depth = 0 and category in ('cpu_op', 'cuda_runtime', 'cuda_driver')
 ),
 
--- Outermost ops without a call of the runtime, and without work that is linked to them by another number.
+-- Outermost ops without a runtime call and without work linked by another number.
 bare_op as (
     select outermost_call.*
     from outermost_call
@@ -75,7 +75,7 @@ bare_op as (
     where outermost_call.is_op
 ),
 
--- Bare ops that compute something; none in a file that is cut off, where ops that launch look like them.
+-- Bare ops with computation. Empty for a truncated file, where ops with missing launches look the same.
 arithmetic_op as (
     select distinct bare_op.event_id
     from host_event as op
@@ -88,7 +88,7 @@ arithmetic_op as (
         and not exists (select 1 from rank_info where truncated)
 ),
 
--- Times of each kind; they may overlap.
+-- Time spans of each kind, possibly overlapping.
 span as (
     select
         outermost_call.track_id,
@@ -131,7 +131,7 @@ span as (
         end_ns
     from thread_wait
     union all
-    -- no thread is known of what the profiler does: it does it in the call that began last
+    -- The profiler's work has no thread. It is assigned to the last runtime call begun before.
     select
         call.track_id,
         'profiler',
@@ -191,10 +191,10 @@ border as (
     from host
 ),
 
--- Moments at which the kind changes.
+-- Times at which the kind changes.
 --
--- All that begins on a thread ends, so the sums are 0 again where the next thread begins. A window without `order by`
--- keeps the order of the inner query, and needs no memory for it.
+-- Every beginning on a thread has an end: the sums are back at 0 where the next thread begins. A window without `order
+-- by` keeps the order of the inner query and needs no memory for sorting.
 kind_change as (
     select
         track_id,
@@ -215,7 +215,7 @@ kind_change as (
                 when sum(python) over so_far > 0 then 'python'
                 else 'nothing'
             end as kind,
-            -- of several borders at one time, the last says what begins
+            -- Among borders at equal times, only the last has the complete sum.
             coalesce(lead(track_id) over () != track_id or lead(at_ns) over () > at_ns, true) as is_last
         from (
             select * from border
@@ -227,7 +227,7 @@ kind_change as (
     qualify coalesce(lag(track_id) over () != track_id or lag(kind) over () != kind, true)
 ),
 
--- Moments at which the step or the phase changes.
+-- Times at which the step or the phase changes.
 label_change as (
     select
         track_id,

@@ -1,26 +1,27 @@
--- Times in which a thread of the training loop waits for another thread of its process.
+-- Times in which a training thread waits for another thread of the process.
 --
--- Work of another thread is waited for where the loop's thread does nothing until about the work's end: it shows no
--- event from before the work ends until at most `wake_up_ns()` later, and for no longer after that end than before it.
--- In backward, where no python runs between the nodes, the second of these conditions is enough.
--- Nothing means that the innermost event is an annotation, an op of torch.distributed that returns late
--- (`wait_tensor`), or a python frame of a call that waits; a DataLoader's own annotation is loading data, not this.
+-- The thread waits for another thread's work if the thread does nothing until about the end of the work. Two conditions
+-- must hold. The thread has no event from before the end of the work until at most `wake_up_ns()` later. And the time
+-- without events after the end is no longer than the time before. In backward, no python runs between the nodes, and
+-- the second condition is enough. "Doing nothing" means that the innermost event is an annotation, an op of
+-- torch.distributed that returns late (`wait_tensor`), the python frame of a waiting call, or a waiting call of the
+-- operating system. A DataLoader's own annotation counts as loading data.
 --
 -- Kinds:
---   other_ranks   the work is a collective of gloo, MPI or UCC, which ends when all ranks have come,
---   other_thread  other events of a thread outside the loop, for half of that time or more. Only the main thread waits
---                 for them, and for at least `thread_switch_ns()`. Autograd's own thread is part of the loop.
--- Of works that end one after the other, each is waited for from where the one before ends. Rows of a thread do not
--- overlap. The time from the work's end to the thread's next event is no part of the row, as it may be anything, but
--- in backward: there the thread is not yet awake.
+--   other_ranks   the work is a collective of gloo, MPI or UCC, which ends when all ranks have arrived,
+--   other_thread  other events of a thread outside the loop cover at least half of the time. Only the main thread waits
+--                 for such events, and for at least `thread_switch_ns()`. Autograd's own thread is part of the loop.
+-- If several works end one after the other, the wait for each begins at the previous end. Rows of a thread do not
+-- overlap. The time from the end of the work to the thread's next event is not part of the row, because its cause is
+-- unknown. In backward, this time is included: the thread is not yet awake.
 --
 -- :reads event, nesting, cpu_span, launch, main_track, phase_span
 -- :only_with nesting
--- :column track_id BIGINT  the thread that waits
--- :column start_ns BIGINT  since when
--- :column end_ns BIGINT    when the work ends; in backward, of the last one, when the thread goes on
+-- :column track_id BIGINT  the waiting thread
+-- :column start_ns BIGINT  start of the wait
+-- :column end_ns BIGINT    end of the work; in backward, for the last work, the time at which the thread resumes
 -- :column kind VARCHAR     other_ranks or other_thread
--- :column event_id BIGINT  the work that is waited for
+-- :column event_id BIGINT  the awaited work
 with host as (
     select distinct nesting.track_id
     from launch
@@ -71,7 +72,7 @@ work as (
         and nesting.track_id not in (select track_id from collective)
 ),
 
--- Moments at which an event of a waiting thread starts or ends, and the event in which the thread then is.
+-- Times at which an event of a waiting thread starts or ends, with the thread's innermost event from then on.
 border as (
     select
         track_id,
@@ -102,7 +103,7 @@ border as (
     group by track_id, at_ns
 ),
 
--- One row per work that ends while a thread of the loop shows nothing new: that stretch of the thread.
+-- Work ending during a stretch without event borders on a thread of the loop, with that stretch.
 ending_in_stretch as (
     select
         work.*,
@@ -115,27 +116,28 @@ ending_in_stretch as (
     asof inner join border as next on work.host_id = next.track_id and work.end_ns <= next.at_ns
 ),
 
--- Stretches in which the thread runs nothing of its own.
-still as (
+-- Stretches in which the thread does nothing.
+idle_stretch as (
     select ending_in_stretch.*
     from ending_in_stretch
     left join cpu_span on ending_in_stretch.around_id = cpu_span.event_id
     left join event on ending_in_stretch.around_id = event.event_id
     where
         cpu_span.event_id is null
-        or (cpu_span.category = 'user_annotation' and not starts_with(event.name, 'enumerate(DataLoader)'))
+        or (cpu_span.category = 'user_annotation' and not is_loader_mark(event.name))
         or (cpu_span.is_op and regexp_matches(event.name, '^(c10d|_?c10d_functional)::'))
         or (cpu_span.category = 'python_function' and is_waiting_frame(event.name))
+        or (cpu_span.category = 'os_call' and is_waiting_call(event.name))
 ),
 
--- Those in backward, whose last work ends when the thread goes on.
-in_phase as (
+-- The same stretches, with a flag for backward, where the wait for the last work ends when the thread resumes.
+stretch_in_phase as (
     select
-        still.*,
-        coalesce(still.until_ns <= backward.end_ns, false) as is_backward
-    from still
+        idle_stretch.*,
+        coalesce(idle_stretch.until_ns <= backward.end_ns, false) as is_backward
+    from idle_stretch
     asof left join (select * from phase_span where phase = 'backward') as backward
-        on still.host_id = backward.track_id and still.from_ns >= backward.start_ns
+        on idle_stretch.host_id = backward.track_id and idle_stretch.from_ns >= backward.start_ns
 ),
 
 part as (
@@ -151,7 +153,7 @@ part as (
         min(since_ns) over stretch as first_ns,
         max(end_ns) over stretch as last_ns,
         row_number() over (stretch order by end_ns desc, event_id desc) = 1 as is_last
-    from in_phase
+    from stretch_in_phase
     window
         stretch as (partition by host_id, from_ns, kind),
         earlier as (
@@ -161,7 +163,7 @@ part as (
         )
 ),
 
-waited as (
+waiting_part as (
     select *
     from part
     where
@@ -174,18 +176,18 @@ waited as (
         or 2 * sum(end_ns - start_ns) over (partition by host_id, from_ns, kind) >= last_ns - first_ns
 )
 
--- Where a thread seems to wait for both, a collective explains it.
+-- If a thread seems to wait for both kinds, the collective is the cause.
 select
     host_id as track_id,
     start_ns,
     case when is_last and is_backward then until_ns else end_ns end as end_ns,
     kind,
     event_id
-from waited
+from waiting_part
 where
     kind = 'other_ranks'
     or (host_id, from_ns) not in (
-        select (for_ranks.host_id, for_ranks.from_ns) from waited as for_ranks
+        select (for_ranks.host_id, for_ranks.from_ns) from waiting_part as for_ranks
         where for_ranks.kind = 'other_ranks'
     )
 order by host_id, start_ns

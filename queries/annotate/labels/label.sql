@@ -1,19 +1,19 @@
 -- Step, phase, module and bucket of every event with a duration.
 --
--- A CPU event is labelled by its thread and start. GPU work is labelled by the call that launched it, whenever it runs;
--- where the trace does not hold that call, by the op that External id names; else its labels are NULL, and its bucket
--- says whether it was launched before the trace began.
+-- A CPU event is labelled by thread and start. GPU work is labelled by the launching call, regardless of when the work
+-- runs. If the call is not in the trace, the op named by External id labels the work. Otherwise the labels are NULL,
+-- and the bucket shows whether the work was launched before the trace began.
 --
 -- :reads timed, nesting, launch, phase_span, label_segment, node, node_module
 -- :column event_id BIGINT   the event
--- :column step BIGINT       number of the training step; NULL outside every step
--- :column phase PHASE       phase of the step; NULL outside every step
--- :column module_id BIGINT  the module (see `model_op`); NULL where none is known
--- :column pass VARCHAR      forward, backward or recompute; NULL where no module is known
--- :column bucket VARCHAR    where the work counts to: `module`, or a named bucket when no module explains it
+-- :column step STEP         NULL outside every step
+-- :column phase PHASE       of the step; NULL outside every step
+-- :column module_id BIGINT  the module (see `model_op`); NULL if unknown
+-- :column pass VARCHAR      forward, backward or recompute; NULL if the module is unknown
+-- :column bucket VARCHAR    bucket of the time: `module`, or a named bucket if the work belongs to no module
 -- :column evidence VARCHAR  nn_module, alignment, sequence_number, flow or autograd_order; NULL without a module
 with point as (
-    -- The thread and time at which the labels of each event are looked up.
+    -- The thread and time at which each event's labels are looked up.
     select
         event_id,
         track_id,
@@ -28,8 +28,8 @@ with point as (
     inner join nesting on coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
 ),
 
--- Segments, without a module where a hook on the gradient of one parameter sends a whole bucket of gradients: that is
--- not work of this parameter's module.
+-- Segments with the module removed from gradient hooks. A hook on the gradient of one parameter sends a whole bucket of
+-- gradients, which is not work of the parameter's module.
 clean_segment as (
     select
         track_id,
@@ -45,7 +45,7 @@ clean_segment as (
     from label_segment
 ),
 
--- Nodes whose module is not known, with the phase of the op that created each.
+-- Nodes with an unknown module, with the phase of the creating op.
 origin_phase as (
     select
         node.event_id,
@@ -92,7 +92,7 @@ event_label as (
         on point.track_id = segment.track_id and point.at_ns >= segment.start_ns
 ),
 
--- Start of the first GPU work whose launch is known.
+-- Start of the first GPU work with a known launch.
 first_linked_work as (
     select min(timed.start_ns) as start_ns
     from launch
@@ -100,7 +100,7 @@ first_linked_work as (
     where launch.link is not null
 ),
 
--- The first call of the runtime or driver: its correlation id and start.
+-- Lowest correlation id and earliest start among runtime and driver calls.
 first_call as (
     select
         min(correlation) as correlation,

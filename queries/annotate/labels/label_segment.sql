@@ -1,22 +1,22 @@
--- Each CPU thread's time, cut where its step, phase, module or bucket changes. Segments never overlap.
+-- Each CPU thread's time, cut where the step, phase, module or bucket changes. Segments never overlap.
 --
--- The borders of all layers (steps, phases, modules and buckets) cut the time into pieces. The last span of a layer
--- that started before a piece labels it, if it has not ended.
+-- The borders of all layers (steps, phases, modules and buckets) cut the time into pieces. In each layer, the last span
+-- started at or before a piece labels the piece, unless the span has ended.
 --
 -- :reads phase_span, module_segment, marker_segment, step, nesting
 -- :column track_id BIGINT   the thread
 -- :column start_ns BIGINT   start
 -- :column end_ns BIGINT     end; NULL for the last segment of a thread
--- :column step BIGINT       number of the training step; NULL outside every step
--- :column phase PHASE       phase of the step; NULL where none is known
--- :column module_id BIGINT  the innermost module (see `model_op`); NULL where none is known
--- :column pass VARCHAR      forward, backward or recompute; NULL where no module is known
+-- :column step STEP         NULL outside every step
+-- :column phase PHASE       of the step; NULL if unknown
+-- :column module_id BIGINT  the innermost module (see `model_op`); NULL if unknown
+-- :column pass VARCHAR      forward, backward or recompute; NULL if the module is unknown
 with host_track as (
     select distinct track_id
     from nesting
 ),
 
--- Steps on each thread of the host.
+-- Steps on each CPU thread.
 step_span as (
     select
         host_track.track_id,

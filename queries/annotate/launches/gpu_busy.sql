@@ -1,11 +1,10 @@
--- Times when a device runs at least one kernel, copy or memset, whatever the stream: the union of their intervals.
--- Spans never overlap.
+-- Busy times of each device: at least one kernel, copy or memset runs, on any stream. Spans never overlap.
 --
--- Touching intervals are merged. Synchronisation records and annotations on GPU tracks are no work and do not count.
+-- Touching intervals are merged. Synchronisation records and annotations on GPU tracks are not work and do not count.
 --
 -- :reads timed, gpu_op
 -- :only_with timed where category in ('kernel', 'gpu_memcpy', 'gpu_memset')
--- :column device BIGINT    device number; -1 when the events name none
+-- :column device DEVICE    -1 without a device
 -- :column start_ns BIGINT  start
 -- :column end_ns BIGINT    end
 with work as ( -- noqa: ST03

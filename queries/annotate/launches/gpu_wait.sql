@@ -1,24 +1,23 @@
--- Calls in which a thread of the host waits for the GPU.
+-- Calls in which a CPU thread waits for the GPU, and the waiting time: the part of the call with a busy device.
 --
--- Calls in which a thread waits for the GPU, and how long: the part of the call in which a device was busy.
---
--- A call of kind `sync` returns when the GPU is done. A `copy` from or to pageable memory, or by a call that blocks,
--- returns when that memory is staged or filled, and so waits for all earlier work of its stream (CUDA runtime API, "API
--- synchronization behavior"; HIP's `hipMemcpyWithStream` likewise). A launch into a `full_queue`, with 1000 launches
--- pending on its stream or where the profiler says so, waits until one of them starts. Of calls inside each other, the
--- outer one counts.
+-- A `sync` call returns when the GPU is done. A `copy` from or to pageable memory, or by a blocking call, returns when
+-- the memory is staged or filled, and therefore waits for all earlier work of the stream (CUDA runtime API, "API
+-- synchronization behavior"; HIP's `hipMemcpyWithStream` also blocks). A launch into a `full_queue` waits until one of
+-- the pending launches starts: 1000 launches are pending on the stream, or the profiler reports a full queue. Among
+-- nested calls, the outer call counts.
 --
 -- :reads timed, event, name_class, nesting, launch, gpu_op, gpu_busy
 -- :only_with timed where category in ('cuda_runtime', 'cuda_driver')
 -- :column event_id BIGINT   the call
 -- :column track_id BIGINT   the thread
--- :column kind VARCHAR      sync, copy (of pageable memory) or full_queue (a launch with 1000 pending on its stream)
+-- :column kind VARCHAR      sync, copy (of pageable memory) or full_queue (a launch with 1000 launches pending on the
+--                           stream)
 -- :column start_ns BIGINT   start of the call
--- :column end_ns BIGINT     its end
--- :column waited_ns BIGINT  of it, some device was busy
--- :column work_id BIGINT    the copy that it waits for; NULL for other kinds
-with busy as (
-    -- Stretches in which some device is busy, with the busy time before each.
+-- :column end_ns BIGINT     end of the call
+-- :column waited_ns BIGINT  part of the call with a busy device
+-- :column work_id BIGINT    the awaited copy; NULL for other kinds
+with busy_stretch as (
+    -- Stretches in which any device is busy, with the total busy time before each.
     select
         start_ns,
         end_ns,
@@ -26,7 +25,7 @@ with busy as (
     from merged('gpu_busy', null)
 ),
 
--- Calls that launch, by stream, with the start of the first work of each.
+-- Launching calls by stream, with the start of the call's first work.
 launch_call as (
     select
         launch.runtime_id,
@@ -41,7 +40,7 @@ launch_call as (
     group by launch.runtime_id, device_of(gpu_op.device), stream_of(gpu_op.stream)
 ),
 
--- The same, numbered in order of the calls.
+-- The same calls, numbered in order of the calls.
 numbered_call as (
     select
         *,
@@ -49,7 +48,7 @@ numbered_call as (
     from launch_call
 ),
 
--- The same, numbered in order of the starts of the work, on streams that can be full.
+-- The same calls, numbered in order of the work's starts, on streams that can be full.
 started_work as (
     select
         device,
@@ -60,7 +59,7 @@ started_work as (
     qualify count(*) over (partition by device, stream) > most_pending()
 ),
 
--- Launches that find as many others pending as a queue holds.
+-- Launches with a full queue of pending launches.
 full_queue_call as (
     select distinct numbered_call.runtime_id
     from numbered_call
@@ -73,7 +72,7 @@ full_queue_call as (
         numbered_call.call_count > most_pending()
         and numbered_call.call_count - coalesce(started_work.start_count, 0) > most_pending()
     union
-    -- the profiler says so: full by bytes, with fewer launches pending
+    -- The profiler reports a queue full by bytes, with fewer launches pending.
     select call.event_id
     from event
     asof inner join (
@@ -84,7 +83,7 @@ full_queue_call as (
     where event.category = 'overhead' and is_full_queue(event.name) and event.start_ns < call.end_ns
 ),
 
--- Calls that return when their copy is done, each with the first of its copies.
+-- Calls that return when their copy is done, with the first copy of each call.
 blocking_copy as (
     select
         launch.runtime_id,
@@ -95,12 +94,12 @@ blocking_copy as (
     left join name_class on timed.class_id = name_class.class_id
     where
         event.category = 'gpu_memcpy'
-        and (contains(event.name, 'Pageable') or coalesce(name_class.is_sync, false))
-        and not regexp_matches(event.name, '(?i)DtoD|DeviceToDevice|Device -> Device')
+        and (is_pageable_copy(event.name) or coalesce(name_class.is_sync, false))
+        and not is_copy_without_cpu(event.name)
     group by launch.runtime_id
 ),
 
--- All calls that wait.
+-- All waiting calls.
 waiting_call as (
     select
         timed.event_id,
@@ -123,7 +122,7 @@ waiting_call as (
         )
 ),
 
--- Waiting calls that stand in no other.
+-- Outermost waiting calls.
 outermost_call as (
     select
         waiting_call.*,
@@ -148,6 +147,6 @@ select
     )::bigint as waited_ns,
     outermost_call.work_id
 from outermost_call
-asof left join busy as since on outermost_call.start_ns >= since.start_ns
-asof left join busy as until on outermost_call.end_ns >= until.start_ns
+asof left join busy_stretch as since on outermost_call.start_ns >= since.start_ns
+asof left join busy_stretch as until on outermost_call.end_ns >= until.start_ns
 order by outermost_call.event_id

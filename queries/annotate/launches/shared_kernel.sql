@@ -1,17 +1,17 @@
--- Kernels that serve a second module, which has no op of its own: the part of their time that counts to it.
+-- Kernels that also serve a second module without an op of its own, with the second module's part of the time.
 --
--- GPU work that serves a second module: one kernel for a convolution and the activation after it, say.
---
--- If a module was not found, and the module before it was, kernels of that one serve both where their names, or that
--- of their op, tell the type of the missing one. How a kernel's time divides cannot be seen, so all its modules get
--- equal parts; the remainder stays with the module that launched it.
+-- An example is one kernel for a convolution and the following activation. If a module was not found but the module
+-- before it was, kernels of the found module may serve both. The condition is that the name of the kernel or of its op
+-- contains the missing module's type. The true division of a kernel's time is unknown: all its modules get equal parts,
+-- and the remainder stays with the launching module.
 --
 -- :reads fused_candidate, forward_item, nesting, launch, event
--- :column event_id BIGINT   the kernel; its `label` names the module that launched it, which keeps the rest of its time
--- :column module_id BIGINT  the other module
--- :column gpu_ns BIGINT     its part: the modules of a kernel share its duration equally
+-- :column event_id BIGINT   the kernel; its `label` names the launching module, and the remaining time stays with that
+--                           module
+-- :column module_id BIGINT  the second module
+-- :column gpu_ns BIGINT     the module's part: the modules of a kernel share the duration equally
 with guest as (
-    -- Kernels, each with a further module that it serves.
+    -- Kernels, with a further module served by each.
     select
         launch.event_id,
         fused_candidate.module_id,

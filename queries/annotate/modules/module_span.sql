@@ -1,23 +1,23 @@
--- One row per call of a module and pass. Spans of one thread and depth never overlap.
+-- Module calls per pass: frames in forward and recompute, and runs of nodes in backward. Spans of one thread and depth
+-- never overlap.
 --
--- One row per call of a module and pass: the frames of forward and recompute, and the runs of nodes in backward.
---
--- Backward has no frames. A module's backward span there is a run of its nodes with no other node between them; the
--- modules around it have none of their own.
+-- Backward has no frames. A backward span is a run of a module's nodes without other nodes in between. The enclosing
+-- modules have no backward span of their own.
 --
 -- :reads module_call, model_op, module_segment, node, node_module
 -- :only_with model_op
 -- :column module_id BIGINT       the module
--- :column call BIGINT            which call of the module in this pass, from 0
+-- :column call BIGINT            number of the module's call in this pass, from 0
 -- :column pass VARCHAR           forward, backward or recompute
 -- :column track_id BIGINT        the thread
 -- :column depth BIGINT           depth of the module in the tree
 -- :column start_ns BIGINT        start
 -- :column end_ns BIGINT          end
--- :column event_id BIGINT        the `nn.Module` frame; NULL for spans without one (backward, or found by alignment)
+-- :column event_id BIGINT        the `nn.Module` frame; NULL for spans without a frame (backward, or found by
+--                                alignment)
 -- :column evidence VARCHAR       nn_module, alignment, sequence_number, flow or autograd_order
--- :column confidence_pct DOUBLE  how sure an alignment is: 100 if its ops have no other place; NULL where none was
---                                needed
+-- :column confidence_pct DOUBLE  certainty of an alignment: 100 if no other position is possible; NULL without an
+--                                alignment
 with frame as (
     -- Calls of modules in forward and recompute.
     select
@@ -39,7 +39,7 @@ with frame as (
             and module_call.event_id = module_segment.active_id
 ),
 
--- Autograd nodes that stand in no other.
+-- Outermost autograd nodes.
 root_node as (
     select
         node.track_id,
@@ -52,7 +52,7 @@ root_node as (
     qualify is_outermost(node.start_ns, node.end_ns, node.track_id, -node.end_ns)
 ),
 
--- The same nodes, and whether the node before belongs to another module.
+-- The same nodes, and whether the previous node belongs to another module.
 outer_node as (
     select
         *,
@@ -62,7 +62,7 @@ outer_node as (
     from root_node
 ),
 
--- The same nodes with the number of their run on the thread.
+-- The same nodes, with the number of the run on the thread.
 node_of_run as (
     select
         *,
@@ -70,8 +70,8 @@ node_of_run as (
     from outer_node
 ),
 
--- Runs of nodes whose module is known.
-backward as (
+-- Runs of nodes with a known module.
+backward_run as (
     select
         node_of_run.module_id,
         'backward' as pass,
@@ -90,7 +90,7 @@ backward as (
 span as (
     select * from frame
     union all
-    select * from backward
+    select * from backward_run
 )
 
 select

@@ -1,36 +1,34 @@
--- Time of each module per step and pass, alone and with the modules in it.
+-- Time of each module per step and pass: self time, and total time including inner modules.
 --
--- Time of each module per step and pass: its own, and with that of all modules in it.
---
--- Own time is that of the events labelled with the module: self time on the CPU, duration on the GPU. Totals add the
--- modules below it in the tree, so a module without events of its own has a row if one in it has some. A kernel that
--- serves several modules counts to each with its part.
+-- Self time is the time of the events labelled with the module: self time on the CPU, duration on the GPU. Totals add
+-- the modules below in the tree: a module without events of its own has a row if an inner module has events. A kernel
+-- shared by several modules counts for each module with its part.
 --
 -- :reads label, timed, nesting, model_op, shared_kernel
 -- :only_with model_op
--- :column step BIGINT          the step; NULL outside every step
+-- :column step STEP            NULL outside every step
 -- :column module_id BIGINT     the module
 -- :column pass VARCHAR         forward, backward or recompute
--- :column cpu_self_ns BIGINT   CPU self time of its events
--- :column cpu_total_ns BIGINT  the same with all modules below it
--- :column gpu_self_ns BIGINT   duration of the GPU work that is its own
--- :column gpu_total_ns BIGINT  the same with all modules below it
-with recursive part_of as (
-    -- Each module with itself and every module around it.
+-- :column cpu_self_ns BIGINT   CPU self time of the module's events
+-- :column cpu_total_ns BIGINT  CPU self time including all modules below
+-- :column gpu_self_ns BIGINT   duration of the module's own GPU work
+-- :column gpu_total_ns BIGINT  duration of GPU work including all modules below
+with recursive module_part as (
+    -- Each module, paired with itself and each enclosing module.
     select
         module_id,
         module_id as whole_id
     from model_op
     union all
     select
-        part_of.module_id,
+        module_part.module_id,
         model_op.parent_id
-    from part_of
-    inner join model_op on part_of.whole_id = model_op.module_id
+    from module_part
+    inner join model_op on module_part.whole_id = model_op.module_id
     where model_op.parent_id is not null
 ),
 
--- Events with their self time on the CPU, or their duration on the GPU.
+-- Events with self time on the CPU, or duration on the GPU.
 event_time as (
     select
         event_id,
@@ -46,7 +44,7 @@ event_time as (
     where category in ('kernel', 'gpu_memcpy', 'gpu_memset')
 ),
 
--- Time of the events that are labelled with a module.
+-- Time of events labelled with a module.
 labelled_time as (
     select
         label.step,
@@ -60,7 +58,7 @@ labelled_time as (
     group by label.step, label.module_id, label.pass
 ),
 
--- The same, and what shared kernels take from the module that launched them and give to another.
+-- The same rows, plus the time of shared kernels, moved from the launching module to the other module.
 time_part as (
     select * from labelled_time
     union all
@@ -83,7 +81,7 @@ time_part as (
     inner join label on shared_kernel.event_id = label.event_id
 ),
 
--- Own time of each module per step and pass.
+-- Self time of each module per step and pass.
 own_time as (
     select
         step,
@@ -97,13 +95,13 @@ own_time as (
 
 select
     own_time.step,
-    part_of.whole_id as module_id,
+    module_part.whole_id as module_id,
     own_time.pass,
-    sum(case when part_of.module_id = part_of.whole_id then own_time.cpu_ns else 0 end)::bigint as cpu_self_ns,
+    sum(case when module_part.module_id = module_part.whole_id then own_time.cpu_ns else 0 end)::bigint as cpu_self_ns,
     sum(own_time.cpu_ns)::bigint as cpu_total_ns,
-    sum(case when part_of.module_id = part_of.whole_id then own_time.gpu_ns else 0 end)::bigint as gpu_self_ns,
+    sum(case when module_part.module_id = module_part.whole_id then own_time.gpu_ns else 0 end)::bigint as gpu_self_ns,
     sum(own_time.gpu_ns)::bigint as gpu_total_ns
-from part_of
-inner join own_time on part_of.module_id = own_time.module_id
-group by own_time.step, part_of.whole_id, own_time.pass
+from module_part
+inner join own_time on module_part.module_id = own_time.module_id
+group by own_time.step, module_part.whole_id, own_time.pass
 order by own_time.step, module_id, own_time.pass

@@ -1,30 +1,30 @@
--- One row per category and name of events with a duration: what the name says. Join on rank, category and name.
+-- Names of events with a duration: a short name, and for GPU work the class, unit and precision.
 --
--- Every name of an event that takes time: a short form for people, and of GPU work what it does and on which unit.
+-- The table has one row per category and name. Join on rank, category and name.
 --
--- Classes are computation, communication and memory. Copies and memsets are memory because of their category, whatever
--- they are called. The rules are data (`rules/kernel_*.csv`), and the first one that matches counts; for classes, the
--- user's own (`kernel_class`) come first. They look at `symbol`: the function's name with its namespaces, without
--- return type, template arguments and parameters, so that a word in an argument's type decides nothing.
+-- Classes are computation, communication and memory. Copies and memsets have the class memory regardless of name. The
+-- rules are data (`rules/kernel_*.csv`), and the first matching rule counts; for classes, the user's own rules
+-- (`kernel_class`) come first. Rules match `symbol`, the function's name with namespaces, without return type, template
+-- arguments and parameters. A word in an argument's type therefore has no effect.
 --
--- A kernel of a matrix product, a convolution or attention tells by its name whether it runs on matrix units (tensor
--- cores) or on the vector units, and in which precision: the libraries put the types of the operands and the
--- instruction there (CUTLASS, cuBLAS and cuDNN: `s1688`, `s16816` with a type in front, alone it is TF32 and since
--- Ampere; `simt`, `sgemm`: FP32 on vector units; xmma: types of both operands; nvjet: a letter; Tensile: types and
--- `MI16x16x1`, the matrix instruction). `=` in the rules leaves the precision to the types of the op.
+-- The name of a matrix product, convolution or attention kernel shows the unit, matrix units (tensor cores) or vector
+-- units, and the precision. Libraries encode operand types and the instruction in the name. CUTLASS, cuBLAS and cuDNN:
+-- `s1688`, `s16816` after a type; without a type, TF32 (since Ampere). `simt`, `sgemm`: FP32 on vector units. xmma:
+-- types of both operands. nvjet: a letter. Tensile: types and `MI16x16x1`, the matrix instruction. `=` in the rules
+-- takes the precision from the op's types.
 --
--- Mangled names are taken apart as the Itanium C++ ABI says: `_ZN`, then each part after its length.
+-- Mangled names are parsed as in the Itanium C++ ABI: `_ZN`, then each part with its length before it.
 --
 -- :reads event, kernel_class, kernel_classes, kernel_short_names, kernel_units
--- :column category VARCHAR     kind of event; NULL when it has none
+-- :column category VARCHAR     kind of event; NULL if absent
 -- :column name VARCHAR         the event's name
--- :column short_name VARCHAR   without return type, namespaces, template arguments, tile sizes and paths of files
--- :column class VARCHAR        of GPU work: computation, communication or memory; NULL for all else
--- :column is_blocking BOOLEAN  a call of the runtime or driver that returns when the GPU is done
--- :column unit VARCHAR         of a kernel of matrix products: matrix (tensor cores) or vector; NULL for all else
--- :column precision VARCHAR    of these, fp64, fp32, tf32, bf16, fp16, fp8, fp4 or int8; NULL where the name does not
---                              tell
-with recursive names as (
+-- :column short_name VARCHAR   name without return type, namespaces, template arguments, tile sizes and file paths
+-- :column class KERNEL_CLASS   NULL for other events
+-- :column is_blocking BOOLEAN  a runtime or driver call that returns when the GPU is done
+-- :column unit VARCHAR         unit of a matrix product kernel: matrix (tensor cores) or vector; NULL for other events
+-- :column precision VARCHAR    precision of a matrix product kernel, fp64, fp32, tf32, bf16, fp16, fp8, fp4 or int8;
+--                              NULL if not in the name
+with recursive event_name as (
     select distinct
         category,
         name
@@ -32,14 +32,14 @@ with recursive names as (
     where dur_ns is not null
 ),
 
--- Mangled names, with the part that is not read yet and the symbol so far.
-mangled (name, rest, symbol, last_part) as (
+-- Mangled names, with the unparsed rest and the symbol parsed up to there.
+mangled_name (name, rest, symbol, last_part) as (
     select distinct
         name,
         regexp_replace(name, '^_ZN?[KVrO]*', ''),
         '',
         ''
-    from names
+    from event_name
     where category = 'kernel' and regexp_matches(name, '^_ZN?[KVrO]*\d')
     union all
     select
@@ -52,47 +52,48 @@ mangled (name, rest, symbol, last_part) as (
             *,
             regexp_extract(rest, '^\d{1,5}') as digits,
             substr(rest, length(digits) + 1, digits::bigint) as part
-        from mangled
+        from mangled_name
         where regexp_matches(rest, '^\d')
     ) as step
     where length(part) = digits::bigint and part != ''
 ),
 
--- Mangled names with their whole symbol.
+-- Mangled names with the complete symbol.
 demangled_name as (
     select
         name,
         arg_max(symbol, length(symbol)) as symbol
-    from mangled
+    from mangled_name
     group by name
 ),
 
--- Kernels: without return type and anonymous namespaces (`plain`), and the name of the function alone (`symbol`).
+-- Kernels with two names: without return type and anonymous namespaces (`plain`), and the function's name alone
+-- (`symbol`).
 kernel as (
     select
-        names.name,
+        event_name.name,
         regexp_replace(
-            replace(names.name, '(anonymous namespace)::', ''), '^(void\s+|std::enable_if<.*?>::type\s+)', ''
+            replace(event_name.name, '(anonymous namespace)::', ''), '^(void\s+|std::enable_if<.*?>::type\s+)', ''
         ) as plain,
         coalesce(demangled_name.symbol, trim(regexp_extract(plain, '^[^<(]*'))) as symbol
-    from names
-    left join demangled_name on names.name = demangled_name.name
-    where names.category = 'kernel'
+    from event_name
+    left join demangled_name on event_name.name = demangled_name.name
+    where event_name.category = 'kernel'
 ),
 
--- The class of each kernel that a built-in rule matches.
+-- Class of kernels matching a built-in rule.
 class_by_rule as (
     select
         kernel.name,
         arg_min(rule.class, rule.position) as class
     from kernel
     inner join kernel_classes as rule
-        -- not AND, which the database evaluates in an order of its own: a pattern costs a hundred times the word
+        -- CASE, not AND: the database may reorder AND, and a pattern costs a hundred times as much as the word.
         on case when contains(lower(kernel.symbol), rule.word) then regexp_matches(kernel.symbol, rule.pattern) end
     group by kernel.name
 ),
 
--- The rules on units, once for each of the words of which a name that matches has one.
+-- Rules for units, one row per alternative word of a rule.
 unit_rule as (
     select
         unnest(string_split(words, '|')) as word,
@@ -103,7 +104,7 @@ unit_rule as (
     from kernel_units
 ),
 
--- The unit and precision of each kernel that a rule matches.
+-- Unit and precision of kernels matching a rule.
 unit_by_rule as (
     select
         kernel.name,
@@ -114,8 +115,8 @@ unit_by_rule as (
     group by kernel.name
 ),
 
--- The class of each kernel that the user's own rules match.
-class_given as (
+-- Class of kernels matching the user's own rules.
+class_by_user as (
     select
         kernel.name,
         arg_min(kernel_class.class, kernel_class.position) as class
@@ -124,7 +125,7 @@ class_given as (
     group by kernel.name
 ),
 
--- Short names of the kernels that a rule matches.
+-- Short names of kernels matching a rule.
 short_by_rule as (
     select
         name,
@@ -142,8 +143,8 @@ short_by_rule as (
     ) as best
 ),
 
--- Short names of all kernels. Sizes of tiles do not tell what a kernel does; nor do stages, alignments and the machine
--- in names of GEMM libraries.
+-- Short names of all kernels. Tile sizes are removed, because they do not describe the kernel's purpose. Stages,
+-- alignments and the machine are also removed from names of GEMM libraries.
 short_kernel as (
     select
         name,
@@ -165,7 +166,7 @@ short_kernel as (
     from (
         select
             kernel.name,
-            -- of a function called `kernel`, the namespace says more
+            -- For a function called `kernel`, the namespace is more informative.
             coalesce(
                 short_by_rule.short,
                 regexp_extract(kernel.symbol, '(?:\w+::)?(?:[Kk]ernel\d?|\w*_kernel_agent)$|[^:]*$')
@@ -177,46 +178,32 @@ short_kernel as (
 )
 
 select
-    names.category,
-    names.name,
+    event_name.category,
+    event_name.name,
     coalesce(nullif(case
-        when names.category = 'kernel' then trim(short_kernel.short, '_')
-        when names.category = 'cpu_op'
+        when event_name.category = 'kernel' then trim(short_kernel.short, '_')
+        when event_name.category = 'cpu_op'
             then
                 regexp_replace(
-                    regexp_replace(names.name, '^autograd::engine::evaluate_function: (\w+::)*', 'autograd: '),
+                    regexp_replace(event_name.name, '^autograd::engine::evaluate_function: (\w+::)*', 'autograd: '),
                     '^(\w+::)+',
                     ''
                 )
-        when names.category = 'python_function' then regexp_replace(
-            regexp_replace(names.name, '^<built-in (?:method|function) (\w+).*', 'built-in \1'),
+        when event_name.category = 'python_function' then regexp_replace(
+            regexp_replace(event_name.name, '^<built-in (?:method|function) (\w+).*', 'built-in \1'),
             '^(nn\.Module: |.*/)', ''
         )
-    end, ''), names.name) as short_name,
+    end, ''), event_name.name) as short_name,
     case
-        when names.category in ('gpu_memcpy', 'gpu_memset') then 'memory'
-        when names.category = 'kernel' then coalesce(class_given.class, class_by_rule.class, 'computation')
+        when event_name.category in ('gpu_memcpy', 'gpu_memset') then 'memory'
+        when event_name.category = 'kernel' then coalesce(class_by_user.class, class_by_rule.class, 'computation')
     end as class,
-    -- `cudaFree` and copies that are not async wait, too
-    case names.category
-        when 'cuda_runtime'
-            then
-                regexp_matches(
-                    names.name, 'Synchronize$|^(cuda|hip)(Free|Memcpy|MemcpyWithStream|Memcpy2D|Memcpy3D)$'
-                )
-        when 'cuda_driver'
-            then
-                regexp_matches(
-                    names.name,
-                    'Synchronize$|^cu(MemFree|Memcpy|Memcpy2D|Memcpy3D|MemcpyDtoH|MemcpyHtoD|MemcpyDtoD)(_v2)?$'
-                )
-        else false
-    end as is_blocking,
+    is_blocking_call(event_name.category, event_name.name) as is_blocking,
     unit_by_rule.found.unit,
     nullif(unit_by_rule.found.precision, '=') as precision
-from names
-left join short_kernel on names.name = short_kernel.name and names.category = 'kernel'
-left join class_by_rule on names.name = class_by_rule.name and names.category = 'kernel'
-left join unit_by_rule on names.name = unit_by_rule.name and names.category = 'kernel'
-left join class_given on names.name = class_given.name and names.category = 'kernel'
-order by names.category, names.name
+from event_name
+left join short_kernel on event_name.name = short_kernel.name and event_name.category = 'kernel'
+left join class_by_rule on event_name.name = class_by_rule.name and event_name.category = 'kernel'
+left join unit_by_rule on event_name.name = unit_by_rule.name and event_name.category = 'kernel'
+left join class_by_user on event_name.name = class_by_user.name and event_name.category = 'kernel'
+order by event_name.category, event_name.name

@@ -1,30 +1,29 @@
--- Stretches of a CPU thread that belong to one phase. Spans of one thread never overlap.
---
--- Phases as spans of each thread: what the trace shows, and on the main thread what its neighbours tell of the gaps.
+-- Phases as spans of each CPU thread: phases shown in the trace, and on the main thread also inferred for the gaps.
+-- Spans of one thread never overlap.
 --
 -- A gap inside a step is
---   load_data  before a forward pass: fetching, copying to the device, and waiting for either; but where an optimizer
---              calls its closure again, on the same batch, that is forward,
---   forward    before the loss or backward when no forward was shown: from the first op that backward comes back to, or
---              the first layer, up to the last layer or activation; and around the layers of any other gap in a marked
---              step, or between two losses: evaluation and inference,
---   loss       between forward and backward, or around a shown loss, up to the last op that backward comes back to;
---              where a placed model ended the forward, its output may still be made a probability: that is forward,
---   backward   right before backward when the loss is already done, and between its nodes,
---   optimizer  after backward, from the first update to the last, in a trace that marks no optimizer,
+--   load_data  before a forward pass: fetching, copying to the device, and waiting for either. If an optimizer calls
+--              its closure again, on the same batch, this time is forward,
+--   forward    before the loss or backward if no forward was shown: from the first op with a backward node, or the
+--              first layer, to the last layer or activation. Also around the layers of any other gap in a marked step,
+--              or between two losses: evaluation and inference,
+--   loss       between forward and backward, or around a shown loss, up to the last op with a backward node. If an
+--              aligned model ended the forward, its output may still be turned into a probability, which is forward,
+--   backward   right before backward if the loss is complete, and between backward nodes,
+--   optimizer  after backward, from the first update to the last, in a trace without optimizer marks,
 --   other      everything else: logging, metrics, statistics of gradients, waiting at the step's end.
--- Clipping and a gradient scaler's work are no gaps: ops show them (`gradient_part`).
--- Without step marks, nothing is known of the time before the first forward and between two of them.
+-- Clipping and a gradient scaler's work are not gaps, because ops show them (`gradient_part`). Without step marks, the
+-- time before the first forward and between two forwards is unknown.
 --
 -- :reads phase_evidence, phase_gap, closure_call, main_track, step
 -- :column track_id BIGINT   the thread
 -- :column start_ns BIGINT   start
 -- :column end_ns BIGINT     end
--- :column is_main BOOLEAN   the thread is the one that runs the training loop
--- :column phase PHASE       phase of the step
--- :column event_id BIGINT   the event that shows the phase; NULL where it is inferred from its neighbours
+-- :column is_main BOOLEAN   the thread runs the training loop
+-- :column phase PHASE       of the step
+-- :column event_id BIGINT   the event showing the phase; NULL for an inferred phase
 -- :column evidence VARCHAR  annotation, profiler, autograd, python, op_name or neighbours
-with shown as (
+with shown_phase as (
     select
         evidence.track_id,
         evidence.start_ns,
@@ -36,7 +35,7 @@ with shown as (
     where evidence.found is not null
 ),
 
--- Calls of an optimizer's closure after the first in its step.
+-- Calls of an optimizer's closure after the first call in the step.
 closure_again as (
     select
         start_ns,
@@ -45,7 +44,7 @@ closure_again as (
     where is_again and track_id in (select track_id from main_track)
 ),
 
--- Gaps with what the conditions of the table below are made of.
+-- Gaps with the conditions for the table below.
 gap as (
     select
         phase_gap.* replace (coalesce(phase_gap.logged_ns, 0) as logged_ns),
@@ -54,25 +53,25 @@ gap as (
         coalesce(before_phase not in ('forward', 'loss'), true)
         and coalesce(after_phase in ('loss', 'backward'), false) as lacks_forward,
         before_phase in ('forward', 'loss') and coalesce(after_phase in ('loss', 'backward'), false) as may_be_loss,
-        -- DDP's own annotation may hold only a part of the forward pass
+        -- DDP's own annotation may cover only a part of the forward pass.
         layer_ns is not null and coalesce(before_phase != 'forward' or before_evidence = 'profiler', true) as has_model,
         coalesce(known_ns > modelled_ns, false) as has_loss,
         before_phase = 'backward' and updated_ns is not null
         and coalesce(after_phase != 'optimizer' or after_evidence = 'op_name', true)
         and not marked.has_marks as is_updated,
-        -- what is made of a gradient is no forward pass
+        -- Computations on a gradient are not a forward pass.
         coalesce(
             before_phase = 'backward' and after_phase = 'backward' and updated_ns is null and layer_ns is null
             and first_ns is not null and had_model, false
         ) as is_of_gradient,
         -- between two nodes on the main thread
         previous_phase = 'backward' and next_phase = 'backward' and not is_updated as is_between_backward,
-        -- between two forward passes of a step, with something that is no model's
+        -- between two forward passes of a step, with ops outside the model
         coalesce(before_phase = 'forward' and after_phase = 'forward' and is_step, false) as is_between_forwards,
-        -- an optimizer that nothing names may multiply matrices
+        -- An unmarked optimizer may multiply matrices.
         has_model and is_step and coalesce(before_phase != 'backward', true)
         and coalesce(after_phase != 'optimizer', true) as is_evaluation,
-        -- the output of a placed model may still be made a probability
+        -- The output of an aligned model may still be turned into a probability.
         previous_phase = 'forward' and previous_evidence = 'alignment' and next_phase = 'loss' as follows_placed_model,
         coalesce(before_phase in ('load_data', 'optimizer'), true) as follows_update,
         coalesce(before_phase = 'forward', true) as may_follow_forward,
@@ -84,28 +83,28 @@ gap as (
                 then least(made_ns, zeroed_ns)
             else made_ns
         end as begin_ns,
-        -- what is done with a value read back, without ops, lasts until backward makes the gradient of the loss
+        -- Work without ops on a value read back lasts until backward creates the gradient of the loss.
         case
             when read_ns > coalesce(greatest(known_ns, zero_ns), 0)
                 then if(seed_ns >= greatest(read_ns, phase_gap.start_ns), least(seed_ns, end_ns), end_ns)
             else coalesce(zero_ns, 0)
         end as measured_ns
     from phase_gap
-    -- whether something marks an optimizer in the trace: then nothing else is one
+    -- Whether the trace marks any optimizer; if so, no unmarked optimizers are inferred.
     cross join (
         select
             coalesce(
                 bool_or(phase = 'optimizer' and evidence in ('annotation', 'profiler', 'python')), false
             ) as has_marks
-        from shown
+        from shown_phase
     ) as marked
     asof left join closure_again on phase_gap.start_ns >= closure_again.start_ns
     where not is_between_nodes
 ),
 
--- Gaps with their parts in order, as the table "The parts of a gap" of the docs has them. A part starts where those
--- before it have ended. It has no time if that is later than its own end. NULL is the end of the gap.
-gap_parts as (
+-- Gaps with their parts in order, as in the table "The parts of a gap" of the docs. A part starts at the latest end of
+-- the earlier parts, and is empty if this is later than its own end. A NULL end is the end of the gap.
+divided_gap as (
     select
         start_ns,
         end_ns,
@@ -119,7 +118,7 @@ gap_parts as (
             else []
         end as first_parts,
         case
-            -- no forward pass was shown before a loss or backward
+            -- No forward pass was shown before a loss or backward.
             when is_of_gradient then [
                 {'phase': 'loss', 'end_ns': known_ns},
                 {'phase': 'other', 'end_ns': measured_ns},
@@ -152,7 +151,7 @@ gap_parts as (
                 {'phase': 'other', 'end_ns': logged_ns},
                 {'phase': 'forward', 'end_ns': null}
             ]
-            -- a forward pass was shown before a loss or backward
+            -- A forward pass was shown before a loss or backward.
             when may_be_loss and has_model and has_loss and after_phase = 'backward' then [
                 {'phase': if(is_step, 'loss', 'other'), 'end_ns': second_model_ns},
                 {'phase': 'forward', 'end_ns': modelled_ns},
@@ -217,10 +216,10 @@ gap_part as (
         end_ns,
         unnest(first_parts || parts) as part,
         generate_subscripts(first_parts || parts, 1) as number
-    from gap_parts
+    from divided_gap
 ),
 
--- Parts with the end of all up to them.
+-- Parts with the latest end up to each part.
 ended_part as (
     select
         start_ns,
@@ -233,7 +232,7 @@ ended_part as (
     from gap_part
 ),
 
-filled as (
+inferred_phase as (
     select
         greatest(start_ns, lag(part_end_ns) over in_gap) as start_ns,
         least(end_ns, part_end_ns) as end_ns,
@@ -250,22 +249,22 @@ filled as (
 ),
 
 piece as (
-    select * from shown
+    select * from shown_phase
     where end_ns > start_ns
     union all
     select
         main_track.track_id,
-        filled.start_ns,
-        filled.end_ns,
-        filled.phase,
+        inferred_phase.start_ns,
+        inferred_phase.end_ns,
+        inferred_phase.phase,
         'neighbours',
         null
-    from filled
+    from inferred_phase
     cross join main_track
-    where filled.end_ns > filled.start_ns
+    where inferred_phase.end_ns > inferred_phase.start_ns
 ),
 
-broken as (
+compared_piece as (
     select
         *,
         coalesce(lag(phase) over in_order != phase, true)
@@ -275,11 +274,11 @@ broken as (
     window in_order as (partition by track_id order by start_ns)
 ),
 
-numbered as (
+numbered_piece as (
     select
         *,
         sum(is_new::integer) over (partition by track_id order by start_ns rows unbounded preceding) as number
-    from broken
+    from compared_piece
 )
 
 select
@@ -290,6 +289,6 @@ select
     any_value(phase) as phase,
     arg_min(event_id, start_ns) as event_id,
     arg_min(evidence, start_ns) as evidence
-from numbered
+from numbered_piece
 group by track_id, number
 order by track_id, start_ns

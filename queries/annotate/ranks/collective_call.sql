@@ -1,25 +1,25 @@
--- Every collective that a rank took part in: the kernel that did it, or on the CPU the span of gloo or MPI.
+-- Collectives of a rank: kernels on the GPU, or spans of gloo or MPI on the CPU.
 --
--- What it is comes from the kernel's own arguments, else from the op around its launch, else from the annotation that
--- torch puts around the call, else from the kernel's name. Names are in one spelling: allreduce, allgather,
--- reducescatter, alltoall, broadcast, reduce, gather, scatter, barrier, send, recv.
+-- The description comes from the kernel's own arguments, else from the op around the launch, else from torch's
+-- annotation around the call, else from NCCL's own range (`nccl_call`), else from the kernel's name. Names have one
+-- spelling: allreduce, allgather, reducescatter, alltoall, broadcast, reduce, gather, scatter, barrier, send, recv.
 --
--- :reads event, name_info, launch, nesting, collective, op, label, model_op, rank_info
+-- :reads event, name_info, launch, nesting, collective, op, label, model_op, rank_info, nccl_call
 -- :only_with name_info where class = 'communication' or regexp_matches(name, '^(gloo|mpi):')
 -- :column event_id BIGINT     the kernel or span
--- :column on_gpu BOOLEAN      it is a kernel
--- :column name VARCHAR        allreduce, allgather, … in one spelling; NULL when unknown
--- :column group_name VARCHAR  process group; NULL when the trace does not say
--- :column group_ranks JSON    ranks of the group; NULL when the trace does not say
--- :column group_size BIGINT   ranks that take part; NULL when unknown
--- :column dtype VARCHAR       element type, in lower case; NULL when unknown
--- :column bytes BIGINT        size of the whole message, as NCCL's tests count it; NULL when unknown
--- :column step BIGINT         number of the training step; NULL outside every step
--- :column phase VARCHAR       phase that launched it; NULL when unknown
+-- :column on_gpu BOOLEAN      true for a kernel
+-- :column name VARCHAR        allreduce, allgather, … in one spelling; NULL if unknown
+-- :column group_name VARCHAR  process group; NULL if not in the trace
+-- :column group_ranks JSON    ranks of the group; NULL if not in the trace
+-- :column group_size BIGINT   number of participating ranks; NULL if unknown
+-- :column dtype VARCHAR       element type, in lower case; NULL if unknown
+-- :column bytes BIGINT        size of the whole message, as counted by NCCL's tests; NULL if unknown
+-- :column step STEP           NULL outside every step
+-- :column phase PHASE         of the launch; NULL if unknown
 -- :column module_path VARCHAR module that launched it; NULL when unknown
 -- :column start_ns BIGINT     start
 -- :column end_ns BIGINT       end
-with announced as (
+with torch_annotation as (
     select
         nesting.track_id,
         nesting.event_id,
@@ -28,7 +28,7 @@ with announced as (
         event.name
     from event
     inner join nesting on event.event_id = nesting.event_id
-    where event.category = 'user_annotation' and regexp_matches(event.name, '^(nccl|gloo|mpi|ucc|xccl|hccl):')
+    where event.category = 'user_annotation' and is_collective_mark(event.name)
 ),
 
 kernel as (
@@ -47,7 +47,7 @@ kernel as (
     where event.category = 'kernel' and name_info.class = 'communication' and event.end_ns > event.start_ns
 ),
 
-done as (
+collective_run as (
     select
         kernel.event_id,
         kernel.start_ns,
@@ -55,11 +55,11 @@ done as (
         true as on_gpu,
         kernel.name,
         kernel.op_id,
-        case when kernel.launched_ns < announced.end_ns then announced.event_id end as annotation_id,
-        case when kernel.launched_ns < announced.end_ns then announced.name end as annotation
+        case when kernel.launched_ns < torch_annotation.end_ns then torch_annotation.event_id end as annotation_id,
+        case when kernel.launched_ns < torch_annotation.end_ns then torch_annotation.name end as annotation
     from kernel
-    asof left join announced
-        on kernel.track_id = announced.track_id and kernel.launched_ns >= announced.start_ns
+    asof left join torch_annotation
+        on kernel.track_id = torch_annotation.track_id and kernel.launched_ns >= torch_annotation.start_ns
     union all
     select
         event_id,
@@ -70,18 +70,20 @@ done as (
         null,
         event_id as annotation_id,
         name as annotation
-    from announced
+    from torch_annotation
     where regexp_matches(name, '^(gloo|mpi):') and end_ns > start_ns
 ),
 
-described as (
+described_run as (
     select
-        done.*,
-        coalesce(own.name, called.name, split_part(done.annotation, ':', 2), done.name) as said,
-        coalesce(own.group_name, called.group_name) as group_name,
+        collective_run.*,
+        coalesce(
+            own.name, called.name, split_part(collective_run.annotation, ':', 2), nccl_call.name, collective_run.name
+        ) as said,
+        coalesce(own.group_name, called.group_name, nccl_call.group_name) as group_name,
         coalesce(own.group_ranks, called.group_ranks) as group_ranks,
         coalesce(
-            own.group_size, called.group_size,
+            own.group_size, called.group_size, nccl_call.group_size,
             case
                 when json_extract_string(rank_info.metadata, '$.distributedInfo.pg_count') = '1'
                     then rank_info.world_size
@@ -90,28 +92,25 @@ described as (
         lower(coalesce(own.dtype, called.dtype, json_extract_string(op.input_types, '$[0]'))) as dtype,
         coalesce(own.in_elements, called.in_elements) as in_elements,
         coalesce(own.out_elements, called.out_elements) as out_elements,
+        nccl_call.message_bytes,
         try_cast(list_product(try_cast(json_extract(op.input_dims, '$[0]') as bigint[])) as bigint) as elements
-    from done
+    from collective_run
     cross join rank_info
-    left join collective as own on done.event_id = own.event_id
-    left join collective as called on done.op_id = called.event_id
-    left join op on done.annotation_id = op.event_id
+    left join collective as own on collective_run.event_id = own.event_id
+    left join collective as called on collective_run.op_id = called.event_id
+    left join op on collective_run.annotation_id = op.event_id
+    left join nccl_call on collective_run.event_id = nccl_call.event_id
 ),
 
-named as (
+named_run as (
     select
         *,
         replace(replace(lower(said), '_', ''), '-', '') as plain,
-        case
-            when regexp_matches(dtype, '(double|long|int64|float64|complexfloat)') then 8
-            when regexp_matches(dtype, '(bfloat16|half|short|float16|int16)') then 2
-            when regexp_matches(dtype, '(bool|byte|char|int8|float8)') then 1
-            when regexp_matches(dtype, '(float|int)') then 4
-        end as element_bytes
-    from described
+        bytes_of_dtype(dtype) as element_bytes
+    from described_run
 ),
 
-spelled as (
+spelled_run as (
     select
         *,
         case
@@ -128,34 +127,43 @@ spelled as (
             when contains(plain, 'send') then 'send'
             when contains(plain, 'recv') then 'recv'
         end as kind
-    from named
+    from named_run
 )
 
 select
-    spelled.event_id,
-    spelled.on_gpu,
-    spelled.kind as name,
-    spelled.group_name,
-    spelled.group_ranks,
-    spelled.group_size,
-    spelled.dtype,
-    -- In doubles, since a damaged number can be too large for the product.
+    spelled_run.event_id,
+    spelled_run.on_gpu,
+    spelled_run.kind as name,
+    spelled_run.group_name,
+    spelled_run.group_ranks,
+    spelled_run.group_size,
+    spelled_run.dtype,
+    -- In doubles, because a damaged number can be too large for the product.
     whole(
-        spelled.element_bytes
-        * coalesce(
-            case
-                when spelled.kind = 'alltoall' then spelled.in_elements
-                else greatest(spelled.in_elements, spelled.out_elements)
-            end::double,
-            spelled.elements::double * case when spelled.kind = 'allgather' then spelled.group_size else 1 end
+        coalesce(
+            spelled_run.element_bytes
+            * coalesce(
+                case
+                    when spelled_run.kind = 'alltoall' then spelled_run.in_elements
+                    else greatest(spelled_run.in_elements, spelled_run.out_elements)
+                end::double,
+                spelled_run.elements::double
+                * case when spelled_run.kind = 'allgather' then spelled_run.group_size else 1 end
+            ),
+            -- NCCL names the part of one rank where the ranks' parts differ.
+            spelled_run.message_bytes::double
+            * case
+                when spelled_run.kind in ('allgather', 'reducescatter', 'alltoall') then spelled_run.group_size
+                else 1
+            end
         )
     ) as bytes,
     label.step,
     label.phase,
     model_op.path as module_path,
-    spelled.start_ns,
-    spelled.end_ns
-from spelled
-left join label on spelled.event_id = label.event_id
+    spelled_run.start_ns,
+    spelled_run.end_ns
+from spelled_run
+left join label on spelled_run.event_id = label.event_id
 left join model_op on label.module_id = model_op.module_id
-order by spelled.event_id
+order by spelled_run.event_id

@@ -1,19 +1,19 @@
--- GPU work of each name: how often, and how long.
+-- Count and duration of GPU work by name.
 --
--- So few rows answer questions that compare the kernels of all ranks of a large job.
+-- This table is small enough to compare the kernels of all ranks of a large job.
 --
 -- :reads event, name_info, launch
 -- :only_with launch
 -- :column category VARCHAR    kernel, gpu_memcpy or gpu_memset
 -- :column name VARCHAR        full name
--- :column class VARCHAR       computation, communication or memory
--- :column event_count BIGINT  how often
+-- :column class KERNEL_CLASS
+-- :column event_count BIGINT  number of events
 -- :column time_ns BIGINT      sum of the durations
--- :column busy_ns BIGINT      time in which they kept a device busy
--- :column min_ns BIGINT       shortest
--- :column median_ns BIGINT    median
--- :column max_ns BIGINT       longest
--- :column longest_id BIGINT   event of the longest
+-- :column busy_ns BIGINT      busy time of the device for these events
+-- :column min_ns BIGINT       shortest duration
+-- :column median_ns BIGINT    median duration
+-- :column max_ns BIGINT       longest duration
+-- :column longest_id BIGINT   event with the longest duration
 select
     event.category,
     event.name,

@@ -1,17 +1,17 @@
--- What the GPUs did in each step and phase: work by class, and idle time by cause, as sums.
+-- Work by class and idle time by cause, as sums per step and phase on the GPU.
 --
--- So few rows answer questions that compare all ranks of a large job. Each GPU event, and each part of the idle time,
--- is in exactly one row.
+-- This table is small enough to compare all ranks of a large job. Each GPU event, and each part of the idle time,
+-- belongs to exactly one row.
 --
 -- :reads event, name_info, launch, label, idle_part
 -- :only_with launch or idle_part
--- :column step BIGINT         the step that launched the work, or that the idle time is of; NULL outside every step
--- :column phase VARCHAR       the phase, likewise; NULL when unknown
--- :column class VARCHAR       computation, communication or memory; NULL for idle time
--- :column cause VARCHAR       why the GPU was idle, as in `idle_part`; NULL for work
+-- :column step STEP           of the launch, or of the idle time; NULL outside every step
+-- :column phase PHASE         of the launch, or of the idle time; NULL if unknown
+-- :column class KERNEL_CLASS  NULL for idle time
+-- :column cause VARCHAR       cause of the idle time, as in `idle_part`; NULL for work
 -- :column event_count BIGINT  kernels, copies and memsets; 0 for idle time
--- :column time_ns BIGINT      sum of their durations, or the idle time
--- :column busy_ns BIGINT      time in which they kept a device busy; 0 for idle time
+-- :column time_ns BIGINT      sum of the durations, or the idle time
+-- :column busy_ns BIGINT      busy time of the device for these events; 0 for idle time
 select
     label.step,
     label.phase,

@@ -1,22 +1,21 @@
--- Who contains whom on a CPU thread. One row per event with a duration that is not GPU work.
+-- Nesting of the events on each CPU thread. One row per event with a duration, except GPU work.
 --
--- The depth of an event is the number of events open when it starts: +1 at every start, -1 at every end, summed up in
--- order of time. All that starts on a thread ends, so the sum is 0 again where the next thread begins. Its parent is
--- then the last event that started before it one level up. Neither needs a loop, and the running sum needs no memory:
--- it is taken over the rows in the order of the inner query, which a window without `order by` keeps. Where the next
--- row is no start, nothing is inside; so most events need not be looked at as parents.
--- Instantaneous events contain nothing. An event that ends after its parent is cut there, and marked in `overhangs`.
+-- The depth of an event is the number of events open at its start: +1 at every start, -1 at every end, summed in order
+-- of time. Every event that starts on a thread ends, and the sum is back at 0 where the next thread begins. The parent
+-- of an event is the last event before it that started one level up. Neither needs a loop. The running sum needs no
+-- memory for sorting, because a window without `order by` keeps the row order of the inner query. If the next row is
+-- not a start, the event has no children; most events can therefore be skipped as parents. Instantaneous events contain
+-- no events. An event that ends after its parent is cut at the parent's end, and marked in `overhangs`.
 --
 -- :reads cpu_span
 -- :column event_id BIGINT    the event
--- :column track_id BIGINT    its thread
--- :column depth BIGINT       number of events around it on its thread
--- :column parent_id BIGINT   the innermost event around it; NULL for a root
+-- :column track_id BIGINT    thread
+-- :column depth BIGINT       number of enclosing events on the thread
+-- :column parent_id BIGINT   the innermost enclosing event; NULL for a root
 -- :column start_ns BIGINT    start, as in `event`
--- :column end_ns BIGINT      end, cut to the parent's end when it overhangs (old traces round to microseconds)
+-- :column end_ns BIGINT      end, cut to the parent's end for an overhanging event (old traces round to microseconds)
 -- :column self_ns BIGINT     time inside the event and outside its children
--- :column op_id BIGINT       the innermost CPU op that contains the event, the event itself if it is one; NULL without
---                            one
+-- :column op_id BIGINT       the innermost enclosing CPU op, or the event itself if it is an op; NULL if absent
 -- :column overhangs BOOLEAN  the event ends after its parent, and was cut
 with edge as (
     -- Starts and ends of spans.
@@ -55,8 +54,8 @@ edge_in_order as (
     order by track_id, at_ns, opens, longest_first, layer, event_id
 ),
 
--- Edges, with the number of events, and of ops, that are open on the thread right before.
-open_at as (
+-- Edges, with the number of events and ops open on the thread right before.
+counted_edge as (
     select
         event_id,
         opens,
@@ -67,7 +66,7 @@ open_at as (
     window so_far as (rows unbounded preceding) -- noqa: PRS
 ),
 
--- Spans, with the number of events and ops around each.
+-- Spans, with the number of enclosing events and ops.
 span_start as (
     select
         cpu_span.event_id,
@@ -76,15 +75,15 @@ span_start as (
         cpu_span.end_ns,
         cpu_span.is_op,
         cpu_span.is_cut,
-        open_at.depth::integer as depth,
-        open_at.op_depth::integer as op_depth,
-        open_at.has_child
-    from open_at
-    inner join cpu_span on open_at.event_id = cpu_span.event_id
-    where open_at.opens = 1
+        counted_edge.depth::integer as depth,
+        counted_edge.op_depth::integer as op_depth,
+        counted_edge.has_child
+    from counted_edge
+    inner join cpu_span on counted_edge.event_id = cpu_span.event_id
+    where counted_edge.opens = 1
 ),
 
--- Spans that hold others.
+-- Spans that contain spans.
 container as (
     select
         event_id,
@@ -96,7 +95,7 @@ container as (
     where has_child and end_ns > start_ns
 ),
 
--- Spans with the innermost span around each.
+-- Spans, with the innermost enclosing span.
 nested_span as (
     select
         inside.event_id,
@@ -117,7 +116,7 @@ nested_span as (
             and inside.start_ns >= container.start_ns
 ),
 
--- Ops that hold others.
+-- Ops that contain spans.
 op_container as (
     select
         event_id,
@@ -128,7 +127,7 @@ op_container as (
     where has_child and is_op and end_ns > start_ns
 ),
 
--- Spans that are no ops, with the innermost op around each.
+-- Spans other than ops, with the innermost enclosing op.
 op_around as (
     select
         inside.event_id,
@@ -142,7 +141,7 @@ op_around as (
     where not inside.is_op and inside.op_depth > 0
 ),
 
--- Time of the children of each span.
+-- Time of each span's children.
 child_time as (
     select
         parent_id,

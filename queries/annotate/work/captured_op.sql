@@ -1,15 +1,15 @@
--- Arguments of ops as a capture saw them in a pass before the recording, where the recording has none.
+-- Arguments of ops, seen by a capture in a pass before the recording, for ops without recorded arguments.
 --
--- They count only where the trace shows that the same was run: a call of a module has the same ops in the same order as
--- in the pass that was learned, and an op has the same ops in it. An autograd node has those of the node that the same
--- call made, if it has the same ops in it. That the inputs had the same sizes cannot be seen.
+-- The arguments count only if the trace shows the same execution: a module call has the same ops in the same order as
+-- in the learned pass, and an op has the same inner ops. An autograd node gets the arguments of the node created by the
+-- same call, if it has the same inner ops. Equal input sizes cannot be verified.
 --
 -- :reads placed_call, node_call, given_argument
 -- :column event_id BIGINT       the op
--- :column input_dims JSON       the shapes, as the profiler would have recorded them, and likewise what follows
--- :column input_types JSON      the types
--- :column input_strides JSON    the strides
--- :column concrete_inputs JSON  the values
+-- :column input_dims JSON       shapes, in the profiler's format
+-- :column input_types JSON      types, in the profiler's format
+-- :column input_strides JSON    strides, in the profiler's format
+-- :column concrete_inputs JSON  values, in the profiler's format
 with call as (
     select
         event_id,

@@ -1,21 +1,21 @@
--- GPU work that ops launched whose FLOP or bytes are known: which op, and what part of its work.
+-- GPU work of ops with known FLOP or bytes: the owning op, and the share of the op's work.
 --
--- Each GPU event belongs to the outermost op with a row in `op_work` around its launch, if there is one. An op of
--- matrix products gives what it computes and moves to its kernels of products, by their durations, or to its longest
--- kernel if none is known to be one; what sets layouts or memory beside them has none. Other ops give it to all that
--- they launched, by duration. Sums over the events of an op are exactly what the op has.
+-- Each GPU event belongs to the outermost op with a row in `op_work` around its launch, if any. An op of matrix
+-- products divides its work among its product kernels by duration, or assigns it to the longest kernel if no kernel is
+-- known to compute products. Kernels that only change the layout or set memory get no share. Other ops divide their
+-- work among all launched work, by duration. The shares of an op's events add up exactly to the op's work.
 --
 -- :reads op_work, launch, nesting, event, name_info
 -- :only_with launch
 -- :column event_id BIGINT      the GPU event
--- :column work_id BIGINT       the op that it belongs to, a row of `op_work`
--- :column time_ns BIGINT       the part of its duration in which no earlier work of the same op runs
--- :column matrix_flop BIGINT   its share of the op's; NULL when the op's is unknown; likewise what follows
--- :column model_flop BIGINT    its share
--- :column dense_flop BIGINT    its share
--- :column vector_flop BIGINT   its share
--- :column bytes BIGINT         its share
--- :column evidence VARCHAR     whole, if the op launched nothing else; shared, if it did
+-- :column work_id BIGINT       the owning op, a row of `op_work`
+-- :column time_ns BIGINT       part of the duration without earlier work of the same op
+-- :column matrix_flop BIGINT   share of the op's `matrix_flop`; NULL if unknown
+-- :column model_flop BIGINT    share of the op's `model_flop`; NULL if unknown
+-- :column dense_flop BIGINT    share of the op's `dense_flop`; NULL if unknown
+-- :column vector_flop BIGINT   share of the op's `vector_flop`; NULL if unknown
+-- :column bytes BIGINT         share of the op's `bytes`; NULL if unknown
+-- :column evidence VARCHAR     whole, if the op launched no other work; otherwise shared
 with outer_work as (
     select
         op_work.*,
@@ -27,7 +27,7 @@ with outer_work as (
     where op_work.is_outermost and nesting.end_ns > nesting.start_ns
 ),
 
-launched as (
+gpu_launch as (
     select
         launch.event_id,
         nesting.track_id,
@@ -36,9 +36,9 @@ launched as (
     inner join nesting on coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
 ),
 
-claimed as (
+claimed_event as (
     select
-        launched.event_id,
+        gpu_launch.event_id,
         outer_work.event_id as work_id,
         outer_work.matrix_flop,
         outer_work.model_flop,
@@ -49,39 +49,39 @@ claimed as (
         timed.end_ns,
         timed.dur_ns,
         coalesce(outer_work.matrix_flop > 0, false) and name_info.unit is not null as is_product
-    from launched
-    asof inner join outer_work on launched.track_id = outer_work.track_id and launched.at_ns >= outer_work.start_ns
-    inner join event as timed on launched.event_id = timed.event_id
+    from gpu_launch
+    asof inner join outer_work on gpu_launch.track_id = outer_work.track_id and gpu_launch.at_ns >= outer_work.start_ns
+    inner join event as timed on gpu_launch.event_id = timed.event_id
     left join name_info on timed.category = name_info.category and timed.name = name_info.name
-    where launched.at_ns < outer_work.end_ns
+    where gpu_launch.at_ns < outer_work.end_ns
 ),
 
--- Each event with what decides its share: products by name, else the longest.
-weighed as (
+-- Events with the weight of their share: products by name, else the longest event.
+weighed_event as (
     select
         *,
         greatest(0, end_ns - greatest(start_ns, coalesce(max(end_ns) over earlier, start_ns))) as time_ns,
         count(*) over of_work as event_count,
-        -- A nanosecond at least, so that the weights of an op are never 0 together.
+        -- At least a nanosecond, which keeps the sum of an op's weights above 0.
         case
             when bool_or(is_product) over of_work then if(is_product, greatest(dur_ns, 1), 0)
             when coalesce(matrix_flop, 0) = 0 then greatest(dur_ns, 1)
             when row_number() over (partition by work_id order by dur_ns desc, event_id) = 1 then 1
             else 0
         end as weight
-    from claimed
+    from claimed_event
     window
         of_work as (partition by work_id),
         earlier as (partition by work_id order by start_ns, event_id rows between unbounded preceding and 1 preceding)
 ),
 
--- The part of the op's work that is done before each event, and after it, from 0 to 1: of the last one exactly 1.
-summed as (
+-- Share of the op's work done before and after each event, from 0 to 1. The last share is exactly 1.
+event_share as (
     select
         *,
         (sum(weight) over so_far - weight) / sum(weight) over of_work as begun,
         sum(weight) over so_far / sum(weight) over of_work as reached
-    from weighed
+    from weighed_event
     window
         of_work as (partition by work_id),
         so_far as (partition by work_id order by start_ns, event_id rows unbounded preceding)
@@ -97,4 +97,4 @@ select
     floor(vector_flop * reached)::bigint - floor(vector_flop * begun)::bigint as vector_flop,
     floor(bytes * reached)::bigint - floor(bytes * begun)::bigint as bytes,
     if(event_count = 1, 'whole', 'shared') as evidence
-from summed
+from event_share

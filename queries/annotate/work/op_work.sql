@@ -1,33 +1,32 @@
--- What each op computes and moves at least, from the shapes of its arguments: FLOP and bytes.
+-- Work of each op, from the shapes of its arguments: FLOP, and the least bytes moved.
 --
--- One row per call of an op that a formula knows; what an op does that none knows is not 0 but has no row. A
--- multiply-add is 2 FLOP. `matrix_flop` are those of matrix products, `vector_flop` of all else. `bytes` are the least
--- traffic: each operand read once and each result written once. Figures up to 9e15 are exact. An op inside another one
--- with a row is part of it (`is_outermost`), so sums take the outermost alone. It is empty where shapes were neither
--- recorded nor captured.
+-- One row per op call with a known formula. An op without a formula has no row, rather than 0. A multiply-add is 2
+-- FLOP. `matrix_flop` counts matrix products, and `vector_flop` other arithmetic. `bytes` is the least traffic: each
+-- operand read once and each result written once. Numbers up to 9e15 are exact. An op inside another op with a row is
+-- part of the outer op (`is_outermost`); sum only the outermost ops. The table is empty if shapes were neither recorded
+-- nor captured.
 --
 -- :reads op_call, op_shape, op, nesting, work_gemm, work_convolution, work_attention, work_elementwise, work_reduction,
 --     work_gather, work_rnn, work_list, work_pointers, own_work
 -- :column event_id BIGINT       the op
--- :column shape_id BIGINT       the same for all calls of the op with the same arguments
--- :column family VARCHAR        which formula counted: gemm, convolution, attention, pointwise, …
--- :column dtype VARCHAR         type of the operands: fp32, bf16, int64, …; NULL where the trace does not say
--- :column batch BIGINT          products of a batch, images, or sequences times heads; NULL where it has none
+-- :column shape_id BIGINT       equal for all calls of the op with the same arguments
+-- :column family VARCHAR        family of the formula: gemm, convolution, attention, pointwise, …
+-- :column dtype VARCHAR         type of the operands: fp32, bf16, int64, …; NULL if not in the trace
+-- :column batch BIGINT          products of a batch, images, or sequences times heads; NULL without a batch
 -- :column m BIGINT              rows, queries or elements
--- :column n BIGINT              columns, keys, or elements of the result; NULL where it has none
--- :column k BIGINT              what is summed over, or width of a head; NULL where it has none
--- :column matrix_flop BIGINT    multiply-adds of matrix products, times 2; NULL when unknown
--- :column model_flop BIGINT     of these, what the model needs: without what a kernel computes a second time
--- :column dense_flop BIGINT     the same, with causal attention counted in full, as MFU does
--- :column vector_flop BIGINT    other arithmetic; NULL when unknown
--- :column bytes BIGINT          least bytes read and written; NULL when unknown
--- :column evidence VARCHAR      shapes; bound, if some of it is data and this is the most; pointers, if the bytes are
---                               those of all tensors that a generated kernel is given; given, if the compiler that made
---                               it has written its figures into the trace; user, if a query of the user's did;
---                               captured, if the shapes are
---                               those of a pass before the recording that ran the same ops: if its inputs had other
---                               sizes, so has this; likewise captured_bound
--- :column is_outermost BOOLEAN  in no other op with a row
+-- :column n BIGINT              columns, keys, or elements of the result; NULL if not defined
+-- :column k BIGINT              length of the sum, or width of a head; NULL if not defined
+-- :column matrix_flop BIGINT    multiply-adds of matrix products, times 2; NULL if unknown
+-- :column model_flop BIGINT     part of `matrix_flop` needed by the model: without repeated computations of a kernel
+-- :column dense_flop BIGINT     `model_flop` with causal attention counted in full, as in MFU
+-- :column vector_flop BIGINT    other arithmetic; NULL if unknown
+-- :column bytes BIGINT          least bytes read and written; NULL if unknown
+-- :column evidence VARCHAR      shapes; bound, if some of it depends on data and this is the maximum; pointers, for the
+--                               bytes of all tensors passed to a generated kernel; given, for numbers written to the
+--                               trace by the kernel's compiler; user, for numbers of a user's query; captured, for
+--                               shapes from a pass before the recording with the same ops (wrong if the inputs had
+--                               other sizes); also captured_bound
+-- :column is_outermost BOOLEAN  not inside another op with a row
 with known_work as (
     from work_gemm
     union all
@@ -48,7 +47,7 @@ with known_work as (
     from work_pointers
 ),
 
--- What the user's own query says counts instead.
+-- Work by shape. The user's own query takes precedence.
 shape_work as (
     from own_work
     union all
@@ -56,7 +55,7 @@ shape_work as (
     anti join own_work on known_work.shape_id = own_work.shape_id
 ),
 
--- Calls of generated kernels, with what the compiler says of them: TorchInductor counts the FLOP of products alone.
+-- Calls of generated kernels, with the compiler's numbers: TorchInductor counts only the FLOP of products.
 generated_call as (
     select
         op_call.event_id,

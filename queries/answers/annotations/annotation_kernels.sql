@@ -1,29 +1,28 @@
--- GPU work with the innermost range that the code names (`record_function`) around its launch.
+-- GPU work with the innermost annotation (`record_function`) around its launch.
 --
--- Where the launching call is not in the trace, or no annotation is around it, the innermost of the spans that the
--- profiler draws on the same stream counts if the work lies in it. Work without either has no annotation. Add up by
--- `annotation`.
+-- If the launching call is unknown or outside all annotations, the profiler's spans on the same stream decide: the
+-- annotation is the innermost span around the start of the work. Otherwise the annotation is NULL. Sum by `annotation`
+-- for totals.
 --
 -- :param rank BIGINT = NULL         only this rank
 -- :param device BIGINT = NULL       only this device
 -- :param step BIGINT = NULL         only work launched in this step
--- :param phase PHASE = NULL
---                                   only work launched in this phase
--- :param module VARCHAR = NULL      only work launched in this module or one in it, by path
--- :param annotation VARCHAR = NULL  only work of annotations whose name contains this
+-- :param phase PHASE = NULL         only work launched in this phase
+-- :param module VARCHAR = NULL      only work launched in this module or its submodules, by path
+-- :param annotation VARCHAR = NULL  only annotations whose name contains this text
 -- :reads annotation_span, event, gpu_op, launch, label, model_op
--- :column rank BIGINT               process rank
+-- :column rank RANK
 -- :column event_id BIGINT           the GPU event
 -- :column category VARCHAR          kernel, gpu_memcpy or gpu_memset
--- :column name VARCHAR              its name
--- :column device BIGINT             device number; NULL when the event names none
--- :column stream BIGINT             stream; NULL when the event names none
+-- :column name VARCHAR              name of the GPU event
+-- :column device DEVICE             NULL if the event has no device
+-- :column stream BIGINT             stream; NULL if the event has no stream
 -- :column start_ns BIGINT           start
 -- :column dur_ns BIGINT             duration
--- :column annotation_id BIGINT      event of the annotation; NULL without one
--- :column annotation VARCHAR        its name; NULL without one
+-- :column annotation_id BIGINT      event of the annotation; NULL without an annotation
+-- :column annotation VARCHAR        name of the annotation; NULL without an annotation
 -- :column evidence VARCHAR          launch or gpu_span; NULL without an annotation
-with annotated as ( -- noqa: ST03
+with asked_annotation as ( -- noqa: ST03
     select * from annotation_span
     where is_asked($rank, rank)
 ),
@@ -34,7 +33,7 @@ piece as (
         start_ns as at_ns,
         event_id
     from innermost(
-        'annotated', {'rank': rank, 'track_id': track_id, 'on_gpu': on_gpu}, depth, parent_id
+        'asked_annotation', {'rank': rank, 'track_id': track_id, 'on_gpu': on_gpu}, depth, parent_id
     )
 ),
 
@@ -48,6 +47,7 @@ gpu_span as (
     where on_gpu
 ),
 
+-- one row per selected GPU event, with its launching call
 work as (
     select
         event.rank,
@@ -71,7 +71,8 @@ work as (
         and in_module(model_op.path, $module)
 ),
 
-by_launch as (
+-- one row per GPU event, with the innermost CPU annotation around the launching call
+work_in_call_span as (
     select
         work.*,
         call_span.event_id as launch_annotation_id
@@ -83,40 +84,41 @@ by_launch as (
             and work.called_ns >= call_span.at_ns
 ),
 
-by_time as (
+-- one row per GPU event, with the innermost GPU span around its start
+annotated_work as (
     select
-        by_launch.*,
+        work_in_call_span.*,
         gpu_span.event_id as gpu_annotation_id
-    from by_launch
+    from work_in_call_span
     asof left join gpu_span
         on
-            by_launch.rank = gpu_span.rank
-            and by_launch.track_id = gpu_span.track_id
-            and by_launch.start_ns >= gpu_span.at_ns
+            work_in_call_span.rank = gpu_span.rank
+            and work_in_call_span.track_id = gpu_span.track_id
+            and work_in_call_span.start_ns >= gpu_span.at_ns
 )
 
 select
-    by_time.rank,
-    by_time.event_id,
-    by_time.category,
-    by_time.name,
+    annotated_work.rank,
+    annotated_work.event_id,
+    annotated_work.category,
+    annotated_work.name,
     gpu_op.device,
     gpu_op.stream,
-    by_time.start_ns,
-    by_time.dur_ns,
+    annotated_work.start_ns,
+    annotated_work.dur_ns,
     annotation.event_id as annotation_id,
     annotation.name as annotation,
     case
-        when by_time.launch_annotation_id is not null then 'launch'
-        when by_time.gpu_annotation_id is not null then 'gpu_span'
+        when annotated_work.launch_annotation_id is not null then 'launch'
+        when annotated_work.gpu_annotation_id is not null then 'gpu_span'
     end as evidence
-from by_time
-inner join gpu_op on by_time.rank = gpu_op.rank and by_time.event_id = gpu_op.event_id
+from annotated_work
+inner join gpu_op on annotated_work.rank = gpu_op.rank and annotated_work.event_id = gpu_op.event_id
 left join event as annotation
     on
-        by_time.rank = annotation.rank
-        and coalesce(by_time.launch_annotation_id, by_time.gpu_annotation_id) = annotation.event_id
+        annotated_work.rank = annotation.rank
+        and coalesce(annotated_work.launch_annotation_id, annotated_work.gpu_annotation_id) = annotation.event_id
 where
     is_asked($device, gpu_op.device)
     and ($annotation is null or contains(annotation.name, $annotation))
-order by by_time.rank, by_time.start_ns, by_time.event_id
+order by annotated_work.rank, annotated_work.start_ns, annotated_work.event_id

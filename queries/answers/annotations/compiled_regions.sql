@@ -1,21 +1,24 @@
--- Regions of code that torch.compile made: how often each runs, how long, in which module, and how many in a pass.
+-- Regions compiled by torch.compile: number of calls, time, module, and regions per forward pass.
 --
--- A region is called by the number of the python function that was compiled and of its version (`0/0`; a second version
--- is `0/1`: it was compiled again). Where `regions_in_pass` is over 1, a forward pass runs several: a graph break parts
--- it, or functions were compiled one by one. Calls inside of other regions count to those.
+-- PyTorch names a region by the number of the compiled function and of the version (`0/0`; `0/1` after a
+-- recompilation). `regions_in_pass` over 1 means several regions in one forward pass: a graph break splits the pass, or
+-- functions were compiled separately. A call inside another region is attributed to the outer region.
 --
 -- :param rank BIGINT = NULL          only this rank
 -- :reads event, nesting, label, model_op, phase_span, launch
--- :column rank BIGINT                process rank
--- :column region VARCHAR             function and version, as PyTorch numbers them
--- :column module_path VARCHAR        module that all its calls run in; NULL if there are several, or none is known
--- :column module_count BIGINT        number of modules that it runs in; 0 if none is known
--- :column call_count BIGINT          how often it ran
--- :column pass_count BIGINT          forward passes in which it ran
--- :column regions_in_pass BIGINT     most regions, this one among them, in one of these passes; 0 outside of all
--- :column cpu_ns BIGINT              time of the calls on the CPU
--- :column gpu_ns BIGINT              duration of the GPU work that they launched
+-- :column rank RANK
+-- :column region VARCHAR             number of the function and of the version, as in PyTorch
+-- :column module_path VARCHAR        module of all calls; NULL if several or unknown
+-- :column module_count BIGINT        number of modules in which the region runs; 0 if unknown
+-- :column call_count BIGINT          number of calls
+-- :column pass_count BIGINT          forward passes with a call of the region
+-- :column regions_in_pass BIGINT     most regions in any of these passes, including this region; 0 outside of forward
+--                                    passes
+-- :column cpu_ns BIGINT              CPU time of the calls
+-- :column gpu_ns BIGINT              duration of the GPU work launched by the calls
 -- :column longest_id BIGINT          event of the longest call
+
+-- one row per outermost call of a compiled region
 with region as (
     select
         event.rank,
@@ -32,12 +35,13 @@ with region as (
     left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
     where
         event.category = 'cpu_op'
-        and starts_with(event.name, 'Torch-Compiled Region')
+        and is_compiled_region(event.name)
         and is_asked($rank, event.rank)
     qualify is_outermost(nesting.start_ns, nesting.end_ns, (event.rank, nesting.track_id), nesting.depth)
 ),
 
-placed as (
+-- one row per call, with the start of the forward pass around the call
+region_in_pass as (
     select
         region.*,
         case when region.phase = 'forward' then phase_span.start_ns end as pass_ns
@@ -49,30 +53,32 @@ placed as (
             and region.start_ns >= phase_span.start_ns
 ),
 
-in_pass as (
+forward_pass as (
     select
         rank,
         track_id,
         pass_ns,
         count(distinct region) as regions
-    from placed
+    from region_in_pass
     where pass_ns is not null
     group by rank, track_id, pass_ns
 ),
 
-counted as (
+-- one row per call, with the number of distinct regions in the pass
+counted_region as (
     select
-        placed.*,
-        coalesce(in_pass.regions, 0) as regions
-    from placed
-    left join in_pass
+        region_in_pass.*,
+        coalesce(forward_pass.regions, 0) as regions
+    from region_in_pass
+    left join forward_pass
         on
-            placed.rank = in_pass.rank
-            and placed.track_id = in_pass.track_id
-            and placed.pass_ns = in_pass.pass_ns
+            region_in_pass.rank = forward_pass.rank
+            and region_in_pass.track_id = forward_pass.track_id
+            and region_in_pass.pass_ns = forward_pass.pass_ns
 ),
 
-launched as (
+-- one row per call with launches: the duration of the launched GPU work
+gpu_time_of_call as (
     select
         region.rank,
         region.event_id,
@@ -87,20 +93,23 @@ launched as (
 )
 
 select
-    counted.rank,
-    counted.region,
+    counted_region.rank,
+    counted_region.region,
     case
-        when count(distinct counted.module_path) = 1 and count(counted.module_path) = count(*)
-            then any_value(counted.module_path)
+        when count(distinct counted_region.module_path) = 1 and count(counted_region.module_path) = count(*)
+            then any_value(counted_region.module_path)
     end as module_path,
-    count(distinct counted.module_path) as module_count,
+    count(distinct counted_region.module_path) as module_count,
     count(*) as call_count,
-    count(distinct(counted.track_id, counted.pass_ns)) filter (where counted.pass_ns is not null) as pass_count,
-    max(counted.regions) as regions_in_pass,
-    sum(counted.end_ns - counted.start_ns)::bigint as cpu_ns,
-    coalesce(sum(launched.gpu_ns), 0)::bigint as gpu_ns,
-    arg_max(counted.event_id, (counted.end_ns - counted.start_ns, -counted.event_id)) as longest_id
-from counted
-left join launched on counted.rank = launched.rank and counted.event_id = launched.event_id
-group by counted.rank, counted.region
-order by counted.rank, cpu_ns desc, counted.region
+    count(distinct(counted_region.track_id, counted_region.pass_ns)) filter (where counted_region.pass_ns is not null)
+        as pass_count,
+    max(counted_region.regions) as regions_in_pass,
+    sum(counted_region.end_ns - counted_region.start_ns)::bigint as cpu_ns,
+    coalesce(sum(gpu_time_of_call.gpu_ns), 0)::bigint as gpu_ns,
+    arg_max(counted_region.event_id, (counted_region.end_ns - counted_region.start_ns, -counted_region.event_id))
+        as longest_id
+from counted_region
+left join gpu_time_of_call
+    on counted_region.rank = gpu_time_of_call.rank and counted_region.event_id = gpu_time_of_call.event_id
+group by counted_region.rank, counted_region.region
+order by counted_region.rank, cpu_ns desc, counted_region.region

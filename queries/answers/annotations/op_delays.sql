@@ -1,29 +1,31 @@
--- From the start of an op to its first launch, and from there to the start of the work, by op and what it launches.
+-- Delay from the start of an op to its first launch, and from there to the start of the GPU work, by op.
 --
--- Calls of one op that launch the same kernels, copies and memsets in the same order are one row. Only what an op
--- launches itself counts, not what the ops in it launch. The first delay is the host's: checks, dispatch, allocation.
--- The second is the way to the GPU and the queue there; work that seems to start before its launch counts as 0.
+-- Each row groups the calls of an op with the same launched kernels, copies and memsets, in the same order. Launches of
+-- inner ops do not count. The first delay is spent on the host: checks, dispatch, allocation. The second delay is the
+-- way to the GPU and the wait in the queue. A negative delay (with an apparent start before the launch) counts as 0.
 --
 -- :param rank BIGINT = NULL                 only this rank
 -- :param step BIGINT = NULL                 only this step
--- :param phase PHASE = NULL
---                                           only this phase
--- :param module VARCHAR = NULL              only the module with this path and the modules in it
--- :param op VARCHAR = NULL                  only ops of this name
+-- :param phase PHASE = NULL                 only this phase
+-- :param module VARCHAR = NULL              only this module and its submodules, by path
+-- :param op VARCHAR = NULL                  only ops with this name
 -- :reads event, launch, label, model_op
--- :column rank BIGINT                       process rank
+-- :column rank RANK
 -- :column op VARCHAR                        name of the op
--- :column kernel_sequence VARCHAR           names of what it launches, in order, with ` -> ` between them
+-- :column kernel_sequence VARCHAR           names of the launched GPU events, in order, joined by ` -> `
 -- :column call_count BIGINT                 calls of the op
 -- :column kernel_count BIGINT               GPU events of one call
--- :column op_to_launch_ns BIGINT            sum of the times from op start to first launch
--- :column launch_to_start_ns BIGINT         sum of the times from the start of that launch to the start of its work
--- :column mean_op_to_launch_ns BIGINT       mean of the first
--- :column mean_launch_to_start_ns BIGINT    mean of the second
--- :column max_op_to_launch_ns BIGINT        longest of the first
--- :column max_launch_to_start_ns BIGINT     longest of the second
--- :column gpu_time_ns BIGINT                duration of the work
--- :column slowest_id BIGINT                 the call with the longest sum of both delays
+-- :column op_to_launch_ns BIGINT            sum of the delays from op start to first launch
+-- :column launch_to_start_ns BIGINT         sum of the delays from the start of the first launch to the start of the
+--                                           GPU work
+-- :column mean_op_to_launch_ns BIGINT       mean delay from op start to first launch
+-- :column mean_launch_to_start_ns BIGINT    mean delay from first launch to GPU start
+-- :column max_op_to_launch_ns BIGINT        longest delay from op start to first launch
+-- :column max_launch_to_start_ns BIGINT     longest delay from first launch to GPU start
+-- :column gpu_time_ns BIGINT                duration of the GPU work
+-- :column slowest_id BIGINT                 event of the call with the longest sum of both delays
+
+-- one row per GPU event with a known launching call and op
 with work as (
     select
         launch.rank,
@@ -38,6 +40,7 @@ with work as (
     where launch.runtime_id is not null and launch.op_id is not null and is_asked($rank, launch.rank)
 ),
 
+-- one row per op call: the launched sequence, the first launch and the start of the first work
 call as (
     select
         rank,
@@ -51,6 +54,7 @@ call as (
     group by rank, op_id
 ),
 
+-- one row per selected op call, with both delays
 delay as (
     select
         call.rank,

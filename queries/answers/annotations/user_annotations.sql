@@ -1,36 +1,40 @@
--- Time of the ranges that the code names (`record_function`), on the CPU and on the GPU, with and without inner ones.
+-- Time of annotations (`record_function`) on the CPU and the GPU, with and without inner annotations.
 --
--- On the CPU: annotations on their threads, and the GPU work launched in them. On the GPU (`side` gpu): the spans that
--- the profiler itself draws on each stream, from the first to the last work of an annotation; not every profiler does.
--- `total` counts an annotation with the annotations inside it, once where one of the same name is inside another;
--- `self` counts the time in which no inner annotation runs. Times round, so spans may cross: one that begins in another
--- and lies in it for at least half of its time is inside, and its `self` ends with it; else they follow each other.
+-- CPU rows have the annotations on threads and the GPU work launched in them. GPU rows have the spans drawn by the
+-- profiler on each stream, from the first to the last work of an annotation. Not every profiler draws spans.
+--
+-- `total` includes inner annotations; nested annotations of the same name count once. `self` is the time without an
+-- inner annotation. Rounding can make spans overlap partly. A span counts as inner if at least half of its time lies
+-- within the outer span, and its `self` ends with the outer span; otherwise the two spans follow each other.
 --
 -- :param rank BIGINT = NULL          only this rank
--- :param step BIGINT = NULL          only annotations in this step; GPU spans have the step of their CPU annotation
--- :param phase PHASE = NULL
---                                    only annotations that begin in this phase; GPU spans likewise
--- :param module VARCHAR = NULL       only annotations in this module or one in it, by path; GPU spans likewise
--- :param annotation VARCHAR = NULL   only annotations whose name contains this
+-- :param step BIGINT = NULL          only annotations in this step; a GPU span has the step of the matching CPU
+--                                    annotation
+-- :param phase PHASE = NULL          only annotations starting in this phase; a GPU span has the phase of the matching
+--                                    CPU annotation
+-- :param module VARCHAR = NULL       only annotations in this module or its submodules, by path; a GPU span has the
+--                                    module of its CPU annotation
+-- :param annotation VARCHAR = NULL   only annotations whose name contains this text
 -- :reads annotation_span, event, label, launch, model_op
--- :column rank BIGINT                process rank
+-- :column rank RANK
 -- :column side VARCHAR               cpu or gpu
--- :column name VARCHAR               the annotation
--- :column count BIGINT               how often it was entered; on the GPU, spans
+-- :column name VARCHAR               name of the annotation
+-- :column count BIGINT               number of CPU annotations, or of GPU spans
 -- :column total_ns BIGINT            time with inner annotations
 -- :column self_ns BIGINT             time outside inner annotations
--- :column min_ns BIGINT              shortest
--- :column mean_ns BIGINT             mean
--- :column max_ns BIGINT              longest
--- :column max_id BIGINT              event of the longest
--- :column gpu_total_ns BIGINT        duration of the GPU work launched in it; NULL on the GPU side
--- :column gpu_self_ns BIGINT         of it, launched outside inner annotations; NULL on the GPU side
+-- :column min_ns BIGINT              shortest duration
+-- :column mean_ns BIGINT             mean duration
+-- :column max_ns BIGINT              longest duration
+-- :column max_id BIGINT              event of the longest annotation
+-- :column gpu_total_ns BIGINT        duration of the GPU work launched in the annotation; NULL on the GPU side
+-- :column gpu_self_ns BIGINT         duration of the GPU work launched outside inner annotations; NULL on the GPU side
 with span as (
     select * from annotation_span
     where is_asked($rank, rank)
 ),
 
-launched as (
+-- one row per thread and time of a launch: the sum of GPU time launched up to then
+launch_moment as (
     select
         call.rank,
         call.track_id,
@@ -44,39 +48,43 @@ launched as (
     group by call.rank, call.track_id, call.start_ns
 ),
 
-at_end as (
+-- one row per span, with the GPU time launched on the thread before the span's end
+span_until_end as (
     select
         span.*,
-        coalesce(launched.until_here_ns, 0) as gpu_until_end_ns
+        coalesce(launch_moment.until_here_ns, 0) as gpu_until_end_ns
     from span
-    asof left join launched
+    asof left join launch_moment
         on
-            span.rank = launched.rank
-            and span.track_id = launched.track_id
-            and span.end_ns > launched.start_ns
+            span.rank = launch_moment.rank
+            and span.track_id = launch_moment.track_id
+            and span.end_ns > launch_moment.start_ns
 ),
 
-at_start as (
+span_with_work as (
     select
-        at_end.*,
-        at_end.gpu_until_end_ns - coalesce(launched.until_here_ns, 0) as gpu_ns
-    from at_end
-    asof left join launched
-        on at_end.rank = launched.rank and at_end.track_id = launched.track_id and at_end.start_ns > launched.start_ns
+        span_until_end.*,
+        span_until_end.gpu_until_end_ns - coalesce(launch_moment.until_here_ns, 0) as gpu_ns
+    from span_until_end
+    asof left join launch_moment
+        on
+            span_until_end.rank = launch_moment.rank
+            and span_until_end.track_id = launch_moment.track_id
+            and span_until_end.start_ns > launch_moment.start_ns
 ),
 
-children as (
+inner_time as (
     select
         rank,
         parent_id,
         sum(end_ns - start_ns) as covered_ns,
         sum(gpu_ns) as gpu_ns
-    from at_start
+    from span_with_work
     where parent_id is not null
     group by rank, parent_id
 ),
 
-place_of as (
+cpu_annotation as (
     select
         span.rank,
         span.external_id,
@@ -87,48 +95,53 @@ place_of as (
     group by span.rank, span.external_id
 ),
 
-timed as (
+-- one row per span, with self times, step, phase and module
+timed_span as (
     select
-        at_start.*,
-        greatest(0, at_start.end_ns - at_start.start_ns - coalesce(children.covered_ns, 0)) as self_ns,
-        greatest(0, at_start.gpu_ns - coalesce(children.gpu_ns, 0)) as gpu_self_ns,
+        span_with_work.*,
+        greatest(0, span_with_work.end_ns - span_with_work.start_ns - coalesce(inner_time.covered_ns, 0)) as self_ns,
+        greatest(0, span_with_work.gpu_ns - coalesce(inner_time.gpu_ns, 0)) as gpu_self_ns,
         is_outermost(
-            at_start.start_ns,
-            at_start.end_ns,
-            (at_start.rank, at_start.track_id, at_start.on_gpu, at_start.name),
-            (-at_start.end_ns, at_start.event_id)
+            span_with_work.start_ns,
+            span_with_work.end_ns,
+            (span_with_work.rank, span_with_work.track_id, span_with_work.on_gpu, span_with_work.name),
+            (-span_with_work.end_ns, span_with_work.event_id)
         ) as is_outermost,
-        coalesce(label.step, place_of.place.step) as step,
-        coalesce(label.phase, place_of.place.phase) as phase,
-        coalesce(label.module_id, place_of.place.module_id) as module_id
-    from at_start
-    left join children on at_start.rank = children.rank and at_start.event_id = children.parent_id
-    left join label on at_start.rank = label.rank and at_start.event_id = label.event_id
-    left join place_of
-        on at_start.on_gpu and at_start.rank = place_of.rank and at_start.external_id = place_of.external_id
+        coalesce(label.step, cpu_annotation.place.step) as step,
+        coalesce(label.phase, cpu_annotation.place.phase) as phase,
+        coalesce(label.module_id, cpu_annotation.place.module_id) as module_id
+    from span_with_work
+    left join inner_time on span_with_work.rank = inner_time.rank and span_with_work.event_id = inner_time.parent_id
+    left join label on span_with_work.rank = label.rank and span_with_work.event_id = label.event_id
+    left join cpu_annotation
+        on
+            span_with_work.on_gpu
+            and span_with_work.rank = cpu_annotation.rank
+            and span_with_work.external_id = cpu_annotation.external_id
 )
 
 select
-    timed.rank,
-    case when timed.on_gpu then 'gpu' else 'cpu' end as side,
-    timed.name,
+    timed_span.rank,
+    case when timed_span.on_gpu then 'gpu' else 'cpu' end as side,
+    timed_span.name,
     count(*) as count,
-    coalesce(sum(timed.dur_ns) filter (where timed.is_outermost), 0)::bigint as total_ns,
-    sum(timed.self_ns)::bigint as self_ns,
-    min(timed.dur_ns)::bigint as min_ns,
-    round(avg(timed.dur_ns))::bigint as mean_ns,
-    max(timed.dur_ns)::bigint as max_ns,
-    arg_max(timed.event_id, (timed.dur_ns, -timed.event_id)) as max_id,
+    coalesce(sum(timed_span.dur_ns) filter (where timed_span.is_outermost), 0)::bigint as total_ns,
+    sum(timed_span.self_ns)::bigint as self_ns,
+    min(timed_span.dur_ns)::bigint as min_ns,
+    round(avg(timed_span.dur_ns))::bigint as mean_ns,
+    max(timed_span.dur_ns)::bigint as max_ns,
+    arg_max(timed_span.event_id, (timed_span.dur_ns, -timed_span.event_id)) as max_id,
     case
-        when not timed.on_gpu then coalesce(sum(timed.gpu_ns) filter (where timed.is_outermost), 0)::bigint
+        when not timed_span.on_gpu
+            then coalesce(sum(timed_span.gpu_ns) filter (where timed_span.is_outermost), 0)::bigint
     end as gpu_total_ns,
-    case when not timed.on_gpu then sum(timed.gpu_self_ns)::bigint end as gpu_self_ns
-from timed
-left join model_op on timed.rank = model_op.rank and timed.module_id = model_op.module_id
+    case when not timed_span.on_gpu then sum(timed_span.gpu_self_ns)::bigint end as gpu_self_ns
+from timed_span
+left join model_op on timed_span.rank = model_op.rank and timed_span.module_id = model_op.module_id
 where
-    is_asked($step, timed.step)
-    and is_asked($phase, timed.phase)
+    is_asked($step, timed_span.step)
+    and is_asked($phase, timed_span.phase)
     and in_module(model_op.path, $module)
-    and ($annotation is null or contains(timed.name, $annotation))
-group by timed.rank, timed.on_gpu, timed.name
-order by timed.rank, side, total_ns desc, timed.name
+    and ($annotation is null or contains(timed_span.name, $annotation))
+group by timed_span.rank, timed_span.on_gpu, timed_span.name
+order by timed_span.rank, side, total_ns desc, timed_span.name

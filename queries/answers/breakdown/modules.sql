@@ -1,27 +1,31 @@
--- The model as a tree: each module's own time and that of all modules in it, per pass, on the CPU and on the GPU.
+-- The model as a tree: time of each module alone and with its submodules, per pass, on the CPU and the GPU.
 --
--- `self` is what belongs to the module and to no module in it; `total` adds the modules below it in the tree. CPU time
--- includes waiting and python. A pass in which a module and its children have no event has no row.
+-- `self` is the time of the module alone; `total` adds all submodules. CPU time includes waiting and python. A pass
+-- without events of the module and its submodules has no row.
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :param step BIGINT = NULL       only this step
 -- :reads module_time, event, label, model_op, module_span, step
--- :column rank BIGINT             process rank
+-- :column rank RANK
 -- :column module_id BIGINT        position in execution order, parents first
--- :column parent_id BIGINT        the module around it; NULL for a root
--- :column depth BIGINT            number of modules around it
+-- :column parent_id BIGINT        parent module; NULL for a root
+-- :column depth BIGINT            number of modules around the module
 -- :column path VARCHAR            path from the root
--- :column type VARCHAR            class
+-- :column type VARCHAR            class of the module
 -- :column pass VARCHAR            forward, backward or recompute
--- :column call_count BIGINT       calls; for backward, runs of its nodes, 0 when only modules in it have some
+-- :column call_count BIGINT       calls; for backward, runs of the module's own nodes (0 if only submodules have nodes)
 -- :column cpu_self_ns BIGINT      CPU time of the module alone
--- :column cpu_total_ns BIGINT     CPU time with the modules in it
--- :column gpu_self_ns BIGINT      duration of GPU work of the module alone
--- :column gpu_total_ns BIGINT     duration of GPU work with the modules in it
--- :column gpu_total_pct DOUBLE    share of the rank's GPU time in all its passes and buckets; NULL without GPU work
+-- :column cpu_total_ns BIGINT     CPU time with submodules
+-- :column gpu_self_ns BIGINT      duration of the module's own GPU work
+-- :column gpu_total_ns BIGINT     duration of GPU work with submodules
+-- :column gpu_total_pct DOUBLE    share of the rank's GPU time over all modules, passes and buckets; NULL without GPU
+--                                 work
 -- :column example_event_id BIGINT the longest event of its own in the pass, of GPU work if it launched any; NULL where
---                                 only modules in it have events
-with whole as (
+--                                 the module's longest event in the pass, a GPU event if possible; NULL if only
+--                                 submodules have events
+
+-- one row per module and pass: the sum over the selected steps
+with module_total as (
     select
         rank,
         module_id,
@@ -35,7 +39,8 @@ with whole as (
     group by rank, module_id, pass
 ),
 
-called as (
+-- one row per module and pass: the number of calls starting in the selected step
+called_module as (
     select
         module_span.rank,
         module_span.module_id,
@@ -47,6 +52,7 @@ called as (
     group by module_span.rank, module_span.module_id, module_span.pass
 ),
 
+-- one row per rank: the duration of all GPU work
 gpu_time as (
     select
         event.rank,
@@ -66,19 +72,22 @@ select
     model_op.depth,
     model_op.path,
     model_op.type,
-    whole.pass,
-    coalesce(called.call_count, 0) as call_count,
-    whole.cpu_self_ns,
-    whole.cpu_total_ns,
-    whole.gpu_self_ns,
-    whole.gpu_total_ns,
-    100.0 * whole.gpu_total_ns / nullif(gpu_time.gpu_ns, 0) as gpu_total_pct,
+    module_total.pass,
+    coalesce(called_module.call_count, 0) as call_count,
+    module_total.cpu_self_ns,
+    module_total.cpu_total_ns,
+    module_total.gpu_self_ns,
+    module_total.gpu_total_ns,
+    100.0 * module_total.gpu_total_ns / nullif(gpu_time.gpu_ns, 0) as gpu_total_pct,
     -own.longest.minus_event_id as example_event_id
-from whole
-inner join model_op on whole.rank = model_op.rank and whole.module_id = model_op.module_id
-left join called
-    on whole.rank = called.rank and whole.module_id = called.module_id and whole.pass = called.pass
-left join gpu_time on whole.rank = gpu_time.rank
+from module_total
+inner join model_op on module_total.rank = model_op.rank and module_total.module_id = model_op.module_id
+left join called_module
+    on
+        module_total.rank = called_module.rank
+        and module_total.module_id = called_module.module_id
+        and module_total.pass = called_module.pass
+left join gpu_time on module_total.rank = gpu_time.rank
 left join longest_in_module('label', 'event', $rank, $step) as own
-    on whole.rank = own.rank and whole.module_id = own.module_id and whole.pass = own.pass
-order by model_op.rank, model_op.module_id, list_position(['forward', 'recompute', 'backward'], whole.pass)
+    on module_total.rank = own.rank and module_total.module_id = own.module_id and module_total.pass = own.pass
+order by model_op.rank, model_op.module_id, list_position(['forward', 'recompute', 'backward'], module_total.pass)

@@ -1,24 +1,27 @@
--- Each phase of the steps: time on the main CPU thread, GPU work launched in it, and how long the GPU was idle in it.
+-- Each phase of the steps: time on the main CPU thread, launched GPU work, and idle time of the GPU.
 --
--- The CPU times of a rank add up to the duration of its steps. GPU work counts to the phase whose call launched it.
--- Idle time of the GPU counts to the phase that the CPU is in until it launches the next work; what passes after the
--- launch counts to the phase of the work (`idle_part`). The CPU waits for the GPU in the calls of `gpu_wait`.
+-- The CPU times of a rank add up to the duration of the steps. GPU work is attributed to the phase of its launching
+-- call. Idle time before the next launch is attributed to the phase of the CPU; idle time after the launch to the phase
+-- of the launched work (`idle_part`). `gpu_wait` lists the calls in which the CPU waits for the GPU.
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :param step BIGINT = NULL       only this step
 -- :reads phase_span, step, label, event, launch, idle_part, gpu_wait
--- :column rank BIGINT             process rank
--- :column phase VARCHAR           load_data, forward, loss, zero_grad, backward, clipping, optimizer or other
--- :column cpu_ns BIGINT           time the main thread spent in it
--- :column cpu_pct DOUBLE          share of the steps' duration
--- :column cpu_waiting_ns BIGINT   of the CPU time, waiting for the GPU: blocking copies, synchronises, a full queue
--- :column gpu_event_count BIGINT  kernels, copies and memsets launched in it
--- :column gpu_time_ns BIGINT      sum of their durations
+-- :column rank RANK
+-- :column phase PHASE
+-- :column cpu_ns BIGINT           time of the main thread in the phase
+-- :column cpu_pct DOUBLE          share of the duration of the steps
+-- :column cpu_waiting_ns BIGINT   time spent waiting for the GPU: blocking copies, synchronising calls, a full queue
+-- :column gpu_event_count BIGINT  kernels, copies and memsets launched in the phase
+-- :column gpu_time_ns BIGINT      sum of the durations of this GPU work
 -- :column gpu_time_pct DOUBLE     share of the GPU time launched by the steps; NULL without GPU work
--- :column gpu_busy_ns BIGINT      time in which they kept a device busy
--- :column gpu_idle_ns BIGINT      time in which a device had no work because of what the CPU did in it, or was queued
---     in it
--- :column example_event_id BIGINT  the event that shows the longest stretch of it; NULL where no event does
+-- :column gpu_busy_ns BIGINT      time in which this GPU work kept a device busy
+-- :column gpu_idle_ns BIGINT      idle time of a device caused by the CPU in this phase, or with work of this phase
+--                                 already launched
+-- :column example_event_id BIGINT
+--                                 event of the longest interval of the phase; NULL without an event
+
+-- one row per interval of a phase on the main thread, cut at the end of the step
 with cpu_piece as (
     select
         phase_span.rank,
@@ -32,7 +35,7 @@ with cpu_piece as (
     where phase_span.is_main
 ),
 
-cpu as (
+cpu_time as (
     select
         rank,
         phase,
@@ -43,20 +46,22 @@ cpu as (
     group by rank, phase
 ),
 
-waiting as (
+-- one row per phase: the time of waiting for the GPU
+wait_time as (
     select
         gpu_wait.rank,
         label.phase,
         sum(gpu_wait.waited_ns)::bigint as cpu_waiting_ns
     from gpu_wait
     inner join label on gpu_wait.rank = label.rank and gpu_wait.event_id = label.event_id
-    -- the main thread, and autograd's own, which the main thread waits for
+    -- the main thread, and autograd's thread (the main thread waits for autograd)
     semi join phase_span on gpu_wait.rank = phase_span.rank and gpu_wait.track_id = phase_span.track_id
     where label.phase is not null and is_asked($step, label.step)
     group by gpu_wait.rank, label.phase
 ),
 
-gpu as (
+-- one row per phase: the launched GPU work
+gpu_time as (
     select
         label.rank,
         label.phase,
@@ -70,7 +75,7 @@ gpu as (
     group by label.rank, label.phase
 ),
 
-idle as (
+idle_time as (
     select
         rank,
         phase,
@@ -80,40 +85,42 @@ idle as (
     group by rank, phase
 ),
 
-named as (
+-- one row per phase with CPU time or GPU work
+any_phase as (
     select
         rank,
         phase
-    from cpu
+    from cpu_time
     union
     select
         rank,
         phase
-    from gpu
+    from gpu_time
 )
 
 select
-    named.rank,
-    named.phase,
-    coalesce(cpu.cpu_ns, 0) as cpu_ns,
-    100.0 * coalesce(cpu.cpu_ns, 0) / nullif(sum(cpu.cpu_ns) over (partition by named.rank), 0) as cpu_pct,
-    coalesce(waiting.cpu_waiting_ns, 0) as cpu_waiting_ns,
-    coalesce(gpu.gpu_event_count, 0) as gpu_event_count,
-    coalesce(gpu.gpu_time_ns, 0) as gpu_time_ns,
+    any_phase.rank,
+    any_phase.phase,
+    coalesce(cpu_time.cpu_ns, 0) as cpu_ns,
+    100.0 * coalesce(cpu_time.cpu_ns, 0) / nullif(sum(cpu_time.cpu_ns) over (partition by any_phase.rank), 0)
+        as cpu_pct,
+    coalesce(wait_time.cpu_waiting_ns, 0) as cpu_waiting_ns,
+    coalesce(gpu_time.gpu_event_count, 0) as gpu_event_count,
+    coalesce(gpu_time.gpu_time_ns, 0) as gpu_time_ns,
     100.0
-    * coalesce(gpu.gpu_time_ns, 0)
-    / nullif(sum(gpu.gpu_time_ns) over (partition by named.rank), 0) as gpu_time_pct,
-    coalesce(gpu.gpu_busy_ns, 0) as gpu_busy_ns,
-    coalesce(idle.gpu_idle_ns, 0) as gpu_idle_ns,
-    cpu.example_event_id
-from named
-left join cpu on named.rank = cpu.rank and named.phase = cpu.phase
-left join waiting on named.rank = waiting.rank and named.phase = waiting.phase
-left join gpu on named.rank = gpu.rank and named.phase = gpu.phase
-left join idle on named.rank = idle.rank and named.phase = idle.phase
-where is_asked($rank, named.rank)
+    * coalesce(gpu_time.gpu_time_ns, 0)
+    / nullif(sum(gpu_time.gpu_time_ns) over (partition by any_phase.rank), 0) as gpu_time_pct,
+    coalesce(gpu_time.gpu_busy_ns, 0) as gpu_busy_ns,
+    coalesce(idle_time.gpu_idle_ns, 0) as gpu_idle_ns,
+    cpu_time.example_event_id
+from any_phase
+left join cpu_time on any_phase.rank = cpu_time.rank and any_phase.phase = cpu_time.phase
+left join wait_time on any_phase.rank = wait_time.rank and any_phase.phase = wait_time.phase
+left join gpu_time on any_phase.rank = gpu_time.rank and any_phase.phase = gpu_time.phase
+left join idle_time on any_phase.rank = idle_time.rank and any_phase.phase = idle_time.phase
+where is_asked($rank, any_phase.rank)
 order by
-    named.rank,
+    any_phase.rank,
     list_position(
-        ['load_data', 'forward', 'loss', 'zero_grad', 'backward', 'clipping', 'optimizer', 'other'], named.phase
+        ['load_data', 'forward', 'loss', 'zero_grad', 'backward', 'clipping', 'optimizer', 'other'], any_phase.phase
     )

@@ -1,24 +1,33 @@
--- Each rank beside the others: its steps, what its GPUs did, and how far it is from what is usual in the job.
+-- Comparison of the ranks: steps, GPU use, and distance from the usual rank of the job.
 --
--- Far from usual is measured as the modified z-score of Iglewicz and Hoaglin, "How to detect and handle outliers",
--- 1993: the distance from the median of the ranks over 1.4826 times the median of these distances, which for normal
--- noise is the standard deviation (where most ranks are equal, 1.2533 times the mean). More than 3.5 is an outlier.
+-- The distance is the modified z-score of Iglewicz and Hoaglin, "How to detect and handle outliers", 1993: the
+-- deviation from the median of the ranks, divided by 1.4826 times the median of these deviations (for normal noise, the
+-- standard deviation). If most ranks are equal, the divisor is 1.2533 times the mean deviation. A score over 3.5 is an
+-- outlier.
 --
 -- :reads rank_info, step, rank_summary
--- :column rank BIGINT                  process rank
--- :column step_count BIGINT            steps
+-- :column rank RANK
+-- :column tp BIGINT                    index in the tensor-parallel group; NULL if the group names do not show the
+--                                      index
+-- :column pp BIGINT                    index in the pipeline-parallel group; NULL as for `tp`
+-- :column dp BIGINT                    index in the data-parallel group; NULL as for `tp`
+-- :column ep BIGINT                    index in the expert-parallel group; NULL as for `tp`
+-- :column step_count BIGINT            number of steps
 -- :column step_ns BIGINT               mean duration of a step on the CPU; NULL without steps
 -- :column gpu_busy_ns BIGINT           time in which a device was busy
 -- :column gpu_idle_ns BIGINT           time in which a device had no work
--- :column gpu_busy_pct DOUBLE          busy time as a share of both; NULL without GPU work
--- :column computation_ns BIGINT        of the busy time, with computation as the first thing running
--- :column communication_ns BIGINT      of it, with collective communication as the first thing running
--- :column copy_ns BIGINT               of it, with a copy or memset as the first thing running
--- :column idle_cause USE_CAUSE         the largest cause of idle time, as in `device_use`; NULL without idle time
--- :column idle_cause_ns BIGINT         idle time of that cause; NULL likewise
--- :column oddity DOUBLE                the largest of its modified z-scores, of `step_ns`, `gpu_busy_pct` and
---                                      `computation_ns`; NULL where the ranks are equal in all of them
--- :column is_outlier BOOLEAN           it is above 3.5
+-- :column gpu_busy_pct DOUBLE          busy time as a share of busy and idle time; NULL without GPU work
+-- :column computation_ns BIGINT        busy time attributed to computation (overlapping time goes to the work that
+--                                      started first)
+-- :column communication_ns BIGINT      busy time attributed to collective communication
+-- :column copy_ns BIGINT               busy time attributed to copies and memsets
+-- :column idle_cause USE_CAUSE         largest cause of idle time, as in `device_use`; NULL without idle time
+-- :column idle_cause_ns BIGINT         idle time of this cause; NULL without idle time
+-- :column oddity DOUBLE                largest of the modified z-scores of `step_ns`, `gpu_busy_pct` and
+--                                      `computation_ns`; NULL if all ranks are equal
+-- :column is_outlier BOOLEAN           `oddity` is above 3.5
+
+-- one row per rank: busy and idle time
 with use as (
     select
         rank,
@@ -32,23 +41,23 @@ with use as (
     group by rank
 ),
 
-idle as (
+idle_time as (
     select
         rank,
-        case when cause in ('op', 'launch') then 'launching' else cause end as cause,
+        use_cause(cause) as cause,
         sum(time_ns)::bigint as idle_ns
     from rank_summary
     where cause is not null
     group by all
 ),
 
--- The largest cause of each rank; of two that are as large, the one that `device_use` names.
+-- The largest cause of each rank. Ties are resolved as in `device_use`.
 worst_idle as (
     select
         rank,
         cause,
         idle_ns
-    from idle
+    from idle_time
     where idle_ns > 0
     qualify
         row_number() over (
@@ -74,9 +83,14 @@ pace as (
     group by rank
 ),
 
+-- one row per rank, with step, busy and idle time
 one_rank as (
     select
         rank_info.rank,
+        rank_info.tp,
+        rank_info.pp,
+        rank_info.dp,
+        rank_info.ep,
         coalesce(pace.step_count, 0) as step_count,
         pace.step_ns,
         coalesce(use.gpu_busy_ns, 0) as gpu_busy_ns,
@@ -105,7 +119,7 @@ distance as (
     from one_rank
 ),
 
-judged as (
+rank_score as (
     select
         * exclude (step_off, busy_off, computation_off),
         greatest(
@@ -119,5 +133,5 @@ judged as (
 select
     *,
     coalesce(oddity > most_usual_z_score(), false) as is_outlier
-from judged
+from rank_score
 order by rank

@@ -2,23 +2,23 @@
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :param step BIGINT = NULL       only this step
--- :param phase PHASE = NULL
---                                 only this phase
--- :param module VARCHAR = NULL    only work launched in this module or one in it, by path
--- :param limit BIGINT >= 0 = 10   so many rows
+-- :param phase PHASE = NULL       only this phase
+-- :param module VARCHAR = NULL    only work launched in this module or its submodules, by path
+-- :param limit BIGINT >= 0 = 10   maximum number of rows
 -- :reads gpu_work
 -- :column name VARCHAR            full name
--- :column short_name VARCHAR      without namespaces, template arguments and tile sizes
+-- :column short_name VARCHAR      name without namespaces, template arguments and tile sizes
 -- :column category VARCHAR        kernel, gpu_memcpy or gpu_memset
--- :column class VARCHAR           computation, communication or memory
--- :column count BIGINT            how often it ran
+-- :column class KERNEL_CLASS
+-- :column count BIGINT            number of runs
 -- :column gpu_time_ns BIGINT      sum of durations
 -- :column gpu_time_pct DOUBLE     share of the GPU time of the selection
 -- :column mean_ns DOUBLE          mean duration
--- :column min_ns BIGINT           shortest
--- :column max_ns BIGINT           longest
--- :column example_rank BIGINT      rank of the longest
--- :column example_event_id BIGINT  event of the longest
+-- :column min_ns BIGINT           shortest duration
+-- :column max_ns BIGINT           longest duration
+-- :column example_rank BIGINT     rank of the longest run
+-- :column example_event_id BIGINT
+--                                 event of the longest run
 select
     name,
     any_value(short_name) as short_name,

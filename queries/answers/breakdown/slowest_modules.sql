@@ -1,33 +1,36 @@
--- Modules, or types of modules, by time, all passes together. By type, a model of many equal layers is a few rows.
+-- Modules, or module types, by time over all passes. Grouping by type shortens a model of many equal layers.
 --
--- `self` is what belongs to the module and to no module in it, so self times add up; `total` includes the modules in
--- it. By type, a module inside another of its type (a Sequential in a Sequential) is not counted twice.
+-- `self` is the time of the module alone, and self times add up. `total` includes submodules. By type, a module inside
+-- another module of its type (a Sequential in a Sequential) is not counted twice.
 --
 -- :param by VARCHAR in (path, type) = 'path'
---                                 path: each module; type: each type
+--                                 `path`: one row per module; `type`: one row per module type
 -- :param rank BIGINT = NULL       only this rank
 -- :param step BIGINT = NULL       only this step
 -- :param sort VARCHAR in (gpu_self, gpu_total, cpu_self, cpu_total) = 'gpu_self'
---                                 the time to order by
--- :param limit BIGINT >= 0 = 10   so many rows
+--                                 column to order by
+-- :param limit BIGINT >= 0 = 10   maximum number of rows
 -- :reads module_source, module_time, model_op, module_ancestor, label, event
--- :column path VARCHAR                 path from the root; NULL by type
--- :column type VARCHAR                 its type, the name of its class in python
--- :column module_count BIGINT          modules of the type that ran; 1 by path
--- :column source VARCHAR               file and line of its code, see `module_source`; NULL if unknown or not one
+-- :column path VARCHAR                 path from the root; NULL if grouped by type
+-- :column type VARCHAR                 class of the module in python
+-- :column module_count BIGINT          modules of the type in the trace; 1 if grouped by path
+-- :column source VARCHAR               file and line of the code, see `module_source`; NULL if unknown or different
+--                                      between the modules
 -- :column cpu_self_ns BIGINT           CPU time of the module alone
--- :column cpu_total_ns BIGINT          CPU time with the modules in it
--- :column gpu_self_ns BIGINT           duration of GPU work of the module alone
--- :column gpu_total_ns BIGINT          duration of GPU work with the modules in it
--- :column gpu_forward_ns BIGINT        of the total, in forward
--- :column gpu_recompute_ns BIGINT      of the total, in recomputed forward
--- :column gpu_backward_ns BIGINT       of the total, in backward
--- :column cpu_self_pct DOUBLE          share of all modules' CPU self time
--- :column gpu_self_pct DOUBLE          share of all modules' GPU self time; NULL without GPU work
--- :column example_rank BIGINT          rank of the longest event of its own, of GPU work if it launched any
--- :column example_event_id BIGINT      that event; NULL where only modules in it have events
-with outermost as (
-    -- Modules that are in no other module of their type.
+-- :column cpu_total_ns BIGINT          CPU time with submodules
+-- :column gpu_self_ns BIGINT           duration of the module's own GPU work
+-- :column gpu_total_ns BIGINT          duration of GPU work with submodules
+-- :column gpu_forward_ns BIGINT        part of the total in forward
+-- :column gpu_recompute_ns BIGINT      part of the total in recomputed forward
+-- :column gpu_backward_ns BIGINT       part of the total in backward
+-- :column cpu_self_pct DOUBLE          share of the CPU self time of all modules
+-- :column gpu_self_pct DOUBLE          share of the GPU self time of all modules; NULL without GPU work
+-- :column example_rank BIGINT          rank of the module's longest own event, a GPU event if possible
+-- :column example_event_id BIGINT      the longest own event; NULL if only submodules have events
+
+-- one row per module outside all modules of its type; empty if grouped by path
+with outermost_module as (
+    -- Modules without another module of their type around them.
     select
         own.rank,
         own.module_id
@@ -40,7 +43,8 @@ with outermost as (
     having bool_and(coalesce(around.module_id = own.module_id or around.type != own.type, false))
 ),
 
-timed as (
+-- one row per module, pass and step, with the totals of inner modules of the same type set to 0
+module_pass as (
     select
         case when $by != 'type' then model_op.path end as path,
         model_op.type,
@@ -50,13 +54,14 @@ timed as (
         own.longest,
         module_time.cpu_self_ns,
         module_time.gpu_self_ns,
-        if($by != 'type' or outermost.module_id is not null, module_time.cpu_total_ns, 0) as cpu_total_ns,
-        if($by != 'type' or outermost.module_id is not null, module_time.gpu_total_ns, 0) as gpu_total_ns
+        if($by != 'type' or outermost_module.module_id is not null, module_time.cpu_total_ns, 0) as cpu_total_ns,
+        if($by != 'type' or outermost_module.module_id is not null, module_time.gpu_total_ns, 0) as gpu_total_ns
     from module_time
     inner join model_op on module_time.rank = model_op.rank and module_time.module_id = model_op.module_id
     left join module_source
         on module_time.rank = module_source.rank and module_time.module_id = module_source.module_id
-    left join outermost on module_time.rank = outermost.rank and module_time.module_id = outermost.module_id
+    left join outermost_module
+        on module_time.rank = outermost_module.rank and module_time.module_id = outermost_module.module_id
     left join longest_in_module('label', 'event', $rank, $step) as own
         on
             module_time.rank = own.rank
@@ -65,7 +70,8 @@ timed as (
     where is_asked($rank, module_time.rank) and is_asked($step, module_time.step)
 ),
 
-whole as (
+-- one row per path or type: the sum over passes, steps and ranks
+module_total as (
     select
         path,
         if($by = 'type', type, null) as class,
@@ -80,7 +86,7 @@ whole as (
         sum(if(pass = 'recompute', gpu_total_ns, 0))::bigint as gpu_recompute_ns,
         sum(if(pass = 'backward', gpu_total_ns, 0))::bigint as gpu_backward_ns,
         max(longest) as longest
-    from timed
+    from module_pass
     group by path, class
 )
 
@@ -100,7 +106,7 @@ select
     100.0 * gpu_self_ns / nullif(sum(gpu_self_ns) over (), 0) as gpu_self_pct,
     -longest.minus_rank as example_rank,
     -longest.minus_event_id as example_event_id
-from whole
+from module_total
 order by
     case $sort
         when 'gpu_total' then gpu_total_ns

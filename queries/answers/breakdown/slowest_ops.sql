@@ -1,28 +1,29 @@
--- CPU ops by name, with their own time and that of all they call, on the CPU and on the GPU.
+-- CPU ops by name, with self time and total time on the CPU and the GPU.
 --
--- `total` counts an op with everything inside it, once where an op of the same name is inside another; `self` counts
--- what no inner op explains. GPU time is that of the work launched directly by the op (self) or anywhere inside it
--- (total). CPU time includes waiting. Totals of different ops overlap and do not add up; selfs do.
+-- `total` counts an op with everything inside; nested ops of the same name count once. `self` is the time outside inner
+-- ops. GPU self time is the work launched directly by the op; GPU total time also includes launches of inner ops. CPU
+-- time includes waiting. Self times add up; totals of different ops overlap.
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :param step BIGINT = NULL       only this step
--- :param phase PHASE = NULL
---                                 only this phase
--- :param module VARCHAR = NULL    only in this module or one in it, by path
+-- :param phase PHASE = NULL       only this phase
+-- :param module VARCHAR = NULL    only ops in this module or its submodules, by path
 -- :param sort VARCHAR in (gpu_self, gpu_total, cpu_self, cpu_total) = 'gpu_self'
---                                 the time to order by
--- :param limit BIGINT >= 0 = 10   so many rows
+--                                 column to order by
+-- :param limit BIGINT >= 0 = 10   maximum number of rows
 -- :reads event, label, nesting, launch, model_op
 -- :column name VARCHAR                 name of the op
 -- :column count BIGINT                 calls
 -- :column cpu_self_ns BIGINT           CPU time outside inner ops
 -- :column cpu_total_ns BIGINT          CPU time with inner ops
--- :column gpu_self_ns BIGINT           duration of the GPU work it launched itself
--- :column gpu_total_ns BIGINT          duration of all GPU work launched inside it
--- :column cpu_self_pct DOUBLE          share of all ops' CPU self time
--- :column gpu_self_pct DOUBLE          share of the GPU time that ops launched; NULL without GPU work
+-- :column gpu_self_ns BIGINT           duration of the GPU work launched directly by the op
+-- :column gpu_total_ns BIGINT          duration of all GPU work launched inside the op
+-- :column cpu_self_pct DOUBLE          share of the CPU self time of all ops
+-- :column gpu_self_pct DOUBLE          share of the GPU time launched by ops; NULL without GPU work
 -- :column example_rank BIGINT          rank of the longest call
 -- :column example_event_id BIGINT      event of the longest call
+
+-- one row per selected call of an op
 with op as (
     select
         rank,
@@ -52,6 +53,7 @@ with op as (
         and in_module(model_op.path, $module)
 ),
 
+-- one row per op name: CPU self time, calls and the longest call
 cpu_self as (
     select
         op.name,
@@ -66,7 +68,8 @@ cpu_self as (
     group by op.name
 ),
 
-launched as (
+-- one row per GPU event launched by an op: the thread and time of the launch, and the duration
+launched_work as (
     select
         launch.rank,
         launch.op_id,
@@ -82,12 +85,13 @@ launched as (
 gpu_self as (
     select
         op.name,
-        sum(launched.dur_ns)::bigint as gpu_self_ns
-    from launched
-    inner join op on launched.rank = op.rank and launched.op_id = op.event_id
+        sum(launched_work.dur_ns)::bigint as gpu_self_ns
+    from launched_work
+    inner join op on launched_work.rank = op.rank and launched_work.op_id = op.event_id
     group by op.name
 ),
 
+-- one row per op name, with CPU and GPU self time
 self_time as (
     select
         cpu_self.name,
@@ -101,8 +105,8 @@ self_time as (
     left join gpu_self on cpu_self.name = gpu_self.name
 ),
 
--- Totals take long, so where self times decide, only the ops that will be shown have them computed.
-shown as (
+-- Totals are expensive. When sorting by self time, compute totals only for the rows of the result.
+shown_op as (
     select *
     from self_time
     order by
@@ -113,7 +117,8 @@ shown as (
     limit case when $sort in ('gpu_total', 'cpu_total') then null else $limit end
 ),
 
-call_of_shown as (
+-- one row per call of a shown op
+shown_call as (
     select
         op.rank,
         op.name,
@@ -124,11 +129,11 @@ call_of_shown as (
             nesting.start_ns, nesting.end_ns, (op.rank, nesting.track_id, op.name), (-nesting.end_ns, op.event_id)
         ) as is_outermost
     from op
-    inner join shown on op.name = shown.name
+    inner join shown_op on op.name = shown_op.name
     inner join nesting on op.rank = nesting.rank and op.event_id = nesting.event_id
 ),
 
--- The starts and ends of these calls among the launches, in order of time; a launch counts from its start on.
+-- Starts and ends of these calls, and the launches, in order of time. A launch counts from its start.
 point as (
     select
         rank,
@@ -138,7 +143,7 @@ point as (
         name,
         unnest([-1, 1]) as sign,
         0::bigint as dur_ns
-    from call_of_shown
+    from shown_call
     where is_outermost
     union all
     select
@@ -149,10 +154,10 @@ point as (
         null,
         null,
         dur_ns
-    from launched
+    from launched_work
 ),
 
-running as (
+running_total as (
     select
         name,
         sign,
@@ -168,31 +173,31 @@ total as (
         name,
         sum(sign * at_ns)::bigint as cpu_total_ns,
         sum(sign * gpu_until_ns)::bigint as gpu_total_ns
-    from running
+    from running_total
     where name is not null
     group by name
 )
 
 select
-    shown.name,
-    shown.count,
-    shown.cpu_self_ns,
+    shown_op.name,
+    shown_op.count,
+    shown_op.cpu_self_ns,
     total.cpu_total_ns,
-    shown.gpu_self_ns,
+    shown_op.gpu_self_ns,
     total.gpu_total_ns,
-    shown.cpu_self_pct,
-    shown.gpu_self_pct,
-    shown.longest.rank as example_rank,
-    shown.longest.event_id as example_event_id
-from shown
-inner join total on shown.name = total.name
+    shown_op.cpu_self_pct,
+    shown_op.gpu_self_pct,
+    shown_op.longest.rank as example_rank,
+    shown_op.longest.event_id as example_event_id
+from shown_op
+inner join total on shown_op.name = total.name
 order by
     case $sort
         when 'gpu_total' then total.gpu_total_ns
-        when 'cpu_self' then shown.cpu_self_ns
+        when 'cpu_self' then shown_op.cpu_self_ns
         when 'cpu_total' then total.cpu_total_ns
-        else shown.gpu_self_ns
+        else shown_op.gpu_self_ns
     end desc,
-    shown.cpu_self_ns desc,
-    shown.name
+    shown_op.cpu_self_ns desc,
+    shown_op.name
 limit $limit

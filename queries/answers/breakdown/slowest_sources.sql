@@ -1,30 +1,30 @@
--- The places in the code whose modules take the most time, all passes together.
+-- Source locations by the time of their modules, over all passes.
 --
--- A module counts to one place, see `module_source`; with python stacks, that is the `forward` the user wrote, which
--- has the time of the torch modules it calls. Modules of unknown place have a row of their own. Bytes are what these
--- modules allocated and saved for backward in all that is asked for (`profile_memory`), not what is alive at once.
+-- A module is attributed to one location, see `module_source`. With python stacks, the location is the user's
+-- `forward`, which includes the time of the torch modules it calls. Modules without a known location share one row.
+-- Byte counts are sums over the whole selection (`profile_memory`), not memory alive at one time.
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :param step BIGINT = NULL       only this step
 -- :param sort VARCHAR in (gpu_self, cpu_self) = 'gpu_self'
---                                 the time to order by
--- :param limit BIGINT >= 0 = 10   so many rows
+--                                 column to order by
+-- :param limit BIGINT >= 0 = 10   maximum number of rows
 -- :reads module_source, module_time, model_op, memory_block, model_state, label, event
--- :column source VARCHAR               file and line; NULL for modules of unknown place
--- :column function VARCHAR             the function that begins there; NULL for a line that a capture stored
--- :column module_count BIGINT          modules of this place
--- :column type VARCHAR                 class of them that takes the most time
--- :column cpu_self_ns BIGINT           CPU time in these modules, not in others that they call
--- :column gpu_self_ns BIGINT           duration of their GPU work, likewise
--- :column forward_gpu_ns BIGINT        of this, in forward
--- :column backward_gpu_ns BIGINT       of this, in backward, and in forward that is computed again there
--- :column allocated_bytes BIGINT       what they allocate; NULL without memory events, and likewise what follows
--- :column saved_bytes BIGINT           what they save for backward
--- :column param_bytes BIGINT           their parameters; NULL where the trace does not say
--- :column cpu_self_pct DOUBLE          share of all modules' CPU self time
--- :column gpu_self_pct DOUBLE          share of all modules' GPU self time; NULL without GPU work
--- :column example_rank BIGINT          rank of the longest event of its own, of GPU work if it launched any
--- :column example_event_id BIGINT      that event; NULL where these modules have no events
+-- :column source VARCHAR               file and line; NULL for modules without a known location
+-- :column function VARCHAR             function starting at the line; NULL for a line stored by a capture
+-- :column module_count BIGINT          modules of this location
+-- :column type VARCHAR                 class with the most time among these modules
+-- :column cpu_self_ns BIGINT           CPU self time of these modules
+-- :column gpu_self_ns BIGINT           duration of the GPU work of these modules, without submodules
+-- :column forward_gpu_ns BIGINT        part of the GPU time in forward
+-- :column backward_gpu_ns BIGINT       part of the GPU time in backward, including recomputed forward
+-- :column allocated_bytes BIGINT       bytes allocated by these modules; NULL without memory events
+-- :column saved_bytes BIGINT           bytes saved for backward; NULL without memory events
+-- :column param_bytes BIGINT           bytes of the parameters; NULL if unknown
+-- :column cpu_self_pct DOUBLE          share of the CPU self time of all modules
+-- :column gpu_self_pct DOUBLE          share of the GPU self time of all modules; NULL without GPU work
+-- :column example_rank BIGINT          rank of the longest own event of these modules, a GPU event if possible
+-- :column example_event_id BIGINT      the longest own event; NULL if these modules have no events
 with place as (
     select
         model_op.path,
@@ -36,7 +36,8 @@ with place as (
     group by model_op.path
 ),
 
-whole as (
+-- one row per module path: CPU and GPU self time, and the longest event
+module_total as (
     select
         model_op.path,
         sum(module_time.cpu_self_ns)::bigint as cpu_self_ns,
@@ -54,6 +55,7 @@ whole as (
     group by model_op.path
 ),
 
+-- one row per module path: bytes allocated and bytes saved for backward
 memory_of_path as (
     select
         model_op.path,
@@ -79,27 +81,29 @@ parameters_of_path as (
     group by module_path
 ),
 
-by_class as (
+-- one row per location and class
+place_class as (
     select
         place.place.source,
         place.place.function,
         place.type,
         count(*) as module_count,
-        sum(whole.cpu_self_ns)::bigint as cpu_self_ns,
-        sum(whole.gpu_self_ns)::bigint as gpu_self_ns,
-        sum(whole.forward_gpu_ns)::bigint as forward_gpu_ns,
-        max(whole.longest) as longest,
+        sum(module_total.cpu_self_ns)::bigint as cpu_self_ns,
+        sum(module_total.gpu_self_ns)::bigint as gpu_self_ns,
+        sum(module_total.forward_gpu_ns)::bigint as forward_gpu_ns,
+        max(module_total.longest) as longest,
         sum(memory_of_path.allocated_bytes)::bigint as allocated_bytes,
         sum(memory_of_path.saved_bytes)::bigint as saved_bytes,
         sum(parameters_of_path.param_bytes)::bigint as param_bytes
-    from whole
-    inner join place on whole.path = place.path
-    left join memory_of_path on whole.path = memory_of_path.path
-    left join parameters_of_path on whole.path = parameters_of_path.path
+    from module_total
+    inner join place on module_total.path = place.path
+    left join memory_of_path on module_total.path = memory_of_path.path
+    left join parameters_of_path on module_total.path = parameters_of_path.path
     group by place.place.source, place.place.function, place.type
 ),
 
-by_place as (
+-- one row per location
+source_place as (
     select
         source,
         function,
@@ -112,7 +116,7 @@ by_place as (
         sum(allocated_bytes)::bigint as allocated_bytes,
         sum(saved_bytes)::bigint as saved_bytes,
         sum(param_bytes)::bigint as param_bytes
-    from by_class
+    from place_class
     group by source, function
 )
 
@@ -132,6 +136,6 @@ select
     100.0 * gpu_self_ns / nullif(sum(gpu_self_ns) over (), 0) as gpu_self_pct,
     -longest.minus_rank as example_rank,
     -longest.minus_event_id as example_event_id
-from by_place
+from source_place
 order by if($sort = 'cpu_self', cpu_self_ns, gpu_self_ns) desc, cpu_self_ns desc, source, function
 limit $limit

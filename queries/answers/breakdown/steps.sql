@@ -1,22 +1,24 @@
--- Each training step: its time on the CPU, the GPU work it launched, and how long the GPU was idle.
+-- Each training step: duration on the CPU, launched GPU work, and idle time of the GPU.
 --
--- GPU work belongs to the step whose CPU call launched it, whenever it ran. `gpu_busy_ns` is the time it kept its
--- device busy. Idle time of the GPU belongs to the step that the CPU is in until it launches the next work, and after
--- the launch to the step of the work. With several devices, both are sums over them.
+-- GPU work belongs to the step of its launching call, whenever the work ran. Idle time before the next launch belongs
+-- to the step of the CPU; idle time after the launch belongs to the step of the launched work. With several devices,
+-- busy and idle times are sums over devices.
 --
 -- :param rank BIGINT = NULL        only this rank
 -- :reads step, rank_summary
--- :column rank BIGINT              process rank
--- :column step BIGINT              number of the step
--- :column name VARCHAR             the annotation that marks it; NULL when the whole trace is one step
+-- :column rank RANK
+-- :column step STEP
+-- :column name VARCHAR             annotation of the step; NULL if the whole trace is one step
 -- :column evidence VARCHAR         profiler_step, annotation, loop, module, autograd, repetition or whole_trace
 -- :column dur_ns BIGINT            duration on the CPU
 -- :column gpu_event_count BIGINT   kernels, copies and memsets launched by the step
--- :column gpu_time_ns BIGINT       sum of their durations
--- :column gpu_busy_ns BIGINT       time in which they kept a device busy
+-- :column gpu_time_ns BIGINT       sum of the durations of this GPU work
+-- :column gpu_busy_ns BIGINT       time in which this GPU work kept a device busy
 -- :column gpu_idle_ns BIGINT       time in which a device had no work
 -- :column gpu_busy_pct DOUBLE      busy time as a share of busy and idle time; NULL without GPU work
--- :column example_event_id BIGINT  event of the annotation; NULL without one
+-- :column example_event_id BIGINT  event of the annotation; NULL without an annotation
+
+-- one row per step: GPU work, busy time and idle time
 with use as (
     select
         rank,

@@ -1,25 +1,24 @@
--- What each step's time on the main CPU thread is made of: ops by phase, module and region, and the time between them.
+-- Composition of each step's time on the main CPU thread: ops by phase, module and region, and time outside ops.
 --
--- The parts of a step add up to its duration. An op has the time in which it is the innermost one, with the runtime
--- calls inside it. Python is what no op covers, waiting for other threads included: while autograd runs on a thread of
--- its own, the main thread is outside ops.
+-- The parts of a step add up to its duration. An op has the time in which the op is innermost, including inner runtime
+-- calls. Time outside ops is python, including waits for other threads: while autograd runs on a thread of its own, the
+-- main thread is outside ops.
 --
 -- :param rank BIGINT = NULL        only this rank
 -- :param step BIGINT = NULL        only this step
--- :param phase PHASE = NULL
---                                  only this phase
--- :param module VARCHAR = NULL     only this module or one in it, by path
+-- :param phase PHASE = NULL        only this phase
+-- :param module VARCHAR = NULL     only this module and its submodules, by path
 -- :reads label_segment, region_segment, nesting, event, phase_span, model_op
--- :column rank BIGINT              process rank
--- :column step BIGINT              the step
--- :column part VARCHAR             op or outside ops
--- :column phase VARCHAR            phase
--- :column module_path VARCHAR      module; NULL where none is known
--- :column region VARCHAR           innermost annotation of the user, else the outermost op; NULL without either
+-- :column rank RANK
+-- :column step STEP
+-- :column part VARCHAR             `op` or `outside ops`
+-- :column phase PHASE
+-- :column module_path VARCHAR      module; NULL if unknown
+-- :column region VARCHAR           innermost user annotation, else the outermost op; NULL without both
 -- :column op VARCHAR               innermost op; NULL outside ops
--- :column count BIGINT             calls that start here
--- :column time_ns BIGINT           its part of the step
-with main as (
+-- :column count BIGINT             calls starting in this part
+-- :column time_ns BIGINT           time of this part in the step
+with main_thread as (
     select distinct
         rank,
         track_id
@@ -27,13 +26,13 @@ with main as (
     where is_main and is_asked($rank, rank)
 ),
 
--- The pieces of a layer are numbered in order of time: the last one that started is that with the highest number.
+-- Pieces are numbered in order of time, so the highest number seen so far is the current piece.
 label_piece as (
     select
         label_segment.*,
         row_number() over (order by label_segment.rank, label_segment.track_id, label_segment.start_ns) as label_number
     from label_segment
-    inner join main on label_segment.rank = main.rank and label_segment.track_id = main.track_id
+    inner join main_thread on label_segment.rank = main_thread.rank and label_segment.track_id = main_thread.track_id
 ),
 
 region_piece as (
@@ -42,10 +41,10 @@ region_piece as (
         row_number() over (order by region_segment.rank, region_segment.track_id, region_segment.start_ns)
             as region_number
     from region_segment
-    inner join main on region_segment.rank = main.rank and region_segment.track_id = main.track_id
+    inner join main_thread on region_segment.rank = main_thread.rank and region_segment.track_id = main_thread.track_id
 ),
 
--- The op from a border on has its number, which is one above its id, and 0 is none.
+-- The op after a border is stored as its id plus one; 0 means no op.
 border as (
     select
         nesting.rank,
@@ -59,7 +58,7 @@ border as (
         null::bigint as instant_id,
         1::tinyint as count
     from nesting
-    inner join main on nesting.rank = main.rank and nesting.track_id = main.track_id
+    inner join main_thread on nesting.rank = main_thread.rank and nesting.track_id = main_thread.track_id
     where nesting.op_id = nesting.event_id and nesting.end_ns > nesting.start_ns
     union all
     select
@@ -74,11 +73,11 @@ border as (
         null,
         0::tinyint
     from nesting
-    inner join main on nesting.rank = main.rank and nesting.track_id = main.track_id
+    inner join main_thread on nesting.rank = main_thread.rank and nesting.track_id = main_thread.track_id
     left join nesting as parent on nesting.rank = parent.rank and nesting.parent_id = parent.event_id
     where nesting.op_id = nesting.event_id and nesting.end_ns > nesting.start_ns
     union all
-    -- An op without duration counts, and takes no time: the one around it goes on in a border right behind.
+    -- An op without duration is counted but takes no time. A second border right after it restores the outer op.
     select
         nesting.rank,
         nesting.track_id,
@@ -91,7 +90,7 @@ border as (
         case when in_order = 0 then nesting.event_id end,
         case when in_order = 0 then 1 else 0 end::tinyint
     from nesting
-    inner join main on nesting.rank = main.rank and nesting.track_id = main.track_id
+    inner join main_thread on nesting.rank = main_thread.rank and nesting.track_id = main_thread.track_id
     where nesting.op_id = nesting.event_id and nesting.end_ns = nesting.start_ns
     union all
     select
@@ -121,20 +120,21 @@ border as (
     from region_piece
 ),
 
-in_order as (
+ordered_border as (
     select * from border
     order by rank, track_id, at_ns, opens, in_order
 ),
 
--- Windows without `order by` keep the order of the inner query, and need no memory.
-placed as (
+-- Windows without `order by` keep the order of the inner query and need no memory.
+placed_border as (
     select
         *,
         row_number() over () as place
-    from in_order
+    from ordered_border
 ),
 
-numbered as (
+-- one row per border, with its duration and the current label, region and op
+stretch as (
     select
         rank,
         track_id,
@@ -146,37 +146,38 @@ numbered as (
         end as time_ns,
         max(label_number) over so_far as label_number,
         max(region_number) over so_far as region_number,
-        -- The number of the last border that has one: what comes later is greater.
+        -- The op of the last border that changes the op. Later places are greater.
         max(case when op_number is not null then at_place(place, op_number) end) over so_far as op_in_place
-    from placed
+    from placed_border
     window so_far as (rows unbounded preceding) -- noqa: PRS
 ),
 
+-- one row per piece of a step, with its phase, module, region and op
 piece as (
     select
-        numbered.rank,
+        stretch.rank,
         label_piece.step,
         coalesce(label_piece.phase, 'other') as phase,
         label_piece.module_id,
-        case when numbered.at_ns < region_piece.end_ns then region_piece.region end as region,
-        coalesce(numbered.instant_id, nullif(number_at(numbered.op_in_place), 0) - 1) as op_id,
-        numbered.count,
-        numbered.time_ns
-    from numbered
+        case when stretch.at_ns < region_piece.end_ns then region_piece.region end as region,
+        coalesce(stretch.instant_id, nullif(number_at(stretch.op_in_place), 0) - 1) as op_id,
+        stretch.count,
+        stretch.time_ns
+    from stretch
     inner join label_piece
         on
-            numbered.label_number = label_piece.label_number
-            and numbered.rank = label_piece.rank
-            and numbered.track_id = label_piece.track_id
+            stretch.label_number = label_piece.label_number
+            and stretch.rank = label_piece.rank
+            and stretch.track_id = label_piece.track_id
     left join region_piece
         on
-            numbered.region_number = region_piece.region_number
-            and numbered.rank = region_piece.rank
-            and numbered.track_id = region_piece.track_id
+            stretch.region_number = region_piece.region_number
+            and stretch.rank = region_piece.rank
+            and stretch.track_id = region_piece.track_id
     where
         label_piece.step is not null
         and is_asked($step, label_piece.step)
-        and (numbered.time_ns > 0 or numbered.count > 0)
+        and (stretch.time_ns > 0 or stretch.count > 0)
 )
 
 select

@@ -1,30 +1,31 @@
--- What each step's time on the GPU is made of: the work it launched, and why the device idled before that.
+-- Composition of each step's time on the GPU: launched work, and idle time by cause.
 --
--- All parts add up to the observed time of the device. Where work overlaps, the time counts once: to computation, then
--- to communication, then to memory; of one class, to what started first. So communication has the time in which nothing
--- is computed. Idle time counts to the step, phase, module, region and op of the work that ends it. Work
--- of no step was launched before the trace began, outside the steps, or has no launch in the trace.
+-- All parts add up to the observed time of the device. Overlapping time counts once: to computation, then to
+-- communication, then to memory. Within a class, the time goes to the work that started first. Communication is
+-- therefore exposed communication. Idle time has the step, phase, module, region and op of the work that ends it. Work
+-- without a step was launched before the trace or outside the steps, or has no launch in the trace.
 --
 -- :param rank BIGINT = NULL        only this rank
--- :param device BIGINT = NULL      only this device; -1 when the events name none
+-- :param device BIGINT = NULL      only this device; -1 for events without a device
 -- :param step BIGINT = NULL        only this step
--- :param phase PHASE = NULL
---                                  only this phase
--- :param module VARCHAR = NULL     only this module or one in it, by path
+-- :param phase PHASE = NULL        only this phase
+-- :param module VARCHAR = NULL     only this module and its submodules, by path
 -- :reads gpu_event, launch, event, label, idle_part, region_segment, model_op
--- :column rank BIGINT              process rank
--- :column step BIGINT              the step; NULL for work of no step
--- :column part VARCHAR             the class of the work, or why the device idled: `idle: python`
--- :column phase VARCHAR            phase that launched it; NULL for work of no step
--- :column module_path VARCHAR      module; NULL where none is known
--- :column region VARCHAR           innermost annotation of the user around the launch, else the outermost op; NULL
---                                  without either
--- :column op VARCHAR               innermost op around the launch; NULL without one
+-- :column rank RANK
+-- :column step STEP                NULL for work without a step
+-- :column part VARCHAR             class of the work, or the cause of idle time (`idle: python`)
+-- :column phase PHASE              of the launch; NULL for work without a step
+-- :column module_path VARCHAR      module; NULL if unknown
+-- :column region VARCHAR           innermost user annotation around the launch, else the outermost op; NULL without
+--                                  both
+-- :column op VARCHAR               innermost op around the launch; NULL without an op
 -- :column kernel VARCHAR           short name of the kernel or copy; NULL for idle time
 -- :column count BIGINT             kernels, copies and memsets; 0 for idle time
--- :column graph_count BIGINT       of them, launched by a graph launch
--- :column time_ns BIGINT           its part of the device's time
--- :column dur_ns BIGINT            sum of durations, which count overlapping work twice; the same for idle time
+-- :column graph_count BIGINT       kernels, copies and memsets launched by a graph launch
+-- :column time_ns BIGINT           time of this part on the device
+-- :column dur_ns BIGINT            sum of durations, counting overlapping work twice; equal to `time_ns` for idle time
+
+-- one row per selected GPU event
 with work as (
     select
         rank,
@@ -38,9 +39,9 @@ with work as (
     where is_asked($rank, rank) and is_asked($device, device)
 ),
 
--- What came before in the work of one class, and in all computation and communication (class 0): its own time begins
--- where that has ended.
-reached as (
+-- Latest end so far within a class, and within computation and communication together (class 0). A piece of work owns
+-- the time after the latest end before it.
+class_work as (
     select
         *,
         max(end_ns) over (
@@ -54,16 +55,16 @@ reached as (
     )
 ),
 
-own as (
+exclusive_work as (
     select
         *,
         greatest(start_ns, least(end_ns, coalesce(lag(reached_ns) over in_order, start_ns))) as own_start_ns
-    from reached
+    from class_work
     window in_order as (partition by rank, device, class order by start_ns, event_id)
 ),
 
--- The time in which something above communication runs, and above memory, with its sum so far.
-above as (
+-- The time with running work of higher priority than communication (class 2) or memory (class 3), and its running sum.
+priority_work as (
     select
         rank,
         device,
@@ -73,17 +74,21 @@ above as (
         sum(end_ns - own_start_ns) over (
             partition by rank, device, class order by own_start_ns rows unbounded preceding
         ) - (end_ns - own_start_ns) as before_ns
-    from own
+    from exclusive_work
     where class < 2 and end_ns > own_start_ns
 ),
 
--- How much of that a piece of communication or memory covers: until its end, less until its start.
-covered as (
+-- Part of a piece of communication or memory covered by work of higher priority: the sum at its end minus the sum at
+-- its start.
+covered_work as (
     select
         piece.rank,
         piece.event_id,
         sum(
-            piece.sign * coalesce(above.before_ns + least(piece.at_ns, above.end_ns) - above.start_ns, 0)
+            piece.sign
+            * coalesce(
+                priority_work.before_ns + least(piece.at_ns, priority_work.end_ns) - priority_work.start_ns, 0
+            )
         )::bigint as covered_ns
     from (
         select
@@ -93,43 +98,46 @@ covered as (
             event_id,
             unnest([own_start_ns, end_ns]) as at_ns,
             unnest([-1, 1]) as sign
-        from own
+        from exclusive_work
         where class > 1
     ) as piece
-    asof left join above
+    asof left join priority_work
         on
-            piece.rank = above.rank
-            and piece.device = above.device
-            and piece.class = above.class
-            and piece.at_ns >= above.start_ns
+            piece.rank = priority_work.rank
+            and piece.device = priority_work.device
+            and piece.class = priority_work.class
+            and piece.at_ns >= priority_work.start_ns
     group by piece.rank, piece.event_id
 ),
 
-idle as (
+-- one row per gap, cause, step and phase: the idle time
+idle_time as (
     select
         rank,
         next_id,
         step,
         phase,
-        'idle: ' || case when cause in ('op', 'launch') then 'launching' else cause end as part,
+        'idle: ' || use_cause(cause) as part,
         sum(end_ns - start_ns)::bigint as time_ns
     from idle_part
     where is_asked($rank, rank) and is_asked($device, device)
     group by rank, device, gap_ns, next_id, step, phase, part
 ),
 
+-- one row per GPU event with its own time, or per idle time that ends with work
 piece as (
     select
-        own.rank,
-        own.event_id,
-        own.part,
-        own.kernel,
+        exclusive_work.rank,
+        exclusive_work.event_id,
+        exclusive_work.part,
+        exclusive_work.kernel,
         1 as count,
-        own.end_ns - own.own_start_ns - coalesce(covered.covered_ns, 0) as time_ns,
-        own.end_ns - own.start_ns as dur_ns
-    from own
-    left join covered on own.rank = covered.rank and own.event_id = covered.event_id
-    where own.class > 0
+        exclusive_work.end_ns - exclusive_work.own_start_ns - coalesce(covered_work.covered_ns, 0) as time_ns,
+        exclusive_work.end_ns - exclusive_work.start_ns as dur_ns
+    from exclusive_work
+    left join covered_work
+        on exclusive_work.rank = covered_work.rank and exclusive_work.event_id = covered_work.event_id
+    where exclusive_work.class > 0
     union all
     select
         rank,
@@ -139,16 +147,16 @@ piece as (
         0,
         time_ns,
         time_ns as dur_ns
-    from idle
+    from idle_time
     where time_ns != 0 and next_id is not null
 ),
 
--- Calls that launch work, with the region that each is in.
-placed as (
+-- One row per launching call, with its region.
+launching_call as (
     select
         call.rank,
         call.call_id,
-        coalesce(contains(event.name, 'GraphLaunch'), false) as by_graph,
+        coalesce(is_graph_launch(event.name), false) as by_graph,
         case when event.start_ns < region_segment.end_ns then region_segment.region end as region
     from (
         select distinct
@@ -165,21 +173,22 @@ placed as (
             and event.start_ns >= region_segment.start_ns
 ),
 
-launched as materialized (
+-- one row per selected GPU event, with the step, phase, module, region and op of its launch
+labelled_work as materialized (
     select
         launch.rank,
         launch.event_id,
         label.step,
         label.phase,
         model_op.path as module_path,
-        placed.region,
+        launching_call.region,
         op.name as op,
-        placed.by_graph
+        launching_call.by_graph
     from launch
     inner join label on launch.rank = label.rank and launch.event_id = label.event_id
     left join event as op on launch.rank = op.rank and launch.op_id = op.event_id
-    left join placed
-        on launch.rank = placed.rank and coalesce(launch.runtime_id, launch.op_id) = placed.call_id
+    left join launching_call
+        on launch.rank = launching_call.rank and coalesce(launch.runtime_id, launch.op_id) = launching_call.call_id
     left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
     where
         is_asked($rank, launch.rank)
@@ -188,22 +197,23 @@ launched as materialized (
         and in_module(model_op.path, $module)
 ),
 
-labelled as (
+-- one row per piece of device time, with all labels
+labelled_piece as (
     select
-        launched.rank,
-        launched.step,
+        labelled_work.rank,
+        labelled_work.step,
         piece.part,
-        launched.phase,
-        launched.module_path,
-        launched.region,
-        launched.op,
+        labelled_work.phase,
+        labelled_work.module_path,
+        labelled_work.region,
+        labelled_work.op,
         piece.kernel,
         piece.count,
-        case when launched.by_graph then piece.count else 0 end as graph_count,
+        case when labelled_work.by_graph then piece.count else 0 end as graph_count,
         piece.time_ns,
         piece.dur_ns
     from piece
-    inner join launched on piece.rank = launched.rank and piece.event_id = launched.event_id
+    inner join labelled_work on piece.rank = labelled_work.rank and piece.event_id = labelled_work.event_id
     union all
     select
         rank,
@@ -218,7 +228,7 @@ labelled as (
         0,
         time_ns,
         time_ns as dur_ns
-    from idle
+    from idle_time
     where
         next_id is null
         and time_ns != 0
@@ -240,6 +250,6 @@ select
     sum(graph_count)::bigint as graph_count,
     sum(time_ns)::bigint as time_ns,
     sum(dur_ns)::bigint as dur_ns
-from labelled
+from labelled_piece
 group by rank, step, part, phase, module_path, region, op, kernel
 order by rank, step, part, phase, module_path, region, op, kernel

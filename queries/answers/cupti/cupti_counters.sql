@@ -1,25 +1,24 @@
--- Hardware counters of each profiled kernel, with the op and module that launched it.
+-- Hardware counters of each profiled kernel, with the op and module of its launch.
 --
--- The view `counter_value` says how the launch of a kernel is found, and what `evidence` stands for.
+-- The view `counter_value` explains how the launch of a kernel is found, and the values of `evidence`.
 --
 -- :param rank BIGINT = NULL         only this rank
 -- :param step BIGINT = NULL         only kernels launched in this step
--- :param phase PHASE = NULL
---                                   only kernels launched in this phase
--- :param module VARCHAR = NULL      only the module with this path and the modules in it
+-- :param phase PHASE = NULL         only kernels launched in this phase
+-- :param module VARCHAR = NULL      only this module and its submodules, by path
 -- :reads counter_value
--- :column rank BIGINT               process rank
+-- :column rank RANK
 -- :column event_id BIGINT           the profiled range
--- :column kernel VARCHAR            name of the kernel; `__missing__` where the profiler lost it
+-- :column kernel VARCHAR            name of the kernel; `__missing__` if the profiler lost the name
 -- :column counter VARCHAR           name of the counter
--- :column value DOUBLE              its value
--- :column kernel_id BIGINT          the kernel's event; NULL when there is none
--- :column launch_id BIGINT          the launching call; NULL when unknown
--- :column op_id BIGINT              the op that launched it; NULL when unknown
--- :column op VARCHAR                its name; NULL when unknown
--- :column step BIGINT               training step; NULL when unknown
--- :column phase VARCHAR             phase; NULL when unknown
--- :column module_path VARCHAR       module; NULL when unknown
+-- :column value DOUBLE              value of the counter
+-- :column kernel_id BIGINT          the kernel's event; NULL without an event
+-- :column launch_id BIGINT          the launching call; NULL if unknown
+-- :column op_id BIGINT              op around the launch; NULL if unknown
+-- :column op VARCHAR                name of the op; NULL if unknown
+-- :column step STEP                 NULL if unknown
+-- :column phase PHASE               NULL if unknown
+-- :column module_path VARCHAR       module; NULL if unknown
 -- :column evidence VARCHAR          correlation, kernel_time or order_and_name; NULL when the launch is unknown
 select
     rank,

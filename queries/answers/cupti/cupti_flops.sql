@@ -1,33 +1,34 @@
--- Floating-point operations that the hardware counted, by the op and module that launched them.
+-- Floating-point operations counted by the hardware, by op and module.
 --
--- From the counters of executed instructions (`smsp__sass_thread_inst_executed_op_fadd_pred_on.sum` and its like): an
--- add or multiply is 1 operation, a fused multiply-add 2 (the roofline method of NERSC). Tensor cores are not in these
--- counters, and half-precision ones include moves that compilers write as multiply-adds. Launches are found as in
--- `cupti_counters`. A rate needs the kernel's duration, which most traces with counters lack.
+-- The counts come from counters of executed instructions (`smsp__sass_thread_inst_executed_op_fadd_pred_on.sum` and
+-- similar). An add or multiply is 1 operation, a fused multiply-add 2 (the roofline method of NERSC). These counters
+-- omit tensor cores. The half-precision counters include moves that compilers write as multiply-adds. Launches are
+-- found as in `cupti_counters`. A rate needs the kernel's duration, which is missing from most traces with counters.
 --
 -- :param rank BIGINT = NULL         only this rank
 -- :param step BIGINT = NULL         only kernels launched in this step
--- :param phase PHASE = NULL
---                                   only kernels launched in this phase
--- :param module VARCHAR = NULL      only the module with this path and the modules in it
+-- :param phase PHASE = NULL         only kernels launched in this phase
+-- :param module VARCHAR = NULL      only this module and its submodules, by path
 -- :reads counter_value
--- :column rank BIGINT               process rank
--- :column op VARCHAR                op that launched the kernels; NULL when unknown
--- :column module_path VARCHAR       module; NULL when unknown
+-- :column rank RANK
+-- :column op VARCHAR                op around the launches; NULL if unknown
+-- :column module_path VARCHAR       module; NULL if unknown
 -- :column kernel_count BIGINT       profiled kernels
--- :column fp64_flop BIGINT          double-precision operations; NULL without counters of them
--- :column fp32_flop BIGINT          single-precision operations; NULL without counters of them
--- :column fp16_flop BIGINT          half-precision operations; NULL without counters of them
--- :column flop BIGINT               sum of the three
--- :column flop_pct DOUBLE           share of the rank
--- :column kernel_ns BIGINT          duration of the kernels; NULL unless all are in the trace
+-- :column fp64_flop BIGINT          double-precision operations; NULL without such counters
+-- :column fp32_flop BIGINT          single-precision operations; NULL without such counters
+-- :column fp16_flop BIGINT          half-precision operations; NULL without such counters
+-- :column flop BIGINT               sum of the three precisions
+-- :column flop_pct DOUBLE           share of the rank's operations
+-- :column kernel_ns BIGINT          duration of the kernels; NULL unless the trace has all of them
 -- :column gflop_per_s DOUBLE        10^9 operations per second of kernel time; NULL unless known
--- :column largest_id BIGINT         the profiled range with most operations
-with weighted as (
+-- :column largest_id BIGINT         profiled range with the most operations
+
+-- one row per counter value, with its precision and number of operations
+with weighted_value as (
     select
         *,
         regexp_extract(counter, 'thread_inst_executed_op_([dfh])(add|mul|fma)_pred_on\.sum$', 1) as precision,
-        -- what is below zero or no number is damaged, and beyond 10^18 only a bound
+        -- Negative values and NaN are damaged. Values above 10^18 are capped.
         case when value >= 0 then least(case when counter ilike '%fma_pred_on.sum' then 2 else 1 end * value, 1e18) end
             as operations
     from counter_value
@@ -38,7 +39,8 @@ with weighted as (
         and in_module(module_path, $module)
 ),
 
-ranged as (
+-- one row per profiled range: operations by precision
+profiled_range as (
     select
         rank,
         event_id,
@@ -49,12 +51,13 @@ ranged as (
         sum(operations) filter (where precision = 'f') as fp32_flop,
         sum(operations) filter (where precision = 'h') as fp16_flop,
         sum(operations) as flop
-    from weighted
+    from weighted_value
     where precision in ('d', 'f', 'h')
     group by rank, event_id, op, module_path
 ),
 
-grouped as (
+-- one row per op and module
+op_total as (
     select
         rank,
         op,
@@ -66,7 +69,7 @@ grouped as (
         (case when sum(flop) > 9e18 then 9e18 else sum(flop) end)::bigint as flop,
         case when count(*) = count(kernel_ns) then sum(kernel_ns)::bigint end as kernel_ns,
         arg_max(event_id, (flop, -event_id)) as largest_id
-    from ranged
+    from profiled_range
     group by rank, op, module_path
 )
 
@@ -83,5 +86,5 @@ select
     kernel_ns,
     flop::double / nullif(kernel_ns, 0) as gflop_per_s,
     largest_id
-from grouped
+from op_total
 order by rank, flop desc, op nulls last, module_path nulls last

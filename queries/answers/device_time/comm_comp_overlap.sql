@@ -1,33 +1,36 @@
--- How much of the communication runs beside computation, and how much keeps the device from computing.
+-- Communication time overlapped by computation, and exposed communication time.
 --
--- Communication counts to the step, phase and module that launched it. Where two collectives run at once, the one that
--- started first has the time, so every way of grouping adds up to the time in which communication ran. It is overlapped
--- while a computation kernel runs on the same device, else exposed. Copies hide no communication. At best, the exposed
--- time could run beside the computation that runs without communication now (`hideable_ns`); whether it may depends on
--- what the collective waits for.
+-- Communication is attributed to the step, phase and module of its launch. If two collectives run at once, the time
+-- goes to the collective that started first, so every grouping adds up to the time with running communication.
+-- Communication is overlapped while a computation kernel runs on the same device, otherwise exposed. Copies hide no
+-- communication.
+--
+-- `hideable_ns` is an upper bound: the exposed time that fits into computation currently running without communication.
+-- Data dependencies of the collective may prevent this.
 --
 -- :param by VARCHAR in (rank, step, phase, module, collective, event) = 'rank'
---                                what a row is; a collective is a name
+--                                one row per value of this column; a collective is a kernel name
 -- :param rank BIGINT = NULL      only this rank
 -- :param device BIGINT = NULL    only this device
 -- :param step BIGINT = NULL      only work launched in this step
--- :param phase PHASE = NULL
---                                only work launched in this phase
--- :param module VARCHAR = NULL   only work launched in this module or one in it, by path
+-- :param phase PHASE = NULL      only work launched in this phase
+-- :param module VARCHAR = NULL   only work launched in this module or its submodules, by path
 -- :reads gpu_work, gpu_state
--- :column rank BIGINT             process rank
--- :column device BIGINT           device number; -1 when the events name none
--- :column step BIGINT             the step; NULL if not asked for, or outside every step
--- :column phase VARCHAR           the phase; NULL if not asked for, or unknown
--- :column module_path VARCHAR     the module; NULL if not asked for, or unknown
--- :column name VARCHAR            short name of the kernel; NULL if not asked for
--- :column event_id BIGINT         the kernel; NULL if not asked for
--- :column count BIGINT            communication kernels
+-- :column rank RANK
+-- :column device DEVICE           -1 without a device
+-- :column step STEP               NULL if not grouped by step, or outside every step
+-- :column phase PHASE             NULL if not grouped by phase, or unknown
+-- :column module_path VARCHAR     module; NULL if not grouped by module, or unknown
+-- :column name VARCHAR            short name of the kernel; NULL if not grouped by name
+-- :column event_id BIGINT         kernel; NULL if not grouped by event
+-- :column count BIGINT            number of communication kernels
 -- :column communication_ns BIGINT time in which communication ran
--- :column overlapped_ns BIGINT    of it, beside computation
--- :column exposed_ns BIGINT       of it, without computation
--- :column overlap_pct DOUBLE      overlapped time as a share of communication; NULL without any
--- :column hideable_ns BIGINT      of the exposed time, at most so much fits beside computation that now runs alone
+-- :column overlapped_ns BIGINT    communication time with computation at the same time
+-- :column exposed_ns BIGINT       communication time without computation
+-- :column overlap_pct DOUBLE      overlapped time as a share of communication time; NULL without communication
+-- :column hideable_ns BIGINT      upper bound of the exposed time that fits into computation without communication
+
+-- one row per computation or communication kernel, with the values of the selected columns
 with work as (
     select
         rank,
@@ -52,7 +55,7 @@ with work as (
         and is_asked($device, device)
 ),
 
-reached as (
+work_reach as (
     select
         *,
         max(end_ns) over (
@@ -61,16 +64,17 @@ reached as (
     from work
 ),
 
-own as (
+exclusive_work as (
     select
         *,
         greatest(start_ns, coalesce(
             lag(reached_ns) over (partition by rank, device, class order by start_ns, event_id), start_ns
         )) as own_start_ns
-    from reached
+    from work_reach
 ),
 
-running as (
+-- one row per state of a device, with the time of computation and communication before it
+device_state as (
     select
         rank,
         device,
@@ -86,6 +90,7 @@ running as (
     window in_order as (partition by rank, device order by start_ns rows unbounded preceding)
 ),
 
+-- one row per start or end of a selected kernel's own time
 edge as (
     select
         rank,
@@ -93,7 +98,7 @@ edge as (
         event_id,
         own_start_ns as at_ns,
         -1 as sign
-    from own
+    from exclusive_work
     where is_chosen and end_ns > own_start_ns
     union all
     select
@@ -102,49 +107,54 @@ edge as (
         event_id,
         end_ns,
         1
-    from own
+    from exclusive_work
     where is_chosen and end_ns > own_start_ns
 ),
 
--- How long the other class ran inside the event's own time: the difference of two running totals.
-inside as (
+-- Time of the other class within the event's own time: the difference of two running totals.
+event_overlap as (
     select
         edge.rank,
         edge.event_id,
         sum(edge.sign * (
-            running.computation_before_ns
-            + case when running.computation then edge.at_ns - running.start_ns else 0 end
+            device_state.computation_before_ns
+            + case when device_state.computation then edge.at_ns - device_state.start_ns else 0 end
         )) as computation_ns,
         sum(edge.sign * (
-            running.communication_before_ns
-            + case when running.communication then edge.at_ns - running.start_ns else 0 end
+            device_state.communication_before_ns
+            + case when device_state.communication then edge.at_ns - device_state.start_ns else 0 end
         )) as communication_ns
     from edge
-    asof inner join running
-        on edge.rank = running.rank and edge.device = running.device and edge.at_ns >= running.start_ns
+    asof inner join device_state
+        on edge.rank = device_state.rank and edge.device = device_state.device and edge.at_ns >= device_state.start_ns
     group by edge.rank, edge.event_id
 ),
 
-grouped as (
+-- one row per group of the result
+event_group as (
     select
-        own.rank,
-        own.device,
-        own.step,
-        own.phase,
-        own.module_path,
-        own.name,
-        own.listed_id as event_id,
-        count(*) filter (where own.class = 'communication') as count,
-        coalesce(sum(inside.communication_ns) filter (where own.class = 'communication'), 0)::bigint
+        exclusive_work.rank,
+        exclusive_work.device,
+        exclusive_work.step,
+        exclusive_work.phase,
+        exclusive_work.module_path,
+        exclusive_work.name,
+        exclusive_work.listed_id as event_id,
+        count(*) filter (where exclusive_work.class = 'communication') as count,
+        coalesce(sum(event_overlap.communication_ns) filter (where exclusive_work.class = 'communication'), 0)::bigint
             as communication_ns,
-        coalesce(sum(inside.computation_ns) filter (where own.class = 'communication'), 0)::bigint as overlapped_ns,
-        coalesce(sum(inside.computation_ns - inside.communication_ns) filter (
-            where own.class = 'computation'
+        coalesce(sum(event_overlap.computation_ns) filter (where exclusive_work.class = 'communication'), 0)::bigint
+            as overlapped_ns,
+        coalesce(sum(event_overlap.computation_ns - event_overlap.communication_ns) filter (
+            where exclusive_work.class = 'computation'
         ), 0)::bigint as alone_ns
-    from own
-    left join inside on own.rank = inside.rank and own.event_id = inside.event_id
-    where own.is_chosen
-    group by own.rank, own.device, own.step, own.phase, own.module_path, own.name, own.listed_id
+    from exclusive_work
+    left join event_overlap
+        on exclusive_work.rank = event_overlap.rank and exclusive_work.event_id = event_overlap.event_id
+    where exclusive_work.is_chosen
+    group by
+        exclusive_work.rank, exclusive_work.device, exclusive_work.step, exclusive_work.phase,
+        exclusive_work.module_path, exclusive_work.name, exclusive_work.listed_id
 )
 
 select
@@ -162,6 +172,6 @@ select
     100.0 * overlapped_ns / nullif(communication_ns, 0) as overlap_pct,
     case when $by in ('rank', 'step', 'phase') then least(communication_ns - overlapped_ns, alone_ns) end
         as hideable_ns
-from grouped
+from event_group
 where count > 0
 order by rank, device, step nulls last, exposed_ns desc, phase, module_path, name, event_id

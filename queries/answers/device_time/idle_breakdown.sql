@@ -1,41 +1,50 @@
--- What a device, or each of its streams, waits for when it has no work, and how often.
+-- Gaps without work on a device, or on each stream, by cause.
 --
--- Each gap counts to its largest part: the host had not launched the next work (`host`), the host was in a synchronise
--- (`sync`), the work waited in its queue for communication or a kernel on another stream, the usual gap between two
--- kernels (`kernel`), none of these (`other`), nothing that the file shows (`unobserved`), or its launch is not in the
--- trace (`unknown`). The parts of all gaps are summed up, too: `host_ns`, `sync_ns`, `queued_ns`, `unobserved_ns` and
--- `unknown_ns` add up to `idle_ns`. A device idles when all its streams do; a stream may idle while others work.
+-- Each gap is attributed to its largest part:
+--
+--   host           the host had not launched the next work
+--   sync           the host was in a synchronising call
+--   communication  the launched work waited for communication on another stream
+--   kernel         the launched work waited for other work on another stream, or the gap is the usual one between two
+--                  kernels
+--   other          the launched work waited for another reason
+--   unobserved     the launched work waited for no reason visible in the file
+--   unknown        the launch of the work is not in the trace
+--
+-- The parts are also summed over all gaps: `host_ns`, `sync_ns`, `queued_ns`, `unobserved_ns` and `unknown_ns` add up
+-- to `idle_ns`. A device is idle while all its streams are idle; a stream may be idle while others work.
 --
 -- :param by VARCHAR in (device, stream) = 'device'
---                                       gaps of a device (all streams at once), or of each stream alone
+--                                       gaps of a device (all streams idle), or of each stream
 -- :param rank BIGINT = NULL             only this rank
 -- :param device BIGINT = NULL           only this device
--- :param stream BIGINT = NULL           only gaps of this stream, whatever `by` says
--- :param step BIGINT = NULL             only gaps that end with work of this step
--- :param phase PHASE = NULL
---                                       only gaps that end with work of this phase
--- :param module VARCHAR = NULL          only gaps that end with work of this module or one in it, by path
+-- :param stream BIGINT = NULL           only gaps of this stream, regardless of `by`
+-- :param step BIGINT = NULL             only gaps ending with work of this step
+-- :param phase PHASE = NULL             only gaps ending with work of this phase
+-- :param module VARCHAR = NULL          only gaps ending with work of this module or its submodules, by path
 -- :param micro_ns BIGINT >= 0 = 10000   gaps shorter than this are micro gaps
 -- :reads idle_gap, label, model_op
--- :column rank BIGINT               process rank
--- :column device BIGINT             device number; -1 when the events name none
--- :column stream BIGINT             the stream; NULL for the device, or when the events name none
--- :column cause GAP_CAUSE           the largest part of the wait
--- :column gap_count BIGINT          gaps
--- :column idle_ns BIGINT            their time
+-- :column rank RANK
+-- :column device DEVICE             -1 without a device
+-- :column stream BIGINT             stream; NULL for gaps of the device, or if the events have no stream
+-- :column cause GAP_CAUSE           largest part of the gap
+-- :column gap_count BIGINT          number of gaps
+-- :column idle_ns BIGINT            sum of the gaps
 -- :column idle_pct DOUBLE           share of the idle time of the device or stream
--- :column micro_count BIGINT        micro gaps
+-- :column micro_count BIGINT        number of micro gaps
 -- :column micro_total_ns BIGINT     time of the micro gaps
 -- :column mean_ns DOUBLE            mean gap
 -- :column median_ns BIGINT          median gap
 -- :column max_ns BIGINT             longest gap
--- :column host_ns BIGINT            of the idle time, until the launch of the next work took effect
--- :column launch_ns BIGINT          of `host_ns`, from the launch call on
--- :column sync_ns BIGINT            of the idle time, because of a synchronise
--- :column queued_ns BIGINT          of it, launched work waited
--- :column unobserved_ns BIGINT      of it, launched work waited, and nothing in the file explains why
--- :column unknown_ns BIGINT         of it, before work without a known launch
--- :column example_event_id BIGINT   the GPU event that ends the longest gap; NULL for a gap after the last work
+-- :column host_ns BIGINT            idle time until the launch of the next work took effect
+-- :column launch_ns BIGINT          part of `host_ns` after the start of the launching call
+-- :column sync_ns BIGINT            idle time caused by a synchronising call
+-- :column queued_ns BIGINT          idle time with launched work waiting for other GPU work
+-- :column unobserved_ns BIGINT      idle time with launched work waiting for no reason visible in the file
+-- :column unknown_ns BIGINT         idle time before work without a known launch
+-- :column example_event_id BIGINT   GPU event at the end of the longest gap; NULL for a gap after the last work
+
+-- one row per selected gap
 with gap as (
     select
         idle_gap.*,

@@ -1,23 +1,25 @@
--- What the CPU does while the GPU has no work, by short name: the events that hold it up, most time first.
+-- CPU events during idle time of the GPU, by short name, longest first.
 --
--- Counted is the time of an event of its own (without what is inside it) on the thread that the GPU waits for, in the
--- parts of `idle_part` until the launch. Time in which the thread shows no event is left out.
+-- An event counts with its self time on the thread the GPU waits for, within the parts of `idle_part` before the
+-- launch. Time of the thread without events is left out.
 --
 -- :param rank BIGINT = NULL          only this rank
 -- :param step BIGINT = NULL          only this step
 -- :param cause HOST_CAUSE = NULL     only idle time of this cause
 -- :param limit BIGINT >= 0 or NULL = 20 so many names of each cause; NULL for all
 -- :reads idle_part, nesting, event, name_info
--- :column rank BIGINT                process rank
--- :column cause HOST_CAUSE           why the GPU had no work
+-- :column rank RANK
+-- :column cause HOST_CAUSE           cause of the idle time
 -- :column category VARCHAR           category of the events
--- :column short_name VARCHAR         their short name
--- :column name VARCHAR               full name of the one with the most time
--- :column count BIGINT               events
--- :column idle_ns BIGINT             their own time while the GPU had no work
+-- :column short_name VARCHAR         short name of the events
+-- :column name VARCHAR               full name with the most time
+-- :column count BIGINT               number of events
+-- :column idle_ns BIGINT             self time of the events while the GPU had no work
 -- :column idle_pct DOUBLE            share of the idle time of this cause
--- :column max_ns BIGINT              the most of one event
--- :column event_id BIGINT            that event
+-- :column max_ns BIGINT              largest time of one event
+-- :column event_id BIGINT            event with the largest time
+
+-- one row per idle part of a thread
 with part as (
     select distinct
         rank,
@@ -43,7 +45,8 @@ thread as (
     group by rank, track_id
 ),
 
-around as (
+-- one row per event of such a thread
+thread_event as (
     select nesting.*
     from nesting
     inner join thread
@@ -55,7 +58,7 @@ around as (
     where nesting.end_ns > nesting.start_ns
 ),
 
--- The threads' time, cut where an event or a part begins or ends, with the innermost event and the cause from there on.
+-- Borders of events and idle parts on the threads, with the innermost event and the cause from the border on.
 edge as (
     select
         rank,
@@ -65,7 +68,7 @@ edge as (
         depth as in_order,
         {'event_id': event_id} as innermost,
         null::struct(cause varchar) as idle
-    from around
+    from thread_event
     union all
     select
         rank,
@@ -75,7 +78,7 @@ edge as (
         -depth,
         {'event_id': parent_id},
         null
-    from around
+    from thread_event
     union all
     select
         rank,
@@ -98,6 +101,7 @@ edge as (
     from part
 ),
 
+-- one row per slice between two borders, with its event and cause
 slice as (
     select
         rank,
@@ -114,7 +118,7 @@ slice as (
         )
 ),
 
-spent as (
+event_time as (
     select
         rank,
         waiting.cause,
@@ -134,40 +138,43 @@ total as (
     group by rank, cause
 ),
 
-named as (
+-- one row per cause and short name, limited to the names with the most time
+name_time as (
     select
-        spent.rank,
-        spent.cause,
+        event_time.rank,
+        event_time.cause,
         event.category,
         coalesce(name_info.short_name, event.name) as short_name,
-        arg_max(event.name, (spent.own_ns, -spent.event_id)) as name,
+        arg_max(event.name, (event_time.own_ns, -event_time.event_id)) as name,
         count(*) as count,
-        sum(spent.own_ns)::bigint as idle_ns,
-        max(spent.own_ns) as max_ns,
-        arg_max(spent.event_id, (spent.own_ns, -spent.event_id)) as event_id
-    from spent
-    inner join event on spent.rank = event.rank and spent.event_id = event.event_id
+        sum(event_time.own_ns)::bigint as idle_ns,
+        max(event_time.own_ns) as max_ns,
+        arg_max(event_time.event_id, (event_time.own_ns, -event_time.event_id)) as event_id
+    from event_time
+    inner join event on event_time.rank = event.rank and event_time.event_id = event.event_id
     left join name_info
         on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-    group by spent.rank, spent.cause, event.category, coalesce(name_info.short_name, event.name)
+    group by event_time.rank, event_time.cause, event.category, coalesce(name_info.short_name, event.name)
     qualify
         row_number() over (
-            partition by spent.rank, spent.cause
-            order by sum(spent.own_ns) desc, event.category, coalesce(name_info.short_name, event.name)
+            partition by event_time.rank, event_time.cause
+            order by sum(event_time.own_ns) desc, event.category, coalesce(name_info.short_name, event.name)
         ) <= coalesce($limit, 9223372036854775807)
 )
 
 select
-    named.rank,
-    named.cause,
-    named.category,
-    named.short_name,
-    named.name,
-    named.count,
-    named.idle_ns,
-    100.0 * named.idle_ns / total.idle_ns as idle_pct,
-    named.max_ns,
-    named.event_id
-from named
-inner join total on named.rank = total.rank and named.cause = total.cause
-order by named.rank, total.idle_ns desc, named.cause, named.idle_ns desc, named.category, named.short_name
+    name_time.rank,
+    name_time.cause,
+    name_time.category,
+    name_time.short_name,
+    name_time.name,
+    name_time.count,
+    name_time.idle_ns,
+    100.0 * name_time.idle_ns / total.idle_ns as idle_pct,
+    name_time.max_ns,
+    name_time.event_id
+from name_time
+inner join total on name_time.rank = total.rank and name_time.cause = total.cause
+order by
+    name_time.rank, total.idle_ns desc, name_time.cause, name_time.idle_ns desc, name_time.category,
+    name_time.short_name

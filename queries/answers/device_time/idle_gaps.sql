@@ -1,44 +1,44 @@
--- The longest times without work, each with what it waited for and what the CPU did meanwhile.
+-- The longest gaps without GPU work, each with its cause and the CPU activity in the meantime.
 --
--- `cpu_*` is the CPU event with the most time of its own (without what is inside it) on the launching thread, between
--- the start of the gap and the launch of the work that ends it. `source` is the innermost line of the user's python
--- around that event, where the trace has python stacks.
+-- `cpu_*` is the CPU event with the most self time on the launching thread, between the start of the gap and the launch
+-- of the next work. `source` is the innermost user line of python around this event, if the trace has python stacks.
 --
 -- :param by VARCHAR in (device, stream) = 'device'
---                                 gaps of a device (all streams at once), or of each stream alone
+--                                 gaps of a device (all streams idle), or of each stream
 -- :param rank BIGINT = NULL       only this rank
 -- :param device BIGINT = NULL     only this device
--- :param stream BIGINT = NULL     only gaps of this stream, whatever `by` says
--- :param step BIGINT = NULL       only gaps that end with work of this step
--- :param phase PHASE = NULL
---                                 only gaps that end with work of this phase
--- :param module VARCHAR = NULL    only gaps that end with work of this module or one in it, by path
+-- :param stream BIGINT = NULL     only gaps of this stream, regardless of `by`
+-- :param step BIGINT = NULL       only gaps ending with work of this step
+-- :param phase PHASE = NULL       only gaps ending with work of this phase
+-- :param module VARCHAR = NULL    only gaps ending with work of this module or its submodules, by path
 -- :param cause GAP_CAUSE = NULL   only gaps of this cause
 -- :param limit BIGINT >= 0 or NULL = 20 so many gaps; NULL for all
 -- :reads idle_gap, event, name_info, launch, nesting, label, model_op, python_call, python_function
--- :column rank BIGINT               process rank
--- :column device BIGINT             device number; -1 when the events name none
--- :column stream BIGINT             the stream; NULL for the device, or when the events name none
+-- :column rank RANK
+-- :column device DEVICE             -1 without a device
+-- :column stream BIGINT             stream; NULL for gaps of the device, or if the events have no stream
 -- :column start_ns BIGINT           start of the gap
--- :column dur_ns BIGINT             its length
--- :column cause GAP_CAUSE           the largest part of the wait
--- :column host_ns BIGINT            of it, until the launch of the next work took effect
--- :column launch_ns BIGINT          of `host_ns`, from the launch call on
--- :column sync_ns BIGINT            of the gap, because of a synchronise
--- :column queued_ns BIGINT          of it, launched work waited
--- :column unobserved_ns BIGINT      of it, launched work waited, and nothing in the file explains why
--- :column unknown_ns BIGINT         of it, before work without a known launch
--- :column step BIGINT               step of the work that ends it; NULL outside every step or when unlinked
--- :column phase VARCHAR             its phase, likewise
--- :column module_path VARCHAR       its module; NULL where none is known
--- :column next_id BIGINT            the work that ends it; NULL for the gap after the last one
--- :column next_name VARCHAR         its short name
--- :column op_id BIGINT              the op that launched it; NULL without one
+-- :column dur_ns BIGINT             duration of the gap
+-- :column cause GAP_CAUSE           largest part of the gap
+-- :column host_ns BIGINT            part of the gap until the launch of the next work took effect
+-- :column launch_ns BIGINT          part of `host_ns` after the start of the launching call
+-- :column sync_ns BIGINT            part of the gap caused by a synchronising call
+-- :column queued_ns BIGINT          part of the gap with launched work waiting for other GPU work
+-- :column unobserved_ns BIGINT      part of the gap with launched work waiting for no reason visible in the file
+-- :column unknown_ns BIGINT         part of the gap before work without a known launch
+-- :column step STEP                 of the next work; NULL outside every step or without a launch
+-- :column phase PHASE               of the next work; NULL outside every phase or without a launch
+-- :column module_path VARCHAR       module of the next work; NULL if unknown
+-- :column next_id BIGINT            work at the end of the gap; NULL for the gap after the last work
+-- :column next_name VARCHAR         short name of the next work
+-- :column op_id BIGINT              op around the launch of the next work; NULL without an op
 -- :column op_name VARCHAR           name of the op
--- :column cpu_event_id BIGINT       what the CPU did most of the time; NULL when nothing is known
--- :column cpu_name VARCHAR          its short name
--- :column cpu_ns BIGINT             its own time in the gap
--- :column source VARCHAR            the user's line of python around it; NULL without python stacks
+-- :column cpu_event_id BIGINT       CPU event with the most time in the gap; NULL if unknown
+-- :column cpu_name VARCHAR          short name of the CPU event
+-- :column cpu_ns BIGINT             self time of the CPU event in the gap
+-- :column source VARCHAR            user line of python around the CPU event; NULL without python stacks
+
+-- one row per selected gap, numbered from the longest
 with recursive gap as (
     select
         idle_gap.*,
@@ -63,8 +63,8 @@ with recursive gap as (
         and ($module is null or model_op.path = $module or starts_with(model_op.path, $module || '.'))
 ),
 
--- The longest of them, with the thread that launched the work at their end.
-chosen as (
+-- The longest gaps, with the launching thread of the work at the end.
+chosen_gap as (
     select
         gap.*,
         launch.op_id,
@@ -77,20 +77,20 @@ chosen as (
     where gap.place <= coalesce($limit, 9223372036854775807)
 ),
 
--- Before the launch: the part of a gap in which the host is at work.
-host as (
+-- Part of a gap before the launch, while the host is at work.
+host_part as (
     select
         place,
         rank,
         track_id,
         start_ns,
         launched_ns
-    from chosen
+    from chosen_gap
     where launched_ns > start_ns and track_id is not null
 ),
 
--- Events of these threads at these times.
-around as (
+-- Events on the launching threads during the gaps.
+thread_event as (
     select nesting.*
     from nesting
     inner join (
@@ -99,7 +99,7 @@ around as (
             track_id,
             min(start_ns) as start_ns,
             max(launched_ns) as end_ns
-        from host
+        from host_part
         group by rank, track_id
     ) as thread
         on
@@ -110,7 +110,7 @@ around as (
     where nesting.end_ns > nesting.start_ns
 ),
 
--- The threads' time, cut where an event or a gap begins or ends, with the innermost event from there on.
+-- Borders of events and gaps on the threads, with the innermost event from the border on.
 edge as (
     select
         rank,
@@ -121,7 +121,7 @@ edge as (
         {'event_id': event_id} as innermost,
         null::bigint as begins,
         null::bigint as ends
-    from around
+    from thread_event
     union all
     select
         rank,
@@ -132,7 +132,7 @@ edge as (
         {'event_id': parent_id},
         null,
         null
-    from around
+    from thread_event
     union all
     select
         rank,
@@ -143,7 +143,7 @@ edge as (
         null,
         place,
         null
-    from host
+    from host_part
     union all
     select
         rank,
@@ -154,10 +154,10 @@ edge as (
         null,
         null,
         place
-    from host
+    from host_part
 ),
 
--- Times between two edges.
+-- Time slices between two borders.
 slice as (
     select
         rank,
@@ -171,8 +171,8 @@ slice as (
     window in_order as (partition by rank, track_id order by at_ns, opens, in_order)
 ),
 
--- Events with time of their own in a gap.
-meanwhile as (
+-- Events with self time in a gap.
+event_in_gap as (
     select
         in_gap.place,
         in_gap.rank,
@@ -192,91 +192,91 @@ meanwhile as (
     group by in_gap.place, in_gap.rank, slice.innermost.event_id
 ),
 
-busiest as (
+busiest_event as (
     select
         place,
         any_value(rank) as rank,
         max(own_ns) as own_ns,
         arg_max(event_id, (own_ns, -event_id)) as event_id
-    from meanwhile
+    from event_in_gap
     group by place
 ),
 
--- Events around, with the line of the user's python that they are, if they are one.
+-- Events on these threads; a frame of the user also has its line of python.
 frame as (
     select
-        around.rank,
-        around.event_id,
-        around.parent_id,
+        thread_event.rank,
+        thread_event.event_id,
+        thread_event.parent_id,
         python_function.name as source
-    from around
-    inner join event on around.rank = event.rank and around.event_id = event.event_id
+    from thread_event
+    inner join event on thread_event.rank = event.rank and thread_event.event_id = event.event_id
     left join python_function
         on
             event.rank = python_function.rank
             and event.name = python_function.name
             and event.category = 'python_function'
             and python_function.is_user
-    where exists (select 1 from python_call where around.rank = python_call.rank)
+    where exists (select 1 from python_call where thread_event.rank = python_call.rank)
 ),
 
--- From the busiest event outwards, until a line of the user's python.
-outward as (
+-- From the busiest event outwards, up to the first user line of python.
+outer_event as (
     select distinct
         rank,
         event_id as inner_id,
         event_id as outer_id
-    from busiest
+    from busiest_event
     union all
     select
-        outward.rank,
-        outward.inner_id,
+        outer_event.rank,
+        outer_event.inner_id,
         frame.parent_id
-    from outward
-    inner join frame on outward.rank = frame.rank and outward.outer_id = frame.event_id
+    from outer_event
+    inner join frame on outer_event.rank = frame.rank and outer_event.outer_id = frame.event_id
     where frame.source is null and frame.parent_id is not null
 )
 
 select
-    chosen.rank,
-    chosen.device,
-    chosen.stream,
-    chosen.start_ns,
-    chosen.dur_ns,
-    chosen.cause,
-    chosen.host_ns,
-    chosen.launch_ns,
-    chosen.sync_ns,
-    chosen.queued_ns,
-    chosen.unobserved_ns,
-    chosen.unknown_ns,
-    chosen.step,
-    chosen.phase,
-    chosen.module_path,
-    chosen.next_id,
+    chosen_gap.rank,
+    chosen_gap.device,
+    chosen_gap.stream,
+    chosen_gap.start_ns,
+    chosen_gap.dur_ns,
+    chosen_gap.cause,
+    chosen_gap.host_ns,
+    chosen_gap.launch_ns,
+    chosen_gap.sync_ns,
+    chosen_gap.queued_ns,
+    chosen_gap.unobserved_ns,
+    chosen_gap.unknown_ns,
+    chosen_gap.step,
+    chosen_gap.phase,
+    chosen_gap.module_path,
+    chosen_gap.next_id,
     next_info.short_name as next_name,
-    chosen.op_id,
+    chosen_gap.op_id,
     op.name as op_name,
-    busiest.event_id as cpu_event_id,
+    busiest_event.event_id as cpu_event_id,
     cpu_info.short_name as cpu_name,
-    busiest.own_ns::bigint as cpu_ns,
+    busiest_event.own_ns::bigint as cpu_ns,
     source.source
-from chosen
-left join event as next_event on chosen.rank = next_event.rank and chosen.next_id = next_event.event_id
+from chosen_gap
+left join event as next_event on chosen_gap.rank = next_event.rank and chosen_gap.next_id = next_event.event_id
 left join name_info as next_info
     on (next_event.rank, next_event.category, next_event.name) = (next_info.rank, next_info.category, next_info.name)
-left join event as op on chosen.rank = op.rank and chosen.op_id = op.event_id
-left join busiest on chosen.place = busiest.place
-left join event as cpu on busiest.rank = cpu.rank and busiest.event_id = cpu.event_id
+left join event as op on chosen_gap.rank = op.rank and chosen_gap.op_id = op.event_id
+left join busiest_event on chosen_gap.place = busiest_event.place
+left join event as cpu on busiest_event.rank = cpu.rank and busiest_event.event_id = cpu.event_id
 left join name_info as cpu_info
     on (cpu.rank, cpu.category, cpu.name) = (cpu_info.rank, cpu_info.category, cpu_info.name)
 left join (
     select
-        outward.rank,
-        outward.inner_id,
+        outer_event.rank,
+        outer_event.inner_id,
         frame.source
-    from outward
-    inner join frame on outward.rank = frame.rank and outward.outer_id = frame.event_id
+    from outer_event
+    inner join frame on outer_event.rank = frame.rank and outer_event.outer_id = frame.event_id
     where frame.source is not null
-) as source on busiest.rank = source.rank and busiest.event_id = source.inner_id
-order by chosen.place
+) as source on busiest_event.rank = source.rank and busiest_event.event_id = source.inner_id
+order by chosen_gap.place

@@ -1,24 +1,25 @@
--- Each step's wall time by what happened first on this list: kernel, copy, communication, runtime call, loading data,
--- CPU op, other.
+-- Wall time of each step by the first of: kernel, copy, communication, runtime call, loading data, CPU op, other.
 --
--- Every instant of a step counts once, to the first of the list that happens then, so the parts add up to the step.
--- What kernels hide costs nothing, and `other_ns` is time in which neither GPU, runtime nor ops do anything: python,
--- or what the profiler does not see. Any thread and any device of the rank counts. The GPU may still run work of an
--- earlier step. The order is that of the step time breakdown of PyTorch's TensorBoard plugin.
+-- Every instant of a step counts once, to the first activity of this list at that instant, so the parts add up to the
+-- step. Other activity during a kernel does not count. `other_ns` is time without activity of the GPU, the runtime or
+-- ops: python, or time not recorded by the profiler. All threads and devices of the rank count. The GPU may still run
+-- work of an earlier step. The order is that of the step time breakdown of PyTorch's TensorBoard plugin.
 --
 -- :param rank BIGINT = NULL         only this rank
 -- :param step BIGINT = NULL         only this step
 -- :reads step, gpu_state, event, nesting, phase_span
--- :column rank BIGINT               process rank
--- :column step BIGINT               number of the step
--- :column wall_ns BIGINT            its duration on the CPU
+-- :column rank RANK
+-- :column step STEP
+-- :column wall_ns BIGINT            duration of the step on the CPU
 -- :column kernel_ns BIGINT          a computation kernel ran
 -- :column copy_ns BIGINT            else, a copy or memset ran
 -- :column communication_ns BIGINT   else, communication ran
 -- :column runtime_ns BIGINT         else, a thread was in a call of the CUDA or HIP runtime or driver
 -- :column load_data_ns BIGINT       else, the main thread was loading data
 -- :column cpu_ns BIGINT             else, a thread was in an op
--- :column other_ns BIGINT           none of these
+-- :column other_ns BIGINT           else, other time
+
+-- one row per interval of an activity
 with activity as (
     select
         rank,
@@ -36,7 +37,7 @@ with activity as (
     from event
     where category in ('cuda_runtime', 'cuda_driver') and dur_ns > 0 and is_asked($rank, rank)
     union all
-    -- an op inside another adds nothing
+    -- skip ops inside another op
     select
         op.rank,
         op.start_ns,
@@ -67,6 +68,7 @@ with activity as (
     where end_ns > start_ns and is_asked($rank, rank)
 ),
 
+-- one row per start or end of an activity
 border as (
     select
         rank,
@@ -83,7 +85,8 @@ border as (
     from activity
 ),
 
-merged as (
+-- one row per instant: the changes in the number of running activities of each kind
+merged_border as (
     select
         rank,
         at_ns,
@@ -97,6 +100,7 @@ merged as (
     group by rank, at_ns
 ),
 
+-- one row per piece of time between two instants, with its kind
 piece as (
     select
         rank,
@@ -111,11 +115,11 @@ piece as (
             when sum(cpu) over in_order > 0 then 'cpu'
             else 'other'
         end as kind
-    from merged
+    from merged_border
     window in_order as (partition by rank order by at_ns rows unbounded preceding)
 )
 
--- Steps cut the pieces, so each lies in one step or outside all.
+-- The borders of steps cut the pieces, so each piece is inside one step or outside all steps.
 select
     step.rank,
     step.step,

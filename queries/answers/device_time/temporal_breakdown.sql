@@ -1,44 +1,50 @@
--- What each device did with its time: computing, communicating, moving memory, several of them at once, or nothing.
+-- Time of each device by activity: computation, communication, memory, several at once, or idle.
 --
--- The window is wall time: from the first step or the first work of a device to the end of the last, or one step. The
--- GPU may still run work of an earlier step then; `steps` counts work to the step that launched it. Each instant of the
--- window is in exactly one of the eight parts `idle_ns` to `all_three_ns`, so they add up to `window_ns`. As in HTA's
--- `get_temporal_breakdown`, work of one class that overlaps counts once.
+-- The window is wall time: from the first step or first work of a device to the end of the last, or one step. The GPU
+-- may still run work of an earlier step in a window; `steps` attributes work to the launching step. Each instant of the
+-- window is in exactly one of the eight parts `idle_ns` to `all_three_ns`, so the parts add up to `window_ns`. As in
+-- HTA's `get_temporal_breakdown`, overlapping work of one class counts once.
 --
 -- :param by VARCHAR in (run, step) = 'run'
---                               one row per rank and device (run), or also per step (step)
+--                               `run`: one row per rank and device; `step`: one row per rank, device and step
 -- :param rank BIGINT = NULL     only this rank
 -- :param device BIGINT = NULL   only this device
 -- :param step BIGINT = NULL     only the window of this step
 -- :reads gpu_state, step
--- :column rank BIGINT               process rank
--- :column device BIGINT             device number; -1 when the events name none
--- :column step BIGINT               the step; NULL for the whole run
+-- :column rank RANK
+-- :column device DEVICE             -1 without a device
+-- :column step STEP                 NULL for the whole run
 -- :column window_ns BIGINT          length of the window
--- :column idle_ns BIGINT            nothing ran
--- :column computation_only_ns BIGINT             only computation ran
--- :column communication_only_ns BIGINT           only communication ran
--- :column memory_only_ns BIGINT                  only copies and memsets ran
--- :column computation_communication_ns BIGINT    computation and communication ran together
--- :column computation_memory_ns BIGINT           computation ran with copies or memsets
--- :column communication_memory_ns BIGINT         communication ran with copies or memsets
--- :column all_three_ns BIGINT                    all three ran together
--- :column busy_ns BIGINT            anything ran
--- :column computation_ns BIGINT     computation ran, whatever else did
--- :column communication_ns BIGINT   communication ran, whatever else did
--- :column memory_ns BIGINT          copies or memsets ran, whatever else did
--- :column edge_ns BIGINT            of the idle time, before the first and after the last work of the device
+-- :column idle_ns BIGINT            time without any work
+-- :column computation_only_ns BIGINT
+--                                   time with only computation
+-- :column communication_only_ns BIGINT
+--                                   time with only communication
+-- :column memory_only_ns BIGINT     time with only copies and memsets
+-- :column computation_communication_ns BIGINT
+--                                   time with both computation and communication
+-- :column computation_memory_ns BIGINT
+--                                   time with both computation and copies or memsets
+-- :column communication_memory_ns BIGINT
+--                                   time with both communication and copies or memsets
+-- :column all_three_ns BIGINT       time with all three
+-- :column busy_ns BIGINT            time with any work
+-- :column computation_ns BIGINT     time with computation, with or without other work
+-- :column communication_ns BIGINT   time with communication, with or without other work
+-- :column memory_ns BIGINT          time with copies or memsets, with or without other work
+-- :column edge_ns BIGINT            idle time before the first and after the last work of the device
 -- :column idle_pct DOUBLE           idle time as a share of the window
--- :column computation_pct DOUBLE    time with computation, likewise
--- :column communication_pct DOUBLE  time with communication, likewise
--- :column memory_pct DOUBLE         time with copies or memsets, likewise
--- :column exposed_communication_pct DOUBLE       time with communication and no computation, likewise
+-- :column computation_pct DOUBLE    time with computation as a share of the window
+-- :column communication_pct DOUBLE  time with communication as a share of the window
+-- :column memory_pct DOUBLE         time with copies or memsets as a share of the window
+-- :column exposed_communication_pct DOUBLE
+--                                   time with communication and without computation as a share of the window
 with state as (
     select * from gpu_state
     where is_asked($rank, rank) and is_asked($device, device)
 ),
 
-active as (
+active_range as (
     select
         rank,
         device,
@@ -48,7 +54,7 @@ active as (
     group by rank, device
 ),
 
-edges as (
+step_range as (
     select
         rank,
         min(start_ns) as start_ns,
@@ -57,56 +63,58 @@ edges as (
     group by rank
 ),
 
-observed as (
+-- one row per window of a device
+device_window as (
     select
-        active.rank,
-        active.device,
+        active_range.rank,
+        active_range.device,
         null::bigint as step,
-        least(active.start_ns, edges.start_ns) as start_ns,
-        greatest(active.end_ns, edges.end_ns) as end_ns
-    from active
-    left join edges on active.rank = edges.rank
+        least(active_range.start_ns, step_range.start_ns) as start_ns,
+        greatest(active_range.end_ns, step_range.end_ns) as end_ns
+    from active_range
+    left join step_range on active_range.rank = step_range.rank
     where $by = 'run' and $step is null
     union all
     select
-        active.rank,
-        active.device,
+        active_range.rank,
+        active_range.device,
         step.step,
         step.start_ns,
         step.end_ns
-    from active
-    inner join step on active.rank = step.rank
+    from active_range
+    inner join step on active_range.rank = step.rank
     where ($by = 'step' or $step is not null) and is_asked($step, step.step) and step.end_ns > step.start_ns
 ),
 
--- Steps never overlap, so a state needs to be cut only where a window begins or ends.
+-- Steps never overlap, so only the borders of windows cut a state.
 piece as (
     select
-        observed.rank,
-        observed.device,
-        observed.step,
-        observed.start_ns as window_start_ns,
-        observed.end_ns as window_end_ns,
+        device_window.rank,
+        device_window.device,
+        device_window.step,
+        device_window.start_ns as window_start_ns,
+        device_window.end_ns as window_end_ns,
         state.computation,
         state.communication,
         state.memory,
-        least(state.end_ns, observed.end_ns) - greatest(state.start_ns, observed.start_ns) as dur_ns
-    from observed
+        least(state.end_ns, device_window.end_ns) - greatest(state.start_ns, device_window.start_ns) as dur_ns
+    from device_window
     inner join state
         on
-            observed.rank = state.rank
-            and observed.device = state.device
-            and state.start_ns < observed.end_ns
-            and state.end_ns > observed.start_ns
+            device_window.rank = state.rank
+            and device_window.device = state.device
+            and state.start_ns < device_window.end_ns
+            and state.end_ns > device_window.start_ns
 ),
 
-summed as (
+-- one row per window: time by combination of running classes
+window_total as (
     select
-        observed.rank,
-        observed.device,
-        observed.step,
-        observed.start_ns,
-        observed.end_ns - observed.start_ns as window_ns,
+        device_window.rank,
+        device_window.device,
+        device_window.step,
+        device_window.start_ns,
+        device_window.end_ns - device_window.start_ns as window_ns,
         coalesce(sum(piece.dur_ns) filter (
             where piece.computation and not piece.communication and not piece.memory
         ), 0)::bigint as computation_only_ns,
@@ -135,14 +143,14 @@ summed as (
         communication_only_ns + computation_communication_ns + communication_memory_ns + all_three_ns
             as communication_ns,
         memory_only_ns + computation_memory_ns + communication_memory_ns + all_three_ns as memory_ns
-    from observed
+    from device_window
     left join piece
         on
-            observed.rank = piece.rank
-            and observed.device = piece.device
-            and observed.start_ns = piece.window_start_ns
-            and observed.end_ns = piece.window_end_ns
-    group by observed.rank, observed.device, observed.step, observed.start_ns, observed.end_ns
+            device_window.rank = piece.rank
+            and device_window.device = piece.device
+            and device_window.start_ns = piece.window_start_ns
+            and device_window.end_ns = piece.window_end_ns
+    group by device_window.rank, device_window.device, device_window.step, device_window.start_ns, device_window.end_ns
 )
 
 select
@@ -168,5 +176,5 @@ select
     100.0 * communication_ns / nullif(window_ns, 0) as communication_pct,
     100.0 * memory_ns / nullif(window_ns, 0) as memory_pct,
     100.0 * (communication_only_ns + communication_memory_ns) / nullif(window_ns, 0) as exposed_communication_pct
-from summed
+from window_total
 order by rank, device, start_ns, step

@@ -1,51 +1,56 @@
--- How kernels use the GPU: grid, registers, waves, occupancy and unit, by kernel or by launch.
+-- GPU use of kernels: grid, registers, waves, occupancy and unit, by kernel or by launch.
 --
--- Waves, tail, occupancy and SM efficiency of a row are means over its launches, weighted by their durations. Grid,
--- block, registers, shared memory, limit, unit and precision are those of its longest launch; `shape_count` says
--- whether all have the same. `kernel_shape` says what the figures mean and what they follow from. They describe how a
--- kernel is put on the GPU, not how fast it is: much work per thread can make up for low occupancy. How fast it is say
--- FLOP and bytes, by the shapes of its op (`kernel_roofline`); rates are sums over sums, of the launches whose work is
--- known.
+-- Waves, tail, occupancy and SM efficiency are means over the launches of the row, weighted by duration. Grid, block,
+-- registers, shared memory, limit, unit and precision come from the longest launch; `shape_count` is the number of
+-- different shapes. `kernel_shape` explains the figures and their sources.
+--
+-- These figures describe the placement of a kernel on the GPU, not its speed: much work per thread can make up for low
+-- occupancy. Speed is measured by FLOP and bytes from the shapes of the op (`kernel_roofline`). Rates are sums over
+-- sums, of the launches with known work.
 --
 -- :param by VARCHAR in (kernel, launch) = 'kernel'
---                                      what a row is
+--                                      one row per kernel or per launch
 -- :param rank BIGINT = NULL            only this rank
 -- :param device BIGINT = NULL          only this device
 -- :param step BIGINT = NULL            only work launched in this step
--- :param phase PHASE = NULL
---                                      only work launched in this phase
--- :param module VARCHAR = NULL         only work launched in this module or one in it, by path
+-- :param phase PHASE = NULL            only work launched in this phase
+-- :param module VARCHAR = NULL         only work launched in this module or its submodules, by path
 -- :param kernel_class KERNEL_CLASS = NULL
 --                                      only this class of kernels
--- :param limit BIGINT >= 0 or NULL = 20  so many rows of each rank; NULL for all
+-- :param limit BIGINT >= 0 or NULL = 20
+--                                      maximum number of rows per rank; NULL for all
 -- :reads gpu_work, gpu_op, kernel_shape, op_claim, op_work, device_peak, gpu_model
--- :column rank BIGINT                  process rank
--- :column short_name VARCHAR           without namespaces, template arguments and tile sizes
+-- :column rank RANK
+-- :column short_name VARCHAR           name without namespaces, template arguments and tile sizes
 -- :column name VARCHAR                 full name
--- :column class VARCHAR                computation, communication or memory
--- :column event_id BIGINT              the launch; by kernel, the longest
--- :column count BIGINT                 launches
--- :column gpu_time_ns BIGINT           sum of their durations
--- :column gpu_time_pct DOUBLE          share of the durations of the selection's kernels on this rank
--- :column shape_count BIGINT           different grids, blocks, registers and shared memories
+-- :column class KERNEL_CLASS
+-- :column event_id BIGINT              the launched kernel; the longest if grouped by kernel
+-- :column count BIGINT                 number of launches
+-- :column gpu_time_ns BIGINT           sum of the durations
+-- :column gpu_time_pct DOUBLE          share of the duration of all selected kernels on this rank
+-- :column shape_count BIGINT           number of different combinations of grid, block, registers and shared memory
 -- :column grid VARCHAR                 blocks of the grid in x, y and z
 -- :column block VARCHAR                threads of a block in x, y and z
--- :column registers BIGINT             registers of a thread; NULL when unknown
--- :column shared_memory_bytes BIGINT   shared memory of a block; NULL when unknown
--- :column waves DOUBLE                 the grid as a multiple of what the GPU can hold at once; NULL when unknown
--- :column tail_pct DOUBLE              share of the places that are empty in the last wave, over all waves; likewise
--- :column occupancy_pct DOUBLE         threads on a multiprocessor as a share of the most it can hold; likewise
--- :column occupancy_limit VARCHAR      grid, threads, registers, shared_memory or blocks: what keeps it from more
--- :column sm_efficiency_pct DOUBLE     share of the multiprocessors that get a block; NULL when unknown
--- :column unit VARCHAR                 of a kernel of matrix products: matrix (tensor cores) or vector; NULL for all
---                                      else
--- :column precision VARCHAR            of these, by name or by the types of the op; NULL if unknown
--- :column tflop_per_s DOUBLE           FLOP of matrix products, in 10^12 per second; NULL if unknown, and likewise what
---                                      follows
--- :column gb_per_s DOUBLE              least bytes, in 10^9 per second
--- :column flop_per_byte DOUBLE         FLOP for each of these bytes
--- :column roofline_pct DOUBLE          least time that the GPU needs for this work, as a share of the time it took
-with launched as ( -- noqa: ST03
+-- :column registers BIGINT             registers per thread; NULL if unknown
+-- :column shared_memory_bytes BIGINT   shared memory per block; NULL if unknown
+-- :column waves DOUBLE                 size of the grid in multiples of the GPU's capacity; NULL if unknown
+-- :column tail_pct DOUBLE              share of block slots left empty by the last wave, over all waves; NULL if
+--                                      unknown
+-- :column occupancy_pct DOUBLE         threads on a multiprocessor as a share of its maximum; NULL if unknown
+-- :column occupancy_limit VARCHAR      limiting resource: grid, threads, registers, shared_memory or blocks
+-- :column sm_efficiency_pct DOUBLE     share of the multiprocessors with a block; NULL if unknown
+-- :column unit VARCHAR                 unit of a kernel of matrix products: matrix (tensor cores) or vector; NULL for
+--                                      other kernels
+-- :column precision VARCHAR            precision of the matrix products, from the name or the op's types; NULL if
+--                                      unknown
+-- :column tflop_per_s DOUBLE           FLOP of matrix products, in 10^12 per second; NULL if unknown
+-- :column gb_per_s DOUBLE              least bytes, in 10^9 per second; NULL if unknown
+-- :column flop_per_byte DOUBLE         FLOP per least byte; NULL if unknown
+-- :column roofline_pct DOUBLE          least time for this work on the GPU, as a share of the actual time; NULL if
+--                                      unknown
+
+-- one row per selected kernel, with its shape and its work
+with launched_kernel as ( -- noqa: ST03
     select
         gpu_work.rank,
         gpu_work.device,
@@ -83,7 +88,8 @@ with launched as ( -- noqa: ST03
         and is_asked($kernel_class, gpu_work.class)
 ),
 
-grouped as (
+-- one row per kernel name, or per launch
+kernel_group as (
     select
         rank,
         name,
@@ -113,7 +119,7 @@ grouped as (
         / nullif(sum(bytes) filter (where matrix_flop is not null), 0)::double as flop_per_byte,
         100.0 * sum(roofline_ns) / nullif(sum(time_ns) filter (where roofline_ns is not null), 0) as roofline_pct,
         row_number() over (partition by rank order by sum(dur_ns) desc, name, min(event_id)) as place
-    from with_roofline('launched', 'device_peak', 'gpu_model')
+    from with_roofline('launched_kernel', 'device_peak', 'gpu_model')
     group by rank, name, launch_id
 )
 
@@ -142,6 +148,6 @@ select
     gb_per_s,
     flop_per_byte,
     roofline_pct
-from grouped
+from kernel_group
 where $limit is null or place <= $limit
 order by rank, place

@@ -1,31 +1,34 @@
--- Where the peak of the GPU goes: the observed time, from useful arithmetic at peak speed to idle time, without a rest.
+-- The observed time split into parts, from useful arithmetic at peak speed to idle time.
 --
--- Each moment of a device is in exactly one part, so the parts add up to the observed time to the nanosecond. Where
--- several events run, computation counts before communication, and that before copies. The time of a matrix product is
--- cut into the time that its FLOP take at the peak of the unit and precision that it runs in, which is useful (or
--- repeated: work of checkpointing, and the product that attention's backward makes once more), and the rest, which is
--- inefficiency. The time of other work is cut likewise by the time that its bytes and arithmetic take at best. Causal
--- attention is useful for the pairs that it keeps. A step or phase has the work that it launched, and the idle time
--- while it kept the GPU waiting; work launched before the trace is in no step. Definitions: Chowdhery et al., "PaLM",
--- 2022, appendix B, for useful FLOP.
+-- Each instant of a device is in exactly one part, so the parts add up to the observed time to the nanosecond. If
+-- several events run, computation counts before communication, and communication before copies.
+--
+-- The time of a matrix product is split in two. The time of its FLOP at the peak of its unit and precision is useful,
+-- or recomputed (checkpointing, and the product repeated by attention's backward). The remaining time is inefficiency.
+-- The time of other work is split by the least time of its bytes and arithmetic. For causal attention, only the pairs
+-- within the mask are useful.
+--
+-- A step or phase has the work it launched and the idle time while the GPU waited for it. Work launched before the
+-- trace is in no step. The definition of useful FLOP follows Chowdhery et al., "PaLM", 2022, appendix B.
 --
 -- :param by VARCHAR in (run, step, phase) = 'run'
---                               what the parts of a row add up to
+--                               one set of parts per rank and device, and per step or phase if grouped by them
 -- :param rank BIGINT = NULL     only this rank
 -- :param device BIGINT = NULL   only this device
 -- :param step BIGINT = NULL     only work of this step
 -- :param phase PHASE = NULL     only work of this phase
 -- :reads kernel_roofline, idle_part
--- :column rank BIGINT           process rank
--- :column device BIGINT         device number; -1 when the events name none
--- :column step BIGINT           the step; NULL if not asked for, or outside every step
--- :column phase VARCHAR         the phase; NULL if not asked for, or unknown
+-- :column rank RANK
+-- :column device DEVICE         -1 without a device
+-- :column step STEP             NULL if not grouped by step, or outside every step
+-- :column phase PHASE           NULL if not grouped by phase, or unknown
 -- :column part VARCHAR          useful, recompute, matrix_inefficiency, other_compute_ideal,
---                               other_compute_inefficiency, copies, exposed_communication, unmodelled (computation
---                               whose FLOP or bytes are not known), launched_before (computation launched before the
---                               trace began) or idle
--- :column ns BIGINT             its time
--- :column pct DOUBLE            its share of the row's observed time
+--                               other_compute_inefficiency, copies, exposed_communication, unmodelled (computation with
+--                               unknown FLOP or bytes), launched_before (computation launched before the trace) or idle
+-- :column ns BIGINT             time of the part
+-- :column pct DOUBLE            share of the row's observed time
+
+-- one row per GPU event with time of its own: the useful, recomputed, ideal and remaining time
 with event_part as (
     select
         rank,
@@ -41,7 +44,7 @@ with event_part as (
             when has_products then 'matrix_inefficiency'
             else 'other_compute_inefficiency'
         end as rest,
-        -- Of the event's own time, as much as it is of its duration.
+        -- The event's own time as a share of its duration.
         owned_ns / nullif(dur_ns, 0)::double as part_owned,
         case
             when rest = 'matrix_inefficiency' and matrix_flop > 0
@@ -67,6 +70,7 @@ with event_part as (
         and is_asked($phase, phase)
 ),
 
+-- one row per part of an event, or per idle part
 part as (
     select
         rank,

@@ -1,49 +1,54 @@
--- What each op, shape, module, kernel or phase could gain at the GPU's limits: its FLOP and bytes against its time.
+-- Possible gain per op, shape, module, kernel or phase: actual time against the roofline of the GPU.
 --
--- At best, work takes the longest of three times: its matrix products at peak, its other arithmetic at peak, its bytes
--- at the bandwidth of memory (the roofline). `lost_ns` is what it takes longer, which is the column to sort by. Rates
--- are sums of work over sums of time. Bytes are the least traffic, so work whose operands are still in the cache can be
--- faster than memory allows, and convolutions by Winograd or FFT do fewer FLOP than are counted: `over_reason` says so
--- where efficiency is above 100 %. Work that no formula knows counts in `gpu_time_ns`, and to nothing else.
--- Communication is left out.
+-- The roofline is the longest of three times: matrix products at peak, other arithmetic at peak, and bytes at the
+-- memory bandwidth. `lost_ns` is the time above the roofline; sort by this column. Rates are sums of work over sums of
+-- time.
+--
+-- Bytes are the least traffic. Work with operands in the cache can therefore be faster than the memory bandwidth
+-- allows, and convolutions by Winograd or FFT need fewer FLOP than counted. `over_reason` gives the reason for an
+-- efficiency above 100 %. Work without a formula counts only in `gpu_time_ns`. Communication is left out.
 --
 -- :param by VARCHAR in (op, shape, module, module_type, kernel, phase, step) = 'op'
---                                 what a row is; a shape is an op with its arguments
+--                                 one row per value of this column; a shape is an op with the sizes of its arguments
 -- :param rank BIGINT = NULL       only this rank
 -- :param step BIGINT = NULL       only work launched in this step
 -- :param phase PHASE = NULL       only work launched in this phase
--- :param module VARCHAR = NULL    only work launched in this module or one in it, by path
+-- :param module VARCHAR = NULL    only work launched in this module or its submodules, by path
 -- :param family VARCHAR in (attention, attention_backward, concatenation, convolution, convolution_backward, copy,
 --     dropout, embedding, embedding_backward, fill, foreach, fused_optimizer, gather, gemm, grouped_gemm, index_select,
 --     linear, loss, loss_backward, normalisation, pointers, pointwise, pooling, pooling_backward, reduction, rnn,
 --     rnn_backward, softmax, transposed_convolution) = NULL
 --                                 only work that this formula counts
--- :param limit BIGINT >= 0 or NULL = 20  so many rows; NULL for all
+-- :param limit BIGINT >= 0 or NULL = 20
+--                                 maximum number of rows; NULL for all
 -- :reads kernel_roofline, op, captured_op, model_op
--- :column name VARCHAR            the op, module, kernel, phase or step; NULL for work outside of all
--- :column shape VARCHAR           sizes of the op's arguments; NULL unless by shape
--- :column family VARCHAR          which formula counted most of its time
--- :column dtype VARCHAR           type of the operands of most of its time
--- :column unit VARCHAR            where its products run, most of the time: matrix (tensor cores) or vector
--- :column precision VARCHAR       in which precision, likewise
--- :column work_count BIGINT       ops whose work is known
+-- :column name VARCHAR            op, module, kernel, phase or step; NULL for work outside of all
+-- :column shape VARCHAR           sizes of the op's arguments; NULL unless grouped by shape
+-- :column family VARCHAR          formula of the most time
+-- :column dtype VARCHAR           operand type of the most time
+-- :column unit VARCHAR            unit of the matrix products, by most time: matrix (tensor cores) or vector
+-- :column precision VARCHAR       precision of the matrix products, by most time
+-- :column work_count BIGINT       number of ops with known work
 -- :column matrix_flop BIGINT      FLOP of matrix products
 -- :column vector_flop BIGINT      other FLOP
 -- :column bytes BIGINT            least bytes
--- :column flop_per_byte DOUBLE    FLOP for each of these bytes
--- :column gpu_time_ns BIGINT      time on the GPU, that of unknown work included
--- :column gpu_time_pct DOUBLE     share of the selection's
+-- :column flop_per_byte DOUBLE    FLOP per least byte
+-- :column gpu_time_ns BIGINT      time on the GPU, including unknown work
+-- :column gpu_time_pct DOUBLE     share of the selection's time on the GPU
 -- :column tflop_per_s DOUBLE      matrix FLOP over the time of the known work, in 10^12 per second
--- :column gb_per_s DOUBLE         bytes over that time, in 10^9 per second
+-- :column gb_per_s DOUBLE         bytes over the time of the known work, in 10^9 per second
 -- :column peak_tflop_per_s DOUBLE the GPU's peak in the unit and precision of most of its arithmetic; NULL if not known
--- :column peak_gb_per_s DOUBLE    the bandwidth of its memory, likewise
--- :column bound VARCHAR           what limits most of its roofline time: matrix, vector or memory
--- :column roofline_ns BIGINT      least time of the known work; NULL if the GPU's limits are not known
--- :column efficiency_pct DOUBLE   this as a share of the time that it took
--- :column lost_ns BIGINT          how much longer it took
--- :column lost_pct DOUBLE         share of what the whole selection lost
--- :column over_reason VARCHAR     why efficiency is over 100 %: cache, fewer_flop, or unknown; NULL where it is not
+-- :column peak_gb_per_s DOUBLE    memory bandwidth of the GPU; NULL if unknown
+-- :column bound VARCHAR           limit of most of the roofline time: matrix, vector or memory
+-- :column roofline_ns BIGINT      least time of the known work; NULL if the GPU's limits are unknown
+-- :column efficiency_pct DOUBLE   least time as a share of the actual time
+-- :column lost_ns BIGINT          actual time above the least time
+-- :column lost_pct DOUBLE         share of the lost time of the whole selection
+-- :column over_reason VARCHAR     reason for an efficiency over 100 %: cache, fewer_flop, or unknown; NULL for up to
+--                                 100 %
 -- :column largest_id BIGINT       the GPU event with the most lost time
+
+-- one row per selected GPU event, with its work and its actual time
 with work as (
     select
         kernel_roofline.*,
@@ -69,7 +74,8 @@ with work as (
         and is_asked($family, kernel_roofline.family)
 ),
 
-named as (
+-- one row per GPU event, with the key of its row
+named_work as (
     select
         *,
         case $by
@@ -80,13 +86,13 @@ named as (
             when 'step' then step::varchar
             else op
         end as name,
-        -- Without the arguments that are no tensors, at its end.
+        -- Drop arguments without sizes (not tensors) at the end.
         if($by = 'shape', regexp_replace(input_dims::varchar, '^\[|(,\[\])*\]$', '', 'g'), null) as shape
     from work
 ),
 
--- One row for each limit of a name, and of each family, type, unit and precision, with the time that it has.
-summed as (
+-- One row per name and shape: sums of work and time, and the values with the most time.
+work_total as (
     select
         name,
         shape,
@@ -113,11 +119,12 @@ summed as (
         sum(roofline_ns) filter (where bound = 'memory') as by_memory_ns,
         sum(roofline_ns) filter (where bound = 'vector') as by_vector_ns,
         arg_max(event_id, (known_ns - roofline_ns, event_id)) as largest_id
-    from named
+    from named_work
     group by name, shape
 ),
 
-bounded as (
+-- one row per name and shape, with its main limit and its lost time
+bounded_total as (
     select
         *,
         case greatest(by_matrix_ns, by_memory_ns, by_vector_ns)
@@ -126,7 +133,7 @@ bounded as (
             when by_vector_ns then 'vector'
         end as bound,
         known_ns - roofline_ns as lost_ns
-    from summed
+    from work_total
 )
 
 select
@@ -159,6 +166,6 @@ select
         else 'unknown'
     end as over_reason,
     largest_id
-from bounded
+from bounded_total
 order by lost_ns desc nulls last, gpu_time_ns desc, name, shape
 limit $limit

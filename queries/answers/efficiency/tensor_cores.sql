@@ -1,33 +1,42 @@
--- Matrix products on tensor cores and beside them: how much time, which could run there and do not, why, and what it
--- costs.
+-- Matrix products on and off tensor cores: time, eligible products, the reason they run elsewhere, and the cost.
 --
--- The kernel's name tells whether products run on matrix units (tensor cores), so times need no shapes. A product on
--- vector units is eligible if its operands are of half precision, or FP32 where the GPU multiplies it in TF32. With
--- shapes, the saving is the time over that of the same product at the peak of the matrix units or the bandwidth of
--- memory; products with a vector are bound by memory, so they save little. Reasons, the first that holds:
--- no_matrix_unit (the GPU has none for this type), fp64, fp32_without_tf32, vector (matrix times vector), depthwise (a
--- convolution of single channels), unaligned (a dimension that is no multiple of 8 elements of half precision, or 4 of
--- TF32: NVIDIA, "Matrix multiplication background user's guide", 2.2), kernel_choice (none of these).
+-- The kernel's name shows whether products run on matrix units (tensor cores), so times need no shapes. A product on
+-- vector units is eligible if its operands are half precision, or FP32 on a GPU with TF32. With shapes, the saving is
+-- the time above the least time of the same product at the peak of the matrix units or at the memory bandwidth.
+-- Products with a vector are bound by memory and save little.
+--
+-- Reasons (the first match applies):
+--
+--   no_matrix_unit     the GPU has no matrix unit for this type
+--   fp64               the product is FP64
+--   fp32_without_tf32  the product is FP32 and does not use TF32
+--   vector             matrix times vector
+--   depthwise          a convolution of single channels
+--   unaligned          a dimension is no multiple of 8 elements of half precision, or 4 of TF32 (NVIDIA, "Matrix
+--                      multiplication background user's guide", 2.2)
+--   kernel_choice      any other reason
 --
 -- :param by VARCHAR in (op, module, module_type, reason) = 'op'
---                                what a row is
+--                                one row per value of this column
 -- :param rank BIGINT = NULL      only this rank
 -- :param step BIGINT = NULL      only work launched in this step
 -- :param phase PHASE = NULL      only work launched in this phase
--- :param module VARCHAR = NULL   only work launched in this module or one in it, by path
--- :param limit BIGINT >= 0 or NULL = 20  so many rows; NULL for all
+-- :param module VARCHAR = NULL   only work launched in this module or its submodules, by path
+-- :param limit BIGINT >= 0 or NULL = 20
+--                                maximum number of rows; NULL for all
 -- :reads kernel_roofline, op_work, model_op, device_peak, gpu_model
--- :column name VARCHAR           the op, module or reason; NULL outside of all, or for products on matrix units
+-- :column name VARCHAR           op, module or reason; NULL for work outside of all, or (by reason) for products on
+--                                matrix units
 -- :column gpu_time_ns BIGINT     time of matrix products
--- :column matrix_ns BIGINT       of it, on matrix units
--- :column vector_ns BIGINT       of it, on vector units
+-- :column matrix_ns BIGINT       time on matrix units
+-- :column vector_ns BIGINT       time on vector units
 -- :column matrix_pct DOUBLE      share on matrix units
--- :column precision VARCHAR      precision of most of the time
--- :column eligible_ns BIGINT     time on vector units of products that matrix units could do
--- :column reason VARCHAR         why most of the time on vector units is not on matrix units; NULL without any
--- :column saving_ns BIGINT       what the eligible products take longer than at best on matrix units; NULL where shapes
---                                or peaks are not known
--- :column largest_id BIGINT      the longest kernel on vector units, else the longest
+-- :column precision VARCHAR      precision with the most time
+-- :column eligible_ns BIGINT     time on vector units of products eligible for matrix units
+-- :column reason VARCHAR         reason of most of the time on vector units; NULL without such time
+-- :column saving_ns BIGINT       time of the eligible products above their least time on matrix units; NULL if shapes
+--                                or peaks are unknown
+-- :column largest_id BIGINT      longest kernel on vector units, else the longest kernel
 with peak as (
     select
         device_peak.rank,
@@ -38,6 +47,7 @@ with peak as (
     group by device_peak.rank, device_peak.device_id
 ),
 
+-- one row per kernel of matrix products, with its operand type and the peaks of the GPU
 product as (
     select
         kernel_roofline.rank,
@@ -47,7 +57,7 @@ product as (
         model_op.type as module_type,
         kernel_roofline.dur_ns,
         kernel_roofline.unit,
-        -- Beside matrix units, operands decide: what adds up in FP32 may multiply half precision.
+        -- On vector units the operand type decides: a product accumulated in FP32 may multiply half precision.
         coalesce(
             case when kernel_roofline.unit = 'vector' then kernel_roofline.dtype end, kernel_roofline.precision
         ) as "precision",
@@ -59,7 +69,7 @@ product as (
         op_work.k,
         coalesce(peak.flop_per_s, map([], [])) as peaks,
         gpu_model.model is not null as is_known_gpu,
-        -- The type that matrix units would take: FP32 goes as TF32.
+        -- The precision on matrix units: FP32 would run as TF32.
         if("precision" = 'fp32', 'tf32', "precision") as matrix_precision
     from kernel_roofline
     left join op_work on kernel_roofline.rank = op_work.rank and kernel_roofline.work_id = op_work.event_id
@@ -74,7 +84,8 @@ product as (
         and in_module(kernel_roofline.module_path, $module)
 ),
 
-explained as (
+-- one row per product, with the reason for vector units and the possible saving
+explained_product as (
     select
         *,
         case
@@ -92,7 +103,8 @@ explained as (
     from product
 ),
 
-named as (
+-- one row per product, with the key of its row
+named_product as (
     select
         *,
         case $by
@@ -101,7 +113,7 @@ named as (
             when 'reason' then reason
             else op
         end as name
-    from explained
+    from explained_product
 )
 
 select
@@ -115,7 +127,7 @@ select
     arg_max(reason, (dur_ns, event_id)) filter (where reason is not null) as reason,
     round(sum(over_ns) filter (where is_eligible))::bigint as saving_ns,
     arg_max(event_id, (unit = 'vector', dur_ns, event_id)) as largest_id
-from named
+from named_product
 group by name
 order by eligible_ns desc, gpu_time_ns desc, name
 limit $limit

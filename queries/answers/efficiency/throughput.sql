@@ -1,30 +1,35 @@
--- Samples and tokens per second, by step, by kind of step and in the loop.
+-- Samples and tokens per second of the loop, of each kind of step, or of each step.
 --
--- The samples of a step are the first dimension of the input of the first op with a parameter in the forward pass: of a
--- convolution, a linear layer's product or an embedding, whose indices are tokens. A step with several forward passes
--- that begin with the same op has the samples of all. A model that folds other dimensions into the first, such as the
--- frames of a video, has more there than samples: say how many there are with `samples`. A linear layer sees all tokens
--- of a batch as rows, so what comes first tells only rows there. Where several ranks train, each has samples of its
--- own, if they are data parallel. Steps that are recorded are slower than others.
+-- The number of samples of a step is the first dimension of the input of the first op with a parameter in the forward
+-- pass: a convolution, the product of a linear layer, or an embedding (its indices are tokens). If several forward
+-- passes of a step begin with the same op, their samples add up.
+--
+-- Give the number with `samples` if the model folds other dimensions into the first, such as the frames of a video. A
+-- linear layer has all tokens of a batch as rows, so its first dimension counts rows, not samples. Data-parallel ranks
+-- each have their own samples. Recorded steps are slower than others: recorded work of the profiler is subtracted,
+-- except for single steps.
 --
 -- :param by VARCHAR in (run, kind, step) = 'run'
---                                  what a row is; the run has all samples of the counted steps over the time of the
---                                  loop (`step_kinds`), and a kind those of its steps over their time
+--                                  `run`: all samples of the counted steps over the time of the loop (`step_kinds`);
+--                                  `kind`: the samples of a kind's steps over their time; `step`: each step
 -- :param rank BIGINT = NULL        only this rank
 -- :param step BIGINT = NULL        only this step
--- :param samples BIGINT >= 1 or NULL = NULL  samples of a step on one rank, if known
+-- :param samples BIGINT >= 1 or NULL = NULL
+--                                  samples per step and rank, if known
 -- :reads step, step_length, phase_span, label, event, op, captured_op, op_work, rank_info
--- :column rank BIGINT              process rank
--- :column step BIGINT              the step; NULL for the run and for a kind
--- :column kind BIGINT              the kind of step; NULL for the run, and for a step that does not count
--- :column step_ns BIGINT           its duration; of the run and of a kind, the mean length of a step
--- :column samples BIGINT           samples of a step on this rank, the mean of several; NULL where no op tells
--- :column tokens BIGINT            tokens of a step on this rank; NULL where no embedding comes first
--- :column sample_source VARCHAR    the op and the sizes of its input; `given` where the user says it
--- :column world_size BIGINT        ranks of the job; NULL where the file does not say
+-- :column rank RANK
+-- :column step STEP                NULL for the run and for a kind
+-- :column kind BIGINT              kind of the step; NULL for the run, and for a step that does not count
+-- :column step_ns BIGINT           duration of the step; for the run and a kind, the mean step length
+-- :column samples BIGINT           samples per step on this rank, as a mean over steps; NULL if no op shows the number
+-- :column tokens BIGINT            tokens per step on this rank; NULL unless an embedding comes first
+-- :column sample_source VARCHAR    op and sizes of its input, or `given` for the parameter `samples`
+-- :column world_size BIGINT        ranks of the job; NULL if not in the file
 -- :column samples_per_s DOUBLE     samples of this rank per second
 -- :column tokens_per_s DOUBLE      tokens of this rank per second
 -- :column job_samples_per_s DOUBLE samples of all ranks per second, if each has as many; NULL without a world size
+
+-- one row per op with a parameter in forward, with the sizes of its input
 with weighted_op as (
     select
         op_work.rank,
@@ -53,7 +58,7 @@ with weighted_op as (
         and is_asked($step, label.step)
 ),
 
--- The first such op of each forward phase, and of the step.
+-- The first such op of each forward phase, and the start of the phase.
 first_op as (
     select
         weighted_op.rank,
@@ -89,8 +94,8 @@ pass_count as (
     group by step_op.rank, step_op.step
 ),
 
--- Steps that take time, with their samples.
-sampled as (
+-- Steps with a duration, with their samples.
+sampled_step as (
     select
         step.rank,
         step.step,
@@ -98,6 +103,7 @@ sampled as (
         step.end_ns - step.start_ns as step_ns,
         step_length.begin_ns,
         step_length.length_ns,
+        step_length.profiler_ns,
         coalesce($samples, pass_count.pass_count * step_op.op.sizes[1]) as samples,
         case
             when step_op.op.family = 'embedding' then pass_count.pass_count * list_product(step_op.op.sizes)::bigint
@@ -116,8 +122,8 @@ sampled as (
     where is_asked($rank, step.rank) and is_asked($step, step.step) and step.end_ns > step.start_ns
 ),
 
--- Rows as asked: the time in which the samples and tokens were processed, and for how many steps.
-summed as (
+-- One row per step, kind or run: the sums of time, samples and tokens, and the number of steps.
+sample_total as (
     select
         rank,
         step,
@@ -128,7 +134,7 @@ summed as (
         tokens,
         sample_source,
         world_size
-    from sampled
+    from sampled_step
     where $by = 'step'
     union all
     select
@@ -136,15 +142,15 @@ summed as (
         null,
         case when $by = 'kind' then kind end as kind_asked,
         case
-            when $by = 'run' then max(begin_ns + length_ns) - min(begin_ns)
-            else sum(length_ns)
+            when $by = 'run' then max(begin_ns + length_ns) - min(begin_ns) - sum(profiler_ns)
+            else sum(length_ns - profiler_ns)
         end,
         count(*),
         sum(samples),
         sum(tokens),
         mode(sample_source),
         any_value(world_size)
-    from sampled
+    from sampled_step
     where $by != 'step' and kind is not null
     group by rank, kind_asked
 )
@@ -161,5 +167,5 @@ select
     1e9 * samples / nullif(time_ns, 0) as samples_per_s,
     1e9 * tokens / nullif(time_ns, 0) as tokens_per_s,
     1e9 * samples * world_size / nullif(time_ns, 0) as job_samples_per_s
-from summed
+from sample_total
 order by rank, step, kind

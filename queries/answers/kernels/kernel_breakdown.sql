@@ -1,35 +1,35 @@
--- GPU work by class, kernel, op, module or phase: how often, how long, and how the durations spread.
+-- GPU work by class, kernel, op, module or phase: count, time, and spread of the durations.
 --
--- Every row but those of a class is a sum over real kernels of one name, op or module; nothing is put together under
--- `others`. What is grouped by something unknown (work without an op, a module) has a row with key NULL. `busy_ns`
--- shares out the time the device was busy: of work that overlaps, the one that started first has it.
+-- Rows are never merged into a row `others`. Work with an unknown key (no op, no module) has a row with key NULL.
+-- `busy_ns` splits the busy time of the device: overlapping time goes to the work that started first.
 --
 -- :param by VARCHAR in (class, name, short_name, op, module, phase, category) = 'short_name'
---                                   what a row is
+--                                   one row per value of this column
 -- :param rank BIGINT = NULL         only this rank
 -- :param device BIGINT = NULL       only this device
 -- :param stream BIGINT = NULL       only this stream
 -- :param step BIGINT = NULL         only work launched in this step
--- :param phase PHASE = NULL
---                                   only work launched in this phase
--- :param module VARCHAR = NULL      only work launched in this module or one in it, by path
+-- :param phase PHASE = NULL         only work launched in this phase
+-- :param module VARCHAR = NULL      only work launched in this module or its submodules, by path
 -- :param kernel_class KERNEL_CLASS = NULL
 --                                   only this class of work
--- :param limit BIGINT >= 0 = NULL   so many rows of each rank; NULL for all
+-- :param limit BIGINT >= 0 = NULL   maximum number of rows per rank; NULL for all
 -- :reads gpu_work, event
--- :column rank BIGINT               process rank
--- :column key VARCHAR               the class, name, short name, op, module path, phase or category
--- :column class VARCHAR             computation, communication or memory; mixed if the key has work of several
+-- :column rank RANK
+-- :column key VARCHAR               class, name, short name, op, module path, phase or category
+-- :column class VARCHAR             computation, communication or memory; mixed if the key has work of several classes
 -- :column count BIGINT              kernels, copies and memsets
--- :column gpu_time_ns BIGINT        sum of their durations
--- :column gpu_time_pct DOUBLE       share of the selection's durations on this rank
--- :column busy_ns BIGINT            time they kept a device busy
+-- :column gpu_time_ns BIGINT        sum of the durations
+-- :column gpu_time_pct DOUBLE       share of the selection's duration on this rank
+-- :column busy_ns BIGINT            time in which this work kept a device busy
 -- :column mean_ns DOUBLE            mean duration
--- :column std_ns DOUBLE             standard deviation (of a sample); 0 for a single one
--- :column min_ns BIGINT             shortest
--- :column median_ns BIGINT          median
--- :column max_ns BIGINT             longest
--- :column example_event_id BIGINT   event of the longest
+-- :column std_ns DOUBLE             sample standard deviation of the durations; 0 for a single event
+-- :column min_ns BIGINT             shortest duration
+-- :column median_ns BIGINT          median duration
+-- :column max_ns BIGINT             longest duration
+-- :column example_event_id BIGINT   longest event
+
+-- one row per selected GPU event
 with work as ( -- noqa: ST03
     select * from gpu_work
     where
@@ -42,7 +42,8 @@ with work as ( -- noqa: ST03
         and is_asked($kernel_class, class)
 ),
 
-grouped as (
+-- one row per rank and key
+key_total as (
     select
         rank,
         key,
@@ -60,12 +61,12 @@ grouped as (
     group by rank, key
 ),
 
-ranked as (
+ranked_key as (
     select
         *,
         100.0 * gpu_time_ns / nullif(sum(gpu_time_ns) over (partition by rank), 0) as gpu_time_pct,
         row_number() over (partition by rank order by gpu_time_ns desc, key) as place
-    from grouped
+    from key_total
 )
 
 select
@@ -82,6 +83,6 @@ select
     median_ns,
     max_ns,
     example_event_id
-from ranked
+from ranked_key
 where $limit is null or place <= $limit
 order by rank, place

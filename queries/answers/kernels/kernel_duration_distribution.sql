@@ -1,40 +1,42 @@
--- How the durations of each kernel spread, over all its runs and over the ranks.
+-- Distribution of the durations of each kernel, over all its runs and over the ranks.
 --
--- A wide spread of one kernel means that its inputs differ, or that it waits: a collective lasts until the last rank
--- has come. `slowest_rank` and `fastest_rank` compare the ranks' mean durations. Percentiles are durations that occur.
+-- A wide spread of one kernel means different inputs, or waiting: a collective lasts until the last rank arrives.
+-- `slowest_rank` and `fastest_rank` compare the mean durations of the ranks. Percentiles are actual durations, without
+-- interpolation.
 --
 -- :param by VARCHAR in (class, name, short_name, op, module, phase, category) = 'short_name'
---                                   what a row is
+--                                   one row per value of this column
 -- :param rank BIGINT = NULL         only this rank
 -- :param device BIGINT = NULL       only this device
 -- :param stream BIGINT = NULL       only this stream
 -- :param step BIGINT = NULL         only work launched in this step
--- :param phase PHASE = NULL
---                                   only work launched in this phase
--- :param module VARCHAR = NULL      only work launched in this module or one in it, by path
+-- :param phase PHASE = NULL         only work launched in this phase
+-- :param module VARCHAR = NULL      only work launched in this module or its submodules, by path
 -- :param kernel_class KERNEL_CLASS = NULL
 --                                   only this class of work
--- :param limit BIGINT >= 0 = NULL   so many rows; NULL for all
+-- :param limit BIGINT >= 0 = NULL   maximum number of rows; NULL for all
 -- :reads gpu_work, event
--- :column key VARCHAR               the class, name, short name, op, module path, phase or category
--- :column class VARCHAR             computation, communication or memory; mixed if the key has work of several
--- :column rank_count BIGINT         ranks that ran it
+-- :column key VARCHAR               class, name, short name, op, module path, phase or category
+-- :column class VARCHAR             computation, communication or memory; mixed if the key has work of several classes
+-- :column rank_count BIGINT         number of ranks with this work
 -- :column count BIGINT              kernels, copies and memsets
--- :column gpu_time_ns BIGINT        sum of their durations
+-- :column gpu_time_ns BIGINT        sum of the durations
 -- :column mean_ns DOUBLE            mean duration
--- :column std_ns DOUBLE             standard deviation (of a sample); 0 for a single one
--- :column min_ns BIGINT             shortest
--- :column p05_ns BIGINT             5 % are not longer
--- :column p25_ns BIGINT             25 % are not longer
--- :column median_ns BIGINT          50 % are not longer
--- :column p75_ns BIGINT             75 % are not longer
--- :column p95_ns BIGINT             95 % are not longer
--- :column p99_ns BIGINT             99 % are not longer
--- :column max_ns BIGINT             longest
--- :column slowest_rank BIGINT       rank with the longest mean
--- :column slowest_mean_ns DOUBLE    its mean
--- :column fastest_rank BIGINT       rank with the shortest mean
--- :column fastest_mean_ns DOUBLE    its mean
+-- :column std_ns DOUBLE             sample standard deviation of the durations; 0 for a single event
+-- :column min_ns BIGINT             shortest duration
+-- :column p05_ns BIGINT             5th percentile of the durations
+-- :column p25_ns BIGINT             25th percentile
+-- :column median_ns BIGINT          median duration
+-- :column p75_ns BIGINT             75th percentile
+-- :column p95_ns BIGINT             95th percentile
+-- :column p99_ns BIGINT             99th percentile
+-- :column max_ns BIGINT             longest duration
+-- :column slowest_rank BIGINT       rank with the longest mean duration
+-- :column slowest_mean_ns DOUBLE    mean duration on the slowest rank
+-- :column fastest_rank BIGINT       rank with the shortest mean duration
+-- :column fastest_mean_ns DOUBLE    mean duration on the fastest rank
+
+-- one row per selected GPU event
 with asked_work as ( -- noqa: ST03
     select * from gpu_work
     where
@@ -51,7 +53,7 @@ work as (
     select * from keyed_work('asked_work', 'event', $by)
 ),
 
-by_rank as (
+rank_mean as (
     select
         key,
         rank,
@@ -60,7 +62,8 @@ by_rank as (
     group by key, rank
 ),
 
-compared as (
+-- one row per key: the slowest and the fastest rank
+rank_extreme as (
     select
         key,
         count(*) as rank_count,
@@ -68,10 +71,11 @@ compared as (
         max(mean_ns) as slowest_mean_ns,
         arg_min(rank, (mean_ns, rank)) as fastest_rank,
         min(mean_ns) as fastest_mean_ns
-    from by_rank
+    from rank_mean
     group by key
 ),
 
+-- one row per key: the distribution of the durations
 spread as (
     select
         key,
@@ -90,7 +94,7 @@ spread as (
 select
     spread.key,
     spread.class,
-    compared.rank_count,
+    rank_extreme.rank_count,
     spread.count,
     spread.gpu_time_ns,
     spread.mean_ns,
@@ -103,11 +107,11 @@ select
     spread.at[5] as p95_ns,
     spread.at[6] as p99_ns,
     spread.max_ns,
-    compared.slowest_rank,
-    compared.slowest_mean_ns,
-    compared.fastest_rank,
-    compared.fastest_mean_ns
+    rank_extreme.slowest_rank,
+    rank_extreme.slowest_mean_ns,
+    rank_extreme.fastest_rank,
+    rank_extreme.fastest_mean_ns
 from spread
-inner join compared on spread.key is not distinct from compared.key
+inner join rank_extreme on spread.key is not distinct from rank_extreme.key
 order by spread.gpu_time_ns desc, spread.key
 limit $limit

@@ -1,41 +1,41 @@
--- Each piece of GPU work with its way there: launch call, queue, execution, and the idle time of the device before it.
+-- The launch of each GPU event: launching call, queue time, execution, and idle time of the device before it.
 --
--- A launch is any call that has work on the GPU: of the runtime, the driver or HIP, for kernels, graphs, copies and
--- memsets. The marks are HTA's: a short kernel runs for less time than its launch call takes, a runtime outlier is a
--- call above `runtime_cutoff_ns`, a delay outlier starts more than `delay_cutoff_ns` after its call returned.
+-- A launch is any call with GPU work: a call of the runtime, the driver or HIP for kernels, graphs, copies and memsets.
+-- The flags follow HTA. A short kernel runs for less time than its launching call. A runtime outlier is a call
+-- longer than `runtime_cutoff_ns`. A delay outlier starts more than `delay_cutoff_ns` after the end of its call.
 --
 -- :param rank BIGINT = NULL                      only this rank
 -- :param device BIGINT = NULL                    only this device
 -- :param stream BIGINT = NULL                    only this stream
 -- :param step BIGINT = NULL                      only work launched in this step
--- :param phase PHASE = NULL
---                                                only work launched in this phase
--- :param module VARCHAR = NULL                   only work launched in this module or one in it, by path
--- :param runtime_cutoff_ns BIGINT >= 0 = 50000   longer calls are outliers
--- :param delay_cutoff_ns BIGINT >= 0 = 100000    longer delays are outliers
--- :param limit BIGINT >= 0 = NULL                so many, in order of their start; NULL for all
+-- :param phase PHASE = NULL                      only work launched in this phase
+-- :param module VARCHAR = NULL                   only work launched in this module or its submodules, by path
+-- :param runtime_cutoff_ns BIGINT >= 0 = 50000   longer calls are runtime outliers
+-- :param delay_cutoff_ns BIGINT >= 0 = 100000    longer delays are delay outliers
+-- :param limit BIGINT >= 0 = NULL                maximum number of rows, in order of start; NULL for all
 -- :reads gpu_work, event, gpu_gap
--- :column rank BIGINT               process rank
--- :column event_id BIGINT           the work
--- :column name VARCHAR              its short name
--- :column class VARCHAR             computation, communication or memory
--- :column device BIGINT             device number; -1 when the event names none
--- :column stream BIGINT             stream; NULL when the event names none
+-- :column rank RANK
+-- :column event_id BIGINT           the GPU event
+-- :column name VARCHAR              short name of the GPU event
+-- :column class KERNEL_CLASS
+-- :column device DEVICE             -1 without a device
+-- :column stream BIGINT             stream; NULL if the event has no stream
 -- :column start_ns BIGINT           start of the work
--- :column runtime_id BIGINT         the launch call; NULL when the trace holds none
+-- :column runtime_id BIGINT         launching call; NULL if the trace has no launching call
 -- :column api VARCHAR               name of the call
--- :column op_id BIGINT              the op around the call; NULL without one
+-- :column op_id BIGINT              op around the call; NULL without an op
 -- :column launch_ns BIGINT          duration of the call
--- :column queue_ns BIGINT           from the end of the call to the start of the work; 0 when it started earlier
+-- :column queue_ns BIGINT           time from the end of the call to the start of the work; 0 if the work started
+--                                   earlier
 -- :column gpu_ns BIGINT             duration of the work
--- :column kernel_count BIGINT       GPU events of the same call (over 1: a graph); NULL when unlinked
--- :column idle_before_ns BIGINT     time the device was idle until it started; 0 when other work ran
--- :column is_short BOOLEAN          it ran for less time than its call took, and the call is no outlier
+-- :column kernel_count BIGINT       GPU events of the same call (over 1: a graph); NULL without a launch
+-- :column idle_before_ns BIGINT     idle time of the device before the work; 0 if other work ran
+-- :column is_short BOOLEAN          the work ran for less time than its call, and the call is no runtime outlier
 -- :column is_runtime_outlier BOOLEAN the call is longer than the cutoff
--- :column is_delay_outlier BOOLEAN  the delay is longer than the cutoff
--- :column step BIGINT               step of the launch; NULL outside every step or when unlinked
--- :column phase VARCHAR             phase of the launch, likewise
--- :column module_path VARCHAR       module of the launch; NULL where none is known
+-- :column is_delay_outlier BOOLEAN  the queue time is longer than the cutoff
+-- :column step STEP                 of the launch; NULL outside every step or without a launch
+-- :column phase PHASE               of the launch; NULL outside every phase or without a launch
+-- :column module_path VARCHAR       module of the launch; NULL if unknown
 select
     gpu_work.rank,
     gpu_work.event_id,

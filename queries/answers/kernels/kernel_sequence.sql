@@ -1,32 +1,34 @@
--- The GPU work of each stream in order, with what each cost to launch: what `frequent_kernel_patterns` looks for
--- patterns in.
+-- GPU work of each stream in order, with launch costs: the input of `frequent_kernel_patterns`.
 --
--- `place` counts all work of the stream, so work that follows each other directly has places that follow each other,
--- also where only some of it is asked for. The launch of several at once (a graph) counts to the first of them. A call
--- counts with at most ten times the median: what takes longer waits for something, such as a blocking copy. A gap that
--- goes on for more than 50 us after that is no launch's fault.
+-- `place` numbers all work of the stream, including work outside the selection. Adjacent work therefore has consecutive
+-- places. The launch of several GPU events (a graph) is attributed to the first event. A call counts with at most ten
+-- times the median call: a longer call waits for something, such as a blocking copy. A gap lasting more than 50 µs
+-- longer is not caused by the launch.
 --
 -- :param rank BIGINT = NULL           only this rank
 -- :param device BIGINT = NULL         only this device
--- :param step BIGINT = NULL           only work that this step launched
--- :param phase PHASE = NULL
---                                     only work that this phase launched
--- :param module VARCHAR = NULL        only work of the module with this path and those in it
--- :param op VARCHAR = NULL            only work launched inside CPU ops of this name
+-- :param step BIGINT = NULL           only work launched in this step
+-- :param phase PHASE = NULL           only work launched in this phase
+-- :param module VARCHAR = NULL        only work of this module and its submodules, by path
+-- :param op VARCHAR = NULL            only work launched inside CPU ops with this name
 -- :reads event, gpu_op, launch, label, model_op, name_info, nesting
--- :column rank BIGINT                 process rank
--- :column device BIGINT               device; -1 when the event names none
--- :column stream BIGINT               stream; -1 when the event names none
+-- :column rank RANK
+-- :column device DEVICE               -1 without a device
+-- :column stream BIGINT               stream; -1 if the event has no stream
 -- :column place BIGINT                position on the stream, from 0
--- :column event_id BIGINT             the event
--- :column short_name VARCHAR          its short name
+-- :column event_id BIGINT             GPU event
+-- :column short_name VARCHAR          short name of the GPU event
 -- :column start_ns BIGINT             start
 -- :column end_ns BIGINT               end
--- :column gap_ns BIGINT               from the end of earlier work of the stream to its start; 0 for the first
--- :column launch_gap_ns BIGINT        of that, from the start of the launch call on; 0 if something else held it up
--- :column call_ns BIGINT              start of the call that launched it; NULL when unlinked
--- :column call_end_ns BIGINT          end of that call; NULL when unlinked
--- :column launch_ns BIGINT            time that launching took in that call; 0 but for the first work it launched
+-- :column gap_ns BIGINT               time from the end of earlier work of the stream to the start; 0 for the first
+--                                     event
+-- :column launch_gap_ns BIGINT        part of the gap after the start of the launching call; 0 if the gap has another
+--                                     cause
+-- :column call_ns BIGINT              start of the launching call; NULL without a launch
+-- :column call_end_ns BIGINT          end of the launching call; NULL without a launch
+-- :column launch_ns BIGINT            duration of the launching call; 0 except for the first GPU event of the call
+
+-- one row per GPU event, with its stream and launch
 with work as (
     select
         event.rank,
@@ -47,7 +49,8 @@ with work as (
     where is_asked($rank, event.rank)
 ),
 
-placed as (
+-- one row per GPU event, with its place on the stream and its number within the launching call
+placed_work as (
     select
         work.*,
         row_number() over in_order - 1 as place,
@@ -59,23 +62,24 @@ placed as (
     )
 ),
 
-usual as (
+usual_launch as (
     select
         rank,
         quantile_disc(launch_dur_ns, 0.5) as launch_dur_ns
-    from placed
+    from placed_work
     where turn = 1 and launch_dur_ns is not null
     group by rank
 ),
 
-spaced as (
+spaced_work as (
     select
         *,
         lag(reached_ns) over (partition by rank, device, stream order by place) as before_ns
-    from placed
+    from placed_work
 ),
 
-named as (
+-- one row per call of the selected op, with the latest end so far on the thread
+named_op as (
     select
         nesting.rank,
         nesting.track_id,
@@ -93,16 +97,17 @@ named as (
 
 outer_op as (
     select *
-    from named
+    from named_op
     qualify coalesce(lag(reached_ns) over (partition by rank, track_id order by start_ns, depth) <= start_ns, true)
 ),
 
-inside_op as (
+-- one row per GPU event launched inside the selected op
+work_in_op as (
     select
-        spaced.rank,
-        spaced.event_id
-    from spaced
-    inner join nesting on spaced.rank = nesting.rank and spaced.caller_id = nesting.event_id
+        spaced_work.rank,
+        spaced_work.event_id
+    from spaced_work
+    inner join nesting on spaced_work.rank = nesting.rank and spaced_work.caller_id = nesting.event_id
     asof inner join outer_op
         on
             nesting.rank = outer_op.rank
@@ -112,40 +117,41 @@ inside_op as (
 )
 
 select
-    spaced.rank,
-    spaced.device,
-    spaced.stream,
-    spaced.place,
-    spaced.event_id,
+    spaced_work.rank,
+    spaced_work.device,
+    spaced_work.stream,
+    spaced_work.place,
+    spaced_work.event_id,
     name_info.short_name,
-    spaced.start_ns,
-    spaced.end_ns,
-    greatest(spaced.start_ns - coalesce(spaced.before_ns, spaced.start_ns), 0) as gap_ns,
+    spaced_work.start_ns,
+    spaced_work.end_ns,
+    greatest(spaced_work.start_ns - coalesce(spaced_work.before_ns, spaced_work.start_ns), 0) as gap_ns,
     case
-        when spaced.before_ns is null or spaced.launch_start_ns is null then 0
+        when spaced_work.before_ns is null or spaced_work.launch_start_ns is null then 0
         when
-            spaced.start_ns - greatest(
-                spaced.before_ns, spaced.launch_start_ns + least(spaced.launch_dur_ns, 10 * usual.launch_dur_ns)
+            spaced_work.start_ns - greatest(
+                spaced_work.before_ns,
+                spaced_work.launch_start_ns + least(spaced_work.launch_dur_ns, 10 * usual_launch.launch_dur_ns)
             ) <= launch_effect_ns()
-            then greatest(spaced.start_ns - greatest(spaced.before_ns, spaced.launch_start_ns), 0)
+            then greatest(spaced_work.start_ns - greatest(spaced_work.before_ns, spaced_work.launch_start_ns), 0)
         else 0
     end as launch_gap_ns,
-    spaced.launch_start_ns as call_ns,
-    spaced.launch_start_ns + spaced.launch_dur_ns as call_end_ns,
+    spaced_work.launch_start_ns as call_ns,
+    spaced_work.launch_start_ns + spaced_work.launch_dur_ns as call_end_ns,
     case
-        when spaced.turn > 1 or spaced.launch_dur_ns is null then 0
-        else least(spaced.launch_dur_ns, 10 * usual.launch_dur_ns)
+        when spaced_work.turn > 1 or spaced_work.launch_dur_ns is null then 0
+        else least(spaced_work.launch_dur_ns, 10 * usual_launch.launch_dur_ns)
     end as launch_ns
-from spaced
+from spaced_work
 inner join name_info
-    on (spaced.rank, spaced.category, spaced.name) = (name_info.rank, name_info.category, name_info.name)
-left join usual on spaced.rank = usual.rank
-left join label on spaced.rank = label.rank and spaced.event_id = label.event_id
+    on (spaced_work.rank, spaced_work.category, spaced_work.name) = (name_info.rank, name_info.category, name_info.name)
+left join usual_launch on spaced_work.rank = usual_launch.rank
+left join label on spaced_work.rank = label.rank and spaced_work.event_id = label.event_id
 left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
 where
-    is_asked($device, spaced.device)
+    is_asked($device, spaced_work.device)
     and is_asked($step, label.step)
     and is_asked($phase, label.phase)
     and in_module(model_op.path, $module)
-    and ($op is null or (spaced.rank, spaced.event_id) in (select (rank, event_id) from inside_op))
-order by spaced.rank, spaced.device, spaced.stream, spaced.place
+    and ($op is null or (spaced_work.rank, spaced_work.event_id) in (select (rank, event_id) from work_in_op))
+order by spaced_work.rank, spaced_work.device, spaced_work.stream, spaced_work.place

@@ -1,43 +1,46 @@
--- What launching GPU work costs, by API, step, phase, module or op: the calls, the waiting, and the idle GPU.
+-- Cost of launching GPU work by API, step, phase, module or op: calls, queue times, and idle time of the GPU.
 --
--- A launch is any call that has work on the GPU: of the runtime, the driver or HIP, for kernels, graphs, copies and
--- memsets. A graph launch is one call. A call is short if its GPU work takes less time than the call itself, a runtime
--- outlier above `runtime_cutoff_ns`, a delay outlier if its work starts more than `delay_cutoff_ns` after it returned
--- (HTA's marks and cutoffs). What they cost is the time in which the device was idle until their work started
--- (`…_idle_ns`); a call that the GPU's queue hides costs nothing. One call can have two marks.
+-- A launch is any call with GPU work: a call of the runtime, the driver or HIP for kernels, graphs, copies and memsets.
+-- A graph launch counts as a single call. The flags and cutoffs follow HTA. A call is short if its GPU work takes less
+-- time than the call. A runtime outlier is a call longer than `runtime_cutoff_ns`. A call is a delay outlier if its
+-- work starts more than `delay_cutoff_ns` after the end of the call.
+--
+-- The cost of these calls is the idle time of the device until their work started (`…_idle_ns`). A call during queued
+-- GPU work costs no time. A call can have two flags.
 --
 -- :param by VARCHAR in (api, step, phase, module, op) = 'api'
---                                                what a row is
+--                                                one row per value of this column
 -- :param rank BIGINT = NULL                      only this rank
 -- :param step BIGINT = NULL                      only launches in this step
--- :param phase PHASE = NULL
---                                                only launches in this phase
--- :param module VARCHAR = NULL                   only launches in this module or one in it, by path
--- :param runtime_cutoff_ns BIGINT >= 0 = 50000   longer calls are outliers
--- :param delay_cutoff_ns BIGINT >= 0 = 100000    longer delays are outliers
+-- :param phase PHASE = NULL                      only launches in this phase
+-- :param module VARCHAR = NULL                   only launches in this module or its submodules, by path
+-- :param runtime_cutoff_ns BIGINT >= 0 = 50000   longer calls are runtime outliers
+-- :param delay_cutoff_ns BIGINT >= 0 = 100000    longer delays are delay outliers
 -- :reads launch, event, label, model_op, gpu_gap, step
--- :column rank BIGINT                         process rank
--- :column key VARCHAR                         name of the call, phase, path of the module or op; NULL when unknown
--- :column step BIGINT                         the step; NULL if not asked for, or outside every step
--- :column call_count BIGINT                   launch calls
--- :column gpu_event_count BIGINT              what they launched
+-- :column rank RANK
+-- :column key VARCHAR                         name of the call, phase, path of the module, or op; NULL if unknown
+-- :column step STEP                           NULL if not grouped by step, or outside every step
+-- :column call_count BIGINT                   number of launching calls
+-- :column gpu_event_count BIGINT              number of launched GPU events
 -- :column call_ns BIGINT                      time inside the calls
 -- :column call_mean_ns DOUBLE                 mean duration of a call
 -- :column call_max_ns BIGINT                  longest call
--- :column gpu_time_ns BIGINT                  durations of what they launched
--- :column queue_median_ns BIGINT              median delay from the end of the call to the start of its first work
+-- :column gpu_time_ns BIGINT                  duration of the launched GPU events
+-- :column queue_median_ns BIGINT              median delay from the end of a call to the start of its first work
 -- :column queue_max_ns BIGINT                 longest delay
--- :column idle_ns BIGINT                      time the device was idle until their work started
--- :column idle_pct DOUBLE                     the same as a share of the steps' duration; NULL without one
--- :column short_count BIGINT                  short calls
--- :column short_call_ns BIGINT                time inside them
--- :column short_idle_ns BIGINT                time the device was idle for them
--- :column runtime_outlier_count BIGINT        runtime outliers
--- :column runtime_outlier_call_ns BIGINT      time inside them
--- :column runtime_outlier_idle_ns BIGINT      time the device was idle for them
--- :column delay_outlier_count BIGINT          delay outliers
--- :column delay_outlier_queue_ns BIGINT       sum of their delays
--- :column delay_outlier_idle_ns BIGINT        time the device was idle for them
+-- :column idle_ns BIGINT                      idle time of the device until the work started
+-- :column idle_pct DOUBLE                     idle time as a share of the duration of the steps; NULL without a step
+-- :column short_count BIGINT                  number of short calls
+-- :column short_call_ns BIGINT                time inside short calls
+-- :column short_idle_ns BIGINT                idle time of the device before the work of short calls
+-- :column runtime_outlier_count BIGINT        number of runtime outliers
+-- :column runtime_outlier_call_ns BIGINT      time inside runtime outliers
+-- :column runtime_outlier_idle_ns BIGINT      idle time of the device before the work of runtime outliers
+-- :column delay_outlier_count BIGINT          number of delay outliers
+-- :column delay_outlier_queue_ns BIGINT       sum of the delays of delay outliers
+-- :column delay_outlier_idle_ns BIGINT        idle time of the device before the work of delay outliers
+
+-- one row per launching call, with its GPU work and idle time
 with call as (
     select
         launch.rank,
@@ -55,7 +58,8 @@ with call as (
     group by launch.rank, launch.runtime_id
 ),
 
-marked as (
+-- one row per selected launching call, with its key and flags
+marked_call as (
     select
         call.*,
         case $by
@@ -79,7 +83,7 @@ marked as (
         and in_module(model_op.path, $module)
 ),
 
-wall as (
+wall_time as (
     select
         rank,
         case when $by = 'step' then step end as step,
@@ -90,32 +94,35 @@ wall as (
 )
 
 select
-    marked.rank,
-    marked.key,
-    marked.step,
+    marked_call.rank,
+    marked_call.key,
+    marked_call.step,
     count(*) as call_count,
-    sum(marked.gpu_event_count)::bigint as gpu_event_count,
-    sum(marked.call_ns)::bigint as call_ns,
-    avg(marked.call_ns) as call_mean_ns,
-    max(marked.call_ns) as call_max_ns,
-    sum(marked.gpu_ns)::bigint as gpu_time_ns,
-    quantile_disc(marked.queue_ns, 0.5) as queue_median_ns,
-    max(marked.queue_ns) as queue_max_ns,
-    sum(marked.idle_ns)::bigint as idle_ns,
+    sum(marked_call.gpu_event_count)::bigint as gpu_event_count,
+    sum(marked_call.call_ns)::bigint as call_ns,
+    avg(marked_call.call_ns) as call_mean_ns,
+    max(marked_call.call_ns) as call_max_ns,
+    sum(marked_call.gpu_ns)::bigint as gpu_time_ns,
+    quantile_disc(marked_call.queue_ns, 0.5) as queue_median_ns,
+    max(marked_call.queue_ns) as queue_max_ns,
+    sum(marked_call.idle_ns)::bigint as idle_ns,
     case
-        when $by != 'step' or marked.step is not null
-            then 100.0 * sum(marked.idle_ns) / nullif(any_value(wall.dur_ns), 0)
+        when $by != 'step' or marked_call.step is not null
+            then 100.0 * sum(marked_call.idle_ns) / nullif(any_value(wall_time.dur_ns), 0)
     end as idle_pct,
-    count(*) filter (where marked.is_short) as short_count,
-    coalesce(sum(marked.call_ns) filter (where marked.is_short), 0)::bigint as short_call_ns,
-    coalesce(sum(marked.idle_ns) filter (where marked.is_short), 0)::bigint as short_idle_ns,
-    count(*) filter (where marked.is_runtime_outlier) as runtime_outlier_count,
-    coalesce(sum(marked.call_ns) filter (where marked.is_runtime_outlier), 0)::bigint as runtime_outlier_call_ns,
-    coalesce(sum(marked.idle_ns) filter (where marked.is_runtime_outlier), 0)::bigint as runtime_outlier_idle_ns,
-    count(*) filter (where marked.is_delay_outlier) as delay_outlier_count,
-    coalesce(sum(marked.queue_ns) filter (where marked.is_delay_outlier), 0)::bigint as delay_outlier_queue_ns,
-    coalesce(sum(marked.idle_ns) filter (where marked.is_delay_outlier), 0)::bigint as delay_outlier_idle_ns
-from marked
-left join wall on marked.rank = wall.rank and marked.step is not distinct from wall.step
-group by marked.rank, marked.key, marked.step
-order by marked.rank, marked.step, idle_ns desc, marked.key
+    count(*) filter (where marked_call.is_short) as short_count,
+    coalesce(sum(marked_call.call_ns) filter (where marked_call.is_short), 0)::bigint as short_call_ns,
+    coalesce(sum(marked_call.idle_ns) filter (where marked_call.is_short), 0)::bigint as short_idle_ns,
+    count(*) filter (where marked_call.is_runtime_outlier) as runtime_outlier_count,
+    coalesce(sum(marked_call.call_ns) filter (where marked_call.is_runtime_outlier), 0)::bigint
+        as runtime_outlier_call_ns,
+    coalesce(sum(marked_call.idle_ns) filter (where marked_call.is_runtime_outlier), 0)::bigint
+        as runtime_outlier_idle_ns,
+    count(*) filter (where marked_call.is_delay_outlier) as delay_outlier_count,
+    coalesce(sum(marked_call.queue_ns) filter (where marked_call.is_delay_outlier), 0)::bigint
+        as delay_outlier_queue_ns,
+    coalesce(sum(marked_call.idle_ns) filter (where marked_call.is_delay_outlier), 0)::bigint as delay_outlier_idle_ns
+from marked_call
+left join wall_time on marked_call.rank = wall_time.rank and marked_call.step is not distinct from wall_time.step
+group by marked_call.rank, marked_call.key, marked_call.step
+order by marked_call.rank, marked_call.step, idle_ns desc, marked_call.key

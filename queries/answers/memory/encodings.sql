@@ -1,32 +1,36 @@
--- What is saved for backward and could be stored in fewer bits: maps by what makes and what uses them, as in Gist.
+-- Maps saved for backward that fit into fewer bits, by producing and consuming op (Gist).
 --
 -- Rules of Gist (Jain et al., ISCA 2018), per step:
---   binarize  a ReLU's result that goes into max pooling: backward needs only whether a value is above 0, one bit,
---   pool_map  the indices of max pooling: int64 in PyTorch, and 4 bits do for windows of up to 16 values,
---   sparse    the result of a ReLU, or of pooling behind one, that goes into a convolution or linear layer: each value
---             that is not 0, with a byte for its place. It pays above `break_even_zeros_pct`. How many are 0 a trace
---             knows if `analyze(count_zeros=True)` captured it; else say it with `zeros_pct`,
---   half      all else in half of its bits, which loses precision (`is_lossless`).
--- A storage counts once: a map that an in-place ReLU changes is the ReLU's. Needs `profile_memory`.
+--   binarize  the result of a ReLU before max pooling: backward only needs to know whether a value is above 0, which is
+--             one bit
+--   pool_map  the indices of max pooling: int64 in PyTorch, but 4 bits are enough for windows of up to 16 values
+--   sparse    the result of a ReLU, or of pooling after a ReLU, before a convolution or linear layer: only the nonzero
+--             values, each with one byte for its position. This saves memory above `break_even_zeros_pct`. The share of
+--             zeros is known after a capture with `analyze(count_zeros=True)`; otherwise pass `zeros_pct`
+--   half      any other map in half of its bits, which loses precision (`is_lossless`)
+--
+-- A storage counts once: a map changed by an in-place ReLU counts as the ReLU's. Needs `profile_memory`.
 --
 -- :param rank BIGINT = NULL        only this rank
 -- :param step BIGINT = NULL        only this step
--- :param zeros_pct DOUBLE = NULL   how much of the maps behind a ReLU is 0, instead of what was counted
--- :param item_bytes BIGINT >= 1 <= 8 = 4  bytes of a value
+-- :param zeros_pct DOUBLE = NULL   share of zeros in the maps after a ReLU; overrides the counted share
+-- :param item_bytes BIGINT >= 1 <= 8 = 4
+--                                  bytes of a value
 -- :reads memory_block, model_op, event, nesting, step, rank_info
--- :column rank BIGINT              process rank
--- :column module_path VARCHAR      module that makes the maps; NULL where none is known
--- :column made_by VARCHAR          op that makes them; NULL where none is known
--- :column used_by VARCHAR          op that follows; NULL without one
+-- :column rank RANK
+-- :column module_path VARCHAR      module producing the maps; NULL if unknown
+-- :column made_by VARCHAR          op producing the maps; NULL if unknown
+-- :column used_by VARCHAR          next op; NULL without a next op
 -- :column scheme VARCHAR           binarize, pool_map, sparse or half
--- :column is_lossless BOOLEAN      backward computes the same with it
--- :column map_count BIGINT         maps in all steps that are asked for
--- :column bytes BIGINT             what they take, per step
--- :column zeros_pct DOUBLE         of sparse ones: how much of them is 0, as given or counted; NULL if neither, and for
---                                  others
--- :column encoded_bytes BIGINT     what they would take; of sparse ones NULL where `zeros_pct` is
--- :column freed_bytes BIGINT       the difference, not below 0; NULL likewise
--- :column break_even_zeros_pct DOUBLE  of sparse ones: with more zeros it pays; NULL for others
+-- :column is_lossless BOOLEAN      backward gives the same result with this encoding
+-- :column map_count BIGINT         number of maps in all selected steps
+-- :column bytes BIGINT             current size of the maps, per step
+-- :column zeros_pct DOUBLE         share of zeros in sparse maps, as passed or counted; NULL if unknown, and for other
+--                                  schemes
+-- :column encoded_bytes BIGINT     size after encoding; NULL for sparse maps without `zeros_pct`
+-- :column freed_bytes BIGINT       saved bytes, at least 0; NULL if `encoded_bytes` is NULL
+-- :column break_even_zeros_pct DOUBLE
+--                                  share of zeros above which a sparse map saves memory; NULL for other schemes
 with asked_step as (
     select
         rank,
@@ -36,7 +40,7 @@ with asked_step as (
     group by rank
 ),
 
--- Modules with the zeros that were counted in what their ReLUs and max pooling return.
+-- One row per module with counted zeros in the results of its ReLUs and max pooling.
 counted_module as (
     select
         rank,
@@ -45,7 +49,7 @@ counted_module as (
     from rank_info
 ),
 
-known_zeros as (
+module_zeros as (
     select
         rank,
         module_path,
@@ -55,7 +59,7 @@ known_zeros as (
     group by rank, module_path
 ),
 
--- Ops of a library that no other op calls, with those that follow on their threads.
+-- Outermost ops, with the next two ops on the thread.
 own_op as (
     select
         event.rank,
@@ -72,13 +76,14 @@ own_op as (
         and not regexp_matches(event.name, '^(autograd|torch::autograd)::')
         and is_asked($rank, event.rank)
         and around.op_id is null
-        -- views
+        -- views of a tensor
         and not regexp_matches(
             event.name, '^aten::(view|reshape|flatten|transpose|permute|t|unsqueeze|squeeze|detach)$'
         )
     window of_track as (partition by event.rank, nesting.track_id order by nesting.start_ns, event.event_id)
 ),
 
+-- one row per saved map, with the producing and the consuming op
 saved_map as (
     select
         memory_block.rank,
@@ -100,7 +105,7 @@ saved_map as (
         and is_asked($step, memory_block.step)
 ),
 
--- Pooling keeps the order of zero and more: what is pooled behind a ReLU has its zeros.
+-- Max pooling is monotonic, so pooling after a ReLU keeps its zeros.
 schemed_map as (
     select
         *,
@@ -119,11 +124,13 @@ schemed_map as (
 map_with_zeros as (
     select
         schemed_map.*,
-        if(schemed_map.scheme = 'sparse', coalesce($zeros_pct, known_zeros.zeros_pct), null) as zeros_pct
+        if(schemed_map.scheme = 'sparse', coalesce($zeros_pct, module_zeros.zeros_pct), null) as zeros_pct
     from schemed_map
-    left join known_zeros on schemed_map.rank = known_zeros.rank and schemed_map.module_path = known_zeros.module_path
+    left join module_zeros
+        on schemed_map.rank = module_zeros.rank and schemed_map.module_path = module_zeros.module_path
 ),
 
+-- one row per saved map, with its encoded size
 encoded_map as (
     select
         *,
@@ -136,6 +143,7 @@ encoded_map as (
     from map_with_zeros
 ),
 
+-- one row per module, pair of ops, scheme and share of zeros
 map_group as (
     select
         rank,

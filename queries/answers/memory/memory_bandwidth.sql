@@ -1,24 +1,23 @@
 -- Bandwidth of copies and memsets over time, by kind.
 --
--- The bandwidths of copies of one kind that run at the same time add up. They are those in the trace, else bytes by
--- duration. There is a row for each stretch in which something runs and the sum does not change; in between, and for
--- copies without a duration, the bandwidth is 0.
+-- The bandwidths of simultaneous copies of one kind add up. A bandwidth comes from the trace, else from bytes and
+-- duration. Each row is an interval with running copies and a constant sum. Outside the rows, and for copies without a
+-- duration, the bandwidth is 0.
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :param device BIGINT = NULL     only this device
 -- :param step BIGINT = NULL       only copies launched in this step
--- :param phase PHASE = NULL
---                                 only copies launched in this phase
--- :param module VARCHAR = NULL    only copies launched in this module or one in it, by path
+-- :param phase PHASE = NULL       only copies launched in this phase
+-- :param module VARCHAR = NULL    only copies launched in this module or its submodules, by path
 -- :reads gpu_copy
--- :column rank BIGINT             process rank
--- :column device BIGINT           device number; -1 when the events name none
+-- :column rank RANK
+-- :column device DEVICE           -1 without a device
 -- :column kind VARCHAR            Memcpy HtoD, Memcpy DtoH, Memcpy DtoD, Memset, …
--- :column start_ns BIGINT         start of the stretch
--- :column end_ns BIGINT           end of the stretch
--- :column copy_count BIGINT       copies that run
--- :column gb_per_s DOUBLE         their bandwidth, in 10^9 bytes per second; NULL when the trace does not say
--- :column event_id BIGINT         the first copy that starts at the start; NULL when the stretch begins with an end
+-- :column start_ns BIGINT         start of the interval
+-- :column end_ns BIGINT           end of the interval
+-- :column copy_count BIGINT       number of running copies
+-- :column gb_per_s DOUBLE         sum of the bandwidths, in 10^9 bytes per second; NULL if unknown
+-- :column event_id BIGINT         first copy starting at the start; NULL if the interval begins with the end of a copy
 with copy as ( -- noqa: ST03
     select * from gpu_copy
     where

@@ -1,27 +1,26 @@
--- How much was copied and set, how long it took, and at which bandwidth, by kind.
+-- Amount, duration and bandwidth of copies and memsets, by kind.
 --
--- The bandwidths of copies that run at the same time add up. Mean and median are over the time in which at least one
--- runs, not over copies. The driver stages copies from and to pageable host memory, and the host waits for it.
+-- The bandwidths of simultaneous copies add up. Mean and median are over the time with at least one running copy, not
+-- over copies. The driver stages copies from and to pageable host memory, and the host waits for the staging.
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :param device BIGINT = NULL     only this device
 -- :param step BIGINT = NULL       only copies launched in this step
--- :param phase PHASE = NULL
---                                 only copies launched in this phase
--- :param module VARCHAR = NULL    only copies launched in this module or one in it, by path
+-- :param phase PHASE = NULL       only copies launched in this phase
+-- :param module VARCHAR = NULL    only copies launched in this module or its submodules, by path
 -- :reads gpu_copy
--- :column rank BIGINT             process rank
--- :column device BIGINT           device number; -1 when the events name none
+-- :column rank RANK
+-- :column device DEVICE           -1 without a device
 -- :column kind VARCHAR            Memcpy HtoD, Memcpy DtoH, Memcpy DtoD, Memset, …
--- :column copy_count BIGINT       copies
--- :column bytes BIGINT            bytes moved or set; NULL when no event says
--- :column pageable_bytes BIGINT   of them, from or to pageable host memory
+-- :column copy_count BIGINT       number of copies
+-- :column bytes BIGINT            bytes moved or set; NULL if unknown
+-- :column pageable_bytes BIGINT   bytes moved from or to pageable host memory
 -- :column copy_ns BIGINT          sum of the durations
--- :column active_ns BIGINT        time in which at least one runs
--- :column mean_gb_per_s DOUBLE    mean bandwidth over the active time, in 10^9 bytes per second; NULL when unknown
--- :column median_gb_per_s DOUBLE  bandwidth that was not exceeded for half of the active time
+-- :column active_ns BIGINT        time with at least one running copy
+-- :column mean_gb_per_s DOUBLE    mean bandwidth over the active time, in 10^9 bytes per second; NULL if unknown
+-- :column median_gb_per_s DOUBLE  time-weighted median bandwidth over the active time
 -- :column max_gb_per_s DOUBLE     largest bandwidth
--- :column slowest_id BIGINT       the copy that took longest
+-- :column slowest_id BIGINT       the longest copy
 with copy as (
     select * from gpu_copy
     where
@@ -33,7 +32,8 @@ with copy as (
         and in_module(module_path, $module)
 ),
 
-by_bandwidth as (
+-- one row per kind and bandwidth: the time at this bandwidth
+bandwidth_time as (
     select
         rank,
         device,
@@ -45,14 +45,15 @@ by_bandwidth as (
     group by rank, device, kind, bytes_per_s
 ),
 
-ranked as (
+ranked_bandwidth as (
     select
         *,
         sum(dur_ns) over (partition by rank, device, kind order by bytes_per_s nulls last) as up_to_ns,
         sum(dur_ns) filter (where bytes_per_s is not null) over (partition by rank, device, kind) as known_ns
-    from by_bandwidth
+    from bandwidth_time
 ),
 
+-- one row per kind: mean, median and maximum bandwidth
 rate as (
     select
         rank,
@@ -62,10 +63,11 @@ rate as (
         sum(bytes_per_s * dur_ns)::double / sum(dur_ns) filter (where bytes_per_s is not null) / 1e9 as mean_gb_per_s,
         min(bytes_per_s) filter (where 2 * up_to_ns >= known_ns)::double / 1e9 as median_gb_per_s,
         max(bytes_per_s)::double / 1e9 as max_gb_per_s
-    from ranked
+    from ranked_bandwidth
     group by rank, device, kind
 ),
 
+-- one row per kind: number, bytes and duration of the copies
 total as (
     select
         rank,

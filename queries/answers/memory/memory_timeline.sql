@@ -1,26 +1,25 @@
--- Memory allocated and reserved over time, from the allocations and releases in the trace (`profile_memory`).
+-- Allocated and reserved memory over time, from the allocations and releases in the trace (`profile_memory`).
 --
--- One row per allocation or release, in order of time. Totals are those of the allocator after the event; where the
--- profiler did not record them, `allocated_bytes` sums up what the trace shows, from 0.
+-- One row per allocation or release, in order of time. Totals are the allocator's totals after the event. If the
+-- profiler did not record totals, `allocated_bytes` is the running sum of the events in the trace, starting at 0.
 --
 -- :param rank BIGINT = NULL         only this rank
 -- :param device BIGINT = NULL       only this device; -1 is the CPU
 -- :param step BIGINT = NULL         only while this step runs on the CPU
--- :param phase PHASE = NULL
---                                   only in this phase of the thread that allocates or releases
--- :param module VARCHAR = NULL      only in this module or one in it, by path
+-- :param phase PHASE = NULL         only in this phase of the allocating or releasing thread
+-- :param module VARCHAR = NULL      only in this module or its submodules, by path
 -- :reads memory_change, label_segment, model_op
--- :column rank BIGINT               process rank
+-- :column rank RANK
 -- :column device_type VARCHAR       cpu, cuda, hip, xpu, hpu, mtia or other
--- :column device BIGINT             device number; -1 for the CPU
+-- :column device DEVICE             -1 for the CPU
 -- :column event_id BIGINT           the allocation or release
--- :column start_ns BIGINT           when it happened
--- :column bytes BIGINT              bytes allocated, negative when released
--- :column allocated_bytes BIGINT    allocated on the device after it
--- :column reserved_bytes BIGINT     reserved by the allocator after it; NULL when unknown
--- :column step BIGINT               training step; NULL outside every step
--- :column phase VARCHAR             phase of the thread; NULL outside every step
--- :column module_path VARCHAR       module that the thread runs; NULL where none is known
+-- :column start_ns BIGINT           time of the event
+-- :column bytes BIGINT              bytes allocated; negative for a release
+-- :column allocated_bytes BIGINT    bytes allocated on the device after the event
+-- :column reserved_bytes BIGINT     bytes reserved by the allocator after the event; NULL if unknown
+-- :column step STEP                 NULL outside every step
+-- :column phase PHASE               of the thread; NULL outside every step
+-- :column module_path VARCHAR       module run by the thread; NULL if unknown
 select
     memory_change.rank,
     memory_change.device_type,

@@ -1,28 +1,29 @@
--- What each module saves for backward, and how long it takes to compute that again: which to checkpoint first.
+-- Memory saved for backward by each module, and its forward time: which module to checkpoint first.
 --
--- `torch.utils.checkpoint` drops what a module saves but its output, which is the input of what follows, and runs its
--- forward again in backward. The best candidates have the most bytes per millisecond, as in ECHO (Zheng et al., ISCA
--- 2020). ECHO runs matrix products again only where their result is not needed itself (`has_matrix_op`); random ops
--- have to run again with the same numbers, as torch does by default (`is_random`). A module and the ones in it are
--- candidates each: take one or the other, and `recomputation` for the best of both. All numbers are means per step.
--- Needs `profile_memory`, and modules.
+-- `torch.utils.checkpoint` drops all saved tensors of a module except its output (the input of the next module) and
+-- runs the forward again in backward. The best candidates have the most bytes per millisecond, as in ECHO (Zheng et
+-- al., ISCA 2020). ECHO repeats matrix products only if their result is not needed itself (`has_matrix_op`). Random ops
+-- must repeat with the same numbers, as torch does by default (`is_random`).
+--
+-- A module and its submodules are separate candidates: choose one of them, or use `recomputation` for the best
+-- combination. All numbers are means per step. Needs `profile_memory`, and modules.
 --
 -- :param rank BIGINT = NULL        only this rank
 -- :param step BIGINT = NULL        only this step
--- :param module VARCHAR = NULL     only this module and those in it, by path
--- :param limit BIGINT >= 0 = 20    so many rows
+-- :param module VARCHAR = NULL     only this module and its submodules, by path
+-- :param limit BIGINT >= 0 = 20    maximum number of rows
 -- :reads memory_block, model_op, module_ancestor, module_span, module_time, annotated_event, step, gpu_op
--- :column rank BIGINT              process rank
--- :column module_path VARCHAR      the module
--- :column type VARCHAR             its class
--- :column saved_bytes BIGINT       what it and the modules in it save for backward
--- :column output_bytes BIGINT      of this, the largest block of the last op of each call: its output, which
---                                  stays
--- :column net_bytes BIGINT         what is saved less; the effect on the peak may be smaller
--- :column forward_ns BIGINT        time of its forward, on the GPU if there is one
--- :column bytes_per_ms DOUBLE      net bytes per millisecond; NULL where forward takes no time
--- :column has_matrix_op BOOLEAN    a matrix product, convolution or attention is in it
--- :column is_random BOOLEAN        random numbers are drawn in it
+-- :column rank RANK
+-- :column module_path VARCHAR      path of the module
+-- :column type VARCHAR             class of the module
+-- :column saved_bytes BIGINT       bytes saved for backward by the module and its submodules
+-- :column output_bytes BIGINT      bytes of the outputs (the largest block of the last op of each call), which stay in
+--                                  memory
+-- :column net_bytes BIGINT         bytes no longer saved; the effect on the peak may be smaller
+-- :column forward_ns BIGINT        time of the forward, on the GPU if the rank has GPU work
+-- :column bytes_per_ms DOUBLE      net bytes per millisecond; NULL if forward takes no time
+-- :column has_matrix_op BOOLEAN    the module contains a matrix product, convolution or attention
+-- :column is_random BOOLEAN        the module draws random numbers
 with asked_step as (
     select
         rank,
@@ -32,6 +33,7 @@ with asked_step as (
     group by rank
 ),
 
+-- one row per saved block and module around it
 saved_block as (
     select
         memory_block.rank,
@@ -55,7 +57,7 @@ forward_span as (
     where pass = 'forward'
 ),
 
--- Each with the call of the module that allocated it.
+-- One row per saved block, with the allocating module call.
 block_of_call as (
     select
         saved_block.*,
@@ -68,8 +70,8 @@ block_of_call as (
             and saved_block.start_ns >= forward_span.start_ns
 ),
 
--- What each op of a call saves: a result, and what its backward needs beside it.
-saved_of_op as (
+-- Saved bytes of each op in a call: the result, and other tensors needed by its backward.
+op_memory as (
     select
         rank,
         module_id,
@@ -82,24 +84,24 @@ saved_of_op as (
     group by rank, module_id, call_ns, op_id
 ),
 
-saved_of_call as (
+call_memory as (
     select
         rank,
         module_id,
         call_ns,
         sum(saved_bytes) as saved_bytes,
         arg_max(largest_bytes, (last_ns, op_id)) as output_bytes
-    from saved_of_op
+    from op_memory
     group by rank, module_id, call_ns
 ),
 
-saved as (
+module_memory as (
     select
         rank,
         module_id,
         sum(saved_bytes) as saved_bytes,
         sum(output_bytes) as output_bytes
-    from saved_of_call
+    from call_memory
     group by rank, module_id
 ),
 
@@ -114,8 +116,8 @@ forward_time as (
     group by rank, module_id
 ),
 
--- What the ops of each module are.
-kind_of_op as (
+-- One row per module: whether its ops are matrix ops or random.
+module_kind as (
     select
         annotated_event.rank,
         module_ancestor.ancestor_id as module_id,
@@ -130,25 +132,27 @@ kind_of_op as (
     group by annotated_event.rank, module_ancestor.ancestor_id
 ),
 
+-- one row per module, with all values per step
 candidate as (
     select
-        saved.rank,
+        module_memory.rank,
         model_op.path as module_path,
         model_op.type,
-        (saved.saved_bytes // asked_step.step_count)::bigint as saved_bytes,
-        (saved.output_bytes // asked_step.step_count)::bigint as output_bytes,
-        ((saved.saved_bytes - saved.output_bytes) // asked_step.step_count)::bigint as net_bytes,
+        (module_memory.saved_bytes // asked_step.step_count)::bigint as saved_bytes,
+        (module_memory.output_bytes // asked_step.step_count)::bigint as output_bytes,
+        ((module_memory.saved_bytes - module_memory.output_bytes) // asked_step.step_count)::bigint as net_bytes,
         (
-            if(saved.rank in (select rank from gpu_op), forward_time.gpu_ns, forward_time.cpu_ns)
+            if(module_memory.rank in (select rank from gpu_op), forward_time.gpu_ns, forward_time.cpu_ns)
             // asked_step.step_count
         )::bigint as forward_ns,
-        coalesce(kind_of_op.has_matrix_op, false) as has_matrix_op,
-        coalesce(kind_of_op.is_random, false) as is_random
-    from saved
-    inner join asked_step on saved.rank = asked_step.rank
-    inner join model_op on saved.rank = model_op.rank and saved.module_id = model_op.module_id
-    left join forward_time on saved.rank = forward_time.rank and saved.module_id = forward_time.module_id
-    left join kind_of_op on saved.rank = kind_of_op.rank and saved.module_id = kind_of_op.module_id
+        coalesce(module_kind.has_matrix_op, false) as has_matrix_op,
+        coalesce(module_kind.is_random, false) as is_random
+    from module_memory
+    inner join asked_step on module_memory.rank = asked_step.rank
+    inner join model_op on module_memory.rank = model_op.rank and module_memory.module_id = model_op.module_id
+    left join forward_time
+        on module_memory.rank = forward_time.rank and module_memory.module_id = forward_time.module_id
+    left join module_kind on module_memory.rank = module_kind.rank and module_memory.module_id = module_kind.module_id
 )
 
 select

@@ -1,31 +1,37 @@
--- The kinds of steps: how many, how long, their share of the loop, and what sets them apart from the usual kind.
+-- Kinds of steps: number, length, share of the loop, and difference from the usual kind.
 --
--- Steps that count are grouped by what they do and how long they take (`step_lengths`). The loop is the time from the
--- start of the first counted step to the end of the last one, from work to work. Kind 0 has most steps and is called
--- usual. Another kind is named after the phase or region that it has and the usual kind lacks, if this explains most of
--- the difference; else after the phase in which the CPU takes longer, or after its wait for the GPU.
+-- Counted steps are grouped by activity and length (`step_lengths`). The loop is the time from the start of the first
+-- counted step to the end of the last, measured from work to work. The profiler's own work counts neither to steps nor
+-- to the loop.
+--
+-- Kind 0 has the most steps and is called usual. Another kind is named after phases and regions absent from the usual
+-- kind (`with …`), if each explains at least a quarter of the difference. Otherwise a kind with a shorter mean is
+-- called shorter, and a longer kind is named after the largest part of the difference: waiting for data, waiting for
+-- the GPU (`more GPU work`), or a phase.
 --
 -- :param rank BIGINT = NULL           only this rank
 -- :reads step_length, step_activity, rank_summary
--- :column rank BIGINT                 process rank
--- :column kind BIGINT                 number of the kind; 0 is the usual one
--- :column name VARCHAR                what sets the kind apart: usual, waits for data, with optimizer, longer forward
+-- :column rank RANK
+-- :column kind BIGINT                 number of the kind; 0 is the usual kind
+-- :column name VARCHAR                difference from the usual kind: usual, waits for data, with optimizer, longer
+--                                     forward
 -- :column step_count BIGINT           counted steps of this kind
--- :column every BIGINT                distance between two steps of this kind, if always the same; NULL if not, of the
---                                     usual kind, and of fewer than three steps
+-- :column every BIGINT                constant distance between two steps of this kind; NULL if not constant, for the
+--                                     usual kind, and for fewer than three steps
 -- :column mean_ns BIGINT              mean length of a step
--- :column least_ns BIGINT             length of the shortest one
--- :column most_ns BIGINT              length of the longest one
--- :column total_ns BIGINT             time of all of its steps
--- :column loop_pct DOUBLE             share of the loop; what the kinds lack of 100 % lies between steps
--- :column longer_ns BIGINT            mean length less that of the usual kind
+-- :column least_ns BIGINT             length of the shortest step
+-- :column most_ns BIGINT              length of the longest step
+-- :column total_ns BIGINT             sum over the steps
+-- :column loop_pct DOUBLE             share of the loop; time between steps is in no kind
+-- :column longer_ns BIGINT            mean length minus the mean length of the usual kind
 -- :column cause VARCHAR               phase, region or activity of the main thread with the largest part of the
 --                                     difference; NULL for the usual kind
--- :column cause_ns BIGINT             how much longer this part takes
--- :column example_step BIGINT         the step of median length
-with counted as (
+-- :column cause_ns BIGINT             additional time of this part
+-- :column example_step BIGINT         step of median length
+with counted_step as (
     select
-        *,
+        * replace (length_ns - profiler_ns as length_ns),
+        begin_ns + length_ns as until_ns,
         row_number() over (partition by rank order by start_ns) as number,
         count(*) over (partition by rank) as all_steps
     from step_length
@@ -33,27 +39,28 @@ with counted as (
 ),
 
 -- The loop of each rank.
-looped as (
+rank_loop as (
     select
         rank,
-        max(begin_ns + length_ns) - min(begin_ns) as loop_ns
-    from counted
+        max(until_ns) - min(begin_ns) - sum(profiler_ns) as loop_ns
+    from counted_step
     group by rank
 ),
 
+-- one row per kind: number and lengths of its steps
 kind as (
     select
-        counted.rank,
-        counted.kind,
+        counted_step.rank,
+        counted_step.kind,
         count(*) as step_count,
-        round(avg(counted.length_ns))::bigint as mean_ns,
-        min(counted.length_ns) as least_ns,
-        max(counted.length_ns) as most_ns,
-        sum(counted.length_ns)::bigint as total_ns,
-        any_value(counted.step) filter (where counted.stands_for) as example_step,
-        any_value(counted.all_steps) as all_steps
-    from counted
-    group by counted.rank, counted.kind
+        round(avg(counted_step.length_ns))::bigint as mean_ns,
+        min(counted_step.length_ns) as least_ns,
+        max(counted_step.length_ns) as most_ns,
+        sum(counted_step.length_ns)::bigint as total_ns,
+        any_value(counted_step.step) filter (where counted_step.stands_for) as example_step,
+        any_value(counted_step.all_steps) as all_steps
+    from counted_step
+    group by counted_step.rank, counted_step.kind
 ),
 
 -- Distances between successive steps of a kind.
@@ -67,12 +74,12 @@ distance as (
             rank,
             kind,
             number - lag(number) over (partition by rank, kind order by number) as steps
-        from counted
+        from counted_step
     )
     group by rank, kind
 ),
 
--- Parts of the time of each step: phases (on the CPU, or on the GPU if that is longer), waits for the GPU, regions and
+-- Parts of the time of each step: phases (on the CPU, or on the GPU if longer), waits for the GPU, regions and
 -- communication.
 step_part as (
     select
@@ -117,23 +124,23 @@ part as (
         sum(time_ns) / any_value(step_count) as time_ns
     from (
         select
-            counted.rank,
-            counted.step,
-            counted.kind,
+            counted_step.rank,
+            counted_step.step,
+            counted_step.kind,
             step_part.part_kind,
             step_part.part,
             max(step_part.time_ns) as time_ns,
             any_value(kind.step_count) as step_count
-        from counted
-        inner join kind on counted.rank = kind.rank and counted.kind = kind.kind
-        inner join step_part on counted.rank = step_part.rank and counted.step = step_part.step
-        group by counted.rank, counted.step, counted.kind, step_part.part_kind, step_part.part
+        from counted_step
+        inner join kind on counted_step.rank = kind.rank and counted_step.kind = kind.kind
+        inner join step_part on counted_step.rank = step_part.rank and counted_step.step = step_part.step
+        group by counted_step.rank, counted_step.step, counted_step.kind, step_part.part_kind, step_part.part
     )
     group by rank, kind, part_kind, part
 ),
 
--- Parts of a kind beside the same part of the usual kind.
-compared as (
+-- Parts of a kind compared to the same part of the usual kind.
+compared_part as (
     select
         kind.rank,
         kind.kind,
@@ -152,23 +159,34 @@ compared as (
     where kind.kind > 0
 ),
 
--- New parts of a kind that explain a quarter of the difference or more, and the part that explains most of it.
-explained as (
+-- New parts of a kind with at least a quarter of the difference, and the part with most of the difference.
+kind_cause as (
     select
-        compared.rank,
-        compared.kind,
+        compared_part.rank,
+        compared_part.kind,
         string_agg(
-            replace(compared.part, '_', ' '), ' and ' order by compared.more_ns desc, compared.part
+            replace(compared_part.part, '_', ' '), ' and ' order by compared_part.more_ns desc, compared_part.part
         ) filter (
-            where compared.is_new and 4 * compared.more_ns >= abs(kind.mean_ns - usual.mean_ns)
+            where compared_part.is_new and 4 * compared_part.more_ns >= abs(kind.mean_ns - usual.mean_ns)
         ) as new_parts,
-        arg_max(
-            compared, compared.more_ns * sign(kind.mean_ns - usual.mean_ns)
-        ) filter (where compared.part_kind != 'region' or compared.is_new) as largest
-    from compared
-    inner join kind on compared.rank = kind.rank and compared.kind = kind.kind
-    inner join kind as usual on compared.rank = usual.rank and usual.kind = 0
-    group by compared.rank, compared.kind
+        -- prefer a named part with at least a quarter of the difference over time without a name, and a part absent
+        -- from the usual kind over an equally long part
+        coalesce(
+            arg_max(
+                compared_part, (compared_part.more_ns * sign(kind.mean_ns - usual.mean_ns), compared_part.is_new)
+            ) filter (
+                where compared_part.part != 'other'
+                and (compared_part.part_kind != 'region' or compared_part.is_new)
+                and 4 * compared_part.more_ns * sign(kind.mean_ns - usual.mean_ns) >= abs(kind.mean_ns - usual.mean_ns)
+            ),
+            arg_max(
+                compared_part, (compared_part.more_ns * sign(kind.mean_ns - usual.mean_ns), compared_part.is_new)
+            ) filter (where compared_part.part_kind != 'region' or compared_part.is_new)
+        ) as largest
+    from compared_part
+    inner join kind on compared_part.rank = kind.rank and compared_part.kind = kind.kind
+    inner join kind as usual on compared_part.rank = usual.rank and usual.kind = 0
+    group by compared_part.rank, compared_part.kind
 )
 
 select
@@ -176,12 +194,16 @@ select
     kind.kind,
     case
         when kind.kind = 0 then 'usual'
-        when explained.new_parts is not null then 'with ' || explained.new_parts
+        when kind_cause.new_parts is not null
+            then 'with ' || kind_cause.new_parts || case
+                when kind_cause.largest.part = 'load_data' and not kind_cause.largest.is_new then ', waits for data'
+                else ''
+            end
         when kind.mean_ns < usual.mean_ns then 'shorter'
-        when explained.largest.part = 'load_data' then 'waits for data'
-        when explained.largest.part_kind = 'sync' then 'more GPU work'
-        when explained.largest.part is null or explained.largest.part = 'other' then 'longer'
-        else 'longer ' || replace(explained.largest.part, '_', ' ')
+        when kind_cause.largest.part = 'load_data' then 'waits for data'
+        when kind_cause.largest.part_kind = 'sync' then 'more GPU work'
+        when kind_cause.largest.part is null or kind_cause.largest.part = 'other' then 'longer'
+        else 'longer ' || replace(kind_cause.largest.part, '_', ' ')
     end as name,
     kind.step_count,
     case when kind.kind > 0 then distance.every end as every,
@@ -189,14 +211,14 @@ select
     kind.least_ns,
     kind.most_ns,
     kind.total_ns,
-    100.0 * kind.total_ns / nullif(looped.loop_ns, 0) as loop_pct,
+    100.0 * kind.total_ns / nullif(rank_loop.loop_ns, 0) as loop_pct,
     kind.mean_ns - usual.mean_ns as longer_ns,
-    explained.largest.part as cause,
-    explained.largest.more_ns::bigint as cause_ns,
+    kind_cause.largest.part as cause,
+    kind_cause.largest.more_ns::bigint as cause_ns,
     kind.example_step
 from kind
 inner join kind as usual on kind.rank = usual.rank and usual.kind = 0
-inner join looped on kind.rank = looped.rank
+inner join rank_loop on kind.rank = rank_loop.rank
 left join distance on kind.rank = distance.rank and kind.kind = distance.kind
-left join explained on kind.rank = explained.rank and kind.kind = explained.kind
+left join kind_cause on kind.rank = kind_cause.rank and kind.kind = kind_cause.kind
 order by kind.rank, kind.kind

@@ -1,18 +1,18 @@
--- Where an event belongs to: the module, and the line of the user's code around it or around the call that launched it.
+-- Location of an event: its module, and the line of user code around the event or around its launching call.
 --
--- In a module, the innermost function of the user or of a library counts, as a library may have the code of the model.
--- Elsewhere it is the innermost function of the user.
+-- Inside a module, the innermost function of the user or of a library counts, since the model's code may be in a
+-- library. Elsewhere, only functions of the user count.
 --
 -- :param rank BIGINT                   the process rank
--- :param event BIGINT                  the event, by its `event_id`
+-- :param event BIGINT                  `event_id` of the event
 -- :reads launch, nesting, label, model_op, code_frame, module_source
--- :column rank BIGINT                  process rank
+-- :column rank RANK
 -- :column event_id BIGINT              the event
--- :column module_path VARCHAR          path of the module; NULL where none is known
--- :column source VARCHAR               file and line where the innermost function of the user around it begins, or that
---     the capture stored for the module; NULL where the trace tells none
--- :column function VARCHAR             the name of that function; NULL likewise
-with cpu as (
+-- :column module_path VARCHAR          path of the module; NULL if unknown
+-- :column source VARCHAR               file and first line of the innermost function of the user around the event, or
+--                                      the line stored by the capture for the module; NULL if unknown
+-- :column function VARCHAR             name of this function; NULL if unknown
+with cpu_event as (
     select coalesce(
         (
             select coalesce(launch.runtime_id, launch.op_id) from launch
@@ -22,31 +22,32 @@ with cpu as (
     ) as event_id
 ),
 
-around as (
+nested_event as (
     select nesting.*
     from nesting
-    inner join cpu on nesting.event_id = cpu.event_id
+    inner join cpu_event on nesting.event_id = cpu_event.event_id
     where nesting.rank = $rank
 ),
 
-own as (
+event_label as (
     select module_id from label
     where rank = $rank and event_id = $event
 ),
 
+-- one row: the innermost matching function around the event
 frame as (
     select
         arg_max(code_frame.source, code_frame.depth) as source,
         arg_max(code_frame.function, code_frame.depth) as function
-    from around
+    from nested_event
     inner join code_frame
         on
-            around.rank = code_frame.rank
-            and around.track_id = code_frame.track_id
-            and code_frame.start_ns <= around.start_ns
-            and code_frame.end_ns >= around.end_ns
-            and code_frame.depth <= around.depth
-            and (code_frame.is_user or (select module_id from own) is not null)
+            nested_event.rank = code_frame.rank
+            and nested_event.track_id = code_frame.track_id
+            and code_frame.start_ns <= nested_event.start_ns
+            and code_frame.end_ns >= nested_event.end_ns
+            and code_frame.depth <= nested_event.depth
+            and (code_frame.is_user or (select module_id from event_label) is not null)
 )
 
 select

@@ -1,29 +1,29 @@
--- The longest events of a step, phase, module, op or kernel: where to look for what a sum is made of.
+-- The longest events of a step, phase, module, op or kernel.
 --
--- With them, every figure by step, phase, module, op or kernel leads to events of the file. An event of an op is its
--- call, or GPU work that it launched. Annotations and python frames are left out, as they are around other events.
+-- Use them to trace a number by step, phase, module, op or kernel back to events of the file. The events of an op are
+-- its calls and the GPU work it launched. Annotations and python frames are left out, since they surround other events.
 --
 -- :param side VARCHAR in (all, cpu, gpu) = 'all'
---                                 events of both, ops and calls of the CPU, or GPU work
+--                                 `cpu`: ops and runtime calls; `gpu`: GPU work; `all`: both
 -- :param rank BIGINT = NULL       only this rank
 -- :param step BIGINT = NULL       only this step
 -- :param phase PHASE = NULL       only this phase
--- :param module VARCHAR = NULL    only this module or one in it, by path
--- :param op VARCHAR = NULL        only calls of this op, and work that they launched
--- :param kernel VARCHAR = NULL    only kernels and copies of this name, or short name
--- :param limit BIGINT >= 0 = 10   so many rows
+-- :param module VARCHAR = NULL    only this module and its submodules, by path
+-- :param op VARCHAR = NULL        only calls of this op, and GPU work launched by them
+-- :param kernel VARCHAR = NULL    only kernels and copies with this name or short name
+-- :param limit BIGINT >= 0 = 10   maximum number of rows
 -- :reads annotated_event, event, name_info
--- :column rank BIGINT             process rank
+-- :column rank RANK
 -- :column event_id BIGINT         the event
--- :column category VARCHAR        kind of event
--- :column name VARCHAR            its name
--- :column step BIGINT             step; NULL outside every step
--- :column phase VARCHAR           phase, likewise
--- :column module_path VARCHAR     module; NULL where none is known
--- :column op VARCHAR              the op itself, or the one around the event or its launch; NULL without one
+-- :column category VARCHAR        category of the event
+-- :column name VARCHAR            name of the event
+-- :column step STEP               NULL outside every step
+-- :column phase PHASE             NULL outside every step
+-- :column module_path VARCHAR     module; NULL if unknown
+-- :column op VARCHAR              the op itself, or the op around the event or its launch; NULL without an op
 -- :column start_ns BIGINT         start
 -- :column dur_ns BIGINT           duration
--- :column self_ns BIGINT          time outside the events in it; the duration for GPU work
+-- :column self_ns BIGINT          time outside inner events; equal to the duration for GPU work
 select
     found.rank,
     found.event_id,

@@ -1,26 +1,32 @@
--- The user's regions and functions on each thread in a time, cut where the innermost of them changes.
+-- The user's regions and functions on each thread in a time span, cut at each change of the innermost ones.
 --
--- Each row has the innermost region and the innermost function, of which the one that began last is more specific.
--- `*_holds_phases` is true for one with two phases or more in it, such as a function with the whole training loop: it
--- does not name the time of these phases, which have names of their own.
+-- Each row has the innermost region and the innermost function. The later of the two to start is more specific.
+-- `*_holds_phases` is true for a region or function around two or more phases, such as a function with the whole
+-- training loop. Such a region or function is too general for the time of these phases.
 --
 -- :param rank BIGINT            the process rank
--- :param start_ns BIGINT        start of the time
--- :param end_ns BIGINT          end of the time
+-- :param start_ns BIGINT        start of the time span
+-- :param end_ns BIGINT          end of the time span
 -- :reads phase_span, user_frame, user_region
 -- :column track_id BIGINT       the thread
--- :column number BIGINT         place of the piece on its thread, from 1
+-- :column number BIGINT         number of the piece on its thread, from 1
 -- :column start_ns BIGINT       start of the piece
--- :column end_ns BIGINT         its end; NULL for the last one of a thread
--- :column region VARCHAR        the innermost region; NULL without one
--- :column region_id BIGINT      its event
--- :column region_start_ns BIGINT  where it began
--- :column region_holds_phases BOOLEAN  it has two phases or more in it
--- :column function VARCHAR      the innermost function of the user; NULL without one
--- :column source VARCHAR        file and line where it begins
--- :column function_id BIGINT    its frame
--- :column function_start_ns BIGINT  where it began
--- :column function_holds_phases BOOLEAN  it has two phases or more in it
+-- :column end_ns BIGINT         end of the piece; NULL for the last piece of a thread
+-- :column region VARCHAR        innermost region; NULL without a region
+-- :column region_id BIGINT      event of the region
+-- :column region_start_ns BIGINT
+--                               start of the region
+-- :column region_holds_phases BOOLEAN
+--                               the region contains two or more phases
+-- :column function VARCHAR      innermost function of the user; NULL without a function
+-- :column source VARCHAR        file and first line of the function
+-- :column function_id BIGINT    frame of the function
+-- :column function_start_ns BIGINT
+--                               start of the function
+-- :column function_holds_phases BOOLEAN
+--                               the function contains two or more phases
+
+-- one row per region or function in the time span
 with named_span as ( -- noqa: ST03
     select
         'region' as kind,
@@ -51,7 +57,7 @@ nested_span as (
     select * from nested('named_span', {'kind': kind, 'track_id': track_id}, depth)
 ),
 
--- One row per piece of a thread with one innermost region, and likewise of functions.
+-- One row per piece of a thread with one innermost region, or one innermost function.
 piece as (
     select
         unnest(lane),
@@ -60,7 +66,7 @@ piece as (
     from innermost('nested_span', {'kind': kind, 'track_id': track_id}, depth, around_id)
 ),
 
--- Phases with a name, and a number that goes up where the phase changes.
+-- Named phases, with a number that increases at each change of phase.
 phase_run as (
     select
         track_id,
@@ -76,6 +82,7 @@ phase_run as (
     )
 ),
 
+-- one row per region or function, with a flag for several phases inside
 counted_span as (
     select
         nested_span.event_id,
@@ -90,7 +97,7 @@ counted_span as (
         on nested_span.track_id = last_run.track_id and nested_span.end_ns > last_run.start_ns
 ),
 
--- Moments at which the region or the function changes; -1 where none is innermost from there on.
+-- Times at which the region or the function changes; -1 means no region or function.
 border as (
     select
         track_id,
@@ -101,7 +108,8 @@ border as (
     group by track_id, start_ns
 ),
 
-held as (
+-- one row per piece between two changes, with the innermost region and function
+span_piece as (
     select
         track_id,
         start_ns,
@@ -115,10 +123,10 @@ held as (
 )
 
 select
-    held.track_id,
-    row_number() over (partition by held.track_id order by held.start_ns) as number,
-    held.start_ns,
-    held.end_ns,
+    span_piece.track_id,
+    row_number() over (partition by span_piece.track_id order by span_piece.start_ns) as number,
+    span_piece.start_ns,
+    span_piece.end_ns,
     region.name as region,
     region.event_id as region_id,
     region.start_ns as region_start_ns,
@@ -128,7 +136,7 @@ select
     frame.event_id as function_id,
     frame.start_ns as function_start_ns,
     frame.holds_phases as function_holds_phases
-from held
-left join counted_span as region on held.region_id = region.event_id
-left join counted_span as frame on held.function_id = frame.event_id
-order by held.track_id, held.start_ns
+from span_piece
+left join counted_span as region on span_piece.region_id = region.event_id
+left join counted_span as frame on span_piece.function_id = frame.event_id
+order by span_piece.track_id, span_piece.start_ns

@@ -1,24 +1,25 @@
--- How many launches wait on each stream, over time.
+-- Number of launches waiting on each stream, over time.
 --
--- A launch is in the queue from the start of the call to the start of its first work on the stream, so the length says
--- how far the host is ahead. A graph launch counts once. Work whose launching call is not in the trace is left out.
--- There is one row per change; times without a row before the first or after the last change are unknown.
+-- A launch is in the queue from the start of the call to the start of its first work on the stream, so the length shows
+-- how far the host is ahead. A graph launch counts once. Work without a launching call in the trace is left out. Each
+-- row is a change of the length. The length before the first and after the last change is unknown.
 --
 -- :param rank BIGINT = NULL       only this rank
 -- :param device BIGINT = NULL     only this device
 -- :param stream BIGINT = NULL     only this stream
--- :param step BIGINT = NULL       only stretches that begin while this step runs on the CPU
--- :param phase PHASE = NULL
---                                 only stretches that begin while the main thread is in this phase
+-- :param step BIGINT = NULL       only intervals starting while this step runs on the CPU
+-- :param phase PHASE = NULL       only intervals starting while the main thread is in this phase
 -- :reads queue_change
--- :column rank BIGINT             process rank
--- :column device BIGINT           device number; -1 when the events name none
--- :column stream BIGINT           stream; -1 when the events name none
--- :column start_ns BIGINT         when the length changes
--- :column end_ns BIGINT           when it changes again; its start in the last row of a stream
--- :column queue_length BIGINT     launches in the queue in between
--- :column launch_id BIGINT        the launching call that entered the queue; NULL when none did
--- :column started_id BIGINT       the GPU event that left it; NULL when none did
+-- :column rank RANK
+-- :column device DEVICE           -1 without a device
+-- :column stream BIGINT           stream; -1 if the events have no stream
+-- :column start_ns BIGINT         time of the change
+-- :column end_ns BIGINT           time of the next change; equal to `start_ns` in the last row of a stream
+-- :column queue_length BIGINT     launches in the queue between the two changes
+-- :column launch_id BIGINT        launching call entering the queue; NULL if there is none
+-- :column started_id BIGINT       GPU event leaving the queue; NULL if there is none
+
+-- one row per change of a queue, with the time of the next change
 with change as (
     select
         *,

@@ -1,35 +1,38 @@
--- How long each stream's queue was, how long it was empty, how long it was full, and what that cost the host.
+-- Queue length of each stream: mean, time empty, time full, and host time lost to a full queue.
 --
--- Time-weighted: a length counts for as long as it lasts, from the first launch to the last start of work. NVIDIA's
--- queue takes about 1,022 launches, then each further call waits for one to start: the default is a little below.
--- `blocked_ns` is what calls into a full queue took beyond the median call of the stream, so it is near 0 where such a
--- queue is not full (AMD's takes more). A stretch counts to the step in which it begins.
+-- Lengths are weighted by time, from the first launch to the last start of work. NVIDIA's queue takes about 1,022
+-- launches; each further call waits for the start of earlier work. The default limit is a little lower. `blocked_ns` is
+-- the duration of calls into a full queue above the stream's median call. It is near 0 if the queue was not full (AMD's
+-- queue is longer). An interval is attributed to the step at its start.
 --
 -- :param rank BIGINT = NULL                    only this rank
 -- :param device BIGINT = NULL                  only this device
 -- :param stream BIGINT = NULL                  only this stream
--- :param step BIGINT = NULL                    only stretches that begin while this step runs on the CPU
--- :param phase PHASE = NULL
---                                              only stretches that begin while the main thread is in this phase
--- :param max_queue_length BIGINT >= 1 = 1000   launches that fill the queue
+-- :param step BIGINT = NULL                    only intervals starting while this step runs on the CPU
+-- :param phase PHASE = NULL                    only intervals starting while the main thread is in this phase
+-- :param max_queue_length BIGINT >= 1 = 1000   number of launches in a full queue
 -- :reads queue_change, launch, gpu_op
--- :column rank BIGINT                     process rank
--- :column device BIGINT                   device number; -1 when the events name none
--- :column stream BIGINT                   stream; -1 when the events name none
--- :column launch_count BIGINT             launches that entered the queue
--- :column observed_ns BIGINT              time in which the length is known
--- :column empty_ns BIGINT                 time in which nothing waited
--- :column full_ns BIGINT                  time in which at least `max_queue_length` launches waited
--- :column full_pct DOUBLE                 share of the observed time; NULL without any
+-- :column rank RANK
+-- :column device DEVICE                   -1 without a device
+-- :column stream BIGINT                   stream; -1 if the events have no stream
+-- :column launch_count BIGINT             launches entering the queue
+-- :column observed_ns BIGINT              time with a known length
+-- :column empty_ns BIGINT                 time with an empty queue
+-- :column full_ns BIGINT                  time with at least `max_queue_length` waiting launches
+-- :column full_pct DOUBLE                 time with a full queue as a share of the observed time; NULL without observed
+--                                         time
 -- :column full_launch_count BIGINT        launches into a full queue
--- :column full_call_ns BIGINT             duration of their calls
--- :column blocked_ns BIGINT               of it, beyond the median call of the stream
+-- :column full_call_ns BIGINT             duration of the calls into a full queue
+-- :column blocked_ns BIGINT               part of `full_call_ns` above the median call of the stream
 -- :column mean_length DOUBLE              mean length over time; NULL without observed time
--- :column median_length BIGINT            length that was not exceeded for half of the time
--- :column p95_length BIGINT               length that was not exceeded for 95 % of the time
+-- :column median_length BIGINT            time-weighted median length
+-- :column p95_length BIGINT               time-weighted 95th percentile of the length
 -- :column max_length BIGINT               largest length
--- :column max_id BIGINT                   the launching call that reached it first; NULL when the step began with it
-with usual as (
+-- :column max_id BIGINT                   launching call at which the maximum was first reached; NULL if the step began
+--                                         at the maximum
+
+-- one row per stream: the median duration of a launching call
+with usual_call as (
     select
         rank,
         device,
@@ -49,7 +52,8 @@ with usual as (
     group by rank, device, stream
 ),
 
-chosen as (
+-- one row per selected interval of constant length
+chosen_interval as (
     select
         *,
         end_ns - start_ns as dur_ns
@@ -62,18 +66,18 @@ chosen as (
         and is_asked($phase, phase)
 ),
 
-by_length as (
+length_time as (
     select
         rank,
         device,
         stream,
         queue_length,
         sum(dur_ns) as dur_ns
-    from chosen
+    from chosen_interval
     group by rank, device, stream, queue_length
 ),
 
-ranked as (
+ranked_length as (
     select
         rank,
         device,
@@ -81,7 +85,7 @@ ranked as (
         queue_length,
         sum(dur_ns) over (partition by rank, device, stream order by queue_length) as up_to_ns,
         sum(dur_ns) over (partition by rank, device, stream) as total_ns
-    from by_length
+    from length_time
 ),
 
 quantile as (
@@ -91,10 +95,11 @@ quantile as (
         stream,
         min(queue_length) filter (where 2 * up_to_ns >= total_ns) as median_length,
         min(queue_length) filter (where 100 * up_to_ns >= 95 * total_ns) as p95_length
-    from ranked
+    from ranked_length
     group by rank, device, stream
 ),
 
+-- one row per stream: times, launches and calls
 total as (
     select
         rank,
@@ -109,7 +114,7 @@ total as (
         sum(queue_length::hugeint * dur_ns)::double / nullif(sum(dur_ns), 0) as mean_length,
         max(queue_length)::bigint as max_length,
         arg_max_null(launch_id, (queue_length, -start_ns)) as max_id
-    from chosen
+    from chosen_interval
     group by rank, device, stream
 )
 
@@ -124,7 +129,7 @@ select
     100.0 * total.full_ns / nullif(total.observed_ns, 0) as full_pct,
     total.full_launch_count,
     total.full_call_ns,
-    greatest(0, total.full_call_ns - round(total.full_launch_count * usual.call_ns))::bigint as blocked_ns,
+    greatest(0, total.full_call_ns - round(total.full_launch_count * usual_call.call_ns))::bigint as blocked_ns,
     total.mean_length,
     quantile.median_length::bigint as median_length,
     quantile.p95_length::bigint as p95_length,
@@ -133,5 +138,6 @@ select
 from total
 inner join quantile
     on total.rank = quantile.rank and total.device = quantile.device and total.stream = quantile.stream
-inner join usual on total.rank = usual.rank and total.device = usual.device and total.stream = usual.stream
+inner join usual_call
+    on total.rank = usual_call.rank and total.device = usual_call.device and total.stream = usual_call.stream
 order by total.rank, total.device, total.stream

@@ -1,24 +1,26 @@
--- How long each rank of a pipeline waits for another stage, beside the least that its schedule allows.
+-- Pipeline bubble of each rank: time waiting for other stages, next to the ideal bubble of the schedule.
 --
--- The bubble is the time in sends and receives (`collective_use`) in which the device computes nothing, or on the CPU,
--- in which the loop waits for them (`thread_wait`). A file does not tell waiting from transfer, and a transfer of
--- activations takes little of it. With p stages and m
--- micro-batches, a schedule that fills and drains the pipeline once leaves each stage without work for (p - 1) /
--- (m + p - 1) of the step (Huang et al., "GPipe", NeurIPS 2019, section 2; Narayanan et al., "Efficient large-scale
--- language model training on GPU clusters", SC 2021, section 2.2). Stages are the ranks of the process group, and
--- micro-batches the calls with one peer in one direction in a step, as the trace shows no others.
+-- The bubble is the time in sends and receives (`collective_use`) without computation on the device. On the CPU, the
+-- bubble is the time of the loop waiting for sends and receives (`thread_wait`). A trace does not separate waiting from
+-- transfer, but a transfer of activations is short. With p stages and m micro-batches, a schedule that fills and drains
+-- the pipeline once leaves each stage idle for (p - 1) / (m + p - 1) of the step (Huang et al., "GPipe", NeurIPS 2019,
+-- section 2; Narayanan et al., "Efficient large-scale language model training on GPU clusters", SC 2021, section 2.2).
+-- Stages are the ranks of the process group. Micro-batches are the calls with one peer in one direction in a step, as
+-- the trace has no other evidence.
 --
 -- :param rank BIGINT = NULL             only this rank
 -- :param step BIGINT = NULL             only this step
 -- :reads collective_use, collective, collective_call, event, gpu_work, launch, step, thread_wait
--- :column rank BIGINT                   process rank
--- :column step BIGINT                   number of the training step
--- :column stage BIGINT                  its place in the pipeline, from 0; NULL when unknown
--- :column stage_count BIGINT            stages; NULL when unknown
--- :column micro_batch_count BIGINT      micro-batches
--- :column bubble_ns BIGINT              time in sends and receives beside which nothing computes
--- :column bubble_pct DOUBLE             that as a share of the step
--- :column ideal_pct DOUBLE              the least share with so many stages and micro-batches; NULL when unknown
+-- :column rank RANK
+-- :column step STEP
+-- :column stage BIGINT                  position in the pipeline, from 0; NULL if unknown
+-- :column stage_count BIGINT            number of stages; NULL if unknown
+-- :column micro_batch_count BIGINT      number of micro-batches
+-- :column bubble_ns BIGINT              time in sends and receives without computation
+-- :column bubble_pct DOUBLE             the bubble as a share of the step
+-- :column ideal_pct DOUBLE              ideal share for this number of stages and micro-batches; NULL if unknown
+
+-- one row per send or receive in a step
 with call as (
     select
         collective_use.rank,
@@ -29,7 +31,7 @@ with call as (
         coalesce(thread_wait.end_ns, if(collective_call.on_gpu, event.end_ns, event.start_ns)) as end_ns,
         collective_call.group_size,
         collective_call.group_ranks,
-        -- the op of a call without that argument says it, as `nccl:recv 1<-0`
+        -- without this argument, the op's name has the peer: `nccl:recv 1<-0`
         coalesce(own.peer::varchar, called.peer::varchar, op.name, '') as peer
     from collective_use
     inner join event on collective_use.rank = event.rank and collective_use.event_id = event.event_id
@@ -48,7 +50,7 @@ with call as (
 ),
 
 transfer as (
-    -- Time of each step in transfers, each stretch once.
+    -- Time of each step in transfers, without double counting.
     select
         lane[1] as rank,
         lane[2] as step,
@@ -57,8 +59,8 @@ transfer as (
     from merged('call', [rank, step])
 ),
 
--- Computation of the ranks with transfers, each stretch once.
-computing as ( -- noqa: ST03
+-- Computation of the ranks with transfers, without double counting.
+computing_kernel as ( -- noqa: ST03
     select
         rank,
         start_ns,
@@ -67,29 +69,32 @@ computing as ( -- noqa: ST03
     where class = 'computation' and end_ns > start_ns and rank in (select rank from call)
 ),
 
-computed as (
+merged_computation as (
     select
         lane as rank,
         start_ns,
         end_ns
-    from merged('computing', rank)
+    from merged('computing_kernel', rank)
 ),
 
-hidden as (
+-- one row per step: the transfer time hidden by computation
+hidden_time as (
     select
         transfer.rank,
         transfer.step,
-        sum(least(transfer.end_ns, computed.end_ns) - greatest(transfer.start_ns, computed.start_ns)) as hidden_ns
+        sum(
+            least(transfer.end_ns, merged_computation.end_ns) - greatest(transfer.start_ns, merged_computation.start_ns)
+        ) as hidden_ns
     from transfer
-    inner join computed
+    inner join merged_computation
         on
-            transfer.rank = computed.rank
-            and transfer.start_ns < computed.end_ns
-            and transfer.end_ns > computed.start_ns
+            transfer.rank = merged_computation.rank
+            and transfer.start_ns < merged_computation.end_ns
+            and transfer.end_ns > merged_computation.start_ns
     group by transfer.rank, transfer.step
 ),
 
-in_transfer as (
+transfer_time as (
     select
         rank,
         step,
@@ -98,6 +103,7 @@ in_transfer as (
     group by rank, step
 ),
 
+-- one row per step: the number of micro-batches and stages
 shape as (
     select
         rank,
@@ -124,11 +130,11 @@ select
     (list_position(try_cast(shape.group_ranks as bigint[]), shape.rank) - 1)::bigint as stage,
     shape.stage_count,
     shape.micro_batch_count,
-    (in_transfer.transfer_ns - coalesce(hidden.hidden_ns, 0))::bigint as bubble_ns,
+    (transfer_time.transfer_ns - coalesce(hidden_time.hidden_ns, 0))::bigint as bubble_ns,
     100.0 * bubble_ns / nullif(step.end_ns - step.start_ns, 0) as bubble_pct,
     100.0 * (shape.stage_count - 1) / (shape.micro_batch_count + shape.stage_count - 1) as ideal_pct
 from shape
-inner join in_transfer on shape.rank = in_transfer.rank and shape.step = in_transfer.step
+inner join transfer_time on shape.rank = transfer_time.rank and shape.step = transfer_time.step
 inner join step on shape.rank = step.rank and shape.step = step.step
-left join hidden on shape.rank = hidden.rank and shape.step = hidden.step
+left join hidden_time on shape.rank = hidden_time.rank and shape.step = hidden_time.step
 order by shape.rank, shape.step

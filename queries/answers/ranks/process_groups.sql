@@ -1,35 +1,37 @@
--- How fast the collectives of each process group go, beside those of groups alike: where a link is slow.
+-- Speed of the collectives of each process group compared to similar groups, to find slow links.
 --
--- Groups are alike if they have as many ranks, in the same distances from each other, so that each reaches as far over
--- the network: groups of 0 to 7 and of 8 to 15, but not of 0, 8, 16 and so on. What counts of a collective is its
--- transfer, from the last rank's start to the end on the rank where that takes least, so waiting for a late rank makes
--- none slow. `usual_ns` is the time at the median of at least three groups alike, for each type and size of message. A
--- group is slow if it takes longer than that and is an outlier (`oddity` above 3.5, as in `ranks`), which of few groups
--- one can be by chance. Slow groups that are not alike and share one rank point at this rank's links.
+-- Groups are similar if they have the same number of ranks at the same distances, and therefore the same reach over the
+-- network: 0 to 7 and 8 to 15, but not 0, 8, 16, and so on. The compared time of a collective is its transfer, from the
+-- start of the last rank to the end on the rank with the shortest transfer. Waiting for a late rank therefore makes no
+-- group slow. `usual_ns` is the median time of at least three similar groups, for each type and size of message. A
+-- group is slow if it takes longer than usual and is an outlier (`oddity` above 3.5, as in `ranks`); among few groups
+-- this can happen by chance. Slow groups of different shapes with a common rank point at the links of this rank.
 --
--- A group of which the run lacks a rank, or does not know the size, is compared with none: that rank may have come
--- last. Messages of all-to-all, gather and scatter differ between ranks, so there their sizes do not count.
+-- A group is not compared if the run lacks one of its ranks or the group size is unknown, since the missing rank may
+-- have come last. Message sizes of all-to-all, gather and scatter differ between ranks and are ignored.
 --
--- :param rank BIGINT = NULL            only the groups of this rank
+-- :param rank BIGINT = NULL            only groups with this rank
 -- :param step BIGINT = NULL            only this step
 -- :reads collective_match
--- :column rank BIGINT                  lowest rank of the group in this run
--- :column group_name VARCHAR           process group; NULL when the trace does not say
--- :column group_ranks VARCHAR          those of its ranks that this run has, as a JSON list
--- :column group_size BIGINT            ranks that take part; NULL when unknown
+-- :column rank RANK                    that is the lowest of the group in this run
+-- :column group_name VARCHAR           process group; NULL if unknown
+-- :column group_ranks VARCHAR          ranks of the group in this run, as a JSON list
+-- :column group_size BIGINT            number of ranks in the group; NULL if unknown
 -- :column name VARCHAR                 allreduce, allgather, …
--- :column collective_count BIGINT      such collectives of the group
--- :column bytes BIGINT                 sum of their messages; NULL when the size of one is unknown
--- :column transfer_ns BIGINT           time that they transferred
--- :column bus_gb_per_s DOUBLE          bandwidth, as in `collectives`; NULL when `bytes` or `group_size` is
--- :column alike_count BIGINT           groups with which it is compared, itself included; 0 if it is compared with none
--- :column compared_ns BIGINT           time of the messages that at least three groups alike have, each kind at the
---                                      median of the group's own calls, so that a single slow call does not count
--- :column usual_ns BIGINT              time that these take at the median of the groups alike
--- :column slower DOUBLE                how many times as long they take; NULL without any
--- :column oddity DOUBLE                modified z-score of `slower` among groups alike; NULL where all are equal
--- :column is_slow BOOLEAN              it is an outlier, and slower than usual
--- :column example_event_id BIGINT      the collective of the longest transfer, on the lowest rank
+-- :column collective_count BIGINT      number of collectives of this type in the group
+-- :column bytes BIGINT                 sum of their message sizes; NULL if a size is unknown
+-- :column transfer_ns BIGINT           sum of the transfer times
+-- :column bus_gb_per_s DOUBLE          bandwidth, as in `collectives`; NULL if `bytes` or `group_size` is NULL
+-- :column alike_count BIGINT           number of similar groups, including this group; 0 if not compared
+-- :column compared_ns BIGINT           time of the messages shared by at least three similar groups, using the group's
+--                                      median call of each kind of message, to ignore single slow calls
+-- :column usual_ns BIGINT              time of the same messages at the median of the similar groups
+-- :column slower DOUBLE                `compared_ns` divided by `usual_ns`; NULL without a comparison
+-- :column oddity DOUBLE                modified z-score of `slower` among similar groups; NULL if all are equal
+-- :column is_slow BOOLEAN              the group is an outlier and slower than usual
+-- :column example_event_id BIGINT      collective with the longest transfer, on the lowest rank
+
+-- one row per collective: its group, message and shortest transfer
 with call as (
     select
         match_id,
@@ -37,7 +39,7 @@ with call as (
         any_value(name) as name,
         any_value(group_size) as group_size,
         max(bytes) as bytes,
-        -- Of a rank that starts last and ends first, as clocks may have it, nothing is left.
+        -- Clock errors can make a rank start last and end first, with no transfer time left.
         coalesce(min(nullif(transfer_ns, 0)), 0) as transfer_ns,
         arg_min(event_id, rank) as event_id,
         list(rank order by rank) as ranks,
@@ -50,6 +52,7 @@ with call as (
     group by match_id
 ),
 
+-- one row per group and type of collective
 process_group as (
     select
         group_name,
@@ -65,7 +68,7 @@ process_group as (
     group by group_name, ranks, name
 ),
 
--- A kind of message of a group that is whole: how long one takes in the median.
+-- One row per kind of message of a complete group: the median time of a call.
 message_pace as (
     select
         group_name,
@@ -90,6 +93,7 @@ usual_message as (
     qualify count(*) over alike >= least_groups_alike()
 ),
 
+-- one row per group and type of collective: the compared and the usual time
 pace as (
     select
         group_name,
@@ -112,7 +116,7 @@ distance as (
     window alike as (partition by distances, name)
 ),
 
-judged as (
+group_score as (
     select
         *,
         modified_z_score(slower_off, median(slower_off) over alike, avg(slower_off) over alike) as oddity
@@ -131,22 +135,22 @@ select
     process_group.transfer_ns,
     process_group.bytes::double / nullif(process_group.transfer_ns, 0)
     * bus_factor(process_group.name, process_group.group_size) as bus_gb_per_s,
-    coalesce(judged.alike_count, 0) as alike_count,
-    coalesce(judged.compared_ns, 0) as compared_ns,
-    coalesce(judged.usual_ns, 0) as usual_ns,
-    judged.slower,
-    judged.oddity,
-    coalesce(judged.slower > 1 and judged.oddity > most_usual_z_score(), false) as is_slow,
+    coalesce(group_score.alike_count, 0) as alike_count,
+    coalesce(group_score.compared_ns, 0) as compared_ns,
+    coalesce(group_score.usual_ns, 0) as usual_ns,
+    group_score.slower,
+    group_score.oddity,
+    coalesce(group_score.slower > 1 and group_score.oddity > most_usual_z_score(), false) as is_slow,
     process_group.example_event_id
 from process_group
-left join judged
+left join group_score
     on
-        process_group.group_name is not distinct from judged.group_name
-        and process_group.ranks = judged.ranks
-        and process_group.name = judged.name
+        process_group.group_name is not distinct from group_score.group_name
+        and process_group.ranks = group_score.ranks
+        and process_group.name = group_score.name
 where $rank is null or list_contains(process_group.ranks, $rank)
 order by
-    judged.compared_ns - judged.usual_ns desc nulls last,
+    group_score.compared_ns - group_score.usual_ns desc nulls last,
     process_group.transfer_ns desc,
     process_group.ranks,
     process_group.group_name,

@@ -1,30 +1,31 @@
--- What made late ranks late: by phase, module and region, what the last rank spent longer on than an early one.
+-- Causes of late ranks: additional time of the last rank compared to an early rank, by phase, module and region.
 --
--- The early one is the first, or in a large job one of four that mostly come first (`late_pair`). For each collective,
--- both ranks are compared from the last collective that had ended before it until they start. What the last one spends
--- more there, summed over a collective's rows, is its delay against the other. For kernels it is the device's time that
--- is compared, work and idle time before it; for gloo and MPI, that of the main thread. Collectives without one before
--- them, and those where the ranks started within a microsecond, are left out. Of collectives that are in flight
--- together, and so have the same one before them, the last is compared.
+-- The early rank is the first rank, or in a large job one of four ranks that usually come first (`late_pair`). For each
+-- collective, both ranks are compared from the end of the previous collective to their start. The additional time of
+-- the last rank, summed over the rows of a collective, is its delay. For kernels, the time of the device is compared:
+-- work, and idle time before work. For gloo and MPI, the time of the main thread is compared.
 --
--- :param rank BIGINT = NULL          only where this rank was last
+-- Collectives without a previous collective, and collectives with starts within a microsecond, are left out. Of several
+-- collectives in flight together (with the same previous collective), only the last is compared.
+--
+-- :param rank BIGINT = NULL          only collectives with this rank as the last
 -- :param step BIGINT = NULL          only this step
--- :param phase PHASE = NULL
---                                    only time in this phase
--- :param module VARCHAR = NULL       only time of this module or one in it, by path
+-- :param phase PHASE = NULL          only time in this phase
+-- :param module VARCHAR = NULL       only time of this module or its submodules, by path
 -- :reads collective_match, late_pair, label_segment, region_segment, phase_span, launch, event, label, idle_part,
 --        model_op, name_info
--- :column rank BIGINT                the rank that came last
--- :column activity VARCHAR           host, idle, or the class of the work on the GPU
--- :column phase VARCHAR              phase; NULL outside every step
--- :column module_path VARCHAR        module; NULL where none is known
+-- :column rank RANK                  of the last process
+-- :column activity VARCHAR           host, idle, or the class of the GPU work
+-- :column phase PHASE                NULL outside every step
+-- :column module_path VARCHAR        module; NULL if unknown
 -- :column region VARCHAR             annotation or outermost op around the launch, or on the main thread; NULL without
---                                    one
--- :column collective_count BIGINT    collectives that it came last to and in which one of the two spent time on this
--- :column own_ns BIGINT              its time
--- :column first_ns BIGINT            that of the ranks that it is compared with
--- :column excess_ns BIGINT           the difference
-with matched as materialized (
+--                                    both
+-- :column collective_count BIGINT    number of collectives to which the rank came last and in which one of the two
+--                                    ranks spent time on this
+-- :column own_ns BIGINT              time of the last rank
+-- :column first_ns BIGINT            time of the early ranks
+-- :column excess_ns BIGINT           `own_ns` minus `first_ns`
+with matched_call as materialized (
     select * from collective_match
 ),
 
@@ -32,11 +33,12 @@ sync as (
     select
         match_id,
         max(end_ns) as end_ns
-    from matched
+    from matched_call
     group by match_id
 ),
 
-since as (
+-- one row per late rank and collective, with the end of the previous collective
+late_arrival as (
     select
         late_pair.*,
         sync.end_ns as from_ns
@@ -49,44 +51,49 @@ since as (
         ) = 1
 ),
 
-compared as (
+-- one row per compared rank and collective, with the compared time
+compared_window as (
     select
-        matched.match_id,
-        matched.rank,
-        matched.on_gpu,
-        since.from_ns - matched.shift_ns as start_ns,
-        matched.start_ns - matched.shift_ns as end_ns,
-        case when matched.rank = since.rank then 1 else -1 end as side,
-        since.rank as late_rank
-    from matched
-    inner join since on matched.match_id = since.match_id and matched.rank in (since.rank, since.early_rank)
+        matched_call.match_id,
+        matched_call.rank,
+        matched_call.on_gpu,
+        late_arrival.from_ns - matched_call.shift_ns as start_ns,
+        matched_call.start_ns - matched_call.shift_ns as end_ns,
+        case when matched_call.rank = late_arrival.rank then 1 else -1 end as side,
+        late_arrival.rank as late_rank
+    from matched_call
+    inner join late_arrival
+        on
+            matched_call.match_id = late_arrival.match_id
+            and matched_call.rank in (late_arrival.rank, late_arrival.early_rank)
 ),
 
-main as (
+main_thread as (
     select distinct
         rank,
         track_id
     from phase_span
-    where is_main and rank in (select rank from compared where not on_gpu)
+    where is_main and rank in (select rank from compared_window where not on_gpu)
 ),
 
--- Moments at which the label or the region of a main thread changes.
+-- Times at which the label or the region of a main thread changes.
 host_border as (
     select
         label_segment.rank,
         label_segment.track_id,
         label_segment.start_ns as at_ns
     from label_segment
-    inner join main on label_segment.rank = main.rank and label_segment.track_id = main.track_id
+    inner join main_thread on label_segment.rank = main_thread.rank and label_segment.track_id = main_thread.track_id
     union
     select
         region_segment.rank,
         region_segment.track_id,
         unnest([region_segment.start_ns, region_segment.end_ns])
     from region_segment
-    inner join main on region_segment.rank = main.rank and region_segment.track_id = main.track_id
+    inner join main_thread on region_segment.rank = main_thread.rank and region_segment.track_id = main_thread.track_id
 ),
 
+-- one row per piece of a main thread, with its phase, module and region
 host_piece as (
     select
         host_border.rank,
@@ -110,7 +117,8 @@ host_piece as (
             and host_border.at_ns >= region_segment.start_ns
 ),
 
-launched as (
+-- one row per GPU event, with the phase, module and region of its launch
+launched_work as (
     select
         launch.rank,
         launch.event_id,
@@ -125,9 +133,10 @@ launched as (
             call.rank = region_segment.rank
             and call.track_id = region_segment.track_id
             and call.start_ns >= region_segment.start_ns
-    where launch.rank in (select rank from compared where on_gpu)
+    where launch.rank in (select rank from compared_window where on_gpu)
 ),
 
+-- one row per piece of time, on the host or the device
 piece as (
     select
         rank,
@@ -141,17 +150,17 @@ piece as (
     from host_piece
     union all
     select
-        launched.rank,
+        launched_work.rank,
         true,
         name_info.class,
-        launched.phase,
-        launched.module_id,
-        launched.region,
+        launched_work.phase,
+        launched_work.module_id,
+        launched_work.region,
         event.end_ns - launch.busy_ns,
         event.end_ns
-    from launched
-    inner join launch on launched.rank = launch.rank and launched.event_id = launch.event_id
-    inner join event on launched.rank = event.rank and launched.event_id = event.event_id
+    from launched_work
+    inner join launch on launched_work.rank = launch.rank and launched_work.event_id = launch.event_id
+    inner join event on launched_work.rank = event.rank and launched_work.event_id = event.event_id
     inner join name_info
         on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
     where launch.busy_ns > 0
@@ -161,50 +170,51 @@ piece as (
         true,
         'idle',
         idle_part.phase,
-        launched.module_id,
-        launched.region,
+        launched_work.module_id,
+        launched_work.region,
         idle_part.start_ns,
         idle_part.end_ns
     from idle_part
-    left join launched on idle_part.rank = launched.rank and idle_part.next_id = launched.event_id
-    where idle_part.rank in (select rank from compared)
+    left join launched_work on idle_part.rank = launched_work.rank and idle_part.next_id = launched_work.event_id
+    where idle_part.rank in (select rank from compared_window)
 ),
 
-spent as (
+-- one row per compared rank, collective and piece: the common time
+common_time as (
     select
-        compared.late_rank,
-        compared.match_id,
-        compared.side,
+        compared_window.late_rank,
+        compared_window.match_id,
+        compared_window.side,
         piece.activity,
         piece.phase,
         piece.module_id,
         piece.rank,
         piece.region,
-        least(compared.end_ns, coalesce(piece.end_ns, compared.end_ns)) - greatest(compared.start_ns, piece.start_ns)
-            as time_ns
-    from compared
+        least(compared_window.end_ns, coalesce(piece.end_ns, compared_window.end_ns))
+        - greatest(compared_window.start_ns, piece.start_ns) as time_ns
+    from compared_window
     inner join piece
         on
-            compared.rank = piece.rank
-            and compared.on_gpu = piece.on_gpu
-            and piece.start_ns < compared.end_ns
-            and coalesce(piece.end_ns, compared.end_ns) > compared.start_ns
+            compared_window.rank = piece.rank
+            and compared_window.on_gpu = piece.on_gpu
+            and piece.start_ns < compared_window.end_ns
+            and coalesce(piece.end_ns, compared_window.end_ns) > compared_window.start_ns
 )
 
 select
-    spent.late_rank as rank,
-    spent.activity,
-    spent.phase,
+    common_time.late_rank as rank,
+    common_time.activity,
+    common_time.phase,
     model_op.path as module_path,
-    spent.region,
-    count(distinct spent.match_id) as collective_count,
-    coalesce(sum(spent.time_ns) filter (where spent.side = 1), 0)::bigint as own_ns,
-    coalesce(sum(spent.time_ns) filter (where spent.side = -1), 0)::bigint as first_ns,
-    sum(spent.time_ns * spent.side)::bigint as excess_ns
-from spent
-left join model_op on spent.rank = model_op.rank and spent.module_id = model_op.module_id
+    common_time.region,
+    count(distinct common_time.match_id) as collective_count,
+    coalesce(sum(common_time.time_ns) filter (where common_time.side = 1), 0)::bigint as own_ns,
+    coalesce(sum(common_time.time_ns) filter (where common_time.side = -1), 0)::bigint as first_ns,
+    sum(common_time.time_ns * common_time.side)::bigint as excess_ns
+from common_time
+left join model_op on common_time.rank = model_op.rank and common_time.module_id = model_op.module_id
 where
-    is_asked($phase, spent.phase)
+    is_asked($phase, common_time.phase)
     and in_module(model_op.path, $module)
-group by spent.late_rank, spent.activity, spent.phase, model_op.path, spent.region
+group by common_time.late_rank, common_time.activity, common_time.phase, model_op.path, common_time.region
 order by excess_ns desc, rank, activity, phase, module_path, region

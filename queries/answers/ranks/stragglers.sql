@@ -1,28 +1,30 @@
--- Which rank is late to the collectives, and what that costs the others: waiting for the last rank apart from transfer.
+-- Ranks late to the collectives, and the cost for other ranks: waiting for the last rank, without the transfer time.
 --
--- The sum of `caused_wait_ns` over the ranks is that of `wait_ns`: each wait counts to the rank that came last. Time in
--- which several collectives are in flight counts once, to the one that started first. A rank without matched
+-- The sums of `caused_wait_ns` and `wait_ns` over the ranks are equal: each wait is attributed to the last rank. Time
+-- with several collectives in flight counts once and goes to the collective that started first. A rank without matched
 -- collectives has no row.
 --
 -- :param rank BIGINT = NULL          only this rank
 -- :param step BIGINT = NULL          only this step
--- :param phase PHASE = NULL
---                                    only collectives launched in this phase
--- :param module VARCHAR = NULL       only collectives launched in this module or one in it, by path
+-- :param phase PHASE = NULL          only collectives launched in this phase
+-- :param module VARCHAR = NULL       only collectives launched in this module or its submodules, by path
 -- :reads collective_match, collective_wait
--- :column rank BIGINT                process rank
--- :column collective_count BIGINT    collectives that it shares with other ranks of the run
--- :column last_count BIGINT          of them, in which it came last
--- :column caused_wait_ns BIGINT      time that the other ranks waited where it came last
--- :column late_ns BIGINT             how much later than the middle rank it came, in all
--- :column wait_ns BIGINT             time that it waited for what others did
--- :column start_wait_ns BIGINT       time that it waited as others began to record later
--- :column transfer_ns BIGINT         the rest of its time in these collectives
--- :column began_ns BIGINT            how much later than the first rank its recording began
--- :column clock_offset_ns BIGINT     how far its clock is ahead of the lowest rank's; NULL when they share none
--- :column clock_error_ns BIGINT      median distance of single collectives from that offset
-with in_flight as (
-    -- Calls with the time up to which earlier calls of the rank wait, and up to which they run.
+-- :column rank RANK
+-- :column collective_count BIGINT    number of collectives shared with other ranks of the run
+-- :column last_count BIGINT          number of these collectives with this rank as the last
+-- :column caused_wait_ns BIGINT      time other ranks waited for this rank as the last
+-- :column late_ns BIGINT             sum of the delays after the median rank
+-- :column wait_ns BIGINT             time waiting for late ranks
+-- :column start_wait_ns BIGINT       time waiting for ranks with a later start of recording
+-- :column transfer_ns BIGINT         remaining time in these collectives
+-- :column began_ns BIGINT            start of the recording after the first rank's start
+-- :column clock_offset_ns BIGINT     how far the clock is ahead of the lowest rank's clock; NULL without a common
+--                                    collective
+-- :column clock_error_ns BIGINT      median deviation of single collectives from that offset
+
+-- one row per matched call
+with overlapping_call as (
+    -- Calls, with the end of the waiting time and of the duration of all earlier calls of the rank.
     select
         collective_match.*,
         collective_wait.start_wait_ns as skew_ns,
@@ -42,24 +44,24 @@ with in_flight as (
         )
 ),
 
--- Calls with their time that no earlier call has.
-own as (
+-- Calls, with their time outside all earlier calls.
+own_call as (
     select
         *,
         greatest(0, start_ns + wait_ns - greatest(start_ns, coalesce(waiting_to_ns, start_ns))) as own_wait_ns,
         greatest(0, end_ns - greatest(start_ns, coalesce(running_to_ns, start_ns))) as own_ns,
         least(skew_ns, own_wait_ns) as start_wait_ns,
         max(skew_ns) over (partition by match_id) as most_skew_ns
-    from in_flight
+    from overlapping_call
 ),
 
-waited as (
+wait_of_call as (
     select
         *,
         own_wait_ns - start_wait_ns as arrival_wait_ns,
         sum(own_wait_ns - start_wait_ns) over (partition by match_id) as all_wait_ns,
         began_ns - min(began_ns) over () as later_ns
-    from own
+    from own_call
 )
 
 select
@@ -74,7 +76,7 @@ select
     any_value(later_ns) as began_ns,
     any_value(offset_ns) as clock_offset_ns,
     any_value(error_ns) as clock_error_ns
-from waited
+from wait_of_call
 where
     is_asked($rank, rank)
     and is_asked($step, step)

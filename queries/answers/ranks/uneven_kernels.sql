@@ -1,23 +1,23 @@
--- Kernels that take longer on one rank than on the others: of each name, the rank on which most time is lost.
+-- Kernels that take longer on one rank than on others: for each name, the rank with the most lost time.
 --
--- What is usual is the median of the ranks' mean durations, so that a rank with more steps counts like any other. A GPU
--- that is slower than the others, as one that is too hot, has many rows. Ranks that do something else, as the stages of
--- a pipeline, may run a kernel of one name with other shapes. Collectives are not compared: there, the rank that takes
--- longest has waited for the others (`stragglers`).
+-- The usual duration is the median of the mean durations of the ranks, so a rank with more steps has no more weight. A
+-- slow GPU, for instance because of heat, has many rows. Ranks with different work, such as pipeline stages, may run a
+-- kernel of one name with other shapes. Collectives are not compared: the rank with the longest collective waited for
+-- the others (`stragglers`).
 --
--- :param limit BIGINT >= 0 or NULL = 10  so many rows; NULL for all
+-- :param limit BIGINT >= 0 or NULL = 10  maximum number of rows; NULL for all
 -- :reads kernel_summary
--- :column rank BIGINT             the rank
+-- :column rank RANK
 -- :column name VARCHAR            full name of the kernel, copy or memset
 -- :column category VARCHAR        kernel, gpu_memcpy or gpu_memset
--- :column rank_count BIGINT       ranks that run it, at least two
--- :column usual_ns DOUBLE         median of their mean durations
--- :column event_count BIGINT      how often this rank runs it
+-- :column rank_count BIGINT       number of ranks with the kernel, at least two
+-- :column usual_ns DOUBLE         median of the mean durations of the ranks
+-- :column event_count BIGINT      number of runs on this rank
 -- :column mean_ns DOUBLE          mean duration on this rank
--- :column slower DOUBLE           how many times as long as usual
--- :column excess_ns BIGINT        time that this rank would save if it took as long as usual
--- :column oddity DOUBLE           modified z-score of the mean among the ranks, as in `ranks`; NULL where all are equal
--- :column is_outlier BOOLEAN      it is above 3.5
+-- :column slower DOUBLE           mean duration divided by the usual duration
+-- :column excess_ns BIGINT        time saved on this rank if the kernel took as long as usual
+-- :column oddity DOUBLE           modified z-score of the mean among the ranks, as in `ranks`; NULL if all are equal
+-- :column is_outlier BOOLEAN      `oddity` is above 3.5
 -- :column example_event_id BIGINT event of the longest on this rank
 with mean_of_rank as (
     select
@@ -27,7 +27,7 @@ with mean_of_rank as (
     where class is distinct from 'communication'
 ),
 
-compared as (
+compared_mean as (
     select
         *,
         count(*) over of_name as rank_count,
@@ -40,11 +40,11 @@ distance as (
     select
         *,
         abs(mean_ns - usual_ns) as off_ns
-    from compared
+    from compared_mean
     where rank_count > 1
 ),
 
-judged as (
+kernel_score as (
     select
         *,
         modified_z_score(off_ns, median(off_ns) over of_name, avg(off_ns) over of_name) as oddity
@@ -52,7 +52,8 @@ judged as (
     window of_name as (partition by category, name)
 ),
 
-slowest as (
+-- one row per kernel name: the rank with the most lost time
+slowest_rank as (
     select
         rank,
         name,
@@ -66,12 +67,12 @@ slowest as (
         oddity,
         coalesce(oddity > most_usual_z_score(), false) as is_outlier,
         longest_id as example_event_id
-    from judged
+    from kernel_score
     where mean_ns > usual_ns
     qualify row_number() over (partition by category, name order by (mean_ns - usual_ns) * event_count desc, rank) = 1
 )
 
 select *
-from slowest
+from slowest_rank
 qualify $limit is null or row_number() over (order by excess_ns desc, name, category) <= $limit
 order by excess_ns desc, name, category

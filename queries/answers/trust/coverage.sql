@@ -1,20 +1,28 @@
--- Where the GPU time in the file counts to: modules and named buckets, which add up to all of it.
+-- GPU time of the file by bucket: modules and named buckets, which add up to the total.
 --
--- `module` is time that a module explains, in forward, backward or recompute. `pre_window` was launched before the
--- trace began, `unlinked` has no launch in the trace for another reason. `communication` was launched by collective
--- calls outside modules, `gradient_accumulation` adds gradients up, `outside_steps` was launched outside every step
--- and every module. The rest is called by its phase. Times are sums of durations, so concurrent work counts each.
+--   module                 time explained by a module, in forward, backward or recompute
+--   pre_window             launched before the trace began
+--   unlinked               no launch in the trace, for another reason
+--   communication          launched by collective calls outside modules
+--   gradient_accumulation  adds up gradients
+--   outside_steps          launched outside every step and every module
+--
+-- Other buckets are named after their phase. Times are sums of durations, so concurrent work counts several times.
 --
 -- :param rank BIGINT = NULL      only this rank
 -- :reads label, event, module_doubt
--- :column rank BIGINT            process rank
+-- :column rank RANK
 -- :column bucket VARCHAR         bucket
--- :column event_count BIGINT     GPU events in it
--- :column gpu_time_ns BIGINT     sum of their durations
+-- :column event_count BIGINT     GPU events in the bucket
+-- :column gpu_time_ns BIGINT     sum of the durations
 -- :column gpu_time_pct DOUBLE    share of the rank's GPU time
--- :column doubtful_call_count BIGINT   module calls that might be elsewhere (`doubtful_modules`); 0 but for `module`
--- :column doubtful_gpu_time_ns BIGINT  the part of `gpu_time_ns` that they launched in forward; 0 but for `module`
--- :column missing_call_count BIGINT    calls of modules that were not found; 0 but for `module`
+-- :column doubtful_call_count BIGINT
+--                                module calls with another possible position (`doubtful_modules`); 0 except for
+--                                `module`
+-- :column doubtful_gpu_time_ns BIGINT
+--                                part of `gpu_time_ns` launched in forward by these calls; 0 except for `module`
+-- :column missing_call_count BIGINT
+--                                module calls without a position; 0 except for `module`
 with doubt as (
     select
         rank,

@@ -1,21 +1,23 @@
--- Every range that the code names (`record_function`), on threads and as drawn on streams, nested.
+-- Every annotation (`record_function`) on threads, and as drawn on streams, with its nesting.
 --
--- Times round, so ranges may cross: one that begins in another and lies in it for at least half of its time is inside,
--- and ends with it; else they follow each other.
+-- Rounding can make ranges overlap partly. A range counts as inner if at least half of its time lies within the outer
+-- range, and ends with the outer range; otherwise the two ranges follow each other.
 --
 -- :reads event
--- :column rank BIGINT         process rank
+-- :column rank RANK
 -- :column event_id BIGINT     the annotation
--- :column name VARCHAR        its name
--- :column on_gpu BOOLEAN      a span that the profiler drew on a stream
--- :column track_id BIGINT     its thread or stream
--- :column external_id BIGINT  id that a span on a stream shares with its annotation on the CPU; NULL without one
--- :column depth BIGINT        number of annotations around it
--- :column parent_id BIGINT    the innermost annotation around it; NULL without one
+-- :column name VARCHAR        name of the annotation
+-- :column on_gpu BOOLEAN      the span was drawn by the profiler on a stream
+-- :column track_id BIGINT     thread or stream of the annotation
+-- :column external_id BIGINT  id shared by a span on a stream and its annotation on the CPU; NULL without one
+-- :column depth BIGINT        number of annotations around this annotation
+-- :column parent_id BIGINT    innermost annotation around this annotation; NULL without one
 -- :column start_ns BIGINT     start
--- :column end_ns BIGINT       end, cut where it crosses another annotation
+-- :column end_ns BIGINT       end, cut at the end of the outer annotation
 -- :column dur_ns BIGINT       duration, as in `event`
-with given as (
+
+-- one row per annotation, with its times in the file
+with annotation_event as (
     select
         rank,
         event_id,
@@ -40,29 +42,31 @@ last_start as (
         on_gpu,
         start_ns,
         max(end_ns) as end_ns
-    from given
+    from annotation_event
     group by rank, track_id, on_gpu, start_ns
 ),
 
+-- one row per annotation, cut at the start of a crossing annotation with less than half inside
 span as (
     select
-        given.* exclude (end_ns),
+        annotation_event.* exclude (end_ns),
         case
             when
-                last_start.start_ns > given.start_ns and last_start.end_ns > given.end_ns
-                and 2 * (given.end_ns - last_start.start_ns) < last_start.end_ns - last_start.start_ns
+                last_start.start_ns > annotation_event.start_ns and last_start.end_ns > annotation_event.end_ns
+                and 2 * (annotation_event.end_ns - last_start.start_ns) < last_start.end_ns - last_start.start_ns
                 then last_start.start_ns
-            else given.end_ns
+            else annotation_event.end_ns
         end as end_ns
-    from given
+    from annotation_event
     asof left join last_start
         on
-            given.rank = last_start.rank
-            and given.track_id = last_start.track_id
-            and given.on_gpu = last_start.on_gpu
-            and given.end_ns > last_start.start_ns
+            annotation_event.rank = last_start.rank
+            and annotation_event.track_id = last_start.track_id
+            and annotation_event.on_gpu = last_start.on_gpu
+            and annotation_event.end_ns > last_start.start_ns
 ),
 
+-- one row per start of an annotation, and per end of an annotation with a duration
 edge as (
     select
         rank,
@@ -88,7 +92,8 @@ edge as (
     where end_ns > start_ns
 ),
 
-open_at as (
+-- one row per border, with the number of open annotations before it
+counted_edge as (
     select
         rank,
         event_id,
@@ -100,15 +105,16 @@ open_at as (
     ) -- noqa: PRS
 ),
 
-nested as (
+nested_span as (
     select
         span.*,
-        open_at.depth
-    from open_at
-    inner join span on open_at.rank = span.rank and open_at.event_id = span.event_id
-    where open_at.opens = 1
+        counted_edge.depth
+    from counted_edge
+    inner join span on counted_edge.rank = span.rank and counted_edge.event_id = span.event_id
+    where counted_edge.opens = 1
 ),
 
+-- one row per annotation with a duration, with the depth inside
 container as (
     select
         rank,
@@ -118,28 +124,30 @@ container as (
         start_ns,
         end_ns,
         depth + 1 as inner_depth
-    from nested
+    from nested_span
     where end_ns > start_ns
 )
 
 select
-    nested.rank,
-    nested.event_id,
-    nested.name,
-    nested.on_gpu,
-    nested.track_id,
-    nested.external_id,
-    nested.depth::bigint as depth,
-    case when nested.start_ns < container.end_ns then container.event_id end as parent_id,
-    nested.start_ns,
-    case when nested.start_ns < container.end_ns then least(nested.end_ns, container.end_ns) else nested.end_ns end
-        as end_ns,
-    nested.dur_ns
-from nested
+    nested_span.rank,
+    nested_span.event_id,
+    nested_span.name,
+    nested_span.on_gpu,
+    nested_span.track_id,
+    nested_span.external_id,
+    nested_span.depth::bigint as depth,
+    case when nested_span.start_ns < container.end_ns then container.event_id end as parent_id,
+    nested_span.start_ns,
+    case
+        when nested_span.start_ns < container.end_ns then least(nested_span.end_ns, container.end_ns)
+        else nested_span.end_ns
+    end as end_ns,
+    nested_span.dur_ns
+from nested_span
 asof left join container
     on
-        nested.rank = container.rank
-        and nested.track_id = container.track_id
-        and nested.on_gpu = container.on_gpu
-        and nested.depth = container.inner_depth
-        and nested.start_ns >= container.start_ns
+        nested_span.rank = container.rank
+        and nested_span.track_id = container.track_id
+        and nested_span.on_gpu = container.on_gpu
+        and nested_span.depth = container.inner_depth
+        and nested_span.start_ns >= container.start_ns

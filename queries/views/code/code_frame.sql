@@ -1,13 +1,13 @@
--- Every run of a python function of the user or of a library, as the trace's stacks show it.
+-- Every call of a python function of the user or of a library, from the trace's stacks.
 --
 -- :reads event, nesting, python_function
--- :column rank BIGINT       process rank
+-- :column rank RANK
 -- :column event_id BIGINT   the python frame
 -- :column track_id BIGINT   the thread
--- :column depth BIGINT      number of events around it
+-- :column depth BIGINT      number of events around the frame
 -- :column start_ns BIGINT   start
 -- :column end_ns BIGINT     end
--- :column source VARCHAR    file and line where the function begins
+-- :column source VARCHAR    file and first line of the function
 -- :column function VARCHAR  name of the function
 -- :column is_user BOOLEAN   the function is the user's, as in `python_function`
 select

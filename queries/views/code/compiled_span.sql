@@ -1,14 +1,16 @@
--- Stretches of a CPU thread inside of code that torch.compile made. Spans of one thread never overlap.
+-- Time spans of a CPU thread inside code compiled by torch.compile. Spans of one thread never overlap.
 --
--- What it runs is marked as `Torch-Compiled Region: 0/0` (forward), as `CompiledFunction` and
--- `CompiledFunctionBackward` (nodes of autograd), and as `## Call CompiledFxGraph ... ##` (torch/_dynamo,
+-- Compiled code is marked by `Torch-Compiled Region: 0/0` (forward), by `CompiledFunction` and
+-- `CompiledFunctionBackward` (nodes of autograd), and by `## Call CompiledFxGraph ... ##` (torch/_dynamo,
 -- torch/_functorch/_aot_autograd, torch/_inductor/output_code.py).
 --
 -- :reads event, nesting
--- :column rank BIGINT      process rank
+-- :column rank RANK
 -- :column track_id BIGINT  the thread
 -- :column start_ns BIGINT  start
 -- :column end_ns BIGINT    end
+
+-- one row per event of compiled code, with the latest end before it on the thread
 with region as (
     select
         event.rank,
@@ -24,10 +26,10 @@ with region as (
     inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
     where
         event.category in ('cpu_op', 'user_annotation')
-        and regexp_matches(event.name, '^(Torch-Compiled Region|CompiledFunction|## Call CompiledFxGraph)')
+        and (is_compiled_region(event.name) or is_compiled_graph(event.name))
 ),
 
-numbered as (
+numbered_region as (
     select
         *,
         sum((until_ns is null or start_ns > until_ns)::integer) over (
@@ -42,5 +44,5 @@ select
     track_id,
     min(start_ns) as start_ns,
     max(end_ns) as end_ns
-from numbered
+from numbered_region
 group by rank, track_id, number

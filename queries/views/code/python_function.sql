@@ -1,18 +1,18 @@
--- Every python function that the trace's stacks name (`with_stack`), with the place where it is written.
+-- Every python function in the trace's stacks (`with_stack`), with its location in the code.
 --
--- The profiler writes `train.py(12): main`: the file, below the folder it was imported from, and the line at which the
--- function begins (of a generator that runs on, the line where it does). `code_origin` decides whose code a file is. If
--- a rank shows no code of a user at all, such as a server of a library, the code of libraries counts as the user's.
+-- The profiler writes `train.py(12): main`: the file below the folder of the import, and the first line of the function
+-- (for a resumed generator, the current line). `code_origin` decides on the origin of a file. If a rank has no user
+-- code, such as a server of a library, the code of libraries counts as the user's.
 --
 -- :reads name_info
--- :column rank BIGINT       process rank
--- :column name VARCHAR      name of its events: `train.py(12): main`
--- :column file VARCHAR      the file, below the folder it was imported from where the trace leaves that out
--- :column line BIGINT       where the function begins
+-- :column rank RANK
+-- :column name VARCHAR      name of the function's events: `train.py(12): main`
+-- :column file VARCHAR      file, below the folder of the import if the trace omits the folder
+-- :column line BIGINT       first line of the function
 -- :column function VARCHAR  name of the function
--- :column origin VARCHAR    whose code it is: user, library, torch or standard
--- :column is_user BOOLEAN   it is the user's, or a library's in a rank without code of the user
-with named as (
+-- :column origin VARCHAR    origin of the code: user, library, torch or standard
+-- :column is_user BOOLEAN   the function is the user's, or a library's on a rank without user code
+with function_name as (
     select
         rank,
         name,
@@ -21,7 +21,7 @@ with named as (
     where category = 'python_function' and regexp_matches(name, '^(.+\.py|<[^>]+>)\(\d+\): ')
 ),
 
-known as (
+located_function as (
     select
         rank,
         name,
@@ -29,10 +29,10 @@ known as (
         try_cast(part.line as bigint) as line,
         part.function,
         code_origin(part.file) as origin
-    from named
+    from function_name
 )
 
 select
     *,
     origin = 'user' or (origin = 'library' and not bool_or(origin = 'user') over (partition by rank)) as is_user
-from known
+from located_function

@@ -1,17 +1,18 @@
--- Each CPU thread's time, cut where its region changes: the next best thing where no module is known.
+-- Time of each CPU thread, cut at each change of its region: a fallback for events without a known module.
 --
--- Each CPU thread's time, cut where the region changes: the innermost annotation of the user, else the outermost op.
---
--- Without `nn.Module` frames a region is the next best thing to a module: `## forward:over_arch ##`, or the autograd
--- node on a thread of its own. Annotations that mark steps or collective calls are no regions.
+-- The region is the innermost annotation of the user, else the outermost op. Without `nn.Module` frames, a region is
+-- the best substitute for a module: `## forward:over_arch ##`, or the autograd node on a thread of its own. Annotations
+-- of steps and collective calls are not regions.
 --
 -- :reads nesting, event, step
--- :column rank BIGINT      process rank
+-- :column rank RANK
 -- :column track_id BIGINT  the thread
 -- :column start_ns BIGINT  start
 -- :column end_ns BIGINT    end
--- :column region VARCHAR   innermost annotation of the user (steps and collective calls aside), else the outermost op
+-- :column region VARCHAR   innermost annotation of the user (except steps and collective calls), else the outermost op
 -- :column event_id BIGINT  the annotation or op
+
+-- one row per annotation of the user
 with annotation as (
     select
         nesting.rank,
@@ -25,7 +26,7 @@ with annotation as (
     inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
     where
         event.category = 'user_annotation'
-        and not regexp_matches(event.name, '^(nccl|gloo|mpi|ucc|xccl|hccl):')
+        and not is_collective_mark(event.name)
         and (event.rank, event.event_id) not in (
             select (step.rank, step.event_id) from step
             where step.event_id is not null
@@ -33,6 +34,7 @@ with annotation as (
         and nesting.end_ns > nesting.start_ns
 ),
 
+-- one row per start or end of an annotation
 edge as (
     select
         *,
@@ -51,7 +53,7 @@ edge as (
     from annotation
 ),
 
-open_at as (
+counted_edge as (
     select
         *,
         sum(change) over (
@@ -60,22 +62,23 @@ open_at as (
     from edge
 ),
 
-started as (
+annotation_start as (
     select
         *,
         depth + 1 as inner_depth
-    from open_at
+    from counted_edge
     where opens = 1
 ),
 
-around as (
+-- one row per annotation, with the annotation around it
+annotation_around as (
     select
         inside.rank,
         inside.event_id,
         container.event_id as container_id,
         container.region as container_region
-    from started as inside
-    asof left join started as container
+    from annotation_start as inside
+    asof left join annotation_start as container
         on
             inside.rank = container.rank
             and inside.track_id = container.track_id
@@ -83,6 +86,7 @@ around as (
             and inside.start_ns >= container.start_ns
 ),
 
+-- one row per outermost op
 outer_op as (
     select
         nesting.rank,
@@ -102,17 +106,17 @@ outer_op as (
         and event.name is not null
 ),
 
--- Edges with their labels numbered by time, so that max() over the rows so far is the current one of a layer.
-annotated as (
+-- Edges numbered by time, so that max() over the previous rows is the current edge.
+annotated_edge as (
     select
         edge.rank,
         edge.track_id,
         edge.at_ns,
-        case when edge.opens = 1 then edge.region else around.container_region end as region,
-        case when edge.opens = 1 then edge.event_id else around.container_id end as event_id,
+        case when edge.opens = 1 then edge.region else annotation_around.container_region end as region,
+        case when edge.opens = 1 then edge.event_id else annotation_around.container_id end as event_id,
         row_number() over (order by edge.rank, edge.track_id, edge.at_ns, edge.opens, edge.in_order) as word
     from edge
-    left join around on edge.rank = around.rank and edge.event_id = around.event_id
+    left join annotation_around on edge.rank = annotation_around.rank and edge.event_id = annotation_around.event_id
 ),
 
 numbered_op as (
@@ -122,6 +126,7 @@ numbered_op as (
     from outer_op
 ),
 
+-- one row per change of the annotation or of the outermost op
 border as (
     select
         rank,
@@ -129,7 +134,7 @@ border as (
         at_ns,
         word as annotation_word,
         null::bigint as op_word
-    from annotated
+    from annotated_edge
     union all
     select
         rank,
@@ -140,8 +145,8 @@ border as (
     from numbered_op
 ),
 
--- Of several borders at one time, the last one sees the words of all.
-held as (
+-- Of several borders at one time, the last row has the current numbers.
+piece as (
     select
         rank,
         track_id,
@@ -154,13 +159,13 @@ held as (
 )
 
 select
-    held.rank,
-    held.track_id,
-    held.start_ns,
-    held.end_ns,
-    coalesce(annotated.region, around_op.region) as region,
-    coalesce(annotated.event_id, around_op.event_id) as event_id
-from held
-left join annotated on held.annotation_word = annotated.word
-left join numbered_op as around_op on held.op_word = around_op.word and held.start_ns < around_op.end_ns
-where held.end_ns > held.start_ns and coalesce(annotated.region, around_op.region) is not null
+    piece.rank,
+    piece.track_id,
+    piece.start_ns,
+    piece.end_ns,
+    coalesce(annotated_edge.region, around_op.region) as region,
+    coalesce(annotated_edge.event_id, around_op.event_id) as event_id
+from piece
+left join annotated_edge on piece.annotation_word = annotated_edge.word
+left join numbered_op as around_op on piece.op_word = around_op.word and piece.start_ns < around_op.end_ns
+where piece.end_ns > piece.start_ns and coalesce(annotated_edge.region, around_op.region) is not null

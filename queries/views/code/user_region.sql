@@ -1,19 +1,20 @@
--- Every range on a CPU thread that the user or the user's framework named, apart from PyTorch's own marks.
+-- Every annotation on a CPU thread by the user or the user's framework, without PyTorch's own marks.
 --
--- These are ranges of `record_function`, `hotline_analysis.annotate`, NVTX, and those of Lightning (`[pl][profile]…`),
--- Accelerate and Hugging Face. PyTorch's own marks are steps, calls of the optimizer and of the data loader, collective
--- calls, `forward` of wrappers for data parallelism, and the marks of torch.compile (torch/profiler,
--- torch/optim/optimizer.py, torch/utils/data/dataloader.py, torch/csrc/distributed/c10d, torch/distributed/fsdp,
--- torch/_dynamo, torch/_inductor).
+-- These are ranges of `record_function`, `hotline_analysis.annotate` and NVTX, and ranges of Lightning
+-- (`[pl][profile]…`), Accelerate and Hugging Face. PyTorch's own marks are steps, calls of the optimizer and of the
+-- data loader, collective calls, `forward` of wrappers for data parallelism, the marks of torch.compile
+-- (torch/profiler, torch/optim/optimizer.py, torch/utils/data/dataloader.py, torch/csrc/distributed/c10d,
+-- torch/distributed/fsdp, torch/_dynamo, torch/_inductor), and marks of whole phases in the spelling of PyTorch's
+-- trainers (`## forward ##`), which tell the phase and no place in it.
 --
 -- :reads event, nesting, step
--- :column rank BIGINT       process rank
+-- :column rank RANK
 -- :column event_id BIGINT   the annotation
--- :column track_id BIGINT   its thread
--- :column depth BIGINT      number of events around it
+-- :column track_id BIGINT   thread of the annotation
+-- :column depth BIGINT      number of events around the annotation
 -- :column start_ns BIGINT   start
 -- :column end_ns BIGINT     end
--- :column name VARCHAR      its name
+-- :column name VARCHAR      name of the annotation
 select
     nesting.rank,
     nesting.event_id,

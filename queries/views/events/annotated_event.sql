@@ -1,28 +1,27 @@
--- The view to query: every event with a duration, and all that is known about it.
+-- Every event with a duration, with all derived information: the main view for queries.
 --
--- GPU work has the step, phase and module of the call that launched it. Its `self_ns` is its duration.
+-- GPU work has the step, phase and module of its launching call. Its `self_ns` is its duration.
 --
 -- :reads event, label, nesting, launch, gpu_op, model_op
--- :column rank BIGINT          process rank
+-- :column rank RANK
 -- :column event_id BIGINT      position in the file's `traceEvents` array
--- :column track_id BIGINT      the thread or stream
+-- :column track_id BIGINT      thread or stream
 -- :column category VARCHAR     kind of event
--- :column name VARCHAR         the event's name
+-- :column name VARCHAR         name of the event
 -- :column start_ns BIGINT      start
 -- :column dur_ns BIGINT        duration
 -- :column end_ns BIGINT        end
--- :column device BIGINT        device of GPU work; NULL on the CPU
+-- :column device DEVICE        of GPU work; NULL on the CPU
 -- :column stream BIGINT        stream of GPU work; NULL on the CPU
--- :column op_id BIGINT         the innermost CPU op around the event, or around the launch of GPU work; NULL without
---                              one
+-- :column op_id BIGINT         innermost CPU op around the event, or around the launch of GPU work; NULL without an op
 -- :column self_ns BIGINT       time outside children; the duration for GPU work
--- :column step BIGINT          number of the training step; NULL outside every step
--- :column phase PHASE          phase of the step; NULL outside every step
--- :column module_id BIGINT     the module (see `model_op`); NULL where none is known
--- :column pass VARCHAR         forward, backward or recompute; NULL where no module is known
--- :column bucket VARCHAR       where the work counts to: `module`, or a named bucket when no module explains it
+-- :column step STEP            NULL outside every step
+-- :column phase PHASE          of the step; NULL outside every step
+-- :column module_id BIGINT     module (see `model_op`); NULL if unknown
+-- :column pass VARCHAR         forward, backward or recompute; NULL if the module is unknown
+-- :column bucket VARCHAR       bucket of the work: `module`, or a named bucket without a module
 -- :column evidence VARCHAR     nn_module, alignment, sequence_number, flow or autograd_order; NULL without a module
--- :column module_path VARCHAR  path of the module; NULL where none is known
+-- :column module_path VARCHAR  path of the module; NULL if unknown
 select
     event.rank,
     event.event_id,

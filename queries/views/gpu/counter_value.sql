@@ -1,26 +1,31 @@
 -- Hardware counters (`cuda_profiler_range`) of each profiled kernel, one row per value.
 --
--- The profiler measures counters per kernel (`cuda_profiler_range`) and does not say which launch a kernel belongs to;
--- the times of the ranges are made up. `evidence` says how the launch was found: `correlation`; `kernel_time`, the
--- only kernel event of this name at that time; or `order_and_name`, if there are as many kernel launches as ranges and,
--- taken in order, ranges of one name are launched by one op in at least 90 % of the cases. Order alone is not believed.
+-- The profiler measures counters per kernel without the launch of the kernel, and the times of the ranges are
+-- artificial. `evidence` is the method for finding the launch:
+--
+--   correlation     a shared correlation number
+--   kernel_time     the only kernel event of this name at that time
+--   order_and_name  there are as many kernel launches as ranges, and in order, ranges of one name have the same
+--                   launching op in at least 90 % of the cases. Order alone is not enough
 --
 -- :reads event, event_args, nesting, launch, label, model_op
--- :column rank BIGINT          process rank
+-- :column rank RANK
 -- :column event_id BIGINT      the profiled range
--- :column kernel VARCHAR       name of the kernel; `__missing__` where the profiler lost it
+-- :column kernel VARCHAR       name of the kernel; `__missing__` if the profiler lost the name
 -- :column counter VARCHAR      name of the counter
--- :column value DOUBLE         its value
--- :column kernel_id BIGINT     the kernel's event; NULL when there is none
--- :column kernel_ns BIGINT     its duration; NULL when there is none
--- :column launch_id BIGINT     the launching call; NULL when unknown
--- :column op_id BIGINT         the op that launched it; NULL when unknown
--- :column op VARCHAR           its name; NULL when unknown
--- :column step BIGINT          training step; NULL when unknown
--- :column phase VARCHAR        phase; NULL when unknown
--- :column module_path VARCHAR  module; NULL when unknown
+-- :column value DOUBLE         value of the counter
+-- :column kernel_id BIGINT     the kernel's event; NULL without an event
+-- :column kernel_ns BIGINT     duration of the kernel; NULL without an event
+-- :column launch_id BIGINT     the launching call; NULL if unknown
+-- :column op_id BIGINT         op around the launch; NULL if unknown
+-- :column op VARCHAR           name of the op; NULL if unknown
+-- :column step STEP            NULL if unknown
+-- :column phase PHASE          NULL if unknown
+-- :column module_path VARCHAR  module; NULL if unknown
 -- :column evidence VARCHAR     correlation, kernel_time or order_and_name; NULL when the launch is unknown
-with profiled as (
+
+-- one row per profiled range, with its number on the rank
+with profiled_range as (
     select
         event.rank,
         event.event_id,
@@ -37,6 +42,7 @@ with profiled as (
     where event.category = 'cuda_profiler_range'
 ),
 
+-- one row per kernel of a rank with profiled ranges
 kernel as (
     select
         rank,
@@ -47,33 +53,34 @@ kernel as (
         dur_ns,
         correlation
     from event
-    where category = 'kernel' and dur_ns is not null and rank in (select rank from profiled)
+    where category = 'kernel' and dur_ns is not null and rank in (select rank from profiled_range)
 ),
 
+-- one row per runtime call of a rank with profiled ranges
 api_call as (
     select
         rank,
         event_id,
         start_ns,
         correlation,
-        regexp_matches(name, '^(cuda|cu|hip)\w*LaunchKernel') as is_launch
+        is_kernel_launch(name) as is_launch
     from event
     where
         category in ('cuda_runtime', 'cuda_driver') and dur_ns is not null
-        and rank in (select rank from profiled)
+        and rank in (select rank from profiled_range)
 ),
 
--- Ranges with the launch at the same place in the order of time.
-by_place as (
+-- Ranges, with the launch of the same number in the order of time.
+match_by_place as (
     select
-        profiled.rank,
-        profiled.event_id,
-        profiled.name,
+        profiled_range.rank,
+        profiled_range.event_id,
+        profiled_range.name,
         ordered_call.event_id as launch_id,
         op.name as op,
-        count(*) over (partition by profiled.rank, profiled.name) as name_count,
-        count(*) over (partition by profiled.rank, profiled.name, op.name) as pair_count
-    from profiled
+        count(*) over (partition by profiled_range.rank, profiled_range.name) as name_count,
+        count(*) over (partition by profiled_range.rank, profiled_range.name, op.name) as pair_count
+    from profiled_range
     inner join (
         select
             rank,
@@ -84,15 +91,15 @@ by_place as (
         where is_launch
     ) as ordered_call
         on
-            profiled.rank = ordered_call.rank
-            and profiled.place = ordered_call.place
-            and profiled.range_count = ordered_call.call_count
+            profiled_range.rank = ordered_call.rank
+            and profiled_range.place = ordered_call.place
+            and profiled_range.range_count = ordered_call.call_count
     inner join nesting on ordered_call.rank = nesting.rank and ordered_call.event_id = nesting.event_id
     left join event as op on nesting.rank = op.rank and nesting.op_id = op.event_id
 ),
 
--- Ranks in which the ranges of one name nearly always have the same op.
-believed as (
+-- Ranks on which ranges of one name nearly always have the same op.
+rank_in_order as (
     select rank
     from (
         select
@@ -100,7 +107,7 @@ believed as (
             name,
             any_value(name_count) as name_count,
             max(pair_count) as pair_count
-        from by_place
+        from match_by_place
         where name_count > 1 and name != '__missing__' and op is not null
         group by rank, name
     ) as most_common
@@ -108,9 +115,9 @@ believed as (
     having 10 * sum(pair_count) >= 9 * sum(name_count)
 ),
 
--- How many kernels of its name run during a range: those that started before its end, less those that ended before its
--- start. Where it is one, it is the one that ended last of those that started.
-begun as (
+-- Number of kernels of the same name running in a range: kernels started before its end, minus kernels ended before its
+-- start. If exactly one kernel runs, use the kernel with the latest end among those already started.
+started_kernel as (
     select
         rank,
         name,
@@ -122,14 +129,18 @@ begun as (
     window so_far as (partition by rank, name order by start_ns, event_id rows unbounded preceding)
 ),
 
-by_time as (
+-- one row per range with exactly one running kernel of its name
+match_by_time as (
     select
-        profiled.rank,
-        profiled.event_id,
-        begun.last_done.event_id as kernel_id
-    from profiled
-    asof inner join begun
-        on profiled.rank = begun.rank and profiled.name = begun.name and profiled.end_ns > begun.start_ns
+        profiled_range.rank,
+        profiled_range.event_id,
+        started_kernel.last_done.event_id as kernel_id
+    from profiled_range
+    asof inner join started_kernel
+        on
+            profiled_range.rank = started_kernel.rank
+            and profiled_range.name = started_kernel.name
+            and profiled_range.end_ns > started_kernel.start_ns
     asof left join (
         select
             rank,
@@ -139,17 +150,21 @@ by_time as (
         from kernel
         where end_ns > start_ns
     ) as done
-        on profiled.rank = done.rank and profiled.name = done.name and profiled.start_ns >= done.end_ns
-    where begun.kernel_count - coalesce(done.kernel_count, 0) = 1
+        on
+            profiled_range.rank = done.rank
+            and profiled_range.name = done.name
+            and profiled_range.start_ns >= done.end_ns
+    where started_kernel.kernel_count - coalesce(done.kernel_count, 0) = 1
 ),
 
-by_correlation as (
+-- one row per range with a correlation number, and the kernel and launch of this number
+match_by_correlation as (
     select
-        profiled.rank,
-        profiled.event_id,
+        profiled_range.rank,
+        profiled_range.event_id,
         launched.kernel_id,
         calling.launch_id
-    from profiled
+    from profiled_range
     left join (
         select
             rank,
@@ -157,7 +172,7 @@ by_correlation as (
             min(event_id) as kernel_id
         from kernel
         group by rank, correlation
-    ) as launched on profiled.rank = launched.rank and profiled.correlation = launched.correlation
+    ) as launched on profiled_range.rank = launched.rank and profiled_range.correlation = launched.correlation
     left join (
         select
             rank,
@@ -165,53 +180,57 @@ by_correlation as (
             min(event_id) as launch_id
         from api_call
         group by rank, correlation
-    ) as calling on profiled.rank = calling.rank and profiled.correlation = calling.correlation
-    where profiled.correlation > 0
+    ) as calling on profiled_range.rank = calling.rank and profiled_range.correlation = calling.correlation
+    where profiled_range.correlation > 0
 ),
 
-matched as (
+-- one row per range, with its kernel, launch and evidence
+matched_range as (
     select
-        profiled.rank,
-        profiled.event_id,
-        profiled.name,
-        profiled.args,
-        coalesce(by_correlation.kernel_id, by_time.kernel_id) as kernel_id,
-        coalesce(by_correlation.launch_id, launch.runtime_id, by_place.launch_id) as launch_id,
+        profiled_range.rank,
+        profiled_range.event_id,
+        profiled_range.name,
+        profiled_range.args,
+        coalesce(match_by_correlation.kernel_id, match_by_time.kernel_id) as kernel_id,
+        coalesce(match_by_correlation.launch_id, launch.runtime_id, match_by_place.launch_id) as launch_id,
         case
-            when by_correlation.launch_id is not null or by_correlation.kernel_id is not null then 'correlation'
-            when by_time.kernel_id is not null then 'kernel_time'
-            when by_place.launch_id is not null then 'order_and_name'
+            when match_by_correlation.launch_id is not null or match_by_correlation.kernel_id is not null
+                then 'correlation'
+            when match_by_time.kernel_id is not null then 'kernel_time'
+            when match_by_place.launch_id is not null then 'order_and_name'
         end as evidence
-    from profiled
-    left join by_correlation
-        on profiled.rank = by_correlation.rank and profiled.event_id = by_correlation.event_id
-    left join by_time on profiled.rank = by_time.rank and profiled.event_id = by_time.event_id
-    left join by_place
+    from profiled_range
+    left join match_by_correlation
+        on profiled_range.rank = match_by_correlation.rank and profiled_range.event_id = match_by_correlation.event_id
+    left join match_by_time
+        on profiled_range.rank = match_by_time.rank and profiled_range.event_id = match_by_time.event_id
+    left join match_by_place
         on
-            profiled.rank = by_place.rank
-            and profiled.event_id = by_place.event_id
-            and profiled.rank in (select rank from believed)
+            profiled_range.rank = match_by_place.rank
+            and profiled_range.event_id = match_by_place.event_id
+            and profiled_range.rank in (select rank from rank_in_order)
     left join launch
         on
-            profiled.rank = launch.rank
-            and coalesce(by_correlation.kernel_id, by_time.kernel_id) = launch.event_id
+            profiled_range.rank = launch.rank
+            and coalesce(match_by_correlation.kernel_id, match_by_time.kernel_id) = launch.event_id
 ),
 
-placed as (
+-- one row per range, with the op, step, phase and module of its launch
+attributed_range as (
     select
-        matched.*,
+        matched_range.*,
         op.event_id as op_id,
         op.name as op,
         label.step,
         label.phase,
         model_op.path as module_path,
         kernel.dur_ns as kernel_ns
-    from matched
-    left join nesting on matched.rank = nesting.rank and matched.launch_id = nesting.event_id
+    from matched_range
+    left join nesting on matched_range.rank = nesting.rank and matched_range.launch_id = nesting.event_id
     left join event as op on nesting.rank = op.rank and nesting.op_id = op.event_id
-    left join label on matched.rank = label.rank and matched.launch_id = label.event_id
+    left join label on matched_range.rank = label.rank and matched_range.launch_id = label.event_id
     left join model_op on label.rank = model_op.rank and label.module_id = model_op.module_id
-    left join kernel on matched.rank = kernel.rank and matched.kernel_id = kernel.event_id
+    left join kernel on matched_range.rank = kernel.rank and matched_range.kernel_id = kernel.event_id
 )
 
 select
@@ -231,10 +250,10 @@ select
     evidence
 from (
     select
-        placed.* exclude (args),
-        -- Keys and values side by side: looking each value up by its key would read all of them each time.
-        unnest(json_keys(placed.args)) as counter,
-        try_cast(json_extract_string(unnest(json_extract(placed.args, '$.*')), '$') as double) as value
-    from placed
+        attributed_range.* exclude (args),
+        -- Unnest keys and values together: looking up each value by its key would parse the JSON once per key.
+        unnest(json_keys(attributed_range.args)) as counter,
+        try_cast(json_extract_string(unnest(json_extract(attributed_range.args, '$.*')), '$') as double) as value
+    from attributed_range
 )
 where isfinite(value) and counter not in ('correlation', 'External id', 'device', 'context', 'stream')

@@ -1,21 +1,21 @@
--- Every copy and memset: its kind, and its bandwidth.
+-- Every copy and memset, with its kind and bandwidth.
 --
--- No memory moves 10^15 bytes per second, and no copy has 10^14 bytes: what says so is damaged.
+-- No memory moves 10^15 bytes per second, and no copy has 10^14 bytes. Larger values are damaged and become NULL.
 --
 -- :reads gpu_work, gpu_op
--- :column rank BIGINT          process rank
+-- :column rank RANK
 -- :column event_id BIGINT      the copy or memset
--- :column device BIGINT        device number; -1 when the event names none
+-- :column device DEVICE        -1 without a device
 -- :column kind VARCHAR         Memcpy HtoD, Memcpy DtoH, Memcpy DtoD, Memset, …
 -- :column is_pageable BOOLEAN  from or to host memory that is not pinned
 -- :column start_ns BIGINT      start
 -- :column dur_ns BIGINT        duration
 -- :column end_ns BIGINT        end
--- :column bytes BIGINT         bytes moved or set; NULL when the trace does not say
--- :column bytes_per_s BIGINT   bandwidth as the trace has it, else bytes by duration; NULL when it does not say
--- :column step BIGINT          number of the training step; NULL outside every step or when unlinked
--- :column phase VARCHAR        phase that launched it, likewise
--- :column module_path VARCHAR  path of the module that launched it; NULL where none is known
+-- :column bytes BIGINT         bytes moved or set; NULL if unknown
+-- :column bytes_per_s BIGINT   bandwidth in the trace, else bytes divided by duration; NULL if unknown
+-- :column step STEP            NULL outside every step or without a launch
+-- :column phase PHASE          of the launch; NULL outside every phase or without a launch
+-- :column module_path VARCHAR  path of the launching module; NULL if unknown
 select
     gpu_work.rank,
     gpu_work.event_id,
@@ -24,7 +24,7 @@ select
         nullif(regexp_extract(gpu_work.name, '^(Memcpy \w+|Memset)'), ''),
         case gpu_work.category when 'gpu_memset' then 'Memset' else 'Memcpy' end
     ) as kind,
-    gpu_work.name ilike '%pageable%' as is_pageable,
+    is_pageable_copy(gpu_work.name) as is_pageable,
     gpu_work.start_ns,
     gpu_work.dur_ns,
     gpu_work.end_ns,

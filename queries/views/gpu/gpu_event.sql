@@ -1,18 +1,18 @@
--- Every kernel, copy and memset as the trace shows it: what it is, and where and when it ran.
+-- Every kernel, copy and memset of the trace: kind, device, stream and time.
 --
--- GPU work is what lies in time: complete events, which have a start and a duration. The reader gives no other event a
--- duration, so `dur_ns` alone tells, here and in all tables of work (`launch`, `label`, `gpu_busy`); the importer says
--- how many others there are. `gpu_work` says how it was launched and where it counts to, too.
+-- GPU work means complete events, with a start and a duration. The reader gives no other event a duration, so `dur_ns`
+-- is the only test needed, here and in all tables of work (`launch`, `label`, `gpu_busy`). The importer reports the
+-- number of other events. `gpu_work` adds the launch, step, phase and module.
 --
 -- :reads event, name_info, gpu_op
--- :column rank BIGINT         process rank
+-- :column rank RANK
 -- :column event_id BIGINT     the GPU event
 -- :column category VARCHAR    kernel, gpu_memcpy or gpu_memset
--- :column name VARCHAR        the event's name
--- :column short_name VARCHAR  without return type, namespaces, template arguments and tile sizes
--- :column class VARCHAR       computation, communication or memory
--- :column device BIGINT       device number; -1 when the event names none
--- :column stream BIGINT       stream; NULL when the event names none
+-- :column name VARCHAR        name of the event
+-- :column short_name VARCHAR  name without return type, namespaces, template arguments and tile sizes
+-- :column class KERNEL_CLASS
+-- :column device DEVICE       -1 without a device
+-- :column stream BIGINT       stream; NULL if the event has no stream
 -- :column start_ns BIGINT     start
 -- :column dur_ns BIGINT       duration
 -- :column end_ns BIGINT       end

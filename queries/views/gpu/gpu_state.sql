@@ -1,11 +1,11 @@
--- What each device does at each moment, from its first work to its last. Spans never overlap and leave no gap.
+-- State of each device at each instant, from its first work to its last. Spans never overlap and leave no gap.
 --
--- Several pieces of work of one class count once. Between the first and the last work of a device nothing is left out:
--- where no class runs, the device is idle.
+-- Several pieces of work of one class count once. Between the first and the last work, a device without any running
+-- class is idle.
 --
 -- :reads gpu_event
--- :column rank BIGINT            process rank
--- :column device BIGINT          device number; -1 when the events name none
+-- :column rank RANK
+-- :column device DEVICE          -1 without a device
 -- :column start_ns BIGINT        start
 -- :column end_ns BIGINT          end
 -- :column computation BOOLEAN    at least one computation kernel runs
@@ -22,7 +22,8 @@ with border as (
     where dur_ns > 0
 ),
 
-merged as (
+-- one row per instant: the changes in the number of running events of each class
+device_change as (
     select
         rank,
         device,
@@ -34,6 +35,7 @@ merged as (
     group by rank, device, at_ns
 ),
 
+-- one row per span between two instants, with the running classes
 state as (
     select
         rank,
@@ -43,7 +45,7 @@ state as (
         sum(computation) over in_order > 0 as computation,
         sum(communication) over in_order > 0 as communication,
         sum(memory) over in_order > 0 as memory
-    from merged
+    from device_change
     window in_order as (partition by rank, device order by at_ns rows unbounded preceding)
 )
 

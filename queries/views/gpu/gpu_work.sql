@@ -1,34 +1,35 @@
--- Every kernel, copy and memset: what it is, how it was launched, and where it counts to.
+-- Every kernel, copy and memset, with its launch, step, phase and module.
 --
 -- :reads gpu_event, launch, label, model_op, event, op, name_info, compiled_span
--- :column rank BIGINT             process rank
+-- :column rank RANK
 -- :column event_id BIGINT         the GPU event
 -- :column category VARCHAR        kernel, gpu_memcpy or gpu_memset
--- :column name VARCHAR            the event's name
--- :column short_name VARCHAR      without return type, namespaces, template arguments and tile sizes
--- :column class VARCHAR           computation, communication or memory
--- :column device BIGINT           device number; -1 when the event names none
--- :column stream BIGINT           stream; NULL when the event names none
+-- :column name VARCHAR            name of the event
+-- :column short_name VARCHAR      name without return type, namespaces, template arguments and tile sizes
+-- :column class KERNEL_CLASS
+-- :column device DEVICE           -1 without a device
+-- :column stream BIGINT           stream; NULL if the event has no stream
 -- :column start_ns BIGINT         start
 -- :column dur_ns BIGINT           duration
 -- :column end_ns BIGINT           end
--- :column busy_ns BIGINT          the part of its duration in which no earlier work keeps the device busy
--- :column runtime_id BIGINT       the runtime or driver call that launched it; NULL when the trace holds none
--- :column op_id BIGINT            the innermost CPU op around the launch; NULL without one
--- :column launch_start_ns BIGINT  when the launching call started; NULL when unlinked
--- :column launch_dur_ns BIGINT    how long the launching call took; NULL when unlinked
--- :column queue_ns BIGINT         from the call's end to the start of the work, not below 0; NULL if unlinked or over
---                                 10 days
--- :column kernel_count BIGINT     GPU events that the same call launched (over 1: a graph); NULL when unlinked
--- :column step BIGINT             number of the training step; NULL outside every step or when unlinked
--- :column phase VARCHAR           phase that launched it, likewise
--- :column module_path VARCHAR     path of the module that launched it; NULL where none is known
--- :column op VARCHAR              name of that CPU op; NULL without one
--- :column unit VARCHAR            of a kernel of matrix products: matrix (tensor cores) or vector; NULL for all else
--- :column precision VARCHAR       of these, by name or by the types of the op: fp64, fp32, tf32, bf16, fp16, …; NULL if
---                                 unknown
--- :column track_id BIGINT         the track of its stream
--- :column is_compiled BOOLEAN     launched inside of code that torch.compile made; NULL when unlinked
+-- :column busy_ns BIGINT          part of the duration in which no earlier work keeps the device busy
+-- :column runtime_id BIGINT       launching runtime or driver call; NULL if the trace has no launching call
+-- :column op_id BIGINT            innermost CPU op around the launch; NULL without an op
+-- :column launch_start_ns BIGINT  start of the launching call; NULL without a launch
+-- :column launch_dur_ns BIGINT    duration of the launching call; NULL without a launch
+-- :column queue_ns BIGINT         time from the end of the call to the start of the work, at least 0; NULL without a
+--                                 launch or over 10 days
+-- :column kernel_count BIGINT     GPU events launched by the same call (over 1: a graph); NULL without a launch
+-- :column step STEP               NULL outside every step or without a launch
+-- :column phase PHASE             of the launch; NULL outside every phase or without a launch
+-- :column module_path VARCHAR     path of the launching module; NULL if unknown
+-- :column op VARCHAR              name of the innermost CPU op; NULL without an op
+-- :column unit VARCHAR            unit of a kernel of matrix products: matrix (tensor cores) or vector; NULL for other
+--                                 work
+-- :column precision VARCHAR       precision of the matrix products, from the name or the op's types: fp64, fp32, tf32,
+--                                 bf16, fp16, …; NULL if unknown
+-- :column track_id BIGINT         track of the stream
+-- :column is_compiled BOOLEAN     launched inside code compiled by torch.compile; NULL without a launch
 select
     gpu_event.rank,
     gpu_event.event_id,

@@ -1,39 +1,41 @@
--- Every time without work, on each device (all streams) and on each stream alone, with what it waited for.
+-- Every gap without work, on each device (all streams) and on each stream, with its cause.
 --
--- A gap ends when work starts, and is split by the launch of that work as `idle_part` says: the host had not launched
--- it, or the launch took effect (`host`); the host was inside a synchronise (`sync`); or the work waited in its queue.
--- The largest part is the cause. If the work waited for over 50 us and no device did anything in the last 50 us of it,
--- nothing in the file explains that (`unobserved`). Else it waited for what ended last on the device during the gap, on
--- another stream: communication or a kernel. If nothing did, a gap under 30 us is the usual time between two kernels
--- (`kernel`, HTA's threshold), and a longer one is `other`. Overlapping work leaves no gap, and there is none before
--- the first work of a stream.
+-- A gap ends at the start of work, and is split at the launch of that work as in `idle_part`: the host had not launched
+-- the work, or the launch took effect (`host`); the host was in a synchronising call (`sync`); or the work waited in
+-- its queue. The largest part is the cause.
+--
+-- If the work waited for over 50 us and no device was active in the last 50 us, the cause is not visible in the file
+-- (`unobserved`). Otherwise the work waited for the last work on the device that ended in the gap, on another stream:
+-- communication, or any other work (`kernel`). If no work ended in the gap, a gap under 30 us is the usual time between
+-- two kernels (also `kernel`, HTA's threshold), and a longer gap is `other`. Overlapping work leaves no gap, and there
+-- is no gap before the first work of a stream.
 --
 -- :reads gpu_event, gpu_busy, event, name_info, launch, nesting, label, gpu_gap
--- :column rank BIGINT        process rank
--- :column scope VARCHAR      device: no stream of the device works; stream: this stream does not, others may
--- :column device BIGINT      device number; -1 when the events name none
--- :column stream BIGINT      the stream; NULL for scope device, or when the events name none
+-- :column rank RANK
+-- :column scope VARCHAR      device: no stream of the device works; stream: this stream does not work, but others may
+-- :column device DEVICE      -1 without a device
+-- :column stream BIGINT      stream; NULL for scope device, or if the events have no stream
 -- :column start_ns BIGINT    start
 -- :column end_ns BIGINT      end
--- :column next_id BIGINT     the GPU event that ends the gap; NULL for the gap after the last one
--- :column step BIGINT        step of that event, or at the time of the last gap; NULL outside every step or when
---                            unlinked
--- :column phase VARCHAR      phase of that event; NULL outside every step or when unlinked
--- :column cause GAP_CAUSE    the largest part of the wait
--- :column host_ns BIGINT     of it, until the launch of that event took effect
--- :column launch_ns BIGINT   of `host_ns`, from the launch call on
--- :column sync_ns BIGINT     of the wait, the host was inside a call that returns when the GPU is done
--- :column queued_ns BIGINT   of it, the work was launched already and waited for something on the GPU
--- :column unobserved_ns BIGINT  of it, the work was launched already, and nothing in the file explains why it waited
--- :column unknown_ns BIGINT  of it, what ended the gap has no known launch
+-- :column next_id BIGINT     GPU event at the end of the gap; NULL for the gap after the last event
+-- :column step STEP          of that event, or at the time of the last gap; NULL outside every step or without a launch
+-- :column phase PHASE        of that event; NULL outside every step or without a launch
+-- :column cause GAP_CAUSE    largest part of the gap
+-- :column host_ns BIGINT     part of the gap until the launch of that event took effect
+-- :column launch_ns BIGINT   part of `host_ns` after the start of the launching call
+-- :column sync_ns BIGINT     part of the gap with the host inside a call that waits for the GPU
+-- :column queued_ns BIGINT   part of the gap with launched work waiting for other GPU work
+-- :column unobserved_ns BIGINT
+--                            part of the gap with launched work waiting for no reason visible in the file
+-- :column unknown_ns BIGINT  part of the gap before work without a known launch
 with work as (
-    -- GPU events that take time.
+    -- GPU events with a duration.
     select * from gpu_event
     where dur_ns > 0
 ),
 
--- Until when the work of a stream had lasted at each of its events, that event included.
-reached as (
+-- One row per event, with the latest end of the stream's work up to and including the event.
+work_so_far as (
     select
         *,
         max(end_ns) over (
@@ -42,17 +44,17 @@ reached as (
     from work
 ),
 
--- Work that ends a gap of its stream, and since when the stream had done nothing.
+-- One row per work that ends a gap of its stream, with the start of the gap.
 stream_gap as (
     select
         *,
         lag(reached_ns) over (partition by rank, device, stream order by start_ns, event_id) as since_ns
-    from reached
+    from work_so_far
     qualify start_ns > since_ns
 ),
 
--- Calls of a thread that return when the GPU is done, and how long those before each lasted.
-blocking as (
+-- Calls that wait for the GPU, with the total duration of earlier calls on the thread.
+wait_call as (
     select
         nesting.rank,
         nesting.track_id,
@@ -72,8 +74,8 @@ blocking as (
         and nesting.end_ns > nesting.start_ns
 ),
 
--- Gaps of streams with the launch of the work that ends them.
-launched as (
+-- Gaps of streams, with the launch of the work at the end.
+next_launch as (
     select
         gap.rank,
         gap.device,
@@ -93,40 +95,41 @@ launched as (
         on launch.rank = nesting.rank and coalesce(launch.runtime_id, launch.op_id) = nesting.event_id
 ),
 
--- How long the launching thread had been inside blocking calls when the gap began, and then when it launched.
-at_start as (
+-- Total time of the launching thread in waiting calls up to the start of the gap, and then up to the launch.
+gap_start as (
     select
-        launched.*,
-        coalesce(blocking.before_ns + least(launched.start_ns, blocking.end_ns) - blocking.start_ns, 0) as sync_0
-    from launched
-    asof left join blocking
+        next_launch.*,
+        coalesce(wait_call.before_ns + least(next_launch.start_ns, wait_call.end_ns) - wait_call.start_ns, 0) as sync_0
+    from next_launch
+    asof left join wait_call
         on
-            launched.rank = blocking.rank
-            and launched.track_id = blocking.track_id
-            and launched.start_ns >= blocking.start_ns
+            next_launch.rank = wait_call.rank
+            and next_launch.track_id = wait_call.track_id
+            and next_launch.start_ns >= wait_call.start_ns
 ),
 
-at_launch as (
+-- one row per gap of a stream, with the waiting time before the launch
+gap_launch as (
     select
-        at_start.*,
-        -- the launch call itself blocks: as in idle_part, the time until it returns
+        gap_start.*,
+        -- if the launching call itself waits, count the time until it returns, as in idle_part
         case
-            when at_start.launched_ns < blocking.end_ns
-                then least(at_start.launching_ns, blocking.end_ns - at_start.launched_ns)
+            when gap_start.launched_ns < wait_call.end_ns
+                then least(gap_start.launching_ns, wait_call.end_ns - gap_start.launched_ns)
             else 0
         end as in_call_ns,
-        coalesce(blocking.before_ns + least(at_start.launched_ns, blocking.end_ns) - blocking.start_ns, 0)
-        - at_start.sync_0 as blocked_ns
-    from at_start
-    asof left join blocking
+        coalesce(wait_call.before_ns + least(gap_start.launched_ns, wait_call.end_ns) - wait_call.start_ns, 0)
+        - gap_start.sync_0 as blocked_ns
+    from gap_start
+    asof left join wait_call
         on
-            at_start.rank = blocking.rank
-            and at_start.track_id = blocking.track_id
-            and at_start.launched_ns >= blocking.start_ns
+            gap_start.rank = wait_call.rank
+            and gap_start.track_id = wait_call.track_id
+            and gap_start.launched_ns >= wait_call.start_ns
 ),
 
--- How long any device is busy, of all that is so from some time on or before it.
-busy_until as (
+-- Latest end of the busy time of any device that started up to this point.
+busy_stretch as (
     select
         rank,
         start_ns,
@@ -134,37 +137,37 @@ busy_until as (
     from gpu_busy
 ),
 
--- The parts of the gaps of streams and of devices.
-split as (
+-- Parts of the gaps of streams and of devices.
+part as (
     select
         'stream' as scope,
-        at_launch.rank,
-        at_launch.device,
-        at_launch.stream,
-        at_launch.start_ns,
-        at_launch.end_ns,
-        at_launch.next_id,
+        gap_launch.rank,
+        gap_launch.device,
+        gap_launch.stream,
+        gap_launch.start_ns,
+        gap_launch.end_ns,
+        gap_launch.next_id,
         label.step,
         label.phase,
         case
-            when at_launch.is_unlinked then 0
+            when gap_launch.is_unlinked then 0
             else
-                at_launch.launched_ns - at_launch.start_ns - at_launch.blocked_ns
-                + at_launch.launching_ns - at_launch.in_call_ns
+                gap_launch.launched_ns - gap_launch.start_ns - gap_launch.blocked_ns
+                + gap_launch.launching_ns - gap_launch.in_call_ns
         end as host_ns,
-        case when at_launch.is_unlinked then 0 else at_launch.launching_ns - at_launch.in_call_ns end as launch_ns,
-        case when at_launch.is_unlinked then 0 else at_launch.blocked_ns + at_launch.in_call_ns end as sync_ns,
+        case when gap_launch.is_unlinked then 0 else gap_launch.launching_ns - gap_launch.in_call_ns end as launch_ns,
+        case when gap_launch.is_unlinked then 0 else gap_launch.blocked_ns + gap_launch.in_call_ns end as sync_ns,
         case
-            when at_launch.is_unlinked then 0
-            else at_launch.end_ns - at_launch.launched_ns - at_launch.launching_ns
+            when gap_launch.is_unlinked then 0
+            else gap_launch.end_ns - gap_launch.launched_ns - gap_launch.launching_ns
         end as waited_ns,
         coalesce(
-            waited_ns > launch_effect_ns() and busy_until.end_ns < at_launch.end_ns - launch_effect_ns(), false
+            waited_ns > launch_effect_ns() and busy_stretch.end_ns < gap_launch.end_ns - launch_effect_ns(), false
         ) as is_unobserved,
-        case when at_launch.is_unlinked then at_launch.end_ns - at_launch.start_ns else 0 end as unknown_ns
-    from at_launch
-    inner join label on at_launch.rank = label.rank and at_launch.next_id = label.event_id
-    asof left join busy_until on at_launch.rank = busy_until.rank and at_launch.end_ns > busy_until.start_ns
+        case when gap_launch.is_unlinked then gap_launch.end_ns - gap_launch.start_ns else 0 end as unknown_ns
+    from gap_launch
+    inner join label on gap_launch.rank = label.rank and gap_launch.next_id = label.event_id
+    asof left join busy_stretch on gap_launch.rank = busy_stretch.rank and gap_launch.end_ns > busy_stretch.start_ns
     union all
     select
         'device',
@@ -185,8 +188,8 @@ split as (
     from gpu_gap
 ),
 
--- What ended at each time on a device; communication where several did.
-ending as (
+-- Class of the work ending at each time on a device; communication if several end.
+work_end as (
     select
         rank,
         device,
@@ -197,30 +200,30 @@ ending as (
 )
 
 select
-    split.rank,
-    split.scope,
-    split.device,
-    split.stream,
-    split.start_ns,
-    split.end_ns,
-    split.next_id,
-    split.step,
-    split.phase,
+    part.rank,
+    part.scope,
+    part.device,
+    part.stream,
+    part.start_ns,
+    part.end_ns,
+    part.next_id,
+    part.step,
+    part.phase,
     case
-        when split.unknown_ns > 0 then 'unknown'
-        when split.sync_ns >= greatest(split.host_ns, split.waited_ns) then 'sync'
-        when split.host_ns >= split.waited_ns then 'host'
-        when split.is_unobserved then 'unobserved'
-        when ending.end_ns > split.start_ns and ending.class = 'communication' then 'communication'
-        when ending.end_ns > split.start_ns or split.end_ns - split.start_ns < kernel_spacing_ns() then 'kernel'
+        when part.unknown_ns > 0 then 'unknown'
+        when part.sync_ns >= greatest(part.host_ns, part.waited_ns) then 'sync'
+        when part.host_ns >= part.waited_ns then 'host'
+        when part.is_unobserved then 'unobserved'
+        when work_end.end_ns > part.start_ns and work_end.class = 'communication' then 'communication'
+        when work_end.end_ns > part.start_ns or part.end_ns - part.start_ns < kernel_spacing_ns() then 'kernel'
         else 'other'
     end as cause,
-    split.host_ns::bigint as host_ns,
-    split.launch_ns::bigint as launch_ns,
-    split.sync_ns::bigint as sync_ns,
-    case when split.is_unobserved then 0 else split.waited_ns end::bigint as queued_ns,
-    case when split.is_unobserved then split.waited_ns else 0 end::bigint as unobserved_ns,
-    split.unknown_ns::bigint as unknown_ns
-from split
-asof left join ending
-    on split.rank = ending.rank and split.device = ending.device and split.end_ns >= ending.end_ns
+    part.host_ns::bigint as host_ns,
+    part.launch_ns::bigint as launch_ns,
+    part.sync_ns::bigint as sync_ns,
+    case when part.is_unobserved then 0 else part.waited_ns end::bigint as queued_ns,
+    case when part.is_unobserved then part.waited_ns else 0 end::bigint as unobserved_ns,
+    part.unknown_ns::bigint as unknown_ns
+from part
+asof left join work_end
+    on part.rank = work_end.rank and part.device = work_end.device and part.end_ns >= work_end.end_ns

@@ -1,34 +1,35 @@
--- How each kernel fills its GPU: blocks, waves, occupancy, and what limits it. One row per kernel with a grid.
+-- GPU use of each kernel: blocks, waves, occupancy, and the limiting resource. One row per kernel with a grid.
 --
--- A multiprocessor holds as many blocks as fit by their threads, their registers and their shared memory, and not more
--- than it has places for (`resident_blocks`). These are NVIDIA's rules (CUDA C++ Programming Guide, "Compute
--- Capabilities"; `cuda_occupancy.h`): a warp's registers are rounded up to 256 and lie in one part of the register
--- file, a block's shared memory is rounded up, and since Ampere each block gives one KiB to the system. The limits of
--- the device are in `gpu_model`. One wave is a grid that fills all multiprocessors once. Occupancy is the estimate that
--- the profiler makes, too: the threads that are on a multiprocessor on average while the first wave runs, as a share of
--- the most that it can hold.
+-- A multiprocessor holds as many blocks as fit by threads, registers and shared memory, up to a maximum number
+-- (`resident_blocks`). The rules are NVIDIA's (CUDA C++ Programming Guide, "Compute Capabilities"; `cuda_occupancy.h`):
+-- a warp's registers are rounded up to 256 and lie in one part of the register file, a block's shared memory is rounded
+-- up, and since Ampere the system takes one KiB per block. The limits of the device are in `gpu_model`. One wave is a
+-- grid that fills all multiprocessors once. Occupancy is defined as in the profiler: the mean number of threads on a
+-- multiprocessor during the first wave, as a share of its maximum.
 --
--- The profiler's own figure (`gpu_op.occupancy_pct`) is 0 for every kernel with more than 48 KiB of shared memory, as
--- it asks for the limit of kernels that did not opt in to more. So occupancy is computed, and taken from the trace only
--- where the limits of the device are not known, and then not for such kernels. AMD's kernels have no registers in the
--- trace: of them, only blocks and threads are known.
+-- The profiler's own value (`gpu_op.occupancy_pct`) is 0 for every kernel with more than 48 KiB of shared memory,
+-- because the profiler uses the limit for kernels without opt-in. Occupancy is therefore computed here. The value of
+-- the trace is used only if the limits of the device are unknown, and never for such kernels. AMD's kernels have no
+-- registers in the trace, so only blocks and threads are known.
 --
 -- :reads event, gpu_op, launch, gpu_model
--- :column rank BIGINT               process rank
+-- :column rank RANK
 -- :column event_id BIGINT           the kernel
--- :column grid VARCHAR              blocks of its grid in x, y and z
--- :column block VARCHAR             threads of a block in x, y and z
--- :column blocks BIGINT             blocks of its grid
--- :column threads BIGINT            threads of a block
--- :column resident_blocks BIGINT    blocks that one multiprocessor can hold; NULL, like waves and tail, if not known
--- :column waves DOUBLE              the grid as a multiple of what all multiprocessors can hold
--- :column tail_pct DOUBLE           share of the places that are empty in the last wave, over all waves
--- :column occupancy_pct DOUBLE      threads on a multiprocessor as a share of the most it can hold, 0 to 100
--- :column occupancy_limit VARCHAR   what keeps it from more: grid (too few blocks), threads, registers, shared_memory
---                                   or blocks (the most on a multiprocessor)
--- :column sm_efficiency_pct DOUBLE  share of the multiprocessors that get a block, 0 to 100
--- :column evidence VARCHAR          of the occupancy: computed or trace; NULL without one
-with sized as (
+-- :column grid VARCHAR              blocks of the grid in x, y and z
+-- :column block VARCHAR             threads per block in x, y and z
+-- :column blocks BIGINT             number of blocks in the grid
+-- :column threads BIGINT            number of threads per block
+-- :column resident_blocks BIGINT    maximum number of blocks per multiprocessor; NULL, like waves and tail, if unknown
+-- :column waves DOUBLE              size of the grid in multiples of the capacity of all multiprocessors
+-- :column tail_pct DOUBLE           share of block slots left empty by the last wave, over all waves
+-- :column occupancy_pct DOUBLE      threads on a multiprocessor as a share of its maximum, 0 to 100
+-- :column occupancy_limit VARCHAR   limiting resource: grid (too few blocks), threads, registers, shared_memory or
+--                                   blocks (maximum per multiprocessor)
+-- :column sm_efficiency_pct DOUBLE  share of the multiprocessors with a block, 0 to 100
+-- :column evidence VARCHAR          source of the occupancy: computed or trace; NULL without occupancy
+
+-- one row per kernel with a grid, with its resources
+with sized_kernel as (
     select
         event.rank,
         event.event_id,
@@ -55,43 +56,44 @@ with sized as (
     where event.category = 'kernel' and event.dur_ns is not null and gpu_op.grid is not null
 ),
 
-counted as (
+counted_kernel as (
     select
         *,
         list_product(threads_by_axis) as threads,
         list_product(blocks_by_axis) as blocks,
         ceil(threads / 32) as warps
-    from sized
+    from sized_kernel
     where list_min(blocks_by_axis) > 0 and list_min(threads_by_axis) > 0
 ),
 
--- Blocks that a multiprocessor can hold by each of its limits; NULL where a kernel does not touch it.
-limited as (
+-- Blocks per multiprocessor by each limit; NULL if the kernel does not use the resource.
+limited_kernel as (
     select
-        counted.*,
-        counted.blocks / gpu_model.sm_count as blocks_each,
+        counted_kernel.*,
+        counted_kernel.blocks / gpu_model.sm_count as blocks_each,
         gpu_model.threads_per_sm,
-        floor(floor(gpu_model.threads_per_sm / 32) / counted.warps) as by_threads,
+        floor(floor(gpu_model.threads_per_sm / 32) / counted_kernel.warps) as by_threads,
         floor(
             floor(
                 gpu_model.registers_per_sm / gpu_model.register_parts
-                / nullif(256 * ceil(counted.registers * 32.0 / 256), 0)
-            ) * gpu_model.register_parts / counted.warps
+                / nullif(256 * ceil(counted_kernel.registers * 32.0 / 256), 0)
+            ) * gpu_model.register_parts / counted_kernel.warps
         ) as by_registers,
         floor(
             gpu_model.shared_bytes_per_sm / nullif(
                 gpu_model.shared_unit_bytes * ceil(
-                    (1.0 * counted.shared_memory_bytes + gpu_model.reserved_shared_bytes)
+                    (1.0 * counted_kernel.shared_memory_bytes + gpu_model.reserved_shared_bytes)
                     / gpu_model.shared_unit_bytes
                 ), 0
             )
         ) as by_shared_memory,
         gpu_model.blocks_per_sm as by_blocks
-    from counted
-    left join gpu_model on counted.rank = gpu_model.rank and counted.device_id = gpu_model.device_id
+    from counted_kernel
+    left join gpu_model on counted_kernel.rank = gpu_model.rank and counted_kernel.device_id = gpu_model.device_id
 ),
 
-placed as (
+-- one row per kernel, with the resident blocks and the usable occupancy of the trace
+resident_kernel as (
     select
         *,
         case
@@ -109,7 +111,7 @@ placed as (
                 and (occupancy_pct > 0 or shared_memory_bytes <= default_shared_bytes())
                 then occupancy_pct
         end as told_pct
-    from limited
+    from limited_kernel
 )
 
 select
@@ -138,4 +140,4 @@ select
         when resident is not null then 'computed'
         when told_pct is not null then 'trace'
     end as evidence
-from placed
+from resident_kernel

@@ -1,11 +1,15 @@
--- The time of a device in which it is busy, each moment given to one event: computation before communication before
--- copies and memsets, and of the same class to the one that started first. Sums are the busy time of the device.
+-- Busy time of a device split over events, each instant to one event. Sums are the busy time of the device.
+--
+-- Computation takes precedence over communication, and communication over copies and memsets. Within a class, the time
+-- goes to the event that started first.
 --
 -- :reads gpu_event, gpu_state
--- :column rank BIGINT      process rank
+-- :column rank RANK
 -- :column event_id BIGINT  the GPU event
--- :column owned_ns BIGINT  the part of its duration that is given to it
-with reached as (
+-- :column owned_ns BIGINT  part of the duration assigned to the event
+
+-- one row per event, with the latest end before it in its class
+with event_so_far as (
     select
         rank,
         device,
@@ -20,8 +24,8 @@ with reached as (
     from gpu_event
 ),
 
--- Events without the time in which an earlier one of their class runs.
-own as (
+-- Events, without the time of earlier events of their class.
+own_part as (
     select
         rank,
         device,
@@ -29,11 +33,11 @@ own as (
         class,
         end_ns,
         least(end_ns, greatest(start_ns, coalesce(reached_ns, start_ns))) as own_start_ns
-    from reached
+    from event_so_far
 ),
 
--- How long a class that goes first has run until each change of the device's state.
-running as (
+-- Total time of the classes with precedence up to each change of the device's state.
+run_time as (
     select
         rank,
         device,
@@ -48,6 +52,7 @@ running as (
     )
 ),
 
+-- one row per start or end of the own time of communication, copies and memsets
 edge as (
     select
         rank,
@@ -56,29 +61,29 @@ edge as (
         class,
         unnest([own_start_ns, end_ns]) as at_ns,
         unnest([-1, 1]) as sign
-    from own
+    from own_part
     where class != 'computation' and end_ns > own_start_ns
 ),
 
--- How long such a class runs inside of an event's own time: the difference of two running totals.
-hidden as (
+-- Time of the classes with precedence inside an event's own time: the difference of two running totals.
+hidden_time as (
     select
         edge.rank,
         edge.event_id,
         sum(edge.sign * if(
             edge.class = 'communication',
-            coalesce(running.computation_before_ns, 0) + if(running.computation, edge.at_ns - running.start_ns, 0),
-            coalesce(running.either_before_ns, 0) + if(running.either, edge.at_ns - running.start_ns, 0)
+            coalesce(run_time.computation_before_ns, 0) + if(run_time.computation, edge.at_ns - run_time.start_ns, 0),
+            coalesce(run_time.either_before_ns, 0) + if(run_time.either, edge.at_ns - run_time.start_ns, 0)
         )) as hidden_ns
     from edge
-    asof inner join running
-        on edge.rank = running.rank and edge.device = running.device and edge.at_ns >= running.start_ns
+    asof inner join run_time
+        on edge.rank = run_time.rank and edge.device = run_time.device and edge.at_ns >= run_time.start_ns
     group by edge.rank, edge.event_id
 )
 
 select
-    own.rank,
-    own.event_id,
-    (own.end_ns - own.own_start_ns - coalesce(hidden.hidden_ns, 0))::bigint as owned_ns
-from own
-left join hidden on own.rank = hidden.rank and own.event_id = hidden.event_id
+    own_part.rank,
+    own_part.event_id,
+    (own_part.end_ns - own_part.own_start_ns - coalesce(hidden_time.hidden_ns, 0))::bigint as owned_ns
+from own_part
+left join hidden_time on own_part.rank = hidden_time.rank and own_part.event_id = hidden_time.event_id

@@ -1,22 +1,24 @@
--- Every change of the number of launches that wait on a stream. Stretches of a stream leave no gap.
+-- Every change in the number of launches waiting on a stream. The intervals of a stream leave no gap.
 --
 -- A launch is in the queue from the start of the call to the start of its first work on the stream. A graph launch
--- counts once. Work whose launching call is not in the trace is left out.
+-- counts once. Work without a launching call in the trace is left out.
 --
 -- :reads launch, gpu_op, event, step, phase_span
--- :column rank BIGINT          process rank
--- :column device BIGINT        device number; -1 when the events name none
--- :column stream BIGINT        stream; -1 when the events name none
--- :column start_ns BIGINT      when launches entered or left the queue
--- :column end_ns BIGINT        when the next ones did; its start for the last change
--- :column change BIGINT        launches that entered, less those that left
--- :column queue_length BIGINT  launches in the queue from here on
--- :column launch_count BIGINT  launches that entered
--- :column call_ns BIGINT       duration of their calls
--- :column launch_id BIGINT     the first of these calls; NULL when none entered
--- :column started_id BIGINT    the first GPU event that left; NULL when none did
--- :column step BIGINT          step that ran on the CPU at the start; NULL outside every step
--- :column phase VARCHAR        phase of the main thread at the start; NULL outside every step
+-- :column rank RANK
+-- :column device DEVICE        -1 without a device
+-- :column stream BIGINT        stream; -1 if the events have no stream
+-- :column start_ns BIGINT      time of the change
+-- :column end_ns BIGINT        time of the next change; equal to `start_ns` for the last change
+-- :column change BIGINT        launches entering minus launches leaving the queue
+-- :column queue_length BIGINT  launches in the queue after the change
+-- :column launch_count BIGINT  launches entering the queue
+-- :column call_ns BIGINT       duration of the entering launch calls
+-- :column launch_id BIGINT     first entering launch call; NULL if no launch entered
+-- :column started_id BIGINT    first GPU event leaving the queue; NULL if no launch left
+-- :column step STEP            on the CPU at the start; NULL outside every step
+-- :column phase PHASE          of the main thread at the start; NULL outside every step
+
+-- one row per launching call and stream
 with entry as (
     select
         launch.rank,
@@ -34,6 +36,7 @@ with entry as (
     group by launch.rank, device_of(gpu_op.device), stream_of(gpu_op.stream), launch.runtime_id
 ),
 
+-- one row per launch entering or leaving a queue
 edge as (
     select
         rank,
@@ -58,6 +61,7 @@ edge as (
     from entry
 ),
 
+-- one row per time of a change on a stream
 change as (
     select
         rank,
@@ -82,7 +86,7 @@ stretch as (
     window so_far as (partition by rank, device, stream order by at_ns rows unbounded preceding) -- noqa: PRS
 ),
 
-in_step as (
+stretch_in_step as (
     select
         stretch.*,
         case when stretch.at_ns < step.end_ns then step.step end as step
@@ -90,24 +94,24 @@ in_step as (
     asof left join step on stretch.rank = step.rank and stretch.at_ns >= step.start_ns
 ),
 
-main as (
+main_span as (
     select * from phase_span
     where is_main
 )
 
 select
-    in_step.rank,
-    in_step.device,
-    in_step.stream,
-    in_step.at_ns as start_ns,
-    coalesce(in_step.until_ns, in_step.at_ns) as end_ns,
-    in_step.change,
-    in_step.queue_length::bigint as queue_length,
-    in_step.launch_count,
-    in_step.call_ns,
-    in_step.launch_id,
-    in_step.started_id,
-    in_step.step,
-    case when in_step.at_ns < main.end_ns then main.phase end as phase
-from in_step
-asof left join main on in_step.rank = main.rank and in_step.at_ns >= main.start_ns
+    stretch_in_step.rank,
+    stretch_in_step.device,
+    stretch_in_step.stream,
+    stretch_in_step.at_ns as start_ns,
+    coalesce(stretch_in_step.until_ns, stretch_in_step.at_ns) as end_ns,
+    stretch_in_step.change,
+    stretch_in_step.queue_length::bigint as queue_length,
+    stretch_in_step.launch_count,
+    stretch_in_step.call_ns,
+    stretch_in_step.launch_id,
+    stretch_in_step.started_id,
+    stretch_in_step.step,
+    case when stretch_in_step.at_ns < main_span.end_ns then main_span.phase end as phase
+from stretch_in_step
+asof left join main_span on stretch_in_step.rank = main_span.rank and stretch_in_step.at_ns >= main_span.start_ns

@@ -1,20 +1,21 @@
--- Calls by which a gradient scaler reads whether a gradient is infinite, and for which the CPU waits for the GPU.
+-- Calls in which a gradient scaler checks for infinite gradients, and in which the CPU waits for the GPU.
 --
--- `GradScaler.step` reads the flag right before the optimizer: the last value that a thread reads between
--- `aten::_amp_foreach_non_finite_check_and_unscale_` and the optimizer's mark, or `aten::_amp_update_scale_` where the
+-- `GradScaler.step` reads the flag right before the optimizer. The call is the last value read by a thread between
+-- `aten::_amp_foreach_non_finite_check_and_unscale_` and the optimizer's mark, or `aten::_amp_update_scale_` if the
 -- step is skipped or has no mark (torch/amp/grad_scaler.py, `_maybe_opt_step`).
 --
 -- :reads event, name_info, nesting, gpu_wait
--- :column rank BIGINT      process rank
--- :column event_id BIGINT  the call that waits, as in `gpu_wait`
+-- :column rank RANK
+-- :column event_id BIGINT  the waiting call, as in `gpu_wait`
 with scaling_rank as (
     -- Ranks with a scaler.
     select rank from name_info
     where name = 'aten::_amp_foreach_non_finite_check_and_unscale_'
 ),
 
+-- one row per check, or per mark that ends the reading
 mark as (
-    -- Checks for infinities, and the events that follow the reading.
+    -- Checks for infinities, and the events after the reading.
     select
         event.rank,
         event.event_id,
@@ -33,7 +34,7 @@ mark as (
         )
 ),
 
--- From the last check before an optimizer to its mark.
+-- One row per last check before an optimizer, up to the optimizer's mark.
 reading_span as (
     select
         rank,
@@ -46,7 +47,7 @@ reading_span as (
     qualify is_check and not coalesce(lead(is_check) over in_order, false)
 ),
 
--- Values that a thread reads in these spans, with the place from the end.
+-- Values read by a thread in these spans.
 reading as (
     select
         reading_span.rank,

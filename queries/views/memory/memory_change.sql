@@ -1,21 +1,23 @@
--- Every allocation and release, with what its device has allocated and reserved after it.
+-- Every allocation and release, with the device's allocated and reserved bytes afterwards.
 --
--- Totals are those of the allocator; where the profiler did not record them, what is allocated is the sum of what the
--- trace shows, from 0. No device has 100 TB: an event that says so is damaged, and so is a total.
+-- Totals are the allocator's totals. If the profiler did not record totals, `allocated_bytes` is the running sum of the
+-- events in the trace, starting at 0. No device has 100 TB: larger events and totals are damaged and left out.
 --
 -- :reads memory_event, event, step
--- :column rank BIGINT             process rank
+-- :column rank RANK
 -- :column event_id BIGINT         the event
--- :column track_id BIGINT         the thread
+-- :column track_id BIGINT         thread of the event
 -- :column device_type VARCHAR     cpu, cuda, hip, xpu, hpu, mtia or other
--- :column device BIGINT           device number; -1 for the CPU
--- :column start_ns BIGINT         when it happened
+-- :column device DEVICE           -1 for the CPU
+-- :column start_ns BIGINT         time of the event
 -- :column address BIGINT          address of the block
--- :column bytes BIGINT            bytes allocated, negative when released
--- :column allocated_bytes BIGINT  allocated on the device after it
--- :column reserved_bytes BIGINT   reserved by the allocator after it; NULL when unknown
--- :column step BIGINT             training step that runs then; NULL outside every step
-with timed as (
+-- :column bytes BIGINT            bytes allocated; negative for a release
+-- :column allocated_bytes BIGINT  bytes allocated on the device after the event
+-- :column reserved_bytes BIGINT   bytes reserved by the allocator after the event; NULL if unknown
+-- :column step STEP               at the time of the event; NULL outside every step
+
+-- one row per allocation or release, with its totals
+with allocator_event as (
     select
         memory_event.rank,
         memory_event.event_id,
@@ -42,7 +44,7 @@ with timed as (
 )
 
 select
-    timed.*,
-    case when timed.start_ns < step.end_ns then step.step end as step
-from timed
-asof left join step on timed.rank = step.rank and timed.start_ns >= step.start_ns
+    allocator_event.*,
+    case when allocator_event.start_ns < step.end_ns then step.step end as step
+from allocator_event
+asof left join step on allocator_event.rank = step.rank and allocator_event.start_ns >= step.start_ns

@@ -1,18 +1,20 @@
--- Parameters and optimizer state by module: how large they are by the model's table, not by allocations.
+-- Parameters and optimizer state by module: sizes from the model's table, not from allocations.
 --
--- They are older than the trace, so no allocation tells of them. Where the modules of a placed model say how large
--- their parameters are, each module has its own; where only the table that a capture stored in the trace does, the
--- model is one row. Without either, shapes tell of those that are trained (`estimated_memory`). The optimizer's state
--- is what its class keeps for each number (`state_copies`), where an annotation of torch's names one class. SGD keeps
--- one if it has momentum: then it multiplies in place, which it does not without (torch/optim/sgd.py).
+-- Parameters are older than the trace, so the trace has no allocations for them. If the modules of a placed model have
+-- sizes, each module has a row of its own. If only the table stored by a capture has sizes, the model is one row.
+-- Without both, shapes give the sizes of the trained parameters (`estimated_memory`).
+--
+-- The optimizer state is the size of the parameters times the number of values kept per parameter by the optimizer
+-- class (`state_copies`), if torch's annotations name exactly one class. SGD keeps one value, and only with momentum.
+-- SGD with momentum is recognised by in-place multiplications (torch/optim/sgd.py).
 --
 -- :reads model_op, rank_info, name_info, estimated_memory, event
--- :column rank BIGINT          process rank
--- :column module_path VARCHAR  the module; NULL for the whole model
--- :column type VARCHAR         its class; NULL for the whole model
+-- :column rank RANK
+-- :column module_path VARCHAR  module; NULL for the whole model
+-- :column type VARCHAR         class of the module; NULL for the whole model
 -- :column category VARCHAR     parameter or optimizer_state
 -- :column evidence VARCHAR     model_table, gradient_shapes or optimizer_class
--- :column bytes BIGINT         its size
+-- :column bytes BIGINT         size in bytes
 with child_size as (
     select
         rank,
@@ -23,8 +25,8 @@ with child_size as (
     group by rank, parent_id
 ),
 
--- Modules with their own parameters, and whether the sizes of a model make sense: parameters that two modules share
--- count to both, and once to the module around.
+-- Modules with the size of their own parameters, and whether the sizes add up. Parameters shared by two modules count
+-- in both, but only once in the outer module.
 own_size as (
     select
         model_op.rank,
@@ -39,7 +41,7 @@ own_size as (
     where model_op.param_bytes >= 0
 ),
 
--- The table that a capture stored, where no module of the run has a size.
+-- The table stored by a capture, if no module of the run has a size.
 stored_module as (
     select
         rank,
@@ -53,6 +55,7 @@ stored_module as (
     where rank not in (select rank from model_op where param_bytes is not null)
 ),
 
+-- one row per module with own parameters, or per model
 parameter as (
     select
         rank,
@@ -94,7 +97,7 @@ sgd_step as (
         start_ns,
         end_ns
     from event
-    where name = 'Optimizer.step#SGD.step'
+    where optimizer_of_mark(name) = 'SGD'
 ),
 
 -- Ranks whose SGD has momentum.
@@ -109,17 +112,18 @@ sgd_with_momentum as (
     where product.name in ('aten::mul_', 'aten::_foreach_mul_') and product.start_ns < sgd_step.end_ns
 ),
 
+-- one row per rank with a single optimizer class: the values kept per parameter
 optimizer as (
     select
         rank,
         coalesce(
-            any_value(state_copies(regexp_extract(name, '^Optimizer\.step#(\w+)\.step$', 1))),
+            any_value(state_copies(optimizer_of_mark(name))),
             case
-                when any_value(name) = 'Optimizer.step#SGD.step' and rank in (select rank from sgd_with_momentum) then 1
+                when optimizer_of_mark(any_value(name)) = 'SGD' and rank in (select rank from sgd_with_momentum) then 1
             end
         ) as copies
     from name_info
-    where regexp_matches(name, '^Optimizer\.step#\w+\.step$')
+    where optimizer_of_mark(name) != ''
     group by rank
     having count(distinct name) = 1
 )

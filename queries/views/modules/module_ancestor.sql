@@ -1,11 +1,13 @@
--- Each module with all modules around it, itself included.
+-- Each module with all its ancestors, including itself.
 --
 -- :reads model_op
--- :column rank BIGINT         process rank
+-- :column rank RANK
 -- :column module_id BIGINT    the module
--- :column ancestor_id BIGINT  the module itself, or one around it
--- :column depth BIGINT        depth of that one in the tree
-with recursive above as (
+-- :column ancestor_id BIGINT  the module itself, or an ancestor
+-- :column depth BIGINT        depth of the ancestor in the tree
+
+-- one row per module and ancestor
+with recursive ancestor_pair as (
     select
         rank,
         module_id,
@@ -15,13 +17,13 @@ with recursive above as (
     from model_op
     union all
     select
-        above.rank,
-        above.module_id,
+        ancestor_pair.rank,
+        ancestor_pair.module_id,
         model_op.module_id as ancestor_id,
         model_op.parent_id,
         model_op.depth
-    from above
-    inner join model_op on above.rank = model_op.rank and above.parent_id = model_op.module_id
+    from ancestor_pair
+    inner join model_op on ancestor_pair.rank = model_op.rank and ancestor_pair.parent_id = model_op.module_id
 )
 
 select
@@ -29,4 +31,4 @@ select
     module_id,
     ancestor_id,
     depth
-from above
+from ancestor_pair

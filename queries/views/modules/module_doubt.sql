@@ -1,17 +1,19 @@
--- Modules that were placed on the ops with doubt, or not at all in some pass of the model.
+-- Modules with an uncertain position among the ops, or without any position in some pass of the model.
 --
--- A call is doubtful if another place fits as well (`confidence_pct` under 100). Only modules without parts count: the
--- doubt of what is around them is theirs. Times are those of the doubtful calls, without what backward does for them.
+-- A call is doubtful if another position fits equally well (`confidence_pct` under 100). Doubtful calls are counted
+-- only for modules without submodules, since the doubt of an outer module follows from its submodules. Times cover the
+-- doubtful calls, without backward.
 --
 -- :reads model_op, module_span, shared_kernel, label, nesting, launch, event
--- :column rank BIGINT                 process rank
+-- :column rank RANK
 -- :column module_id BIGINT            the module
--- :column doubtful_call_count BIGINT  calls with another place that fits as well; of modules without parts
--- :column missing_call_count BIGINT   calls for which no op was found, and no kernel that serves them with another
---                                     module's
+-- :column doubtful_call_count BIGINT  calls with another equally good position; only for modules without submodules
+-- :column missing_call_count BIGINT   calls without a matching op, and without a kernel shared with another module
 -- :column cpu_ns BIGINT               CPU time of the doubtful calls, without backward
--- :column gpu_ns BIGINT               GPU time of what the doubtful calls launched, without backward
--- :column event_id BIGINT             first op of the first doubtful call; NULL without one
+-- :column gpu_ns BIGINT               GPU time launched by the doubtful calls, without backward
+-- :column event_id BIGINT             first op of the first doubtful call; NULL without a doubtful call
+
+-- one row per doubtful call of a module without submodules
 with doubtful_call as (
     select
         module_span.rank,
@@ -25,7 +27,8 @@ with doubtful_call as (
     where module_span.confidence_pct < 100 and part.module_id is null
 ),
 
-inside as (
+-- one row per event inside a doubtful call, without backward
+event_in_call as (
     select
         doubtful_call.rank,
         doubtful_call.module_id,
@@ -52,29 +55,29 @@ doubt as (
     group by rank, module_id
 ),
 
-on_cpu as (
+cpu_time as (
     select
         rank,
         module_id,
         sum(self_ns)::bigint as cpu_ns,
         arg_min(event_id, (start_ns, event_id)) as event_id
-    from inside
+    from event_in_call
     group by rank, module_id
 ),
 
-on_gpu as (
+gpu_time as (
     select
-        inside.rank,
-        inside.module_id,
+        event_in_call.rank,
+        event_in_call.module_id,
         sum(event.dur_ns)::bigint as gpu_ns
-    from inside
-    inner join launch on inside.rank = launch.rank and inside.event_id = launch.runtime_id
+    from event_in_call
+    inner join launch on event_in_call.rank = launch.rank and event_in_call.event_id = launch.runtime_id
     inner join event on launch.rank = event.rank and launch.event_id = event.event_id
-    group by inside.rank, inside.module_id
+    group by event_in_call.rank, event_in_call.module_id
 ),
 
--- A module without an op of its own that another one's kernel serves has a place.
-missing as (
+-- A module without an op of its own has a position if it shares the kernel of another module.
+missing_module as (
     select
         model_op.rank,
         model_op.module_id,
@@ -92,14 +95,14 @@ select
     model_op.rank,
     model_op.module_id,
     coalesce(doubt.doubtful_call_count, 0) as doubtful_call_count,
-    coalesce(missing.missing_call_count, 0) as missing_call_count,
-    coalesce(on_cpu.cpu_ns, 0) as cpu_ns,
-    coalesce(on_gpu.gpu_ns, 0) as gpu_ns,
-    on_cpu.event_id
+    coalesce(missing_module.missing_call_count, 0) as missing_call_count,
+    coalesce(cpu_time.cpu_ns, 0) as cpu_ns,
+    coalesce(gpu_time.gpu_ns, 0) as gpu_ns,
+    cpu_time.event_id
 from model_op
 left join doubt on model_op.rank = doubt.rank and model_op.module_id = doubt.module_id
-left join missing on model_op.rank = missing.rank and model_op.module_id = missing.module_id
-left join on_cpu on model_op.rank = on_cpu.rank and model_op.module_id = on_cpu.module_id
-left join on_gpu on model_op.rank = on_gpu.rank and model_op.module_id = on_gpu.module_id
-where doubt.module_id is not null or missing.module_id is not null
+left join missing_module on model_op.rank = missing_module.rank and model_op.module_id = missing_module.module_id
+left join cpu_time on model_op.rank = cpu_time.rank and model_op.module_id = cpu_time.module_id
+left join gpu_time on model_op.rank = gpu_time.rank and model_op.module_id = gpu_time.module_id
+where doubt.module_id is not null or missing_module.module_id is not null
 order by model_op.rank, model_op.module_id

@@ -1,17 +1,19 @@
--- Each module with the pattern of its path: modules at the same place of blocks that repeat have one pattern.
+-- Each module with the pattern of its path; modules at the same position of repeated blocks share a pattern.
 --
--- Blocks repeat where all siblings with numbers for names have one class, as in a `ModuleList`, and have modules of
--- their own: `layers.3.attn` is `layers.*.attn`. Frames number the modules of a class through the model: siblings of
--- one class with modules inside repeat, but for plain sequences, whose class says nothing. In blocks that repeat a
--- module has its class, and a number where it has siblings of the class: `Decoder_0.Layer_7.Linear_29` is
--- `Decoder_0.Layer_*.Linear_1`.
+-- Blocks repeat if all siblings named by a number have one class, as in a `ModuleList`, and have submodules:
+-- `layers.3.attn` becomes `layers.*.attn`. Frames number the modules of a class through the whole model. For frames,
+-- siblings of one class with submodules repeat, except for plain sequences, whose class is not informative. Inside
+-- repeated blocks, a module is named by its class, with a number if it has siblings of the class:
+-- `Decoder_0.Layer_7.Linear_29` becomes `Decoder_0.Layer_*.Linear_1`.
 --
 -- :reads model_op
--- :column rank BIGINT       process rank
+-- :column rank RANK
 -- :column module_id BIGINT  the module
--- :column pattern VARCHAR   the path with `*` for the number of a block
+-- :column pattern VARCHAR   path with `*` for the number of a block
+
+-- one row per module, with the parts of its path
 with recursive module as (
-    -- One row per module, with the part of its path that follows the parent's, and the text up to its last part.
+    -- One row per module, with the part of its path after the parent's path, and the text up to its last part.
     select
         model_op.rank,
         model_op.module_id,
@@ -34,6 +36,7 @@ with recursive module as (
     left join model_op as parent on model_op.rank = parent.rank and model_op.parent_id = parent.module_id
 ),
 
+-- one row per module: whether it repeats, and its number among siblings of its class
 sibling as (
     select
         *,
@@ -55,7 +58,8 @@ sibling as (
         of_type as (partition by rank, parent_id, container, type)
 ),
 
-named as (
+-- one row per module, with its pattern
+named_module as (
     select
         rank,
         module_id,
@@ -69,21 +73,21 @@ named as (
         sibling.rank,
         sibling.module_id,
         sibling.parent_id,
-        if(sibling.own_path = sibling.path, '', named.pattern || '.')
+        if(sibling.own_path = sibling.path, '', named_module.pattern || '.')
         || case
             when sibling.repeats then regexp_replace(sibling.own_path, '\d+$', '*')
-            when sibling.is_frame and named.repeats and sibling.sibling_count > 1
+            when sibling.is_frame and named_module.repeats and sibling.sibling_count > 1
                 then regexp_replace(sibling.own_path, '\d+$', sibling.ordinal::varchar)
-            when sibling.is_frame and named.repeats then regexp_replace(sibling.own_path, '_\d+$', '')
+            when sibling.is_frame and named_module.repeats then regexp_replace(sibling.own_path, '_\d+$', '')
             else sibling.own_path
         end as pattern,
-        named.repeats or sibling.repeats as repeats
-    from named
-    inner join sibling on named.rank = sibling.rank and named.module_id = sibling.parent_id
+        named_module.repeats or sibling.repeats as repeats
+    from named_module
+    inner join sibling on named_module.rank = sibling.rank and named_module.module_id = sibling.parent_id
 )
 
 select
     rank,
     module_id,
     pattern
-from named
+from named_module

@@ -1,22 +1,24 @@
--- Where modules run in the steps: a call with a frame, or calls in a row with the same module around them.
+-- Module calls in the steps: a call with a frame, or consecutive calls with a common parent module.
 --
--- A call with a frame is one slice. Modules without frames are known by the ops in them: calls in a row of one phase
--- that have the same module around them are one slice of that.
+-- A call with a frame is one slice. Modules without frames are known only from their ops: consecutive calls in one
+-- phase with the same parent module form one slice of that parent.
 --
 -- :reads model_op, module_ancestor, module_span, phase_span, step
--- :column rank BIGINT       process rank
--- :column step BIGINT       number of the training step
--- :column phase VARCHAR     the phase in which it begins; other where no phase is known
+-- :column rank RANK
+-- :column step STEP
+-- :column phase PHASE       at the start; other if unknown
 -- :column track_id BIGINT   the thread
 -- :column start_ns BIGINT   start
 -- :column end_ns BIGINT     end
 -- :column module_id BIGINT  the module
 -- :column pass VARCHAR      forward, backward or recompute
 -- :column depth BIGINT      depth of the module in the tree
--- :column event_id BIGINT   the `nn.Module` frame; NULL without one
+-- :column event_id BIGINT   the `nn.Module` frame; NULL without a frame
 -- :column name VARCHAR      last part of the module's path
 -- :column type VARCHAR      class of the module
-with placed as (
+
+-- one row per module call in a step, with its phase
+with placed_span as (
     select
         module_span.*,
         step.step,
@@ -33,45 +35,47 @@ with placed as (
     where module_span.start_ns < step.end_ns
 ),
 
-frameless as (
+bare_span as (
     select
         *,
         row_number() over (
             partition by rank, track_id order by start_ns, end_ns desc, depth, module_id, pass, call
         ) as position
-    from placed
+    from placed_span
     where event_id is null
 ),
 
-at_level as (
+-- one row per call without a frame and ancestor; `is_next` if it continues the previous slice
+span_at_level as (
     select
-        frameless.* exclude (module_id, depth),
+        bare_span.* exclude (module_id, depth),
         module_ancestor.ancestor_id as module_id,
         module_ancestor.depth,
         coalesce(
-            frameless.position = lag(frameless.position) over same_level + 1
-            and frameless.pass is not distinct from lag(frameless.pass) over same_level
+            bare_span.position = lag(bare_span.position) over same_level + 1
+            and bare_span.pass is not distinct from lag(bare_span.pass) over same_level
             and module_ancestor.ancestor_id = lag(module_ancestor.ancestor_id) over same_level,
             false
         ) as is_next
-    from frameless
+    from bare_span
     inner join module_ancestor
-        on frameless.rank = module_ancestor.rank and frameless.module_id = module_ancestor.module_id
+        on bare_span.rank = module_ancestor.rank and bare_span.module_id = module_ancestor.module_id
     window same_level as (
-        partition by frameless.rank, frameless.track_id, frameless.step, frameless.home_ns, module_ancestor.depth
-        order by frameless.position
+        partition by bare_span.rank, bare_span.track_id, bare_span.step, bare_span.home_ns, module_ancestor.depth
+        order by bare_span.position
     )
 ),
 
-in_run as (
+span_of_run as (
     select
         *,
         sum((not is_next)::integer) over (
             partition by rank, track_id, step, home_ns, depth order by position rows unbounded preceding
         ) as run
-    from at_level
+    from span_at_level
 ),
 
+-- one row per slice
 module_run as (
     select
         rank,
@@ -84,7 +88,7 @@ module_run as (
         pass,
         depth,
         null::bigint as event_id
-    from in_run
+    from span_of_run
     group by rank, step, phase, track_id, home_ns, module_id, pass, depth, run
     union all
     select
@@ -98,7 +102,7 @@ module_run as (
         pass,
         depth,
         event_id
-    from placed
+    from placed_span
     where event_id is not null
 )
 

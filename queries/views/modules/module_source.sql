@@ -1,16 +1,18 @@
--- Where the code of a module is. One row per module of which the capture or python stacks tell.
+-- Source location of a module. One row per module with a location from a capture or from python stacks.
 --
--- A capture stores the line of the user's code that calls the module first. Stacks tell functions: the module's own
--- `forward`, or, where torch wrote that, the innermost function around the module's first call. Functions are the
--- user's or a library's, such as the code of a model.
+-- A capture stores the first line of user code that calls the module. Stacks contain functions: the module's own
+-- `forward`, or, for a `forward` by torch, the innermost function around the module's first call. Only functions of the
+-- user or of a library count, such as the code of a model.
 --
 -- :reads code_frame, model_op, module_span, nesting
--- :column rank BIGINT       process rank
+-- :column rank RANK
 -- :column module_id BIGINT  the module
 -- :column source VARCHAR    file and line: `model.py:31`
--- :column function VARCHAR  the function that begins there; NULL for a line that a capture stored
--- :column evidence VARCHAR  capture: the line that calls it; forward: its own; caller: the function around its first
---                           call
+-- :column function VARCHAR  function starting at the line; NULL for a line stored by a capture
+-- :column evidence VARCHAR  capture: the calling line; forward: the module's own `forward`; caller: the function around
+--                           the first call
+
+-- one row per forward call of a module with a frame
 with call as (
     select
         module_span.rank,
@@ -25,7 +27,8 @@ with call as (
     where module_span.pass = 'forward'
 ),
 
-called_from as (
+-- one row per module: the innermost function around the first call
+call_site as (
     select
         call.rank,
         call.module_id,
@@ -42,7 +45,8 @@ called_from as (
     group by call.rank, call.module_id
 ),
 
-forward_of as (
+-- one row per `forward` frame, with the innermost module around the frame
+forward_frame as (
     select
         call.rank,
         code_frame.event_id,
@@ -61,26 +65,26 @@ forward_of as (
     group by call.rank, code_frame.event_id
 ),
 
-own as (
+own_place as (
     select
         rank,
         module_id,
         arg_min(place, (start_ns, event_id)) as place
-    from forward_of
+    from forward_frame
     group by rank, module_id
 )
 
 select
     model_op.rank,
     model_op.module_id,
-    coalesce(model_op.source, own.place.source, called_from.place.source) as source,
-    case when model_op.source is null then coalesce(own.place.function, called_from.place.function) end as function,
+    coalesce(model_op.source, own_place.place.source, call_site.place.source) as source,
+    case when model_op.source is null then coalesce(own_place.place.function, call_site.place.function) end as function,
     case
         when model_op.source is not null then 'capture'
-        when own.place is not null then 'forward'
+        when own_place.place is not null then 'forward'
         else 'caller'
     end as evidence
 from model_op
-left join own on model_op.rank = own.rank and model_op.module_id = own.module_id
-left join called_from on model_op.rank = called_from.rank and model_op.module_id = called_from.module_id
-where coalesce(model_op.source, own.place.source, called_from.place.source) is not null
+left join own_place on model_op.rank = own_place.rank and model_op.module_id = own_place.module_id
+left join call_site on model_op.rank = call_site.rank and model_op.module_id = call_site.module_id
+where coalesce(model_op.source, own_place.place.source, call_site.place.source) is not null

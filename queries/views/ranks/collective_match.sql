@@ -1,43 +1,43 @@
--- Collectives matched between ranks, on one clock. One row per collective and rank that the run has of it.
+-- Collectives matched between ranks, on one clock. One row per collective and participating rank of the run.
 --
--- The n-th collective of one process group, step, kind, type and size on a rank is the n-th on every other. Of a rank
--- that has more or fewer of them in the step than most ranks have (a sampled or cut trace), it is not known which is
--- which, and its are not matched; without a majority, none is. The sizes of an all-to-all differ between ranks and do
--- not count. Point-to-point calls are not matched.
+-- The n-th collective of one process group, step, kind, type and size on a rank matches the n-th on every other rank. A
+-- rank with another count in the step than most ranks (a sampled or cut trace) is not matched, since the missing calls
+-- are unknown. Without a majority, no rank is matched. The sizes of an all-to-all differ between ranks and are ignored.
+-- Point-to-point calls are not matched.
 --
--- Clocks: no rank can end a collective that all ranks take part in before the last one joins, and all end it at about
--- the same time. So a rank's clock is off by the median difference of its ends from those of the lowest rank. A rank
--- that shares no collective with the lowest one is compared with a rank that does, and so on, along as few ranks as
--- possible. Matched calls that then do not overlap are no match.
+-- Clocks: no rank can finish a collective of all ranks before the last rank joins, and all ranks finish at about the
+-- same time. The offset of a rank's clock is therefore the median difference between its ends and the ends of the
+-- lowest rank. A rank without a common collective with the lowest rank is compared to a rank with one, and so on, over
+-- as few ranks as possible. Matched calls that do not overlap on this clock are dropped.
 --
 -- :reads collective_call, rank_info
 -- :kept
--- :column rank BIGINT            process rank
+-- :column rank RANK
 -- :column match_id BIGINT        rows with the same number are one collective
 -- :column event_id BIGINT        the kernel or span
--- :column on_gpu BOOLEAN         it is a kernel
+-- :column on_gpu BOOLEAN         the collective is a kernel
 -- :column name VARCHAR           allreduce, allgather, …
--- :column group_name VARCHAR     process group; NULL when the trace does not say
--- :column group_size BIGINT      ranks that take part; NULL when unknown
--- :column rank_count BIGINT      ranks of this run that take part
--- :column dtype VARCHAR          element type; NULL when unknown
--- :column bytes BIGINT           size of the message; NULL when unknown
--- :column step BIGINT            number of the training step
--- :column phase VARCHAR          phase that launched it; NULL when unknown
--- :column module_path VARCHAR    module that launched it; NULL when unknown
--- :column offset_ns BIGINT       how far the rank's clock is ahead of the lowest rank's; NULL when no chain of shared
---                                collectives leads there
--- :column error_ns BIGINT        median distance of single collectives from that offset; of a chain, the sum
--- :column shift_ns BIGINT        what was added to the times in the rank's own file
+-- :column group_name VARCHAR     process group; NULL if unknown
+-- :column group_size BIGINT      number of ranks in the group; NULL if unknown
+-- :column rank_count BIGINT      number of participating ranks of this run
+-- :column dtype VARCHAR          element type; NULL if unknown
+-- :column bytes BIGINT           size of the message; NULL if unknown
+-- :column step STEP
+-- :column phase PHASE            of the launch; NULL if unknown
+-- :column module_path VARCHAR    launching module; NULL if unknown
+-- :column offset_ns BIGINT       how far the rank's clock is ahead of the lowest rank's clock; NULL without a chain of
+--                                common collectives
+-- :column error_ns BIGINT        median deviation of single collectives from that offset; the sum for a chain
+-- :column shift_ns BIGINT        value added to the times in the rank's own file
 -- :column start_ns BIGINT        start, on the lowest rank's clock
 -- :column end_ns BIGINT          end, on the lowest rank's clock
--- :column first_start_ns BIGINT  when the first rank started
--- :column last_start_ns BIGINT   when the last rank started
--- :column wait_ns BIGINT         of the duration, waiting for the last rank
--- :column transfer_ns BIGINT     the rest of the duration
--- :column late_ns BIGINT         how much later than the middle rank it started, 0 for those before
--- :column is_last BOOLEAN        it started last; false for all if they started together
--- :column is_first BOOLEAN       it started first; likewise
+-- :column first_start_ns BIGINT  start on the first rank
+-- :column last_start_ns BIGINT   start on the last rank
+-- :column wait_ns BIGINT         part of the duration spent waiting for the last rank
+-- :column transfer_ns BIGINT     remaining duration
+-- :column late_ns BIGINT         delay after the start of the median rank; 0 for earlier ranks
+-- :column is_last BOOLEAN        the rank started last; false for all ranks if they started together
+-- :column is_first BOOLEAN       the rank started first; false for all ranks if they started together
 with recursive base as (
     select
         rank,
@@ -49,6 +49,7 @@ with recursive base as (
     from rank_info
 ),
 
+-- one row per collective call in a step, on a rough common clock, with its kind
 call as (
     select
         collective_call.* exclude (start_ns, end_ns),
@@ -69,7 +70,7 @@ call as (
         and collective_call.step is not null
 ),
 
-numbered as (
+numbered_call as (
     select
         *,
         name in ('allreduce', 'allgather', 'reducescatter', 'alltoall', 'barrier') as synchronises,
@@ -78,31 +79,31 @@ numbered as (
     from call
 ),
 
--- Calls of the ranks that have as many in the step as most ranks have.
+-- Calls of the ranks with the most common number of calls in the step.
 candidate as (
     select
-        numbered.*,
-        dense_rank() over (order by numbered.kind, numbered.step, numbered.number) - 1 as match_id,
-        count(*) over (partition by numbered.kind, numbered.step, numbered.number) as rank_count
-    from numbered
+        numbered_call.*,
+        dense_rank() over (order by numbered_call.kind, numbered_call.step, numbered_call.number) - 1 as match_id,
+        count(*) over (partition by numbered_call.kind, numbered_call.step, numbered_call.number) as rank_count
+    from numbered_call
     semi join (
         select
             kind,
             step,
             own_count
-        from (from numbered) as first_call
+        from (from numbered_call) as first_call
         where number = 1
         group by kind, step, own_count
         qualify 2 * count(*) > sum(count(*)) over (partition by kind, step)
     ) as usual
         on
-            numbered.kind = usual.kind
-            and numbered.step = usual.step
-            and numbered.own_count = usual.own_count
+            numbered_call.kind = usual.kind
+            and numbered_call.step = usual.step
+            and numbered_call.own_count = usual.own_count
     qualify rank_count > 1
 ),
 
--- One row per rank and the lowest one that it shares collectives with: how far its clock is ahead of that one's.
+-- One row per rank and the lowest rank with common collectives: the clock offset between the two.
 pair_clock as (
     select
         rank,
@@ -128,6 +129,7 @@ pair_clock as (
     group by rank, low_rank
 ),
 
+-- one row per pair of ranks with a known offset, in both directions
 neighbour as (
     select
         rank,
@@ -146,8 +148,8 @@ neighbour as (
     from pair_clock
 ),
 
--- Ranks, and over how many others they can be compared with the lowest one.
-reached as (
+-- Ranks, with the number of hops to the lowest rank.
+reached_rank as (
     select
         min(rank) as rank,
         0 as hop_count
@@ -155,19 +157,19 @@ reached as (
     union
     select
         neighbour.rank,
-        reached.hop_count + 1
-    from reached
-    inner join neighbour on reached.rank = neighbour.known_rank
-    where reached.hop_count < most_clock_hops()
+        reached_rank.hop_count + 1
+    from reached_rank
+    inner join neighbour on reached_rank.rank = neighbour.known_rank
+    where reached_rank.hop_count < most_clock_hops()
 ),
 
--- The rank that each is compared with: of those that are nearer to the lowest rank, the one with most shared calls.
-way as (
+-- The rank each rank is compared to: of the ranks closer to the lowest rank, the rank with the most common calls.
+clock_link as (
     select neighbour.*
     from neighbour
-    inner join (select rank, min(hop_count) as hop_count from reached group by rank) as own  -- noqa: ST05
+    inner join (select rank, min(hop_count) as hop_count from reached_rank group by rank) as own  -- noqa: ST05
         on neighbour.rank = own.rank
-    inner join (select rank, min(hop_count) as hop_count from reached group by rank) as known  -- noqa: ST05
+    inner join (select rank, min(hop_count) as hop_count from reached_rank group by rank) as known  -- noqa: ST05
         on neighbour.known_rank = known.rank and own.hop_count = known.hop_count + 1
     qualify
         row_number() over (
@@ -176,6 +178,7 @@ way as (
         ) = 1
 ),
 
+-- one row per rank: the offset from the lowest rank
 clock as (
     select
         min(rank) as rank,
@@ -184,14 +187,15 @@ clock as (
     from rank_info
     union all
     select
-        way.rank,
-        clock.offset_ns + way.offset_ns,
-        clock.error_ns + way.error_ns
+        clock_link.rank,
+        clock.offset_ns + clock_link.offset_ns,
+        clock.error_ns + clock_link.error_ns
     from clock
-    inner join way on clock.rank = way.known_rank
+    inner join clock_link on clock.rank = clock_link.known_rank
 ),
 
-met as (
+-- one row per matched call, with the times on the common clock and over all ranks
+aligned_call as (
     select
         *,
         max(common_start_ns) over of_match as last_start_ns,
@@ -242,5 +246,5 @@ select
     and row_number() over (partition by match_id order by common_start_ns desc, rank) = 1 as is_last,
     last_start_ns > first_start_ns
     and row_number() over (partition by match_id order by common_start_ns, rank) = 1 as is_first
-from met
+from aligned_call
 where not synchronises or last_start_ns <= first_end_ns + clock_drift_ns() + 3 * worst_error_ns

@@ -1,24 +1,27 @@
--- What each collective is for: gradients, parameters, activations, an exchange, or the next stage of a pipeline.
+-- Purpose of each collective: gradients, parameters, activations, an exchange, or the next stage of a pipeline.
 --
--- By its kind, the description of its process group (PyTorch's and Megatron's names, and those of device meshes), and
--- the phase that calls it:
---   exchange     all-to-all, as experts and sharded embeddings need it, or a group of experts; NCCL does it by sends
---                and receives, so those whose call is not in the file are it where the rank has others,
---   stages       other sends and receives,
---   activations  a group of tensor, sequence or context parallelism; an all-reduce or reduce-scatter of a group that
---                also has one in forward, where there are no gradients yet,
---   gradients    other all-reduces and reduce-scatters, from backward on, where the trace shows a backward,
---   parameters   all-gathers of a group that also reduces gradients, as FSDP's and ZeRO's,
---   other        all others, such as broadcasts and barriers.
+-- The purpose follows from the kind of collective, the description of its process group (names by PyTorch, Megatron and
+-- device meshes), and the phase of the call:
+--   exchange     all-to-all, for experts and sharded embeddings, or a group of experts. NCCL implements all-to-all by
+--                sends and receives; sends and receives without a call in the file are an exchange if the rank has
+--                other exchanges
+--   stages       other sends and receives
+--   activations  a group of tensor, sequence or context parallelism; or an all-reduce or reduce-scatter of a group with
+--                such a call in forward (before any gradients exist)
+--   gradients    other all-reduces and reduce-scatters from backward on, if the trace has a backward
+--   parameters   all-gathers of a group that also reduces gradients, as in FSDP and ZeRO
+--   other        all others, such as broadcasts and barriers
 --
 -- :reads collective_call, collective, launch, phase_span
--- :column rank BIGINT     process rank
+-- :column rank RANK
 -- :column event_id BIGINT the kernel or span
--- :column name VARCHAR    allreduce, allgather, …; NULL when unknown
--- :column step BIGINT     number of the training step; NULL outside every step
--- :column phase VARCHAR   phase that launched it; NULL when unknown
+-- :column name VARCHAR    allreduce, allgather, …; NULL if unknown
+-- :column step STEP       NULL outside every step
+-- :column phase PHASE     of the launch; NULL if unknown
 -- :column use VARCHAR     gradients, parameters, activations, exchange, stages or other
-with described as (
+
+-- one row per collective, with the description of its group
+with described_call as (
     select
         collective_call.*,
         lower(coalesce(own.group_description, called.group_description, '')) as description,
@@ -30,15 +33,15 @@ with described as (
     left join collective as called on launch.rank = called.rank and launch.op_id = called.event_id
 ),
 
--- One row per collective, with what its group also does.
-in_group as (
+-- One row per collective, with the other collectives of its group.
+call_in_group as (
     select
         *,
         coalesce(bool_or(reduces and phase in ('forward', 'loss')) over of_group, false) as reduces_in_forward,
         coalesce(bool_or(reduces and phase in ('backward', 'optimizer')) over of_group, false) as reduces_gradients,
         bool_or(coalesce(name = 'alltoall', false)) over (partition by rank) as has_exchange,
         rank in (select rank from phase_span where phase = 'backward') as has_backward
-    from described
+    from described_call
     window of_group as (partition by rank, lane)
 )
 
@@ -61,4 +64,4 @@ select
         when name = 'allgather' and reduces_gradients then 'parameters'
         else 'other'
     end as use
-from in_group
+from call_in_group

@@ -1,19 +1,20 @@
--- The wait of each rank in a collective, split: until the last rank arrives, and as that rank began to record later.
+-- Wait of each rank in a collective, split into waiting for the last rank and for its recording to begin.
 --
--- A rank that records later than the others is late to the first collective by what nobody recorded. So of a wait that
--- is before any common end of a collective, as much is `start_wait_ns` as the last rank began its first step after the
--- waiting one began this step. From the end of a collective on, in which all of them took part, all lateness is in the
--- files.
+-- A rank that begins to record later appears late to the first collective, because of unrecorded time. For a wait
+-- before the first common end of a collective, `start_wait_ns` is therefore the delay between the start of the waiting
+-- rank's step and the start of the last rank's first step. After the end of the first common collective, all delays are
+-- recorded.
 --
 -- :reads collective_match, step
 -- :kept
--- :column rank BIGINT           process rank
+-- :column rank RANK
 -- :column match_id BIGINT       the collective, as in `collective_match`
 -- :column event_id BIGINT       the kernel or span
--- :column late_rank BIGINT      the rank that came last; NULL where all came together
--- :column arrival_wait_ns BIGINT  waiting for what the last rank does in its own recording
--- :column start_wait_ns BIGINT  waiting as the last rank began to record later
--- :column began_ns BIGINT       when the rank's recording began, on the lowest rank's clock
+-- :column late_rank BIGINT      the last rank; NULL if all ranks arrived together
+-- :column arrival_wait_ns BIGINT
+--                               waiting for recorded activity of the last rank
+-- :column start_wait_ns BIGINT  waiting caused by the later recording of the last rank
+-- :column began_ns BIGINT       start of the rank's recording, on the lowest rank's clock
 with recording as (
     -- One row per rank: its first step.
     select
@@ -35,8 +36,8 @@ last_of_match as (
     where collective_match.is_last
 ),
 
--- Collectives of each rank, with the end of the first one that its group, or all ranks, have in common.
-met as (
+-- Collectives of each rank, with the end of the first common collective of its group or of all ranks.
+call as (
     select
         *,
         least(
@@ -51,29 +52,30 @@ met as (
     ) as counted
 ),
 
-split as (
+-- one row per rank and collective, with the split wait
+split_wait as (
     select
-        met.rank,
-        met.match_id,
-        met.event_id,
+        call.rank,
+        call.match_id,
+        call.event_id,
         last_of_match.late_rank,
-        met.wait_ns,
+        call.wait_ns,
         case
-            when met.start_ns < met.first_end_ns
+            when call.start_ns < call.first_end_ns
                 then
                     greatest(
                         0,
                         least(
-                            met.wait_ns, coalesce(last_of_match.began_ns - (own_step.start_ns + met.shift_ns), 0)
+                            call.wait_ns, coalesce(last_of_match.began_ns - (own_step.start_ns + call.shift_ns), 0)
                         )
                     )
             else 0
         end as start_wait_ns,
-        recording.start_ns + met.shift_ns as began_ns
-    from met
-    inner join recording on met.rank = recording.rank
-    left join last_of_match on met.match_id = last_of_match.match_id
-    left join step as own_step on met.rank = own_step.rank and last_of_match.first_step = own_step.step
+        recording.start_ns + call.shift_ns as began_ns
+    from call
+    inner join recording on call.rank = recording.rank
+    left join last_of_match on call.match_id = last_of_match.match_id
+    left join step as own_step on call.rank = own_step.rank and last_of_match.first_step = own_step.step
 )
 
 select
@@ -84,4 +86,4 @@ select
     wait_ns - start_wait_ns as arrival_wait_ns,
     start_wait_ns,
     began_ns
-from split
+from split_wait

@@ -1,23 +1,25 @@
--- Every gradient that is accumulated: how large it is, whose it is, and the GPU work that makes it.
+-- Every accumulated gradient: its size, its module, and the GPU work computing it.
 --
--- A gradient has the shape and type of its parameter. Where they were not recorded and the model's table says how large
--- the parameters of a module are, its gradients of a pass have equal parts of that.
+-- A gradient has the shape and type of its parameter. Without recorded shapes, the model table gives the size of a
+-- module's parameters, split evenly over the module's gradients in a pass.
 --
 -- :reads event, label, nesting, op, phase_span, model_op, model_state, launch, name_info
--- :column rank BIGINT          process rank
--- :column event_id BIGINT      the node of autograd that accumulates it
--- :column track_id BIGINT      its thread
--- :column start_ns BIGINT      when the node starts
--- :column end_ns BIGINT        when it ends
--- :column step BIGINT          the step; NULL outside
--- :column pass_ns BIGINT       start of the last forward before it, which gradients of one backward pass share; NULL
---                              where none is known
--- :column module_path VARCHAR  the module; NULL where none is known
--- :column dtype VARCHAR        type of its elements; NULL where it was not recorded
--- :column bytes BIGINT         its size; NULL where neither shapes nor the model's table tell it
--- :column evidence VARCHAR     what tells its size: shapes or model; NULL where nothing does
--- :column ready_id BIGINT      the GPU work that was launched last before it on its thread; NULL without any
-with accumulated as (
+-- :column rank RANK
+-- :column event_id BIGINT      autograd node accumulating the gradient
+-- :column track_id BIGINT      thread of the node
+-- :column start_ns BIGINT      start of the node
+-- :column end_ns BIGINT        end of the node
+-- :column step STEP            NULL outside every step
+-- :column pass_ns BIGINT       start of the preceding forward, shared by all gradients of a backward pass; NULL if
+--                              unknown
+-- :column module_path VARCHAR  module; NULL if unknown
+-- :column dtype VARCHAR        element type; NULL if not recorded
+-- :column bytes BIGINT         size of the gradient; NULL without shapes and without a model table
+-- :column evidence VARCHAR     source of the size: shapes or model; NULL if unknown
+-- :column ready_id BIGINT      last GPU work launched before the node on its thread; NULL without GPU work
+
+-- one row per accumulated gradient, with its size from shapes
+with accumulation_node as (
     select
         event.rank,
         event.event_id,
@@ -27,13 +29,9 @@ with accumulated as (
         label.step,
         model_op.path as module_path,
         nullif(op.input_types ->> 0, '') as dtype,
-        -- the shape of the first input: of no dimension, it has one element
+        -- shape of the first input; a scalar has one element
         list_product(try_cast(op.input_dims -> 0 as bigint[])) as elements,
-        try_cast(elements * case
-            when regexp_matches(dtype, '(?i)double|int64|long') then 8
-            when regexp_matches(dtype, '(?i)half|bfloat16') then 2
-            when regexp_matches(dtype, '(?i)float') then 4
-        end as bigint) as shape_bytes
+        try_cast(elements * bytes_of_dtype(dtype) as bigint) as shape_bytes
     from event
     inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
     left join label on event.rank = label.rank and event.event_id = label.event_id
@@ -51,13 +49,13 @@ forward_span as (
 ),
 
 -- Gradients with their backward pass.
-of_pass as (
+pass_gradient as (
     select
-        accumulated.*,
+        accumulation_node.*,
         forward_span.start_ns as pass_ns
-    from accumulated
+    from accumulation_node
     asof left join forward_span
-        on accumulated.rank = forward_span.rank and accumulated.start_ns >= forward_span.start_ns
+        on accumulation_node.rank = forward_span.rank and accumulation_node.start_ns >= forward_span.start_ns
 ),
 
 parameter as (
@@ -69,23 +67,25 @@ parameter as (
     where category = 'parameter' and module_path is not null
 ),
 
--- Gradients with their place among those of their module in a pass.
-of_module as (
+-- Gradients with their number within their module and pass.
+module_gradient as (
     select
-        of_pass.*,
+        pass_gradient.*,
         parameter.bytes as module_bytes,
         row_number() over module_pass as place,
-        count(*) over (partition by of_pass.rank, of_pass.step, of_pass.pass_ns, of_pass.module_path) as module_count
-    from of_pass
-    left join parameter on of_pass.rank = parameter.rank and of_pass.module_path = parameter.module_path
+        count(*) over (
+            partition by pass_gradient.rank, pass_gradient.step, pass_gradient.pass_ns, pass_gradient.module_path
+        ) as module_count
+    from pass_gradient
+    left join parameter on pass_gradient.rank = parameter.rank and pass_gradient.module_path = parameter.module_path
     window module_pass as (
-        partition by of_pass.rank, of_pass.step, of_pass.pass_ns, of_pass.module_path
-        order by of_pass.start_ns, of_pass.event_id
+        partition by pass_gradient.rank, pass_gradient.step, pass_gradient.pass_ns, pass_gradient.module_path
+        order by pass_gradient.start_ns, pass_gradient.event_id
     )
 ),
 
--- Launches of all but collectives: what sends a bucket of gradients makes none.
-launching as (
+-- Launches except collectives, since the collectives of a bucket compute no gradients.
+work_launch as (
     select
         nesting.rank,
         nesting.track_id,
@@ -100,28 +100,28 @@ launching as (
 )
 
 select
-    of_module.rank,
-    of_module.event_id,
-    of_module.track_id,
-    of_module.start_ns,
-    of_module.end_ns,
-    of_module.step,
-    of_module.pass_ns,
-    of_module.module_path,
-    of_module.dtype,
+    module_gradient.rank,
+    module_gradient.event_id,
+    module_gradient.track_id,
+    module_gradient.start_ns,
+    module_gradient.end_ns,
+    module_gradient.step,
+    module_gradient.pass_ns,
+    module_gradient.module_path,
+    module_gradient.dtype,
     coalesce(
-        of_module.shape_bytes,
-        of_module.module_bytes * of_module.place // of_module.module_count
-        - of_module.module_bytes * (of_module.place - 1) // of_module.module_count
+        module_gradient.shape_bytes,
+        module_gradient.module_bytes * module_gradient.place // module_gradient.module_count
+        - module_gradient.module_bytes * (module_gradient.place - 1) // module_gradient.module_count
     ) as bytes,
     case
-        when of_module.shape_bytes is not null then 'shapes'
-        when of_module.module_bytes is not null then 'model'
+        when module_gradient.shape_bytes is not null then 'shapes'
+        when module_gradient.module_bytes is not null then 'model'
     end as evidence,
-    launching.event_id as ready_id
-from of_module
-asof left join launching
+    work_launch.event_id as ready_id
+from module_gradient
+asof left join work_launch
     on
-        of_module.rank = launching.rank
-        and of_module.track_id = launching.track_id
-        and of_module.start_ns >= launching.start_ns
+        module_gradient.rank = work_launch.rank
+        and module_gradient.track_id = work_launch.track_id
+        and module_gradient.start_ns >= work_launch.start_ns

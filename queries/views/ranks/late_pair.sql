@@ -1,16 +1,16 @@
--- The collectives that one rank came last to, with the rank that its time is compared with.
+-- Collectives with one late rank, and the early rank for comparison.
 --
--- That is one of the four ranks that, of those in the same process group, come first most often where this rank is
--- last: of each rank that is compared, all events are read. Of these four, it is the one that started the collective
--- first. Collectives that the ranks started within a microsecond are left out.
+-- Candidates are the four ranks of the same process group that are most often first when this rank is last. The limit
+-- of four bounds the number of events read. Of these four, the early rank is the rank that started the collective
+-- first. Collectives with all starts within a microsecond are left out.
 --
 -- :reads collective_match
--- :column rank BIGINT            the rank that came last
+-- :column rank RANK              of the last process
 -- :column match_id BIGINT        the collective
--- :column early_rank BIGINT      the rank that it is compared with
--- :column early_start_ns BIGINT  when that one started, on the lowest rank's clock
--- :column step BIGINT            number of the training step
-with late as (
+-- :column early_rank BIGINT      the early rank
+-- :column early_start_ns BIGINT  start of the early rank, on the lowest rank's clock
+-- :column step STEP
+with late_call as (
     select
         rank,
         match_id,
@@ -20,28 +20,30 @@ with late as (
     where is_last and last_start_ns > first_start_ns + rounding_ns()
 ),
 
-early as (
+-- one row per late rank, group and early rank: the four most frequent first ranks
+early_candidate as (
     select
-        late.rank,
-        late.group_name,
+        late_call.rank,
+        late_call.group_name,
         collective_match.rank as early_rank
-    from late
-    inner join collective_match on late.match_id = collective_match.match_id
+    from late_call
+    inner join collective_match on late_call.match_id = collective_match.match_id
     where collective_match.is_first
-    group by late.rank, late.group_name, collective_match.rank
+    group by late_call.rank, late_call.group_name, collective_match.rank
     qualify row_number() over (
-        partition by late.rank, late.group_name order by count(*) desc, collective_match.rank
+        partition by late_call.rank, late_call.group_name order by count(*) desc, collective_match.rank
     ) <= 4
 )
 
 select
-    late.rank,
-    late.match_id,
-    arg_min(early.early_rank, (collective_match.start_ns, early.early_rank)) as early_rank,
+    late_call.rank,
+    late_call.match_id,
+    arg_min(early_candidate.early_rank, (collective_match.start_ns, early_candidate.early_rank)) as early_rank,
     min(collective_match.start_ns) as early_start_ns,
-    late.step
-from late
-inner join early on late.rank = early.rank and late.group_name is not distinct from early.group_name
+    late_call.step
+from late_call
+inner join early_candidate
+    on late_call.rank = early_candidate.rank and late_call.group_name is not distinct from early_candidate.group_name
 inner join collective_match
-    on late.match_id = collective_match.match_id and early.early_rank = collective_match.rank
-group by late.rank, late.match_id, late.step
+    on late_call.match_id = collective_match.match_id and early_candidate.early_rank = collective_match.rank
+group by late_call.rank, late_call.match_id, late_call.step

@@ -1,53 +1,55 @@
--- Each GPU event: what it computes and moves by the shapes of its op, and how fast its GPU could be with that at best.
+-- Each GPU event with its FLOP and bytes, from the shapes of its op, and its least time on the GPU (roofline).
 --
--- The roofline is the longest of three times: matrix products at the peak of the unit and precision that the kernel
--- uses, other arithmetic at the peak of the vector units, and the least bytes at the bandwidth of memory (Williams et
--- al., "Roofline", CACM 52(4), 2009). The kernel's name tells unit and precision, else the type of the operands does.
--- Products on vector units are held against these: half precision there adds up in FP32. Copies between devices or to
--- the host do not go at the speed of memory, so they have no such time. All is NULL where shapes, a formula or the
--- GPU's peaks are missing.
+-- The roofline is the longest of three times: matrix products at the peak of the kernel's unit and precision, other
+-- arithmetic at the peak of the vector units, and the least bytes at the memory bandwidth (Williams et al., "Roofline",
+-- CACM 52(4), 2009). Unit and precision come from the kernel's name, else from the operand type. Products on vector
+-- units are compared to the peak of the vector units, where half precision accumulates in FP32. Copies between devices
+-- or to the host have no roofline time, since they do not run at memory bandwidth. The values are NULL without shapes,
+-- a formula or the peaks of the GPU.
 --
 -- :reads gpu_event, launch, label, model_op, op, name_info, op_claim, op_work, event, owned_time, device_peak,
 --     gpu_model
--- :column rank BIGINT              process rank
+-- :column rank RANK
 -- :column event_id BIGINT          the GPU event
--- :column device BIGINT            device number; -1 when the event names none
--- :column class VARCHAR            computation, communication or memory
--- :column short_name VARCHAR       its name, without namespaces, template arguments and tile sizes
--- :column step BIGINT              step that launched it; NULL outside every step or when unlinked
--- :column phase VARCHAR            phase that launched it, likewise
--- :column module_id BIGINT         module that launched it; NULL where none is known
--- :column module_path VARCHAR      its path
--- :column is_recompute BOOLEAN     it repeats work of the forward pass, as checkpointing does
--- :column is_before BOOLEAN        it was launched before the trace began
--- :column dur_ns BIGINT            its duration
--- :column owned_ns BIGINT          the part of it that counts to this event where several run (`owned_time`)
--- :column work_id BIGINT           the op whose work it does; NULL, like all that follows, where that is unknown
--- :column op VARCHAR               name of that op, or of the innermost op around the launch where no work is known
--- :column shape_id BIGINT          the op's arguments, as in `op_work`
--- :column family VARCHAR           which formula counted the work
+-- :column device DEVICE            -1 without a device
+-- :column class KERNEL_CLASS
+-- :column short_name VARCHAR       name without namespaces, template arguments and tile sizes
+-- :column step STEP                of the launch; NULL outside every step or without a launch
+-- :column phase PHASE              of the launch; NULL outside every phase or without a launch
+-- :column module_id BIGINT         launching module; NULL if unknown
+-- :column module_path VARCHAR      path of the module
+-- :column is_recompute BOOLEAN     the event repeats work of the forward pass, as in checkpointing
+-- :column is_before BOOLEAN        the event was launched before the trace
+-- :column dur_ns BIGINT            duration
+-- :column owned_ns BIGINT          part of the duration attributed to this event if several events run (`owned_time`)
+-- :column work_id BIGINT           op with known work for this event; NULL, like all later columns, if unknown
+-- :column op VARCHAR               name of this op, or of the innermost op around the launch if the work is unknown
+-- :column shape_id BIGINT          arguments of the op, as in `op_work`
+-- :column family VARCHAR           formula for the work
 -- :column dtype VARCHAR            type of the operands
--- :column has_products BOOLEAN     the op computes matrix products, in this event or another one of it
--- :column time_ns BIGINT           its duration without time in which an earlier event of the same op ran
--- :column matrix_flop BIGINT       its share of the op's work, as in `op_claim`; likewise what follows
--- :column model_flop BIGINT        what the model needs of it; 0 if it is recomputed
--- :column dense_flop BIGINT        the same, with causal attention in full; 0 if it is recomputed
--- :column vector_flop BIGINT       other arithmetic
+-- :column has_products BOOLEAN     the op computes matrix products, in this or another event
+-- :column time_ns BIGINT           duration without time in which an earlier event of the same op ran
+-- :column matrix_flop BIGINT       FLOP of matrix products: this event's share of the op's work, as in `op_claim`
+-- :column model_flop BIGINT        share of `matrix_flop` needed by the model; 0 for recomputed work
+-- :column dense_flop BIGINT        `model_flop` with causal attention in full; 0 for recomputed work
+-- :column vector_flop BIGINT       FLOP of other arithmetic
 -- :column bytes BIGINT             least bytes
--- :column unit VARCHAR             matrix (tensor cores) or vector: where products run; NULL without products
--- :column precision VARCHAR        in which precision
+-- :column unit VARCHAR             unit of the products: matrix (tensor cores) or vector; NULL without products
+-- :column precision VARCHAR        precision of the products
 -- :column matrix_flop_per_s DOUBLE peak of the GPU for these products; NULL if not known
 -- :column vector_flop_per_s DOUBLE peak of its vector units
--- :column bytes_per_s DOUBLE       bandwidth of its memory
+-- :column bytes_per_s DOUBLE       memory bandwidth of the GPU
 -- :column matrix_ns DOUBLE         least time for the products
 -- :column vector_ns DOUBLE         least time for other arithmetic
 -- :column memory_ns DOUBLE         least time for the bytes
--- :column uncached_ns DOUBLE       the same without what the last cache before memory can hold, before and after the
---                                  work; NULL if its size is not known
--- :column roofline_ns DOUBLE       the longest of the first three
--- :column bound VARCHAR            which it is: matrix, vector or memory
+-- :column uncached_ns DOUBLE       `memory_ns` without bytes that fit into the last-level cache before and after the
+--                                  work; NULL if the cache size is unknown
+-- :column roofline_ns DOUBLE       longest of `matrix_ns`, `vector_ns` and `memory_ns`
+-- :column bound VARCHAR            limiting time: matrix, vector or memory
+
+-- one row per GPU event, with its work, unit and precision
 with work as ( -- noqa: ST03
-    -- GPU events with the work that they do. Not by `gpu_work`, which looks up twice as much.
+    -- GPU events with their work. Does not use `gpu_work`, which has twice as many joins.
     select
         gpu_event.rank,
         gpu_event.event_id,
@@ -72,7 +74,7 @@ with work as ( -- noqa: ST03
         if(is_recompute, 0, op_claim.dense_flop) as dense_flop,
         op_claim.vector_flop,
         op_claim.bytes,
-        gpu_event.category = 'gpu_memcpy' and regexp_matches(gpu_event.name, 'HtoD|DtoH|PtoP|HtoH|Host')
+        gpu_event.category = 'gpu_memcpy' and is_copy_over_link(gpu_event.name)
             as is_link_copy,
         coalesce(op_work.matrix_flop > 0, false) as has_products,
         unit_of_work(name_info.unit, op_claim.matrix_flop, op_work.dtype) as unit,

@@ -1,21 +1,20 @@
--- Input of the alignment of backward with forward: autograd's nodes, and the ops that may have created one.
+-- Input for the alignment of backward with forward: autograd nodes, and the ops that may have created a node.
 --
 -- PyTorch names a node after the op that created it (tools/autograd/derivatives.yaml: `addmm` makes `AddmmBackward0`, a
--- python function `Scatter` makes `ScatterBackward`), so the name without decoration, the token, says which ops come
--- into question. `container_id` is the engine's call around it: a call inside another one has its forward there.
--- `is_unlikely` marks ops whose result has no gradient: a batch norm's count of batches, and a dropout's mask.
+-- python function `Scatter` makes `ScatterBackward`). The token is this name without decoration; an op and its node
+-- have the same token. `container_id` is the enclosing engine call: a nested engine call has its forward ops there.
+-- `is_unlikely` marks ops whose result has no gradient: the batch counter of a batch norm, and the mask of a dropout.
 --
 -- :reads cpu_span, event, name_class, nesting, engine_call, engine_segment
--- :column event_id BIGINT      the call of the engine, or the op
--- :column track_id BIGINT      its thread
+-- :column event_id BIGINT      the engine call, or the op
+-- :column track_id BIGINT      thread
 -- :column start_ns BIGINT      start
--- :column is_node BOOLEAN      a node whose forward op is not known; false for an op
--- :column is_unlikely BOOLEAN  an op that hardly creates a node; false for nodes
--- :column token VARCHAR        what must be equal for an op to have created a node: the name in lower case, without
---                              namespace and `_`
--- :column container_id BIGINT  the innermost call of the engine around it; NULL without one
+-- :column is_node BOOLEAN      a node with an unknown forward op; false for an op
+-- :column is_unlikely BOOLEAN  an op that hardly ever creates a node; false for nodes
+-- :column token VARCHAR        name in lower case, without namespace and `_`; equal for a node and its creator
+-- :column container_id BIGINT  the innermost enclosing engine call; NULL if absent
 with named_op as (
-    -- Ops that are no nodes, each with the name of the next one on its thread.
+    -- Ops other than nodes, with the name of the next op on the thread.
     select
         cpu_span.event_id,
         cpu_span.track_id,
@@ -32,7 +31,7 @@ with named_op as (
     where cpu_span.is_op and not coalesce(name_class.is_node, false)
 ),
 
--- The same, with the token that a node made by the op would have.
+-- The same ops, with the token of a possible node.
 creator as (
     select
         event_id,
@@ -49,9 +48,9 @@ creator as (
     from named_op
 ),
 
--- Names of ops that leave it to an op inside to create the node: some op of the name holds one with the same token
--- (`aten::embedding_bag` holds `aten::_embedding_bag`). Elsewhere, such an op may hold another one, which then creates
--- the node (`aten::mean` in `aten::adaptive_avg_pool2d`, if one pixel is left).
+-- Names of ops that leave node creation to an inner op: some op of this name contains an op with the same token
+-- (`aten::embedding_bag` contains `aten::_embedding_bag`). Elsewhere, an op of this name may contain a different op,
+-- which then creates the node (`aten::mean` in `aten::adaptive_avg_pool2d`, if one pixel is left).
 outer_creator as (
     select distinct outer_op.name
     from creator as inner_op
@@ -71,8 +70,8 @@ mask as (
     where creator.name = 'aten::div_' and ends_with(event.name, 'dropout')
 ),
 
--- Ops whose token some node has. What begins before `closed_until_ns` is inside it; NULL for python functions, which
--- may hold ops that create nodes.
+-- Ops with the token of some node. Events starting before `closed_until_ns` are inside the op; NULL for python
+-- functions, which may contain ops that create nodes.
 candidate as (
     select
         event_id,
@@ -89,7 +88,7 @@ candidate as (
         and name not in (select name from outer_creator)
 ),
 
--- Candidates that stand in no other: inside an op that creates a node, PyTorch creates no more
+-- Outermost candidates: inside an op that creates a node, PyTorch creates no further nodes
 -- (c10/core/impl/LocalDispatchKeySet.h).
 outermost_op as (
     select
@@ -102,7 +101,7 @@ outermost_op as (
     qualify is_outermost(start_ns, closed_until_ns, track_id, (-end_ns, event_id))
 ),
 
--- The same, with the call of the engine around each.
+-- The same ops, with the enclosing engine call.
 placed_op as (
     select
         outermost_op.event_id,

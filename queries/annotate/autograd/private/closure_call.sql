@@ -1,22 +1,24 @@
--- Where an optimizer runs the program: calls of the closure that `optimizer.step(closure)` was given.
+-- Calls of the closure passed to `optimizer.step(closure)`: the parts of an optimizer that run the program.
 --
--- All that an annotation or frame of an optimizer holds is the optimizer's own, except these calls. A call shows in
--- autograd nodes that run there and come back to ops there; without gradients, in the frame of a module, or in a loss.
--- It ends with the last of these. It begins where the optimizer was entered, or after the last update in place before
--- it: an optimizer changes the weights between two calls (LBFGS, SAM), and code that adds up the gradients of several
--- batches does not. An update inside forward is not the optimizer's: it follows a layer, or an op that autograd comes
--- back to, or counts batches right before a batch norm. So no call holds the start or the end of an optimizer, unless
--- that lies inside forward or backward. `is_again` is true where the same run of the optimizer has called it before.
+-- Everything inside an optimizer's annotation or frame belongs to the optimizer, except closure calls. Evidence of a
+-- call: autograd nodes inside the optimizer whose forward ops are also inside; without gradients, a module's frame or a
+-- loss. A call ends with the last evidence. A call begins at the optimizer's start, or after the last in-place update
+-- before the evidence. An optimizer changes the weights between two calls (LBFGS, SAM); code that accumulates the
+-- gradients of several batches does not.
+--
+-- An in-place update during forward is not the optimizer's. Updates during forward follow a layer or an op with a
+-- backward node, or count batches right before a batch norm. A call therefore contains no start or end of an optimizer,
+-- except inside forward or backward. `is_again` is true for all calls after the first in one run of the optimizer.
 --
 -- :reads cpu_span, nesting, name_class, node, event
 -- :only_with name_class where strong_phase = 'optimizer'
--- :column track_id BIGINT   the thread
--- :column start_ns BIGINT   the last border before the call: the start or end of a mark of the optimizer, or the end of
---                           an update
+-- :column track_id BIGINT   thread
+-- :column start_ns BIGINT   the last border before the call: the start or end of an optimizer's event, or the end of an
+--                           update
 -- :column end_ns BIGINT     end of the last forward, loss or backward in the call
--- :column is_again BOOLEAN  the same run of the optimizer has called it before
+-- :column is_again BOOLEAN  the same run of the optimizer called the closure before
 with optimizer as materialized (
-    -- Events of an optimizer, and whether each stands in no other.
+    -- Events of an optimizer, and whether each is outermost.
     select
         nesting.track_id,
         nesting.start_ns,
@@ -28,7 +30,7 @@ with optimizer as materialized (
     where name_class.strong_phase = 'optimizer' and nesting.end_ns > nesting.start_ns
 ),
 
--- Such events that stand in no other.
+-- Outermost events of an optimizer.
 optimizer_run as materialized (
     select
         track_id,
@@ -38,8 +40,9 @@ optimizer_run as materialized (
     where is_outermost
 ),
 
--- Nodes with the start and thread of their forward op. A node without one, such as one that adds up a gradient, takes
--- those of the node before it. `last_value` would look for that node by node, back to the first one where none has one.
+-- Nodes with the start and thread of the forward op. A node without a forward op, for example one adding up a gradient,
+-- takes both from the previous node. `arg_max` replaces `last_value`, which would search back from each node, to the
+-- first node if no node has a forward op.
 returning_node as (
     select
         event_id,
@@ -63,7 +66,8 @@ returning_node as (
     window so_far as (partition by track_id order by position rows unbounded preceding)
 ),
 
--- What shows a call (`shows`), may open one (`opens`: a layer, or an op that autograd comes back to), or updates.
+-- Evidence of a call (`shows`), possible openings of a call (`opens`: a layer, or an op with a backward node), and
+-- updates.
 sign as (
     select
         track_id,
@@ -107,7 +111,7 @@ sign as (
         and (
             coalesce(name_class.strong_phase, name_class.weak_phase) in ('forward', 'loss', 'backward')
             or name_class.sign = 'layer'
-            -- many ops update a tensor inside: that is no sign
+            -- Many ops update a tensor internally; these updates are ignored.
             or name_class.sign = 'update' and not coalesce(contains(event.name, '::'), false)
         )
 ),
@@ -123,7 +127,7 @@ sign_in_run as (
         optimizer_run.start_ns as optimizer_ns
     from sign
     asof inner join optimizer_run on sign.track_id = optimizer_run.track_id and sign.start_ns >= optimizer_run.start_ns
-    -- gradients of what ran before are the optimizer's own
+    -- Backward nodes of ops before the optimizer's run count as the optimizer's own work.
     where sign.start_ns < optimizer_run.end_ns and coalesce(sign.forward_ns >= optimizer_run.start_ns, true)
 ),
 
@@ -135,7 +139,7 @@ optimizer_edge as (
     from optimizer
 ),
 
--- The same, inside an optimizer's run.
+-- Starts and ends inside an optimizer's run.
 border as (
     select
         optimizer_edge.track_id,
@@ -148,7 +152,7 @@ border as (
         on optimizer_edge.track_id = optimizer_run.track_id and optimizer_edge.at_ns >= optimizer_run.start_ns
 ),
 
--- Signs and borders, with the latest end of forward or backward and the latest opening so far.
+-- Signs and borders, with the latest end of forward or backward and the latest opening up to each.
 sign_so_far as (
     select
         *,
@@ -163,7 +167,7 @@ sign_so_far as (
     window so_far as (partition by track_id, optimizer_ns order by start_ns, kind rows unbounded preceding)
 ),
 
--- The same, with the time at which the optimizer goes on, if it does so there: neither forward nor backward may run.
+-- The same rows, with the time at which the optimizer resumes, if any: neither forward nor backward may be running.
 sign_border as (
     select
         *,
@@ -177,7 +181,7 @@ sign_border as (
     from sign_so_far
 ),
 
--- The same, with the start of the call that each one belongs to: the last time at which the optimizer went on.
+-- The same rows, with the start of the call: the optimizer's last resumption.
 sign_of_call as (
     select
         *,

@@ -1,20 +1,20 @@
--- Calls of the autograd engine, one per node that it runs, and the call around each, if any.
+-- Calls of the autograd engine, one per executed node, each with the enclosing engine call, if any.
 --
--- A call inside another one is a graph of its own, such as that of a checkpoint which runs its part of the model again.
--- Very old traces have no such calls, only the bare nodes; there the nodes count.
+-- A nested call belongs to a separate graph, for example a checkpoint that recomputes part of the model. Very old
+-- traces have bare nodes without engine calls; the nodes then serve as calls.
 --
 -- :reads node, cpu_span, name_class
--- :column event_id BIGINT      the call of the engine; in very old traces, the node
--- :column track_id BIGINT      its thread
+-- :column event_id BIGINT      the engine call; in very old traces, the node
+-- :column track_id BIGINT      thread
 -- :column start_ns BIGINT      start
 -- :column end_ns BIGINT        end
--- :column depth INTEGER        number of events around it on its thread
--- :column forward_id BIGINT    the forward op that created the node; NULL where the trace does not tell
+-- :column depth INTEGER        number of enclosing events on the thread
+-- :column forward_id BIGINT    the forward op that created the node; NULL if unknown
 -- :column token VARCHAR        name of the node in lower case without `Backward0` and `_`, as `addmm`; empty for a node
---                              that no op creates
--- :column container_id BIGINT  the innermost call of the engine around it; NULL without one
+--                              without a creating op
+-- :column container_id BIGINT  the innermost enclosing engine call; NULL if absent
 with node_token as (
-    -- Nodes and calls of them, with the token in their name.
+    -- Nodes and engine calls, with the token from the name.
     select
         node.event_id,
         node.track_id,
@@ -31,7 +31,7 @@ with node_token as (
     where node.end_ns > node.start_ns
 ),
 
--- Calls of the engine; where there are none, all nodes.
+-- Engine calls, or all nodes if the trace has no engine calls.
 engine as (
     select *
     from node_token
@@ -39,7 +39,7 @@ engine as (
 ),
 
 -- Calls of nodes without a token of their own (`CopySlices`, for an op that writes into a view), with the token of the
--- node inside.
+-- inner node.
 inner_node as (
     select
         engine.event_id,

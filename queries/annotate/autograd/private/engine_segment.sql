@@ -1,9 +1,9 @@
--- Each thread's time cut where calls of the autograd engine start and end: the innermost call of each piece.
+-- Each thread's time, cut at the starts and ends of autograd engine calls, with the innermost call of each piece.
 --
 -- :reads engine_call
--- :column track_id BIGINT  the thread
--- :column start_ns BIGINT  start of the piece; it ends with the next one of the thread
--- :column call_id BIGINT   the innermost call of the engine; NULL where none is open
+-- :column track_id BIGINT  thread
+-- :column start_ns BIGINT  start of the piece; a piece ends at the thread's next piece
+-- :column call_id BIGINT   the innermost engine call; NULL outside of engine calls
 select
     lane as track_id,
     start_ns,

@@ -1,17 +1,17 @@
--- Forward ops whose backward node computes a gradient that is then added to a parameter's: the first ones that use the
--- parameter.
+-- Forward ops that are the first to use a parameter. The op's backward node computes the gradient added to the
+-- parameter's.
 --
--- The gradient of a parameter that is used several times is added up once, when all are known: after the node of the
--- first use, which runs last. `pass_ns` tells the backward passes apart: it is the start of the last op outside of the
--- engine before the gradient is added. Between two passes at least one such op starts, if only the op that makes the
--- first gradient.
+-- The gradient of a parameter used several times is added once, after all parts are known. The node of the first use
+-- runs last, right before the addition. `pass_ns` identifies the backward pass: the start of the last op outside the
+-- engine before the gradient is added. At least one op outside the engine starts between two passes, if only to create
+-- the first gradient.
 --
 -- :reads forward_item, node, nesting, cpu_span, name_class
 -- :column event_id BIGINT  the op, of `forward_item`
--- :column pass_ns BIGINT   start of the last op outside of the engine before the gradient is added: equal within a
+-- :column pass_ns BIGINT   start of the last op outside the engine before the gradient is added; equal within a
 --                          backward pass
 with adding_node as (
-    -- Nodes that add a gradient to a parameter's.
+    -- Nodes that add a gradient to a parameter's gradient.
     select
         node.event_id,
         node.track_id,
@@ -22,15 +22,15 @@ with adding_node as (
     where name_class.bucket = 'gradient_accumulation'
 ),
 
--- Ops that stand in no call of the engine.
+-- Ops outside of engine calls.
 outside_op as (
     select start_ns
     from forward_item
     where call_id is null
 ),
 
--- Such nodes with their pass.
-adding_in_pass as (
+-- Nodes that add a gradient, with the backward pass.
+gradient_addition as (
     select
         adding_node.track_id,
         adding_node.start_ns,
@@ -39,7 +39,7 @@ adding_in_pass as (
     asof inner join outside_op on adding_node.start_ns >= outside_op.start_ns
 ),
 
--- All other nodes, with the place of the forward op of each.
+-- All other nodes, with the thread and start of the forward op.
 computing_node as (
     select
         node.track_id,
@@ -51,15 +51,17 @@ computing_node as (
     where node.event_id not in (select event_id from adding_node)
 ),
 
--- Places of the forward ops whose nodes computed a gradient that is added.
+-- Threads and starts of forward ops whose nodes computed an added gradient.
 origin as (
     select distinct
         computing_node.forward_track_id,
         computing_node.forward_ns,
-        adding_in_pass.pass_ns
-    from adding_in_pass
+        gradient_addition.pass_ns
+    from gradient_addition
     asof inner join computing_node
-        on adding_in_pass.track_id = computing_node.track_id and adding_in_pass.start_ns >= computing_node.start_ns
+        on
+            gradient_addition.track_id = computing_node.track_id
+            and gradient_addition.start_ns >= computing_node.start_ns
     where computing_node.forward_ns is not null
 )
 

@@ -1,21 +1,22 @@
--- Autograd nodes (backward functions) and the forward op that created each.
+-- Autograd nodes (backward functions), each with the forward op that created the node.
 --
--- A forward op carries the sequence number of the *next* node, so ops that create none share it with the op that does:
--- the creator is the last one to start before the node. `Fwd thread id` numbers threads in an order of its own; it
--- stands for the thread on which most of its sequence numbers occur. Where there are no numbers, the profiler's
--- forward-to-backward flows tell.
+-- A forward op carries the sequence number of the *next* node, and ops that create no node share the number with the
+-- creating op. The creator is the last op with the number before the node starts. `Fwd thread id` uses a separate
+-- numbering of threads; an id is mapped to the thread on which most of its sequence numbers occur. The id is not needed
+-- for a sequence number found on only one thread. Without sequence numbers, the profiler's forward-to-backward flows
+-- identify the creator.
 --
 -- :reads op, cpu_span, nesting, flow, name_class
 -- :only_with name_class where is_node
--- :column event_id BIGINT    the node, or the engine's call of it
--- :column track_id BIGINT    its thread
+-- :column event_id BIGINT    the node, or the engine call of the node
+-- :column track_id BIGINT    thread
 -- :column start_ns BIGINT    start
 -- :column end_ns BIGINT      end
--- :column depth INTEGER      number of events around it on its thread
--- :column forward_id BIGINT  the forward op that created it; NULL where the trace does not tell
--- :column evidence VARCHAR   sequence_number or flow: what tells `forward_id`; NULL where nothing does
+-- :column depth INTEGER      number of enclosing events on the thread
+-- :column forward_id BIGINT  the forward op that created the node; NULL if unknown
+-- :column evidence VARCHAR   source of `forward_id`: sequence_number or flow; NULL if unknown
 with node as (
-    -- Autograd nodes with their numbers.
+    -- Autograd nodes with the recorded sequence and thread numbers.
     select
         nesting.event_id,
         nesting.track_id,
@@ -30,7 +31,7 @@ with node as (
     left join op on nesting.event_id = op.event_id
 ),
 
--- Ops of forward that carry a number.
+-- Forward ops with a sequence number.
 forward_op as (
     select
         cpu_span.event_id,
@@ -45,8 +46,8 @@ forward_op as (
         and op.event_id not in (select event_id from node)
 ),
 
--- The thread that each `Fwd thread id` stands for.
-thread_of as (
+-- The thread of each `Fwd thread id`.
+thread_of_id as (
     select
         node.forward_thread,
         forward_op.track_id
@@ -57,20 +58,31 @@ thread_of as (
     qualify row_number() over (partition by node.forward_thread order by count(*) desc, forward_op.track_id) = 1
 ),
 
--- Nodes whose number and thread are known.
+-- Nodes with a known sequence number and thread. If the recorder writes no forward thread (`emit_nvtx`), only one
+-- thread may have the number in forward.
 numbered_node as (
     select
         node.event_id,
         node.start_ns,
         node.sequence_number,
-        thread_of.track_id
+        coalesce(thread_of_id.track_id, owner.track_id) as track_id
     from node
-    inner join thread_of on node.forward_thread = thread_of.forward_thread
-    where node.sequence_number is not null
+    left join thread_of_id on node.forward_thread = thread_of_id.forward_thread
+    left join (
+        select
+            sequence_number,
+            any_value(track_id) as track_id
+        from forward_op
+        where sequence_number in (select sequence_number from node where forward_thread is null)
+        group by sequence_number
+        having count(distinct track_id) = 1
+    ) as owner
+        on node.sequence_number = owner.sequence_number and node.forward_thread is null
+    where node.sequence_number is not null and coalesce(thread_of_id.track_id, owner.track_id) is not null
 ),
 
--- Nodes with the forward op that their number tells.
-by_number as (
+-- Nodes with the forward op found by sequence number.
+creator_by_number as (
     select
         numbered_node.event_id,
         forward_op.event_id as forward_id
@@ -82,13 +94,14 @@ by_number as (
             and numbered_node.start_ns >= forward_op.start_ns
 ),
 
--- Ends of arrows and ops that share a place are reduced to one row each before they meet: all pairs of them may be
--- millions in a damaged trace.
-without_number as (
+-- Nodes without a creator so far. Flow ends and ops with equal thread and start are reduced to one row each before the
+-- joins: a damaged trace may have millions of pairs.
+node_without_number as (
     select * from node
-    where event_id not in (select event_id from by_number)
+    where event_id not in (select event_id from creator_by_number)
 ),
 
+-- Ends of forward-to-backward flows at these nodes.
 arrow_head as (
     select distinct
         track_id,
@@ -97,10 +110,10 @@ arrow_head as (
     from flow
     where
         kind = 'fwdbwd' and ph = 'f'
-        and (track_id, start_ns) in (select (track_id, start_ns) from without_number)
+        and (track_id, start_ns) in (select (track_id, start_ns) from node_without_number)
 ),
 
--- Where a number is used again, an arrow starts at the last place before its end.
+-- Starts of these flows. Flow numbers can be reused; a flow starts at the last start with its number before its end.
 arrow_tail as (
     select
         flow_id,
@@ -111,7 +124,7 @@ arrow_tail as (
     group by flow_id, start_ns
 ),
 
--- The innermost op that starts where an arrow does.
+-- The innermost op at each flow start.
 innermost_op as (
     select
         track_id,
@@ -122,8 +135,8 @@ innermost_op as (
     group by track_id, start_ns
 ),
 
--- Places of nodes, with the op that the arrow to there starts from.
-maker as (
+-- Thread and start of nodes, with the op at the flow's start.
+creator_by_flow as (
     select
         arrow_head.track_id,
         arrow_head.start_ns,
@@ -142,12 +155,12 @@ select
     node.start_ns,
     node.end_ns,
     node.depth,
-    coalesce(by_number.forward_id, maker.forward_id) as forward_id,
+    coalesce(creator_by_number.forward_id, creator_by_flow.forward_id) as forward_id,
     case
-        when by_number.forward_id is not null then 'sequence_number'
-        when maker.forward_id is not null then 'flow'
+        when creator_by_number.forward_id is not null then 'sequence_number'
+        when creator_by_flow.forward_id is not null then 'flow'
     end as evidence
 from node
-left join by_number on node.event_id = by_number.event_id
-left join maker on node.track_id = maker.track_id and node.start_ns = maker.start_ns
+left join creator_by_number on node.event_id = creator_by_number.event_id
+left join creator_by_flow on node.track_id = creator_by_flow.track_id and node.start_ns = creator_by_flow.start_ns
 order by node.track_id, node.start_ns

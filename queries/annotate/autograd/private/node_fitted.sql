@@ -1,18 +1,18 @@
--- Autograd nodes again, with the forward ops that the alignment has found.
+-- Autograd nodes, extended by the forward ops found by the alignment.
 --
--- The function itself lies inside the engine's call of it, and has the same forward op.
+-- A node inside an engine call has the same forward op as the engine call.
 --
 -- :writes node
 -- :reads node, autograd_match, cpu_span, name_class
--- :column event_id BIGINT    the node, or the engine's call of it
--- :column track_id BIGINT    its thread
+-- :column event_id BIGINT    the node, or the engine call of the node
+-- :column track_id BIGINT    thread
 -- :column start_ns BIGINT    start
 -- :column end_ns BIGINT      end
--- :column depth INTEGER      number of events around it on its thread
--- :column forward_id BIGINT  the forward op that created it; NULL where nothing tells
--- :column evidence VARCHAR   sequence_number, flow or alignment: what tells `forward_id`; NULL where nothing does
+-- :column depth INTEGER      number of enclosing events on the thread
+-- :column forward_id BIGINT  the forward op that created the node; NULL if unknown
+-- :column evidence VARCHAR   source of `forward_id`: sequence_number, flow or alignment; NULL if unknown
 with matched_node as (
-    -- Nodes that the alignment has matched.
+    -- Nodes matched by the alignment.
     select
         node.track_id,
         node.start_ns,
@@ -23,7 +23,7 @@ with matched_node as (
     inner join node on autograd_match.event_id = node.event_id
 ),
 
--- All nodes, with the op of the matched node that each one is or lies in.
+-- All nodes, with the forward op of the matched node, if the node is matched or inside a matched node.
 fitted_node as (
     select
         node.event_id,
@@ -35,7 +35,7 @@ fitted_node as (
         node.evidence,
         case
             when node.event_id = matched_node.event_id then matched_node.forward_id
-            when node.start_ns < matched_node.end_ns and not starts_with(name_class.name, 'autograd::engine::')
+            when node.start_ns < matched_node.end_ns and not is_engine_mark(name_class.name)
                 then matched_node.forward_id
         end as matched_id
     from node

@@ -1,18 +1,18 @@
--- The module of each autograd node: the innermost module call around the forward op that created it.
+-- The module of each autograd node: the innermost module call around the forward op that created the node.
 --
--- A node that adds a parameter's gradient has no forward op. The engine runs it right after the node that computed the
--- gradient (torch/csrc/autograd/engine.cpp: its sequence number is the highest of all), and it belongs to the same
--- module.
+-- A node adding a parameter's gradient has no forward op. The engine runs this node right after the node that computed
+-- the gradient, because its sequence number is the highest of all (torch/csrc/autograd/engine.cpp). Both nodes belong
+-- to the same module.
 --
 -- :reads node, nesting, frame_segment, model_op, cpu_span, name_class
 -- :only_with model_op
 -- :only_with node
--- :column event_id BIGINT   the node, or the engine's call of it
--- :column module_id BIGINT  its module, of `model_op`
--- :column evidence VARCHAR  what tells the forward op: sequence_number, flow or alignment; autograd_order where a
---                           gradient is added right after the node that has it
+-- :column event_id BIGINT   the node, or the engine call of the node
+-- :column module_id BIGINT  module, of `model_op`
+-- :column evidence VARCHAR  source of the forward op: sequence_number, flow or alignment; autograd_order for a gradient
+--                           added right after its node
 with adding_node as (
-    -- Nodes that add a gradient to a parameter's.
+    -- Nodes that add a gradient to a parameter's gradient.
     select node.event_id
     from node
     inner join cpu_span on node.event_id = cpu_span.event_id
@@ -20,14 +20,13 @@ with adding_node as (
     where name_class.bucket = 'gradient_accumulation'
 ),
 
--- All other nodes.
 computing_node as (
     select *
     from node
     where event_id not in (select event_id from adding_node)
 ),
 
--- Nodes with the forward op that tells their module.
+-- Nodes with a forward op for finding the module.
 origin as (
     select
         event_id,
@@ -46,7 +45,7 @@ origin as (
     where node.event_id in (select event_id from adding_node) and computing_node.forward_id is not null
 ),
 
--- The same, with the place of the forward op.
+-- The same nodes, with the thread and start of the forward op.
 forward_place as (
     select
         origin.event_id,
@@ -57,7 +56,7 @@ forward_place as (
     inner join nesting as forward_op on origin.forward_id = forward_op.event_id
 ),
 
--- The same, with the module call around that place; NULL where none is open.
+-- The same nodes, with the module call around the forward op; NULL outside of module calls.
 node_key as (
     select
         forward_place.event_id,

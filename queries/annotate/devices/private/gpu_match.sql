@@ -1,28 +1,28 @@
--- One row per GPU of the trace: what the file says of it, and what the tables of GPUs say of its model.
+-- The GPUs of the trace, with the file's device properties and the matching row of the GPU tables.
 --
--- These are the GPUs that the file lists and those that its work ran on, so that a file which lists none has rows, too.
--- The GPU that the user names comes first, then the user's own rows, then those of `rules/gpus.csv`.
+-- Includes the GPUs listed in the file and the GPUs of the work: a file without a list also has rows. The GPU named by
+-- the user comes first, then the user's own rows, then the rows of `rules/gpus.csv`.
 --
 -- :reads device, gpu_op, gpu_given, gpus
 -- :only_with device or gpu_op
--- :column device_id BIGINT           device number, as in `gpu_work.device`; -1 for work that names none
--- :column name VARCHAR               the name that the file gives
--- :column memory_bytes BIGINT        memory of the device by the file
--- :column sm_count BIGINT            its multiprocessors by the file
--- :column properties JSON            all that the file says about it
--- :column model VARCHAR              its model; NULL, like all that follows, where none is known
--- :column evidence VARCHAR           user or trace: who names the model
--- :column vendor VARCHAR             its vendor
--- :column pattern VARCHAR            what was found in the name; NULL for a model that the user names
--- :column source VARCHAR             where the figures are from
--- :column compute_capability DOUBLE  of the model
+-- :column device_id BIGINT           device number, as in `gpu_work.device`; -1 for work without a device number
+-- :column name VARCHAR               device name in the file
+-- :column memory_bytes BIGINT        device memory, from the file
+-- :column sm_count BIGINT            multiprocessors, from the file
+-- :column properties JSON            all device properties in the file
+-- :column model VARCHAR              model; NULL, like the following columns, if unknown
+-- :column evidence VARCHAR           source of the model: user or trace
+-- :column vendor VARCHAR             vendor of the model
+-- :column pattern VARCHAR            pattern found in the name; NULL for a model named by the user
+-- :column source VARCHAR             source of the figures
+-- :column compute_capability DOUBLE  compute capability of the model
 -- :column model_sm_count BIGINT      multiprocessors of the model
 -- :column memory_gib DOUBLE          memory of the model
--- :column memory_gb_per_s DOUBLE     its bandwidth
--- :column pcie_gb_per_s DOUBLE       bandwidth of PCIe in one direction
--- :column cache_mib DOUBLE           the last cache before memory: L2, or AMD's Infinity Cache
--- :column peaks STRUCT(unit VARCHAR, "precision" VARCHAR, tflop_per_s DOUBLE)[]  what it can do
-with listed as (
+-- :column memory_gb_per_s DOUBLE     memory bandwidth of the model
+-- :column pcie_gb_per_s DOUBLE       PCIe bandwidth in one direction
+-- :column cache_mib DOUBLE           last cache before memory: L2, or AMD's Infinity Cache
+-- :column peaks STRUCT(unit VARCHAR, "precision" VARCHAR, tflop_per_s DOUBLE)[]  peak performance
+with listed_gpu as (
     select
         device_of(device_id) as device_id,
         nullif(name, '') as name,
@@ -33,13 +33,13 @@ with listed as (
     qualify row_number() over (partition by device_of(device_id) order by name, sm_count, memory_bytes) = 1
 ),
 
-present as (
-    select device_id from listed
+present_gpu as (
+    select device_id from listed_gpu
     union
     select device_of(device) as device_id from gpu_op
 ),
 
-known as (
+gpu_spec as (
     select
         *,
         name_pattern is null as is_named,
@@ -53,49 +53,52 @@ known as (
     from gpus
 ),
 
-matched as (
+matched_gpu as (
     select
-        present.device_id,
-        arg_min(known, (known.is_shipped, known.position)) as found
-    from present
-    left join listed on present.device_id = listed.device_id
-    inner join known
-        -- the name of a slice of a GPU (MIG) is that of the whole with the slice behind
-        on known.is_named or regexp_matches(regexp_replace(listed.name, ' MIG .*$', ''), known.name_pattern)
-    group by present.device_id
+        present_gpu.device_id,
+        arg_min(gpu_spec, (gpu_spec.is_shipped, gpu_spec.position)) as found
+    from present_gpu
+    left join listed_gpu on present_gpu.device_id = listed_gpu.device_id
+    inner join gpu_spec
+        -- The name of a slice of a GPU (MIG) is the name of the whole GPU followed by the slice.
+        on gpu_spec.is_named or regexp_matches(regexp_replace(listed_gpu.name, ' MIG .*$', ''), gpu_spec.name_pattern)
+    group by present_gpu.device_id
 )
 
 select
-    present.device_id,
-    listed.name,
-    listed.memory_bytes,
-    listed.sm_count,
-    listed.properties,
-    matched.found.model,
-    case when matched.found.is_named then 'user' when matched.found.model is not null then 'trace' end as evidence,
-    matched.found.vendor,
-    matched.found.name_pattern as pattern,
-    matched.found.source,
-    matched.found.compute_capability::double as compute_capability,
-    matched.found.sm_count::bigint as model_sm_count,
-    matched.found.memory_gib::double as memory_gib,
-    matched.found.memory_gb_per_s::double as memory_gb_per_s,
-    matched.found.pcie_one_way_gb_per_s::double as pcie_gb_per_s,
-    greatest(matched.found.l2_mib, matched.found.infinity_cache_mib)::double as cache_mib,
-    case when matched.found.model is not null then [
-        {'unit': 'vector', 'precision': 'fp64', 'tflop_per_s': matched.found.fp64_vector_tflop_per_s::double},
-        {'unit': 'vector', 'precision': 'fp32', 'tflop_per_s': matched.found.fp32_vector_tflop_per_s::double},
-        {'unit': 'vector', 'precision': 'fp16', 'tflop_per_s': matched.found.fp16_vector_tflop_per_s::double},
-        {'unit': 'matrix', 'precision': 'fp64', 'tflop_per_s': matched.found.fp64_matrix_tflop_per_s::double},
-        {'unit': 'matrix', 'precision': 'fp32', 'tflop_per_s': matched.found.fp32_matrix_tflop_per_s::double},
-        {'unit': 'matrix', 'precision': 'tf32', 'tflop_per_s': matched.found.tf32_matrix_tflop_per_s::double},
-        {'unit': 'matrix', 'precision': 'fp16', 'tflop_per_s': matched.found.fp16_matrix_tflop_per_s::double},
-        {'unit': 'matrix', 'precision': 'bf16', 'tflop_per_s': matched.found.bf16_matrix_tflop_per_s::double},
-        {'unit': 'matrix', 'precision': 'fp8', 'tflop_per_s': matched.found.fp8_matrix_tflop_per_s::double},
-        {'unit': 'matrix', 'precision': 'fp4', 'tflop_per_s': matched.found.fp4_matrix_tflop_per_s::double},
-        {'unit': 'matrix', 'precision': 'int8', 'tflop_per_s': matched.found.int8_matrix_top_per_s::double}
+    present_gpu.device_id,
+    listed_gpu.name,
+    listed_gpu.memory_bytes,
+    listed_gpu.sm_count,
+    listed_gpu.properties,
+    matched_gpu.found.model,
+    case
+        when matched_gpu.found.is_named then 'user'
+        when matched_gpu.found.model is not null then 'trace'
+    end as evidence,
+    matched_gpu.found.vendor,
+    matched_gpu.found.name_pattern as pattern,
+    matched_gpu.found.source,
+    matched_gpu.found.compute_capability::double as compute_capability,
+    matched_gpu.found.sm_count::bigint as model_sm_count,
+    matched_gpu.found.memory_gib::double as memory_gib,
+    matched_gpu.found.memory_gb_per_s::double as memory_gb_per_s,
+    matched_gpu.found.pcie_one_way_gb_per_s::double as pcie_gb_per_s,
+    greatest(matched_gpu.found.l2_mib, matched_gpu.found.infinity_cache_mib)::double as cache_mib,
+    case when matched_gpu.found.model is not null then [
+        {'unit': 'vector', 'precision': 'fp64', 'tflop_per_s': matched_gpu.found.fp64_vector_tflop_per_s::double},
+        {'unit': 'vector', 'precision': 'fp32', 'tflop_per_s': matched_gpu.found.fp32_vector_tflop_per_s::double},
+        {'unit': 'vector', 'precision': 'fp16', 'tflop_per_s': matched_gpu.found.fp16_vector_tflop_per_s::double},
+        {'unit': 'matrix', 'precision': 'fp64', 'tflop_per_s': matched_gpu.found.fp64_matrix_tflop_per_s::double},
+        {'unit': 'matrix', 'precision': 'fp32', 'tflop_per_s': matched_gpu.found.fp32_matrix_tflop_per_s::double},
+        {'unit': 'matrix', 'precision': 'tf32', 'tflop_per_s': matched_gpu.found.tf32_matrix_tflop_per_s::double},
+        {'unit': 'matrix', 'precision': 'fp16', 'tflop_per_s': matched_gpu.found.fp16_matrix_tflop_per_s::double},
+        {'unit': 'matrix', 'precision': 'bf16', 'tflop_per_s': matched_gpu.found.bf16_matrix_tflop_per_s::double},
+        {'unit': 'matrix', 'precision': 'fp8', 'tflop_per_s': matched_gpu.found.fp8_matrix_tflop_per_s::double},
+        {'unit': 'matrix', 'precision': 'fp4', 'tflop_per_s': matched_gpu.found.fp4_matrix_tflop_per_s::double},
+        {'unit': 'matrix', 'precision': 'int8', 'tflop_per_s': matched_gpu.found.int8_matrix_top_per_s::double}
     ] end as peaks
-from present
-left join listed on present.device_id = listed.device_id
-left join matched on present.device_id = matched.device_id
-order by present.device_id
+from present_gpu
+left join listed_gpu on present_gpu.device_id = listed_gpu.device_id
+left join matched_gpu on present_gpu.device_id = matched_gpu.device_id
+order by present_gpu.device_id

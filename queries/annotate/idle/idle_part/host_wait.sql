@@ -1,20 +1,20 @@
--- One row per part of a gap before the launch of the work that ends it: what the device waits for on a thread then.
+-- Parts of a gap before the launch of the gap's next work, with the activity of the thread the device waits for.
 --
--- The thread is the launching one; where that does nothing, it is the main thread. Pieces of a thread are numbered, so
--- that a stretch of its time is a range of numbers.
+-- The device waits for the launching thread, or for the main thread while the launching thread has no events. The
+-- pieces of a thread are numbered: a stretch of time is a range of numbers.
 --
 -- :reads launched_gap, host_activity, main_track
 -- :only_with launched_gap
--- :column device BIGINT    device number; -1 when the events name none
+-- :column device DEVICE    -1 without a device
 -- :column gap_ns BIGINT    start of the gap
--- :column next_id BIGINT   the GPU event that ends the gap; NULL for the gap after the last one
+-- :column next_id BIGINT   the GPU event at the end of the gap; NULL for the gap after the last event
 -- :column track_id BIGINT  the thread
 -- :column start_ns BIGINT  start of the part
--- :column end_ns BIGINT    its end
--- :column kind VARCHAR     what the thread does, as in `host_activity`
--- :column step BIGINT      the thread's step; NULL outside every step
--- :column phase PHASE      its phase; NULL outside every step
-with waiting as (
+-- :column end_ns BIGINT    end of the part
+-- :column kind VARCHAR     activity of the thread, as in `host_activity`
+-- :column step STEP        of the thread; NULL outside every step
+-- :column phase PHASE      of the thread; NULL outside every step
+with waiting_time as (
     select
         device,
         start_ns as gap_ns,
@@ -26,26 +26,26 @@ with waiting as (
     where launched_ns > start_ns and not is_unlinked
 ),
 
--- Those times with the last piece of the thread in them, and then one row for each piece in them.
-waiting_with_last as (
+-- The waiting times with the number of the thread's last piece, then one row per piece.
+waiting_range as (
     select
-        waiting.*,
+        waiting_time.*,
         host_activity.number as last_number
-    from waiting
+    from waiting_time
     asof inner join host_activity
-        on waiting.track_id = host_activity.track_id and waiting.end_ns > host_activity.start_ns
+        on waiting_time.track_id = host_activity.track_id and waiting_time.end_ns > host_activity.start_ns
 ),
 
 waiting_number as (
     select
-        waiting_with_last.* exclude (last_number),
-        unnest(range(host_activity.number, waiting_with_last.last_number + 1)) as number
-    from waiting_with_last
+        waiting_range.* exclude (last_number),
+        unnest(range(host_activity.number, waiting_range.last_number + 1)) as number
+    from waiting_range
     asof inner join host_activity
-        on waiting_with_last.track_id = host_activity.track_id and waiting_with_last.start_ns >= host_activity.start_ns
+        on waiting_range.track_id = host_activity.track_id and waiting_range.start_ns >= host_activity.start_ns
 ),
 
--- What the launching thread does then.
+-- Activity of the launching thread.
 own_part as materialized (
     select
         waiting_number.device,
@@ -62,7 +62,7 @@ own_part as materialized (
         on waiting_number.track_id = host_activity.track_id and waiting_number.number = host_activity.number
 ),
 
--- Where that is nothing, the same is asked of the main thread.
+-- Parts without events on the launching thread, to be filled from the main thread.
 nothing_part as (
     select
         own_part.device,
@@ -76,7 +76,7 @@ nothing_part as (
     where own_part.kind = 'nothing' and own_part.track_id != main_track.track_id
 ),
 
-main_with_last as (
+main_range as (
     select
         nothing_part.*,
         host_activity.number as last_number
@@ -87,11 +87,11 @@ main_with_last as (
 
 main_number as (
     select
-        main_with_last.* exclude (last_number),
-        unnest(range(host_activity.number, main_with_last.last_number + 1)) as number
-    from main_with_last
+        main_range.* exclude (last_number),
+        unnest(range(host_activity.number, main_range.last_number + 1)) as number
+    from main_range
     asof inner join host_activity
-        on main_with_last.track_id = host_activity.track_id and main_with_last.start_ns >= host_activity.start_ns
+        on main_range.track_id = host_activity.track_id and main_range.start_ns >= host_activity.start_ns
 )
 
 select own_part.* from own_part

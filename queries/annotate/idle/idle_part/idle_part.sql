@@ -1,31 +1,30 @@
--- Times when a device does nothing, cut where the reason changes. With `gpu_busy` they fill the observed time.
+-- Idle time of each device, cut where the cause changes. Together with `gpu_busy`, it fills the observed time.
 --
--- The observed time of a device reaches from the first step or its first work to the last step's end or its last work.
--- Until the work that ends a gap is launched, the device waits for the host. What the launching thread does then is the
--- cause, and where it shows nothing, what the main thread does: `load_data`, `sync` (inside a call that returns when
--- the GPU is done, and no longer), `cpu_tensor` (arithmetic on CPU tensors), `op` (other ops and calls), `python`. Step
--- and phase are those that the thread is in.
+-- The observed time of a device reaches from the first step or the device's first work to the end of the last step or
+-- of the device's last work. Before the launch of the gap's next work, the device waits for the host. The cause is the
+-- activity of the launching thread, or of the main thread while the launching thread has no events: `load_data`, `sync`
+-- (inside a call that returns when the GPU is done, until it returns), `cpu_tensor` (arithmetic on CPU tensors), `op`
+-- (other ops and calls), `python`. Step and phase are those of the thread.
 --
--- From the launch on, step and phase are those of the work. Until 50 us after the call returned (ten times what a
--- launch usually takes) the cause is `launch`, or `sync` while a blocking call is not over. After that, or if the call
--- had returned before the gap began, the work waits on the GPU for an event, another stream or the gap between two
--- kernels: `queued`. If that takes over 50 us although no other device ended work in the last 50 us of it, nothing in
--- the file explains it: `unobserved`, as the device may have done work that was not recorded. Gaps before work whose
--- launch is not in the trace are `unknown`. The gap after the last work has parts of the main thread only.
+-- After the launch, step and phase are those of the work. Up to 50 us after the call returned (ten times the usual
+-- launch delay), the cause is `launch`, or `sync` while a blocking call is still running. After that, or if the call
+-- returned before the gap began, the cause is `queued`: the work waits on the GPU for an event, another stream or the
+-- gap between two kernels. If this wait exceeds 50 us and no other device ended work in its last 50 us, the cause is
+-- `unobserved`: the file does not explain the wait, and the device may have done unrecorded work. Gaps before work with
+-- a launch outside the trace are `unknown`. The gap after the last work has parts of the main thread only.
 --
 -- :reads launched_gap, host_wait, gpu_busy, label, host_activity
 -- :only_with launched_gap or host_wait
--- :column device BIGINT    device number; -1 when the events name none
--- :column gap_ns BIGINT    start of the whole gap; a gap has one part or several
+-- :column device DEVICE    -1 without a device
+-- :column gap_ns BIGINT    start of the whole gap; a gap has one or more parts
 -- :column start_ns BIGINT  start of the part
 -- :column end_ns BIGINT    end of the part
 -- :column cause IDLE_CAUSE why, as the glossary explains
--- :column track_id BIGINT  the thread that the device waits for; NULL when the launch is unknown
--- :column step BIGINT      step that the thread is in; after the launch, of the work; NULL outside every step or when
---                          unknown
--- :column phase VARCHAR    phase, likewise
--- :column next_id BIGINT   the GPU event that ends the gap; NULL for the gap after the last one
-with after_launch as materialized (
+-- :column track_id BIGINT  the thread the device waits for; NULL if the launch is unknown
+-- :column step STEP        of the thread; after the launch, of the work; NULL outside every step or if unknown
+-- :column phase PHASE      of the thread; after the launch, of the work; NULL outside every step or if unknown
+-- :column next_id BIGINT   the GPU event at the end of the gap; NULL for the gap after the last event
+with gap_after_launch as materialized (
     select
         launched_gap.*,
         case
@@ -43,7 +42,8 @@ gpu as (
     select distinct device from gpu_busy
 ),
 
--- Where the work is that ends a gap. Kept, so that the database joins few rows with all labels, and only once.
+-- Labels of the work at the end of a gap. Materialized: the database then joins few rows with all labels, and only
+-- once.
 ending_work as materialized (
     select
         label.event_id,
@@ -53,50 +53,56 @@ ending_work as materialized (
     where label.event_id in (select next_id from launched_gap)
 ),
 
--- Gaps in whose last 50 us another device ended work. One device may wait for another, as for a copy between them.
-elsewhere as (
+-- Gaps with work of another device ending in the last 50 us. One device may wait for another, for example for a copy
+-- between the two.
+gap_near_other_work as (
     select
-        after_launch.device,
-        after_launch.start_ns
-    from after_launch
-    inner join gpu as other on after_launch.device != other.device
+        gap_after_launch.device,
+        gap_after_launch.start_ns
+    from gap_after_launch
+    inner join gpu as other on gap_after_launch.device != other.device
     asof inner join gpu_busy
-        on other.device = gpu_busy.device and after_launch.end_ns >= gpu_busy.start_ns
+        on other.device = gpu_busy.device and gap_after_launch.end_ns >= gpu_busy.start_ns
     where
-        after_launch.end_ns - after_launch.due_ns > launch_effect_ns()
-        and gpu_busy.end_ns >= after_launch.end_ns - launch_effect_ns()
-    group by after_launch.device, after_launch.start_ns
+        gap_after_launch.end_ns - gap_after_launch.due_ns > launch_effect_ns()
+        and gpu_busy.end_ns >= gap_after_launch.end_ns - launch_effect_ns()
+    group by gap_after_launch.device, gap_after_launch.start_ns
 ),
 
-on_device as materialized (
+device_part as materialized (
     select
-        after_launch.device,
-        after_launch.start_ns as gap_ns,
-        after_launch.next_id,
-        after_launch.track_id,
+        gap_after_launch.device,
+        gap_after_launch.start_ns as gap_ns,
+        gap_after_launch.next_id,
+        gap_after_launch.track_id,
         unnest([
             {
                 'cause': 'sync',
-                'start_ns': after_launch.launched_ns,
-                'end_ns': after_launch.blocked_to_ns
+                'start_ns': gap_after_launch.launched_ns,
+                'end_ns': gap_after_launch.blocked_to_ns
             },
             {
                 'cause': 'launch',
-                'start_ns': after_launch.blocked_to_ns,
-                'end_ns': after_launch.due_ns
+                'start_ns': gap_after_launch.blocked_to_ns,
+                'end_ns': gap_after_launch.due_ns
             },
             {
                 'cause': case
-                    when after_launch.end_ns - after_launch.due_ns > launch_effect_ns() and elsewhere.device is null
+                    when
+                        gap_after_launch.end_ns - gap_after_launch.due_ns > launch_effect_ns()
+                        and gap_near_other_work.device is null
                         then 'unobserved'
                     else 'queued'
                 end,
-                'start_ns': after_launch.due_ns,
-                'end_ns': after_launch.end_ns
+                'start_ns': gap_after_launch.due_ns,
+                'end_ns': gap_after_launch.end_ns
             }
         ]) as part
-    from after_launch
-    left join elsewhere on after_launch.device = elsewhere.device and after_launch.start_ns = elsewhere.start_ns
+    from gap_after_launch
+    left join gap_near_other_work
+        on
+            gap_after_launch.device = gap_near_other_work.device
+            and gap_after_launch.start_ns = gap_near_other_work.start_ns
 )
 
 select
@@ -104,7 +110,7 @@ select
     gap_ns,
     start_ns,
     end_ns,
-    case kind when 'nothing' then 'python' else kind end as cause,
+    host_cause(kind) as cause,
     track_id,
     step,
     phase,
@@ -113,18 +119,18 @@ from host_wait
 where end_ns > start_ns
 union all
 select
-    on_device.device,
-    on_device.gap_ns,
-    on_device.part.start_ns,
-    on_device.part.end_ns,
-    on_device.part.cause,
-    on_device.track_id,
+    device_part.device,
+    device_part.gap_ns,
+    device_part.part.start_ns,
+    device_part.part.end_ns,
+    device_part.part.cause,
+    device_part.track_id,
     ending_work.step,
     ending_work.phase,
-    on_device.next_id
-from on_device
-left join ending_work on on_device.next_id = ending_work.event_id
-where on_device.part.end_ns > on_device.part.start_ns
+    device_part.next_id
+from device_part
+left join ending_work on device_part.next_id = ending_work.event_id
+where device_part.part.end_ns > device_part.part.start_ns
 union all
 select
     launched_gap.device,

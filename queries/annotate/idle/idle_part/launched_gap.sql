@@ -1,21 +1,23 @@
--- One row per time when a device does nothing, with the work that ends it and when that was launched.
+-- Idle gaps of each device, with the work at the end of the gap and the work's launch time.
 --
--- The observed time of a device reaches from the first step or its first work to the last step's end or its last work.
+-- The observed time of a device reaches from the first step or the device's first work to the end of the last step or
+-- of the device's last work.
 --
 -- :reads gpu_busy, step, timed, gpu_op, launch, nesting, main_track, host_activity
 -- :only_with gpu_busy
--- :column device BIGINT        device number; -1 when the events name none
+-- :column device DEVICE        -1 without a device
 -- :column start_ns BIGINT      start of the gap
--- :column end_ns BIGINT        its end
--- :column next_id BIGINT       the GPU event that ends it; NULL for the gap after the last one
--- :column track_id BIGINT      thread that launched that event; the main thread when unknown; NULL when there is none
--- :column is_unlinked BOOLEAN  the launch of that event is not in the trace
--- :column returned_ns BIGINT   when the launching call returned; NULL when unknown
--- :column launched_ns BIGINT   when the launching call started, or the profiler itself ended its work in the call,
---                              moved into the gap; the end of the gap when unknown
--- :column due_ns BIGINT        when the launch should have taken effect: `launched_ns` if the call had returned before
---                              the gap began; else 50 us after it returned, but not after the gap
-with observed as (
+-- :column end_ns BIGINT        end of the gap
+-- :column next_id BIGINT       the GPU event at the end of the gap; NULL for the gap after the last event
+-- :column track_id BIGINT      thread that launched the event; the main thread if unknown; NULL without a main thread
+-- :column is_unlinked BOOLEAN  the launch of the event is not in the trace
+-- :column returned_ns BIGINT   time at which the launching call returned; NULL if unknown
+-- :column launched_ns BIGINT   time at which the launching call started, or at which the profiler's own work in the
+--                              call ended, clamped to the gap; the end of the gap if unknown
+-- :column due_ns BIGINT        time at which the launch should have taken effect: `launched_ns` if the call returned
+--                              before the gap began; otherwise 50 us after the return, but no later than the end of the
+--                              gap
+with observed_time as (
     select
         gpu_busy.device,
         least(min(gpu_busy.start_ns), min(edges.start_ns)) as start_ns,
@@ -27,12 +29,12 @@ with observed as (
             max(end_ns) as end_ns
         from step
     ) as edges
-        -- over ten days apart, the clocks of the two are different ones
+        -- If the two are over ten days apart, their clocks differ.
         on abs(gpu_busy.start_ns - edges.start_ns) < longest_recording_ns()
     group by gpu_busy.device
 ),
 
--- Times between two stretches of work, and before the first; NULL ends the last.
+-- Times between two stretches of work, and before the first stretch; the last has a NULL end.
 pause as (
     select
         device,
@@ -41,26 +43,26 @@ pause as (
     from gpu_busy
     union all
     select
-        observed.device,
-        observed.start_ns,
+        observed_time.device,
+        observed_time.start_ns,
         min(gpu_busy.start_ns)
-    from observed
-    inner join gpu_busy on observed.device = gpu_busy.device
-    group by observed.device, observed.start_ns
+    from observed_time
+    inner join gpu_busy on observed_time.device = gpu_busy.device
+    group by observed_time.device, observed_time.start_ns
 ),
 
 gap as (
     select
         pause.device,
         pause.start_ns,
-        coalesce(pause.end_ns, observed.end_ns) as end_ns,
+        coalesce(pause.end_ns, observed_time.end_ns) as end_ns,
         pause.end_ns is null as is_last
     from pause
-    inner join observed on pause.device = observed.device
-    where coalesce(pause.end_ns, observed.end_ns) > pause.start_ns
+    inner join observed_time on pause.device = observed_time.device
+    where coalesce(pause.end_ns, observed_time.end_ns) > pause.start_ns
 ),
 
--- Of the work that starts at one time, the first event.
+-- The first event among work with the same start.
 first_work as (
     select
         coalesce(gpu_op.device, -1) as device,
@@ -72,7 +74,7 @@ first_work as (
     group by coalesce(gpu_op.device, -1), timed.start_ns
 ),
 
--- Work that may end a gap, and its launch. Kept, so that only one large join at a time needs memory.
+-- Work that may end a gap, with its launch. Materialized: only one large join at a time then needs memory.
 work_launch as materialized (
     select
         first_work.device,
@@ -86,7 +88,7 @@ work_launch as materialized (
     inner join launch on first_work.event_id = launch.event_id
 ),
 
--- The same with the thread. While the profiler itself works in the call, the program cannot launch.
+-- The same work with its thread. While the profiler itself works in the call, the program cannot launch.
 work_on_thread as materialized (
     select
         placed.* replace (

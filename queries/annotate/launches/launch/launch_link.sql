@@ -1,12 +1,12 @@
--- One row per GPU event whose launch the trace tells: by correlation id, else by launch flow, else by External id.
+-- GPU events with a known launch: by correlation id, else by launch flow, else by External id.
 --
--- A call or op whose thread is not known has no place in time, so it launched nothing that could be told of it.
+-- Calls and ops without a known thread are ignored, because their position in time is unknown.
 --
 -- :reads timed, nesting, flow
 -- :only_with timed where category in ('kernel', 'gpu_memcpy', 'gpu_memset')
 -- :column event_id BIGINT    the GPU event
--- :column runtime_id BIGINT  the call that launched it; NULL for `external_id`
--- :column op_id BIGINT       the op with its External id; NULL for other links
+-- :column runtime_id BIGINT  the launching call; NULL for `external_id`
+-- :column op_id BIGINT       the op with the event's External id; NULL for other links
 -- :column link VARCHAR       correlation, flow or external_id
 with gpu_work as (
     select
@@ -28,7 +28,7 @@ api_call as (
     group by correlation
 ),
 
-by_correlation as (
+link_by_correlation as (
     select
         gpu_work.event_id,
         api_call.runtime_id
@@ -36,14 +36,14 @@ by_correlation as (
     inner join api_call on gpu_work.correlation = api_call.correlation
 ),
 
--- GPU work that no correlation links.
-unlinked as (
+-- GPU work without a link by correlation.
+unlinked_work as (
     select * from gpu_work
-    where event_id not in (select event_id from by_correlation)
+    where event_id not in (select event_id from link_by_correlation)
 ),
 
--- Ends of arrows and calls that share a place are reduced to one row each before they meet: all pairs of them may be
--- millions in a damaged trace.
+-- Flow ends and calls with equal thread and start are reduced to one row each before the joins: a damaged trace may
+-- have millions of pairs.
 arrow_head as (
     select distinct
         track_id,
@@ -52,10 +52,11 @@ arrow_head as (
     from flow
     where
         kind = 'launch' and ph = 'f'
-        and (track_id, start_ns) in (select (track_id, start_ns) from unlinked)
+        and (track_id, start_ns) in (select (track_id, start_ns) from unlinked_work)
 ),
 
--- Where a number is used again, an arrow starts at the last place before its end. The clock of the GPU may be behind.
+-- Flow starts. Flow numbers can be reused; a flow starts at the last start with its number before its end. The first
+-- start of a number also serves earlier ends, because the GPU clock may lag.
 arrow_tail as (
     select
         flow_id,
@@ -70,7 +71,7 @@ arrow_tail as (
     group by flow_id, start_ns
 ),
 
--- The innermost call that starts where an arrow does.
+-- The innermost call at each flow start.
 innermost_call as (
     select
         track_id,
@@ -81,7 +82,7 @@ innermost_call as (
     group by track_id, start_ns
 ),
 
--- Starts of GPU work at which an arrow ends, with the call at its other end.
+-- Starts of GPU work with a flow end, with the call at the flow's start.
 caller as (
     select
         arrow_head.track_id,
@@ -95,19 +96,19 @@ caller as (
     group by arrow_head.track_id, arrow_head.start_ns
 ),
 
-by_flow as (
+link_by_flow as (
     select
-        unlinked.event_id,
+        unlinked_work.event_id,
         caller.runtime_id
-    from unlinked
-    inner join caller on unlinked.track_id = caller.track_id and unlinked.start_ns = caller.start_ns
+    from unlinked_work
+    inner join caller on unlinked_work.track_id = caller.track_id and unlinked_work.start_ns = caller.start_ns
 ),
 
-by_external_id as (
+link_by_external_id as (
     select
-        unlinked.event_id,
+        unlinked_work.event_id,
         first_op.op_id
-    from unlinked
+    from unlinked_work
     inner join (
         select
             external_id,
@@ -115,10 +116,10 @@ by_external_id as (
         from timed
         where
             category = 'cpu_op' and external_id > 0 and track_id is not null
-            and external_id in (select external_id from unlinked)
+            and external_id in (select external_id from unlinked_work)
         group by external_id
-    ) as first_op on unlinked.external_id = first_op.external_id
-    where unlinked.event_id not in (select event_id from by_flow)
+    ) as first_op on unlinked_work.external_id = first_op.external_id
+    where unlinked_work.event_id not in (select event_id from link_by_flow)
 )
 
 select
@@ -126,18 +127,18 @@ select
     runtime_id,
     null::bigint as op_id,
     'correlation' as link
-from by_correlation
+from link_by_correlation
 union all
 select
     event_id,
     runtime_id,
     null::bigint,
     'flow'
-from by_flow
+from link_by_flow
 union all
 select
     event_id,
     null::bigint,
     op_id,
     'external_id'
-from by_external_id
+from link_by_external_id

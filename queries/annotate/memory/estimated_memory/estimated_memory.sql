@@ -1,20 +1,22 @@
--- What autograd saves, and what is trained, by the shapes of ops: an estimate, where no allocation was recorded.
+-- Estimated memory of saved tensors and trained parameters, from the shapes of ops, for traces without recorded
+-- allocations.
 --
--- One row per tensor that an op of backward is given of forward (`rules/saved_arguments.csv`): it was alive from the op
--- that made it until then. And one per module, size and type of parameters: as many as gradients of that size are
--- accumulated in a backward pass; their gradients take as much. What is not in it: parameters that are not trained, and
--- what an op of no rule saves, such as a compiled graph. Empty where shapes were not recorded, or memory was.
+-- One row per tensor passed from forward to a backward op (`rules/saved_arguments.csv`): the tensor was alive from the
+-- op that made it until the backward op. One row per module for its parameters, estimated as the most gradients of each
+-- size and type accumulated in one backward pass. The gradients take the same number of bytes again. Not included:
+-- parameters that are not trained, and tensors saved by ops without a rule, like a compiled graph. Empty if the trace
+-- has recorded memory, or no shapes.
 --
 -- :reads saved_tensor, accumulated_gradient, nesting, label
--- :column maker_id BIGINT   the op of forward that made it; of an input, the first that was given it; NULL for
---                           parameters, and likewise what follows but the module
--- :column start_ns BIGINT   start of that op
--- :column end_ns BIGINT     end of the last node that needs it
--- :column step BIGINT       training step that made it
--- :column phase PHASE       phase that did
--- :column module_id BIGINT  the innermost module that did, or whose parameters they are; NULL where none is known
+-- :column maker_id BIGINT   the forward op that made the tensor; for an input, the first op to use it; NULL for
+--                           parameters, as are start, end, step and phase
+-- :column start_ns BIGINT   start of the op
+-- :column end_ns BIGINT     end of the last node that needs the tensor
+-- :column step STEP         of the op
+-- :column phase PHASE       of the op
+-- :column module_id BIGINT  the innermost module of the op, or the owner of the parameters; NULL if unknown
 -- :column category VARCHAR  activation, input or parameter
--- :column bytes BIGINT      size; of parameters, of all of the row
+-- :column bytes BIGINT      size; for parameters, the size of all together
 with gradient_of_pass as (
     select
         track_id,

@@ -1,18 +1,19 @@
--- What ops of backward are given of forward, by the rules of `saved_arguments`: tensors that were saved.
+-- Saved tensors: arguments of backward ops that come from forward, by the rules of `saved_arguments`.
 --
--- Of a product the operand counts that is not the gradient: by shape, and where both have its shape by order, as
--- autograd computes the gradient of the first operand first. No parameters: an operand with the sizes of one that is
--- the second of a product, or that is not of the gradient's sizes.
+-- In a matrix product, the saved operand is the one that is not the gradient. The gradient is recognised by shape. If
+-- both operands have the gradient's shape, it is recognised by order, because autograd computes the gradient of the
+-- first operand first. Parameters are excluded: operands with the sizes of a parameter that are the second operand of a
+-- product, or that differ from the gradient's sizes.
 --
 -- :reads op, event, nesting, engine_segment, sized_node, accumulated_gradient, saved_arguments, dtypes
--- :column event_id BIGINT     the op of backward
--- :column node_id BIGINT      the call of the engine
--- :column forward_id BIGINT   the op of forward
--- :column position BIGINT     of the argument, from 0
--- :column origin VARCHAR      argument, if it went into the op of forward; result, if it came out of it; mask, if it is
---                             what dropout multiplies with
--- :column elements DOUBLE     its elements that differ in memory
--- :column item_bytes BIGINT   bytes of an element
+-- :column event_id BIGINT     the backward op
+-- :column node_id BIGINT      the engine call
+-- :column forward_id BIGINT   the forward op
+-- :column position BIGINT     position of the argument, from 0
+-- :column origin VARCHAR      argument, for an argument of the forward op; result, for a result of the forward op;
+--                             mask, for a dropout's multiplier
+-- :column elements DOUBLE     number of elements distinct in memory
+-- :column item_bytes BIGINT   bytes per element
 with known_call as (
     select
         event.event_id,
@@ -60,7 +61,7 @@ call_in_node as (
     qualify is_outermost(known_call.start_ns, known_call.end_ns, known_call.track_id, known_call.depth)
 ),
 
--- Names of ops in nodes, with the first rule for each.
+-- Names of ops in nodes, with the first matching rule.
 rule_of_call as (
     select
         name_in_node.name,
@@ -95,17 +96,19 @@ named_argument as (
 sized_argument as (
     select
         named_argument.*,
-        dtypes.bytes as item_bytes,
+        element_type.bytes as item_bytes,
         try_cast(input_dims -> argument.place as bigint[]) as sizes,
         try_cast(input_strides -> argument.place as bigint[]) as strides,
         try_cast(input_dims -> 0 as bigint[]) as first_sizes,
         list_sort(sizes) = list_sort(gradient_sizes) as is_like_gradient
     from named_argument
-    inner join dtypes on named_argument.input_types ->> argument.place = dtypes.name
+    inner join (select name, bytes_of_dtype(name) as bytes from dtypes) as element_type
+        on named_argument.input_types ->> argument.place = element_type.name
 ),
 
--- Of a product, which operand it is: that which is not like the gradient, or the second if both are. It was the second
--- of forward where the sum goes over the columns of the gradient; what is as long as wide tells it by its order.
+-- Arguments, with the role in a product. The saved operand is unlike the gradient, or the second if both are like the
+-- gradient. It was the second operand of forward if the sum runs over the gradient's columns; for square gradients, the
+-- order of the calls decides.
 judged_argument as (
     select
         *,
@@ -123,7 +126,7 @@ judged_argument as (
     window of_call as (partition by event_id)
 ),
 
--- Products in a dropout that is no op of its own, as on the CPU.
+-- Products inside a composite dropout, as on the CPU.
 dropping_op as (
     select nesting.event_id
     from nesting

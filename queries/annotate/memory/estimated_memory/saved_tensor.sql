@@ -1,14 +1,14 @@
--- Tensors that autograd saves, each once: what made it, and until when a node needs it.
+-- Tensors saved by autograd, each once, with the op that made the tensor and the end of the last node that needs it.
 --
--- Tensors have no names. What goes into an op is the latest result of as many elements on its thread, if autograd still
--- waits for its gradient; of several that one node is given, the latest ones. An input of the model has no such result:
--- all of as many elements in a step are one.
+-- Tensors have no names. The argument of an op is taken to be the latest result on its thread with the same number of
+-- elements, if its gradient is still pending. Several equal arguments of one node are the latest results in sequence.
+-- An input of the model has no matching result; all inputs of a step with the same number of elements count as one.
 --
 -- :reads saved_argument, tensor_maker, nesting, engine_call, label
--- :column event_id BIGINT     the op of forward that made it; of an input, the first that was given it
--- :column is_input BOOLEAN    no op of the model made it
--- :column bytes BIGINT        its size
--- :column end_ns BIGINT       end of the last node that needs it
+-- :column event_id BIGINT     the forward op that made the tensor; for an input, the first op to use it
+-- :column is_input BOOLEAN    no op of the model made the tensor
+-- :column bytes BIGINT        size
+-- :column end_ns BIGINT       end of the last node that needs the tensor
 with timed_argument as (
     select
         saved_argument.*,
@@ -27,7 +27,7 @@ with timed_argument as (
     left join label on saved_argument.forward_id = label.event_id
 ),
 
--- What went into an op, with the number of the latest result that it can be.
+-- Arguments of forward ops, with the number of the latest possible result.
 numbered_argument as (
     select
         timed_argument.*,
@@ -56,7 +56,7 @@ made_argument as (
             and numbered_argument.number = tensor_maker.number
             and numbered_argument.start_ns < tensor_maker.node_ns
     union all by name
-    -- Results: that which gets a gradient, or one that only backward reads.
+    -- Results: a tensor with a gradient, or a tensor used only in backward.
     select
         timed_argument.* exclude (place_of_equal),
         timed_argument.forward_id as maker_id,

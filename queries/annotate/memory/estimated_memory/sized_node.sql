@@ -1,14 +1,14 @@
--- Gradients that nodes of autograd are given: each has the shape of a result of the op of forward.
+-- Incoming gradients of autograd nodes. Each has the shape of a result of the forward op.
 --
 -- :reads node, op, engine_segment, engine_call, dtypes
--- :column node_id BIGINT      the call of the engine
--- :column token VARCHAR       the node's name, as in `engine_call`
--- :column forward_id BIGINT   the op of forward
--- :column place BIGINT        which of its results, from 0
--- :column sizes BIGINT[]      its sizes
--- :column item_bytes BIGINT   bytes of an element
--- :column start_ns BIGINT     start of the call of the engine
--- :column end_ns BIGINT       its end
+-- :column node_id BIGINT      the engine call
+-- :column token VARCHAR       name of the node, as in `engine_call`
+-- :column forward_id BIGINT   the forward op
+-- :column place BIGINT        position among the op's results, from 0
+-- :column sizes BIGINT[]      sizes of the gradient
+-- :column item_bytes BIGINT   bytes per element
+-- :column start_ns BIGINT     start of the engine call
+-- :column end_ns BIGINT       end of the engine call
 with node_in_call as (
     select
         node.event_id,
@@ -35,10 +35,11 @@ select
     engine_call.forward_id,
     given_gradient.position - 1 as place,
     try_cast(given_gradient.dims[given_gradient.position] as bigint[]) as sizes,
-    dtypes.bytes as item_bytes,
+    element_type.bytes as item_bytes,
     engine_call.start_ns,
     engine_call.end_ns
 from given_gradient
 inner join engine_call on given_gradient.call_id = engine_call.event_id
-inner join dtypes on given_gradient.types[given_gradient.position] = dtypes.name
+inner join (select name, bytes_of_dtype(name) as bytes from dtypes) as element_type
+    on given_gradient.types[given_gradient.position] = element_type.name
 where element_count(try_cast(given_gradient.dims[given_gradient.position] as bigint[])) >= 0

@@ -1,14 +1,14 @@
--- Results of ops of forward, while autograd waits for their gradients. Views of another tensor's elements are none.
+-- Results of forward ops with a pending gradient. Views of another tensor are excluded.
 --
 -- :reads sized_node, event
 -- :column forward_id BIGINT  the op
--- :column place BIGINT       which of its results, from 0
+-- :column place BIGINT       position among the op's results, from 0
 -- :column track_id BIGINT    the thread
 -- :column start_ns BIGINT    start of the op
 -- :column elements DOUBLE    elements
--- :column item_bytes BIGINT  bytes of an element
--- :column node_ns BIGINT     start of the node of autograd
--- :column number BIGINT      numbers results of a thread, of as many elements and bytes, in their order
+-- :column item_bytes BIGINT  bytes per element
+-- :column node_ns BIGINT     start of the autograd node
+-- :column number BIGINT      number among the thread's results with the same number of elements and bytes, in order
 with result as (
     select
         sized_node.forward_id,

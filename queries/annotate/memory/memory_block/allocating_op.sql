@@ -1,15 +1,15 @@
--- The ops of a library that allocate for themselves: those in no other one but nodes of autograd.
+-- Outermost library ops, as owners of allocations. Autograd nodes do not count as enclosing ops.
 --
--- Their names have a namespace, `aten::conv2d`. Regions, such as a compiled graph or DDP's forward, have none.
+-- Library ops have a namespace, as `aten::conv2d`. Regions, like a compiled graph or DDP's forward, have none.
 --
 -- :reads cpu_span, nesting, event, name_class, op_signatures, launch
 -- :column event_id BIGINT       the op
--- :column track_id BIGINT       its thread
+-- :column track_id BIGINT       thread
 -- :column start_ns BIGINT       start
 -- :column end_ns BIGINT         end
 -- :column is_matrix_op BOOLEAN  a matrix product, convolution, attention or recurrent layer
--- :column copies_in BOOLEAN     it copies from the host to a GPU
--- :column communicates BOOLEAN  it communicates with other ranks
+-- :column copies_in BOOLEAN     the op copies from the host to a GPU
+-- :column communicates BOOLEAN  the op communicates with other ranks
 with library_op as (
     select
         cpu_span.event_id,
@@ -38,7 +38,7 @@ copy_call as (
     from launch
     inner join event on launch.event_id = event.event_id
     inner join nesting on launch.runtime_id = nesting.event_id
-    where event.category = 'gpu_memcpy' and regexp_matches(event.name, '(?i)HtoD|HostToDevice|Host -> Device')
+    where event.category = 'gpu_memcpy' and is_copy_to_device(event.name)
 ),
 
 copying_op as (
@@ -49,7 +49,7 @@ copying_op as (
     where copy_call.start_ns < library_op.end_ns
 ),
 
--- Ops that compute matrix products, in themselves or in an op that they call.
+-- Ops that compute matrix products, directly or in an inner op.
 matrix_call as (
     select
         nesting.track_id,

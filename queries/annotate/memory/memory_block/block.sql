@@ -1,21 +1,21 @@
--- One row per block of memory: from its allocation, or the beginning of the trace, until its release.
+-- Blocks of memory, from the allocation, or the start of the trace, to the release.
 --
 -- An allocation lives until the next release of its address on its device, or until the address is allocated again.
--- Events that say that a block has 100 TB are damaged, as in `memory_change`.
+-- Events with a block size of 100 TB or more are damaged and ignored, as in `memory_change`.
 --
 -- :reads memory_event, event
--- :column block_id BIGINT      the event that allocated it, or released it when it is older than the trace
+-- :column block_id BIGINT      the allocating event, or the releasing event for blocks older than the trace
 -- :column device_type BIGINT   as in `memory_event`
--- :column device BIGINT        device number; -1 for the CPU
+-- :column device DEVICE        -1 for the CPU
 -- :column address BIGINT       address
 -- :column bytes BIGINT         size
--- :column allocated_id BIGINT  the event that allocated it; NULL when it is older than the trace
--- :column allocated_on BIGINT  the thread that did
--- :column allocated_ns BIGINT  when; NULL when it is older than the trace
--- :column released_id BIGINT   the event that released it; NULL when the trace holds none
--- :column released_on BIGINT   the thread that did
--- :column gone_ns BIGINT       when it was released, or its address was allocated again; NULL if neither
--- :column gone_id BIGINT       the event that did so; NULL without one
+-- :column allocated_id BIGINT  the allocating event; NULL for blocks older than the trace
+-- :column allocated_on BIGINT  thread of the allocation
+-- :column allocated_ns BIGINT  time of the allocation; NULL for blocks older than the trace
+-- :column released_id BIGINT   the releasing event; NULL if not in the trace
+-- :column released_on BIGINT   thread of the release
+-- :column gone_ns BIGINT       time of the release, or of the next allocation of the address; NULL without either
+-- :column gone_id BIGINT       event of the release or next allocation; NULL if absent
 with change_of_address as (
     select
         memory_event.event_id,
@@ -55,7 +55,7 @@ select
 from change_of_address
 where bytes > 0
 union all
--- Blocks that are only released.
+-- Blocks with a release only.
 select
     event_id as block_id,
     device_type,

@@ -1,14 +1,14 @@
--- Both ends of each block, an allocation and a release: where each is.
+-- The two ends of each block, allocation and release, with the labels of each.
 --
 -- :reads block, label_segment, engine_call, engine_segment, allocating_op
 -- :column block_id BIGINT        the block
--- :column is_release BOOLEAN     its release; else its allocation
--- :column step BIGINT            training step; NULL outside every step
--- :column phase PHASE            phase; NULL where none is known
--- :column module_id BIGINT       the innermost module (see `model_op`); NULL where none is known
--- :column pass VARCHAR           forward, backward or recompute; NULL where no module is known
--- :column node_id BIGINT         the innermost call of the autograd engine; NULL outside
--- :column op_id BIGINT           the op of `allocating_op` around it; NULL outside of all
+-- :column is_release BOOLEAN     true for the release; false for the allocation
+-- :column step STEP              NULL outside every step
+-- :column phase PHASE            NULL if unknown
+-- :column module_id BIGINT       the innermost module (see `model_op`); NULL if unknown
+-- :column pass VARCHAR           forward, backward or recompute; NULL if the module is unknown
+-- :column node_id BIGINT         the innermost engine call; NULL outside of engine calls
+-- :column op_id BIGINT           the enclosing op of `allocating_op`; NULL if absent
 with block_end as (
     select
         block_id,
@@ -50,7 +50,7 @@ end_in_engine as (
 
 select
     end_in_engine.* exclude (track_id, at_ns),
-    -- An op that runs the engine is around it and not in it.
+    -- An op that runs the engine is around the engine call, not inside.
     case
         when
             end_in_engine.at_ns < allocating_op.end_ns

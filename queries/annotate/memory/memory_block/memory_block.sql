@@ -1,50 +1,51 @@
--- Every block of memory that the trace tells of: how long it lives, where it was allocated and released, what it is.
+-- Blocks of memory in the trace, with lifetime, labels of allocation and release, and category.
 --
--- What a block is follows from both of its ends; `evidence` names the rule, the first of these that applies:
---   released_in_zero_grad  gradient: released where gradients are set to none,
+-- The category follows from both ends of the block. `evidence` is the first matching rule:
+--   released_in_zero_grad  gradient: released while gradients are set to none,
 --   before_trace           unknown: older than the trace,
 --   communicates           communication_buffer: allocated inside an op that communicates,
 --   same_op                workspace: allocated and released inside the same matrix product, convolution, attention or
 --                          recurrent layer,
 --   copied_to_device       input: allocated by an op that copies from the host to a GPU, and outlives the op,
---   recomputed             activation: allocated in forward that is computed again, released in a later node,
---   forward_to_backward    activation: allocated in forward or loss, released in a node of autograd, or in backward
---                          after the first one: it was saved for backward,
---   held_past_backward     activation: as before, but released outside of autograd and before the next step is over: a
---                          result that the program still holds, which may be saved for backward too,
---   before_backward        temporary: allocated in forward or loss, and released before the first node that follows,
---   outlives_load_data     input: allocated where data is loaded,
---   same_node              temporary: allocated and released inside the same node of autograd,
---   between_nodes          gradient_map: allocated in backward, released there in another node; or allocated before
---                          the first one, and released in the same step,
---   outlives_backward      gradient: allocated in backward, alive when it is over,
---   outlives_optimizer     optimizer_state: allocated in the optimizer, alive when it is over,
---   same_phase             temporary: released before the phase that allocated it is over,
---   no_rule                unknown, like what outlives its phase in any other way (`outlives_…`).
+--   recomputed             activation: allocated in recomputed forward, released in a later node,
+--   forward_to_backward    activation: allocated in forward or loss, released in an autograd node, or in backward after
+--                          the first node: it was saved for backward,
+--   held_past_backward     activation: as before, but released outside of autograd and before the end of the next step:
+--                          a result still held by the program, and possibly saved for backward,
+--   before_backward        temporary: allocated in forward or loss, and released before the next node,
+--   outlives_load_data     input: allocated while loading data,
+--   same_node              temporary: allocated and released inside the same autograd node,
+--   between_nodes          gradient_map: allocated in backward, released there in another node; or allocated before the
+--                          first node, and released in the same step,
+--   outlives_backward      gradient: allocated in backward, alive at the end of backward,
+--   outlives_optimizer     optimizer_state: allocated in the optimizer, alive at the end of the optimizer,
+--   same_phase             temporary: released before the end of the allocating phase,
+--   no_rule                unknown, as are blocks that outlive any other phase (`outlives_…`).
 --
 -- :reads block, block_end, allocating_op, engine_call, phase_span, step
--- :column block_id BIGINT        the event that allocated it, or released it when it is older than the trace
+-- :column block_id BIGINT        the allocating event, or the releasing event for blocks older than the trace
 -- :column device_type VARCHAR    cpu, cuda, hip, xpu, hpu, mtia or other
--- :column device BIGINT          device number; -1 for the CPU
+-- :column device DEVICE          -1 for the CPU
 -- :column address BIGINT         address
 -- :column bytes BIGINT           size
--- :column allocated_id BIGINT    the event that allocated it; NULL when it is older than the trace
--- :column released_id BIGINT     the event that released it; NULL when the trace holds none
--- :column start_ns BIGINT        when it was allocated; NULL when it is older than the trace
--- :column end_ns BIGINT          when it was released, or its address was allocated again; NULL if neither
--- :column gone_id BIGINT         the event that did so; NULL without one
--- :column step BIGINT            training step that allocated it; NULL outside every step, and likewise what follows
--- :column phase PHASE            phase that allocated it
--- :column module_id BIGINT       the innermost module that did (see `model_op`)
+-- :column allocated_id BIGINT    the allocating event; NULL for blocks older than the trace
+-- :column released_id BIGINT     the releasing event; NULL if not in the trace
+-- :column start_ns BIGINT        time of the allocation; NULL for blocks older than the trace
+-- :column end_ns BIGINT          time of the release, or of the next allocation of the address; NULL without either
+-- :column gone_id BIGINT         event of the release or next allocation; NULL if absent
+-- :column step STEP              of the allocation; NULL outside every step, as are the following columns
+-- :column phase PHASE            of the allocation
+-- :column module_id BIGINT       the innermost module of the allocation (see `model_op`)
 -- :column pass VARCHAR           forward, backward or recompute
--- :column op_id BIGINT           the outermost op of a library that did, inside the node of autograd if there is one
--- :column node_id BIGINT         the call of the autograd engine that did
--- :column released_step BIGINT   training step that released it
--- :column released_phase PHASE   phase that released it
--- :column released_node_id BIGINT  the call of the autograd engine that released it
+-- :column op_id BIGINT           the outermost library op of the allocation; inside an autograd node, the outermost op
+--                                in the node
+-- :column node_id BIGINT         the engine call of the allocation
+-- :column released_step BIGINT   training step of the release
+-- :column released_phase PHASE   phase of the release
+-- :column released_node_id BIGINT  the engine call of the release
 -- :column category VARCHAR       gradient, gradient_map, activation, optimizer_state, workspace, input, temporary,
 --                                communication_buffer or unknown
--- :column evidence VARCHAR       the rule that told
+-- :column evidence VARCHAR       the matching rule
 with span_in_step as (
     select
         phase_span.phase,
@@ -54,7 +55,7 @@ with span_in_step as (
     asof inner join step on phase_span.start_ns >= step.start_ns
 ),
 
--- The ends of the phases of each step, and of the last phase of all.
+-- End of each phase of each step, and of the last phase of all.
 phase_end as (
     select
         step,
@@ -65,7 +66,7 @@ phase_end as (
     group by step, phase
 ),
 
--- The end of the step after each.
+-- Steps with the end of the next step.
 next_step as (
     select
         step,
@@ -73,8 +74,8 @@ next_step as (
     from step
 ),
 
--- With where it was allocated, and then where it was released. Both are kept, so that only one large join at a time
--- needs memory.
+-- Blocks with the labels of the allocation, then of the release. Both are materialized: only one large join at a time
+-- then needs memory.
 made_block as materialized (
     select
         block.*,
@@ -100,7 +101,7 @@ placed_block as materialized (
     left join block_end as gone on made_block.block_id = gone.block_id and gone.is_release
 ),
 
--- With the first node of autograd that starts after the allocation, and what outlives what.
+-- Blocks with the first autograd node after the allocation, and whether each block outlives its phase.
 timed_block as (
     select
         placed_block.*,
@@ -147,7 +148,7 @@ judged_block as (
             when phase = 'backward' and same_node then 'same_node'
             when phase = 'backward' and not outlives and (node_id is not null or released_node_id is not null)
                 then 'between_nodes'
-            -- the gradient that backward begins with: the caller of the engine holds it until that returns
+            -- The first gradient of backward: the engine's caller holds it until the engine returns.
             when phase = 'backward' and node_id is null and meets_backward and released_step = step then 'between_nodes'
             when not outlives then 'same_phase'
             when outlives and phase is not null then 'outlives_' || phase

@@ -1,13 +1,13 @@
--- Outermost calls of code that torch.compile made, each with the look-up right before it. They do not overlap.
+-- Outermost calls of code compiled by torch.compile, including the preceding cache lookup. The calls do not overlap.
 --
 -- :reads cpu_span, name_class, nesting
 -- :column event_id BIGINT  the op `Torch-Compiled Region`
--- :column track_id BIGINT  its thread
--- :column start_ns BIGINT  start; with a look-up right before it, start of that
+-- :column track_id BIGINT  thread
+-- :column start_ns BIGINT  start; start of the cache lookup if it directly precedes the call
 -- :column end_ns BIGINT    end
--- :column depth INTEGER    number of events around it on its thread; around the look-up, if fewer
+-- :column depth INTEGER    number of enclosing events on the thread, of the call or of the lookup, whichever is smaller
 with compiled_op as (
-    -- Calls of compiled code and look-ups, each with the one before it on its thread.
+    -- Calls of compiled code and cache lookups, with the previous of these ops on the thread.
     select
         nesting.event_id,
         nesting.track_id,
@@ -21,7 +21,9 @@ with compiled_op as (
     from cpu_span
     inner join name_class on cpu_span.class_id = name_class.class_id
     inner join nesting on cpu_span.event_id = nesting.event_id
-    where name_class.category = 'cpu_op' and regexp_matches(name_class.name, '^(Torch-Compiled|TorchDynamo Cache)')
+    where
+        name_class.category = 'cpu_op'
+        and (is_compiled_region(name_class.name) or starts_with(name_class.name, 'TorchDynamo Cache'))
     window in_order as (partition by nesting.track_id order by nesting.start_ns, nesting.depth)
 )
 

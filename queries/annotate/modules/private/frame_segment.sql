@@ -1,4 +1,4 @@
--- Each thread's time cut where module calls start and end: the innermost module call of each piece.
+-- Each thread's time, cut at the starts and ends of module calls, with the innermost module call of each piece.
 --
 -- :reads module_call
 -- :only_with module_call
@@ -6,7 +6,7 @@
 -- :column start_ns BIGINT     start of the piece
 -- :column end_ns BIGINT       end of the piece
 -- :column call_id BIGINT      the innermost call, of `module_call`
--- :column module_key VARCHAR  its module, as in `module_call`
+-- :column module_key VARCHAR  module of the call, as in `module_call`
 select
     piece.lane as track_id,
     piece.start_ns,

@@ -1,25 +1,25 @@
--- Calls of modules, as the trace's `nn.Module: Conv2d_3` frames tell: one row per call, with the module around it.
+-- Module calls from the trace's `nn.Module: Conv2d_3` frames, with the enclosing module call.
 --
--- The name is the identity: the profiler numbers the instances of each class, so an instance called twice has one name.
--- A parametrized module has a class of its own and so always number 0 (torch/nn/utils/parametrize.py); it takes the
--- number of its first `ParametrizationList`, which no other module has.
+-- The name identifies the module: the profiler numbers the instances of each class, and an instance called twice has
+-- the same name. A parametrized module has a class of its own and therefore always number 0
+-- (torch/nn/utils/parametrize.py). Instead, the module gets the unique number of its first `ParametrizationList`.
 --
 -- :reads cpu_span, name_class, nesting
 -- :only_with name_class where is_module
 -- :column event_id BIGINT        the frame
--- :column track_id BIGINT        its thread
+-- :column track_id BIGINT        thread
 -- :column module_key VARCHAR     name of the module: `Conv2d_3`
 -- :column start_ns BIGINT        start
 -- :column end_ns BIGINT          end
--- :column depth INTEGER          number of module calls around it on its thread
--- :column tree_depth DOUBLE      number of events around it on its thread
+-- :column depth INTEGER          number of enclosing module calls on the thread
+-- :column tree_depth DOUBLE      number of enclosing events on the thread
 -- :column evidence VARCHAR       always nn_module
--- :column confidence_pct DOUBLE  always NULL, as frames leave no doubt; a model placed on the ops has it
--- :column pass_number BIGINT     always NULL; a model placed on the ops has it
--- :column parent_call_id BIGINT  the module call around it; NULL for an outermost one
--- :column parent_key VARCHAR     `module_key` of the module call around it; NULL for an outermost one
+-- :column confidence_pct DOUBLE  always NULL, because frames leave no doubt; set only for a model aligned with the ops
+-- :column pass_number BIGINT     always NULL; set only for a model aligned with the ops
+-- :column parent_call_id BIGINT  the enclosing module call; NULL for an outermost call
+-- :column parent_key VARCHAR     `module_key` of the enclosing module call; NULL for an outermost call
 with frame as (
-    -- Frames of module calls, by the name of the module.
+    -- Frames of module calls, with the module's name.
     select
         nesting.event_id,
         nesting.track_id,
@@ -32,7 +32,7 @@ with frame as (
     inner join nesting on cpu_span.event_id = nesting.event_id
 ),
 
--- Calls of modules, each with the call around it.
+-- Module calls, with the enclosing call.
 nested_call as (
     select
         inside.event_id,
@@ -48,7 +48,7 @@ nested_call as (
     left join frame as container on inside.around_id = container.event_id
 ),
 
--- Calls of parametrized modules, by a name that only one module has.
+-- Calls of parametrized modules, with a unique name.
 parametrized_call as (
     select
         parent_call_id as event_id,

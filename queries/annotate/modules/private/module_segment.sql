@@ -1,7 +1,8 @@
--- Each thread's time cut where module calls and autograd nodes start and end: the module of each piece, and the pass.
+-- Each thread's time, cut at the starts and ends of module calls and autograd nodes, with the module and pass of each
+-- piece.
 --
--- The innermost of both counts. A module call inside a node is recomputed forward (activation checkpointing). A node
--- without a module hides the module around it: its work belongs to whatever created it, not to the code that runs it.
+-- The innermost call or node counts. A module call inside a node is recomputed forward (activation checkpointing). A
+-- node without a module hides the enclosing module: the node's work belongs to its creator, not to the code running it.
 --
 -- :reads module_call, model_op, node, node_module
 -- :only_with module_call or node
@@ -9,12 +10,12 @@
 -- :column start_ns BIGINT   start of the piece
 -- :column end_ns BIGINT     end of the piece
 -- :column active_id BIGINT  the innermost node, or call of `module_call`
--- :column module_id BIGINT  its module, of `model_op`; NULL for a node whose module is not known
+-- :column module_id BIGINT  module of the call or node, of `model_op`; NULL for a node with an unknown module
 -- :column pass VARCHAR      forward, backward or recompute; NULL without a module
--- :column evidence VARCHAR  what tells the module, as in `module_call` and `node_module`; NULL without a module
+-- :column evidence VARCHAR  source of the module, as in `module_call` and `node_module`; NULL without a module
 -- :column is_node BOOLEAN   `active_id` is a node
 with span as (
-    -- Calls of modules, and autograd nodes.
+    -- Module calls and autograd nodes.
     select
         module_call.event_id,
         module_call.track_id,
@@ -61,8 +62,8 @@ edge as (
     from span
 ),
 
--- Edges with the number of spans, and of nodes, that are open on the thread right before.
-open_at as (
+-- Edges, with the number of spans and nodes open on the thread right before.
+counted_edge as (
     select
         *,
         sum(change) over edges - change as depth,
@@ -71,7 +72,7 @@ open_at as (
     window edges as (partition by track_id order by at_ns, opens, in_order rows unbounded preceding)
 ),
 
--- Spans, with the number of spans around each.
+-- Spans, with the number of enclosing spans.
 span_start as (
     select
         event_id,
@@ -83,11 +84,11 @@ span_start as (
         evidence,
         case when is_node then 'backward' when node_depth > 0 then 'recompute' else 'forward' end as pass,
         is_node
-    from open_at
+    from counted_edge
     where opens = 1
 ),
 
--- Each span with the innermost span around it.
+-- Spans, with the innermost enclosing span.
 span_around as (
     select
         inside.event_id,
@@ -100,7 +101,7 @@ span_around as (
             and inside.start_ns >= container.start_ns
 ),
 
--- Edges with the span that is the innermost from then on.
+-- Edges, with the innermost span from then on.
 active_change as (
     select
         edge.track_id,

@@ -1,40 +1,38 @@
--- Names that tell what happens inside an event: a phase, a bucket, a module call or an autograd node.
+-- Event names that show the event's content: a phase, a bucket, a module call or an autograd node.
 --
--- Rules are data (`rules/phase_names.csv`): for phases, and for each of the other kinds, the first rule that matches a
--- name counts. A `strong` name decides for all it contains, the innermost one first. A `weak` name decides only where
--- no strong one is around it: a loss computed inside the model's forward is loss, and a module called inside `## loss
--- ##` is loss too. An `aside` name tells only where nothing in its event or around it does: most say that it is no part
--- of a phase. `metadata` names an op that computes nothing: it describes or allocates tensors. The names are PyTorch's
--- own (torch/profiler, torch/optim/optimizer.py, torch/utils/data/dataloader.py, torch/csrc/autograd/engine.cpp),
--- Lightning's (pytorch_lightning/profilers) and common words in users' annotations.
+-- Rules are data (`rules/phase_names.csv`). For phases, and for each of the other kinds, the first rule matching a name
+-- counts. A `strong` name applies to everything inside the event, and the innermost strong name wins. A `weak` name
+-- applies only without an enclosing strong name: a loss computed inside the model's forward is loss, and a module
+-- called inside `## loss ##` is also loss. An `aside` name applies only if no event inside or around it shows a phase;
+-- most asides mean "no phase". `metadata` names an op without computation: the op describes or allocates tensors. The
+-- names come from PyTorch (torch/profiler, torch/optim/optimizer.py, torch/utils/data/dataloader.py,
+-- torch/csrc/autograd/engine.cpp), from Lightning (pytorch_lightning/profilers) and from common words in users'
+-- annotations.
 --
 -- :reads name_info, phase_names
--- :column class_id BIGINT      number of the category and name, from 1; names that tell nothing have none
+-- :column class_id BIGINT      number of the category and name, from 1; names without a rule are left out
 -- :column category VARCHAR     kind of event, as in `event`
--- :column name VARCHAR         the event's full name
--- :column strong_phase PHASE   phase of all that the event holds, but for stronger names in it; NULL where the name
---                              tells none
--- :column weak_phase PHASE     phase of what the event holds if no strong name is around; NULL where the name tells
---                              none
--- :column aside_phase PHASE    phase of the event if nothing in it or around it tells another; NULL where the name
---                              tells none
+-- :column name VARCHAR         full name of the event
+-- :column strong_phase PHASE   phase of everything inside the event, except inside inner strong names; NULL if the name
+--                              shows no phase
+-- :column weak_phase PHASE     phase of everything inside the event without an enclosing strong name; NULL if the name
+--                              shows no phase
+-- :column aside_phase PHASE    phase of the event if no event inside or around it shows another; NULL if the name shows
+--                              no phase
 -- :column bucket VARCHAR       gradient_accumulation or communication; NULL for other names
--- :column sign VARCHAR         layer, output, activation, update, list, read, rescale, fetch, draw or create: what the
---                              op does, where no phase is shown; NULL for other names
--- :column gradient VARCHAR     what it does with gradients after backward: step, norm, square, gather, coefficient,
---                              sum, product, scale, bound, read, unscale, rescale or update; NULL for other names
--- :column evidence VARCHAR     kind of rule that tells the phase: annotation, profiler, autograd, python or op_name;
---                              NULL where none does
--- :column is_node BOOLEAN      an autograd node, or the engine's call of one
--- :column is_module BOOLEAN    the frame of a module's call
--- :column is_sync BOOLEAN      a call of the runtime or driver that returns when the GPU is done, as
---                              `name_info.is_blocking`
--- :column is_metadata BOOLEAN  an op that computes nothing: it describes or allocates tensors, or looks compiled code
---                              up
-with names as (
-    -- Names that a rule may match, each with its shape: the name without its numbers. No rule depends on a number in a
-    -- name (but a short one in a word, such as `c10d`); steps, lines of files, and names that a program makes have
-    -- many.
+-- :column sign VARCHAR         layer, output, activation, update, list, read, rescale, fetch, draw or create: purpose
+--                              of the op, used where no phase is shown; NULL for other names
+-- :column gradient VARCHAR     operation on gradients after backward: step, norm, square, gather, coefficient, sum,
+--                              product, scale, bound, read, unscale, rescale or update; NULL for other names
+-- :column evidence VARCHAR     source of the phase: annotation, profiler, autograd, python or op_name; NULL without a
+--                              phase
+-- :column is_node BOOLEAN      an autograd node, or the engine call of a node
+-- :column is_module BOOLEAN    the frame of a module call
+-- :column is_sync BOOLEAN      a runtime or driver call that returns when the GPU is done, as `name_info.is_blocking`
+-- :column is_metadata BOOLEAN  an op without computation: describes or allocates tensors, or looks up compiled code
+with event_name as (
+    -- Names that may match a rule, with the shape: the name with long numbers replaced by 00. Steps, line numbers and
+    -- generated names vary only in numbers, and no rule depends on them. Short numbers in words, like `c10d`, are kept.
     select
         category,
         name,
@@ -44,52 +42,53 @@ with names as (
     where category in ('cpu_op', 'user_annotation', 'python_function', 'cuda_runtime', 'cuda_driver')
 ),
 
-shapes as (
+name_shape as (
     select distinct
         category,
         shape
-    from names
+    from event_name
 ),
 
--- The rule of each kind that counts for a shape.
+-- The matching rule of each kind for each shape.
 shape_rule as (
     select
-        shapes.category,
-        shapes.shape,
+        name_shape.category,
+        name_shape.shape,
         rule.kind,
         rule.label,
         rule.evidence
-    from shapes
+    from name_shape
     inner join phase_names as rule
         on
-            shapes.category = rule.category
-            -- not AND, which the database evaluates in an order of its own: a pattern costs a hundred times the word
+            name_shape.category = rule.category
+            -- A CASE instead of AND: the database may reorder an AND, and a pattern costs a hundred times as much as
+            -- the word.
             and case
-                when rule.word is null or contains(lower(shapes.shape), rule.word)
-                    then regexp_matches(shapes.shape, rule.pattern)
+                when rule.word is null or contains(lower(name_shape.shape), rule.word)
+                    then regexp_matches(name_shape.shape, rule.pattern)
             end
     qualify
         row_number() over (
             partition by
-                shapes.category,
-                shapes.shape,
+                name_shape.category,
+                name_shape.shape,
                 case when rule.kind in ('bucket', 'sign', 'gradient', 'metadata') then rule.kind end
             order by rule.position
         ) = 1
 ),
 
--- Names with the rules of their shape; one row without a rule for a call that blocks.
+-- Names with the rules of their shape, or one row without a rule for a blocking call.
 name_rule as (
     select
-        names.category,
-        names.name,
-        names.is_blocking,
+        event_name.category,
+        event_name.name,
+        event_name.is_blocking,
         shape_rule.kind,
         shape_rule.label,
         shape_rule.evidence
-    from names
-    left join shape_rule on names.category = shape_rule.category and names.shape = shape_rule.shape
-    where shape_rule.kind is not null or names.is_blocking
+    from event_name
+    left join shape_rule on event_name.category = shape_rule.category and event_name.shape = shape_rule.shape
+    where shape_rule.kind is not null or event_name.is_blocking
 )
 
 select

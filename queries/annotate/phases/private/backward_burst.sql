@@ -1,17 +1,16 @@
--- Stretches in which autograd runs on a thread of its own, for that thread and for the main thread, which waits.
+-- Stretches in which autograd runs on a thread of its own, for this thread and for the waiting main thread.
 --
--- A stretch ends where the main thread shows another phase. The main thread's share is the weakest evidence of all: any
--- marker on the main thread itself counts more.
+-- A stretch ends where the main thread shows another phase. The row for the main thread is the weakest evidence of all:
+-- any marker on the main thread itself counts more.
 --
 -- :reads node, nesting, marker_segment, main_track, step
 -- :only_with node
 -- :column track_id BIGINT  autograd's thread, or the main thread for the same stretch
 -- :column start_ns BIGINT  start of the first node of the stretch
--- :column end_ns BIGINT    end of what autograd's thread does after the last node, at most the start of its next
---                          stretch
+-- :column end_ns BIGINT    end of the thread's activity after the last node, at most the start of the next stretch
 -- :column event_id BIGINT  the first node
 with own_thread_node as (
-    -- Autograd nodes on threads other than the main one.
+    -- Autograd nodes on threads other than the main thread.
     select node.*
     from node
     where node.track_id not in (select track_id from main_track)
@@ -37,7 +36,7 @@ numbered_border as (
     from border
 ),
 
--- Nodes with the number of the last border before each.
+-- Nodes, with the number of the last border before each.
 node_of_burst as (
     select
         own_thread_node.track_id,
@@ -59,7 +58,7 @@ burst as (
     group by track_id, number
 ),
 
--- Bursts, with the start of the next one of the thread.
+-- Bursts, with the start of the thread's next burst.
 burst_start as (
     select
         track_id,
@@ -69,8 +68,8 @@ burst_start as (
     from burst
 ),
 
--- Stretches of autograd's own threads. What such a thread does after its last node (hooks, callbacks) still belongs to
--- the backward pass.
+-- Stretches of autograd's own threads. Activity after the last node (hooks, callbacks) still belongs to the backward
+-- pass.
 own_stretch as (
     select
         burst_start.track_id,

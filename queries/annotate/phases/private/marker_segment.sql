@@ -1,4 +1,4 @@
--- Each thread's time cut where markers of one family start and end: the innermost marker of each piece.
+-- Each thread's time, cut at the starts and ends of markers of one family, with the innermost marker of each piece.
 --
 -- :reads marker
 -- :only_with marker
@@ -7,10 +7,10 @@
 -- :column start_ns BIGINT   start of the piece
 -- :column end_ns BIGINT     end of the piece
 -- :column event_id BIGINT   event of the innermost marker, as in `marker`
--- :column label VARCHAR     its phase; of a bucket, its name
--- :column evidence VARCHAR  what shows the label, as in `marker`; NULL for a name that only tells a bucket
+-- :column label VARCHAR     phase of the marker, or name of the bucket
+-- :column evidence VARCHAR  source of the label, as in `marker`; NULL for a name that shows only a bucket
 with marker_start as (
-    -- Markers, with the number of markers of the family around each.
+    -- Markers, with the number of enclosing markers of the family.
     select
         family,
         track_id,
@@ -24,7 +24,7 @@ with marker_start as (
     where opens = 1
 ),
 
--- Each marker with the innermost marker of its family around it.
+-- Markers, with the innermost enclosing marker of the family.
 marker_around as (
     select
         inside.family,
@@ -41,7 +41,7 @@ marker_around as (
             and inside.start_ns >= container.start_ns
 ),
 
--- Time between two edges of a family and thread, with the marker that is the innermost then.
+-- Time between two edges of a family and thread, with the innermost marker.
 piece as (
     select
         marker.family,

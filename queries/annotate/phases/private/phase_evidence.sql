@@ -1,20 +1,21 @@
--- Which phase the trace shows on each thread, where it shows one: strong markers over what ops do with gradients over
--- the optimizer's over weak ones over autograd's stretches over asides.
+-- Phases shown in the trace on each thread.
 --
--- The borders of all layers go into one list; at each border, the most recent label of each layer counts, and 0 means
--- that the layer's span has ended. Steps put borders of their own, so that no piece reaches across them. Time inside an
--- optimizer's marker is the optimizer's, except in calls of its closure.
+-- In order of precedence, phases come from strong markers, operations on gradients, optimizer markers, weak markers,
+-- stretches of autograd and asides.
+--
+-- The borders of all layers are merged into one list. At each border, the latest label of each layer counts; 0 means
+-- that the layer's span has ended. Steps add borders of their own, and no piece crosses a step's start. Time inside an
+-- optimizer marker belongs to the optimizer, except in closure calls.
 --
 -- :reads marker_segment, gradient_part, backward_burst, closure_call, step, main_track
 -- :column track_id BIGINT   the thread
 -- :column start_ns BIGINT   start of the piece
 -- :column end_ns BIGINT     end of the piece
--- :column found STRUCT("label" VARCHAR, evidence VARCHAR, event_id BIGINT, is_part BOOLEAN)  the phase that is shown,
---     what shows it (as in `marker`), the event that does, and whether that is a row of `gradient_part`; NULL where
---     nothing shows one
+-- :column found STRUCT("label" VARCHAR, evidence VARCHAR, event_id BIGINT, is_part BOOLEAN)  the shown phase, its
+--     evidence (as in `marker`), the event showing it, and whether the evidence is a row of `gradient_part`; NULL if no
+--     phase is shown
 with layer as (
-    -- Spans of each layer: families of markers, what is done with gradients, calls of closures, and stretches of
-    -- autograd.
+    -- Spans of each layer: families of markers, operations on gradients, closure calls, and stretches of autograd.
     select
         case when family = 'strong' and label = 'optimizer' then label else family end as family,
         track_id,
@@ -57,7 +58,7 @@ with layer as (
     from backward_burst
 ),
 
--- The same spans with a number each, from 1.
+-- The same spans, numbered from 1.
 layer_span as materialized (
     select
         *,
@@ -65,7 +66,7 @@ layer_span as materialized (
     from layer
 ),
 
--- Where a span of a layer starts, or ends (span 0), and where steps start.
+-- Starts and ends (span 0) of a layer's spans, and starts of steps.
 border as (
     select
         track_id,
@@ -93,7 +94,7 @@ border as (
     cross join main_track
 ),
 
--- The same in their order; of those of one layer at one time, ends come before starts.
+-- The same borders, in order. At equal times, ends come before starts.
 numbered_border as (
     select
         *,
@@ -101,8 +102,8 @@ numbered_border as (
     from border
 ),
 
--- Time between two borders, with the current span of each layer. `last_value` would look for it border by border, back
--- to the first one where a layer has none.
+-- Time between two borders, with the current span of each layer. `arg_max` replaces `last_value`, which would search
+-- back from each border, to the first border if a layer has no spans.
 piece as (
     select
         track_id,
@@ -121,7 +122,7 @@ piece as (
         so_far as (partition by track_id order by position rows between unbounded preceding and current row)
 ),
 
--- Pieces with the span that counts; NULL where no layer has one.
+-- Pieces with the span of highest precedence; NULL if no layer has one.
 shown_span as (
     select
         track_id,

@@ -1,21 +1,21 @@
 -- Outermost ops of the forward pass: the input of the alignment with the model.
 --
--- Ops of python functions (their names have no `::`) are looked through, unless the model has them as its ops
--- (`whole_op`), and so is compiled code, unless the model was seen to run it as a whole (`compiled_part`). Ops in spans
--- that load data, clear gradients, optimize (but for calls of a closure) or start autograd are left out. `call_id` is
--- the engine's call around the op: ops that a checkpoint computes again stand there, among the ops of backward itself.
--- Names are looked up last: sorting them with the rest would cost a third more.
+-- Ops of python functions (names without `::`) are replaced by their inner ops, unless the model lists them as ops
+-- (`whole_op`). Compiled code is also replaced by its inner ops, unless the model is known to run it as a whole
+-- (`compiled_part`). Left out are ops in spans that load data, clear gradients, optimize (except closure calls) or
+-- start autograd. `call_id` is the enclosing engine call: ops recomputed by a checkpoint are there, among the ops of
+-- backward itself. Names are joined last, because sorting them with the other columns would take a third longer.
 --
 -- :reads cpu_span, event, name_class, nesting, engine_segment, closure_call, compiled_part, whole_op
 -- :column event_id BIGINT  the op
--- :column track_id BIGINT  its thread
+-- :column track_id BIGINT  thread
 -- :column start_ns BIGINT  start
 -- :column end_ns BIGINT    end
--- :column depth INTEGER    number of events around it on its thread
--- :column name VARCHAR     name of the op; of compiled code, without its number
--- :column call_id BIGINT   event of the innermost call of the autograd engine around it; NULL outside of backward
-with aside_so_far as (
-    -- Spans that hold no forward, with the latest end of all such spans that started by then.
+-- :column depth INTEGER    number of enclosing events on the thread
+-- :column name VARCHAR     name of the op; for compiled code, without the number
+-- :column call_id BIGINT   the innermost enclosing engine call; NULL outside of backward
+with aside_span as (
+    -- Spans without forward ops, with the latest end of all such spans started up to each.
     select
         nesting.track_id,
         nesting.start_ns,
@@ -32,7 +32,7 @@ with aside_so_far as (
     )
 ),
 
--- Ops that are no autograd nodes.
+-- Ops other than autograd nodes.
 op as (
     select
         cpu_span.event_id,
@@ -42,7 +42,7 @@ op as (
         nesting.depth,
         nesting.parent_id,
         contains(event.name, '::')
-        or starts_with(event.name, 'Torch-Compiled Region') and exists (select 1 from compiled_part)
+        or is_compiled_region(event.name) and exists (select 1 from compiled_part)
         or event.name in (select name from whole_op) as is_native
     from cpu_span
     inner join nesting on cpu_span.event_id = nesting.event_id
@@ -51,7 +51,7 @@ op as (
     where cpu_span.is_op and not coalesce(name_class.is_node, false)
 ),
 
--- Ops that hold other ops.
+-- Ops that contain other ops.
 holder as (
     select distinct around.op_id
     from op
@@ -59,7 +59,7 @@ holder as (
     where around.op_id is not null
 ),
 
--- Ops that are not looked through, and that stand in no other such op.
+-- Outermost ops, after replacing ops by their inner ops.
 outermost_op as (
     select *
     from op
@@ -67,7 +67,7 @@ outermost_op as (
     qualify is_outermost(start_ns, end_ns, track_id, depth)
 ),
 
--- Outermost ops that stand in no span without forward.
+-- Outermost ops outside of spans without forward.
 forward_op as (
     select
         outermost_op.event_id,
@@ -76,15 +76,15 @@ forward_op as (
         outermost_op.end_ns,
         outermost_op.depth
     from outermost_op
-    asof left join aside_so_far
-        on outermost_op.track_id = aside_so_far.track_id and outermost_op.start_ns >= aside_so_far.start_ns
+    asof left join aside_span
+        on outermost_op.track_id = aside_span.track_id and outermost_op.start_ns >= aside_span.start_ns
     asof left join closure_call
         on outermost_op.track_id = closure_call.track_id and outermost_op.start_ns >= closure_call.start_ns
     where
         coalesce(
             case
-                when outermost_op.start_ns < closure_call.end_ns then aside_so_far.other_end_ns
-                else aside_so_far.end_ns
+                when outermost_op.start_ns < closure_call.end_ns then aside_span.other_end_ns
+                else aside_span.end_ns
             end
             <= outermost_op.start_ns,
             true
@@ -98,7 +98,7 @@ select
     forward_op.end_ns,
     forward_op.depth,
     case
-        when starts_with(event.name, 'Torch-Compiled Region') then 'Torch-Compiled Region' else event.name
+        when is_compiled_region(event.name) then 'Torch-Compiled Region' else event.name
     end as name,
     engine_segment.call_id
 from forward_op

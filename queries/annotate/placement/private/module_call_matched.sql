@@ -1,48 +1,35 @@
--- Calls of modules, where the model was matched to the ops: runs of ops of one module, at each level of the model.
+-- Module calls of a model aligned with the ops: runs of ops of one module, at each level of the model.
 --
--- A run at one level ends where an op of another module was matched, so ops between two ops of one module belong to it.
--- A run also ends where the first child of its module is called again: the loop may be in the module or around it, and
--- the ops between its last op and the next call surely belong to the module around it. The outermost modules run once
--- in a pass. Calls have no event of their own, and negative ids. A model that begins or ends in compiled code has all
--- of that code, unless its list has several outermost modules.
+-- A run at one level ends before an op matched to another module; unmatched ops between two ops of one module belong to
+-- the run. A run also ends between the module's own ops and ops of inner modules; with several models, only if an own
+-- op belongs to the module's next call. A run also ends if the module's first child is called again. The loop may be
+-- inside the module or around it, and the ops between the module's last op and the next call certainly belong to the
+-- enclosing module.
 --
--- :reads module_match, model_given, forward_item, compiled_region
+-- The outermost modules run once per pass. With several models, each pass is the forward of one model. This model
+-- encloses all ops of the pass, including ops of a module listed in another model, and has no enclosing module. Calls
+-- have no event of their own and get negative ids. A model that begins or ends in compiled code includes all of this
+-- code, unless the list has several outermost modules.
+--
+-- :reads module_match, pass_level, model_given, forward_item, compiled_region
 -- :writes module_call
--- :column event_id BIGINT        a number below 0, as no event stands for the call
--- :column track_id BIGINT        thread of its ops
+-- :column event_id BIGINT        a negative number, because no event represents the call
+-- :column track_id BIGINT        thread of the ops
 -- :column module_key VARCHAR     `model_op.module_id` as text
--- :column start_ns BIGINT        start of its first op; of the outermost module, of the compiled code that the first op
---                                stands in
--- :column end_ns BIGINT          end of its last op; of the outermost module, of the compiled code that the last op
---                                stands in
--- :column depth BIGINT           number of modules around it
--- :column tree_depth DOUBLE      number of events around its first op, less 1, and a fraction that grows with `depth`:
---                                calls lie around the op and in what is around that
+-- :column start_ns BIGINT        start of the first op; for the outermost module, start of the compiled code around the
+--                                first op
+-- :column end_ns BIGINT          end of the last op; for the outermost module, end of the compiled code around the last
+--                                op
+-- :column depth BIGINT           number of enclosing modules
+-- :column tree_depth DOUBLE      number of events around the first op, less 1, plus a fraction that grows with `depth`:
+--                                calls enclose the op and are inside the op's enclosing event
 -- :column evidence VARCHAR       always alignment
--- :column confidence_pct DOUBLE  mean confidence of its ops: 100 is sure, lower where another place is as good
--- :column pass_number BIGINT     number of the pass of the model, or of what a checkpoint computes again, that it is a
---                                part of, from 0
--- :column parent_call_id BIGINT  the call around it; NULL for an outermost one
--- :column parent_key VARCHAR     `module_key` of the call around it; NULL for an outermost one
-with recursive ancestor as (
-    -- Each module with itself and every module around it.
-    select
-        model_given.module_id,
-        model_given.module_id as ancestor_id,
-        model_given.parent_id,
-        model_given.depth
-    from model_given
-    union all
-    select
-        ancestor.module_id,
-        model_given.module_id as ancestor_id,
-        model_given.parent_id,
-        model_given.depth
-    from ancestor
-    inner join model_given on ancestor.parent_id = model_given.module_id
-),
-
--- Matched ops, numbered in order of time within their pass and thread.
+-- :column confidence_pct DOUBLE  mean confidence of the ops: 100 is certain; lower if another position fits as well
+-- :column pass_number BIGINT     number of the pass of the model, or of a checkpoint's recomputation, from 0
+-- :column parent_call_id BIGINT  the enclosing call; NULL for an outermost call
+-- :column parent_key VARCHAR     `module_key` of the enclosing call; NULL for an outermost call
+with
+-- Matched ops, numbered in order of time within the pass and thread.
 matched_op as (
     select
         forward_item.event_id,
@@ -51,6 +38,7 @@ matched_op as (
         forward_item.end_ns,
         forward_item.depth as op_depth,
         module_match.pass_number,
+        module_match.root_id,
         module_match.module_id,
         module_match.call,
         module_match.confidence_pct,
@@ -62,7 +50,7 @@ matched_op as (
     inner join forward_item on module_match.event_id = forward_item.event_id
 ),
 
--- Each matched op at each level of the model, with the module around it at that level.
+-- Each matched op at each level of the model, with the enclosing module at the level.
 op_level as (
     select
         matched_op.pass_number,
@@ -72,26 +60,30 @@ op_level as (
         matched_op.end_ns,
         matched_op.op_depth,
         matched_op.confidence_pct,
-        ancestor.depth,
-        ancestor.ancestor_id as module_id,
-        case when ancestor.ancestor_id = matched_op.module_id then matched_op.call else -1 end as call,
+        matched_op.root_id,
+        pass_level.depth,
+        pass_level.ancestor_id as module_id,
+        case when pass_level.ancestor_id = matched_op.module_id then matched_op.call end as call,
         matched_op.module_id as part_id,
         matched_op.call as part_call,
-        coalesce(ancestor.ancestor_id = model_given.parent_id and ancestor.parent_id is not null, false)
-        and matched_op.module_id = min(matched_op.module_id) over (partition by ancestor.ancestor_id) as is_begin
+        coalesce(pass_level.ancestor_id = model_given.parent_id and pass_level.parent_id is not null, false)
+        and matched_op.module_id = min(matched_op.module_id) over (partition by pass_level.ancestor_id) as is_begin
     from matched_op
-    inner join ancestor on matched_op.module_id = ancestor.module_id
+    inner join pass_level
+        on
+            matched_op.module_id = pass_level.module_id
+            and matched_op.root_id is not distinct from pass_level.root_id
     inner join model_given on matched_op.module_id = model_given.module_id
 ),
 
--- The same, and whether a new run starts there.
+-- The same rows, and whether a new run starts.
 compared_level as (
     select
         *,
         coalesce(
             lag(position) over levels != position - 1
             or lag(module_id) over levels != module_id
-            or lag(call) over levels != call
+            or (root_id is null and lag(call) over levels is distinct from call)
             or (is_begin and (lag(part_id) over levels != part_id or lag(part_call) over levels != part_call)),
             true
         ) as is_new
@@ -99,14 +91,38 @@ compared_level as (
     window levels as (partition by pass_number, track_id, depth order by position)
 ),
 
--- The same, with the number of the run.
-numbered_level as (
+-- The same rows, with the number of the module's stretch.
+stretch_level as (
     select
         *,
         sum(is_new::integer) over (
             partition by pass_number, track_id, depth order by position rows unbounded preceding
-        ) as run
+        ) as stretch
     from compared_level
+),
+
+-- The same rows, and whether the op is the first own op of the module's next call. Calls are counted in order.
+called_level as (
+    select
+        *,
+        coalesce(
+            call > max(call) over (
+                partition by pass_number, track_id, depth, stretch
+                order by position rows between unbounded preceding and 1 preceding
+            ),
+            false
+        ) as is_next_call
+    from stretch_level
+),
+
+-- The same rows, with the number of the run.
+numbered_level as (
+    select
+        *,
+        sum((is_new or is_next_call)::integer) over (
+            partition by pass_number, track_id, depth order by position rows unbounded preceding
+        ) as run
+    from called_level
 ),
 
 -- Runs of ops of one module.
@@ -126,7 +142,7 @@ module_run as (
     group by pass_number, track_id, depth, run
 ),
 
--- Runs, those of the model widened by the compiled code that they begin or end in.
+-- Runs. A run of the whole model is extended to the compiled code at its start and end.
 widened_run as (
     select
         module_run.* replace (
@@ -159,7 +175,7 @@ widened_run as (
             and module_run.end_ns > last_region.start_ns
 ),
 
--- Runs with their negative ids.
+-- Runs with negative ids.
 numbered_run as (
     select
         *,

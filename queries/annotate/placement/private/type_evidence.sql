@@ -1,14 +1,14 @@
--- How well the name of an op fits the type of a module: 8 for the op that such a module is made of, 4 for one that it
--- may be made of, by rule or by likeness of the names.
+-- Likelihood that an op belongs to a module type, by rule or by similar names.
 --
--- Types and ops are compared in lower case, without namespace, punctuation and dimension (`Conv2d` and `Conv` are
--- `conv`). The rules, `rules/ops_of_types.csv`, are about PyTorch's modules (torch/nn/modules) and about the common
--- names of what is no module there.
+-- The weight is 8 for the main op of such a module, and 4 for a possible op. Types and ops are compared in lower case,
+-- without namespace, punctuation and dimension (`Conv2d` and `Conv` become `conv`). The rules,
+-- `rules/ops_of_types.csv`, cover PyTorch's modules (torch/nn/modules) and common names for things that are not modules
+-- in PyTorch.
 --
 -- :reads leaf_type, forward_item, ops_of_types
--- :column type VARCHAR    a type of modules or parts, as in `type_part` without its mark
+-- :column type VARCHAR    type of a module or part, as in `type_part` without `?` and `!`
 -- :column name VARCHAR    name of an op of `forward_item`
--- :column weight INTEGER  8 for the op that such a module is made of, 4 for one that it may be made of
+-- :column weight INTEGER  8 for the main op of the module type, 4 for a possible op
 with type_name as (
     select
         type,
@@ -26,7 +26,7 @@ op_name as (
     from (select distinct name from forward_item) as distinct_name
 ),
 
--- Ops, with the plain name that is compared with that of a type.
+-- Ops, with the plain name for the comparison with types.
 plain_op_name as (
     select
         *,
@@ -34,8 +34,8 @@ plain_op_name as (
     from op_name
 ),
 
--- Pairs that a rule matches.
-by_rule as (
+-- Pairs matching a rule.
+match_by_rule as (
     select
         type_name.type,
         plain_op_name.name,
@@ -46,8 +46,8 @@ by_rule as (
     group by type_name.type, plain_op_name.name
 ),
 
--- Pairs whose names are alike.
-by_name as (
+-- Pairs with similar names.
+match_by_name as (
     select
         type_name.type,
         plain_op_name.name,
@@ -65,6 +65,6 @@ select
     type,
     name,
     max(weight) as weight
-from (select * from by_rule union all select * from by_name) as found
+from (select * from match_by_rule union all select * from match_by_name) as found
 group by type, name
 order by type, name

@@ -1,22 +1,23 @@
--- Parts of each type of modules: what such a module computes itself, as types that `type_evidence` knows, in the order
--- in which it does.
+-- Parts of each module type: the module's own computations, as types known to `type_evidence`, in order of execution.
 --
--- Most modules without children run one op, that of their type, and most with children none. The exceptions are torch's
--- attention, which applies its projections as functions, one to three before and one behind
--- (torch/nn/modules/activation.py); parametrized modules, which run the op of the class they are made from when their
--- parameters are computed (torch/nn/utils/parametrize.py, parametrizations.py); and modules that have no op of their
--- own or are often written by hand, in a trace that has no op for them. A part with a question mark may be missing; of
--- a hand-written module, all other parts must be there. A part with an exclamation mark is an op that runs instead of
--- all others of the module and of the modules in it: the fast path of evaluation (torch/nn/modules/transformer.py).
+-- Most modules without children run one op, the type's op; most modules with children run no op of their own. There are
+-- three exceptions. Torch's attention applies its projections as functions, one to three before and one after
+-- (torch/nn/modules/activation.py). Parametrized modules run the op of the original class, once their parameters are
+-- computed (torch/nn/utils/parametrize.py, parametrizations.py). Some modules have no op of their own or are often
+-- written by hand, if the trace has no op for them.
+--
+-- A part with a question mark is optional. For a hand-written module, all other parts are required. A part with an
+-- exclamation mark is an op that replaces all other ops of the module and its inner modules: the fast path of
+-- evaluation (torch/nn/modules/transformer.py).
 --
 -- :reads module_type, forward_item, parts_of_types
 -- :column type VARCHAR          class of the module, as in the list of modules
--- :column has_children BOOLEAN  whether the module has modules inside: the parts of a type depend on it
--- :column position BIGINT       order of the parts, from 1; 0 for an op that runs instead of all others
--- :column part VARCHAR          a type for `type_evidence`; with `?` at its end if it may be missing, with `!` if it
---                               runs instead of all others
-with type_parts as (
-    -- Types with the parts that a rule gives them.
+-- :column has_children BOOLEAN  whether the module has inner modules; the parts of a type depend on it
+-- :column position BIGINT       order of the parts, from 1; 0 for an op that replaces all others
+-- :column part VARCHAR          a type for `type_evidence`; ends with `?` if optional, with `!` if it replaces all
+--                               others
+with type_with_parts as (
+    -- Types with the parts from a rule.
     select
         module_type.type,
         module_type.has_children,
@@ -41,14 +42,14 @@ fast_path as (
     ) as fast_paths (type_pattern, op)
 ),
 
--- Parts of types, with their place.
+-- Parts of types, with the position.
 part_of_type as (
     select
         type,
         has_children,
         unnest(parts) as part,
         generate_subscripts(parts, 1) as position
-    from type_parts
+    from type_with_parts
     union all
     select
         module_type.type,

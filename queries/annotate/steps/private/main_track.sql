@@ -1,19 +1,22 @@
--- The thread that runs the training loop: the one with the step marks, else the one with most of the ops that backward
--- comes back to, else the one with most events that is not autograd's. In a trace without ops, nothing tells autograd's
--- threads. There it is the one that is active for longest, from its first event to its last: those of autograd come
--- later, and stop while the loop waits for the GPU.
+-- The thread that runs the training loop.
+--
+-- It is the thread with the step marks. Without step marks, it is the thread with most ops with a backward node.
+-- Without such ops, it is the thread with most events, except autograd's threads.
+--
+-- A trace without ops does not show which threads are autograd's. In this case, the thread with the longest time from
+-- first to last event is used: autograd's threads start later, and stop while the loop waits for the GPU.
 --
 -- :reads step, nesting, node
--- :column track_id BIGINT  the thread; no row where the trace has no events of a CPU
+-- :column track_id BIGINT  the thread; no row if the trace has no CPU events
 with autograd_track as (
-    -- Threads on which autograd's nodes are the outermost events.
+    -- Threads with autograd nodes as outermost events.
     select track_id
     from nesting
     where depth = 0 and event_id in (select event_id from node)
     group by track_id
 ),
 
--- Threads with a sign that they run the loop: the rank of the sign, and how often it is there.
+-- Threads with evidence of running the loop: rank and number of occurrences of the evidence.
 candidate as (
     select
         track_id,

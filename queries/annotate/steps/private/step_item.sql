@@ -1,24 +1,22 @@
--- What the training loop does, one after the other: the outermost ops and runtime calls of the main thread, and
--- autograd's nodes wherever they run.
+-- Items of the training loop in order: the outermost ops and runtime calls of the main thread, and autograd nodes on
+-- any thread.
 --
--- Ops of python functions (their names have no `::`) are looked through. `is_update` tells an op that changes a tensor
--- by arithmetic in place, as optimizers do, `is_read` one that reads a value back, `is_fetch` one that puts a batch
--- together or draws one, `is_input` an op or call that copies something from the host to the device; `forward_ns` is
--- the start of the op that created a node.
+-- Ops of python functions (names without `::`) are replaced by their inner ops.
 --
 -- :reads cpu_span, event, nesting, main_track, name_class, node, launch
 -- :column start_ns BIGINT    start
 -- :column end_ns BIGINT      end
 -- :column name VARCHAR       name of the op, call or node
--- :column is_op BOOLEAN      an op or a node; false for a call of the runtime or driver
+-- :column is_op BOOLEAN      an op or a node; false for a runtime or driver call
 -- :column is_node BOOLEAN    an autograd node
--- :column is_update BOOLEAN  an op that changes a tensor in place by arithmetic; false for nodes
+-- :column is_update BOOLEAN  an op that changes a tensor in place by arithmetic, as optimizers do; false for nodes
 -- :column is_read BOOLEAN    an op that reads a value back; false for nodes
--- :column is_fetch BOOLEAN   an op that puts a batch together or draws one; false for nodes
+-- :column is_fetch BOOLEAN   an op that assembles a batch or draws a random batch; false for nodes
 -- :column is_input BOOLEAN   an op or call that copies from the host to the device; false for nodes
--- :column forward_ns BIGINT  of a node: start of the op that created it; NULL where that is not known, and for all else
+-- :column forward_ns BIGINT  for a node: start of the op that created the node; NULL if unknown, and for all other
+--                            items
 with op as (
-    -- Ops and calls of the runtime on the main thread.
+    -- Ops and runtime calls on the main thread.
     select
         cpu_span.event_id,
         nesting.track_id,
@@ -41,7 +39,7 @@ with op as (
         and (cpu_span.is_op or cpu_span.category in ('cuda_runtime', 'cuda_driver'))
 ),
 
--- Ops that hold other ops.
+-- Ops that contain other ops.
 holder as (
     select distinct around.op_id
     from op
@@ -49,7 +47,7 @@ holder as (
     where op.is_op and around.op_id is not null
 ),
 
--- Items that are not looked through, and that stand in no other such item.
+-- Outermost items, after replacing ops by their inner ops.
 outermost_item as (
     select *
     from op
@@ -57,7 +55,7 @@ outermost_item as (
     qualify is_outermost(start_ns, end_ns, track_id, depth)
 ),
 
--- Nodes, with the latest end of all nodes that started by then on the thread.
+-- Nodes, with the latest end of all nodes started up to each on the thread.
 backward_run as (
     select
         node.track_id,
@@ -66,7 +64,7 @@ backward_run as (
     from node
 ),
 
--- Outermost items that stand in no node: ops that autograd runs on the main thread are part of its nodes.
+-- Outermost items outside of nodes: ops that autograd runs on the main thread belong to the nodes.
 loop_item as (
     select outermost_item.*
     from outermost_item
@@ -83,7 +81,7 @@ input_item as (
     inner join nesting on launch.runtime_id = nesting.event_id
     asof inner join loop_item
         on nesting.track_id = loop_item.track_id and nesting.start_ns >= loop_item.start_ns
-    where event.category = 'gpu_memcpy' and contains(event.name, 'HtoD') and nesting.start_ns < loop_item.end_ns
+    where event.category = 'gpu_memcpy' and is_copy_to_device(event.name) and nesting.start_ns < loop_item.end_ns
 )
 
 select

@@ -1,13 +1,14 @@
--- Calls of the model, where modules are known: of the outermost module that takes most time, or, where the model was
--- placed on the ops, its passes.
+-- Calls of the model, if modules are known: calls of the outermost module with most time, or passes of a model aligned
+-- with the ops.
 --
--- No rows where that module takes less than half of the time of all outermost modules: it is one among others then.
+-- Empty if the module has less than half of the time of all outermost modules: it is then only one module among
+-- several.
 --
 -- :reads module_call, model_op, main_track
--- :column start_ns BIGINT  start of the call; of a placed model, of the first call of its pass
--- :column end_ns BIGINT    end of the call; of a placed model, of the last call of its pass
+-- :column start_ns BIGINT  start of the call; for an aligned model, of the first call of the pass
+-- :column end_ns BIGINT    end of the call; for an aligned model, of the last call of the pass
 with model_call as (
-    -- Calls of outermost modules; of a placed model, its passes.
+    -- Calls of outermost modules; for an aligned model, its passes.
     select
         module_call.track_id,
         module_call.module_key as part,
@@ -23,11 +24,11 @@ with model_call as (
         max(module_call.end_ns) as end_ns
     from module_call
     inner join model_op on module_call.module_key = model_op.module_key
-    where module_call.pass_number is not null and not regexp_matches(model_op.type, 'Loss|Criterion')
+    where module_call.pass_number is not null and not is_loss_type(model_op.type)
     group by module_call.track_id, module_call.pass_number
 ),
 
--- The outermost module that takes most time, if that is at least half of the time of all of them.
+-- The outermost module with most time, if it has at least half of the time of all outermost modules.
 main_part as (
     select part
     from model_call

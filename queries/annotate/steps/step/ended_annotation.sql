@@ -1,9 +1,9 @@
--- One row per annotation of the user that has an end.
+-- User annotations with an end.
 --
 -- :reads event
 -- :column event_id BIGINT  the event
--- :column track_id BIGINT  its thread
--- :column name VARCHAR     its name
+-- :column track_id BIGINT  thread
+-- :column name VARCHAR     name
 -- :column start_ns BIGINT  start
 -- :column end_ns BIGINT    end
 select

@@ -1,18 +1,18 @@
--- One row per step that annotations mark, where they mark any.
+-- Steps marked by annotations, if any.
 --
--- PyTorch's `ProfilerStep#n`, else the user's own step annotations. A user's annotation counts as a step if its name
--- says so (`step 12`, `train_step`, `iteration=3`, `step[DECODE bs=32]`) and no other such annotation is around it.
--- Names of the optimizer's step and of data loading do not count. Where nothing is called so, passes of an inference
--- server count (vLLM's and SGLang's `execute_context_1(888)_generation_0(0)`).
+-- PyTorch's `ProfilerStep#n`, else the user's own step annotations. A user annotation counts as a step if the name
+-- matches (`step 12`, `train_step`, `iteration=3`, `step[DECODE bs=32]`) and no enclosing annotation also counts. Names
+-- of the optimizer's step and of data loading do not count. Without matching names, passes of an inference server count
+-- (vLLM's and SGLang's `execute_context_1(888)_generation_0(0)`).
 --
 -- :reads ended_annotation
 -- :only_with ended_annotation
--- :column step BIGINT       number of the step: as annotated, or counted from 0 unless each has a number of its own
+-- :column step STEP         as annotated, or counted from 0 if the annotated numbers are not unique
 -- :column name VARCHAR      the annotation
 -- :column event_id BIGINT   the annotating event
--- :column track_id BIGINT   its thread: the one with most marks
+-- :column track_id BIGINT   thread with most marks
 -- :column start_ns BIGINT   start of the step
--- :column end_ns BIGINT     its end, before the next one starts
+-- :column end_ns BIGINT     end of the step, at most the start of the next step
 -- :column evidence VARCHAR  profiler_step or annotation
 with profiler_mark as (
     select
@@ -20,10 +20,10 @@ with profiler_mark as (
         try_cast(regexp_extract(name, '^ProfilerStep#\s*(\d+)', 1) as bigint) as number,
         'profiler_step' as evidence
     from ended_annotation
-    where starts_with(name, 'ProfilerStep#')
+    where is_step_mark(name)
 ),
 
--- Annotations of the user, and whether their names say that they are steps.
+-- User annotations, and whether their names show a step.
 user_mark as (
     select
         *,
@@ -39,7 +39,7 @@ user_mark as (
     where not exists (select 1 from profiler_mark)
 ),
 
--- Those that are steps, or else passes of an inference server, with the end of all that started before them.
+-- Annotations of steps, or else passes of an inference server, with the latest end of all earlier ones on the thread.
 outermost_mark as (
     select
         * exclude (is_step),
@@ -63,7 +63,7 @@ mark as (
     where covered_to_ns is null or start_ns >= covered_to_ns
 ),
 
--- Steps do not overlap. One that is left no time, as of two marks that start together, is none.
+-- Steps do not overlap. A step without remaining time, for example the first of two marks with equal start, is dropped.
 cut_mark as (
     select
         * exclude (end_ns),

@@ -1,21 +1,20 @@
--- Training steps. Where nothing tells them, one row for the whole trace.
+-- Training steps, or one step for the whole trace.
 --
--- Training steps: PyTorch's `ProfilerStep#n`, else the user's own step annotations, else what PyTorch leaves in every
--- training loop, else one step for the whole trace, which what repeats in it may divide later (`annotate/steps.py`).
---
--- The loop shows in `Optimizer.step#…`, where a step ends and the next one starts, or in `enumerate(DataLoader)#…`,
--- where one starts: if there is no optimizer, or several for each batch (a GAN). What follows the last optimizer is no
--- step.
+-- Steps come from PyTorch's `ProfilerStep#n`, else from the user's own step annotations, else from the marks PyTorch
+-- leaves in every training loop. The single step of a trace may be divided later by repetition (`annotate/steps.py`).
+-- The loop shows in `Optimizer.step#…`, the end of one step and the start of the next. If there is no optimizer, or
+-- several per batch (a GAN), it shows in `enumerate(DataLoader)#…`, the start of a step. The time after the last
+-- optimizer is not a step.
 --
 -- :reads ended_annotation, marked_step, timed, cpu_span, nesting
--- :column step BIGINT       number of the step, as annotated, or counted from 0
--- :column name VARCHAR      the annotation; NULL when none
--- :column event_id BIGINT   the annotating event; NULL when none
--- :column track_id BIGINT   thread of the annotation; NULL when none
+-- :column step STEP         as annotated, or counted from 0
+-- :column name VARCHAR      the annotation; NULL if absent
+-- :column event_id BIGINT   the annotating event; NULL if absent
+-- :column track_id BIGINT   thread of the annotation; NULL if absent
 -- :column start_ns BIGINT   start of the step on the CPU
 -- :column end_ns BIGINT     end of the step on the CPU
 -- :column evidence VARCHAR  profiler_step, annotation, loop, module, autograd, repetition or whole_trace
-with any_time as (
+with trace_time as (
     select
         min(start_ns) as start_ns,
         max(end_ns) as end_ns
@@ -23,7 +22,7 @@ with any_time as (
     where coalesce(category, '') != 'trace'
 ),
 
--- The time of all that runs on the CPU: needed, and looked for, only where no annotation names the steps.
+-- The time of all CPU events, needed and computed only if no annotation marks the steps.
 host_time as (
     select
         min(start_ns) as start_ns,
@@ -34,10 +33,10 @@ host_time as (
 
 whole_time as (
     select
-        coalesce(host_time.start_ns, any_time.start_ns) as start_ns,
-        coalesce(host_time.end_ns, any_time.end_ns) as end_ns
+        coalesce(host_time.start_ns, trace_time.start_ns) as start_ns,
+        coalesce(host_time.end_ns, trace_time.end_ns) as end_ns
     from host_time
-    cross join any_time
+    cross join trace_time
 ),
 
 loop_mark as (
@@ -46,16 +45,16 @@ loop_mark as (
         track_id,
         start_ns,
         end_ns,
-        starts_with(name, 'Optimizer.step#') as is_optimizer
+        is_optimizer_mark(name) as is_optimizer
     from ended_annotation
     where
-        (starts_with(name, 'Optimizer.step#') or starts_with(name, 'enumerate(DataLoader)#'))
+        (is_optimizer_mark(name) or is_loader_mark(name))
         and not exists (select 1 from marked_step)
-    -- an optimizer may call another one
+    -- An optimizer may call another optimizer.
     qualify
         coalesce(
             max(end_ns) over (
-                partition by track_id, starts_with(name, 'Optimizer.step#') order by start_ns, end_ns desc
+                partition by track_id, is_optimizer_mark(name) order by start_ns, end_ns desc
                 rows between unbounded preceding and 1 preceding
             ) <= start_ns,
             true
@@ -108,7 +107,7 @@ track_end as (
     group by track_id
 ),
 
--- The last look for a batch may find none: nothing follows it.
+-- Steps of the loop. The last request for a batch may return none; without later events, it is not a step.
 loop_step as (
     select
         loop_part.track_id,

@@ -1,15 +1,15 @@
--- One row is a step with its length from work to work, and whether it counts.
+-- Steps with the length from work to work, and whether each counts.
 --
 -- :reads step, launch, event, label, start_up_call
--- :column step BIGINT         number of the step
--- :column start_ns BIGINT     its start on the CPU
--- :column end_ns BIGINT       its end on the CPU
+-- :column step STEP
+-- :column start_ns BIGINT     start of the step on the CPU
+-- :column end_ns BIGINT       end of the step on the CPU
 -- :column evidence VARCHAR    as in `step`
--- :column begin_ns BIGINT     when the step starts on the CPU and all work launched before is done
--- :column length_ns BIGINT    its time from work to work
--- :column start_up_ns BIGINT  of its time on the CPU, start-up work
+-- :column begin_ns BIGINT     time at which the step has started on the CPU and all work launched before is done
+-- :column length_ns BIGINT    time from work to work
+-- :column start_up_ns BIGINT  time on the CPU in start-up work
 -- :column role VARCHAR        counted, warm_up, cut_off or empty
-with launched as (
+with launch_time as (
     select
         launch.launch_start_ns as at_ns,
         max(max(event.end_ns)) over (order by launch.launch_start_ns rows unbounded preceding) as done_ns
@@ -19,16 +19,16 @@ with launched as (
     group by launch.launch_start_ns
 ),
 
--- The end of the work whose launch is not in the trace, and that ran before the first step.
-early as (
+-- End of the work before the first step with a launch outside the trace.
+early_work as (
     select max(event.end_ns) as done_ns
     from label
     inner join event on label.event_id = event.event_id
     where label.bucket = 'pre_window'
 ),
 
--- What the program does in each step: its GPU work, its ops and its other events.
-worked as (
+-- Number of GPU events, ops and all events in each step.
+step_content as (
     select
         label.step,
         count(*) filter (where event.category in ('kernel', 'gpu_memcpy', 'gpu_memset')) as work_count,
@@ -67,7 +67,7 @@ start_up_span as (
     group by group_id
 ),
 
-start_up as (
+start_up_time as (
     select
         step.step,
         sum(least(start_up_span.end_ns, step.end_ns) - greatest(start_up_span.start_ns, step.start_ns))::bigint
@@ -77,82 +77,83 @@ start_up as (
     group by step.step
 ),
 
-bounded as (
+bounded_step as (
     select
         step.*,
-        greatest(step.start_ns, coalesce(before.done_ns, 0), coalesce(early.done_ns, 0)) as from_ns,
-        greatest(step.end_ns, coalesce(until.done_ns, 0), coalesce(early.done_ns, 0)) as to_ns
+        greatest(step.start_ns, coalesce(before.done_ns, 0), coalesce(early_work.done_ns, 0)) as from_ns,
+        greatest(step.end_ns, coalesce(until.done_ns, 0), coalesce(early_work.done_ns, 0)) as to_ns
     from step
-    cross join early
-    asof left join launched as before on step.start_ns > before.at_ns
-    asof left join launched as until on step.end_ns > until.at_ns
+    cross join early_work
+    asof left join launch_time as before on step.start_ns > before.at_ns
+    asof left join launch_time as until on step.end_ns > until.at_ns
 ),
 
-described as (
+described_step as (
     select
-        bounded.step,
-        bounded.start_ns,
-        bounded.end_ns,
-        bounded.evidence,
-        bounded.from_ns as begin_ns,
-        greatest(bounded.to_ns - bounded.from_ns, 0) as length_ns,
-        coalesce(start_up.start_up_ns, 0) as start_up_ns,
-        100 * coalesce(start_up.start_up_ns, 0) >= start_up_pct() * (bounded.end_ns - bounded.start_ns)
-        and start_up.start_up_ns > 0 as starts_up,
-        coalesce(worked.work_count, 0) > 0 as has_work,
-        coalesce(worked.op_count, 0) > 0 as has_ops,
-        coalesce(worked.event_count, 0) > 0 as has_events,
+        bounded_step.step,
+        bounded_step.start_ns,
+        bounded_step.end_ns,
+        bounded_step.evidence,
+        bounded_step.from_ns as begin_ns,
+        greatest(bounded_step.to_ns - bounded_step.from_ns, 0) as length_ns,
+        coalesce(start_up_time.start_up_ns, 0) as start_up_ns,
+        100 * coalesce(start_up_time.start_up_ns, 0) >= start_up_pct() * (bounded_step.end_ns - bounded_step.start_ns)
+        and start_up_time.start_up_ns > 0 as starts_up,
+        coalesce(step_content.work_count, 0) > 0 as has_work,
+        coalesce(step_content.op_count, 0) > 0 as has_ops,
+        coalesce(step_content.event_count, 0) > 0 as has_events,
         row_number() over in_order = 1
-        and (bounded.evidence not in ('profiler_step', 'annotation') or bounded.name = 'ProfilerStep#0')
+        and (bounded_step.evidence not in ('profiler_step', 'annotation') or bounded_step.name = 'ProfilerStep#0')
         and count(*) over () > 2 as may_warm_up
-    from bounded
-    left join worked on bounded.step = worked.step
-    left join start_up on bounded.step = start_up.step
-    window in_order as (order by bounded.start_ns)
+    from bounded_step
+    left join step_content on bounded_step.step = step_content.step
+    left join start_up_time on bounded_step.step = start_up_time.step
+    window in_order as (order by bounded_step.start_ns)
 ),
 
 -- The first iteration is a warm-up unless another step takes as long.
-first_checked as (
+compared_step as (
     select
         *,
         may_warm_up
         and not exists (
-            select 1 from described as other
+            select 1 from described_step as other
             where
-                other.step != described.step
-                and 100 * abs(other.length_ns - described.length_ns) <= start_up_pct() * other.length_ns
+                other.step != described_step.step
+                and 100 * abs(other.length_ns - described_step.length_ns) <= start_up_pct() * other.length_ns
         ) as is_first
-    from described
+    from described_step
 ),
 
--- The one row says until when steps have work and ops, and whether all steps until then have them.
-last_full as (
+-- One row: the last steps with work and with ops, and whether all steps up to each have work or ops.
+last_full_step as (
     select
         last_work_ns,
         last_op_ns,
         coalesce(
-            (select bool_and(has_work) from first_checked where has_events and start_ns <= last_work_ns), false
+            (select bool_and(has_work) from compared_step where has_events and start_ns <= last_work_ns), false
         ) as always_works,
         coalesce(
-            (select bool_and(has_ops) from first_checked where has_events and start_ns <= last_op_ns), false
+            (select bool_and(has_ops) from compared_step where has_events and start_ns <= last_op_ns), false
         ) as always_has_ops
     from (
         select
             max(start_ns) filter (where has_work) as last_work_ns,
             max(start_ns) filter (where has_ops) as last_op_ns
-        from first_checked
+        from compared_step
     )
 ),
 
-checked as (
+checked_step as (
     select
-        first_checked.*,
-        not first_checked.has_events and bool_or(first_checked.has_events) over () as is_empty,
-        coalesce(last_full.always_works and first_checked.start_ns > last_full.last_work_ns, false)
-        or coalesce(last_full.always_has_ops and first_checked.start_ns > last_full.last_op_ns, false) as is_cut_off,
-        first_checked.has_events and not first_checked.starts_up and not first_checked.is_first as is_later
-    from first_checked
-    cross join last_full
+        compared_step.*,
+        not compared_step.has_events and bool_or(compared_step.has_events) over () as is_empty,
+        coalesce(last_full_step.always_works and compared_step.start_ns > last_full_step.last_work_ns, false)
+        or coalesce(last_full_step.always_has_ops and compared_step.start_ns > last_full_step.last_op_ns, false)
+            as is_cut_off,
+        compared_step.has_events and not compared_step.starts_up and not compared_step.is_first as is_later
+    from compared_step
+    cross join last_full_step
 )
 
 select
@@ -169,6 +170,6 @@ select
         when is_first or (not bool_or(is_later) over so_far and bool_or(is_later) over ()) then 'warm_up'
         else 'counted'
     end as role
-from checked
+from checked_step
 window so_far as (order by start_ns rows unbounded preceding)
 order by start_ns

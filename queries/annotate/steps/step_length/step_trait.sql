@@ -1,10 +1,10 @@
--- One row is a part that some counted steps have and others lack, in a step that has the part: phases, regions and
--- communication.
+-- Traits: parts that only some counted steps have, one row per trait and step with the part. Parts are phases, regions
+-- and communication.
 --
--- Parts that take less than `kind_part_pct()` of the steps with the part set nothing apart.
+-- Parts that take less than `kind_part_pct()` of their steps are not traits.
 --
 -- :reads step_role, step_activity, rank_summary
--- :column step BIGINT     a step that counts
+-- :column step STEP       that counts
 -- :column trait VARCHAR   `phase optimizer`, `region evaluation`, `class communication`
 -- :column time_ns BIGINT  time of the part in the step
 with part_time as (
@@ -33,7 +33,7 @@ with part_time as (
     group by step
 ),
 
--- A part in a step that counts: its longer time, on the CPU or on the GPU.
+-- Parts of counted steps, with the longer of the times on CPU and GPU.
 part as (
     select
         part_time.step,

@@ -1,26 +1,27 @@
--- `cpu_span` again: spans that stick out of their parent, and all spans in them, are cut where the parent ends. Old
--- traces round to microseconds, and clocks jump. Only the tree uses these times.
+-- `cpu_span` with overhanging spans, and all spans inside, cut at the parent's end.
 --
--- Where spans cross, the depth counts too many open spans until the cut, so that later parents are wrong as well. Hence
--- only spans that stick out of a sound parent are cut; then the tree is made again and looked at again.
+-- Old traces round to microseconds, and clocks jump. The new times are used only for the tree.
 --
--- All spans that start after such a span and before its parent's end are inside it: a run of the spans in order. A span
--- may be in many runs; where all runs together are longer than four times the table, the deepest runs wait for the next
--- time.
+-- If spans cross, the depth counts too many open spans up to the cut, and later parents are also wrong. Therefore, only
+-- spans that overhang a parent with a correct end are cut. The tree is then computed and checked again.
+--
+-- All spans that start after an overhanging span and before its parent's end are inside it: a run of consecutive spans.
+-- A span may be in many runs. If all runs together are longer than four times the table, the deepest runs are postponed
+-- to the next iteration.
 --
 -- :writes cpu_span
 -- :reads cpu_span, nesting
 -- :column event_id BIGINT   the event
--- :column track_id BIGINT   its thread
--- :column category VARCHAR  kind of event; NULL when the event has none
+-- :column track_id BIGINT   thread
+-- :column category VARCHAR  kind of event; NULL if absent
 -- :column start_ns BIGINT   start
--- :column end_ns BIGINT     end; of what sticks out of its parent, and of all in it, at most the parent's end
--- :column class_id BIGINT   class of its name, of `name_class`; NULL for a name that tells nothing
+-- :column end_ns BIGINT     end; for overhanging spans and all spans inside, at most the parent's end
+-- :column class_id BIGINT   class of the name, of `name_class`; NULL for names without a class
 -- :column is_op BOOLEAN     a CPU op
--- :column layer INTEGER     of spans with equal times, the lower one is outside, as in `cpu_span` before
--- :column is_cut BOOLEAN    its end was taken back so that all nest, now or before
+-- :column layer INTEGER     nesting order of spans with equal times, lower is outside, as in `cpu_span` before
+-- :column is_cut BOOLEAN    the end was moved to make spans nest, now or before
 with span_place as (
-    -- Spans with their place in order: by thread, start and depth.
+    -- Spans with their position in order of thread, start and depth.
     select
         event_id,
         track_id,
@@ -29,7 +30,7 @@ with span_place as (
     from nesting
 ),
 
--- The last place at each start.
+-- The last position for each start.
 last_start as (
     select
         track_id,
@@ -39,7 +40,7 @@ last_start as (
     group by track_id, start_ns
 ),
 
--- Spans that stick out of a sound parent.
+-- Spans that overhang a parent with a correct end.
 overhang as (
     select
         inside.event_id,
@@ -54,7 +55,7 @@ overhang as (
     where own.end_ns > inside.end_ns and parent_own.end_ns = parent.end_ns
 ),
 
--- The same, with their own place and that of the last span before the parent's end.
+-- The same spans, with their position and the position of the last span before the parent's end.
 run as (
     select
         overhang.*,
@@ -66,7 +67,7 @@ run as (
         on overhang.track_id = last_start.track_id and overhang.end_ns > last_start.start_ns
 ),
 
--- The runs that are cut this time.
+-- The runs to cut in this iteration.
 chosen_run as (
     select * from run
     qualify
@@ -74,7 +75,7 @@ chosen_run as (
         <= 4 * (select count(*) from cpu_span)
 ),
 
--- Places inside those runs, with the end that holds there.
+-- Positions inside the runs, with the run's end.
 place_in_run as (
     select
         unnest(range(first_place + 1, last_place + 1)) as place,
@@ -82,7 +83,7 @@ place_in_run as (
     from chosen_run
 ),
 
--- Spans inside runs, with the earliest end that holds for each.
+-- Spans inside runs, with the earliest end of their runs.
 cut_inside as (
     select
         span_place.event_id,
@@ -92,8 +93,8 @@ cut_inside as (
     group by span_place.event_id
 ),
 
--- All spans to cut: those inside runs, and those that stick out and are in no run themselves.
-cut as (
+-- All spans to cut: spans inside runs, and overhanging spans outside of runs.
+cut_span as (
     select * from cut_inside
     union all
     select
@@ -108,10 +109,10 @@ select
     cpu_span.track_id,
     cpu_span.category,
     cpu_span.start_ns,
-    greatest(least(cpu_span.end_ns, cut.end_ns), cpu_span.start_ns) as end_ns,
+    greatest(least(cpu_span.end_ns, cut_span.end_ns), cpu_span.start_ns) as end_ns,
     cpu_span.class_id,
     cpu_span.is_op,
     cpu_span.layer,
-    cpu_span.is_cut or coalesce(cut.end_ns < cpu_span.end_ns, false) as is_cut
+    cpu_span.is_cut or coalesce(cut_span.end_ns < cpu_span.end_ns, false) as is_cut
 from cpu_span
-left join cut on cpu_span.event_id = cut.event_id
+left join cut_span on cpu_span.event_id = cut_span.event_id

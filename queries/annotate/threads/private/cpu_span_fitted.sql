@@ -1,26 +1,28 @@
--- `cpu_span` again, with the spans of `crossing` fitted between the python frames that cross their borders.
+-- `cpu_span` with the spans of `crossing` fitted between the python frames that cross their borders.
 --
--- `record_function` starts an annotation inside the python frame that enters it and ends it inside the frame that
--- leaves it, so both frames cross its borders. The annotation is taken to start when the entering frames end and to end
--- when the leaving frames start; a few microseconds change sides. Only the tree uses these times.
+-- `record_function` starts an annotation inside the entering python frame and ends it inside the leaving frame; both
+-- frames therefore cross the annotation's borders. The annotation is moved to start at the end of the entering frames
+-- and to end at the start of the leaving frames, which shifts a few microseconds. The new times are used only for the
+-- tree.
 --
--- Which frames are open at a border? A frame of up to `4^size` ns that is open there starts at most so long before it,
--- in the same `place` (a piece of time of that length) or in the one before. So a join on equal sizes and places finds
--- all of them, and a few more per size; a join on times alone would compare each border with each frame.
+-- The frames open at a border are found as follows. An open frame of up to `4^size` ns starts at most `4^size` ns
+-- before the border, in the same `place` (a piece of time of this length) or in the previous place. A join on equal
+-- sizes and places finds all open frames, and a few others per size. A join on times alone would compare each border
+-- with each frame.
 --
 -- :writes cpu_span
 -- :reads cpu_span, crossing
 -- :column event_id BIGINT   the event
--- :column track_id BIGINT   its thread
--- :column category VARCHAR  kind of event; NULL when the event has none
--- :column start_ns BIGINT   start; of an annotation that frames cross, the last end of those that enter it
--- :column end_ns BIGINT     end; of an annotation that frames cross, the first start of those that leave it
--- :column class_id BIGINT   class of its name, of `name_class`; NULL for a name that tells nothing
+-- :column track_id BIGINT   thread
+-- :column category VARCHAR  kind of event; NULL if absent
+-- :column start_ns BIGINT   start; for an annotation crossed by frames, the last end of the entering frames
+-- :column end_ns BIGINT     end; for an annotation crossed by frames, the first start of the leaving frames
+-- :column class_id BIGINT   class of the name, of `name_class`; NULL for names without a class
 -- :column is_op BOOLEAN     a CPU op
--- :column layer INTEGER     of spans with equal times, the lower one is outside, as in `cpu_span` before
--- :column is_cut BOOLEAN    its end was taken back so that all nest; as before
+-- :column layer INTEGER     nesting order of spans with equal times, lower is outside, as in `cpu_span` before
+-- :column is_cut BOOLEAN    the end was moved to make spans nest; as before
 with frame as (
-    -- Python frames, with their size and place.
+    -- Python frames, with size and place.
     select
         track_id,
         start_ns,
@@ -31,7 +33,7 @@ with frame as (
     where category = 'python_function' and end_ns > start_ns
 ),
 
--- Sizes that frames of a thread have.
+-- Sizes of each thread's frames.
 frame_size as (
     select distinct
         track_id,
@@ -54,7 +56,7 @@ edge as (
     from crossing
 ),
 
--- Edges with each size and place in which a frame may be that is open there.
+-- Edges, with each size and place of a possible open frame.
 probe as (
     select
         edge.*,
@@ -65,7 +67,7 @@ probe as (
     inner join frame_size on edge.track_id = frame_size.track_id
 ),
 
--- Spans with the last end of the frames that enter them, and the first start of those that leave them.
+-- Spans, with the last end of the entering frames and the first start of the leaving frames.
 border as (
     select
         probe.event_id,
@@ -83,7 +85,7 @@ border as (
     group by probe.event_id
 ),
 
--- Spans that still have a duration then.
+-- Fitted spans with a positive duration.
 fitted_span as (
     select * from border
     where start_ns < end_ns

@@ -1,20 +1,22 @@
--- `cpu_span` again: on threads whose spans cross too often to be settled by cutting, the ends are given out anew, and
--- the span that started last ends first. Only damage makes such threads. Only the tree uses these times.
+-- `cpu_span` with reassigned ends on threads with too many crossing spans for cutting: the span started last ends
+-- first.
 --
--- Starts and ends are read like parentheses: a span ends where as few spans are open again as before its start. So
--- spans nest whatever their times, and at each time as many are open as before.
+-- Only damaged traces have such threads. The new times are used only for the tree.
+--
+-- Starts and ends are matched like parentheses: a span ends where the number of open spans is back at its value before
+-- the start. Spans then nest regardless of their times, and the number of open spans at each time is unchanged.
 --
 -- :writes cpu_span
 -- :reads cpu_span, nesting
 -- :column event_id BIGINT   the event
--- :column track_id BIGINT   its thread
--- :column category VARCHAR  kind of event; NULL when the event has none
+-- :column track_id BIGINT   thread
+-- :column category VARCHAR  kind of event; NULL if absent
 -- :column start_ns BIGINT   start
--- :column end_ns BIGINT     end; on a thread whose spans cross, the end that was given out for it
--- :column class_id BIGINT   class of its name, of `name_class`; NULL for a name that tells nothing
+-- :column end_ns BIGINT     end; on a thread with crossing spans, the reassigned end
+-- :column class_id BIGINT   class of the name, of `name_class`; NULL for names without a class
 -- :column is_op BOOLEAN     a CPU op
--- :column layer INTEGER     of spans with equal times, the lower one is outside, as in `cpu_span` before
--- :column is_cut BOOLEAN    it has another end than in the file, so that all nest
+-- :column layer INTEGER     nesting order of spans with equal times, lower is outside, as in `cpu_span` before
+-- :column is_cut BOOLEAN    the end differs from the file, to make spans nest
 with crossed_track as (
     -- Threads on which spans still cross.
     select distinct nesting.track_id
@@ -23,7 +25,7 @@ with crossed_track as (
     where nesting.overhangs and nesting.end_ns < cpu_span.end_ns
 ),
 
--- Spans of these threads that take time.
+-- Spans of these threads with a positive duration.
 span as (
     select
         event_id,
@@ -56,7 +58,7 @@ edge as (
     from span
 ),
 
--- Edges with their place in order, and the number of spans that are open after each.
+-- Edges with the position in order, and the number of spans open after each.
 counted_edge as (
     select
         event_id,
@@ -69,13 +71,12 @@ counted_edge as (
     window in_order as (order by track_id, at_ns, change, longest_first, layer, event_id)
 ),
 
--- The ends among them.
 end_edge as (
     select * from counted_edge
     where change = -1
 ),
 
--- Spans with their new ends.
+-- Spans with the new ends.
 matched_span as (
     select
         opening.event_id,

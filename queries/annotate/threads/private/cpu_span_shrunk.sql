@@ -1,18 +1,18 @@
--- `cpu_span` again: the marks of steps in `crossing` end where an annotation starts that crosses their end.
+-- `cpu_span` with the step marks of `crossing` cut at the start of an annotation that crosses the mark's end.
 --
--- Only the tree uses these times.
+-- The new times are used only for the tree.
 --
 -- :writes cpu_span
 -- :reads cpu_span, crossing
 -- :column event_id BIGINT   the event
--- :column track_id BIGINT   its thread
--- :column category VARCHAR  kind of event; NULL when the event has none
+-- :column track_id BIGINT   thread
+-- :column category VARCHAR  kind of event; NULL if absent
 -- :column start_ns BIGINT   start
--- :column end_ns BIGINT     end; of a mark that an annotation crosses, start of the annotation
--- :column class_id BIGINT   class of its name, of `name_class`; NULL for a name that tells nothing
+-- :column end_ns BIGINT     end; for a mark crossed by an annotation, the start of the annotation
+-- :column class_id BIGINT   class of the name, of `name_class`; NULL for names without a class
 -- :column is_op BOOLEAN     a CPU op
--- :column layer INTEGER     of spans with equal times, the lower one is outside, as in `cpu_span` before
--- :column is_cut BOOLEAN    its end was taken back so that all nest; as before
+-- :column layer INTEGER     nesting order of spans with equal times, lower is outside, as in `cpu_span` before
+-- :column is_cut BOOLEAN    the end was moved to make spans nest; as before
 select
     cpu_span.event_id,
     cpu_span.track_id,

@@ -1,9 +1,9 @@
--- Annotations, which python frames may cross: most traces with python frames have some that are crossed.
+-- Annotations, possibly crossed by python frames. Most traces with python frames have crossed annotations.
 --
 -- :writes crossing
 -- :reads cpu_span
 -- :column event_id BIGINT  the annotation
--- :column track_id BIGINT  its thread
+-- :column track_id BIGINT  thread
 -- :column start_ns BIGINT  start
 -- :column end_ns BIGINT    end
 select

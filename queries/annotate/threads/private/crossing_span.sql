@@ -3,7 +3,7 @@
 -- :writes crossing
 -- :reads cpu_span, nesting
 -- :column event_id BIGINT  the span
--- :column track_id BIGINT  its thread
+-- :column track_id BIGINT  thread
 -- :column start_ns BIGINT  start
 -- :column end_ns BIGINT    end
 select

@@ -1,22 +1,22 @@
--- Marks of steps that another annotation crosses, each with the end at which none does.
+-- Step marks crossed by another annotation, with the latest end at which no annotation crosses.
 --
 -- `prof.step()` may be called inside an annotation of the program, as in Lightning, whose profiler calls it in the
--- closure of the optimizer. The annotation then starts in one step and ends in the next. It says what ran, so it is the
--- mark that is cut: in the tree, it ends where the annotation starts. Borders that are rounded to microseconds cross
--- nothing.
+-- optimizer's closure. The annotation then starts in one step and ends in the next. The annotation describes the work;
+-- therefore the step mark is cut. In the tree, the mark ends where the annotation starts. Differences up to the
+-- rounding to microseconds do not count as crossing.
 --
 -- :writes crossing
 -- :reads cpu_span, event
--- :column event_id BIGINT  the mark of the step
--- :column end_ns BIGINT    start of the first annotation that starts in the step and ends over 1 µs after it
+-- :column event_id BIGINT  the step mark
+-- :column end_ns BIGINT    start of the first annotation that starts in the step and ends over 1 µs after the step
 with annotation as (
-    -- Annotations, and whether each is a mark of a step.
+    -- Annotations, and whether each is a step mark.
     select
         cpu_span.event_id,
         cpu_span.track_id,
         cpu_span.start_ns,
         cpu_span.end_ns,
-        starts_with(event.name, 'ProfilerStep#') as is_step
+        is_step_mark(event.name) as is_step
     from cpu_span
     inner join event on cpu_span.event_id = event.event_id
     where cpu_span.category = 'user_annotation'

@@ -1,14 +1,16 @@
--- Narrow copy of `event` (timed events only), with the class of each name; most annotation queries scan it.
+-- Narrow copy of `event` (timed events only), with the class of each name. Most annotation queries scan this table.
+--
+-- Asynchronous events are not work of a thread and are excluded.
 --
 -- :reads event, name_class
 -- :column event_id BIGINT     the event
--- :column track_id BIGINT     its thread or stream; NULL when the event names none
--- :column category VARCHAR    kind of event; NULL when the event has none
+-- :column track_id BIGINT     thread or stream; NULL if absent
+-- :column category VARCHAR    kind of event; NULL if absent
 -- :column start_ns BIGINT     start
 -- :column end_ns BIGINT       end
--- :column correlation BIGINT  correlation id that ties a GPU event to its launch; NULL without one
--- :column external_id BIGINT  External id that ties a launch to its op; NULL without one
--- :column class_id BIGINT     class of its name, of `name_class`; NULL for a name that tells nothing
+-- :column correlation BIGINT  correlation id linking a GPU event to the launch; NULL if absent
+-- :column external_id BIGINT  External id linking a launch to the op; NULL if absent
+-- :column class_id BIGINT     class of the name, of `name_class`; NULL for names without a class
 select
     event.event_id,
     event.track_id,
@@ -20,4 +22,4 @@ select
     name_class.class_id
 from event
 left join name_class on event.category = name_class.category and event.name = name_class.name
-where event.dur_ns is not null
+where event.dur_ns is not null and event.ph is distinct from 'b'

@@ -1,17 +1,17 @@
--- Calls in autograd nodes whose forward op was learned, where all in the node have the names that were learned.
+-- Calls inside autograd nodes of a learned forward op, if all calls in the node have the learned names.
 --
 -- :reads placed_call, node, nesting, event, given_node, given_call
 -- :column event_id BIGINT     the call
--- :column argument_id BIGINT  what it was given; -1 where that was not observed
+-- :column argument_id BIGINT  arguments of the call; -1 if not observed
 with learned_node as (
-    -- Calls make one node each; what says otherwise is damage.
+    -- Each call makes one node; duplicates are damaged and ignored.
     select *
     from given_node
     qualify count(*) over (partition by op_number, place) = 1
 ),
 
 root as ( -- noqa: ST03
-    -- Nodes with what was learned of the node that the same call made.
+    -- Nodes, with the tree learned for the node of the same call.
     select
         node.event_id,
         node.track_id,

@@ -1,4 +1,4 @@
--- Calls of ops for which there is a rule, each with its shape.
+-- Calls of ops with a rule, each with the shape.
 --
 -- :reads op_argument, event, op_shape
 -- :column event_id BIGINT  the op

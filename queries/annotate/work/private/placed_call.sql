@@ -1,10 +1,10 @@
--- Calls in the forward ops that were learned, where all in the op have the names that were learned.
+-- Calls inside learned forward ops, if all calls in the op have the learned names.
 --
 -- :reads placed_root, nesting, event, given_call
 -- :column event_id BIGINT     the call
--- :column op_number BIGINT    the op that was learned
--- :column place BIGINT        place of the call in the op, from 0
--- :column argument_id BIGINT  what it was given; -1 where that was not observed
+-- :column op_number BIGINT    the learned op
+-- :column place BIGINT        position of the call in the op, from 0
+-- :column argument_id BIGINT  arguments of the call; -1 if not observed
 select
     call.event_id,
     placed_root.op_number,

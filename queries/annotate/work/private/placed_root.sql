@@ -1,24 +1,24 @@
--- Outermost ops of forward whose module call ran the same ops as when it was learned, with what was learned of each.
+-- Outermost forward ops whose module call ran the same ops as when learned, with the learned op of each.
 --
--- An op that no module has, between two ops of a call, may be of that call: then the call did not run the same.
+-- An unmatched op between two ops of a call may belong to the call. The call then counts as different.
 --
 -- :reads module_match, forward_item, given_op
 -- :column event_id BIGINT   the op
--- :column track_id BIGINT   its thread
+-- :column track_id BIGINT   thread
 -- :column start_ns BIGINT   start
 -- :column end_ns BIGINT     end
--- :column depth BIGINT      number of events around it on its thread
--- :column op_number BIGINT  the op that was learned
--- :column tree_id BIGINT    what was called in it; NULL where that was not observed
+-- :column depth BIGINT      number of enclosing events on the thread
+-- :column op_number BIGINT  the learned op
+-- :column tree_id BIGINT    the learned tree of inner calls; NULL if not observed
 with numbered_item as (
-    -- Outermost ops, numbered in order of time on their thread.
+    -- Outermost ops, numbered in order of time on the thread.
     select
         *,
         row_number() over (partition by track_id order by start_ns, depth, event_id) as number
     from forward_item
 ),
 
--- Ops of each call of a module, in order, with the number of ops without a place before each on its thread.
+-- Ops of each module call, in order, with the number of unmatched ops before each on the thread.
 placed_op as (
     select
         numbered_item.*,
@@ -43,7 +43,7 @@ learned_op as (
     from given_op
 ),
 
--- The same, with the op that was learned at that place of the call.
+-- The same ops, with the op learned at the same position of the call.
 compared_op as (
     select
         placed_op.*,

@@ -1,27 +1,28 @@
--- Work of attention in one op: forward and backward, of whole and of grouped heads, causal or not.
+-- Work of attention in one op: forward and backward, whole and grouped heads, causal or not.
 --
--- For each head, pairs of queries and keys take two products, of a query with a key and of their weight with a value:
--- 2·B·H·pairs·(Dqk + Dv). Causal attention leaves out the keys behind each query: of s queries and keys there are
--- s(s+1)/2 pairs. Of unlike numbers, the first query belongs to the first key, or the last one to the last key
--- (`bottom_right`). `dense_flop` counts all pairs, as PaLM and torch.utils.flop_counter do. The backward does the first
--- product once more, as the weights were not kept: five products in all (`matrix_flop`), of which the model needs four.
--- Softmax is 5 FLOP per pair. Where the lengths of sequences are data, the longest stand for all: a bound. Source: Dao
--- et al., "FlashAttention", NeurIPS 2022, algorithms 2 and 4; schemas: torch 2.13, native_functions.yaml.
+-- For each head, a pair of query and key takes two products, of the query with the key and of their weight with the
+-- value: 2·B·H·pairs·(Dqk + Dv). Causal attention leaves out the keys after each query: s queries and keys have
+-- s(s+1)/2 pairs. If the numbers of queries and keys differ, the first query is aligned with the first key, or the last
+-- query with the last key (`bottom_right`). `dense_flop` counts all pairs, as in PaLM and torch.utils.flop_counter. The
+-- backward repeats the first product, because the weights were not kept: five products in all (`matrix_flop`), four of
+-- them needed by the model. Softmax takes 5 FLOP per pair. If sequence lengths are data, the longest length is used for
+-- all sequences: a bound. Source: Dao et al., "FlashAttention", NeurIPS 2022, algorithms 2 and 4; schemas: torch 2.13,
+-- native_functions.yaml.
 --
 -- :reads op_shape
 -- :only_with op_shape where family in ('attention', 'attention_backward')
 -- :column shape_id BIGINT      the call
 -- :column dtype VARCHAR        type of the queries
 -- :column batch BIGINT         sequences times heads
--- :column m BIGINT             queries of a sequence
--- :column n BIGINT             keys of a sequence
+-- :column m BIGINT             queries per sequence
+-- :column n BIGINT             keys per sequence
 -- :column k BIGINT             width of a head
--- :column matrix_flop BIGINT   2 for each multiply-add that the kernels do
--- :column model_flop BIGINT    without the product that the backward repeats
--- :column dense_flop BIGINT    of these, as if nothing were causal
--- :column vector_flop BIGINT   of the softmax
+-- :column matrix_flop BIGINT   2 for each multiply-add of the kernels
+-- :column model_flop BIGINT    `matrix_flop` without the product repeated by the backward
+-- :column dense_flop BIGINT    `model_flop` without the savings of causal attention
+-- :column vector_flop BIGINT   FLOP of the softmax
 -- :column bytes BIGINT         operands read and results written once
--- :column evidence VARCHAR     shapes; bound, where lengths are data, or where it is not known whether it is causal
+-- :column evidence VARCHAR     shapes; bound, if lengths are data, or if it is unknown whether the attention is causal
 with operand as (
     select
         *,
@@ -33,7 +34,7 @@ with operand as (
         item_bytes[roles['q'] + 1] as q_bytes,
         coalesce(read_counts[roles['bias'] + 1] * item_bytes[roles['bias'] + 1], 0) as bias_bytes,
         coalesce(lower(concrete[roles['causal'] + 1]) in ('true', '1', '2'), false) as is_causal,
-        -- 2 is CausalFromBottomRight, of the op which has a number for it.
+        -- 2 is CausalFromBottomRight, in the op with a number for this argument.
         coalesce(roles['bottom_right'] = 1 or concrete[roles['causal'] + 1] = '2', false) as is_bottom_right,
         len(sizes[roles['q'] + 1]) = 3 or coalesce(counts[roles['lengths'] + 1] > 0, false) as has_lengths,
         roles['causal'] is not null and concrete is null as is_unsure,
@@ -45,8 +46,8 @@ with operand as (
     where family in ('attention', 'attention_backward')
 ),
 
--- Calls with lengths: `rows` queries in all, each with up to `keys` keys.
-sized as (
+-- Calls with lengths: `queries` in total, each with up to `keys` keys.
+sized_call as (
     select
         *,
         if(len(q) = 4, q[1], 1)::double as sequences,
@@ -59,7 +60,7 @@ sized as (
     where len(q) in (3, 4) and len(k) = len(q) and len(v) = len(q)
 ),
 
-paired as (
+paired_call as (
     select
         *,
         least(queries, keys) as least_length,
@@ -70,10 +71,10 @@ paired as (
                 then least_length * (least_length + 1) / 2 + greatest(0, keys - queries) * queries
             else least_length * (least_length + 1) / 2 + greatest(0, queries - keys) * keys
         end as pairs,
-        -- Widths that each pair multiplies: by the model, and by the kernels.
+        -- Widths multiplied for each pair, by the model and by the kernels.
         if(is_backward, 2 * width + 2 * value_width, width + value_width) as model_width,
         if(is_backward, 3 * width + 2 * value_width, width + value_width) as done_width
-    from sized
+    from sized_call
 )
 
 select
@@ -95,4 +96,4 @@ select
         ) + bias_bytes
     ) as bytes,
     if(has_lengths or is_unsure, 'bound', 'shapes') as evidence
-from paired
+from paired_call

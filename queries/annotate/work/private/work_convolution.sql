@@ -1,11 +1,11 @@
 -- Work of convolutions: forward, transposed, grouped, and the gradients of each.
 --
--- Each output element takes a multiply-add with each weight that it is made of: 2·numel(y)·prod(w[1:]), as w[1] is the
--- input channels of one group; transposed, each input element goes to as many: 2·numel(x)·prod(w[1:]). The gradient of
--- the input and that of the weight each take what the forward takes, if they are asked for (`output_mask`). Winograd
--- and FFT kernels do fewer multiplications, so that rates above the peak are possible. Strides and padding are values
--- of arguments: where the trace has none, the work of a forward is not known. Schemas: torch 2.13,
--- native_functions.yaml.
+-- Each output element takes one multiply-add per contributing weight: 2·numel(y)·prod(w[1:]), where w[1] is the number
+-- of input channels of one group. In a transposed convolution, each input element contributes to the same number of
+-- outputs: 2·numel(x)·prod(w[1:]). The gradients of input and weight each take the FLOP of the forward, if requested
+-- (`output_mask`). Winograd and FFT kernels do fewer multiplications, which makes rates above the peak possible.
+-- Strides and padding are argument values: without recorded values, the work of a forward is unknown. Schemas: torch
+-- 2.13, native_functions.yaml.
 --
 -- :reads op_shape
 -- :only_with op_shape where family in ('convolution', 'transposed_convolution', 'convolution_backward')
@@ -16,9 +16,9 @@
 -- :column n BIGINT             NULL
 -- :column k BIGINT             NULL
 -- :column matrix_flop BIGINT   2 for each multiply-add
--- :column model_flop BIGINT    the same
--- :column dense_flop BIGINT    the same
--- :column vector_flop BIGINT   of the bias
+-- :column model_flop BIGINT    equal to `matrix_flop`
+-- :column dense_flop BIGINT    equal to `matrix_flop`
+-- :column vector_flop BIGINT   additions of the bias
 -- :column bytes BIGINT         operands read and results written once
 -- :column evidence VARCHAR     shapes
 with operand as (
@@ -46,7 +46,7 @@ with operand as (
     where family in ('convolution', 'transposed_convolution', 'convolution_backward')
 ),
 
--- Calls with the shape of the result; its gradient has the same.
+-- Calls with the shape of the result, which is also the shape of the result's gradient.
 output as (
     select
         *,
@@ -69,7 +69,7 @@ output as (
     where len(x) >= 3 and len(w) = len(x)
 ),
 
-counted as (
+counted_call as (
     select
         *,
         counts[roles['x'] + 1] as x_count,
@@ -100,5 +100,5 @@ select
         x_count + w_count + y_count + if(has_bias, y[2], 0) + z_count
     )) as bytes,
     'shapes' as evidence
-from counted
+from counted_call
 where not is_backward or len(mask) = 3

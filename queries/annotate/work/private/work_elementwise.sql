@@ -1,10 +1,10 @@
--- Work of ops that compute each element of the result alone, and of copies and fills.
+-- Work of ops that compute each element of the result separately, and of copies and fills.
 --
--- FLOP are steps per element of the result (a convention; `steps` in the rules, 1 if not said, 0 for copies). Each
--- tensor is read once, elements with stride 0 once for all that share them, and the result is written once; what is
--- computed in place is read and written. A number is no tensor. The type of the result is that of PyTorch's promotion:
--- a float if any operand is one, else an integer, and of these kinds the largest tensor; of comparisons it is a byte.
--- Some ops sum their result up (`reduction`), or halve it (`parts`).
+-- FLOP are steps per element of the result (a convention; `steps` in the rules, 1 by default, 0 for copies). Each
+-- tensor is read once; elements shared by a stride of 0 are read once for all positions. The result is written once,
+-- and an in-place result is read and written. A number does not count as a tensor. The type of the result follows
+-- PyTorch's promotion: a float if any operand is a float, else an integer, and within this kind the largest tensor's
+-- type; for comparisons, a byte. Some ops sum up the result (`reduction`), or halve it (`parts`).
 --
 -- :reads op_shape
 -- :only_with op_shape where family in ('pointwise', 'copy', 'fill', 'dropout')
@@ -14,9 +14,9 @@
 -- :column m BIGINT             elements of the result
 -- :column n BIGINT             NULL
 -- :column k BIGINT             NULL
--- :column matrix_flop BIGINT   none: 0
--- :column model_flop BIGINT    none: 0
--- :column dense_flop BIGINT    none: 0
+-- :column matrix_flop BIGINT   always 0
+-- :column model_flop BIGINT    always 0
+-- :column dense_flop BIGINT    always 0
 -- :column vector_flop BIGINT   steps times elements
 -- :column bytes BIGINT         operands read and results written once
 -- :column evidence VARCHAR     shapes
@@ -40,14 +40,14 @@ with argument as (
 operand as (
     select
         *,
-        -- Python numbers stand as 0-dimensional doubles and integers.
+        -- Python numbers are recorded as 0-dimensional doubles and integers.
         position = 1 or family = 'copy' or len(sizes) > 0 or dtype not in ('fp64', 'int64') as is_tensor
     from argument
-    -- What follows the operands is a tensor for the result.
+    -- The argument after the operands is a tensor for the result.
     where sizes is not null and position <= operand_count
 ),
 
--- Calls with the result's shape by the rules of broadcasting, and its type.
+-- Calls with the type and the broadcast shape of the result.
 result as (
     select
         shape_id,

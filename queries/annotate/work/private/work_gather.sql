@@ -1,11 +1,11 @@
--- Work of ops that move chosen rows or elements, and of pooling.
+-- Work of ops that move selected rows or elements, and of pooling.
 --
--- Of a table only the rows that are asked for are read, and each once: as many as there are indices, and no more than
--- it has. A row is written for each index. The gradient of an embedding writes the whole table of gradients. `gather`
--- and `scatter` move an element for each index (`moves`: how often it is read or written); what is not scattered in
--- place is copied first (`copies`). A loss by classes reads one element for each index, and its gradient writes all.
--- Pooling reads its input and writes its result, with an index of 8 bytes beside each where it keeps where the largest
--- was.
+-- Only the selected rows of a table are read, each once: as many rows as there are indices, but at most the table's
+-- rows. One row is written per index. The gradient of an embedding writes the whole table of gradients. `gather` and
+-- `scatter` move one element per index (`moves`: number of reads and writes of the element); a scatter that is not in
+-- place copies the tensor first (`copies`). A classification loss reads one element per index, and its gradient writes
+-- all elements. Pooling reads the input and writes the result, with an 8-byte index per element if the positions of the
+-- maxima are kept.
 --
 -- :reads op_shape
 -- :only_with op_shape where family in (
@@ -17,11 +17,11 @@
 -- :column m BIGINT             indices, or elements of the input
 -- :column n BIGINT             elements of a row, or of the result
 -- :column k BIGINT             NULL
--- :column matrix_flop BIGINT   none: 0
--- :column model_flop BIGINT    none: 0
--- :column dense_flop BIGINT    none: 0
+-- :column matrix_flop BIGINT   always 0
+-- :column model_flop BIGINT    always 0
+-- :column dense_flop BIGINT    always 0
 -- :column vector_flop BIGINT   additions and comparisons
--- :column bytes BIGINT         what is read and written once
+-- :column bytes BIGINT         bytes read and written, each counted once
 -- :column evidence VARCHAR     shapes
 with operand as (
     select
@@ -50,8 +50,8 @@ with operand as (
     )
 ),
 
--- Pooling: the spatial axes are the last ones, as many as the kernel has. A macro writes out its argument wherever it
--- uses it, so that sizes are a column of their own before they are counted.
+-- Pooling: the spatial axes are the last axes, as many as the kernel has. A macro copies its argument to every use; the
+-- sizes are therefore a separate column, counted later.
 window_of_pooling as (
     select
         *,
@@ -68,7 +68,7 @@ window_of_pooling as (
     from operand
 ),
 
-sized as (
+sized_call as (
     select
         *,
         case
@@ -83,14 +83,14 @@ sized as (
     from window_of_pooling
 ),
 
-pooled as (
+counted_call as (
     select
         *,
         element_count(pooled_sizes) as pooled_count,
         x_count / nullif(x[if(axis < 0, axis, axis + 1)], 0) as row_count,
-        -- Rows, or elements, of which each index may name any.
+        -- Number of rows, or elements, that an index may select.
         case family when 'embedding' then x[1] when 'index_select' then x[if(axis < 0, axis, axis + 1)] end as rows
-    from sized
+    from sized_call
 )
 
 select
@@ -133,5 +133,5 @@ select
             then x_count * x_bytes + dy_count * (x_bytes + coalesce(roles['index_bytes'], 0))
     end) as bytes,
     'shapes' as evidence
-from pooled
+from counted_call
 where x is not null

@@ -1,21 +1,21 @@
--- Work of matrix products: of two matrices, of batches of them, of groups of rows, and of matrix and vector.
+-- Work of matrix products: two matrices, batches of matrices, groups of rows, and matrix times vector.
 --
--- 2MNK each. A bias, or a third matrix unless its factor is 0, adds one per element of the result. Packed FP4 has two
--- values in an element, so K counts double. Grouped products say at run time which rows belong to which matrix: each
--- row is multiplied once, and the bytes are at most those of all matrices. Schemas: torch 2.13, native_functions.yaml.
+-- 2MNK each. A bias, or a third matrix with a factor other than 0, adds one per element of the result. Packed FP4 has
+-- two values per element; K therefore counts double. Grouped products assign rows to matrices at run time: each row is
+-- multiplied once, and the bytes are at most those of all matrices. Schemas: torch 2.13, native_functions.yaml.
 --
 -- :reads op_shape
 -- :only_with op_shape where family in ('gemm', 'grouped_gemm', 'linear')
 -- :column shape_id BIGINT      the call
 -- :column dtype VARCHAR        type of the first operand
--- :column batch BIGINT         products
+-- :column batch BIGINT         number of products
 -- :column m BIGINT             rows of the first operand
 -- :column n BIGINT             columns of the second operand
--- :column k BIGINT             what is summed over
+-- :column k BIGINT             length of the sum
 -- :column matrix_flop BIGINT   2 for each multiply-add of the product
--- :column model_flop BIGINT    the same
--- :column dense_flop BIGINT    the same
--- :column vector_flop BIGINT   of the bias
+-- :column model_flop BIGINT    equal to `matrix_flop`
+-- :column dense_flop BIGINT    equal to `matrix_flop`
+-- :column vector_flop BIGINT   additions of the bias or third matrix
 -- :column bytes BIGINT         operands read and result written once
 -- :column evidence VARCHAR     shapes; bound, if the bytes may be fewer
 with operand as (
@@ -56,16 +56,16 @@ product as (
     where
         (family = 'linear' and len(a) > 0 and len(b) = 2)
         or (family = 'grouped_gemm' and len(a) in (2, 3) and len(b) in (2, 3))
-        -- Two vectors, a matrix and a vector, two matrices, or as many in two batches.
+        -- Two vectors, a matrix and a vector, two matrices, or two batches with the same number of matrices.
         or (family = 'gemm' and len(a) in (1, 2) and len(b) between 1 and len(a))
         or (family = 'gemm' and len(a) = 3 and len(b) = 3 and a[1] = b[1])
 ),
 
-counted as (
+counted_product as (
     select
         *,
         2 * batch::double * m * n * k * packed as flop,
-        -- Groups along what is summed over have a result each.
+        -- Groups along the summed axis have a result each.
         m::double * n * case
             when coalesce(roles['is_sum'], 0) = 1 then 1
             when family = 'grouped_gemm' and len(a) = 2 and len(b) = 2 then counts[roles['offsets'] + 1]
@@ -75,7 +75,7 @@ counted as (
             roles['result_bytes'], bytes_of_type(concrete[roles['out_dtype'] + 1]), item_bytes[roles['a'] + 1]
         ) as result_bytes
     from product
-    -- With another number of rows, the arguments are others than the rule says.
+    -- If the two lengths differ, the arguments are not those of the rule.
     where k = summed
 )
 
@@ -99,4 +99,4 @@ select
         + coalesce(read_counts[roles['scale_b'] + 1] * item_bytes[roles['scale_b'] + 1], 0)
     ) as bytes,
     if(family = 'grouped_gemm' and len(a) < len(b), 'bound', 'shapes') as evidence
-from counted
+from counted_product

@@ -1,27 +1,27 @@
 -- Work of ops on lists of tensors: concatenation, `_foreach_…`, and fused optimizers.
 --
--- Of a list the trace has the shapes and not the type, which the name of the kernel tells: PyTorch's kernels have it,
--- or its size, as an argument of their template. Of lists with more than 30 tensors it has not even the shapes: their
--- work is unknown. A concatenation reads and writes all elements. An op of `_foreach_` reads all its lists and writes
--- one as long as the first (but `writes=0`: it only writes one, or reads one). A fused optimizer reads parameters,
--- gradients and its state, which are as long as each other, and writes all but the gradients, with `steps` FLOP per
+-- For a list, the trace has the shapes but not the type. The type is taken from the kernel's name: PyTorch's kernels
+-- have the type, or its size, as a template argument. For lists of more than 30 tensors, the shapes are also missing,
+-- and the work is unknown. A concatenation reads and writes all elements. A `_foreach_` op reads all lists and writes
+-- one list as long as the first (with `writes=0`: only writes or only reads a list). A fused optimizer reads
+-- parameters, gradients and its state, all of equal length, and writes all except the gradients, with `steps` FLOP per
 -- parameter.
 --
 -- :reads op_shape, op_call, launch, event, dtypes
 -- :only_with op_shape where family in ('concatenation', 'foreach', 'fused_optimizer')
 -- :column shape_id BIGINT      the call
--- :column dtype VARCHAR        type of the elements; NULL where the kernel does not tell
+-- :column dtype VARCHAR        type of the elements; NULL if not in the kernel's name
 -- :column batch BIGINT         NULL
 -- :column m BIGINT             elements of the first list
 -- :column n BIGINT             NULL
 -- :column k BIGINT             NULL
--- :column matrix_flop BIGINT   none: 0
--- :column model_flop BIGINT    none: 0
--- :column dense_flop BIGINT    none: 0
+-- :column matrix_flop BIGINT   always 0
+-- :column model_flop BIGINT    always 0
+-- :column dense_flop BIGINT    always 0
 -- :column vector_flop BIGINT   steps times elements
--- :column bytes BIGINT         what is read and written once; NULL where the kernel does not tell the type
+-- :column bytes BIGINT         bytes read and written, each counted once; NULL for an unknown type
 -- :column evidence VARCHAR     shapes
-with list as (
+with list_call as (
     select
         shape_id,
         family,
@@ -33,7 +33,7 @@ with list as (
     where family in ('concatenation', 'foreach', 'fused_optimizer') and list_counts[1] > 0
 ),
 
--- Elements by the names of kernels: of known type, or of known size alone. NULL where calls differ.
+-- Element types from the names of kernels, or only the element size. Joined only if all calls agree.
 element as (
     select
         op_call.shape_id,
@@ -44,19 +44,22 @@ element as (
     from op_call
     inner join launch on op_call.event_id = launch.op_id
     inner join event as kernel on launch.event_id = kernel.event_id
-    where op_call.shape_id in (select shape_id from list)
+    where op_call.shape_id in (select shape_id from list_call)
     group by op_call.shape_id
 ),
 
-sized as (
+sized_call as (
     select
-        list.*,
-        dtypes.word as dtype,
-        coalesce(dtypes.bytes, if(len(element.sizes) = 1 and len(element.type_names) = 0, element.sizes[1], null))
-            as item_bytes
-    from list
-    left join element on list.shape_id = element.shape_id
-    left join dtypes on len(element.type_names) = 1 and element.type_names[1] = dtypes.name
+        list_call.*,
+        element_type.word as dtype,
+        coalesce(
+            bytes_of_dtype(element_type.name),
+            if(len(element.sizes) = 1 and len(element.type_names) = 0, element.sizes[1], null)
+        ) as item_bytes
+    from list_call
+    left join element on list_call.shape_id = element.shape_id
+    left join dtypes as element_type
+        on len(element.type_names) = 1 and element.type_names[1] = element_type.name
 )
 
 select
@@ -76,4 +79,4 @@ select
         else (2 * long_lists - 1) * first_count
     end) as bytes,
     'shapes' as evidence
-from sized
+from sized_call

@@ -1,11 +1,11 @@
--- Work of normalisation, softmax and reductions: ops that read an input once or more, and need all of a row of it.
+-- Work of normalisation, softmax and reductions: ops that read an input one or more times, and need a complete row.
 --
--- The rules give FLOP per element (`steps`) and how often as many bytes as the input's are moved (`passes`): layer norm
--- 5 and 2, softmax 5 and 2, and their gradients. Least traffic: an input that is read twice because it does not fit
--- into a cache counts once. Weights, biases and statistics of channels are read or written once (all tensors but the
--- input, `x`, and the gradient, `dy`). Reductions write what is left of the shape, and an index beside each value where
--- `index_bytes` says so; sums of integers are of 8 bytes (`integer_bytes`). Where the axes are not recorded, what is
--- written is not known. FLOP per element: fvcore, flop_count (batch norm 2 in evaluation, layer norm 5); a convention.
+-- The rules give FLOP per element (`steps`) and the moved bytes as a multiple of the input's bytes (`passes`): layer
+-- norm 5 and 2, softmax 5 and 2, and their gradients. The bytes are the least traffic: an input read twice because it
+-- exceeds the cache counts once. Weights, biases and channel statistics are read or written once (all tensors except
+-- the input, `x`, and the gradient, `dy`). Reductions write the remaining shape, with an index per value if the rule
+-- has `index_bytes`; sums of integers have 8 bytes (`integer_bytes`). If the axes are not recorded, the written bytes
+-- are unknown. FLOP per element: fvcore, flop_count (batch norm 2 in evaluation, layer norm 5); a convention.
 --
 -- :reads op_shape
 -- :only_with op_shape where family in ('normalisation', 'softmax', 'reduction')
@@ -13,11 +13,11 @@
 -- :column dtype VARCHAR        type of the input
 -- :column batch BIGINT         NULL
 -- :column m BIGINT             elements of the input
--- :column n BIGINT             elements of the result of a reduction; NULL for others
+-- :column n BIGINT             elements of the result of a reduction; NULL for other ops
 -- :column k BIGINT             NULL
--- :column matrix_flop BIGINT   none: 0
--- :column model_flop BIGINT    none: 0
--- :column dense_flop BIGINT    none: 0
+-- :column matrix_flop BIGINT   always 0
+-- :column model_flop BIGINT    always 0
+-- :column dense_flop BIGINT    always 0
 -- :column vector_flop BIGINT   steps times elements
 -- :column bytes BIGINT         operands read and results written once
 -- :column evidence VARCHAR     shapes
@@ -29,10 +29,10 @@ with input as (
         item_bytes[coalesce(roles['x'], 0) + 1] as x_bytes,
         counts[coalesce(roles['x'], 0) + 1] as x_count,
         read_counts[coalesce(roles['x'], 0) + 1] as x_read_count,
-        -- With an axis, most have three arguments or more.
+        -- Most ops with an axis have three arguments or more.
         argument_count >= coalesce(roles['with_axis'], 3) as has_axis,
         numbers_of(concrete[roles['dim'] + 1]) as axes,
-        -- Outside of training, the statistics of a normalisation are given.
+        -- Outside of training, the statistics of a normalisation are inputs.
         case
             when roles['training'] is null or is_true(concrete[roles['training'] + 1]) then coalesce(roles['steps'], 1)
             when not is_true(concrete[roles['training'] + 1]) then 2
@@ -47,7 +47,7 @@ with input as (
     from op_shape
     where
         family in ('normalisation', 'softmax', 'reduction')
-        -- The largest of two tensors is no reduction.
+        -- The maximum or minimum of two tensors is not a reduction.
         and (roles['index_bytes'] is null or sizes[2] is null)
 ),
 
@@ -70,7 +70,7 @@ small_operand as (
     group by shape_id
 ),
 
-reduced as (
+counted_call as (
     select
         input.*,
         coalesce(small_operand.bytes, 0) as small_bytes,
@@ -104,5 +104,5 @@ select
         else x_count * ((coalesce(roles['passes'], 2) - 1) * x_bytes + result_bytes) + small_bytes
     end) as bytes,
     'shapes' as evidence
-from reduced
+from counted_call
 where x is not null

@@ -1,10 +1,10 @@
--- Work of recurrent layers that are one op (cuDNN, MIOpen, oneDNN).
+-- Work of recurrent layers executed as one op (cuDNN, MIOpen, oneDNN).
 --
--- Each layer and direction multiplies, for each element of a sequence, its input and its state with the weights of its
--- gates: 2·T·B·G·H·(I + H), with G = 4 gates for LSTM (mode 2), 3 for GRU (mode 3), 1 for others; I is the width of the
--- input, and of later layers H times the directions; a projection multiplies 2·T·B·H·P more. The backward has two
--- products for each. The rest takes about 10 FLOP per state. Packed sequences have all their elements in one dimension.
--- Modes: cudnnRNNMode_t and torch's own, both relu 0, tanh 1, LSTM 2, GRU 3.
+-- For each element of a sequence, each layer and direction multiplies the input and the state with the weights of the
+-- gates: 2·T·B·G·H·(I + H), with G = 4 gates for LSTM (mode 2), 3 for GRU (mode 3), 1 for others. I is the width of the
+-- input; for later layers, H times the number of directions. A projection adds 2·T·B·H·P. The backward has two products
+-- for each. Other operations take about 10 FLOP per state. Packed sequences have all elements in one dimension. Modes:
+-- cudnnRNNMode_t and torch's own, both relu 0, tanh 1, LSTM 2, GRU 3.
 --
 -- :reads op_shape
 -- :only_with op_shape where family in ('rnn', 'rnn_backward')
@@ -15,9 +15,9 @@
 -- :column n BIGINT             gates times width of the state
 -- :column k BIGINT             width of the input
 -- :column matrix_flop BIGINT   2 for each multiply-add
--- :column model_flop BIGINT    the same
--- :column dense_flop BIGINT    the same
--- :column vector_flop BIGINT   of the gates
+-- :column model_flop BIGINT    equal to `matrix_flop`
+-- :column dense_flop BIGINT    equal to `matrix_flop`
+-- :column vector_flop BIGINT   arithmetic of the gates
 -- :column bytes BIGINT         input, weights and result moved once
 -- :column evidence VARCHAR     shapes
 with layer as (
@@ -38,7 +38,7 @@ with layer as (
     where family in ('rnn', 'rnn_backward')
 ),
 
-counted as (
+counted_layer as (
     select
         *,
         x_count / nullif(x[-1], 0) as steps,
@@ -63,4 +63,4 @@ select
     whole(10 * passes * steps * hidden * layers * directions) as vector_flop,
     whole(passes * x_bytes * (x_count + weights + steps * width * directions)) as bytes,
     'shapes' as evidence
-from counted
+from counted_layer

@@ -1,15 +1,17 @@
--- A row is a node and a stream on which GPU work of the node, or of any node in it, runs.
+-- One row per node and stream with GPU work of the node or its descendants.
 --
 -- :reads raw_node, tree_work
 -- :column key UBIGINT             the node
 -- :column track_id BIGINT         the stream
--- :column start_ns BIGINT         start of the first of this work
--- :column end_ns BIGINT           end of the last
--- :column time_ns BIGINT          duration of all of it
+-- :column start_ns BIGINT         start of the first work
+-- :column end_ns BIGINT           end of the last work
+-- :column time_ns BIGINT          sum of the durations
 -- :column gpu_event_count BIGINT  kernels, copies and memsets
--- :column busy_ns BIGINT          the part of it in which no earlier work keeps the device busy
--- :column idle_ns BIGINT          time the device waited for it
-with recursive handed_up as (
+-- :column busy_ns BIGINT          part of the duration in which no earlier work keeps the device busy
+-- :column idle_ns BIGINT          time the device waited for this work
+
+-- one row per node, stream and branch below the node
+with recursive branch as (
     select
         node_key as key,
         track_id,
@@ -23,17 +25,17 @@ with recursive handed_up as (
     union all
     select
         raw_node.parent_key,
-        handed_up.track_id,
-        min(handed_up.start_ns),
-        max(handed_up.end_ns),
-        sum(handed_up.time_ns)::bigint,
-        sum(handed_up.gpu_event_count)::bigint,
-        sum(handed_up.busy_ns)::bigint,
-        sum(handed_up.idle_ns)::bigint
-    from handed_up
-    inner join raw_node on handed_up.key = raw_node.key
+        branch.track_id,
+        min(branch.start_ns),
+        max(branch.end_ns),
+        sum(branch.time_ns)::bigint,
+        sum(branch.gpu_event_count)::bigint,
+        sum(branch.busy_ns)::bigint,
+        sum(branch.idle_ns)::bigint
+    from branch
+    inner join raw_node on branch.key = raw_node.key
     where raw_node.parent_key is not null
-    group by raw_node.parent_key, handed_up.track_id
+    group by raw_node.parent_key, branch.track_id
 )
 
 select
@@ -45,5 +47,5 @@ select
     sum(gpu_event_count)::bigint as gpu_event_count,
     sum(busy_ns)::bigint as busy_ns,
     sum(idle_ns)::bigint as idle_ns
-from handed_up
+from branch
 group by key, track_id

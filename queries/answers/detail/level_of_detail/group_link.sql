@@ -1,13 +1,15 @@
--- A row is a node or group, and what holds it: a node, a run, a unit or a bundle.
+-- One row per node or group and its parent: a node, a run, a unit or a bundle.
 --
--- Where a node or group holds more than `max_children` on one thread, its content is split evenly into bundles, which
--- are groups of neighbours; and so on while a bundle holds too much.
+-- If a node or group has more than `max_children` children on one thread, the children are split evenly into bundles,
+-- which are groups of neighbours. Large bundles are split again.
 --
 -- :takes max_children
 -- :reads grouped_node
 -- :column key UBIGINT          the node or group
--- :column parent_key UBIGINT   what holds it
--- :column is_in_group BOOLEAN  that is a group
+-- :column parent_key UBIGINT   the parent
+-- :column is_in_group BOOLEAN  the parent is a group
+
+-- one row per node, unit or run and its holder
 with recursive content as (
     select
         coalesce(run_key, unit_key, key) as key,
@@ -38,7 +40,7 @@ with recursive content as (
     where unit_key is not null
 ),
 
--- One row per node or group and thread that holds too much.
+-- One row per node or group and thread with too many children.
 crowd as (
     select
         holder_key,
@@ -49,8 +51,8 @@ crowd as (
     having count(*) > $max_children
 ),
 
--- One row per node or group of a crowd and bundle around it, from the outside in; the first is the whole crowd.
-bundled as (
+-- One row per node or group of a crowd and bundle around it, from the outside in. The first bundle is the whole crowd.
+bundle_member as (
     select
         content.key,
         content.track_id,
@@ -70,7 +72,7 @@ bundled as (
         track_id,
         bundle_key,
         hash(bundle_key, track_id, part) | ((1::ubigint << 63) + (1::ubigint << 62)),
-        -- of the bundle: whether what is around it is a group
+        -- whether the parent of the bundle is a group
         outer_key is not null or is_in_group,
         ((part + 1) * size + parts - 1) // parts - (part * size + parts - 1) // parts,
         number - (part * size + parts - 1) // parts
@@ -79,7 +81,7 @@ bundled as (
             *,
             least($max_children // 2, ceil(4.0 * size / $max_children))::bigint as parts,
             number * parts // size as part
-        from bundled
+        from bundle_member
         where size > $max_children
     ) as too_full
 )
@@ -89,18 +91,18 @@ select
     content.holder_key as parent_key,
     content.is_in_group
 from content
-anti join bundled on content.key = bundled.key
+anti join bundle_member on content.key = bundle_member.key
 union all
 select
     key,
     bundle_key,
     true
-from bundled
+from bundle_member
 where size <= $max_children
 union all
 select distinct
     bundle_key,
     outer_key,
     is_in_group
-from bundled
+from bundle_member
 where outer_key is not null

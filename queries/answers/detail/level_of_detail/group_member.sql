@@ -1,8 +1,10 @@
--- A row is a node and a group that it is in, at whichever depth.
+-- One row per node and each group around the node, at any depth.
 --
 -- :reads group_link, grouped_node
 -- :column node_key UBIGINT   the node
 -- :column group_key UBIGINT  the group
+
+-- one row per node and group around it
 with recursive member as (
     select
         grouped_node.key as node_key,

@@ -1,19 +1,21 @@
--- A row is a group, and what it is named after.
+-- One row per group, with its name.
 --
--- That is the first of the names that take about as much of the usual time as the one with most: which of them takes
--- most varies between runs.
+-- A group is named after the earliest of the short names with at least 80 % of the largest usual time. The margin keeps
+-- the name stable, since the name with the most time varies between runs.
 --
 -- :reads group_member, grouped_node, shown_node
 -- :column key UBIGINT           the group
--- :column rank BIGINT           process rank
--- :column step BIGINT           the step; -1 outside every step
--- :column phase VARCHAR         the phase
--- :column short_name VARCHAR    the name that it is named after
--- :column member_count BIGINT   nodes in it
--- :column name_count BIGINT     different short names in it
--- :column name_pct DOUBLE       share of its time that has its name; NULL if it takes none
--- :column long_ns BIGINT        what its nodes take together
--- :column order_ns BIGINT       start of the first
+-- :column rank RANK
+-- :column step STEP             -1 outside every step
+-- :column phase PHASE           of the group
+-- :column short_name VARCHAR    short name given to the group
+-- :column member_count BIGINT   nodes in the group
+-- :column name_count BIGINT     number of different short names in the group
+-- :column name_pct DOUBLE       share of the group's time in nodes with its short name; NULL if the group takes no time
+-- :column long_ns BIGINT        time of all nodes of the group
+-- :column order_ns BIGINT       start of the first node
+
+-- one row per group and short name in the group
 with named_time as (
     select
         group_member.group_key as key,
@@ -31,7 +33,7 @@ with named_time as (
     group by group_member.group_key, shown_node.short_name
 ),
 
-most_time as (
+largest_share as (
     select
         key,
         max(share_pct) as share_pct
@@ -39,19 +41,19 @@ most_time as (
     group by key
 ),
 
--- One row per name in a group; the group is named after the first.
+-- One row per name in a group. The first name becomes the name of the group.
 candidate as (
     select
         named_time.*,
         row_number() over (
             partition by named_time.key
             order by
-                named_time.share_pct < 0.8 * most_time.share_pct,
+                named_time.share_pct < 0.8 * largest_share.share_pct,
                 named_time.order_ns,
                 named_time.short_name
         ) as place
     from named_time
-    inner join most_time on named_time.key = most_time.key
+    inner join largest_share on named_time.key = largest_share.key
 )
 
 select

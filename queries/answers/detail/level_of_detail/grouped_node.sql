@@ -1,22 +1,24 @@
--- A row is a node of the steps that are asked for, and the groups that it is in.
+-- One row per node of the selected steps, with the groups around the node.
 --
--- Neighbouring units that are tiny make a run. A run is a group if it has more than one unit and is not all that its
--- container shows: that would be one more click to the same picture. A unit of more than one node is a group too where
--- it stands in no group, or in one that would be too full.
+-- Tiny neighbouring units make a run. A run becomes a group if it has several units and is not the whole content of its
+-- container: a group around everything would only add a click. A unit of several nodes becomes a group if its run is no
+-- group, or if the group of the run would be too full.
 --
--- Groups have keys of their own: the highest bit is set, which it is in no key of a node. Runs count up from there,
--- units from where the third bit is set, too, and keys of bundles (`group_link`) have the second.
+-- Group keys are distinct from node keys: the highest bit is set. Keys of runs count up from there. Keys of units also
+-- have the third bit set, and keys of bundles (`group_link`) the second.
 --
 -- :takes max_children
 -- :reads shown_node, sibling, sibling_unit
 -- :column key UBIGINT            the node
--- :column container_key UBIGINT  the kept node around it
--- :column track_id BIGINT        its thread or stream; NULL when unknown
+-- :column container_key UBIGINT  kept node around the node
+-- :column track_id BIGINT        thread or stream of the node; NULL if unknown
 -- :column position BIGINT        number of the node, in order of containers, threads and time
--- :column run_key UBIGINT        the group of its run; NULL where that is none
--- :column unit_key UBIGINT       the group of its unit, inside that of the run; NULL where that is none
--- :column share_pct DOUBLE       usual share of its container's time, the same for each node of its unit
-with linked as (
+-- :column run_key UBIGINT        group of the run; NULL if the run is no group
+-- :column unit_key UBIGINT       group of the unit, inside the run's group; NULL if the unit is no group
+-- :column share_pct DOUBLE       usual share of the container's time, split evenly over the nodes of the unit
+
+-- one row per unit; `is_linked` marks a unit in the same run as the unit before it
+with linked_unit as (
     select
         *,
         coalesce(
@@ -35,7 +37,7 @@ unit_of_run as (
     select
         *,
         sum((not is_linked)::integer) over (order by unit rows unbounded preceding) as run
-    from linked
+    from linked_unit
 ),
 
 unit_count as (
@@ -47,6 +49,7 @@ unit_count as (
     group by container_key, track_id
 ),
 
+-- one row per run: whether the run is a group, and whether its units are groups
 run as (
     select
         unit_of_run.run,

@@ -1,27 +1,28 @@
--- A row is a slice of a thread, which is an annotation, op, call, or call of a module, and the loop's phase around it.
+-- One row per slice of a thread (annotation, op, call, or module call), with the loop's phase around the slice.
 --
--- It is at home in the last phase of its name that the loop began before it. An annotation of the loop's thread that
--- lasts longer than its phase says nothing about the phase, and one that is the phase says nothing new: these two are
--- left out.
+-- A slice belongs to the latest phase of the same name started by the loop before the slice. Two kinds of annotations
+-- on the loop's thread are left out: annotations longer than their phase (not informative about the phase) and the
+-- annotation of the phase itself (redundant).
 --
 -- :takes rank, step, dominant_pct
 -- :reads event, label, loop_phase, module_slice, name_info, nesting, step, viewed_step
--- :column rank BIGINT         process rank
--- :column step BIGINT         the step; -1 outside every step
--- :column phase VARCHAR       the phase; `outside_steps` where none is known
--- :column home_id BIGINT      the phase of the loop; NULL if the loop began none of this name before
+-- :column rank RANK
+-- :column step STEP           -1 outside every step
+-- :column phase VARCHAR       phase; `outside_steps` if unknown
+-- :column home_id BIGINT      phase of the loop; NULL if the loop started no phase of this name before the slice
 -- :column track_id BIGINT     the thread
--- :column start_ns BIGINT     its start
--- :column end_ns BIGINT       its end
+-- :column start_ns BIGINT     start of the slice
+-- :column end_ns BIGINT       end of the slice
 -- :column kind VARCHAR        annotation, op, call or module
 -- :column name VARCHAR        full name
 -- :column short_name VARCHAR  name for people
--- :column type VARCHAR        the class of a module, which its calls have in common; the short name of others; NULL for
---                             a module whose class is not known
--- :column event_id BIGINT     the event; NULL for a module without one
--- :column module_id BIGINT    the module; NULL where none is known
--- :column pass VARCHAR        forward, backward or recompute; NULL where no module is known
--- :column layer BIGINT        of slices with the same times, that with the lower number is around the other
+-- :column type VARCHAR        class of a module (NULL if unknown); the short name of other slices
+-- :column event_id BIGINT     event; NULL for a module without an event
+-- :column module_id BIGINT    module; NULL if unknown
+-- :column pass VARCHAR        forward, backward or recompute; NULL if the module is unknown
+-- :column layer BIGINT        of slices with equal times, the slice with the lower number is the outer slice
+
+-- one row per annotation, op or call on a thread
 with cpu_event as (
     select
         event.rank,
@@ -49,7 +50,7 @@ with cpu_event as (
         and ($step is null or (label.rank, label.step) in (select (rank, step) from viewed_step))
 ),
 
--- One row per event on the CPU and per call of a module.
+-- One row per event on the CPU and per module call.
 slice as (
     select
         rank,
@@ -77,7 +78,7 @@ slice as (
         end_ns,
         'module',
         name,
-        -- In a container that numbers its modules; a number alone says nothing.
+        -- In a container of numbered modules, add the class: a number alone is not informative.
         case when regexp_full_match(name, '\d+') then '[' || name || ']' || coalesce(' ' || type, '') else name end,
         event_id,
         module_id,

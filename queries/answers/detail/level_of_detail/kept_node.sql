@@ -1,26 +1,27 @@
--- A row is a node that is worth a look: where a child adds nothing, what is in it has taken its place.
+-- One row per informative node: a child without new information is replaced by its own children.
 --
--- A child adds nothing that is alone, or takes nearly all of its parent's time beside others that cannot be opened.
--- That is decided once for all nodes with the same name in parents of the same name, by most of those of the typical
--- steps, and never for a name that comes twice in one parent.
+-- A child adds no information if it is an only child, or if it takes nearly all of its parent's time and its siblings
+-- cannot be opened. The decision is made once for all nodes with the same name in parents of the same name, by majority
+-- over the typical steps. Nodes with a name occurring twice in one parent are always kept.
 --
 -- :takes max_depth, dominant_pct
 -- :reads viewed_step, weighed_node
 -- :column key UBIGINT            the node
--- :column container_key UBIGINT  the kept node around it; NULL for a step
--- :column level BIGINT           number of nodes around it in the raw tree
--- :column rank BIGINT            process rank
--- :column step BIGINT            the step; -1 outside every step
+-- :column container_key UBIGINT  kept node around the node; NULL for a step
+-- :column level BIGINT           number of nodes around the node in the raw tree
+-- :column rank RANK
+-- :column step STEP              -1 outside every step
 -- :column kind VARCHAR           step, phase, module, annotation, op, call, kernel, copy or memset
--- :column name_key UBIGINT       its kind and short name
--- :column type_key UBIGINT       its kind and type
--- :column order_ns BIGINT        its start; -1 of steps and of phases beside the loop
--- :column cpu_ns BIGINT          time on the thread where it takes most
--- :column long_ns BIGINT         this or the duration of its GPU work, whichever is longer
--- :column track_id BIGINT        the thread where it takes most, without one the stream; NULL when unknown
--- :column is_slice BOOLEAN       it is a slice of a thread
--- :column place UBIGINT          the names from the top down to it, each with its number among those of that name: the
---                                same for a node that comes again in each step
+-- :column name_key UBIGINT       hash of kind and short name
+-- :column type_key UBIGINT       hash of kind and type
+-- :column order_ns BIGINT        start of the node; -1 for steps and for phases outside the loop
+-- :column cpu_ns BIGINT          time on the thread with the node's most time
+-- :column long_ns BIGINT         the longer of the CPU time and the duration of the node's GPU work
+-- :column track_id BIGINT        thread with the node's most time, or the stream of a node without a thread; NULL if
+--                                unknown
+-- :column is_slice BOOLEAN       the node is a slice of a thread
+-- :column place UBIGINT          hash of the names from the root down to the node, each with its number among equal
+--                                names; equal for the same node in each step
 with recursive content as (
     select
         parent_key as key,
@@ -30,14 +31,14 @@ with recursive content as (
     group by parent_key
 ),
 
--- One row per node that has a parent.
+-- One row per node with a parent.
 child as (
     select
         child.key,
         child.rank,
         child.step,
         child.kind,
-        -- The same for all children of one type in parents of one type, but apart outside steps.
+        -- Equal for all children of one type in parents of one type, but separate outside steps.
         hash(child.rank, child.step = -1, parent.type_key, child.type_key) as pair_key,
         child.parent_key,
         100.0 * child.cpu_ns / nullif(parent.cpu_ns, 0) as cpu_pct,
@@ -59,6 +60,7 @@ child_count as (
     group by parent_key
 ),
 
+-- one row per pair of parent type and child type whose children add no information
 futile_pair as (
     select child.pair_key
     from child
@@ -78,15 +80,15 @@ futile_pair as (
         )
 ),
 
-replaced as (
+replaced_node as (
     select child.key
     from child
     inner join futile_pair on child.pair_key = futile_pair.pair_key
     where child.is_openable and child.kind in ('module', 'op', 'annotation')
 ),
 
--- From the top: one row per node that is reached, with the kept node around it, and which one is around its children.
-reached as (
+-- From the root down: one row per visited node, with the kept node around it and the container for its children.
+reached_node as (
     select
         key,
         null::ubigint as container_key,
@@ -99,20 +101,20 @@ reached as (
     union all
     select
         weighed_node.key,
-        reached.inner_container,
-        case when replaced.key is null then weighed_node.key else reached.inner_container end,
-        reached.depth + (replaced.key is null)::integer,
-        replaced.key is null,
-        hash(reached.place, weighed_node.name_key, weighed_node.namesake)
-    from reached
-    inner join weighed_node on reached.key = weighed_node.parent_key
-    left join replaced on weighed_node.key = replaced.key
-    where reached.depth < $max_depth or not reached.is_kept
+        reached_node.inner_container,
+        case when replaced_node.key is null then weighed_node.key else reached_node.inner_container end,
+        reached_node.depth + (replaced_node.key is null)::integer,
+        replaced_node.key is null,
+        hash(reached_node.place, weighed_node.name_key, weighed_node.namesake)
+    from reached_node
+    inner join weighed_node on reached_node.key = weighed_node.parent_key
+    left join replaced_node on weighed_node.key = replaced_node.key
+    where reached_node.depth < $max_depth or not reached_node.is_kept
 )
 
 select
     weighed_node.key,
-    reached.container_key,
+    reached_node.container_key,
     weighed_node.level,
     weighed_node.rank,
     weighed_node.step,
@@ -124,7 +126,7 @@ select
     greatest(weighed_node.cpu_ns, weighed_node.gpu_ns) as long_ns,
     weighed_node.track_id,
     weighed_node.is_slice,
-    reached.place
+    reached_node.place
 from weighed_node
-inner join reached on weighed_node.key = reached.key
-where reached.is_kept and reached.depth <= $max_depth
+inner join reached_node on weighed_node.key = reached_node.key
+where reached_node.is_kept and reached_node.depth <= $max_depth

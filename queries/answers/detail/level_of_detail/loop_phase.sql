@@ -1,14 +1,14 @@
--- A row is a phase of the training loop's thread in a viewed step.
+-- One row per phase on the training loop's thread in a viewed step.
 --
 -- :reads phase_span, viewed_step
--- :column home_id BIGINT   number of the phase, from 1 on in order of rank and time
--- :column rank BIGINT      process rank
--- :column step BIGINT      the step in which it starts
--- :column phase VARCHAR    load_data, forward, …
+-- :column home_id BIGINT   number of the phase, from 1 in order of rank and time
+-- :column rank RANK
+-- :column step STEP        at the start of the phase
+-- :column phase PHASE
 -- :column track_id BIGINT  the thread
--- :column start_ns BIGINT  its start
--- :column end_ns BIGINT    its end, or that of the step if the phase outlasts it
--- :column event_id BIGINT  the event that is the phase; NULL without one
+-- :column start_ns BIGINT  start of the phase
+-- :column end_ns BIGINT    end of the phase, cut at the end of the step
+-- :column event_id BIGINT  event of the phase; NULL without an event
 select
     row_number() over (order by phase_span.rank, phase_span.start_ns) as home_id,
     phase_span.rank,

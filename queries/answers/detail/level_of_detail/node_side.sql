@@ -1,15 +1,17 @@
--- A row is a node or group, and a thread or stream on which it takes time.
+-- One row per node or group and each thread or stream with time of it.
 --
 -- :reads gpu_side, group_member, shown_node, thread_side
 -- :column key UBIGINT             the node or group
 -- :column device VARCHAR          cpu or gpu
--- :column track_id BIGINT         the thread or stream; NULL when unknown
--- :column start_ns BIGINT         its start there
--- :column end_ns BIGINT           its end there
--- :column time_ns BIGINT          what it takes there
+-- :column track_id BIGINT         the thread or stream; NULL if unknown
+-- :column start_ns BIGINT         start on this track
+-- :column end_ns BIGINT           end on this track
+-- :column time_ns BIGINT          time on this track
 -- :column gpu_event_count BIGINT  kernels, copies and memsets; 0 on the CPU
--- :column busy_ns BIGINT          of the GPU time, in which no earlier work kept the device busy; 0 on the CPU
+-- :column busy_ns BIGINT          GPU time in which no earlier work kept the device busy; 0 on the CPU
 -- :column idle_ns BIGINT          time the device waited for this work; 0 on the CPU
+
+-- one row per node and thread or stream
 with side as (
     select
         key,

@@ -1,21 +1,24 @@
--- A row is a node of the raw tree, before anything is left out: a step, a phase, a slice, or GPU work of its own.
+-- One row per node of the complete tree: a step, a phase, a slice, or GPU work with a node of its own.
 --
--- Names are compared by numbers: two nodes of one kind and name have the same `name_key`.
+-- Names are compared by hash: two nodes of equal kind and name have the same `name_key`.
 --
 -- :reads tree_phase, tree_slice, tree_work
--- :column key UBIGINT         its key, see `tree_phase`
--- :column parent_key UBIGINT  the node around it; NULL for a step
--- :column level BIGINT        number of nodes around it
--- :column rank BIGINT         process rank
--- :column step BIGINT         the step; -1 outside every step
+-- :column key UBIGINT         key of the node, see `tree_phase`
+-- :column parent_key UBIGINT  parent node; NULL for a step
+-- :column level BIGINT        number of ancestors
+-- :column rank RANK
+-- :column step STEP           -1 outside every step
 -- :column kind VARCHAR        step, phase, module, annotation, op, call, kernel, copy or memset
--- :column name_key UBIGINT    its kind and short name
--- :column type_key UBIGINT    its kind and type, which all steps, and all modules of one class, have in common
--- :column order_ns BIGINT     its start; of steps and of phases beside the loop -1, which is before all others
--- :column cpu_ns BIGINT       time on its thread; 0 of GPU work; NULL for steps and phases, which may run on several
--- :column track_id BIGINT     its thread or stream; NULL for steps and phases
--- :column is_slice BOOLEAN    it is a slice of a thread
-with named as (
+-- :column name_key UBIGINT    hash of kind and short name
+-- :column type_key UBIGINT    hash of kind and type; equal for all steps and for all modules of one class
+-- :column order_ns BIGINT     start of the node; -1 (before all others) for steps and for phases outside the loop
+-- :column cpu_ns BIGINT       time on the node's thread; 0 for GPU work; NULL for steps and phases, which may run on
+--                             several threads
+-- :column track_id BIGINT     thread or stream; NULL for steps and phases
+-- :column is_slice BOOLEAN    the node is a slice of a thread
+
+-- one row per node, with its name and type
+with named_node as (
     select distinct
         step_key as key,
         null::ubigint as parent_key,
@@ -93,4 +96,4 @@ select
     cpu_ns,
     track_id,
     is_slice
-from named
+from named_node

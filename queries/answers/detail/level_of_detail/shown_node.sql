@@ -1,25 +1,28 @@
--- A row is a kept node of the steps that are asked for, with its names.
+-- One row per kept node of the selected steps, with its names.
 --
 -- :takes step
 -- :reads kept_node, tree_phase, tree_slice, tree_work
 -- :column key UBIGINT            the node
--- :column container_key UBIGINT  the kept node around it; NULL for a step
--- :column rank BIGINT            process rank
--- :column step BIGINT            the step; -1 outside every step
+-- :column container_key UBIGINT  kept node around the node; NULL for a step
+-- :column rank RANK
+-- :column step STEP              -1 outside every step
 -- :column kind VARCHAR           step, phase, module, annotation, op, call, kernel, copy or memset
 -- :column name VARCHAR           full name
 -- :column short_name VARCHAR     name for people
--- :column phase VARCHAR          the phase; the bucket where none is known; NULL for steps
--- :column module_id BIGINT       the module; NULL where none is known
--- :column pass VARCHAR           forward, backward or recompute; NULL where no module is known
--- :column event_id BIGINT        the event on the CPU; NULL without one
--- :column gpu_event_id BIGINT    the GPU event; NULL without one
--- :column order_ns BIGINT        its start; -1 of steps and of phases beside the loop
--- :column cpu_ns BIGINT          time on the thread where it takes most
--- :column long_ns BIGINT         this or the duration of its GPU work, whichever is longer
--- :column track_id BIGINT        the thread where it takes most, without one the stream; NULL when unknown
--- :column is_slice BOOLEAN       it is a slice of a thread
-with named as (
+-- :column phase VARCHAR          phase; the bucket if unknown; NULL for steps
+-- :column module_id BIGINT       module; NULL if unknown
+-- :column pass VARCHAR           forward, backward or recompute; NULL if the module is unknown
+-- :column event_id BIGINT        event on the CPU; NULL without an event
+-- :column gpu_event_id BIGINT    GPU event; NULL without a GPU event
+-- :column order_ns BIGINT        start of the node; -1 for steps and for phases outside the loop
+-- :column cpu_ns BIGINT          time on the thread with the node's most time
+-- :column long_ns BIGINT         the longer of the CPU time and the duration of the node's GPU work
+-- :column track_id BIGINT        thread with the node's most time, or the stream of a node without a thread; NULL if
+--                                unknown
+-- :column is_slice BOOLEAN       the node is a slice of a thread
+
+-- one row per node, with its names and events
+with named_node as (
     select
         tree_slice.node_key,
         coalesce(work.name, tree_slice.name) as name,
@@ -74,18 +77,18 @@ select
     kept_node.rank,
     kept_node.step,
     kept_node.kind,
-    named.name,
-    named.short_name,
-    named.phase,
-    named.module_id,
-    named.pass,
-    named.event_id,
-    named.gpu_event_id,
+    named_node.name,
+    named_node.short_name,
+    named_node.phase,
+    named_node.module_id,
+    named_node.pass,
+    named_node.event_id,
+    named_node.gpu_event_id,
     kept_node.order_ns,
     kept_node.cpu_ns,
     kept_node.long_ns,
     kept_node.track_id,
     kept_node.is_slice
 from kept_node
-inner join named on kept_node.key = named.node_key
+inner join named_node on kept_node.key = named_node.node_key
 where $step is null or kept_node.step = $step

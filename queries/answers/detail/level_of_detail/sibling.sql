@@ -1,20 +1,22 @@
--- A row is a kept node among those beside it: all that its container holds on one thread, in order of time.
+-- One row per kept node, with its position among the siblings on the same thread.
 --
 -- Neighbours of one name are a unit.
 --
 -- :reads kept_node
 -- :column key UBIGINT            the node
--- :column container_key UBIGINT  the kept node around it
--- :column track_id BIGINT        its thread or stream; NULL when unknown
+-- :column container_key UBIGINT  kept node around the node
+-- :column track_id BIGINT        thread or stream of the node; NULL if unknown
 -- :column position BIGINT        number of the node, in order of containers, threads and time
--- :column unit BIGINT            number of its unit, in the same order
--- :column is_first BOOLEAN       it is the first of its unit
+-- :column unit BIGINT            number of the node's unit, in the same order
+-- :column is_first BOOLEAN       the node is the first of its unit
 -- :column kind VARCHAR           module, op, …
--- :column type_key UBIGINT       its kind and type
--- :column place UBIGINT          its place, as in `kept_node`
--- :column long_ns BIGINT         what it takes
+-- :column type_key UBIGINT       hash of kind and type
+-- :column place UBIGINT          place of the node, as in `kept_node`
+-- :column long_ns BIGINT         time of the node
+
+-- one row per kept node: its position, and whether it starts a unit
 with neighbour as (
-    -- One window over all, as there are many containers, and most have few nodes.
+    -- One window over all nodes, since most containers have few nodes.
     select
         key,
         container_key,

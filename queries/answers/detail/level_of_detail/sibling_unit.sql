@@ -1,20 +1,22 @@
--- A row is a unit of the steps that are asked for: neighbours of one name, and whether they are tiny.
+-- One row per unit (neighbours of one name) of the selected steps, marking tiny units.
 --
--- What disturbs a measurement makes it longer: the shortest times of a place are those that come again. So the share of
--- a unit is that of its place's shortest time in the typical steps. Shares from half to twice `tiny_pct` are in doubt:
--- there the median share of all places with that type in containers of one type decides, so that likes are treated
--- alike.
+-- Disturbances only make a measurement longer, so the shortest times of a place are the reproducible ones. The share of
+-- a unit is therefore the shortest time of its place in the typical steps. Shares from half to twice `tiny_pct` are
+-- borderline. For these, the median share of all places with the same type in containers of one type decides, so equal
+-- nodes are treated alike.
 --
 -- :takes step, tiny_pct, dominant_pct
 -- :reads kept_node, sibling, viewed_step
 -- :column unit BIGINT            number of the unit, as in `sibling`
--- :column container_key UBIGINT  the kept node around it
--- :column track_id BIGINT        its thread or stream; NULL when unknown
--- :column member_count BIGINT    nodes in it
--- :column is_of_step BOOLEAN     its container is a step, which shows all of its phases
--- :column share_pct DOUBLE       usual share of its container's time
--- :column is_tiny BOOLEAN        it can be in a group of tiny ones
-with summed as (
+-- :column container_key UBIGINT  kept node around the node
+-- :column track_id BIGINT        thread or stream of the unit; NULL if unknown
+-- :column member_count BIGINT    nodes in the unit
+-- :column is_of_step BOOLEAN     the container is a step, which shows all of its phases
+-- :column share_pct DOUBLE       usual share of the container's time
+-- :column is_tiny BOOLEAN        the unit can be in a group of tiny units
+
+-- one row per unit: its time and number of nodes
+with unit_total as (
     select
         unit,
         any_value(container_key) as container_key,
@@ -29,49 +31,50 @@ with summed as (
 ),
 
 -- One row per unit of any viewed step.
-contained as (
+contained_unit as (
     select
-        summed.*,
+        unit_total.*,
         container.rank,
         container.step,
         container.kind as container_kind,
         container.long_ns as container_ns,
-        hash(container.rank, container.step = -1, container.type_key, summed.type_key) as family_key
-    from summed
-    inner join kept_node as container on summed.container_key = container.key
+        hash(container.rank, container.step = -1, container.type_key, unit_total.type_key) as family_key
+    from unit_total
+    inner join kept_node as container on unit_total.container_key = container.key
 ),
 
-usual_of_place as (
+place_share as (
     select
         place,
         any_value(family_key) as family_key,
         100.0 * min(long_ns) / nullif(min(container_ns), 0) as place_pct
-    from contained
+    from contained_unit
     where step = -1 or (rank, step) in (select (rank, step) from viewed_step where is_typical)
     group by place
 ),
 
-usual_of_family as (
+family_share as (
     select
         family_key,
         median(place_pct) as family_pct
-    from usual_of_place
+    from place_share
     group by family_key
 )
 
 select
-    contained.unit,
-    contained.container_key,
-    contained.track_id,
-    contained.member_count,
-    contained.container_kind = 'step' as is_of_step,
-    coalesce(usual_of_place.place_pct, 100.0 * contained.long_ns / nullif(contained.container_ns, 0), 0) as share_pct,
-    contained.container_kind != 'step'
-    and contained.kind != 'module'
-    and 100.0 * contained.long_ns <= $dominant_pct * contained.container_ns
+    contained_unit.unit,
+    contained_unit.container_key,
+    contained_unit.track_id,
+    contained_unit.member_count,
+    contained_unit.container_kind = 'step' as is_of_step,
+    coalesce(place_share.place_pct, 100.0 * contained_unit.long_ns / nullif(contained_unit.container_ns, 0), 0)
+        as share_pct,
+    contained_unit.container_kind != 'step'
+    and contained_unit.kind != 'module'
+    and 100.0 * contained_unit.long_ns <= $dominant_pct * contained_unit.container_ns
     and share_pct < 2 * $tiny_pct
-    and (share_pct < $tiny_pct / 2 or coalesce(usual_of_family.family_pct, share_pct) < $tiny_pct) as is_tiny
-from contained
-left join usual_of_place on contained.place = usual_of_place.place
-left join usual_of_family on contained.family_key = usual_of_family.family_key
-where $step is null or contained.step = $step
+    and (share_pct < $tiny_pct / 2 or coalesce(family_share.family_pct, share_pct) < $tiny_pct) as is_tiny
+from contained_unit
+left join place_share on contained_unit.place = place_share.place
+left join family_share on contained_unit.family_key = family_share.family_key
+where $step is null or contained_unit.step = $step

@@ -1,11 +1,14 @@
--- A row is a step or phase and a thread on which it runs; all other nodes run on one.
+-- One row per step or phase and each thread with its activity; all other nodes run on one thread.
 --
 -- :reads tree_phase, tree_slice
 -- :column key UBIGINT      the node
 -- :column track_id BIGINT  the thread
--- :column start_ns BIGINT  its start there
--- :column end_ns BIGINT    its end there
--- :column time_ns BIGINT   its time there: on the loop's thread that of the phases, on others that of their slices
+-- :column start_ns BIGINT  start on the thread
+-- :column end_ns BIGINT    end on the thread
+-- :column time_ns BIGINT   time on the thread: time of the phases on the loop's thread, time of the slices on other
+--                          threads
+
+-- one row per phase node and thread: its outermost slices
 with slice_thread as (
     select
         home_id,
@@ -18,6 +21,7 @@ with slice_thread as (
     group by home_id, track_id
 ),
 
+-- one row per phase node and thread, with the step
 phase_thread as (
     select
         step_key,

@@ -1,24 +1,26 @@
--- A row is a phase node of the tree: a phase of the loop, or what runs beside the loop under one phase of a step.
+-- One row per phase node: a phase of the loop, or activity outside the loop under one phase name of a step.
 --
--- What runs on other threads, or was launched by nothing that is seen, and belongs to no phase of the loop, is at home
--- in a phase beside it.
+-- Activity on other threads without a matching phase of the loop, and GPU work without a visible launch, belong to a
+-- phase outside the loop.
 --
--- `step_key` and `node_key`, as those of `tree_slice` and `tree_work`, tell all nodes of the tree apart: a node is the
--- n-th of its sort, and its key 4 n for a step, 4 n + 1 for a phase, 4 n + 2 for a slice, 4 n + 3 for GPU work.
+-- `step_key` and `node_key`, like the keys of `tree_slice` and `tree_work`, identify every node of the tree. The n-th
+-- node of a kind has the key 4 n for a step, 4 n + 1 for a phase, 4 n + 2 for a slice, and 4 n + 3 for GPU work.
 --
 -- :reads homed_slice, loop_phase, viewed_work
--- :column home_id BIGINT     number of the phase, as in `loop_phase`; the others follow
--- :column rank BIGINT        process rank
--- :column step BIGINT        the step; -1 outside every step
--- :column phase VARCHAR      its name
--- :column is_beside BOOLEAN  it is no phase of the loop's thread
--- :column track_id BIGINT    the loop's thread; NULL beside it
--- :column start_ns BIGINT    start on this thread; NULL beside it
--- :column end_ns BIGINT      end on this thread; NULL beside it
--- :column event_id BIGINT    the event that is the phase; NULL without one
--- :column step_key UBIGINT   the key of the step's node
--- :column node_key UBIGINT   the key of its own node
-with homeless as (
+-- :column home_id BIGINT     number of the phase, as in `loop_phase`; phases outside the loop follow
+-- :column rank RANK
+-- :column step STEP          -1 outside every step
+-- :column phase PHASE
+-- :column is_beside BOOLEAN  the phase is outside the loop, not on its thread
+-- :column track_id BIGINT    the loop's thread; NULL outside the loop
+-- :column start_ns BIGINT    start on the loop's thread; NULL outside the loop
+-- :column end_ns BIGINT      end on the loop's thread; NULL outside the loop
+-- :column event_id BIGINT    event of the phase; NULL without an event
+-- :column step_key UBIGINT   key of the step's node
+-- :column node_key UBIGINT   key of the phase's node
+
+-- one row per phase name of a step with slices or GPU work outside the loop's phases
+with outside_phase as (
     select
         rank,
         step,
@@ -37,6 +39,7 @@ with homeless as (
             and coalesce(viewed_work.runtime_id, viewed_work.op_id) = homed_slice.event_id
 ),
 
+-- one row per phase node, with its number
 phase_node as (
     select
         home_id,
@@ -60,7 +63,7 @@ phase_node as (
         null,
         null,
         null
-    from homeless
+    from outside_phase
 )
 
 select

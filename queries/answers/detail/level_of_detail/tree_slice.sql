@@ -1,28 +1,30 @@
--- A row is a slice of a thread at its place in the tree.
+-- One row per slice of a thread, with its position in the tree.
 --
--- The slices of a thread are numbered so that those inside a slice follow it. Only damage nests deeper than a hundred:
--- such a slice is no node, and its GPU work belongs to the last slice around it that is one.
+-- Slices of a thread are numbered so that inner slices follow their outer slice. Only damaged traces nest deeper than a
+-- hundred levels. Deeper slices get no node, and their GPU work belongs to the innermost slice with a node.
 --
 -- :reads homed_slice, tree_phase
 -- :column slice_id BIGINT     number of the slice
--- :column rank BIGINT         process rank
--- :column step BIGINT         the step; -1 outside every step
--- :column phase VARCHAR       the phase; `outside_steps` where none is known
--- :column home_id BIGINT      its phase node
+-- :column rank RANK
+-- :column step STEP           -1 outside every step
+-- :column phase VARCHAR       phase; `outside_steps` if unknown
+-- :column home_id BIGINT      phase node of the slice
 -- :column track_id BIGINT     the thread
--- :column start_ns BIGINT     its start
--- :column end_ns BIGINT       its end
+-- :column start_ns BIGINT     start of the slice
+-- :column end_ns BIGINT       end of the slice
 -- :column kind VARCHAR        annotation, op, call or module
 -- :column name VARCHAR        full name
 -- :column short_name VARCHAR  name for people
--- :column type VARCHAR        what its likes have in common, as in `homed_slice`
--- :column event_id BIGINT     the event; NULL for a module without one
--- :column module_id BIGINT    the module; NULL where none is known
--- :column pass VARCHAR        forward, backward or recompute; NULL where no module is known
--- :column depth BIGINT        number of slices around it
--- :column node_id BIGINT      the slice whose node it is: itself, or deeper than a hundred that around it
--- :column node_key UBIGINT    the key of its node, see `tree_phase`; NULL deeper than a hundred
--- :column parent_key UBIGINT  the key of the slice or phase around it
+-- :column type VARCHAR        type for comparing similar slices, as in `homed_slice`
+-- :column event_id BIGINT     event; NULL for a module without an event
+-- :column module_id BIGINT    module; NULL if unknown
+-- :column pass VARCHAR        forward, backward or recompute; NULL if the module is unknown
+-- :column depth BIGINT        number of slices around the slice
+-- :column node_id BIGINT      the slice itself, or for a depth over a hundred the innermost slice with a node
+-- :column node_key UBIGINT    key of the node, see `tree_phase`; NULL for a depth over a hundred
+-- :column parent_key UBIGINT  key of the slice or phase around the slice
+
+-- one row per slice, with its number and phase
 with slice as (
     select
         homed_slice.* exclude (home_id, layer),
@@ -43,7 +45,7 @@ with slice as (
         on homed_slice.rank = beside.rank and homed_slice.step = beside.step and homed_slice.phase = beside.phase
 ),
 
--- The start of each slice, and the end, as -1, of each that can have others in it.
+-- The start of each slice, and the end (-1) of each slice with a duration.
 border as (
     select
         slice_id,
@@ -65,6 +67,7 @@ border as (
     where end_ns > start_ns
 ),
 
+-- one row per start or end of a slice, with the depth before it
 border_depth as (
     select
         slice_id,
@@ -89,7 +92,8 @@ container as (
     where slice_id > 0 and change = 1
 ),
 
-nested as (
+-- one row per slice, with the slice around it
+nested_slice as (
     select
         inside.slice_id,
         inside.home_id,
@@ -107,17 +111,17 @@ nested as (
     where inside.slice_id > 0
 ),
 
--- One row per slice that is too deep, and the last slice around it that is not.
-too_deep as (
+-- One row per slice deeper than a hundred levels, with the innermost slice above the limit.
+deep_slice as (
     select
-        nested.slice_id,
+        nested_slice.slice_id,
         bottom.slice_id as node_id
-    from (select * from nested where depth > 100) as nested
+    from (select * from nested_slice where depth > 100) as nested_slice
     asof inner join (select * from container where inner_depth = 101) as bottom
         on
-            nested.home_id = bottom.home_id
-            and nested.track_id = bottom.track_id
-            and nested.start_ns >= bottom.start_ns
+            nested_slice.home_id = bottom.home_id
+            and nested_slice.track_id = bottom.track_id
+            and nested_slice.start_ns >= bottom.start_ns
 )
 
 select
@@ -136,10 +140,10 @@ select
     slice.event_id,
     slice.module_id,
     slice.pass,
-    nested.depth::bigint as depth,
-    case when nested.depth <= 100 then slice.slice_id else too_deep.node_id end as node_id,
-    case when nested.depth <= 100 then 4 * slice.slice_id + 2 end::ubigint as node_key,
-    coalesce(4 * nested.around_id + 2, 4 * slice.home_id + 1)::ubigint as parent_key
+    nested_slice.depth::bigint as depth,
+    case when nested_slice.depth <= 100 then slice.slice_id else deep_slice.node_id end as node_id,
+    case when nested_slice.depth <= 100 then 4 * slice.slice_id + 2 end::ubigint as node_key,
+    coalesce(4 * nested_slice.around_id + 2, 4 * slice.home_id + 1)::ubigint as parent_key
 from slice
-inner join nested on slice.slice_id = nested.slice_id
-left join too_deep on slice.slice_id = too_deep.slice_id
+inner join nested_slice on slice.slice_id = nested_slice.slice_id
+left join deep_slice on slice.slice_id = deep_slice.slice_id

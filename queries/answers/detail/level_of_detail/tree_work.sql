@@ -1,29 +1,31 @@
--- A row is a kernel, copy or memset at its place in the tree.
+-- One row per kernel, copy or memset, with its position in the tree.
 --
--- The only work of a call and that call are one node.
+-- If a call launches only one piece of GPU work, the call and the work are one node.
 --
 -- :reads event, gpu_gap, name_info, tree_phase, tree_slice, viewed_work
--- :column rank BIGINT         process rank
--- :column step BIGINT         the step; -1 outside every step
--- :column phase VARCHAR       the phase, or the bucket where none is known
+-- :column rank RANK
+-- :column step STEP           -1 outside every step
+-- :column phase VARCHAR       phase; the bucket if unknown
 -- :column event_id BIGINT     the GPU event
 -- :column kind VARCHAR        kernel, copy or memset
 -- :column name VARCHAR        full name
 -- :column short_name VARCHAR  name for people
--- :column module_id BIGINT    the module; NULL where none is known
--- :column pass VARCHAR        forward, backward or recompute; NULL where no module is known
+-- :column module_id BIGINT    module; NULL if unknown
+-- :column pass VARCHAR        forward, backward or recompute; NULL if the module is unknown
 -- :column track_id BIGINT     the stream
--- :column start_ns BIGINT     its start
--- :column end_ns BIGINT       its end
--- :column dur_ns BIGINT       its duration
--- :column busy_ns BIGINT      the part of it in which no earlier work keeps the device busy
+-- :column start_ns BIGINT     start of the GPU event
+-- :column end_ns BIGINT       end of the GPU event
+-- :column dur_ns BIGINT       duration of the GPU event
+-- :column busy_ns BIGINT      part of the duration in which no earlier work keeps the device busy
 -- :column idle_ns BIGINT      time the device waited for this work
--- :column is_call BOOLEAN     it is one node with the call that launched it
--- :column level BIGINT        number of nodes around it, if it is a node of its own
--- :column node_key UBIGINT    the key of its node, see `tree_phase`
--- :column parent_key UBIGINT  the key of what launched it, or else of a phase beside the loop, if it is a node of its
---                             own
-with launched as (
+-- :column is_call BOOLEAN     the work shares a node with its launching call
+-- :column level BIGINT        number of ancestors, if the work has a node of its own
+-- :column node_key UBIGINT    key of the node, see `tree_phase`
+-- :column parent_key UBIGINT  key of the launching node, or else of a phase outside the loop, if the work has a node of
+--                             its own
+
+-- one row per GPU event, with the node of its launch
+with launched_work as (
     select
         viewed_work.*,
         coalesce(call.node_id, op.node_id) as launcher_id,
@@ -36,29 +38,32 @@ with launched as (
 )
 
 select
-    launched.rank,
-    launched.step,
-    launched.phase,
-    launched.event_id,
+    launched_work.rank,
+    launched_work.step,
+    launched_work.phase,
+    launched_work.event_id,
     case event.category when 'kernel' then 'kernel' when 'gpu_memcpy' then 'copy' else 'memset' end as kind,
     event.name,
     coalesce(name_info.short_name, event.name) as short_name,
-    launched.module_id,
-    launched.pass,
+    launched_work.module_id,
+    launched_work.pass,
     event.track_id,
     event.start_ns,
     event.end_ns,
     event.dur_ns,
-    launched.busy_ns,
+    launched_work.busy_ns,
     coalesce(gpu_gap.end_ns - gpu_gap.start_ns, 0) as idle_ns,
-    launched.is_call,
-    coalesce(launched.launcher_depth + 3, 2) as level,
-    case when launched.is_call then 4 * launched.launcher_id + 2 else 4 * launched.work_id + 3 end::ubigint as node_key,
-    coalesce(4 * launched.launcher_id + 2, 4 * beside.home_id + 1)::ubigint as parent_key
-from launched
-inner join event on launched.rank = event.rank and launched.event_id = event.event_id
+    launched_work.is_call,
+    coalesce(launched_work.launcher_depth + 3, 2) as level,
+    case
+        when launched_work.is_call then 4 * launched_work.launcher_id + 2
+        else 4 * launched_work.work_id + 3
+    end::ubigint as node_key,
+    coalesce(4 * launched_work.launcher_id + 2, 4 * beside.home_id + 1)::ubigint as parent_key
+from launched_work
+inner join event on launched_work.rank = event.rank and launched_work.event_id = event.event_id
 left join name_info
     on (event.rank, event.category, event.name) = (name_info.rank, name_info.category, name_info.name)
-left join gpu_gap on launched.rank = gpu_gap.rank and launched.event_id = gpu_gap.next_id
+left join gpu_gap on launched_work.rank = gpu_gap.rank and launched_work.event_id = gpu_gap.next_id
 left join (select * from tree_phase where is_beside) as beside
-    on launched.rank = beside.rank and launched.step = beside.step and launched.phase = beside.phase
+    on launched_work.rank = beside.rank and launched_work.step = beside.step and launched_work.phase = beside.phase

@@ -1,14 +1,17 @@
--- A row is a step that the tree looks at: what is asked for, and five typical steps of each rank.
+-- One row per step used by the tree: the selected steps, and five typical steps of each rank.
 --
--- The typical ones say what is tiny, whichever step is asked for: a step looks the same alone and in the whole run.
+-- The typical steps decide on tiny nodes, whichever step is selected. A step therefore looks the same alone and in the
+-- whole run.
 --
 -- :takes rank, step
 -- :reads step
--- :column rank BIGINT         process rank
--- :column step BIGINT         the step
--- :column start_ns BIGINT     its start
--- :column end_ns BIGINT       its end
--- :column is_typical BOOLEAN  it is one of the five, which are evenly spread over the run
+-- :column rank RANK
+-- :column step STEP
+-- :column start_ns BIGINT     start of the step
+-- :column end_ns BIGINT       end of the step
+-- :column is_typical BOOLEAN  the step is one of the five typical steps, which are evenly spread over the run
+
+-- one row per step, with its number and the number of steps of the rank
 with placed_step as (
     select
         rank,

@@ -1,17 +1,17 @@
--- A row is a kernel, copy or memset of the viewed steps, and the call and op that launched it.
+-- One row per kernel, copy or memset of the viewed steps, with its launching call and op.
 --
 -- :takes rank, step
 -- :reads label, launch, viewed_step
--- :column rank BIGINT          process rank
+-- :column rank RANK
 -- :column event_id BIGINT      the GPU event
--- :column step BIGINT          the step that it belongs to; -1 outside every step
--- :column phase VARCHAR        the phase, or the bucket where none is known
--- :column module_id BIGINT     the module; NULL where none is known
--- :column pass VARCHAR         forward, backward or recompute; NULL where no module is known
--- :column runtime_id BIGINT    the call that launched it; NULL when the trace holds none
--- :column op_id BIGINT         the innermost op around the launch; NULL without one
--- :column kernel_count BIGINT  GPU events that this call launched; NULL without a call
--- :column busy_ns BIGINT       the part of its duration in which no earlier work keeps the device busy
+-- :column step STEP            of the work; -1 outside every step
+-- :column phase VARCHAR        phase; the bucket if unknown
+-- :column module_id BIGINT     module; NULL if unknown
+-- :column pass VARCHAR         forward, backward or recompute; NULL if the module is unknown
+-- :column runtime_id BIGINT    launching call; NULL if the trace has no launching call
+-- :column op_id BIGINT         innermost op around the launch; NULL without an op
+-- :column kernel_count BIGINT  GPU events launched by this call; NULL without a call
+-- :column busy_ns BIGINT       part of the duration in which no earlier work keeps the device busy
 select
     launch.rank,
     launch.event_id,

@@ -1,20 +1,21 @@
--- A row is a node of the raw tree, and what it takes.
+-- One row per node of the raw tree, with its CPU and GPU time.
 --
 -- :reads gpu_side, raw_node, thread_side
 -- :column key UBIGINT         the node
--- :column parent_key UBIGINT  the node around it; NULL for a step
--- :column level BIGINT        number of nodes around it
--- :column rank BIGINT         process rank
--- :column step BIGINT         the step; -1 outside every step
+-- :column parent_key UBIGINT  parent node; NULL for a step
+-- :column level BIGINT        number of ancestors
+-- :column rank RANK
+-- :column step STEP           -1 outside every step
 -- :column kind VARCHAR        step, phase, module, annotation, op, call, kernel, copy or memset
--- :column name_key UBIGINT    its kind and short name
--- :column type_key UBIGINT    its kind and type
--- :column order_ns BIGINT     its start; -1 of steps and of phases beside the loop
--- :column cpu_ns BIGINT       time on the thread where it takes most
--- :column gpu_ns BIGINT       duration of its GPU work
--- :column track_id BIGINT     the thread where it takes most, without one the stream; NULL when unknown
--- :column is_slice BOOLEAN    it is a slice of a thread
--- :column namesake BIGINT     number of nodes of its name before it in its parent
+-- :column name_key UBIGINT    hash of kind and short name
+-- :column type_key UBIGINT    hash of kind and type
+-- :column order_ns BIGINT     start of the node; -1 for steps and for phases outside the loop
+-- :column cpu_ns BIGINT       time on the thread with the node's most time
+-- :column gpu_ns BIGINT       duration of the node's GPU work
+-- :column track_id BIGINT     thread with the node's most time, or the stream of a node without a thread; NULL if
+--                             unknown
+-- :column is_slice BOOLEAN    the node is a slice of a thread
+-- :column namesake BIGINT     number of earlier nodes of the same name in the parent
 with gpu_time as (
     select
         key,
@@ -33,8 +34,8 @@ thread_time as (
     group by key
 ),
 
--- One window over all, as there are many parents, and most have few children.
-numbered as (
+-- One window over all nodes, since most parents have few children.
+numbered_node as (
     select
         key,
         parent_key,
@@ -48,7 +49,7 @@ first_of_name as (
         parent_key,
         name_key,
         min(number) as number
-    from numbered
+    from numbered_node
     group by parent_key, name_key
 )
 
@@ -66,12 +67,12 @@ select
     coalesce(gpu_time.gpu_ns, 0)::bigint as gpu_ns,
     coalesce(raw_node.track_id, thread_time.track_id, gpu_time.track_id) as track_id,
     raw_node.is_slice,
-    numbered.number - first_of_name.number as namesake
+    numbered_node.number - first_of_name.number as namesake
 from raw_node
-inner join numbered on raw_node.key = numbered.key
+inner join numbered_node on raw_node.key = numbered_node.key
 inner join first_of_name
     on
-        numbered.name_key = first_of_name.name_key
-        and numbered.parent_key is not distinct from first_of_name.parent_key
+        numbered_node.name_key = first_of_name.name_key
+        and numbered_node.parent_key is not distinct from first_of_name.parent_key
 left join gpu_time on raw_node.key = gpu_time.key
 left join thread_time on raw_node.key = thread_time.key

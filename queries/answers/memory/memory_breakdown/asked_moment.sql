@@ -1,22 +1,21 @@
--- One row per device: when most is allocated on it, the time that is asked for, and how much is allocated how long in
--- it.
+-- One row per device: its allocation peak, the selected time, and the allocated bytes times their duration.
 --
--- Without allocations: when most is saved for backward, and the most that the estimate has together.
+-- Without recorded allocations: the peak of the bytes saved for backward, and the largest estimated total.
 --
 -- :takes rank, device, step
 -- :reads memory_change, estimated_rank, estimated_part, estimated_memory
--- :column rank BIGINT            process rank
+-- :column rank RANK
 -- :column device_type VARCHAR    cpu, cuda, hip, xpu, hpu, mtia or other
--- :column device BIGINT          device number; -1 for the CPU
--- :column peak_bytes BIGINT      allocated on the device at most
--- :column peak_id BIGINT         the allocation that reached it first
--- :column peak_ns BIGINT         when it was reached first
--- :column peak_step BIGINT       training step then; NULL outside every step
--- :column from_ns BIGINT         the first allocation or release
--- :column from_id BIGINT         the event
--- :column until_ns BIGINT        the last one
--- :column byte_ns HUGEINT        bytes allocated between them, times how long
--- :column is_estimated BOOLEAN   by shapes
+-- :column device DEVICE          -1 for the CPU
+-- :column peak_bytes BIGINT      most bytes allocated on the device
+-- :column peak_id BIGINT         first allocation at the peak
+-- :column peak_ns BIGINT         time at which the peak was first reached
+-- :column peak_step BIGINT       training step at the peak; NULL outside every step
+-- :column from_ns BIGINT         time of the first allocation or release
+-- :column from_id BIGINT         first allocation or release
+-- :column until_ns BIGINT        time of the last allocation or release
+-- :column byte_ns HUGEINT        allocated bytes, times duration, between the first and the last event
+-- :column is_estimated BOOLEAN   estimated from shapes
 with asked_memory as (
     select
         *,
@@ -25,7 +24,7 @@ with asked_memory as (
     where bytes != 0 and is_asked($rank, rank) and is_asked($device, device) and is_asked($step, step)
 ),
 
--- Tensors that are saved, when they begin and end.
+-- One row per start or end of the lifetime of a saved tensor.
 estimated_change as (
     select
         rank,
@@ -54,7 +53,8 @@ estimated_level as (
     from estimated_change
 ),
 
-saved_at_most as (
+-- one row per rank: the peak of the saved bytes, and the first and last time
+saved_peak as (
     select
         rank,
         max(saved_bytes)::bigint as bytes,
@@ -69,7 +69,7 @@ saved_at_most as (
     group by rank
 ),
 
-always_held as (
+constant_memory as (
     select
         rank,
         sum(bytes)::bigint as bytes
@@ -97,19 +97,19 @@ select
     estimated_rank.rank,
     estimated_rank.device_type,
     estimated_rank.device,
-    coalesce(saved_at_most.bytes, 0) + coalesce(always_held.bytes, 0),
-    saved_at_most.peak_id,
-    saved_at_most.peak_ns,
-    saved_at_most.peak_step,
-    saved_at_most.from_ns,
-    saved_at_most.from_id,
-    saved_at_most.until_ns,
-    coalesce(saved_at_most.byte_ns, 0)
-    + coalesce(always_held.bytes, 0)::hugeint * coalesce(saved_at_most.until_ns - saved_at_most.from_ns, 0),
+    coalesce(saved_peak.bytes, 0) + coalesce(constant_memory.bytes, 0),
+    saved_peak.peak_id,
+    saved_peak.peak_ns,
+    saved_peak.peak_step,
+    saved_peak.from_ns,
+    saved_peak.from_id,
+    saved_peak.until_ns,
+    coalesce(saved_peak.byte_ns, 0)
+    + coalesce(constant_memory.bytes, 0)::hugeint * coalesce(saved_peak.until_ns - saved_peak.from_ns, 0),
     true
 from estimated_rank
-left join saved_at_most on estimated_rank.rank = saved_at_most.rank
-left join always_held on estimated_rank.rank = always_held.rank
+left join saved_peak on estimated_rank.rank = saved_peak.rank
+left join constant_memory on estimated_rank.rank = constant_memory.rank
 where
     is_asked($device, estimated_rank.device)
-    and ($step is null or saved_at_most.rank is not null)
+    and ($step is null or saved_peak.rank is not null)

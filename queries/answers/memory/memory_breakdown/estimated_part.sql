@@ -1,15 +1,17 @@
--- What the model holds all the time by the estimate: parameters, their gradients, the optimizer's state.
+-- Estimated permanent memory of the model: parameters, gradients and optimizer state.
 --
 -- :takes by
 -- :reads estimated_rank, estimated_memory, model_state, model_op
--- :column rank BIGINT          process rank
+-- :column rank RANK
 -- :column device_type VARCHAR  cuda or cpu
--- :column device BIGINT        device number; -1 for the CPU
+-- :column device DEVICE        -1 for the CPU
 -- :column category VARCHAR     parameter, gradient or optimizer_state
--- :column evidence VARCHAR     how it is known
--- :column place VARCHAR        the module or its class; NULL when unknown
--- :column module_path VARCHAR  the module; NULL when unknown
+-- :column evidence VARCHAR     source of the estimate
+-- :column place VARCHAR        module or class; NULL if unknown
+-- :column module_path VARCHAR  module; NULL if unknown
 -- :column bytes BIGINT         size
+
+-- one row per parameter, gradient or optimizer state of a module
 with held_part as (
     select
         rank,

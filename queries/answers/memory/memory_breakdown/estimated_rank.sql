@@ -1,11 +1,11 @@
--- Ranks whose trace has no allocations, but shapes or a table of the model: what can be estimated of them.
+-- Ranks without recorded allocations, but with shapes or a model table, so that memory can be estimated.
 --
 -- :takes rank
 -- :reads memory_event, estimated_memory, model_state, gpu_op
--- :column rank BIGINT          process rank
+-- :column rank RANK
 -- :column device_type VARCHAR  cuda, or cpu in a trace without a GPU
--- :column device BIGINT        the device with most events; -1 for the CPU
-with told_rank as (
+-- :column device DEVICE        of the device with the most events; -1 for the CPU
+with estimable_rank as (
     select rank from estimated_memory
     union
     select rank from model_state
@@ -30,9 +30,9 @@ busiest_device as (
 )
 
 select
-    told_rank.rank,
+    estimable_rank.rank,
     if(busiest_device.rank is null, 'cpu', 'cuda') as device_type,
     coalesce(busiest_device.device, -1) as device
-from told_rank
-left join busiest_device on told_rank.rank = busiest_device.rank
-where is_asked($rank, told_rank.rank) and told_rank.rank not in (select rank from memory_event)
+from estimable_rank
+left join busiest_device on estimable_rank.rank = busiest_device.rank
+where is_asked($rank, estimable_rank.rank) and estimable_rank.rank not in (select rank from memory_event)

@@ -1,47 +1,47 @@
--- Who holds the memory: by category, and by the module, class of modules or phase that allocated it.
+-- Memory by category, and by the module, class of modules or phase that allocated it.
 --
--- Categories and their rules are those of `memory_block`. Beside them, `parameter` (`model_table`) and
--- `optimizer_state` (`optimizer_class`) are what `model_state` says, on the only GPU of a rank, if that fits into the
--- memory that is older than the trace. `held_throughout` is the rest of it: never allocated nor released while the
--- trace was recorded, so no event tells what it is; weights, gradients that are kept, and buckets of DDP are. Where
--- more blocks are alive than the allocator says, a negative row `inconsistent` makes up for it.
+-- `memory_block` defines the categories and their rules. `model_state` adds `parameter` (`model_table`) and
+-- `optimizer_state` (`optimizer_class`) on the only GPU of a rank, if both fit into the memory older than the trace.
+-- The remaining older memory is `held_throughout`: memory without any allocation or release in the trace, such as
+-- weights, kept gradients and DDP buckets. If more blocks are alive than the allocator reports, a negative row
+-- `inconsistent` balances the sum.
 --
--- `bytes` of a device add up to `peak_bytes`, and `byte_seconds` to what the allocator had, over the time from the
--- first allocation or release that is asked for to the last. `largest_bytes` are the most that the blocks of a row have
--- together at any moment; these moments differ, so they do not add up.
+-- The `bytes` of a device add up to `peak_bytes`. `byte_seconds` add up to the allocator's total over the time from the
+-- first to the last selected allocation or release. `largest_bytes` is the peak of the blocks of a row; the peaks of
+-- different rows are at different times and do not add up.
 --
--- Where no allocations were recorded, shapes give an estimate (`is_estimated`): what is saved for backward
--- (`backward_shapes`, see `estimated_memory`), parameters that are trained and their gradients (`gradient_shapes`; or
--- parameters by `model_table`), and the optimizer's state (`optimizer_class`). `peak_bytes` is then the most that these
--- have together. What was not estimated, temporary memory and workspaces among it, is a row without bytes,
--- `not_estimated`; a GPU is called cuda.
+-- Without recorded allocations, shapes give an estimate (`is_estimated`): memory saved for backward (`backward_shapes`,
+-- see `estimated_memory`), trained parameters and their gradients (`gradient_shapes`, or parameters by `model_table`),
+-- and the optimizer state (`optimizer_class`). `peak_bytes` is then the peak of their sum. All other memory, such as
+-- temporary memory and workspaces, is a row `not_estimated` without bytes. A GPU is called cuda.
 --
 -- :param by VARCHAR in (module, type, phase, category) = 'module'
---                                  what a row is, beside its category
+--                                  one row per category and value of this column
 -- :param rank BIGINT = NULL        only this rank
 -- :param device BIGINT = NULL      only this device; -1 is the CPU
 -- :param step BIGINT = NULL        only in this step
--- :param module VARCHAR = NULL     only what was allocated in this module or one in it, by path
+-- :param module VARCHAR = NULL     only memory allocated in this module or its submodules, by path
 -- :reads asked_moment, asked_block, older_part, estimated_part
--- :column rank BIGINT              process rank
+-- :column rank RANK
 -- :column device_type VARCHAR      cpu, cuda, hip, xpu, hpu, mtia or other
--- :column device BIGINT            device number; -1 for the CPU
+-- :column device DEVICE            -1 for the CPU
 -- :column category VARCHAR         parameter, gradient, gradient_map, activation, optimizer_state, workspace, input,
 --                                  temporary, communication_buffer or unknown
--- :column place VARCHAR            module, class or phase; NULL when unknown, and for rows by category
--- :column evidence VARCHAR         the rule that told
--- :column is_estimated BOOLEAN     by shapes, not by allocations
--- :column bytes BIGINT             bytes alive at the peak; NULL where they were not estimated
+-- :column place VARCHAR            module, class or phase; NULL if unknown, and for rows by category
+-- :column evidence VARCHAR         rule used for the category
+-- :column is_estimated BOOLEAN     estimated from shapes, not from allocations
+-- :column bytes BIGINT             bytes alive at the peak; NULL if not estimated
 -- :column bytes_pct DOUBLE         share of the peak
--- :column largest_bytes BIGINT     the most that is alive at once
--- :column byte_seconds DOUBLE      bytes, times the seconds that they are alive
--- :column byte_seconds_pct DOUBLE  share of the device's
--- :column block_count BIGINT       blocks alive at the peak; NULL when unknown
--- :column largest_id BIGINT        the event of the largest of all its blocks, as `memory_block.block_id`; NULL when
---                                  unknown
+-- :column largest_bytes BIGINT     peak of the bytes of this row
+-- :column byte_seconds DOUBLE      bytes, times their lifetime in seconds
+-- :column byte_seconds_pct DOUBLE  share of the device's byte-seconds
+-- :column block_count BIGINT       blocks alive at the peak; NULL if unknown
+-- :column largest_id BIGINT        event of the largest block of this row, as `memory_block.block_id`; NULL if unknown
 -- :column peak_bytes BIGINT        allocated on the device at the peak
--- :column peak_start_ns BIGINT     when the peak was reached first
--- :column peak_step BIGINT         training step then; NULL outside every step
+-- :column peak_start_ns BIGINT     time at which the peak was first reached
+-- :column peak_step BIGINT         training step at the peak; NULL outside every step
+
+-- one row per start or end of a block's lifetime, with the change of the group's bytes
 with change_of_group as (
     select
         rank,
@@ -79,6 +79,7 @@ level_of_group as (
     from change_of_group
 ),
 
+-- one row per group: its peak
 largest_of_group as (
     select
         rank,
@@ -92,6 +93,7 @@ largest_of_group as (
     group by rank, device_type, device, category, evidence, place
 ),
 
+-- one row per group of blocks: bytes at the peak, byte-seconds and the largest block
 block_group as (
     select
         rank,
@@ -109,6 +111,7 @@ block_group as (
     group by rank, device_type, device, category, evidence, place
 ),
 
+-- one row per group, including older and estimated memory
 memory_group as (
     select
         block_group.*,

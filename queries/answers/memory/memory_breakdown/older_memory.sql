@@ -1,12 +1,12 @@
--- One row per device: what the allocator counts beyond the blocks, which is older than the trace, or less than nothing.
+-- One row per device: allocated bytes beyond the known blocks, which are older than the trace (or negative).
 --
 -- :reads asked_moment, asked_block
--- :column rank BIGINT          process rank
+-- :column rank RANK
 -- :column device_type VARCHAR  cpu, cuda, hip, xpu, hpu, mtia or other
--- :column device BIGINT        device number; -1 for the CPU
--- :column bytes BIGINT         at the peak
--- :column byte_ns HUGEINT      bytes, times how long
--- :column duration_ns BIGINT   the time that is asked for
+-- :column device DEVICE        -1 for the CPU
+-- :column bytes BIGINT         bytes at the peak
+-- :column byte_ns HUGEINT      bytes, times duration
+-- :column duration_ns BIGINT   length of the selected time
 select
     asked_moment.rank,
     asked_moment.device_type,

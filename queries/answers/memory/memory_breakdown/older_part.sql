@@ -1,19 +1,21 @@
--- The memory of `older_memory` by what is known of it: parameters, optimizer state, and the rest.
+-- The memory of `older_memory` by category: parameters, optimizer state, and the rest.
 --
--- Parameters and the optimizer's state count only where they can be on one device alone and fit into what is older;
--- state of which the trace shows the allocation is not counted again.
+-- Parameters and optimizer state count only if they must be on this device and fit into the older memory. Optimizer
+-- state with allocations in the trace is not counted again.
 --
 -- :takes by
 -- :reads older_memory, model_state, asked_block, memory_change
--- :column rank BIGINT          process rank
+-- :column rank RANK
 -- :column device_type VARCHAR  cpu, cuda, hip, xpu, hpu, mtia or other
--- :column device BIGINT        device number; -1 for the CPU
+-- :column device DEVICE        -1 for the CPU
 -- :column category VARCHAR     parameter, optimizer_state or unknown
 -- :column evidence VARCHAR     model_table, optimizer_class, held_throughout or inconsistent
--- :column place VARCHAR        the module or its class; NULL when unknown
--- :column module_path VARCHAR  the module; NULL when unknown
--- :column bytes BIGINT         at the peak
--- :column byte_ns HUGEINT      bytes, times how long
+-- :column place VARCHAR        module or class; NULL if unknown
+-- :column module_path VARCHAR  module; NULL if unknown
+-- :column bytes BIGINT         bytes at the peak
+-- :column byte_ns HUGEINT      bytes, times duration
+
+-- one row per rank with a single GPU
 with only_gpu as (
     select
         rank,
@@ -31,7 +33,7 @@ with only_gpu as (
     having count(*) = 1
 ),
 
--- State of the model, with how much there is of the same kind and of the kinds before it.
+-- State of the model, with the cumulative size of its own and all earlier categories.
 fitting_state as (
     select
         older_memory.rank,
@@ -55,6 +57,7 @@ fitting_state as (
         or older_memory.rank not in (select rank from asked_block where category = 'optimizer_state')
 ),
 
+-- one row per parameter or optimizer state that fits into the older memory
 known_part as (
     select
         rank,

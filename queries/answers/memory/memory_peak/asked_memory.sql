@@ -1,18 +1,18 @@
--- The rows of `memory_change` that are asked for and change something.
+-- The selected rows of `memory_change` that change the allocated bytes.
 --
 -- :takes rank, device
 -- :reads memory_change
--- :column rank BIGINT             process rank
+-- :column rank RANK
 -- :column device_type VARCHAR     cpu, cuda, hip, xpu, hpu, mtia or other
--- :column device BIGINT           device number; -1 for the CPU
+-- :column device DEVICE           -1 for the CPU
 -- :column event_id BIGINT         the event
--- :column track_id BIGINT         thread that allocated or released
+-- :column track_id BIGINT         thread of the allocation or release
 -- :column start_ns BIGINT         time
 -- :column address BIGINT          address of the block
--- :column bytes BIGINT            bytes allocated; negative when released
--- :column allocated_bytes BIGINT  allocated on the device afterwards
--- :column reserved_bytes BIGINT   reserved by the allocator then; NULL when unknown
--- :column step BIGINT             training step; NULL outside every step
+-- :column bytes BIGINT            bytes allocated; negative for a release
+-- :column allocated_bytes BIGINT  bytes allocated on the device afterwards
+-- :column reserved_bytes BIGINT   bytes reserved by the allocator afterwards; NULL if unknown
+-- :column step STEP               NULL outside every step
 select
     rank,
     device_type,

@@ -1,38 +1,41 @@
--- What is allocated when most is allocated: by category, and by the phase and module that allocated it.
+-- Memory at the allocation peak: by category, and by the phase and module that allocated it.
 --
--- What a block is follows from where it was allocated and where it was released: `memory_block` has the rules, and
--- `evidence` names the one that told. Parameters and the optimizer's state are often older than the trace. Where the
--- table of a captured model says how large they are (`model_state`), the trace has one GPU, and at least so much of its
--- memory is older than the trace and not released in it, that much is `parameter` (`model_table`) and `optimizer_state`
--- (`optimizer_class`); the rest of it is `held_throughout`. The rows of a device add up to `peak_bytes`; where more
--- blocks are alive than the allocator says, a negative row `inconsistent` makes up for it. `memory_breakdown` says
--- more.
+-- The category of a block follows from the places of its allocation and release. `memory_block` has the rules, and
+-- `evidence` names the rule applied. Parameters and optimizer state are often older than the trace. Their sizes come
+-- from the table of a captured model (`model_state`), if the trace has one GPU and enough memory older than the trace
+-- that is never released: `parameter` (`model_table`) and `optimizer_state` (`optimizer_class`). The remaining older
+-- memory is `held_throughout`.
+--
+-- The rows of a device add up to `peak_bytes`. If more blocks are alive than the allocator reports, a negative row
+-- `inconsistent` balances the sum. `memory_breakdown` has more detail.
 --
 -- :param rank BIGINT = NULL         only this rank
 -- :param device BIGINT = NULL       only this device; -1 is the CPU
--- :param step BIGINT = NULL         when most is allocated in this step
--- :param phase PHASE = NULL
---                                   only what was allocated in this phase
--- :param module VARCHAR = NULL      only what was allocated in this module or one in it, by path
+-- :param step BIGINT = NULL         peak within this step
+-- :param phase PHASE = NULL         only memory allocated in this phase
+-- :param module VARCHAR = NULL      only memory allocated in this module or its submodules, by path
 -- :reads peak_moment, peak_block, memory_block, memory_change, model_op, model_state
--- :column rank BIGINT               process rank
+-- :column rank RANK
 -- :column device_type VARCHAR       cpu, cuda, hip, xpu, hpu, mtia or other
--- :column device BIGINT             device number; -1 for the CPU
--- :column category VARCHAR          parameter, gradient, gradient_map, activation, optimizer_state, workspace,
---                                   input, temporary, communication_buffer or unknown
--- :column evidence VARCHAR          the rule that told
--- :column phase VARCHAR             phase that allocated; NULL when unknown
--- :column module_path VARCHAR       module that allocated; NULL when unknown
+-- :column device DEVICE             -1 for the CPU
+-- :column category VARCHAR          parameter, gradient, gradient_map, activation, optimizer_state, workspace, input,
+--                                   temporary, communication_buffer or unknown
+-- :column evidence VARCHAR          rule used for the category
+-- :column phase PHASE               of the allocation; NULL if unknown
+-- :column module_path VARCHAR       module of the allocation; NULL if unknown
 -- :column bytes BIGINT              bytes alive at the peak
 -- :column bytes_pct DOUBLE          share of the peak
--- :column block_count BIGINT        blocks; NULL when unknown
--- :column largest_bytes BIGINT      the largest block; NULL when unknown
--- :column largest_id BIGINT         the event that allocated it, or released it when it is older than the trace
--- :column peak_bytes BIGINT         allocated on the device at the peak
--- :column reserved_bytes BIGINT     reserved by the allocator then; NULL when unknown
--- :column peak_start_ns BIGINT      when the peak was reached first
--- :column peak_id BIGINT            the allocation that reached it
--- :column peak_step BIGINT          training step then; NULL outside every step
+-- :column block_count BIGINT        number of blocks; NULL if unknown
+-- :column largest_bytes BIGINT      size of the largest block; NULL if unknown
+-- :column largest_id BIGINT         event of the allocation of the largest block, or of the release for a block older
+--                                   than the trace
+-- :column peak_bytes BIGINT         bytes allocated on the device at the peak
+-- :column reserved_bytes BIGINT     bytes reserved by the allocator at the peak; NULL if unknown
+-- :column peak_start_ns BIGINT      time at which the peak was first reached
+-- :column peak_id BIGINT            first allocation at the peak
+-- :column peak_step BIGINT          training step at the peak; NULL outside every step
+
+-- one row per category, evidence, phase and module: the blocks at the peak
 with block_group as (
     select
         peak_block.rank,
@@ -53,7 +56,7 @@ with block_group as (
         peak_block.evidence, peak_block.phase, model_op.path
 ),
 
--- What the allocator counts beyond the blocks: it is older than the trace, or less than nothing.
+-- Allocated bytes beyond the known blocks: older than the trace (or negative).
 older_memory as (
     select
         peak_moment.rank,
@@ -77,8 +80,7 @@ gpu as (
     where device_type != 'cpu'
 ),
 
--- Parameters of the model and its optimizer's state, as far as they can only be on this device and fit into its older
--- memory.
+-- Parameters and optimizer state restricted to this device and fitting into its older memory.
 model_part as (
     select
         older_memory.rank,
@@ -103,8 +105,8 @@ model_part as (
         ) <= older_memory.bytes
 ),
 
--- Older memory that is neither.
-unexplained as (
+-- Older memory that is neither a parameter nor optimizer state.
+unexplained_memory as (
     select
         older_memory.rank,
         older_memory.device_type,
@@ -118,7 +120,7 @@ unexplained as (
     group by older_memory.rank, older_memory.device_type, older_memory.device, older_memory.bytes
 ),
 
--- Groups of blocks, and the rest of each device as groups.
+-- Groups of blocks, and the remaining memory of each device as groups.
 any_group as (
     select * from block_group
     union all by name
@@ -148,10 +150,11 @@ any_group as (
         null as block_count,
         null as largest_bytes,
         null as largest_id
-    from unexplained
+    from unexplained_memory
     where bytes != 0
 ),
 
+-- one row per category, evidence, phase and module, including older memory
 memory_group as (
     select
         rank,

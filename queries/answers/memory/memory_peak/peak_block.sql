@@ -1,15 +1,15 @@
--- One row per block that is allocated at the peak of its device.
+-- One row per block allocated at the peak of its device.
 --
 -- :reads peak_moment, memory_block
--- :column rank BIGINT          process rank
+-- :column rank RANK
 -- :column device_type VARCHAR  cpu, cuda, hip, xpu, hpu, mtia or other
--- :column device BIGINT        device number; -1 for the CPU
--- :column block_id BIGINT      the event that allocated it, or released it when it is older than the trace
+-- :column device DEVICE        -1 for the CPU
+-- :column block_id BIGINT      event of the allocation, or of the release for a block older than the trace
 -- :column bytes BIGINT         size of the block
--- :column category VARCHAR     what it is
--- :column evidence VARCHAR     the rule that told
--- :column phase VARCHAR        phase that allocated it; NULL when unknown
--- :column module_id BIGINT     module that allocated it; NULL when unknown
+-- :column category VARCHAR     category of the block
+-- :column evidence VARCHAR     rule used for the category
+-- :column phase PHASE          of the allocation; NULL if unknown
+-- :column module_id BIGINT     module of the allocation; NULL if unknown
 select
     memory_block.rank,
     memory_block.device_type,

@@ -1,15 +1,15 @@
--- One row per device: when most is allocated on it, in one step or at all.
+-- One row per device: the allocation peak of the selected step, or of the whole trace.
 --
 -- :takes step
 -- :reads asked_memory
--- :column rank BIGINT            process rank
+-- :column rank RANK
 -- :column device_type VARCHAR    cpu, cuda, hip, xpu, hpu, mtia or other
--- :column device BIGINT          device number; -1 for the CPU
--- :column peak_bytes BIGINT      allocated on the device then
--- :column peak_id BIGINT         the allocation that reached it first
--- :column peak_ns BIGINT         when it was reached first
--- :column reserved_bytes BIGINT  reserved by the allocator then; NULL when unknown
--- :column peak_step BIGINT       training step then; NULL outside every step
+-- :column device DEVICE          -1 for the CPU
+-- :column peak_bytes BIGINT      bytes allocated on the device at the peak
+-- :column peak_id BIGINT         first allocation at the peak
+-- :column peak_ns BIGINT         time at which the peak was first reached
+-- :column reserved_bytes BIGINT  bytes reserved by the allocator at the peak; NULL if unknown
+-- :column peak_step BIGINT       training step at the peak; NULL outside every step
 select
     rank,
     device_type,

@@ -1,13 +1,15 @@
--- What light ops are given: blocks of the sizes of their arguments that are alive.
+-- Inputs of light ops: live blocks with the size of an argument.
 --
--- The result of the op before comes first. Then what is not saved, the latest first: the program still needs it, or it
--- would be gone. What is saved lives anyway, so it comes last, the latest first. An argument without a block is older
--- than the trace, such as a parameter.
+-- Candidates are ranked. The result of the previous op comes first. Unsaved blocks follow, latest first: they are alive
+-- because the program still needs them. Saved blocks are alive anyway and come last, latest first. An argument without
+-- a matching block is older than the trace, such as a parameter.
 --
 -- :reads made_block, light_argument
--- :column rank BIGINT      process rank
+-- :column rank RANK
 -- :column op_id BIGINT     the op
--- :column block_id BIGINT  what it is given
+-- :column block_id BIGINT  block used as an input of the op
+
+-- one row per op and argument size
 with size_of_argument as (
     select
         rank,
@@ -21,6 +23,7 @@ with size_of_argument as (
     group by rank, op_id, step, device, op_start_ns, units
 ),
 
+-- one row per saved block, numbered among blocks of its size
 saved_block as (
     select
         rank,
@@ -34,8 +37,8 @@ saved_block as (
     where is_saved
 ),
 
--- The block that was made last before each op, of any size.
-before_op as (
+-- The latest block allocated before each op, if it has the size of an argument.
+previous_block as (
     select
         size_of_argument.rank,
         size_of_argument.op_id,
@@ -54,7 +57,8 @@ before_op as (
         and coalesce(made_block.end_ns > size_of_argument.op_start_ns, true)
 ),
 
-unsaved as (
+-- one row per op and live, unsaved block of an argument's size in the same step
+unsaved_block as (
     select
         size_of_argument.rank,
         size_of_argument.op_id,
@@ -73,7 +77,8 @@ unsaved as (
     where not made_block.is_saved and coalesce(made_block.end_ns > size_of_argument.op_start_ns, true)
 ),
 
-latest_saved as (
+-- one row per op and argument size, with the latest saved block of this size
+latest_saved_block as (
     select
         size_of_argument.*,
         saved_block.number
@@ -86,30 +91,32 @@ latest_saved as (
             and size_of_argument.op_start_ns > saved_block.start_ns
 ),
 
-possible as (
-    select * from before_op
+-- one row per op, argument size and candidate block
+possible_block as (
+    select * from previous_block
     union all
-    select * from unsaved
+    select * from unsaved_block
     union all
     select
-        latest_saved.rank,
-        latest_saved.op_id,
-        latest_saved.units,
+        latest_saved_block.rank,
+        latest_saved_block.op_id,
+        latest_saved_block.units,
         saved_block.block_id,
         2,
         saved_block.start_ns
-    from latest_saved
+    from latest_saved_block
     inner join saved_block
         on
-            latest_saved.rank = saved_block.rank
-            and latest_saved.device = saved_block.device
-            and latest_saved.units = saved_block.units
-            and saved_block.number <= latest_saved.number
-            and saved_block.number > latest_saved.number - latest_saved.argument_count - 1
-    where coalesce(saved_block.end_ns > latest_saved.op_start_ns, true)
+            latest_saved_block.rank = saved_block.rank
+            and latest_saved_block.device = saved_block.device
+            and latest_saved_block.units = saved_block.units
+            and saved_block.number <= latest_saved_block.number
+            and saved_block.number > latest_saved_block.number - latest_saved_block.argument_count - 1
+    where coalesce(saved_block.end_ns > latest_saved_block.op_start_ns, true)
 ),
 
-distinct_possible as (
+-- one row per op, argument size and candidate block, ranked and without duplicates
+ranked_block as (
     select
         rank,
         op_id,
@@ -118,18 +125,18 @@ distinct_possible as (
         row_number() over (
             partition by rank, op_id, units order by min(priority), max(start_ns) desc, block_id
         ) as place
-    from possible
+    from possible_block
     group by rank, op_id, units, block_id
 )
 
 select distinct
     light_argument.rank,
     light_argument.op_id,
-    distinct_possible.block_id
+    ranked_block.block_id
 from light_argument
-inner join distinct_possible
+inner join ranked_block
     on
-        light_argument.rank = distinct_possible.rank
-        and light_argument.op_id = distinct_possible.op_id
-        and light_argument.units = distinct_possible.units
-        and light_argument.place = distinct_possible.place
+        light_argument.rank = ranked_block.rank
+        and light_argument.op_id = ranked_block.op_id
+        and light_argument.units = ranked_block.units
+        and light_argument.place = ranked_block.place

@@ -1,13 +1,13 @@
--- Tensors that light ops are given: their sizes.
+-- Tensor arguments of light ops, with their sizes.
 --
 -- :reads made_block, op
--- :column rank BIGINT           process rank
+-- :column rank RANK
 -- :column op_id BIGINT          the op
--- :column step BIGINT           its step
--- :column device BIGINT         the device of its result
+-- :column step STEP             of the op
+-- :column device DEVICE         of the op's result
 -- :column op_start_ns BIGINT    start of the op
 -- :column units BIGINT          size, as in `made_block`
--- :column place BIGINT          which of the arguments of this size, from 1
+-- :column place BIGINT          number of the argument among the arguments of this size, from 1
 with light_op as (
     select distinct
         rank,
@@ -19,6 +19,7 @@ with light_op as (
     where is_light
 ),
 
+-- one row per argument of a light op
 argument as (
     select
         light_op.rank,

@@ -1,22 +1,22 @@
--- Blocks that ops of forward allocate in the steps that are asked for, each with its op.
+-- Blocks allocated by ops of forward in the selected steps, each with its op.
 --
 -- :takes rank, step
 -- :reads memory_block, event, op
--- :column rank BIGINT          process rank
+-- :column rank RANK
 -- :column block_id BIGINT      the block
--- :column step BIGINT          the step
--- :column op_id BIGINT         the op of a library
--- :column name VARCHAR         its name
--- :column module_id BIGINT     the module; NULL where none is known
+-- :column step STEP
+-- :column op_id BIGINT         op of a library
+-- :column name VARCHAR         name of the op
+-- :column module_id BIGINT     module; NULL if unknown
 -- :column bytes BIGINT         size
--- :column is_saved BOOLEAN     it is saved for backward
--- :column is_light BOOLEAN     the op takes little time for what it gives
--- :column start_ns BIGINT      when it was allocated
--- :column end_ns BIGINT        when it was released
+-- :column is_saved BOOLEAN     the block is saved for backward
+-- :column is_light BOOLEAN     the op is cheap for the size of its result
+-- :column start_ns BIGINT      time of the allocation
+-- :column end_ns BIGINT        time of the release
 -- :column op_start_ns BIGINT   start of the op
 -- :column op_dur_ns BIGINT     duration of the op
--- :column device BIGINT        the device
--- :column units BIGINT         size as compared: allocators of GPUs give multiples of 512 bytes
+-- :column device DEVICE
+-- :column units BIGINT         size for comparison: GPU allocators round up to multiples of 512 bytes
 select
     memory_block.rank,
     memory_block.block_id,

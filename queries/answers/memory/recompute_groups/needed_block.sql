@@ -1,15 +1,18 @@
--- What it takes to compute each saved block of a light op again: blocks from which its op is given what it needs.
+-- Blocks needed to recompute each saved block of a light op.
 --
--- A block that is not saved and comes from a light op itself is computed again, too; any other one that is not saved
--- has to be kept.
+-- Unsaved inputs that come from a light op are recomputed too. Other unsaved inputs must be kept.
 --
 -- :reads made_block, given_block
--- :column rank BIGINT        process rank
+-- :column rank RANK
 -- :column saved_id BIGINT    the saved block
--- :column block_id BIGINT    the block that it takes: itself, one to compute, one that is there, or one to keep
--- :column is_computed BOOLEAN  it is computed again
--- :column is_kept BOOLEAN    it has to be kept for that, and else would not be
-with recursive needed as (
+-- :column block_id BIGINT    the block needed: the saved block itself, a block to recompute, an existing block, or a
+--                            block to keep
+-- :column is_computed BOOLEAN
+--                            the block is recomputed
+-- :column is_kept BOOLEAN    the block must be kept only for this purpose
+
+-- one row per saved block and block needed for its recomputation
+with recursive required_block as (
     select
         rank,
         block_id as saved_id,
@@ -21,16 +24,16 @@ with recursive needed as (
     where is_saved and is_light
     union
     select
-        needed.rank,
-        needed.saved_id,
+        required_block.rank,
+        required_block.saved_id,
         made_block.block_id,
         made_block.op_id,
         made_block.is_light and not made_block.is_saved,
         not made_block.is_light and not made_block.is_saved
-    from needed
-    inner join given_block on needed.rank = given_block.rank and needed.op_id = given_block.op_id
+    from required_block
+    inner join given_block on required_block.rank = given_block.rank and required_block.op_id = given_block.op_id
     inner join made_block on given_block.rank = made_block.rank and given_block.block_id = made_block.block_id
-    where needed.is_computed
+    where required_block.is_computed
 )
 
 select
@@ -39,4 +42,4 @@ select
     block_id,
     is_computed,
     is_kept
-from needed
+from required_block

@@ -1,10 +1,12 @@
--- How long light ops take: what they launch on a GPU, or they themselves where there is none.
+-- Duration of light ops: the launched GPU work, or the CPU time on ranks without GPU work.
 --
 -- :reads made_block, launch, nesting, event, gpu_op
--- :column rank BIGINT     process rank
+-- :column rank RANK
 -- :column op_id BIGINT    the op
--- :column name VARCHAR    its name
--- :column time_ns BIGINT  how long
+-- :column name VARCHAR    name of the op
+-- :column time_ns BIGINT  duration
+
+-- one row per light op, with its thread
 with light_op as (
     select distinct
         made_block.rank,
@@ -18,7 +20,7 @@ with light_op as (
     where made_block.is_light
 ),
 
-launched as (
+launched_work as (
     select
         launch.rank,
         nesting.track_id,
@@ -29,18 +31,19 @@ launched as (
     inner join event on launch.rank = event.rank and launch.event_id = event.event_id
 ),
 
+-- one row per light op with launches: the duration of its GPU work
 gpu_time as (
     select
         light_op.rank,
         light_op.op_id,
-        sum(launched.dur_ns) as time_ns
-    from launched
+        sum(launched_work.dur_ns) as time_ns
+    from launched_work
     asof inner join light_op
         on
-            launched.rank = light_op.rank
-            and launched.track_id = light_op.track_id
-            and launched.start_ns >= light_op.op_start_ns
-    where launched.start_ns < light_op.op_start_ns + light_op.op_dur_ns
+            launched_work.rank = light_op.rank
+            and launched_work.track_id = light_op.track_id
+            and launched_work.start_ns >= light_op.op_start_ns
+    where launched_work.start_ns < light_op.op_start_ns + light_op.op_dur_ns
     group by light_op.rank, light_op.op_id
 )
 

@@ -1,31 +1,32 @@
--- What light ops save for backward and could compute again, in groups that share what has to be kept for it.
+-- Results of light ops saved for backward that could be recomputed, in groups sharing the blocks to keep.
 --
--- To compute a result again, its op has to be given the same again. What is not saved anyway comes from other light
--- ops, or has to be kept (`kept_bytes`). Ops that need the same block share it: alone, none of them may save more than
--- it has to keep, and together they do. That is the rule of Echo (Zheng et al., ISCA 2020): what is new must be no more
--- than what is old, over all ops that belong together. Products, convolutions and attention never run again. A group
--- shares its largest block to keep, or is the results of one op; a row is all groups of a module with the same ops, per
--- step, and only where they save more than they keep. What an op is given is found by size, as tensors have no names.
+-- Recomputing a result needs the same inputs. Unsaved inputs are recomputed by other light ops, or must be kept
+-- (`kept_bytes`). Ops needing the same block share its cost: one op alone may save less than it has to keep, but
+-- several together can gain. This is the rule of Echo (Zheng et al., ISCA 2020): over all ops of a group, the kept
+-- bytes must not exceed the saved bytes. Products, convolutions and attention are never repeated.
 --
--- Whole modules, which may hold products, are in `recompute`. Needs `profile_memory` and `record_shapes`.
+-- A group shares its largest block to keep, or has the results of one op. A row combines all groups of a module with
+-- the same ops, per step, if they save more than they keep. Inputs are matched by size, since tensors have no names.
+--
+-- `recompute` covers whole modules, which may contain products. Needs `profile_memory` and `record_shapes`.
 --
 -- :param rank BIGINT = NULL        only this rank
 -- :param step BIGINT = NULL        only this step
--- :param module VARCHAR = NULL     only what is saved in this module or one in it, by path
--- :param limit BIGINT >= 0 = 20    so many rows
+-- :param module VARCHAR = NULL     only memory saved in this module or its submodules, by path
+-- :param limit BIGINT >= 0 = 20    maximum number of rows
 -- :reads made_block, needed_block, op_time, model_op, step
--- :column rank BIGINT              process rank
--- :column module_path VARCHAR      module of the first op; NULL where none is known
--- :column ops VARCHAR              ops that run again, in order of the alphabet
--- :column group_count BIGINT       groups, in all steps that are asked for
--- :column result_count BIGINT      results that are not saved any more, likewise
--- :column alone_count BIGINT       of them, those that would save more than they keep by themselves
--- :column saved_bytes BIGINT       what the results take, per step
--- :column kept_bytes BIGINT        what has to be kept instead, per step
--- :column net_bytes BIGINT         the difference
--- :column forward_ns BIGINT        time of the ops that run again, on the GPU if there is one, per step
--- :column bytes_per_ms DOUBLE      net bytes per millisecond; NULL where the ops take no time
--- :column is_random BOOLEAN        random numbers are drawn in one of them
+-- :column rank RANK
+-- :column module_path VARCHAR      module of the first op; NULL if unknown
+-- :column ops VARCHAR              ops to repeat, in alphabetical order
+-- :column group_count BIGINT       number of groups in all selected steps
+-- :column result_count BIGINT      number of results no longer saved, in all selected steps
+-- :column alone_count BIGINT       number of results saving more than they keep on their own
+-- :column saved_bytes BIGINT       size of these results, per step
+-- :column kept_bytes BIGINT        bytes that must be kept instead, per step
+-- :column net_bytes BIGINT         saved minus kept bytes
+-- :column forward_ns BIGINT        time of the repeated ops per step, on the GPU if the rank has GPU work
+-- :column bytes_per_ms DOUBLE      net bytes per millisecond; NULL if the ops take no time
+-- :column is_random BOOLEAN        a repeated op draws random numbers
 with asked_step as (
     select
         rank,
@@ -35,7 +36,7 @@ with asked_step as (
     group by rank
 ),
 
--- Saved blocks, each with what has to be kept for it, and the largest of that.
+-- One row per saved block, with the bytes to keep for its recomputation and the largest block to keep.
 candidate as (
     select
         needed_block.rank,
@@ -53,7 +54,8 @@ candidate as (
     group by needed_block.rank, needed_block.saved_id
 ),
 
-saved_of_group as (
+-- one row per group: its saved results
+saving_of_group as (
     select
         candidate.rank,
         candidate.group_id,
@@ -66,8 +68,8 @@ saved_of_group as (
     group by candidate.rank, candidate.group_id
 ),
 
--- Blocks that a group takes, each once.
-needed_of_group as (
+-- Blocks needed by a group, without duplicates.
+block_of_group as (
     select
         candidate.rank,
         candidate.group_id,
@@ -79,30 +81,32 @@ needed_of_group as (
     group by candidate.rank, candidate.group_id, needed_block.block_id
 ),
 
-kept_of_group as (
+-- one row per group: the bytes to keep
+cost_of_group as (
     select
-        needed_of_group.rank,
-        needed_of_group.group_id,
+        block_of_group.rank,
+        block_of_group.group_id,
         sum(made_block.bytes) as kept_bytes
-    from needed_of_group
+    from block_of_group
     inner join made_block
-        on needed_of_group.rank = made_block.rank and needed_of_group.block_id = made_block.block_id
-    where needed_of_group.is_kept
-    group by needed_of_group.rank, needed_of_group.group_id
+        on block_of_group.rank = made_block.rank and block_of_group.block_id = made_block.block_id
+    where block_of_group.is_kept
+    group by block_of_group.rank, block_of_group.group_id
 ),
 
--- An op may have several of the blocks.
+-- Ops of a group, without duplicates: an op may allocate several of the blocks.
 op_of_group as (
     select distinct
-        needed_of_group.rank,
-        needed_of_group.group_id,
+        block_of_group.rank,
+        block_of_group.group_id,
         made_block.op_id
-    from needed_of_group
+    from block_of_group
     inner join made_block
-        on needed_of_group.rank = made_block.rank and needed_of_group.block_id = made_block.block_id
-    where needed_of_group.is_computed
+        on block_of_group.rank = made_block.rank and block_of_group.block_id = made_block.block_id
+    where block_of_group.is_computed
 ),
 
+-- one row per group: its ops and their time
 time_of_group as (
     select
         op_of_group.rank,
@@ -115,27 +119,28 @@ time_of_group as (
     group by op_of_group.rank, op_of_group.group_id
 ),
 
+-- one row per module and set of ops: the groups with a gain
 group_in_module as (
     select
-        saved_of_group.rank,
+        saving_of_group.rank,
         model_op.path as module_path,
         time_of_group.ops,
         count(*) as group_count,
-        sum(saved_of_group.result_count)::bigint as result_count,
-        sum(saved_of_group.alone_count)::bigint as alone_count,
-        (sum(saved_of_group.saved_bytes) // any_value(asked_step.step_count))::bigint as saved_bytes,
-        (sum(coalesce(kept_of_group.kept_bytes, 0)) // any_value(asked_step.step_count))::bigint as kept_bytes,
+        sum(saving_of_group.result_count)::bigint as result_count,
+        sum(saving_of_group.alone_count)::bigint as alone_count,
+        (sum(saving_of_group.saved_bytes) // any_value(asked_step.step_count))::bigint as saved_bytes,
+        (sum(coalesce(cost_of_group.kept_bytes, 0)) // any_value(asked_step.step_count))::bigint as kept_bytes,
         (sum(time_of_group.time_ns) // any_value(asked_step.step_count))::bigint as forward_ns,
         bool_or(time_of_group.is_random) as is_random
-    from saved_of_group
-    inner join asked_step on saved_of_group.rank = asked_step.rank
+    from saving_of_group
+    inner join asked_step on saving_of_group.rank = asked_step.rank
     inner join time_of_group
-        on saved_of_group.rank = time_of_group.rank and saved_of_group.group_id = time_of_group.group_id
-    left join kept_of_group
-        on saved_of_group.rank = kept_of_group.rank and saved_of_group.group_id = kept_of_group.group_id
-    left join model_op on saved_of_group.rank = model_op.rank and saved_of_group.module_id = model_op.module_id
-    where saved_of_group.saved_bytes > coalesce(kept_of_group.kept_bytes, 0)
-    group by saved_of_group.rank, model_op.path, time_of_group.ops
+        on saving_of_group.rank = time_of_group.rank and saving_of_group.group_id = time_of_group.group_id
+    left join cost_of_group
+        on saving_of_group.rank = cost_of_group.rank and saving_of_group.group_id = cost_of_group.group_id
+    left join model_op on saving_of_group.rank = model_op.rank and saving_of_group.module_id = model_op.module_id
+    where saving_of_group.saved_bytes > coalesce(cost_of_group.kept_bytes, 0)
+    group by saving_of_group.rank, model_op.path, time_of_group.ops
 )
 
 select

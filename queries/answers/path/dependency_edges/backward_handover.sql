@@ -1,11 +1,11 @@
--- A row is a time in which autograd runs on a thread of its own: the main thread hands over and waits until the end.
+-- One row per time in which autograd runs on its own thread while the main thread waits.
 --
 -- :takes rank, end_ns
 -- :reads path_thread, path_window, phase_span
--- :column track_id BIGINT  autograd's thread
--- :column main_id BIGINT   the main thread
--- :column start_ns BIGINT  when the main thread hands over
--- :column end_ns BIGINT    when it goes on
+-- :column track_id BIGINT  thread of autograd
+-- :column main_id BIGINT   main thread
+-- :column start_ns BIGINT  time of the handover by the main thread
+-- :column end_ns BIGINT    time at which the main thread continues
 select
     phase_span.track_id,
     main.track_id as main_id,

@@ -1,46 +1,48 @@
--- A row is a call that waits for GPU work, and one such work.
+-- One row per call that waits for GPU work and per work waited for.
 --
--- A call of which nothing tells what it waits for, waits for the work that ended last during the call, if that was
--- launched before it. So does a launch into a stream that already has `most_pending()` launches pending.
+-- If no record and no call name identifies the awaited work, the call waits for the work that ended last during the
+-- call, provided its launch came before the call. The same rule applies to a launch into a stream with `most_pending()`
+-- pending launches.
 --
 -- :takes rank, end_ns
 -- :reads device_ending, gpu_wait, path_window, pending_launch, rank_work, sync_call, thread_point, told_wait,
 --        window_work
 -- :only_with window_work
 -- :column event_id BIGINT        the call
--- :column track_id BIGINT        its thread
--- :column at_ns BIGINT           its end
--- :column node_id BIGINT         the thread's point there
+-- :column track_id BIGINT        thread of the call
+-- :column at_ns BIGINT           end of the call
+-- :column node_id BIGINT         point of the thread at the end of the call
 -- :column place BIGINT           number of the work, as in `window_work`
--- :column returns_early BOOLEAN  the call returns while the work, a copy, runs: it waited for its start
--- :column since_ns BIGINT        when the work ended, or started if the call returns early
-with blocking as (
+-- :column returns_early BOOLEAN  the call returns while the work (a copy) still runs: the call waited for its start
+-- :column since_ns BIGINT        end of the work, or its start if the call returns early
+with blocking_call as (
     select *
     from sync_call
     where is_waiting
 ),
 
--- Clocks may disagree: work that seems to end after the call that waits for it cannot be what the call waited for.
-guessed as (
+-- Clocks may disagree: work that appears to end after the waiting call cannot be the awaited work.
+unrecorded_call as (
     select
         event_id,
         track_id,
         start_ns,
         end_ns
-    from blocking
+    from blocking_call
     where
         not is_copying
         and (
             event_id not in (select event_id from told_wait)
             or event_id in (
                 select told_wait.event_id from told_wait
-                inner join blocking as late on told_wait.event_id = late.event_id and told_wait.end_ns > late.end_ns
+                inner join blocking_call as late
+                    on told_wait.event_id = late.event_id and told_wait.end_ns > late.end_ns
             )
         )
 ),
 
--- One row per launch call that met a full queue.
-held_up as (
+-- One row per launch call with a full queue.
+full_queue_call as (
     select distinct
         rank_work.runtime_id as event_id,
         rank_work.call_track_id as track_id,
@@ -59,7 +61,7 @@ held_up as (
         and rank_work.call_end_ns <= $end_ns
 ),
 
--- One row per point of time at which work ends, whatever the device.
+-- One row per time at which work ends on any device.
 ending_anywhere as (
     select
         end_ns,
@@ -69,16 +71,16 @@ ending_anywhere as (
     group by end_ns
 ),
 
--- One row per call and work that it waits for, for whichever reason.
-waited as (
+-- One row per call and awaited work, for any reason.
+awaited_work as (
     select
-        blocking.event_id,
-        blocking.track_id,
-        blocking.end_ns as at_ns,
+        blocking_call.event_id,
+        blocking_call.track_id,
+        blocking_call.end_ns as at_ns,
         told_wait.work_id,
         false as returns_early
     from told_wait
-    inner join blocking on told_wait.event_id = blocking.event_id
+    inner join blocking_call on told_wait.event_id = blocking_call.event_id
     union
     select
         late.event_id,
@@ -87,9 +89,9 @@ waited as (
         ending_anywhere.event_id as work_id,
         false
     from (
-        select * from guessed
+        select * from unrecorded_call
         union
-        select * from held_up
+        select * from full_queue_call
     ) as late
     asof inner join ending_anywhere on late.end_ns >= ending_anywhere.end_ns
     where ending_anywhere.end_ns > late.start_ns and ending_anywhere.launched_ns < late.start_ns
@@ -105,17 +107,21 @@ waited as (
 )
 
 select
-    min(waited.event_id) as event_id,
-    waited.track_id,
-    waited.at_ns,
+    min(awaited_work.event_id) as event_id,
+    awaited_work.track_id,
+    awaited_work.at_ns,
     thread_point.node_id,
     window_work.place,
-    waited.returns_early,
-    case when waited.returns_early then window_work.start_ns else window_work.end_ns end as since_ns
-from waited
-inner join window_work on waited.work_id = window_work.event_id
+    awaited_work.returns_early,
+    case when awaited_work.returns_early then window_work.start_ns else window_work.end_ns end as since_ns
+from awaited_work
+inner join window_work on awaited_work.work_id = window_work.event_id
 inner join thread_point
-    on waited.track_id = thread_point.track_id and waited.at_ns = thread_point.at_ns and thread_point.node_id > 0
-where since_ns <= waited.at_ns
+    on
+        awaited_work.track_id = thread_point.track_id
+        and awaited_work.at_ns = thread_point.at_ns
+        and thread_point.node_id > 0
+where since_ns <= awaited_work.at_ns
 group by
-    waited.track_id, waited.at_ns, thread_point.node_id, window_work.place, waited.returns_early, since_ns
+    awaited_work.track_id, awaited_work.at_ns, thread_point.node_id, window_work.place, awaited_work.returns_early,
+    since_ns

@@ -1,15 +1,17 @@
--- A row is a call that lets a stream wait for a CUDA event, in a trace whose records do not tell for which.
+-- One row per call that makes a stream wait for a CUDA event, if the trace has no records of the event.
 --
--- The stream that waits is that of the next launch on the call's thread: a wait is for what follows it. What it waits
--- for is the work that was launched last before the call, on another stream of the device: an event is recorded just
--- before it is waited for.
+-- The waiting stream is the stream of the next launch on the thread, since a wait affects later launches. The awaited
+-- work is the latest launch before the call on another stream of the device, since an event is usually recorded right
+-- before the wait.
 --
 -- :takes rank
 -- :reads event, launch_batch, nesting, rank_work, sync_mark
 -- :only_with launch_batch
 -- :column event_id BIGINT  the call
--- :column first_id BIGINT  the GPU event that waits
--- :column last_id BIGINT   the GPU event that it waits for
+-- :column first_id BIGINT  waiting GPU event
+-- :column last_id BIGINT   GPU event waited for
+
+-- one row per call to StreamWaitEvent; empty if the trace has synchronisation records
 with wait_call as (
     select
         event.event_id,
@@ -21,11 +23,12 @@ with wait_call as (
     where
         event.rank = $rank
         and event.category in ('cuda_runtime', 'cuda_driver')
-        and contains(event.name, 'StreamWaitEvent')
+        and is_stream_wait(event.name)
         and not exists (select 1 from sync_mark where kind = 'Stream Wait Event')
 ),
 
-launching as (
+-- one row per launching call: its first GPU event and the stream
+launching_call as (
     select
         call_track_id as track_id,
         call_ns as at_ns,
@@ -37,32 +40,33 @@ launching as (
     group by call_track_id, call_ns
 ),
 
-waiting as (
+waiting_stream as (
     select
         wait_call.event_id,
         wait_call.start_ns,
-        launching.device,
-        launching.stream,
-        launching.first_id
+        launching_call.device,
+        launching_call.stream,
+        launching_call.first_id
     from wait_call
-    asof inner join launching on wait_call.track_id = launching.track_id and wait_call.end_ns <= launching.at_ns
+    asof inner join launching_call
+        on wait_call.track_id = launching_call.track_id and wait_call.end_ns <= launching_call.at_ns
 ),
 
-in_order as (
+ordered_launch as (
     select
         *,
         coalesce(stream != lag(stream) over (partition by device order by launched_ns, first_id), true) as is_first
     from launch_batch
 ),
 
--- One row per launch: launches in a row on one stream are a turn.
+-- One row per launch. Consecutive launches on one stream share a turn.
 turn as (
     select
         *,
         sum(is_first::integer) over (
             partition by device order by launched_ns, first_id rows unbounded preceding
         ) as number
-    from in_order
+    from ordered_launch
 ),
 
 turn_end as (
@@ -75,9 +79,9 @@ turn_end as (
 )
 
 select
-    waiting.event_id,
-    waiting.first_id,
-    case when turn.stream = waiting.stream then turn_end.last_id else turn.last_id end as last_id
-from waiting
-asof inner join turn on waiting.device = turn.device and waiting.start_ns > turn.launched_ns
+    waiting_stream.event_id,
+    waiting_stream.first_id,
+    case when turn.stream = waiting_stream.stream then turn_end.last_id else turn.last_id end as last_id
+from waiting_stream
+asof inner join turn on waiting_stream.device = turn.device and waiting_stream.start_ns > turn.launched_ns
 left join turn_end on turn.device = turn_end.device and turn.number = turn_end.number + 1

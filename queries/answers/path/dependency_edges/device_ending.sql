@@ -1,11 +1,11 @@
--- A row is a point of time at which GPU work of the window ends on a device.
+-- One row per time at which GPU work of the window ends on a device.
 --
 -- :reads window_work
 -- :only_with window_work
--- :column device BIGINT       the device
--- :column end_ns BIGINT       when it ends
--- :column event_id BIGINT     the work that ends; of several, the one that started last
--- :column launched_ns BIGINT  since when this waited in its queue
+-- :column device DEVICE
+-- :column end_ns BIGINT       end of the work
+-- :column event_id BIGINT     work ending at this time; of several, the work that started last
+-- :column launched_ns BIGINT  time at which this work entered its queue
 select
     device,
     end_ns,

@@ -1,15 +1,15 @@
--- A row is an edge to the window's end: from where the main thread and each stream are then.
+-- One row per edge to the end of the window: from the last point of the main thread, and from each stream.
 --
 -- :takes end_ns, until
 -- :reads path_thread, path_window, thread_point, window_work
--- :column from_id BIGINT       the main thread's point; NULL where the edge comes from GPU work
--- :column from_place BIGINT    number of this work, as in `window_work`, from whose end the edge comes; NULL for the
---                              thread
--- :column binds BOOLEAN        the edge is what the window's end waited for
--- :column start_ns BIGINT      when the first was observed
--- :column end_ns BIGINT        the end of the window
--- :column weight_ns BIGINT     the least time between both
-with main as (
+-- :column from_id BIGINT       point of the main thread; NULL for an edge from GPU work
+-- :column from_place BIGINT    number of the GPU work, as in `window_work`; the edge starts at its end; NULL for an
+--                              edge from the thread
+-- :column binds BOOLEAN        the end of the window waited for this edge
+-- :column start_ns BIGINT      observed time of the source
+-- :column end_ns BIGINT        end of the window
+-- :column weight_ns BIGINT     least time between source and end
+with main_thread as (
     select track_id
     from path_thread
     where is_main
@@ -19,9 +19,9 @@ last_point as (
     select
         coalesce(arg_max(thread_point.node_id, thread_point.at_ns), 0) as from_id,
         greatest(coalesce(max(thread_point.at_ns), 0), any_value(path_window.start_ns)) as at_ns
-    from main
+    from main_thread
     cross join path_window
-    left join thread_point on main.track_id = thread_point.track_id
+    left join thread_point on main_thread.track_id = thread_point.track_id
     where path_window.end_ns > path_window.start_ns
     having count(*) > 0
 ),
@@ -69,5 +69,5 @@ select
     end
 from last_of_stream
 cross join path_window
-cross join (select count(*) = 0 as has_no_thread from main) as alone
+cross join (select count(*) = 0 as has_no_thread from main_thread) as alone
 where $until != 'host' or alone.has_no_thread

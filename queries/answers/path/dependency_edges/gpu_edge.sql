@@ -1,22 +1,23 @@
--- A row is an edge to the start or the end of GPU work.
+-- One row per edge to the start or the end of GPU work.
 --
--- It comes from the start or end of other work, which has a place, or from a point of a thread, which has a `node_id`.
+-- The source is the start or end of other work (with a place), or a point of a thread (with a `node_id`).
 --
 -- :reads path_window, stream_wait, thread_point, window_work, work_start
 -- :column to_place BIGINT      number of the work, as in `window_work`
--- :column to_end BOOLEAN       the edge leads to its end, and not to its start
--- :column from_id BIGINT       the thread's point that comes first; NULL where that is GPU work
--- :column from_place BIGINT    number of this work; NULL for points of threads
--- :column from_end BOOLEAN     the edge comes from the end of this work, and not from its start; NULL likewise
--- :column kind VARCHAR         what the edge is
--- :column binds BOOLEAN        the edge is what the work waited for
--- :column start_ns BIGINT      when the first was observed
--- :column end_ns BIGINT        when the later one was observed
--- :column weight_ns BIGINT     the least time between both
--- :column event_id BIGINT      the work that takes the time
--- :column track_id BIGINT      the track of the later work
-with usual as (
-    -- One row: how long after its call, and after the work before it, work usually starts.
+-- :column to_end BOOLEAN       the edge leads to the end of the work, not to its start
+-- :column from_id BIGINT       the source point of a thread; NULL if the source is GPU work
+-- :column from_place BIGINT    number of the source work; NULL if the source is a point of a thread
+-- :column from_end BOOLEAN     the edge starts at the end of the source work, not at its start; NULL if the source is a
+--                              point of a thread
+-- :column kind VARCHAR         kind of the edge
+-- :column binds BOOLEAN        the work waited for this edge
+-- :column start_ns BIGINT      observed time of the source
+-- :column end_ns BIGINT        observed time of the target
+-- :column weight_ns BIGINT     least time between source and target
+-- :column event_id BIGINT      work of this time
+-- :column track_id BIGINT      track of the target work
+with usual_delay as (
+    -- One row: the usual delay of work after its call, and after the previous work.
     select
         coalesce(quantile_disc(start_ns - call_ns, 0.5) filter (where cause = 'launch'), 0) as launch_ns,
         coalesce(quantile_disc(start_ns - queue_ns, 0.5) filter (where cause = 'queue'), 0) as queue_ns
@@ -54,7 +55,7 @@ select
         when work_start.cause in ('launch', 'stall')
             then work_start.start_ns - greatest(work_start.call_ns, path_window.start_ns)
         else greatest(
-            least(work_start.start_ns, work_start.call_ns + usual.launch_ns)
+            least(work_start.start_ns, work_start.call_ns + usual_delay.launch_ns)
             - greatest(work_start.call_ns, path_window.start_ns), 0
         )
     end,
@@ -64,7 +65,7 @@ from work_start
 left join thread_point
     on work_start.call_track_id = thread_point.track_id and work_start.call_ns = thread_point.at_ns
 cross join path_window
-cross join usual
+cross join usual_delay
 where work_start.call_ns is not null
 union all
 select
@@ -79,13 +80,13 @@ select
     work_start.start_ns,
     case
         when work_start.cause = 'queue' then work_start.start_ns - since_ns
-        else greatest(least(work_start.start_ns, work_start.queue_ns + usual.queue_ns) - since_ns, 0)
+        else greatest(least(work_start.start_ns, work_start.queue_ns + usual_delay.queue_ns) - since_ns, 0)
     end,
     work_start.event_id,
     work_start.track_id
 from work_start
 cross join path_window
-cross join usual
+cross join usual_delay
 where work_start.queue_ns is not null
 union all
 select

@@ -1,14 +1,14 @@
--- A row is what one call launches on one stream: one place in the stream's queue.
+-- One row per call and stream: the GPU events launched together, which take one slot of the stream's queue.
 --
 -- :reads rank_work
 -- :only_with rank_work
--- :column device BIGINT       the device
--- :column stream BIGINT       the stream
--- :column launched_ns BIGINT  since when it waits
--- :column first_id BIGINT     the GPU event that starts first
--- :column last_id BIGINT      the GPU event that starts last
--- :column start_ns BIGINT     start of the first
--- :column end_ns BIGINT       when all of it is done
+-- :column device DEVICE
+-- :column stream BIGINT       stream
+-- :column launched_ns BIGINT  time at which the batch entered the queue
+-- :column first_id BIGINT     first GPU event to start
+-- :column last_id BIGINT      last GPU event to start
+-- :column start_ns BIGINT     start of the first GPU event
+-- :column end_ns BIGINT       end of all GPU events
 select
     device,
     stream,

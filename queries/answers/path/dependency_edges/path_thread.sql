@@ -1,10 +1,12 @@
--- A row is a thread that launches work of the window, or has phases.
+-- One row per thread that launches work of the window, or has phases.
 --
 -- :takes rank
 -- :reads nesting, phase_span, window_work
--- :column track_id BIGINT  the thread
--- :column is_main BOOLEAN  it is the thread of the training loop, or without a loop the one with most events
-with main as (
+-- :column track_id BIGINT  thread
+-- :column is_main BOOLEAN  the thread runs the training loop; without a loop, the thread with the most events
+
+-- one row: the main thread
+with main_thread as (
     select coalesce(
         (select min(track_id) from phase_span where rank = $rank and is_main),
         (select arg_max(track_id, (size, -track_id)) from (
@@ -19,7 +21,7 @@ with main as (
 ),
 
 thread as (
-    select track_id from main where track_id is not null
+    select track_id from main_thread where track_id is not null
     union
     select call_track_id from window_work where call_track_id is not null
     union
@@ -28,6 +30,6 @@ thread as (
 
 select
     thread.track_id,
-    coalesce(thread.track_id = main.track_id, false) as is_main
+    coalesce(thread.track_id = main_thread.track_id, false) as is_main
 from thread
-cross join main
+cross join main_thread

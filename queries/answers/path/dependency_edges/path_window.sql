@@ -1,10 +1,12 @@
--- The one row is the window: all edges lie in it.
+-- One row: the window that contains all edges.
 --
 -- :takes start_ns, end_ns, until
 -- :reads rank_work
--- :column start_ns BIGINT     start of the window; with `work`, when all GPU work launched before is done
--- :column end_ns BIGINT       its end; but with `host`, when all GPU work that belongs to it is done
--- :column call_dur_ns BIGINT  what launch calls of the rank usually take; 0 without one
+-- :column start_ns BIGINT     start of the window; with `work`, the time at which all GPU work launched before
+--                             `start_ns` is done
+-- :column end_ns BIGINT       end of the window; except with `host`, the time at which all GPU work of the window is
+--                             done
+-- :column call_dur_ns BIGINT  median duration of the rank's launching calls; 0 without such calls
 select
     case $until
         when 'work'

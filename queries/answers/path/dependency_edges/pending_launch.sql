@@ -1,9 +1,11 @@
--- A row is a launch, and how many others are pending on its stream when its call starts.
+-- One row per launch, with the number of pending launches on its stream at the start of its call.
 --
 -- :reads launch_batch
 -- :only_with launch_batch
--- :column first_id BIGINT  the GPU event that starts first of what is launched
--- :column pending BIGINT   launches on its stream that have not started, but for this one
+-- :column first_id BIGINT  first GPU event of the launch
+-- :column pending BIGINT   number of other launches on the stream that have not started
+
+-- one row per launch entering or leaving a queue
 with change_of_queue as (
     select
         device,

@@ -1,21 +1,22 @@
--- A row is a kernel, copy or memset of the rank, and the call that launched it.
+-- One row per kernel, copy or memset of the rank, with its launching call.
 --
 -- :takes rank, start_ns
 -- :reads event, gpu_op, label, launch, name_info, nesting
 -- :column event_id BIGINT       the GPU event
--- :column track_id BIGINT       its track
--- :column device BIGINT         the device; -1 where the file names none
--- :column stream BIGINT         the stream; -1 where the file names none
--- :column start_ns BIGINT       its start
--- :column end_ns BIGINT         its end
--- :column runtime_id BIGINT     the call that launched it; NULL when the trace holds none
--- :column call_track_id BIGINT  the thread of this call, or else of the op around the launch; NULL without both
--- :column call_ns BIGINT        start of the call, or else the op; NULL without both, and if it starts after the work
--- :column call_end_ns BIGINT    its end; NULL without both
--- :column call_dur_ns BIGINT    duration of the call; 0 without one
--- :column launched_ns BIGINT    since when the work waits in its queue, as far as is known; before the window for work
---                               that was launched before the trace begins
--- :column is_awaited BOOLEAN    a copy whose call waits for it
+-- :column track_id BIGINT       track of the GPU event
+-- :column device DEVICE         -1 without a device
+-- :column stream BIGINT         stream; -1 if the event has no stream
+-- :column start_ns BIGINT       start of the GPU event
+-- :column end_ns BIGINT         end of the GPU event
+-- :column runtime_id BIGINT     launching call; NULL if the trace has no launching call
+-- :column call_track_id BIGINT  thread of the launching call, or else of the op around the launch; NULL without both
+-- :column call_ns BIGINT        start of the call, or else of the op; NULL without both, and if it starts after the
+--                               work
+-- :column call_end_ns BIGINT    end of the call, or else of the op; NULL without both
+-- :column call_dur_ns BIGINT    duration of the call; 0 without a call
+-- :column launched_ns BIGINT    time at which the work entered its queue, as far as known; before the window for work
+--                               launched before the trace
+-- :column is_awaited BOOLEAN    a copy whose call waits for the copy
 select
     event.event_id,
     event.track_id,
@@ -32,12 +33,12 @@ select
         when label.bucket = 'pre_window' then least($start_ns - 1, event.start_ns)
         else least(coalesce(call.start_ns, event.start_ns), event.start_ns)
     end as launched_ns,
-    -- cudaMemcpyAsync returns when pageable memory is staged or filled; with pinned memory, at once (CUDA runtime
+    -- cudaMemcpyAsync returns when pageable memory is staged or filled, and immediately for pinned memory (CUDA runtime
     -- API, "API synchronization behavior")
     event.category = 'gpu_memcpy'
     and launch.runtime_id is not null
-    and not regexp_matches(event.name, '(?i)DtoD|DeviceToDevice|Device -> Device')
-    and (contains(event.name, 'Pageable') or coalesce(caller.is_blocking, false)) as is_awaited
+    and not is_copy_without_cpu(event.name)
+    and (is_pageable_copy(event.name) or coalesce(caller.is_blocking, false)) as is_awaited
 from event
 inner join gpu_op on event.rank = gpu_op.rank and event.event_id = gpu_op.event_id
 inner join launch on event.rank = launch.rank and event.event_id = launch.event_id

@@ -1,12 +1,13 @@
--- A row is work of the window, what its stream did last before it, and what the device began last before it.
+-- One row per work of the window, with the previous work of its stream and the previous start on its device.
 --
 -- :reads path_window, rank_work, window_work
 -- :only_with window_work
 -- :column place BIGINT         number of the work, as in `window_work`
--- :column queue_place BIGINT   the work of its stream that ended last before it starts; NULL if there is none in the
---                              window
--- :column queue_ns BIGINT      when that ended, also before the window; NULL if it is the first of its stream
--- :column begun_place BIGINT   the work of its device that started last before it; NULL for the first
+-- :column queue_place BIGINT   work of its stream with the latest end before the start; NULL if the window has no such
+--                              work
+-- :column queue_ns BIGINT      end of that earlier work, even if before the window; NULL for the first work of the
+--                              stream
+-- :column begun_place BIGINT   work of its device with the latest start before; NULL for the first work
 with stream_ending as (
     select
         device,
@@ -18,7 +19,8 @@ with stream_ending as (
     group by device, stream, end_ns
 ),
 
-in_stream as (
+-- one row per work, with the previous work of the stream and of the device
+ordered_work as (
     select
         place,
         device,
@@ -30,8 +32,8 @@ in_stream as (
     from window_work
 ),
 
--- what each stream had done when the window starts
-done_before as (
+-- latest end on each stream before the window
+earlier_end as (
     select
         rank_work.device,
         rank_work.stream,
@@ -42,28 +44,28 @@ done_before as (
     group by rank_work.device, rank_work.stream
 )
 
--- Work of no duration ends where it starts, so that it may be the last although another ended later.
+-- Work without a duration ends at its start, so it may be the previous work even if other work ended later.
 select
-    in_stream.place,
+    ordered_work.place,
     case
         when
-            in_stream.last_end_ns <= in_stream.start_ns
-            and in_stream.last_end_ns >= coalesce(stream_ending.end_ns, in_stream.last_end_ns)
-            then in_stream.last_place
+            ordered_work.last_end_ns <= ordered_work.start_ns
+            and ordered_work.last_end_ns >= coalesce(stream_ending.end_ns, ordered_work.last_end_ns)
+            then ordered_work.last_place
         else stream_ending.place
     end as queue_place,
     case
         when
-            in_stream.last_end_ns <= in_stream.start_ns
-            and in_stream.last_end_ns >= coalesce(stream_ending.end_ns, in_stream.last_end_ns)
-            then in_stream.last_end_ns
-        else coalesce(stream_ending.end_ns, done_before.end_ns)
+            ordered_work.last_end_ns <= ordered_work.start_ns
+            and ordered_work.last_end_ns >= coalesce(stream_ending.end_ns, ordered_work.last_end_ns)
+            then ordered_work.last_end_ns
+        else coalesce(stream_ending.end_ns, earlier_end.end_ns)
     end as queue_ns,
-    in_stream.begun_place
-from in_stream
-left join done_before on in_stream.device = done_before.device and in_stream.stream = done_before.stream
+    ordered_work.begun_place
+from ordered_work
+left join earlier_end on ordered_work.device = earlier_end.device and ordered_work.stream = earlier_end.stream
 asof left join stream_ending
     on
-        in_stream.device = stream_ending.device
-        and in_stream.stream = stream_ending.stream
-        and in_stream.start_ns >= stream_ending.end_ns
+        ordered_work.device = stream_ending.device
+        and ordered_work.stream = stream_ending.stream
+        and ordered_work.start_ns >= stream_ending.end_ns

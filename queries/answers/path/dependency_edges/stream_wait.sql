@@ -1,16 +1,18 @@
--- A row is work before which its stream waited for other work, by a CUDA event.
+-- One row per work that waited for work of another stream, by a CUDA event.
 --
--- Synchronisation records tell of it, or else calls; of what calls seem to tell, that is kept which times do not
--- contradict: the other was over when the work started.
+-- The waits come from synchronisation records, or else from calls. A wait is kept only if the times allow it: the other
+-- work ended before the work started.
 --
 -- :reads called_wait, launch_batch, sync_record, window_work
 -- :only_with called_wait or sync_record
--- :column to_place BIGINT    number of the work that waited, as in `window_work`
--- :column from_place BIGINT  number of the other
--- :column end_ns BIGINT      when the other ended
--- :column kind VARCHAR       event if a record tells, wait if a call does
+-- :column to_place BIGINT    number of the waiting work, as in `window_work`
+-- :column from_place BIGINT  number of the awaited work
+-- :column end_ns BIGINT      end of the awaited work
+-- :column kind VARCHAR       `event` if from a record, `wait` if from a call
+
+-- one row per work that waits, and the work waited for, from records or calls
 with waiting_work as materialized (
-    -- Materialized, as the database would else compare each work with each first, expecting to find none.
+    -- Materialized, because the database would otherwise compare all pairs of work first.
     select
         held.place,
         held.start_ns,

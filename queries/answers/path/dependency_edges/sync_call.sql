@@ -1,15 +1,15 @@
--- A row is a call that may wait for the GPU, or that a synchronisation record names.
+-- One row per call that may wait for the GPU, or is named by a synchronisation record.
 --
 -- :takes rank, end_ns
 -- :reads event, name_info, nesting, path_window, sync_mark
 -- :column event_id BIGINT        the call
--- :column track_id BIGINT        its thread
--- :column start_ns BIGINT        its start
--- :column end_ns BIGINT          its end
--- :column correlation BIGINT     its number; NULL without one
--- :column is_waiting BOOLEAN     it ends in the window, and may wait for the GPU
--- :column is_for_all BOOLEAN     by its name, it waits for all work
--- :column is_copying BOOLEAN     by its name, it copies
+-- :column track_id BIGINT        thread of the call
+-- :column start_ns BIGINT        start of the call
+-- :column end_ns BIGINT          end of the call
+-- :column correlation BIGINT     correlation number; NULL without one
+-- :column is_waiting BOOLEAN     the call ends in the window and may wait for the GPU
+-- :column is_for_all BOOLEAN     the call waits for all work, by its name
+-- :column is_copying BOOLEAN     the call copies, by its name
 select
     event.event_id,
     nesting.track_id,
@@ -19,9 +19,9 @@ select
     nesting.end_ns > path_window.start_ns
     and nesting.end_ns <= $end_ns
     and nesting.end_ns > nesting.start_ns
-    and not regexp_matches(event.name, 'Event(Record|Query)|StreamWaitEvent') as is_waiting,
-    regexp_matches(event.name, '(Device|Ctx|Context)Synchronize$|Free') as is_for_all,
-    regexp_matches(event.name, 'Memcpy') as is_copying
+    and not is_event_call(event.name) as is_waiting,
+    is_wait_for_device(event.name) as is_for_all,
+    is_copy_call(event.name) as is_copying
 from event
 inner join nesting on event.rank = nesting.rank and event.event_id = nesting.event_id
 inner join name_info

@@ -1,13 +1,13 @@
--- A row is a synchronisation record of the trace, with the number of the call that made it.
+-- One row per synchronisation record of the trace, with the correlation numbers of its calls.
 --
 -- :takes rank
 -- :reads event, sync
--- :column kind VARCHAR                 Event Sync, Stream Sync, Context Sync or Stream Wait Event; NULL if not said
--- :column device BIGINT                the device
--- :column stream BIGINT                the stream that is waited for, or that waits for a CUDA event
--- :column wait_on_stream BIGINT        the stream where this CUDA event was recorded
--- :column wait_on_correlation BIGINT   the call that recorded it
--- :column correlation BIGINT           the call that waits, or lets the stream wait
+-- :column kind VARCHAR                 Event Sync, Stream Sync, Context Sync or Stream Wait Event; NULL if unknown
+-- :column device DEVICE
+-- :column stream BIGINT                awaited stream, or the stream waiting for a CUDA event
+-- :column wait_on_stream BIGINT        stream of the recording of the CUDA event
+-- :column wait_on_correlation BIGINT   call recording the CUDA event
+-- :column correlation BIGINT           waiting call, or call making the stream wait
 -- :column start_ns BIGINT              start of the record
 select
     sync.kind,

@@ -1,17 +1,17 @@
--- A row is a synchronisation record and the calls it is about.
+-- One row per synchronisation record, with its calls.
 --
 -- :reads sync_call, sync_mark
 -- :only_with sync_mark
--- :column kind VARCHAR            Event Sync, Stream Sync, Context Sync or Stream Wait Event; NULL if not said
--- :column device BIGINT           the device
--- :column awaited_stream BIGINT   the stream that the call waits for; NULL if it waits for none
+-- :column kind VARCHAR            Event Sync, Stream Sync, Context Sync or Stream Wait Event; NULL if unknown
+-- :column device DEVICE
+-- :column awaited_stream BIGINT   stream the call waits for; NULL without one
 -- :column stream BIGINT           the stream of the record
--- :column wait_on_stream BIGINT   the stream where the CUDA event was recorded
--- :column at_ns BIGINT            when the call waits, or lets a stream wait
--- :column recorded_ns BIGINT      when the CUDA event was recorded; without one as `at_ns`
--- :column call_id BIGINT          the call; NULL when the trace holds none
-with correlated as (
-    -- A damaged trace may give many calls one correlation: the first has it.
+-- :column wait_on_stream BIGINT   stream of the recording of the CUDA event
+-- :column at_ns BIGINT            time at which the call waits, or makes a stream wait
+-- :column recorded_ns BIGINT      time of the recording of the CUDA event; equal to `at_ns` without a CUDA event
+-- :column call_id BIGINT          the call; NULL if not in the trace
+with correlated_call as (
+    -- A damaged trace may give one correlation to many calls: use the first call.
     select
         correlation,
         arg_min(event_id, (start_ns, event_id)) as event_id,
@@ -34,5 +34,5 @@ select
     coalesce(recorded.start_ns, caller.start_ns, sync_mark.start_ns) as recorded_ns,
     caller.event_id as call_id
 from sync_mark
-left join correlated as caller on sync_mark.correlation = caller.correlation
-left join correlated as recorded on sync_mark.wait_on_correlation = recorded.correlation
+left join correlated_call as caller on sync_mark.correlation = caller.correlation
+left join correlated_call as recorded on sync_mark.wait_on_correlation = recorded.correlation

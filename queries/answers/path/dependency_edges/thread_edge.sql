@@ -1,21 +1,23 @@
--- A row is an edge to a point of a thread: of kind `host`, `handoff` or `return`.
+-- One row per edge to a point of a thread: of kind `host`, `handoff` or `return`.
 --
--- It comes from a point of a thread, which has a `node_id`, or from the start or end of GPU work, which has a place.
+-- The source is a point of a thread (with a `node_id`), or the start or end of GPU work (with a place).
 --
 -- :reads backward_handover, call_wait, path_window, thread_point
--- :column to_id BIGINT         the point that comes later
--- :column from_id BIGINT       the point that comes first; NULL where that is GPU work
--- :column from_place BIGINT    number of this work, as in `window_work`; NULL for points of threads
--- :column from_end BOOLEAN     the edge comes from the end of the work, and not from its start; NULL likewise
--- :column kind VARCHAR         what the edge is
--- :column binds BOOLEAN        the edge is what the later point waited for
--- :column start_ns BIGINT      when the first was observed
--- :column end_ns BIGINT        when the later one was observed
--- :column weight_ns BIGINT     the least time between both
--- :column event_id BIGINT      the event that takes the time; NULL where the profiler shows none
+-- :column to_id BIGINT         the later point
+-- :column from_id BIGINT       the earlier point; NULL if the source is GPU work
+-- :column from_place BIGINT    number of the source work, as in `window_work`; NULL if the source is a point of a
+--                              thread
+-- :column from_end BOOLEAN     the edge starts at the end of the source work, not at its start; NULL if the source is a
+--                              point of a thread
+-- :column kind VARCHAR         kind of the edge
+-- :column binds BOOLEAN        the later point waited for this edge
+-- :column start_ns BIGINT      observed time of the source
+-- :column end_ns BIGINT        observed time of the later point
+-- :column weight_ns BIGINT     least time between source and target
+-- :column event_id BIGINT      event of this time; NULL if the profiler shows no event
 -- :column track_id BIGINT      the thread
 with wait_end as (
-    -- One row per point where a call ends that waits: for what it waited longest.
+    -- One row per end of a waiting call: the longest wait.
     select
         node_id,
         max(since_ns) as since_ns,
@@ -25,9 +27,9 @@ with wait_end as (
     group by node_id
 ),
 
--- One row per edge between the main thread and autograd's: it hands over, and comes back. Where the thread goes on at
--- the moment at which it is done, it has never stopped, and nothing is handed over.
-handed as (
+-- One row per handover between the main thread and autograd's thread, in both directions. If autograd's thread
+-- continues at the same instant, the thread never stopped, so there is no handover.
+handover as (
     select
         giver.node_id as from_id,
         taker.node_id as to_id,
@@ -57,11 +59,11 @@ handed as (
 ),
 
 -- One row per point that waits for another thread.
-taken as (
+waiting_point as (
     select
         to_id,
         min(from_id) as from_id
-    from handed
+    from handover
     group by to_id
 )
 
@@ -71,12 +73,12 @@ select
     null::bigint as from_place,
     null::boolean as from_end,
     'host' as kind,
-    coalesce(wait_end.since_ns <= point.at_ns, true) and taken.to_id is null as binds,
+    coalesce(wait_end.since_ns <= point.at_ns, true) and waiting_point.to_id is null as binds,
     point.at_ns as start_ns,
     point.next_ns as end_ns,
     case
-        when taken.to_id is not null then 0
-        -- what a copy's call does itself takes as long as any launch
+        when waiting_point.to_id is not null then 0
+        -- the call of a copy takes at most the usual time of a launching call itself
         when wait_end.returns_early and wait_end.since_ns > point.at_ns
             then least(point.next_ns - wait_end.since_ns, path_window.call_dur_ns)
         else point.next_ns - greatest(point.at_ns, coalesce(wait_end.since_ns, point.at_ns))
@@ -86,7 +88,7 @@ select
 from thread_point as point
 cross join path_window
 left join wait_end on point.next_id = wait_end.node_id
-left join taken on point.next_id = taken.to_id
+left join waiting_point on point.next_id = waiting_point.to_id
 where point.next_id is not null
 union all
 select
@@ -101,7 +103,7 @@ select
     0,
     null,
     track_id
-from handed
+from handover
 union all
 select
     call_wait.node_id,
@@ -109,11 +111,11 @@ select
     call_wait.place,
     not call_wait.returns_early,
     'return',
-    wait_end.place = call_wait.place and wait_end.since_ns > point.at_ns and taken.to_id is null,
+    wait_end.place = call_wait.place and wait_end.since_ns > point.at_ns and waiting_point.to_id is null,
     call_wait.since_ns,
     call_wait.at_ns,
     case
-        when taken.to_id is not null then 0
+        when waiting_point.to_id is not null then 0
         else call_wait.at_ns - greatest(point.at_ns, wait_end.since_ns)
     end,
     call_wait.event_id,
@@ -121,4 +123,4 @@ select
 from call_wait
 inner join wait_end on call_wait.node_id = wait_end.node_id
 inner join thread_point as point on call_wait.node_id = point.next_id
-left join taken on call_wait.node_id = taken.to_id
+left join waiting_point on call_wait.node_id = waiting_point.to_id

@@ -1,14 +1,16 @@
--- A row is a point of time on a thread: an event starts or ends there, or what the thread does changes.
+-- One row per point in time on a thread: a start or end of an event, or a change of the thread's activity.
 --
 -- :takes rank, end_ns, frames
 -- :reads backward_handover, host_activity, nesting, path_thread, path_window, python_call
--- :column node_id BIGINT   its number, above 1; 0 for the window's start, which the threads have in common
+-- :column node_id BIGINT   number of the point, above 1; 0 for the start of the window, shared by all threads
 -- :column track_id BIGINT  the thread
--- :column at_ns BIGINT     the time
--- :column event_id BIGINT  the innermost event from there on; NULL where the profiler shows none
--- :column next_id BIGINT   the next point of the thread; NULL for the last
--- :column next_ns BIGINT   its time; NULL for the last
-with host as (
+-- :column at_ns BIGINT     time of the point
+-- :column event_id BIGINT  innermost event from this point on; NULL if the profiler shows no event
+-- :column next_id BIGINT   next point of the thread; NULL for the last point
+-- :column next_ns BIGINT   time of the next point; NULL for the last point
+
+-- one row per event of the path's threads, cut at the start of the window
+with host_event as (
     select
         nesting.event_id,
         nesting.track_id,
@@ -29,7 +31,7 @@ with host as (
         and nesting.start_ns < $end_ns
 ),
 
--- One row per reason for a point: the event that opens there, or the one in which the thread is after another closes.
+-- One row per reason for a point: the event that starts there, or the outer event that continues after an end.
 border as (
     select
         track_id,
@@ -37,7 +39,7 @@ border as (
         event_id as opened,
         null as closed_into,
         depth
-    from host
+    from host_event
     union all
     select
         track_id,
@@ -45,7 +47,7 @@ border as (
         null,
         coalesce(parent_id, -1),
         depth
-    from host
+    from host_event
     where end_ns <= $end_ns
     union all
     select
@@ -101,6 +103,7 @@ border as (
     where path_window.start_ns < $end_ns and path_thread.is_main
 ),
 
+-- one row per thread and time, with the new innermost event
 point as (
     select
         track_id,
@@ -113,7 +116,8 @@ point as (
     group by track_id, at_ns
 ),
 
-numbered as (
+-- one row per point, with its number and the innermost event
+numbered_point as (
     select
         point.track_id,
         point.at_ns,
@@ -136,5 +140,5 @@ select
     event_id,
     lead(node_id) over in_order as next_id,
     lead(at_ns) over in_order as next_ns
-from numbered
+from numbered_point
 window in_order as (partition by track_id order by at_ns)

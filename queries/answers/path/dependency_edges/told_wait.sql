@@ -1,14 +1,14 @@
--- A row is a call that waits for a stream, or for all of a device, as a record or its name tells.
+-- One row per call that waits for a stream or a whole device, according to a record or the call's name.
 --
--- It waits for the last work that was launched there before it, or before the CUDA event was recorded.
+-- The call waits for the latest launch there before the call, or before the recording of the CUDA event.
 --
 -- :reads launch_batch, sync_call, sync_record
 -- :only_with launch_batch
 -- :only_with sync_call
 -- :column event_id BIGINT  the call
--- :column work_id BIGINT   the last GPU event that it waits for; NULL if nothing was launched there
--- :column end_ns BIGINT    when this is done
-with blocking as (
+-- :column work_id BIGINT   last GPU event waited for; NULL without an earlier launch
+-- :column end_ns BIGINT    end of this GPU event
+with blocking_call as (
     select *
     from sync_call
     where is_waiting
@@ -21,52 +21,53 @@ queue as (
     from launch_batch
 ),
 
--- One row per call and device whose streams it waits for, all of them; -2 is every device.
-for_all_streams as (
+-- One row per call and device whose streams it all waits for; -2 stands for every device.
+device_wait as (
     select distinct
-        blocking.event_id,
+        blocking_call.event_id,
         sync_record.device,
-        blocking.start_ns as before_ns
-    from blocking
-    inner join sync_record on blocking.event_id = sync_record.call_id
+        blocking_call.start_ns as before_ns
+    from blocking_call
+    inner join sync_record on blocking_call.event_id = sync_record.call_id
     where sync_record.kind = 'Context Sync' and sync_record.device in (select device from queue)
     union all
     select
         event_id,
         -2,
         start_ns
-    from blocking
+    from blocking_call
     where is_for_all and event_id not in (select call_id from sync_record where call_id is not null)
 ),
 
--- PyTorch has at most four pools of 32 streams for a device (c10/cuda/CUDAStream.cpp). Where a trace has more, the work
--- that ended last stands for all that a call waits for, or each call would be paired with each stream.
+-- PyTorch has at most four pools of 32 streams per device (c10/cuda/CUDAStream.cpp). If a trace has more streams, only
+-- the work that ended last counts, to avoid pairing each call with each stream.
 crowd as (
     select count(*) > 128 as has_many_streams from queue
 ),
 
--- One row per call and stream that it waits for, and up to which launch.
-asked as (
+-- One row per call and awaited stream, with the time limit for its launches.
+queue_wait as (
     select
-        blocking.event_id,
+        blocking_call.event_id,
         queue.device,
         queue.stream,
-        case when sync_record.kind = 'Event Sync' then sync_record.recorded_ns else blocking.start_ns end as before_ns
-    from blocking
-    inner join sync_record on blocking.event_id = sync_record.call_id
+        case when sync_record.kind = 'Event Sync' then sync_record.recorded_ns else blocking_call.start_ns end
+            as before_ns
+    from blocking_call
+    inner join sync_record on blocking_call.event_id = sync_record.call_id
     inner join queue on sync_record.device = queue.device and sync_record.awaited_stream = queue.stream
     union all
     select
-        for_all_streams.event_id,
+        device_wait.event_id,
         queue.device,
         queue.stream,
-        for_all_streams.before_ns
-    from for_all_streams
-    inner join queue on for_all_streams.device in (queue.device, -2)
+        device_wait.before_ns
+    from device_wait
+    inner join queue on device_wait.device in (queue.device, -2)
     where not (select has_many_streams from crowd)
 ),
 
--- One row per launch in a trace with many streams, and of all work so far, on the device and on any, the last to end.
+-- One row per launch in a trace with many streams: the work so far with the latest end, per device and over all.
 last_of_all as (
     select
         device,
@@ -86,21 +87,21 @@ last_of_all as (
 )
 
 select
-    asked.event_id,
+    queue_wait.event_id,
     launch_batch.last_id as work_id,
     launch_batch.end_ns
-from asked
+from queue_wait
 asof left join launch_batch
     on
-        asked.device = launch_batch.device
-        and asked.stream = launch_batch.stream
-        and asked.before_ns > launch_batch.launched_ns
+        queue_wait.device = launch_batch.device
+        and queue_wait.stream = launch_batch.stream
+        and queue_wait.before_ns > launch_batch.launched_ns
 union all
 select
-    for_all_streams.event_id,
+    device_wait.event_id,
     last_of_all.work.last_id,
     last_of_all.work.end_ns
-from for_all_streams
+from device_wait
 asof left join last_of_all
-    on for_all_streams.device = last_of_all.device and for_all_streams.before_ns > last_of_all.launched_ns
+    on device_wait.device = last_of_all.device and device_wait.before_ns > last_of_all.launched_ns
 where (select has_many_streams from crowd)

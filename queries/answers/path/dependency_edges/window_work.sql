@@ -1,26 +1,26 @@
--- A row is GPU work of the window; with `launched`, or work before it that is not done or the last of its stream.
+-- One row per GPU work of the window; with `launched`, also unfinished or last earlier work of each stream.
 --
 -- :takes start_ns, end_ns, until
 -- :reads path_window, rank_work
 -- :only_with rank_work
 -- :column place BIGINT          number of the work, in order of time
 -- :column event_id BIGINT       the GPU event
--- :column track_id BIGINT       its track
--- :column device BIGINT         the device; -1 where the file names none
--- :column stream BIGINT         the stream; -1 where the file names none
--- :column start_ns BIGINT       its start, or that of the window if it starts before
--- :column end_ns BIGINT         its end, but not outside the window
--- :column runtime_id BIGINT     the call that launched it; NULL when the trace holds none
--- :column call_track_id BIGINT  the thread of the launch; NULL if it is not known
--- :column call_ns BIGINT        start of the launch call; NULL if it is not known
--- :column call_end_ns BIGINT    its end; NULL if it is not known
--- :column call_dur_ns BIGINT    duration of the call; 0 without one
--- :column launched_ns BIGINT    since when the work waits in its queue
--- :column is_awaited BOOLEAN    a copy whose call waits for it
--- :column is_earlier BOOLEAN    with `launched`: it was launched before the window
--- :column from_last BIGINT      1 for the last work of its stream that was launched in the window, 2 for that before,
---                               and so on; earlier work likewise
-with counted as (
+-- :column track_id BIGINT       track of the GPU event
+-- :column device DEVICE         -1 without a device
+-- :column stream BIGINT         stream; -1 if the event has no stream
+-- :column start_ns BIGINT       start of the GPU event, cut at the start of the window
+-- :column end_ns BIGINT         end of the GPU event, cut at the borders of the window
+-- :column runtime_id BIGINT     launching call; NULL if the trace has no launching call
+-- :column call_track_id BIGINT  thread of the launch; NULL if unknown
+-- :column call_ns BIGINT        start of the launching call; NULL if unknown
+-- :column call_end_ns BIGINT    end of the launching call; NULL if unknown
+-- :column call_dur_ns BIGINT    duration of the call; 0 without a call
+-- :column launched_ns BIGINT    time at which the work entered its queue
+-- :column is_awaited BOOLEAN    a copy whose call waits for the copy
+-- :column is_earlier BOOLEAN    with `launched`: the work was launched before the window
+-- :column from_last BIGINT      position from the end of its stream: 1 for the last work launched in the window, 2 for
+--                               the work before, and so on; earlier work is numbered the same way
+with numbered_work as (
     select
         *,
         $until = 'launched' and launched_ns < $start_ns as is_earlier,
@@ -32,24 +32,24 @@ with counted as (
 )
 
 select
-    row_number() over (order by counted.start_ns, counted.end_ns, counted.event_id) as place,
-    counted.event_id,
-    counted.track_id,
-    counted.device,
-    counted.stream,
-    greatest(counted.start_ns, path_window.start_ns) as start_ns,
-    greatest(least(counted.end_ns, path_window.end_ns), path_window.start_ns) as end_ns,
-    counted.runtime_id,
-    counted.call_track_id,
-    counted.call_ns,
-    counted.call_end_ns,
-    counted.call_dur_ns,
-    counted.launched_ns,
-    counted.is_awaited,
-    counted.is_earlier,
-    counted.from_last
-from counted
+    row_number() over (order by numbered_work.start_ns, numbered_work.end_ns, numbered_work.event_id) as place,
+    numbered_work.event_id,
+    numbered_work.track_id,
+    numbered_work.device,
+    numbered_work.stream,
+    greatest(numbered_work.start_ns, path_window.start_ns) as start_ns,
+    greatest(least(numbered_work.end_ns, path_window.end_ns), path_window.start_ns) as end_ns,
+    numbered_work.runtime_id,
+    numbered_work.call_track_id,
+    numbered_work.call_ns,
+    numbered_work.call_end_ns,
+    numbered_work.call_dur_ns,
+    numbered_work.launched_ns,
+    numbered_work.is_awaited,
+    numbered_work.is_earlier,
+    numbered_work.from_last
+from numbered_work
 cross join path_window
 where
-    counted.start_ns <= path_window.end_ns
-    and (counted.end_ns > path_window.start_ns or (counted.is_earlier and counted.from_last = 1))
+    numbered_work.start_ns <= path_window.end_ns
+    and (numbered_work.end_ns > path_window.start_ns or (numbered_work.is_earlier and numbered_work.from_last = 1))

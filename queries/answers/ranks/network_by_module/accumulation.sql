@@ -1,20 +1,20 @@
--- The gradients that are asked for, each with the time at which it is ready.
+-- One row per selected gradient, with the time at which it is ready.
 --
 -- :takes rank, step
 -- :reads gradient, gpu_work, phase_span
--- :column rank BIGINT          process rank
+-- :column rank RANK
 -- :column lane BIGINT          number of the backward pass
--- :column place BIGINT         place in order of time
--- :column step BIGINT          the step
--- :column pass_ns BIGINT       start of the forward before it; 0 where none is known
--- :column module_path VARCHAR  the module; NULL where none is known
--- :column dtype VARCHAR        type of its elements; NULL where it was not recorded
--- :column bytes BIGINT         its size; NULL where nothing tells it
--- :column evidence VARCHAR     shapes or model; NULL where nothing tells its size
--- :column start_ns BIGINT      when the CPU accumulates it
--- :column ready_ns BIGINT      when it is there: on the GPU, else on the CPU
--- :column begin_ns BIGINT      when the backward pass begins there
--- :column end_ns BIGINT        when the last gradient of the pass is there
+-- :column place BIGINT         number in order of time
+-- :column step STEP
+-- :column pass_ns BIGINT       start of the preceding forward; 0 if unknown
+-- :column module_path VARCHAR  module; NULL if unknown
+-- :column dtype VARCHAR        element type; NULL if not recorded
+-- :column bytes BIGINT         size of the gradient; NULL if unknown
+-- :column evidence VARCHAR     shapes or model; NULL if the size is unknown
+-- :column start_ns BIGINT      start of the accumulation on the CPU
+-- :column ready_ns BIGINT      time at which the gradient is ready: on the GPU, else on the CPU
+-- :column begin_ns BIGINT      start of the backward pass, on the GPU or else the CPU
+-- :column end_ns BIGINT        time at which the last gradient of the pass is ready
 with asked_gradient as (
     select
         gradient.* replace (coalesce(gradient.pass_ns, 0) as pass_ns),
@@ -36,7 +36,7 @@ backward_pass as (
     group by rank, step, pass_ns
 ),
 
--- What runs in backward: work of the GPU, and phases of the CPU.
+-- Activity of backward: GPU work, and phases on the CPU.
 backward_part as (
     select
         rank,
@@ -57,6 +57,7 @@ backward_part as (
     where phase_span.phase = 'backward' and phase_span.is_main
 ),
 
+-- one row per backward pass, with its start
 begun_pass as (
     select
         backward_pass.rank,

@@ -1,35 +1,40 @@
--- What each module sends over the network when its gradients are reduced: how much, from when on, and what it costs.
+-- Network traffic of each module when its gradients are reduced: bytes, start, and exposed time.
 --
--- A row is a module's gradients in one bucket of DistributedDataParallel, in the order in which buckets are sent; all
--- times are means over backward passes. Where the trace shows its gradients to be reduced on a GPU (`is_measured`),
--- buckets and times are those, waiting for other ranks included. Else they are predicted, of a trace of one rank:
--- gradients in the order in which they are accumulated, 1 MiB in the first bucket and 25 MiB in the others; an
--- all-reduce takes 20 us and 2 (n - 1) / n of its bytes at the bus bandwidth, after the one before it. `exposed_ns` of
--- all rows add up to what a pass waits for the network. A layer with many bytes and no slack is what makes data
--- parallelism slow.
+-- A row has the gradients of one module in one bucket of DistributedDataParallel, in the order of sending. All times
+-- are means over backward passes. If the trace shows the reduction on a GPU (`is_measured`), buckets and times are
+-- measured, including waits for other ranks.
 --
--- Sizes are those of the parameters' shapes, or of the model's table of a capture: then the gradients of a module are
--- taken to be of one size, so the ends of buckets are near.
+-- Otherwise buckets and times are predicted, for a trace of one rank. Gradients fill the buckets in the order of
+-- accumulation: 1 MiB in the first bucket and 25 MiB in later ones. An all-reduce starts after the previous one and
+-- takes 20 us plus 2(n-1)/n of its bytes at the bus bandwidth. The sum of `exposed_ns` over all rows is the time a pass
+-- waits for the network. Data parallelism is slow because of layers with many bytes and no slack.
+--
+-- Sizes come from the shapes of the parameters, or from the model table of a capture. In the latter case, the gradients
+-- of a module are assumed to have equal sizes, so the ends of buckets are approximate.
 --
 -- :param rank BIGINT = NULL               only this rank
 -- :param step BIGINT = NULL               only this step
--- :param module VARCHAR = NULL            only this module and those in it, by path
--- :param ranks BIGINT >= 2 = 8            how many ranks would train together
--- :param gb_per_s DOUBLE >= 0 = 50        bus bandwidth of the network, as between two nodes
--- :param bucket_mb DOUBLE >= 0 = NULL     MiB in a bucket (`bucket_cap_mb`); by default 25, of which the first has 1
+-- :param module VARCHAR = NULL            only this module and its submodules, by path
+-- :param ranks BIGINT >= 2 = 8            number of ranks training together
+-- :param gb_per_s DOUBLE >= 0 = 50        bus bandwidth of the network, such as between two nodes
+-- :param bucket_mb DOUBLE >= 0 = NULL     MiB per bucket (`bucket_cap_mb`); default 25, with 1 for the first bucket
 -- :reads accumulation, seen_bucket, predicted_bucket
--- :column rank BIGINT            process rank
--- :column bucket BIGINT          number of the bucket, from 0; NULL where sizes are not known
--- :column module_path VARCHAR    the module; NULL where none is known
--- :column gradient_count DOUBLE  gradients of it in the bucket
--- :column bytes BIGINT           their size; NULL where nothing tells it
--- :column evidence VARCHAR       what tells it: shapes or model; NULL where nothing does
--- :column ready_ns BIGINT        from the start of backward until the last of them is ready; NULL if that is unknown
--- :column slack_ns BIGINT        from then until the last gradient of all is ready
+-- :column rank RANK
+-- :column bucket BIGINT          number of the bucket, from 0; NULL if sizes are unknown
+-- :column module_path VARCHAR    module; NULL if unknown
+-- :column gradient_count DOUBLE  gradients of the module in the bucket
+-- :column bytes BIGINT           size of these gradients; NULL if unknown
+-- :column evidence VARCHAR       source of the size: shapes or model; NULL if unknown
+-- :column ready_ns BIGINT        time from the start of backward until the last of these gradients is ready; NULL if
+--                                unknown
+-- :column slack_ns BIGINT        time from then until the last gradient of the pass is ready
 -- :column bucket_bytes BIGINT    size of the whole bucket; NULL if unknown
--- :column transfer_ns BIGINT     how long the whole bucket is reduced; NULL if unknown
--- :column exposed_ns BIGINT      of that, what nothing hides, by this module's share of the bytes; NULL if unknown
--- :column is_measured BOOLEAN    the trace shows the bucket to be reduced
+-- :column transfer_ns BIGINT     duration of reducing the whole bucket; NULL if unknown
+-- :column exposed_ns BIGINT      exposed part of this duration, multiplied by the module's share of the bytes; NULL if
+--                                unknown
+-- :column is_measured BOOLEAN    the trace shows the reduction of the bucket
+
+-- one row per gradient with a measured or predicted bucket
 with sent_gradient as (
     select
         place,
@@ -71,7 +76,7 @@ part_of_pass as (
     group by accumulation.rank, accumulation.lane, sent_gradient.bucket, accumulation.module_path
 ),
 
--- With its share of the bucket: what has it alone has all of it, whatever its size.
+-- With the module's share of the bucket: 1 if the module is alone in the bucket, even without a size.
 shared_part as (
     select
         *,

@@ -1,14 +1,14 @@
--- The buckets of gradients that DistributedDataParallel would make, each with its gradients, and when it would be sent.
+-- Predicted buckets of DistributedDataParallel: one row per gradient, with its bucket and the transfer time.
 --
--- A bucket is sent when its last gradient is ready and the bucket before it is done.
+-- A bucket is sent when its last gradient is ready and the previous bucket is done.
 --
 -- :takes ranks, gb_per_s, bucket_mb
 -- :reads accumulation, seen_bucket
--- :column place BIGINT         the gradient
+-- :column place BIGINT         the gradient, as in `accumulation`
 -- :column bucket BIGINT        number of the bucket in its pass, from 0
--- :column bucket_bytes BIGINT  its size
--- :column transfer_ns BIGINT   how long it would be reduced
--- :column exposed_ns BIGINT    of that, after the last gradient of the pass is ready
+-- :column bucket_bytes BIGINT  size of the bucket
+-- :column transfer_ns BIGINT   predicted duration of the reduction
+-- :column exposed_ns BIGINT    part of the transfer after the last gradient of the pass is ready
 with lone_gradient as ( -- noqa: ST03
     select *
     from accumulation
@@ -19,6 +19,7 @@ gradient_of_bucket as (
     select * from bucketed('lone_gradient', lane, first_bucket_bytes($bucket_mb), bucket_bytes($bucket_mb))
 ),
 
+-- one row per bucket of a pass: its size, transfer time and the time at which it is ready
 bucket as (
     select
         lane,
@@ -39,8 +40,8 @@ queued_bucket as (
     window in_order as (partition by lane order by bucket rows unbounded preceding)
 ),
 
--- Each is done when all from some bucket on are, if they follow each other from when that one is ready: the latest
--- counts.
+-- A bucket is done when all buckets since an earlier one have been sent back to back, starting when that earlier bucket
+-- was ready. The latest of these times counts.
 done_bucket as (
     select
         *,
@@ -55,7 +56,7 @@ select
     gradient_of_bucket.bucket,
     done_bucket.bytes as bucket_bytes,
     round(done_bucket.transfer_ns)::bigint as transfer_ns,
-    -- what is left of it after backward
+    -- remaining transfer after backward
     round(greatest(0, least(done_bucket.transfer_ns, done_bucket.done_ns - done_bucket.backward_ns)))::bigint
         as exposed_ns
 from gradient_of_bucket

@@ -1,16 +1,16 @@
--- The buckets of gradients that the trace shows to be reduced, each with its gradients.
+-- Buckets with a reduction in the trace: one row per gradient, with its bucket.
 --
--- DistributedDataParallel sends a bucket in a hook of its last gradient, so a gradient is in the first bucket that is
+-- DistributedDataParallel sends a bucket in a hook of its last gradient. A gradient is therefore in the first bucket
 -- sent after it.
 --
 -- :takes rank, step
 -- :reads accumulation, collective_call, gpu_work, gpu_state, nesting, event
--- :column rank BIGINT          process rank
--- :column place BIGINT         the gradient
+-- :column rank RANK
+-- :column place BIGINT         the gradient, as in `accumulation`
 -- :column bucket BIGINT        number of the bucket in its pass, from 0
--- :column bucket_bytes BIGINT  its size; NULL where the trace does not say
--- :column transfer_ns BIGINT   how long it is reduced, waiting for other ranks included
--- :column exposed_ns BIGINT    of that, no computation runs
+-- :column bucket_bytes BIGINT  size of the bucket; NULL if unknown
+-- :column transfer_ns BIGINT   duration of the reduction, including waits for other ranks
+-- :column exposed_ns BIGINT    part of this duration without computation
 with node_call as (
     select
         nesting.rank,
@@ -22,7 +22,7 @@ with node_call as (
     where event.category = 'cpu_op' and regexp_matches(event.name, '(Backward\d*|AccumulateGrad)$')
 ),
 
--- All-reduces that are launched right behind a gradient, so not by the backward of a layer.
+-- All-reduces launched right after a gradient accumulation, so not by the backward of a layer.
 hook_call as (
     select
         collective_call.rank,
@@ -48,6 +48,7 @@ hook_call as (
         and contains(node_call.name, 'AccumulateGrad')
 ),
 
+-- one row per all-reduce: its time without computation
 exposed_call as (
     select
         hook_call.rank,
@@ -64,6 +65,7 @@ exposed_call as (
     group by hook_call.rank, hook_call.event_id
 ),
 
+-- one row per gradient, with the all-reduce of its bucket
 sent_gradient as (
     select
         accumulation.rank,

@@ -1,18 +1,18 @@
--- Ops that clip gradients, one row per run of ops that scale or bound them in place: where the clip begins and ends.
+-- Ops that clip gradients: start and end of each run of ops that scale or bound gradients in place.
 --
--- Clipping by norm takes norms, makes a coefficient of them and multiplies gradients by it, as
--- `torch.nn.utils.clip_grad_norm_` does. A list of tensors is multiplied by one op for each list whose norms an op
--- took; tensors one by one by as many ops as took norms. More ops of that name are the optimizer's. Where nothing marks
--- the optimizer, a list needs a coefficient that ops made, and single tensors need half as many products as norms:
--- norms that are only logged are followed by updates, too. Clipping by value bounds gradients before any update.
+-- Clipping by norm takes norms, computes a coefficient, and multiplies the gradients by it, as in
+-- `torch.nn.utils.clip_grad_norm_`. A list of tensors is multiplied by one op per list of norms; single tensors, by as
+-- many ops as there are norms. Further ops of the same name belong to the optimizer. Without optimizer marks, a list
+-- needs a coefficient computed by ops, and single tensors need at least half as many products as norms. The reason is
+-- that norms taken only for logging are also followed by updates. Clipping by value bounds gradients before any update.
 --
 -- :reads gradient_op
 -- :only_with gradient_op where kind in ('scale', 'product', 'bound')
 -- :column start_number BIGINT  number of the first op, as in `gradient_op`
 -- :column end_number BIGINT    number of the last op
--- :column segment HUGEINT      the segment, as in `gradient_op`
+-- :column segment HUGEINT      segment, as in `gradient_op`
 with op as (
-    -- Ops, and whether each scales: in place, or into a new tensor if another such op is next to it.
+    -- Ops, and whether each scales: in place, or into a new tensor if the next or previous op has the same name.
     select
         *,
         kind = 'scale'
@@ -24,7 +24,7 @@ with op as (
     window in_segment as (partition by segment order by number)
 ),
 
--- Ops with the number of runs of scaling ops of one name that began so far.
+-- Ops, with the number of runs of scaling ops of one name begun up to each op.
 op_of_run as (
     select
         *,
@@ -41,7 +41,7 @@ op_of_run as (
     )
 ),
 
--- Ops that prepare a run belong to it.
+-- Ops that prepare a run belong to the run.
 op_of_unit as (
     select
         *,
@@ -52,8 +52,8 @@ op_of_unit as (
     from op_of_run
 ),
 
--- Where the norms of the clip begin at the earliest: after a value that was read back, or a norm of norms that was
--- taken, before the norms were put together; and after that, if more norms follow.
+-- The op after which a clip's norms begin: the gathering of norms, if more norms follow; else the last read-back or
+-- norm of norms before the gathering.
 norm_limit as (
     select
         segment,
@@ -97,7 +97,7 @@ first_update as (
     group by chapter
 ),
 
-marked as (
+mark_presence as (
     select count(*) > 0 as has_marks
     from gradient_op
     where kind = 'step'
@@ -106,19 +106,19 @@ marked as (
 limited_unit as (
     select
         unit.*,
-        marked.has_marks,
+        mark_presence.has_marks,
         case
             when scales_lists then greatest(list_norms, 1)
             when list_norms > 0 then scales
             else coalesce(nullif(norms, 0), squares)
         end as most_scales
     from unit
-    cross join marked
+    cross join mark_presence
     left join first_update on unit.chapter = first_update.chapter
     where start_number < scale_number and coalesce(scale_number < first_update.number, true)
 ),
 
-bound as (
+bounding_op as (
     select
         *,
         number - row_number() over (partition by segment order by number) as run
@@ -138,12 +138,12 @@ where
     and (has_marks or not scales_lists and 2 * scales >= most_scales)
 union all
 select
-    min(bound.number),
-    max(bound.number),
-    bound.segment
-from bound
-left join first_update on bound.chapter = first_update.chapter
-group by bound.segment, bound.run
+    min(bounding_op.number),
+    max(bounding_op.number),
+    bounding_op.segment
+from bounding_op
+left join first_update on bounding_op.chapter = first_update.chapter
+group by bounding_op.segment, bounding_op.run
 having
-    (count(*) > 1 or bool_or(bound.is_list))
-    and coalesce(min(bound.number) < any_value(first_update.number), true)
+    (count(*) > 1 or bool_or(bounding_op.is_list))
+    and coalesce(min(bounding_op.number) < any_value(first_update.number), true)

@@ -1,23 +1,24 @@
--- Outermost ops of the main thread between backward and the next forward pass, and the optimizer's marks among them.
+-- Outermost ops of the main thread between backward and the next forward pass, and the optimizer marks among them.
 --
--- Ops that only describe tensors are left out. A `chapter` begins where a backward pass ends, and where PyTorch's mark
--- of an optimizer begins and ends. A `segment` is a run of ops that clipping may consist of.
+-- Ops that only describe tensors are left out. A `chapter` begins at the end of a backward pass, and at each start and
+-- end of PyTorch's optimizer mark. A `segment` is a run of ops that may belong to clipping.
 --
 -- :reads cpu_span, nesting, name_class, node, event, main_track
 -- :only_with name_class where gradient is not null
 -- :column event_id BIGINT   the op or mark
--- :column begin_ns BIGINT   start of the conversion of a tensor (`aten::to`) right before the op; its own without one
+-- :column begin_ns BIGINT   start of the tensor conversion (`aten::to`) right before the op; the op's start without a
+--                           conversion
 -- :column start_ns BIGINT   start
 -- :column end_ns BIGINT     end
 -- :column kind VARCHAR      as `name_class.gradient`; `total` for a norm of norms; other for all other ops
 -- :column is_update BOOLEAN  the op changes a tensor in place by arithmetic
 -- :column is_list BOOLEAN   the op works on a list of tensors (`_foreach_…`)
--- :column class_id BIGINT   the name, as in `name_class`; NULL where that has none
+-- :column class_id BIGINT   the name, as in `name_class`; NULL if not in `name_class`
 -- :column number BIGINT     order of time, from 1
 -- :column chapter BIGINT    start of the chapter
 -- :column segment HUGEINT   number of the segment
 with mark as (
-    -- Optimizers as PyTorch marks them, by an annotation or a frame.
+    -- PyTorch's optimizer marks: annotations or frames.
     select
         cpu_span.event_id,
         nesting.start_ns,
@@ -29,7 +30,7 @@ with mark as (
     where name_class.gradient = 'step' and cpu_span.track_id in (select track_id from main_track)
 ),
 
--- Where the main thread comes to backward, an optimizer or forward: the last of these rows before an op counts.
+-- Times at which the main thread reaches backward, an optimizer or forward. The last row before an op counts.
 turn as (
     select
         node.end_ns as at_ns,
@@ -60,7 +61,7 @@ turn as (
     from mark
 ),
 
--- The same where the state changes, or the optimizer's mark has a border.
+-- Rows with a new state, or with a border of an optimizer mark.
 chapter as (
     select *
     from turn
@@ -83,7 +84,8 @@ op as (
         and not coalesce(contains(around_op.name, '::') or around.op_id in (select event_id from node), false)
 ),
 
--- Ops after backward, or after the optimizer, but not inside its mark unless that called the program again.
+-- Ops after backward or after the optimizer. Ops inside an optimizer mark are left out, unless the optimizer called the
+-- program again.
 late_op as (
     select
         op.event_id,
@@ -135,7 +137,7 @@ op_or_mark as (
 numbered_op as (
     select
         * replace (
-            -- the norm of norms that were put together
+            -- The norm of gathered norms.
             if(kind = 'norm' and not is_list and lag(kind) over in_order = 'gather', 'total', kind) as kind
         ),
         row_number() over in_order as number,
@@ -163,6 +165,6 @@ from (
         coalesce(lag(chapter) over (order by number), chapter) as previous_chapter
     from numbered_op
 )
--- without any name that does something with gradients, all ops are others
+-- If no name in the trace has a gradient operation, there are no rows.
 where exists (select 1 from name_class where gradient is not null)
 order by number

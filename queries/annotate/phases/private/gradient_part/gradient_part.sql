@@ -1,21 +1,21 @@
--- What ops show to be done with gradients between backward and the optimizer, on the main thread: clipping, and a
--- gradient scaler's work, which is the optimizer's.
+-- Clipping and the work of a gradient scaler, shown by ops on the main thread between backward and the optimizer.
 --
--- A scaler unscales gradients, from the inverse of the scale on (`unscale_`), reads back whether one is infinite, right
--- before the optimizer (`step`), and changes the scale (`update`): right after the optimizer, that is one with it.
+-- A gradient scaler's work belongs to the optimizer. A scaler unscales gradients, starting with the inverse of the
+-- scale (`unscale_`). Right before the optimizer, the scaler reads back whether a gradient is infinite (`step`).
+-- Finally, the scale changes (`update`). A change of scale right after the optimizer is merged with it.
 --
--- :reads gradient_op, clip_unit
+-- :reads gradient_op, clip_unit, main_track
 -- :only_with gradient_op where kind in ('scale', 'product', 'bound', 'unscale', 'rescale')
 -- :column track_id BIGINT   the main thread
 -- :column start_ns BIGINT   start of the first op
--- :column end_ns BIGINT     end of the last op, or the start of the optimizer's mark right after it
+-- :column end_ns BIGINT     end of the last op, or the start of the optimizer mark right after it
 -- :column label PHASE       clipping or optimizer
 -- :column event_id BIGINT   the first op
 with clip_start as (
     select
         start_number,
         end_number,
-        -- clips of parameters one by one, with nothing between them
+        -- Single-parameter clips without ops in between are merged.
         coalesce(start_number > lag(end_number) over in_segment + 1, true) as is_first
     from clip_unit
     window in_segment as (partition by segment order by start_number)
@@ -34,12 +34,12 @@ clip as (
     group by clip_number
 ),
 
--- Ops with their neighbours, and how many gradients were unscaled since the last backward.
+-- Ops with the previous and next op, and the start of the last unscaling.
 op as (
     select
         *,
         lag(kind in ('step', 'update') or is_update) over in_order as follows_update,
-        -- the inverse of the scale, and the tensor for what is infinite
+        -- The inverse of the scale, and the tensor for the infinity check.
         case
             when lag(kind) over in_order = 'coefficient' then lag(begin_ns) over in_order
             when lag(kind) over in_order = 'sum' and lag(kind, 2) over in_order = 'coefficient'

@@ -1,31 +1,31 @@
--- Starts and ends of events that show a phase or a bucket (markers): what `marker_segment` is made of.
+-- Starts and ends of markers, the events that show a phase or a bucket. Input of `marker_segment`.
 --
--- As in `nesting`, the running sum is taken over the rows in the order of the inner query; it is 0 again where the next
--- thread begins.
+-- As in `nesting`, the running sum follows the row order of the inner query, and is back at 0 where the next thread
+-- begins.
 --
 -- :reads phase_name, nesting, node
 -- :only_with phase_name
--- :column family VARCHAR     strong, weak, aside or bucket: how the name tells, see `name_class`
--- :column label VARCHAR      the phase that it shows; of a bucket, its name
--- :column event_id BIGINT    the event; of a model placed on the ops, the negative id of its first call in the pass
--- :column track_id BIGINT    its thread
--- :column start_ns BIGINT    start; of an annotation, that of the tensor that `record_function` makes for it right
+-- :column family VARCHAR     strong, weak, aside or bucket, as in `name_class`
+-- :column label VARCHAR      the phase, or the name of the bucket
+-- :column event_id BIGINT    the event; for a model aligned with the ops, the negative id of the pass's first call
+-- :column track_id BIGINT    thread
+-- :column start_ns BIGINT    start; for an annotation, the start of the tensor created by `record_function` right
 --                            before, if any
 -- :column end_ns BIGINT      end
--- :column tree_depth DOUBLE  number of events around it on its thread; has a fraction for calls of a model placed on
---                            the ops
--- :column evidence VARCHAR   what shows the label: annotation, profiler, autograd, python, op_name or alignment; NULL
---                            for a name that only tells a bucket
--- :column at_ns BIGINT       time of this row: the start of the marker or its end
--- :column opens INTEGER      1 where the marker starts, 0 where it ends
--- :column in_order DOUBLE    order of rows of one time and `opens`: `tree_depth` at starts, so that outer ones start
---                            first; its negative at ends, so that inner ones end first
--- :column change INTEGER     what the row does to the number of open markers: 1 at a start, -1 at an end
--- :column depth HUGEINT      markers of its family that are open on its thread right before this row; at an end, the
---                            marker itself is one
--- :column next_ns BIGINT     time of the next row of the same family and thread; NULL for the last one
-with telling_start as (
-    -- where something other than an aside tells a phase
+-- :column tree_depth DOUBLE  number of enclosing events on the thread; fractional for calls of a model aligned with the
+--                            ops
+-- :column evidence VARCHAR   source of the label: annotation, profiler, autograd, python, op_name or alignment; NULL
+--                            for a name that shows only a bucket
+-- :column at_ns BIGINT       time of this row: start or end of the marker
+-- :column opens INTEGER      1 for the start of the marker, 0 for the end
+-- :column in_order DOUBLE    order of rows with equal time and `opens`: `tree_depth` for starts, which puts outer
+--                            markers first; the negative for ends, which puts inner markers first
+-- :column change INTEGER     change of the number of open markers: 1 for a start, -1 for an end
+-- :column depth HUGEINT      open markers of the family on the thread right before this row; for an end, including the
+--                            marker itself
+-- :column next_ns BIGINT     time of the next row of the family and thread; NULL for the last row
+with evidence_start as (
+    -- Starts of strong and weak phases and of forward ops with a node: phases shown by other evidence than asides.
     select
         track_id,
         start_ns
@@ -39,13 +39,13 @@ with telling_start as (
     inner join nesting on node.forward_id = nesting.event_id
 ),
 
--- Asides in which something else tells a phase.
-told_aside as (
+-- Asides with a phase shown by other evidence inside.
+overruled_aside as (
     select phase_name.event_id
     from phase_name
-    asof inner join telling_start
-        on phase_name.track_id = telling_start.track_id and phase_name.start_ns <= telling_start.start_ns
-    where phase_name.aside_phase is not null and telling_start.start_ns < phase_name.end_ns
+    asof inner join evidence_start
+        on phase_name.track_id = evidence_start.track_id and phase_name.start_ns <= evidence_start.start_ns
+    where phase_name.aside_phase is not null and evidence_start.start_ns < phase_name.end_ns
 ),
 
 marker as (
@@ -85,7 +85,7 @@ marker as (
     from phase_name
     where
         aside_phase is not null
-        and event_id not in (select event_id from told_aside)
+        and event_id not in (select event_id from overruled_aside)
         and (
             aside_phase != 'forward'
             or not exists (select 1 from node)
@@ -126,7 +126,7 @@ edge as (
     from marker
 ),
 
-in_order as (
+ordered_edge as (
     select * from edge
     order by family, track_id, at_ns, opens, in_order
 )
@@ -137,5 +137,5 @@ select
     case
         when lead(family) over () = family and lead(track_id) over () = track_id then lead(at_ns) over ()
     end as next_ns
-from in_order
+from ordered_edge
 window so_far as (rows unbounded preceding) -- noqa: PRS

@@ -1,20 +1,20 @@
--- Events whose names tell a phase or a bucket, and passes of a model that was placed on the ops.
+-- Events with a name that shows a phase or a bucket, and passes of a model aligned with the ops.
 --
 -- :reads cpu_span, nesting, name_class, step, module_call, model_op, compiled_region
--- :column event_id BIGINT       the event; of a pass, the negative id of its first call
--- :column track_id BIGINT       its thread
--- :column start_ns BIGINT       start; of an annotation, that of the tensor that `record_function` makes for it right
+-- :column event_id BIGINT       the event; for a pass, the negative id of its first call
+-- :column track_id BIGINT       thread
+-- :column start_ns BIGINT       start; for an annotation, the start of the tensor created by `record_function` right
 --                               before, if any
 -- :column end_ns BIGINT         end
--- :column tree_depth DOUBLE     number of events around it on its thread; has a fraction for passes
--- :column strong_phase PHASE    the phase of all it contains, as in `name_class`; NULL without one
--- :column weak_phase PHASE      the phase where no strong one is around it; NULL without one
--- :column aside_phase PHASE     the phase where nothing in it or around it tells one; NULL without one
+-- :column tree_depth DOUBLE     number of enclosing events on the thread; fractional for passes
+-- :column strong_phase PHASE    phase of everything inside, as in `name_class`; NULL if absent
+-- :column weak_phase PHASE      phase without an enclosing strong phase; NULL if absent
+-- :column aside_phase PHASE     phase if no event inside or around shows another; NULL if absent
 -- :column bucket VARCHAR        the bucket; NULL without one
--- :column evidence VARCHAR      what shows it: annotation, profiler, autograd, python, op_name or alignment; NULL for a
---                               name that only tells a bucket
+-- :column evidence VARCHAR      source of the label: annotation, profiler, autograd, python, op_name or alignment; NULL
+--                               for a name that shows only a bucket
 with handle as (
-    -- tensors that may be those that `record_function` makes
+    -- Tensors possibly created by `record_function`.
     select
         nesting.track_id,
         coalesce(nesting.parent_id, -1) as parent_id,
@@ -26,7 +26,7 @@ with handle as (
     where name_class.name = 'aten::zeros'
 ),
 
--- Annotations that start with the tensor that `record_function` makes for them, just before.
+-- Annotations, with the start of the tensor created by `record_function` just before.
 annotation as (
     select
         cpu_span.event_id,
@@ -41,9 +41,9 @@ annotation as (
     where cpu_span.category = 'user_annotation' and nesting.start_ns < handle.start_ns + 30000
 ),
 
--- Found before anything else, and kept: where a large join that has spilled to disk stands between a look-up in a
--- table as small as this one and the next join, DuckDB 2.0.0 stops with an internal error ("dict-surviving join").
-known_name as materialized (
+-- Computed first and materialized. If a large join that spilled to disk runs between a look-up in a table as small as
+-- this and the next join, DuckDB 2.0.0 fails with an internal error ("dict-surviving join").
+classified_event as materialized (
     select
         cpu_span.event_id,
         name_class.strong_phase,
@@ -61,32 +61,32 @@ known_name as materialized (
 
 named_interval as (
     select
-        known_name.event_id,
+        classified_event.event_id,
         nesting.track_id,
         coalesce(annotation.start_ns, nesting.start_ns) as start_ns,
         nesting.end_ns,
         nesting.depth as tree_depth,
-        known_name.* exclude (event_id)
-    from known_name
-    inner join nesting on known_name.event_id = nesting.event_id
-    left join annotation on known_name.event_id = annotation.event_id
+        classified_event.* exclude (event_id)
+    from classified_event
+    inner join nesting on classified_event.event_id = nesting.event_id
+    left join annotation on classified_event.event_id = annotation.event_id
     where
         nesting.end_ns > nesting.start_ns
-        and known_name.event_id not in (select event_id from step where event_id is not null)
+        and classified_event.event_id not in (select event_id from step where event_id is not null)
 ),
 
--- Calls of modules of a model that was placed on the ops.
+-- Module calls of a model aligned with the ops.
 placed_call as (
     select
         module_call.*,
-        coalesce(regexp_matches(model_op.type, 'Loss|Criterion'), false) as is_loss
+        coalesce(is_loss_type(model_op.type), false) as is_loss
     from module_call
     inner join model_op on module_call.module_key = model_op.module_key
     where module_call.pass_number is not null
 ),
 
--- Passes of a model that was placed on the ops, and its losses. A pass shows forward as a call of a module would, with
--- all of the compiled code that holds its first or last op.
+-- Passes of a model aligned with the ops, and its losses. A pass shows forward as a module call would, and includes all
+-- compiled code containing its first or last op.
 model_pass as (
     select
         min(placed_call.event_id) as event_id,

@@ -1,21 +1,21 @@
--- One row per stretch with a head: where a batch is put together in it, and what of it belongs to the step before.
+-- Batch preparation in the head of each stretch, and the part of the head that belongs to the previous step.
 --
--- The head of a stretch is what stands after its updates, and before the first layer of a forward pass or the first op
--- that backward comes back to.
+-- The head of a stretch begins after the stretch's updates, and ends before the first layer of a forward pass or the
+-- first op with a backward node.
 --
 -- :reads gap_sign, phase_stretch
 -- :only_with gap_sign where kind in ('read', 'update', 'fetch', 'draw', 'create')
 -- :column step_start_ns BIGINT  start of the step
 -- :column stretch HUGEINT       the stretch, as in `phase_timeline`
--- :column fetching_ns BIGINT    start of the first op that puts a batch together or draws at random; NULL without one
--- :column fetched_ns BIGINT     end of the last op that puts a batch together; if nothing else brings the step a batch,
---                               of the last op that draws one before any tensor is made; NULL without one, or after
---                               `load_data`
--- :column logged_ns BIGINT      end of the last op before `fetching_ns` that reads a value back, or is one of more than
---                               two updates of one name; NULL without one, or after `load_data`
--- :column reading_ns BIGINT     start of the last op that reads a value back before `logged_ns`; NULL without one
--- :column made_ns BIGINT        start of the first op that draws or makes a tensor after `fetched_ns` and `logged_ns`;
---                               NULL without one
+-- :column fetching_ns BIGINT    start of the first op that assembles a batch or draws random numbers; NULL if absent
+-- :column fetched_ns BIGINT     end of the last op that assembles a batch; if the step has no other batch, end of the
+--                               last op that draws a random batch before any tensor is created; NULL if absent, or
+--                               after `load_data`
+-- :column logged_ns BIGINT      end of the last op before `fetching_ns` that reads a value back, or that is among more
+--                               than two updates of one name; NULL if absent, or after `load_data`
+-- :column reading_ns BIGINT     start of the last op before `logged_ns` that reads a value back; NULL if absent
+-- :column made_ns BIGINT        start of the first op after `fetched_ns` and `logged_ns` that draws random numbers or
+--                               creates a tensor; NULL if absent
 with first_fetch as (
     select
         step_start_ns,
@@ -46,7 +46,7 @@ head_sign as (
         and coalesce(gap_sign.start_ns < least(phase_stretch.first_ns, phase_stretch.layer_ns), true)
 ),
 
--- A batch is drawn at random where nothing else brings one.
+-- A random draw counts as the batch if the step has no other batch.
 sign_and_batch as (
     select
         * exclude (creating_ns),
@@ -69,7 +69,7 @@ sign_and_batch as (
     window in_stretch as (partition by step_start_ns, stretch)
 ),
 
--- Values read back or averaged in place before a batch is fetched belong to the batch before.
+-- Values read back or averaged in place before a batch is fetched belong to the previous batch.
 sign_and_log as (
     select
         *,

@@ -1,16 +1,16 @@
--- The rows of `phase_sign`, each with its stretch of `phase_timeline`.
+-- The rows of `phase_sign`, with the stretch of `phase_timeline`.
 --
 -- :reads phase_sign, phase_timeline
 -- :column step_start_ns BIGINT  start of the step
 -- :column stretch HUGEINT       the stretch, as in `phase_timeline`
 -- :column turn HUGEINT          the turn, as in `phase_timeline`
--- :column before_phase PHASE    the phase before the stretch; NULL without one
--- :column had_batch BOOLEAN     `load_data` is shown before it in the step
+-- :column before_phase PHASE    phase before the stretch; NULL if absent
+-- :column had_batch BOOLEAN     `load_data` is shown earlier in the step
 -- :column start_ns BIGINT       start of the sign
--- :column end_ns BIGINT         its end, or that of the gap, if that is earlier
+-- :column end_ns BIGINT         end of the sign, or of the gap if earlier
 -- :column kind VARCHAR          kind, as in `phase_sign`
 -- :column class_id BIGINT       the name, as in `name_class`; NULL for `differentiable`
--- :column parent_id BIGINT      the event around it; NULL without one, and for all kinds but `differentiable`
+-- :column parent_id BIGINT      the enclosing event; NULL if absent, and for all kinds except `differentiable`
 select
     phase_timeline.step_start_ns,
     phase_timeline.stretch,

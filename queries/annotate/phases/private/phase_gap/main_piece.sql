@@ -1,15 +1,15 @@
--- One row per piece of a step on the main thread: a phase that the trace shows, or a gap in which it shows none.
+-- Pieces of each step on the main thread: shown phases, and gaps without a shown phase.
 --
 -- :reads phase_evidence, main_track, step
 -- :column step_start_ns BIGINT  start of the step
 -- :column start_ns BIGINT       start of the piece
 -- :column end_ns BIGINT         end of the piece
--- :column is_step BOOLEAN       something marks the step; false where the whole trace is one step
+-- :column is_step BOOLEAN       the step is marked; false if the whole trace is one step
 -- :column label PHASE           the phase; NULL for a gap
--- :column evidence VARCHAR      what shows the phase, as in `phase_span`; NULL for a gap
+-- :column evidence VARCHAR      source of the phase, as in `phase_span`; NULL for a gap
 -- :column is_part BOOLEAN       clipping or a gradient scaler's work, as in `gradient_part`; NULL for a gap
--- :column previous PHASE        phase of the piece before it in the step; NULL for a gap, and without a piece
--- :column next PHASE            phase of the piece after it in the step; NULL for a gap, and without a piece
+-- :column previous PHASE        phase of the previous piece in the step; NULL for a gap, and without a piece
+-- :column next PHASE            phase of the next piece in the step; NULL for a gap, and without a piece
 with piece_with_events as (
     select
         phase_evidence.start_ns,
@@ -24,7 +24,7 @@ with piece_with_events as (
     where phase_evidence.track_id in (select track_id from main_track) and phase_evidence.start_ns < step.end_ns
 ),
 
--- The last events of a step may end before it does: the rest is a gap, too.
+-- Steps with the end of the last piece. The time from there to the end of the step is also a gap.
 step_end as (
     select
         step.start_ns as step_start_ns,

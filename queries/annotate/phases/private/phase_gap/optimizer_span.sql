@@ -1,7 +1,7 @@
--- One row per stretch after backward in which an optimizer runs that nothing names: its first and last update.
+-- Unmarked optimizers: the first and last update of each stretch after backward with an inferred optimizer.
 --
--- Updates count as an optimizer's if ops of their name update at least a quarter as many tensors as gradients were
--- added up in the turn, and not just one; or if one op updates many.
+-- Updates belong to an optimizer if ops of their name update at least a quarter as many tensors as the turn has
+-- accumulated gradients, and more than one tensor. A single op updating many tensors is also enough.
 --
 -- :reads gap_sign, trained_span, phase_timeline, cpu_span, name_class
 -- :only_with gap_sign where kind in ('update', 'rescale')
@@ -21,7 +21,7 @@ with turn_gradients as (
     group by phase_timeline.step_start_ns, phase_timeline.turn
 ),
 
--- Where a forward pass begins in a stretch after backward, or else the signs end: no update of an optimizer follows.
+-- End of the possible updates in a stretch after backward: the start of a forward pass, or else the end of the signs.
 update_limit as materialized (
     select
         gap_sign.step_start_ns,
@@ -38,7 +38,7 @@ update_limit as materialized (
     group by gap_sign.step_start_ns, gap_sign.stretch
 ),
 
--- Names whose ops update as many tensors as an optimizer does.
+-- Names whose ops update as many tensors as an optimizer.
 update_name as (
     select
         gap_sign.step_start_ns,
@@ -80,8 +80,8 @@ numbered_update as (
     window in_order as (partition by gap_sign.step_start_ns, gap_sign.stretch order by gap_sign.start_ns)
 ),
 
--- Updates with the number of updates after them that have the name of the stretch's last one (`followers`). These are
--- summed up from the end, as counting the followers of each update takes time that grows with the square.
+-- Updates with `followers`: the number of later updates that have the same name as the last update of the stretch. The
+-- followers are summed from the end; counting for each update would take quadratic time.
 followed_update as (
     select
         *,
@@ -97,9 +97,9 @@ followed_update as (
     )
 ),
 
--- An optimizer that goes from tensor to tensor ends with all its ops. Where some of their names end so early that an
--- op of another name updates as many tensors after them, the later ops average the weights. These stretches have a row
--- here, with the number of the optimizer's last update.
+-- Stretches with averaging of weights after the optimizer, with the number of the optimizer's last update. An optimizer
+-- that iterates over tensors ends with all its ops. If some names end early and an op of another name then updates as
+-- many tensors, the later ops average the weights.
 last_update as (
     select
         followed_update.step_start_ns,
@@ -127,8 +127,8 @@ optimizer_update as materialized (
     where coalesce(numbered_update.number <= last_update.number, true)
 ),
 
--- The longest pause between the updates of a stretch. Metrics may be summed up in place, too: a pause that is longer
--- than all the rest parts them from the optimizer, which is the side with more updates.
+-- The longest pause between the updates of a stretch. Metrics may also be accumulated in place. A pause longer than all
+-- the rest separates metrics from the optimizer, the side with more updates.
 longest_pause as (
     select
         step_start_ns,
@@ -147,7 +147,8 @@ side_update as (
         optimizer_update.class_id,
         optimizer_update.start_ns,
         optimizer_update.end_ns,
-        -- ops on lists are no metrics: before the pause they are the optimizer's, and after it if no average has them
+        -- Ops on lists are not metrics. Ops before the pause belong to the optimizer, as do ops after the pause that
+        -- cannot be averages.
         not coalesce(longest_pause.parts_sides, false)
         or (optimizer_update.start_ns < longest_pause.pause_end_ns) = longest_pause.is_first_side
         or regexp_matches(name_class.name, '::_(foreach|fused)_')
@@ -163,7 +164,7 @@ side_update as (
             and optimizer_update.stretch = longest_pause.stretch
 )
 
--- Where ops of all names, more than a sum needs, stand on the other side of the pause, too, it is the optimizer's own.
+-- If ops of all names, more than a sum needs, are on both sides of the pause, the pause is inside the optimizer.
 select
     step_start_ns,
     stretch,

@@ -1,62 +1,59 @@
--- The gaps between the phases that the main thread shows, inside steps, and what stands in them.
+-- Gaps between the phases shown on the main thread, inside steps, with the times of signs in each gap's stretch.
 --
--- Consecutive gaps between the same two phases form a stretch, in which `zero_grad`, `other`, `clipping` and a gradient
--- scaler's work may stand. Times are found for the whole stretch and repeated on each of its gaps.
+-- Consecutive gaps between the same two phases form a stretch, which may contain `zero_grad`, `other`, `clipping` and a
+-- gradient scaler's work. Times are computed for the whole stretch and repeated for each of its gaps.
 --
 -- :reads phase_piece, phase_timeline, phase_stretch, batch_span, main_track, nesting
 -- :column start_ns BIGINT            start of the gap
 -- :column end_ns BIGINT              end of the gap
--- :column is_step BOOLEAN            something marks the step around it; false where the whole trace is one step
--- :column before_phase PHASE         the last phase shown before it in its step that ends a stretch; NULL without one
--- :column before_evidence VARCHAR    what shows `before_phase`, as in `phase_span`; NULL without one
--- :column previous_phase PHASE       the phase shown right before it, of whatever kind; NULL where the gap begins the
---                                    step
--- :column previous_evidence VARCHAR  what shows `previous_phase`; NULL without one
--- :column next_phase PHASE           the phase shown right after it, of whatever kind; NULL where the gap ends the step
--- :column after_phase PHASE          the next phase shown after it in its step that ends a stretch; NULL without one
--- :column after_evidence VARCHAR     what shows `after_phase`; NULL without one
--- :column zero_ns BIGINT             of its stretch: start of the last `zero_grad`; NULL if none follows a gap of the
---                                    stretch
--- :column had_model BOOLEAN          a forward pass is shown before it in its step, or the first layer of the step's
---                                    gaps stands before it
--- :column zeroed_ns BIGINT           of its stretch: start of the first op after the last `zero_grad` that a gap
---                                    follows; NULL without one
--- :column optimizer_ns BIGINT        of its stretch: start of the first update that counts as an optimizer's, or of the
---                                    ops on lists of tensors right before it; NULL without one
--- :column updated_ns BIGINT          of its stretch: end of the last update that counts as an optimizer's; NULL without
---                                    one
--- :column first_ns BIGINT            of its stretch: start of the first op that backward comes back to, or of an op
---                                    around it; NULL without one
--- :column known_ns BIGINT            of its stretch: end of the last op that backward comes back to; NULL without one
--- :column layer_ns BIGINT            of its stretch: start of the first layer after `updated_ns`; NULL without one
--- :column modelled_ns BIGINT         of its stretch: end of the last layer, activation, softmax or sigmoid; NULL
---                                    without one
--- :column output_ns BIGINT           of its stretch: end of the last softmax or sigmoid; NULL without one
--- :column read_ns BIGINT             of its stretch: end of the last op that reads a value back after `known_ns`; NULL
---                                    without one
--- :column seed_ns BIGINT             of its stretch: start of the last sign if that makes a tensor, as backward does
---                                    with the gradient of the loss; NULL without one
--- :column fetching_ns BIGINT         of the head of its stretch (the signs after `updated_ns` and before `first_ns` and
---                                    `layer_ns`): start of the first op that puts a batch together or draws at random;
---                                    NULL without one
--- :column fetched_ns BIGINT          of the head: end of the last op that puts a batch together; if nothing else brings
---                                    the step a batch, of the last op that draws one before any tensor is made; NULL
---                                    without one, or after `load_data`
--- :column logged_ns BIGINT           of the head: end of the last op before `fetching_ns` that reads a value back,
---                                    or is one of more than two updates of one name; NULL without one, or after
+-- :column is_step BOOLEAN            the surrounding step is marked; false if the whole trace is one step
+-- :column before_phase PHASE         the last earlier phase in the step that ends a stretch; NULL if absent
+-- :column before_evidence VARCHAR    source of `before_phase`, as in `phase_span`; NULL if absent
+-- :column previous_phase PHASE       the phase shown right before the gap, of any kind; NULL if the gap begins the step
+-- :column previous_evidence VARCHAR  source of `previous_phase`; NULL if absent
+-- :column next_phase PHASE           the phase shown right after the gap, of any kind; NULL if the gap ends the step
+-- :column after_phase PHASE          the next later phase in the step that ends a stretch; NULL if absent
+-- :column after_evidence VARCHAR     source of `after_phase`; NULL if absent
+-- :column zero_ns BIGINT             in the stretch: start of the last `zero_grad` after a gap; NULL if absent
+-- :column had_model BOOLEAN          the step shows a forward pass before the gap, or the first layer in the step's
+--                                    gaps is before the gap
+-- :column zeroed_ns BIGINT           in the stretch: start of the first op after the last `zero_grad` before a gap;
+--                                    NULL if absent
+-- :column optimizer_ns BIGINT        in the stretch: start of an optimizer's first update, or of the ops on lists of
+--                                    tensors right before it; NULL if absent
+-- :column updated_ns BIGINT          in the stretch: end of an optimizer's last update; NULL if absent
+-- :column first_ns BIGINT            in the stretch: start of the first op with a backward node, or of an enclosing op;
+--                                    NULL if absent
+-- :column known_ns BIGINT            in the stretch: end of the last op with a backward node; NULL if absent
+-- :column layer_ns BIGINT            in the stretch: start of the first layer after `updated_ns`; NULL if absent
+-- :column modelled_ns BIGINT         in the stretch: end of the last layer, activation, softmax or sigmoid; NULL if
+--                                    absent
+-- :column output_ns BIGINT           in the stretch: end of the last softmax or sigmoid; NULL if absent
+-- :column read_ns BIGINT             in the stretch: end of the last op after `known_ns` that reads a value back; NULL
+--                                    if absent
+-- :column seed_ns BIGINT             in the stretch: start of the last sign if it creates a tensor, as backward does
+--                                    for the gradient of the loss; NULL if absent
+-- :column fetching_ns BIGINT         in the head of the stretch (the signs after `updated_ns` and before `first_ns` and
+--                                    `layer_ns`): start of the first op that assembles a batch or draws random numbers;
+--                                    NULL if absent
+-- :column fetched_ns BIGINT          in the head: end of the last op that assembles a batch; if the step has no other
+--                                    batch, end of the last op that draws a random batch before any tensor is created;
+--                                    NULL if absent, or after `load_data`
+-- :column logged_ns BIGINT           in the head: end of the last op before `fetching_ns` that reads a value back, or
+--                                    that is among more than two updates of one name; NULL if absent, or after
 --                                    `load_data`
--- :column reading_ns BIGINT          of the head: start of the last op that reads a value back before `logged_ns`; NULL
---                                    without one
--- :column made_ns BIGINT             of the head: start of the first op that draws or makes a tensor after `fetched_ns`
---                                    and `logged_ns`; NULL without one
--- :column is_between_nodes BOOLEAN   the gap lies between two of autograd's nodes on the main thread, with nothing in
---                                    it; such a gap has only its times and `is_step`, all else is NULL
+-- :column reading_ns BIGINT          in the head: start of the last op before `logged_ns` that reads a value back; NULL
+--                                    if absent
+-- :column made_ns BIGINT             in the head: start of the first op after `fetched_ns` and `logged_ns` that draws
+--                                    random numbers or creates a tensor; NULL if absent
+-- :column is_between_nodes BOOLEAN   the gap is between two autograd nodes on the main thread and has no signs; only
+--                                    the times and `is_step` are set, other columns are NULL
 with gap as materialized (
     select * from phase_timeline
     where label is null
 ),
 
--- Gaps after `zero_grad`.
+-- Gaps after `zero_grad`, with the start of the next op.
 first_op as (
     select
         gap.start_ns,

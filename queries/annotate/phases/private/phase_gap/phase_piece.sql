@@ -1,19 +1,19 @@
--- The rows of `main_piece`, and which of them lie inside a run of backward.
+-- The rows of `main_piece`, and whether each is inside a run of backward.
 --
--- Where autograd runs on the main thread, most gaps lie between two of its nodes, with nothing in them. Such gaps and
--- the nodes around them are a run of backward. The first and the last piece of a run stand for it in `phase_timeline`,
--- and all others are inner ones.
+-- If autograd runs on the main thread, most gaps are between two nodes and have no signs. These gaps and the nodes
+-- around them form a run of backward. In `phase_timeline`, the first and last piece represent the run; all other pieces
+-- are inner pieces.
 --
 -- :reads main_piece, phase_sign
 -- :column step_start_ns BIGINT  start of the step
 -- :column start_ns BIGINT       start of the piece
 -- :column end_ns BIGINT         end of the piece
--- :column is_step BOOLEAN       something marks the step; false where the whole trace is one step
+-- :column is_step BOOLEAN       the step is marked; false if the whole trace is one step
 -- :column label PHASE           the phase; NULL for a gap
--- :column evidence VARCHAR      what shows the phase, as in `phase_span`; NULL for a gap
+-- :column evidence VARCHAR      source of the phase, as in `phase_span`; NULL for a gap
 -- :column is_part BOOLEAN       clipping or a gradient scaler's work, as in `gradient_part`; NULL for a gap
--- :column is_between BOOLEAN    a gap between two nodes, with nothing in it; NULL or false for other pieces
--- :column is_inner BOOLEAN      the pieces before and after it are of the same run of backward
+-- :column is_between BOOLEAN    a gap between two nodes without signs; NULL or false for other pieces
+-- :column is_inner BOOLEAN      the previous and next piece belong to the same run of backward
 with run_part as (
     select
         *,

@@ -1,7 +1,7 @@
--- One row per sign in a gap of `main_piece`: an event of the main thread that helps to tell the phase of the gap.
+-- Signs in the gaps of `main_piece`: events of the main thread that help to find the gap's phase.
 --
--- An op that autograd comes back to is a sign (`differentiable`), once for each node that comes back to it. So is an
--- event whose name `name_class` calls one.
+-- An op with a backward node is a sign (`differentiable`), once per node. An event is also a sign if its name has a
+-- `sign` in `name_class`.
 --
 -- :reads main_piece, main_track, node, nesting, cpu_span, event, name_class
 -- :column piece_ns BIGINT   start of the gap
@@ -10,7 +10,7 @@
 -- :column kind VARCHAR      differentiable, or as in `name_class`: layer, activation, output, read, update, list,
 --                           rescale, fetch, draw or create
 -- :column class_id BIGINT   the name, as in `name_class`; NULL for `differentiable`
--- :column parent_id BIGINT  the event around it; NULL without one, and for all kinds but `differentiable`
+-- :column parent_id BIGINT  the enclosing event; NULL if absent, and for all kinds except `differentiable`
 with sign as (
     select
         nesting.start_ns,
@@ -35,7 +35,7 @@ with sign as (
     where name_class.sign is not null and cpu_span.track_id in (select track_id from main_track)
 ),
 
--- As-of joins, as joins by ranges alone compare each piece with each op.
+-- An ASOF join, because a join by ranges alone compares each piece with each op.
 sign_in_gap as (
     select
         sign.*,
@@ -45,7 +45,7 @@ sign_in_gap as (
     where sign.start_ns < main_piece.end_ns and main_piece.label is null
 ),
 
--- Many ops make a tensor, update it or read it back inside: that is no sign.
+-- Signs inside other ops. Many ops create, update or read back a tensor internally, which is not a sign.
 part_of_op as (
     select sign_in_gap.event_id
     from sign_in_gap

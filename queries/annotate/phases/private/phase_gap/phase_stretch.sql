@@ -1,22 +1,21 @@
--- One row per stretch of `phase_timeline` with signs: where they begin and end, by kind.
+-- Starts and ends of the signs in each stretch of `phase_timeline`, by kind.
 --
 -- :reads gap_sign, trained_span, optimizer_span
 -- :column step_start_ns BIGINT  start of the step
 -- :column stretch HUGEINT       the stretch, as in `phase_timeline`
--- :column optimizer_ns BIGINT   start of the first update that counts as an optimizer's, or of the ops on lists of
---                               tensors right before it; NULL without one
--- :column updated_ns BIGINT     end of the last update that counts as an optimizer's; NULL without one
--- :column first_ns BIGINT       start of the first op that backward comes back to, or of an op around it; NULL without
---                               one
--- :column known_ns BIGINT       end of the last op that backward comes back to; NULL without one
+-- :column optimizer_ns BIGINT   start of an optimizer's first update, or of the ops on lists of tensors right before
+--                               it; NULL if absent
+-- :column updated_ns BIGINT     end of an optimizer's last update; NULL if absent
+-- :column first_ns BIGINT       start of the first op with a backward node, or of an enclosing op; NULL if absent
+-- :column known_ns BIGINT       end of the last op with a backward node; NULL if absent
 -- :column layer_ns BIGINT       start of the first layer after `updated_ns`; NULL without one
 -- :column modelled_ns BIGINT    end of the last layer, activation, softmax or sigmoid; NULL without one
 -- :column output_ns BIGINT      end of the last softmax or sigmoid; NULL without one
--- :column read_ns BIGINT        end of the last op that reads a value back after `known_ns`; NULL without one
--- :column seed_ns BIGINT        start of the last sign if that makes a tensor, as backward does with the gradient of
---                               the loss; NULL without one
-with last_other as (
-    -- The last sign before the updates of an optimizer that is no op on lists of tensors.
+-- :column read_ns BIGINT        end of the last op after `known_ns` that reads a value back; NULL if absent
+-- :column seed_ns BIGINT        start of the last sign if it creates a tensor, as backward does for the gradient of the
+--                               loss; NULL if absent
+with last_other_sign as (
+    -- The last sign before an optimizer's updates, except ops on lists of tensors.
     select
         gap_sign.step_start_ns,
         gap_sign.stretch,
@@ -34,7 +33,7 @@ select
     least(
         any_value(optimizer_span.start_ns),
         min(gap_sign.start_ns) filter (
-            where gap_sign.kind = 'list' and gap_sign.start_ns > coalesce(last_other.start_ns, 0)
+            where gap_sign.kind = 'list' and gap_sign.start_ns > coalesce(last_other_sign.start_ns, 0)
             and gap_sign.start_ns < optimizer_span.start_ns
         )
     ) as optimizer_ns,
@@ -58,6 +57,6 @@ left join trained_span
     on gap_sign.step_start_ns = trained_span.step_start_ns and gap_sign.stretch = trained_span.stretch
 left join optimizer_span
     on gap_sign.step_start_ns = optimizer_span.step_start_ns and gap_sign.stretch = optimizer_span.stretch
-left join last_other
-    on gap_sign.step_start_ns = last_other.step_start_ns and gap_sign.stretch = last_other.stretch
+left join last_other_sign
+    on gap_sign.step_start_ns = last_other_sign.step_start_ns and gap_sign.stretch = last_other_sign.stretch
 group by gap_sign.step_start_ns, gap_sign.stretch

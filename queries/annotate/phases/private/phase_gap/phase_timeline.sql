@@ -1,28 +1,27 @@
--- One row per phase that the main thread shows in a step, and per gap between two of them, with its neighbours.
+-- Phases shown on the main thread in each step, and the gaps between them, each with the phases around it.
 --
--- Pieces of one phase that follow each other are one row, and so is a whole run of backward.
+-- Consecutive pieces of one phase are one row, as is a whole run of backward.
 --
 -- Consecutive gaps between the same two phases form a stretch: `zero_grad`, `other`, `clipping` and a gradient scaler's
--- work may stand anywhere, and end none. Consecutive stretches form a turn, which ends with each other phase but
--- `backward`.
+-- work do not end a stretch. Consecutive stretches form a turn. Every other phase except `backward` ends a turn.
 --
 -- :reads phase_piece
 -- :column step_start_ns BIGINT       start of the step
 -- :column start_ns BIGINT            start
 -- :column end_ns BIGINT              end
--- :column is_step BOOLEAN            something marks the step; false where the whole trace is one step
+-- :column is_step BOOLEAN            the step is marked; false if the whole trace is one step
 -- :column label PHASE                the phase; NULL for a gap
--- :column previous_phase PHASE       the phase right before it, of whatever kind; NULL at the start of the step
--- :column previous_evidence VARCHAR  what shows `previous_phase`; NULL without one
--- :column next_phase PHASE           the phase right after it, of whatever kind; NULL at the end of the step
--- :column before_phase PHASE         the last phase before it in the step that ends a stretch; NULL without one
--- :column before_evidence VARCHAR    what shows `before_phase`; NULL without one
--- :column after_phase PHASE          the next phase after it in the step that ends a stretch; NULL without one
--- :column after_evidence VARCHAR     what shows `after_phase`; NULL without one
+-- :column previous_phase PHASE       the phase right before the row, of any kind; NULL at the start of the step
+-- :column previous_evidence VARCHAR  source of `previous_phase`; NULL if absent
+-- :column next_phase PHASE           the phase right after the row, of any kind; NULL at the end of the step
+-- :column before_phase PHASE         the last earlier phase in the step that ends a stretch; NULL if absent
+-- :column before_evidence VARCHAR    source of `before_phase`; NULL if absent
+-- :column after_phase PHASE          the next later phase in the step that ends a stretch; NULL if absent
+-- :column after_evidence VARCHAR     source of `after_phase`; NULL if absent
 -- :column stretch HUGEINT            number of the stretch in the step, from 0
 -- :column turn HUGEINT               number of the turn in the step, from 0
--- :column had_forward BOOLEAN        a forward pass is shown before it in the step
--- :column had_batch BOOLEAN          `load_data` is shown before it in the step
+-- :column had_forward BOOLEAN        a forward pass is shown earlier in the step
+-- :column had_batch BOOLEAN          `load_data` is shown earlier in the step
 with phase_change as (
     select
         *,
@@ -41,7 +40,7 @@ numbered_piece as (
     from phase_change
 ),
 
-shown_or_gap as (
+phase_or_gap as (
     select
         step_start_ns,
         min(start_ns) as start_ns,
@@ -49,7 +48,7 @@ shown_or_gap as (
         any_value(is_step) as is_step,
         any_value(label) as label,
         any_value(evidence) as evidence,
-        -- the phases that end a stretch
+        -- phases that end a stretch
         any_value(
             case
                 when label not in ('zero_grad', 'other', 'clipping') and not is_part
@@ -77,7 +76,7 @@ select
     coalesce(sum((mark is not null and mark.label != 'backward')::integer) over so_far, 0) as turn,
     coalesce(sum((mark.label = 'forward')::integer) over so_far, 0) > 0 as had_forward,
     coalesce(sum((mark.label = 'load_data')::integer) over so_far, 0) > 0 as had_batch
-from shown_or_gap
+from phase_or_gap
 window
     in_step as (partition by step_start_ns order by start_ns),
     so_far as (partition by step_start_ns order by start_ns rows between unbounded preceding and 1 preceding),

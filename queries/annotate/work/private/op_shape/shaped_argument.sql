@@ -1,17 +1,17 @@
--- Each argument of each different call.
+-- Arguments of distinct op calls.
 --
--- Of lists of more than 30 tensors, the profiler leaves the shapes out (TENSOR_LIST_DISPLAY_LENGTH_LIMIT in
--- torch/csrc/profiler/util.h): they look like empty ones.
+-- The profiler leaves out the shapes of lists of more than 30 tensors (TENSOR_LIST_DISPLAY_LENGTH_LIMIT in
+-- torch/csrc/profiler/util.h). These lists look empty.
 --
 -- :reads shaped_call, dtypes
 -- :column shape_id BIGINT      the call
--- :column position BIGINT      of the argument, from 1
--- :column dtype VARCHAR        type of the tensor; NULL for what is none, and for types without a rule
--- :column item_bytes DOUBLE    bytes of an element
--- :column is_float BOOLEAN     the type is of floating point
--- :column sizes BIGINT[]       its sizes
--- :column read_count DOUBLE    its elements, without those that are the same in memory
--- :column list_count DOUBLE    elements of all tensors of a list; NULL without any
+-- :column position BIGINT      position of the argument, from 1
+-- :column dtype VARCHAR        type of the tensor; NULL for other arguments, and for types without a rule
+-- :column item_bytes DOUBLE    bytes per element
+-- :column is_float BOOLEAN     the type is a floating-point type
+-- :column sizes BIGINT[]       sizes of the tensor
+-- :column read_count DOUBLE    elements of the tensor distinct in memory
+-- :column list_count DOUBLE    elements of all tensors of a list; NULL for other arguments
 with argument as (
     select
         shape_id,
@@ -29,18 +29,19 @@ with argument as (
     ) as parsed
 ),
 
-sized as (
+sized_argument as (
     select
         argument.*,
-        dtypes.word as dtype,
-        dtypes.bytes::double as item_bytes,
-        dtypes.is_float,
+        element_type.word as dtype,
+        element_type.bytes::double as item_bytes,
+        element_type.is_float,
         case
-            when dtypes.name is not null or (type_name not like '%List%' and json_array_length(dims) > 0)
+            when element_type.name is not null or (type_name not like '%List%' and json_array_length(dims) > 0)
                 then try_cast(argument.dims as bigint[])
         end as sizes
     from argument
-    left join dtypes on argument.type_name = dtypes.name
+    left join (select *, bytes_of_dtype(name) as bytes from dtypes) as element_type
+        on argument.type_name = element_type.name
 )
 
 select
@@ -57,4 +58,4 @@ select
     case when type_name = 'TensorList' then list_sum(list_transform(
         try_cast(dims as bigint[][]), lambda each: element_count(each)
     )) end as list_count
-from sized
+from sized_argument

@@ -1,14 +1,15 @@
--- Different calls of ops for which there is a rule.
+-- Distinct calls of ops with a rule.
 --
--- A name in a rule that ends in `*` stands for all that begin so. An op that ends in `_` has the rule of the op that
--- does not work in place, unless it has one of its own. Overloads have one name: a rule with the role `arguments`
--- counts only for calls with so many, and before rules without it. Negative sizes are damage.
+-- A rule name ending in `*` matches all names with this prefix. An op ending in `_` uses the rule of the op without
+-- `_`, unless it has a rule of its own. All overloads of an op have one name: a rule with the role `arguments` applies
+-- only to calls with this number of arguments, and takes precedence over rules without the role. Calls with negative
+-- sizes are damaged.
 --
 -- :reads event, op_argument, op_signature, op_signatures
 -- :column shape_id BIGINT              number of the row
 -- :column name VARCHAR                 name of the op
--- :column family VARCHAR               which formula counts its work
--- :column roles MAP(VARCHAR, BIGINT)   the rule's roles, with the position or number of each
+-- :column family VARCHAR               family of the formula
+-- :column roles MAP(VARCHAR, BIGINT)   roles of the rule, with the position or number of each
 -- :column input_dims JSON              the shapes, as recorded
 -- :column input_types JSON             the types, as recorded
 -- :column input_strides JSON           the strides, as recorded
@@ -44,7 +45,7 @@ signature as (
     from op_signatures
 ),
 
--- Names of ops and their numbers of arguments, with the name of the op which does not work in place.
+-- Names and argument counts of ops, with the name of the op that does not work in place.
 op_name as (
     select
         name,
@@ -61,7 +62,7 @@ counting_signature as (
     from signature
 ),
 
-known_name as (
+name_rule as (
     select
         op_name.name,
         op_name.argument_count,
@@ -85,9 +86,9 @@ select
         order by call.name, call.input_dims, call.input_types, call.input_strides, call.concrete_inputs
     ) as shape_id,
     call.name,
-    known_name.rule.family,
+    name_rule.rule.family,
     map_from_entries(list_transform(
-        regexp_extract_all(known_name.rule.roles, '\w+=\d+'),
+        regexp_extract_all(name_rule.rule.roles, '\w+=\d+'),
         lambda role: {'key': split_part(role, '=', 1), 'value': try_cast(split_part(role, '=', 2) as bigint)}
     )) as roles,
     call.input_dims,
@@ -95,6 +96,6 @@ select
     call.input_strides,
     call.concrete_inputs
 from call
-inner join known_name
-    on call.name = known_name.name and call.argument_count is not distinct from known_name.argument_count
+inner join name_rule
+    on call.name = name_rule.name and call.argument_count is not distinct from name_rule.argument_count
 where not contains(call.input_dims::varchar, '-')

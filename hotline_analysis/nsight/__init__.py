@@ -1,0 +1,1 @@
+"""Read the SQLite export of Nsight Systems into the same Arrow tables as a Kineto file."""

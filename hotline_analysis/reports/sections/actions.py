@@ -1,0 +1,75 @@
+"""The recommended changes: the advice with the largest gains, with a title and the mean step before and after."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import polars as pl
+
+from hotline_analysis.answers.limits import StepLoop
+from hotline_analysis.answers.remedies import REMEDIES
+from hotline_analysis.answers.rules import LEAST_PCT, Advice
+from hotline_analysis.prediction.asked import applies
+from hotline_analysis.reports.content import Action
+from hotline_analysis.run.trace import Trace
+
+MOST = 3
+_PREDICTED = ("predicted_ns", "low_ns", "high_ns")
+_EVENT = re.compile(r"(^|, )event -?\d+$")
+
+
+def first_actions(
+    trace: Trace, rank: int, advice: Sequence[Advice], worth: pl.DataFrame | None, loop: StepLoop | None
+) -> list[Action]:
+    """The best three actions. Changes predicted to gain nothing are omitted, and each change occurs once."""
+    if loop is None or not loop.mean_ns:
+        return []
+    step_ns = loop.mean_ns
+    predicted = {} if worth is None else {row["scenario"]: row for row in worth.iter_rows(named=True)}
+    found: list[Action] = []
+    changes: set[str] = set()
+    for each in advice:
+        remedy = REMEDIES.get(each.rule)
+        title = each.do if remedy is None else remedy.title
+        change = {title, each.scenario, "" if remedy is None else remedy.code} - {""}
+        row = predicted.get(each.scenario)
+        gains_nothing = each.scenario and row is None and worth is not None and applies(trace, rank, each.scenario)
+        if gains_nothing or changes & change or 100 * each.gain_ns < LEAST_PCT * step_ns:
+            continue
+        changes |= change
+        action = _action(each, title, step_ns, row)
+        # Advice is ordered by the gain in the recorded steps. A prediction moves an action up only if the whole range
+        # is better, because an order by overlapping ranges would be chance.
+        position = len(found)
+        while position and _worst_ns(action) < _best_ns(found[position - 1]):
+            position -= 1
+        found.insert(position, action)
+        if len(found) == MOST:
+            break
+    return found
+
+
+def _worst_ns(action: Action) -> int:
+    return action.after_ns if action.high_ns is None else action.high_ns
+
+
+def _best_ns(action: Action) -> int:
+    return action.after_ns if action.low_ns is None else action.low_ns
+
+
+def _action(advice: Advice, title: str, step_ns: int, row: dict[str, int] | None) -> Action:
+    remedy = REMEDIES.get(advice.rule)
+    code = "" if remedy is None else remedy.code
+    where = _EVENT.sub("", advice.where)
+    if row is None:
+        after, low, high = max(0, step_ns - advice.gain_ns), None, None
+    else:
+        # Predictions are for usual steps, whose mean may differ from the loop's mean: scale to the loop's mean.
+        after, low, high = (round(row[name] * step_ns / row["baseline_ns"]) for name in _PREDICTED)
+        # Cap the range at the present step: above, the range only reflects variation between runs.
+        low, high = min(low, after), max(after, min(high, step_ns))
+    gains = remedy is None or remedy.gains
+    return Action(
+        title, advice.what, where, advice.do, code, advice.rule, advice.event_id, step_ns, after, low, high, gains
+    )

@@ -1,0 +1,262 @@
+"""The first screen of a report: one sentence, three answers, what to do first, and no two numbers that contradict."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import hotline_analysis as ha
+from hotline_analysis.answers.finding import Finding
+from hotline_analysis.answers.remedies import REMEDIES
+from hotline_analysis.answers.rules import SLOWEST, UNNAMED, Advice
+from hotline_analysis.catalog import queries
+from hotline_analysis.reports import Report
+from hotline_analysis.reports.content import Action, Field, PhaseTime, Section, Sentence
+from hotline_analysis.reports.screen import _of_phases
+from hotline_analysis.reports.sections import actions
+from hotline_analysis.reports.sections.sentence import Symptom, _computing
+from tests.command import hotline
+from tests.real_traces import opened
+
+GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.screen.txt"))
+MOST_LINES, WIDTH = 45, 80
+REAL = [
+    *(f"verdicts/{name}_mi300" for name in ("normalization", "owlv2", "qwen", "sglang_graph_capture")),
+    *("verdicts/timesformer_h100", "training/ddp_a100_annotated", "inference/bert_small_h100", "robustness/cpu_only"),
+]
+NEVER = (
+    "record record_shapes",
+    "Above all,",
+    "The longest phase is other",
+    "without it, a step would be as long",
+    "in empty",
+    "less its output",
+    "What could be computed again",
+    "says nothing",
+    "slower than that",
+    "record_param_comms",
+    "4 or more",
+    "in all.",
+    "event -1",
+)
+"""Phrases that readers stumbled over."""
+
+
+def check(screen: str) -> None:
+    """Size, the last line, and each number of the step against the others."""
+    lines = screen.splitlines()
+    assert len(lines) <= MOST_LINES
+    assert max(map(len, lines)) <= WIDTH
+    assert lines[-1].startswith("More: ")
+    text = " ".join(screen.split())
+    for phrase in NEVER:
+        assert phrase not in text, phrase
+    assert not re.search(r"\bevent \d", text)
+    now = set(re.findall(r"([\d.,]+ [nµm]?s) →", text))
+    assert len(now) <= 1
+    said = re.search(r"would take ([\d.,]+ [nµm]?s) instead of ([\d.,]+ [nµm]?s)", text)
+    mean = re.search(r"steps? of ([\d.,]+ [nµm]?s)", text)
+    if mean:
+        assert now <= {mean[1]}
+        assert said is None or said[2] == mean[1]
+    assert len(re.findall(r"^  \d\. ", screen, re.MULTILINE)) <= 3
+
+
+@pytest.mark.parametrize("file", GOLDEN, ids=lambda file: file.name)
+def test_golden_screens(file: Path) -> None:
+    check(file.read_text(encoding="utf-8"))
+
+
+def test_the_demo_in_a_pipe() -> None:
+    screen = hotline("demo", columns=None)
+    check(screen)
+    # 43.5 % of the time are busy.
+    assert "idle for 57 % of the time, because the CPU launches kernels too slowly." in " ".join(screen.split())
+    assert screen.splitlines()[-1] == "More: hotline demo --all; for a trace of your own: hotline report TRACE"
+
+
+@pytest.mark.traces
+@pytest.mark.sampled
+@pytest.mark.parametrize("name", REAL)
+def test_screens_of_real_traces(name: str) -> None:
+    check(ha.report(opened(f"{name}.json.gz"), source_lines=False).to_screen(width=WIDTH))
+
+
+def test_phases_add_up_to_a_hundred(tmp_path: Path) -> None:
+    with ha.load(Path(__file__).parent / "data/cnn_checkpoint.json.gz") as trace:
+        report = ha.report(trace)
+    assert sum(each.share_pct for each in report.phase_times) == 100
+    step_ns = report.sentence.step_ns if report.sentence else 0
+    assert step_ns
+    # Without a GPU, the optimizer's share is that of the main thread, in the answer and in the table.
+    (share,) = (each.share_pct for each in report.phase_times if each.phase == "optimizer")
+    numbers = next(finding.numbers for finding in report.findings if "optimizer_pct" in finding.numbers)
+    assert numbers["optimizer_pct"] == pytest.approx(share, abs=1)
+
+
+def long_report() -> Report:
+    """More of everything than a screen holds."""
+    action = Action("Do " + "much " * 6, "word " * 60, "a/b.py:1", "do", "x = 1\n" * 4, "rule", 1, 10**9, 5 * 10**8)
+    places = pl.DataFrame(
+        {
+            "name": ["p" * 99] * 9,
+            "place": ["p" * 99] * 9,
+            "named_by": ["function"] * 9,
+            "module_count": [None] * 9,
+            "source": ["s" * 99 + ".py:1"] * 9,
+            "path_ns": [10**8] * 9,
+            "path_pct": [10.0] * 9,
+        }
+    )
+    return Report(
+        "title",
+        {"recorded": "shapes, " * 40, "damage": "much, " * 40},
+        "headline",
+        ["A caveat of many words that goes on and on and on, until it needs three lines of a terminal. More."] * 5,
+        [],
+        [],
+        [Section("places", "Slowest places", "", [Field("name", "place", "name")], places)],
+        "coverage",
+        [],
+        warnings=["w " * 99] * 5,
+        sentence=Sentence("The GPU is idle. " * 20, "cause", 50.0, 10**9, 5 * 10**8),
+        head=["model" * 9] * 9,
+        actions=[replace(action, title=f"{action.title}{number}") for number in range(3)],
+        phase_times=[PhaseTime(f"phase {number}", 10**8, 10, 10**7) for number in range(10)],
+    )
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 200])
+def test_a_screen_has_an_end_whatever_there_is_to_say(width: int) -> None:
+    lines = long_report().to_screen(width=width).splitlines()
+    assert len(lines) <= MOST_LINES
+    assert max(map(len, lines)) <= min(width, 100)
+    assert "What to do first" in lines
+    assert any(line.startswith("  Slowest places") for line in lines)
+
+
+def test_what_the_warnings_and_the_job_say_stands_once() -> None:
+    missing = "2 of 4 ranks are missing: 2, 3"
+    report = replace(long_report(), facts={"missing": missing}, caveats=[], warnings=[missing])
+    assert report.to_screen(width=80).count(missing) == 1
+
+
+def test_the_count_and_the_time_stay_in_a_long_line() -> None:
+    what = f"Kernels of index and embedding gradients that sort first, in {'n' * 70}: 43 times, 8.12 ms"
+    report = long_report()
+    screen = replace(report, actions=[replace(report.actions[0], what=what)]).to_screen(width=80)
+    assert "43 times, 8.12 ms" in screen
+
+
+def test_colour_is_for_terminals() -> None:
+    plain, coloured = (long_report().to_screen(width=80, color=color) for color in (False, True))
+    assert "\x1b[1m" in coloured
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain
+
+
+ADVICE = Advice("read_backs", "calls", "Net, a.py:1, event 7", "Do it.", 1, 10, 40, 40.0, 7, scenario="no_sync")
+WORTH = pl.DataFrame(
+    {"scenario": ["no_sync"], "baseline_ns": [200], "predicted_ns": [160], "low_ns": [150], "high_ns": [230]}
+)
+
+
+class Loop:
+    """A loop with a mean step of 100 ns."""
+
+    mean_ns = 100
+
+
+def chosen(*advice: Advice, worth: pl.DataFrame | None = WORTH) -> list[Action]:
+    return actions.first_actions(None, 0, advice, worth, Loop())  # type: ignore[arg-type]
+
+
+def test_an_action_has_the_predicted_step_and_its_range_without_a_loss() -> None:
+    (action,) = chosen(ADVICE)
+    # The prediction's steps take 200: 160, 150 and 230 of it are 80, 75 and 115 of 100, and at most the present step.
+    assert (action.step_ns, action.after_ns, action.low_ns, action.high_ns) == (100, 80, 75, 100)
+    assert action.change == "100 ns → 80 ns (75 ns to 100 ns)"
+    assert action.where == "Net, a.py:1"
+
+
+def test_an_action_without_a_prediction_has_the_least_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actions, "applies", lambda *_: False)
+    (action,) = chosen(ADVICE, worth=WORTH.clear())
+    assert action.change == "100 ns → 60 ns at best"
+
+
+def test_no_action_is_predicted_to_gain_nothing_and_none_occurs_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(actions, "applies", lambda *_: True)
+    assert chosen(ADVICE, worth=WORTH.clear()) == []
+    other = replace(ADVICE, rule="explicit_synchronise")  # the same scenario
+    fused = [
+        replace(ADVICE, rule=rule, scenario="", gain_ns=15)
+        for rule in ("tiny_kernels", "elementwise_chains", "user_stretch")
+    ]
+    titles = [action.title for action in chosen(ADVICE, other, *fused)]
+    # Both kinds of kernels are fused by the same line of code.
+    assert titles == [REMEDIES[rule].title for rule in ("read_backs", "tiny_kernels", "user_stretch")]
+
+
+def test_every_rule_has_a_title_of_a_few_words() -> None:
+    assert set(REMEDIES) == {*(query.name for query in queries("advice")), SLOWEST, UNNAMED}
+    for name, remedy in REMEDIES.items():
+        assert 2 <= len(remedy.title.split()) <= 7, name
+        assert len(remedy.title) <= 36, name
+
+
+def test_a_change_that_only_tells_more_has_no_bar_and_no_predicted_step() -> None:
+    unnamed = replace(ADVICE, rule=UNNAMED, scenario="", gain_ns=60)
+    (action,) = chosen(unnamed)
+    assert not action.gains
+    assert action.change == "tells more about 60 ns of a step"
+    report = replace(long_report(), actions=[action])
+    screen = report.to_screen(width=100)
+    assert "█" not in screen
+    assert "→" not in screen
+    assert "tells more about 60" in screen
+
+
+def test_a_place_that_the_statement_names_stands_once() -> None:
+    report = long_report()
+    said = replace(report.actions[0], what="Writes in save (a/b.py:1): once, 5 ms", where="a/b.py:1 in save")
+    for action, count in ((said, 1), (replace(said, where="a/c.py:2 in save"), 2)):
+        screen = replace(report, actions=[action]).to_screen(width=80)
+        assert screen.count("/b.py:1") + screen.count("/c.py:2") == count
+
+
+def phases(**shares: int) -> list[PhaseTime]:
+    return [PhaseTime(name, share, share, 0) for name, share in shares.items()]
+
+
+def test_the_legend_of_a_cpu_has_the_cause_and_adds_up() -> None:
+    times = phases(forward=10, backward=20, other=69, loss=1)
+    place = Symptom("", "save takes", 60.4, "place", part="save", phase="other")
+    found = [(part.words, part.share, part.is_hot) for part in _of_phases(times, "", place)]
+    # 60 of the 69 % of other are the place's; what is under 2 % is the rest.
+    rest = [("backward", 20, False), ("forward", 10, False), ("other", 9, False), ("the rest", 1, False)]
+    assert found == [("save", 60, True), *rest]
+    # A wait has no phase: it is taken from the largest phases.
+    wait = Symptom("", "waits", 75.0, "other_ranks")
+    parts = _of_phases(times, "other_ranks", wait)
+    assert [(part.words, part.share) for part in parts if part.is_hot] == [("waits for other ranks", 75)]
+    assert sum(part.share for part in parts) == 100
+    # A phase is its own part.
+    parts = _of_phases(phases(load_data=66, forward=34), "load_data", Symptom("", "loads data", 66.0, "load_data"))
+    assert [(part.words, part.share, part.is_hot) for part in parts] == [
+        ("load data", 66, True),
+        ("forward", 34, False),
+    ]
+
+
+@pytest.mark.parametrize(("most", "words"), [(56.4, "for 56 %"), (96.8, "for at least 56 %")])
+def test_a_busy_share_that_may_be_larger_is_a_bound(most: float, words: str) -> None:
+    def found(answer: str, **numbers: float) -> Finding:
+        return Finding("", answer, "", "", {}, pl.DataFrame(), numbers)
+
+    bound = found("gpu", gpu_busy_pct=56.1, gpu_busy_most_pct=most)
+    symptom = _computing(bound, found("mm"), found("one-gpu"))
+    assert symptom.text == f"The GPU is busy {words} of the time."
