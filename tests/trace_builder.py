@@ -26,7 +26,7 @@ from typing import Any
 
 from hotline_analysis import Trace
 from tests import zstd
-from tests.runs import opened
+from tests.made import opened
 
 Time = int | str | Decimal
 Event = dict[str, Any]
@@ -311,5 +311,5 @@ class TraceBuilder:
         return path
 
     def load(self, folder: Path, name: str = "trace.json") -> Trace:
-        """Write the trace into a folder and open it."""
+        """Write the trace into a folder and open it; its tables are made when they are asked for (`tests.made`)."""
         return opened(self.write(folder / name))

@@ -23,7 +23,7 @@ from types import MappingProxyType
 import numpy as np
 import polars as pl
 
-from hotline_analysis.answers.limits import LIMIT, StepLoop, TypicalStep, has_host_events, step_loop
+from hotline_analysis.answers.limits import LIMIT, StepLoop, has_host_events, step_loop
 from hotline_analysis.answers.place_samples import with_samples
 from hotline_analysis.run.trace import Trace
 
@@ -74,6 +74,11 @@ class _Kept:
     pieces: pl.DataFrame
 
 
+@dataclass(frozen=True)
+class _KeptOfLoop:
+    pieces: pl.DataFrame
+
+
 def place_pieces(trace: Trace, rank: int) -> pl.DataFrame:
     """The critical paths of the typical steps of a rank, cut where the place changes; cached in the trace.
 
@@ -88,37 +93,71 @@ def place_pieces(trace: Trace, rank: int) -> pl.DataFrame:
     return cache[rank].pieces
 
 
+def loop_pieces(trace: Trace, rank: int) -> pl.DataFrame:
+    """The pieces of `place_pieces`, of the critical path over all steps if the loop is replayed whole (`WholeLoop`).
+
+    These have no `step_kind`.
+    """
+    loop = step_loop(trace, rank)
+    if loop is None or loop.whole is None:
+        return place_pieces(trace, rank)
+    cache: dict[int, _KeptOfLoop] = trace.memo.setdefault(_KeptOfLoop, {})
+    if rank not in cache:
+        path = loop.whole.replay.path_of_edges((*_READ_OF_AN_EDGE, "counted"))
+        path = path.with_columns(path_ns=(pl.col("path_ns") * pl.col("counted")).round().cast(pl.Int64))
+        pieces = _pieces(trace, rank, path.filter(pl.col("path_ns") > 0), loop.whole.start_ns, loop.whole.end_ns)
+        scaled = _scaled(pieces, loop.loop_ns - loop.between_ns, loop)
+        cache[rank] = _KeptOfLoop(_with_between([scaled] if scaled is not None else [], loop))
+    return cache[rank].pieces
+
+
 def _of_loop(trace: Trace, rank: int, loop: StepLoop) -> pl.DataFrame:
     frames = []
     for kind in loop.kinds:
-        pieces = _pieces(trace, rank, kind)
-        if pieces.is_empty():
-            continue
-        share = kind.total_ns / loop.count / max(int(pieces["path_ns"].sum()), 1)
-        cumulative = (pl.col("path_ns").cum_sum() * share).round().cast(pl.Int64)
-        frames.append(
-            pieces.with_columns(
-                path_ns=cumulative - cumulative.shift(1, fill_value=0), step_kind=pl.lit(kind.kind, pl.Int64)
+        start, end = (
+            trace.of(rank)
+            .sql(
+                "select min(start_ns), max(end_ns) from step where rank = $rank and step = $step",
+                rank=rank,
+                step=kind.step,
             )
+            .row(0)
         )
+        pieces = _pieces(trace, rank, kind.replay.path_of_edges(_READ_OF_AN_EDGE), start, end)
+        scaled = _scaled(pieces, kind.total_ns, loop)
+        if scaled is not None:
+            frames.append(scaled.with_columns(step_kind=pl.lit(kind.kind, pl.Int64)))
+    return _with_between(frames, loop)
+
+
+def _scaled(pieces: pl.DataFrame, total_ns: int, loop: StepLoop) -> pl.DataFrame | None:
+    """The pieces with times that add up to their share of a mean step; `None` without pieces."""
+    if pieces.is_empty():
+        return None
+    share = total_ns / loop.count / max(int(pieces["path_ns"].sum()), 1)
+    cumulative = (pl.col("path_ns").cum_sum() * share).round().cast(pl.Int64)
+    return pieces.with_columns(path_ns=cumulative - cumulative.shift(1, fill_value=0))
+
+
+def _with_between(frames: list[pl.DataFrame], loop: StepLoop) -> pl.DataFrame:
+    """All pieces, and a row for the time between steps."""
     if frames and (between_ns := loop.between_ns // loop.count):
         row = {"kind": "rest", "place": "between steps", "phase": "other", "limit": "between", "path_ns": between_ns}
         frames.append(pl.DataFrame([row]))
     return pl.concat(frames, how="diagonal_relaxed") if frames else pl.DataFrame()
 
 
-def _pieces(trace: Trace, rank: int, typical: TypicalStep) -> pl.DataFrame:
-    """The critical path of a typical step, cut where the place changes. The times add up to `path_steps` steps."""
-    path = typical.replay.path_of_edges(_READ_OF_AN_EDGE).with_columns(limit=LIMIT)
-    path = path.select("row", "path_ns", *_OF_AN_EDGE)
+def _pieces(trace: Trace, rank: int, path: pl.DataFrame, start: int, end: int) -> pl.DataFrame:
+    """The edges of a critical path between two times of the main thread, cut where the place changes.
+
+    The sum of `path_ns` is unchanged.
+    """
+    path = path.with_columns(limit=LIMIT).select("row", "path_ns", *_OF_AN_EDGE)
     if path.is_empty():
         return pl.DataFrame()
     if not has_host_events(trace, rank):
         path = path.with_columns(pl.col("limit").replace("python", "unrecorded"))
     of_rank = trace.of(rank)
-    start, end = of_rank.sql(
-        "select min(start_ns), max(end_ns) from step where rank = $rank and step = $step", rank=rank, step=typical.step
-    ).row(0)
     times = {"rank": rank, "start_ns": start, "end_ns": end}
     has_frames, has_names = of_rank.sql(
         "select exists (from python_call where rank = $rank),"

@@ -1,6 +1,6 @@
 """Slowest places of a step: regions, functions and modules, ranked by their own time on the critical path.
 
-`place_pieces` assigns a place to each piece of the path. This module sums the pieces and puts them into words.
+`loop_pieces` assigns a place to each piece of the path. This module sums the pieces and puts them into words.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from hotline_analysis.answers.limits import step_loop
-from hotline_analysis.answers.place_pieces import KEY, place_pieces
+from hotline_analysis.answers.place_pieces import KEY, loop_pieces
 from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import file_and_line, module_name, safe
@@ -60,7 +60,7 @@ class _Slowest:
 
 def _slowest_places(trace: Trace, chosen_rank: int) -> pl.DataFrame:
     loop = step_loop(trace, chosen_rank)
-    pieces = place_pieces(trace, chosen_rank)
+    pieces = loop_pieces(trace, chosen_rank)
     if loop is None or pieces.is_empty():
         return pl.DataFrame(schema=COLUMNS)
     rows = pieces.group_by(KEY).agg(
@@ -144,8 +144,8 @@ def slowest_place(trace: Trace, rank: int, limit: str | None = None) -> dict[str
     """
     rows = slowest_places(trace, rank=rank)
     if limit is not None and not rows.is_empty():
-        pieces = place_pieces(trace, rank).filter(limit=limit)
-        total_ns = int(place_pieces(trace, rank)["path_ns"].sum())
+        pieces = loop_pieces(trace, rank).filter(limit=limit)
+        total_ns = int(loop_pieces(trace, rank)["path_ns"].sum())
         parts = pieces.group_by(KEY).agg(limit_pct=100 * pl.col("path_ns").sum() / max(total_ns, 1))
         rows = rows.join(parts, left_on=["kind", "place"], right_on=["kind", "place"], how="inner").filter(
             pl.col("own_source").is_null() | (pl.col("own_source") == pl.col("source"))

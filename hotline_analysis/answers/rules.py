@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 import polars as pl
 
 from hotline_analysis import catalog
-from hotline_analysis.answers.limits import StepLoop, TypicalStep, step_loop
+from hotline_analysis.answers.limits import LEAST_PCT, StepLoop, TypicalStep, step_loop
 from hotline_analysis.answers.overlap import within
 from hotline_analysis.answers.place_pieces import place_pieces
 from hotline_analysis.answers.places import place_words
@@ -23,8 +23,6 @@ from hotline_analysis.run.scope import check_scope
 from hotline_analysis.run.trace import Trace
 from hotline_analysis.text.formats import duration, percent, safe, times
 
-LEAST_PCT = 2.0
-"""Minimum gain of an advice, as a share of the step."""
 _OFTEN = ("gpu_work", "host_activity")
 """Views read by many rules."""
 _OF_ONE_RANK = ("unseen_rank",)

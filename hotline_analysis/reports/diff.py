@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from hotline_analysis.answers.comparison import Chosen, Comparison, Level, Side, Timeline, compare
-from hotline_analysis.answers.rules import LEAST_PCT
+from hotline_analysis.answers.limits import LEAST_PCT
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.reports.document import Report
 from hotline_analysis.reports.sections.changed_kinds import changed_kinds

@@ -1,7 +1,4 @@
-"""What `:only_with` of a rule says is so: wherever a rule finds something in these tests, it needs these rows.
-
-A built trace is annotated only as far as the rule, its step and its dependency graph ask.
-"""
+"""What `:only_with` of a rule says is so: wherever a rule finds something in these tests, it needs these rows."""
 
 from __future__ import annotations
 
@@ -11,13 +8,6 @@ import pytest
 from hotline_analysis import Trace, catalog
 from hotline_analysis.answers import rules
 from hotline_analysis.answers.limits import TypicalStep
-from tests import made
-
-
-@pytest.fixture(autouse=True)
-def only_as_far_as_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`TraceBuilder.load` gives a trace whose tables are made when they are asked for."""
-    monkeypatch.setattr("tests.trace_builder.opened", made.opened)
 
 
 @pytest.fixture(autouse=True)

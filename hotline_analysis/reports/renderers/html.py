@@ -12,7 +12,7 @@ from markupsafe import Markup, escape
 
 from hotline_analysis import catalog, charts
 from hotline_analysis.answers.finding import Finding
-from hotline_analysis.answers.rules import LEAST_PCT
+from hotline_analysis.answers.limits import LEAST_PCT
 from hotline_analysis.charts.forms import link_to_node, to_picture
 from hotline_analysis.charts.multi_scale import START, Timeline
 from hotline_analysis.charts.page import asset, clean, page, to_script

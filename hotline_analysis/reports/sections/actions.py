@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import polars as pl
 
-from hotline_analysis.answers.limits import StepLoop
+from hotline_analysis.answers.limits import LEAST_PCT, StepLoop
 from hotline_analysis.answers.remedies import REMEDIES
-from hotline_analysis.answers.rules import LEAST_PCT, Advice
+from hotline_analysis.answers.rules import Advice
 from hotline_analysis.prediction.asked import applies
 from hotline_analysis.reports.content import Action
 from hotline_analysis.run.trace import Trace

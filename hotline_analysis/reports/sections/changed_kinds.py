@@ -8,7 +8,7 @@ import polars as pl
 
 from hotline_analysis.answers import generated as answers
 from hotline_analysis.answers.comparison import Chosen
-from hotline_analysis.answers.rules import LEAST_PCT
+from hotline_analysis.answers.limits import LEAST_PCT
 from hotline_analysis.reports.content import Field, Section
 from hotline_analysis.text.formats import delta, safe
 

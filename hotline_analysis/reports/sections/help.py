@@ -8,7 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from hotline_analysis.answers.rules import LEAST_PCT, Advice
+from hotline_analysis.answers.limits import LEAST_PCT
+from hotline_analysis.answers.rules import Advice
 from hotline_analysis.errors import HotlineError
 from hotline_analysis.prediction.asked import worthwhile
 from hotline_analysis.reports.content import Field, Section

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import polars as pl
 
+from hotline_analysis.answers.limits import step_loop
 from hotline_analysis.answers.places import slowest_places
 from hotline_analysis.answers.recorded import has_gpu_work
 from hotline_analysis.reports.content import Field, Section
@@ -56,7 +57,8 @@ def places_section(trace: Trace, rank: int, lines: Lines | None) -> Section | No
         "Share: of the step on average, by what it waits for; all places add up to 100 %. GPU work counts to the place"
         " of its launching call."
     )
-    if not has_gpu_work(trace, rank=rank):
+    loop = step_loop(trace, rank)
+    if loop and loop.whole is None and not has_gpu_work(trace, rank=rank):
         note += " The typical step of each kind stands for its kind; the optimizer's answer counts all steps."
     if rows.height > ROWS:
         rest = percent(float(rows["path_pct"].slice(ROWS).sum()))

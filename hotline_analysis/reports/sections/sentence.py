@@ -12,10 +12,10 @@ from typing import Any
 import polars as pl
 
 from hotline_analysis.answers.finding import Finding
-from hotline_analysis.answers.limits import StepLoop
+from hotline_analysis.answers.limits import LEAST_PCT, StepLoop
 from hotline_analysis.answers.place_samples import SURELY_PCT
 from hotline_analysis.answers.places import place_words, slowest_place, slowest_places
-from hotline_analysis.answers.rules import LEAST_PCT, SLOWEST, UNNAMED
+from hotline_analysis.answers.rules import SLOWEST, UNNAMED
 from hotline_analysis.answers.verdicts import HEADLINES, VERDICTS
 from hotline_analysis.answers.waiting import waiting_noun
 from hotline_analysis.reports.content import Action, PhaseTime, Sentence
